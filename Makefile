@@ -1,0 +1,82 @@
+# Everything starts here: `make help` lists what there is.
+# Needs make, Python 3.11 or newer and its venv module; all else is installed into .venv.
+
+PYTHON   ?= python3
+SCENARIO ?= scenarios/frontier-1t.yaml
+JOBS     ?= 2
+PYTEST   ?=
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+LOCK  := requirements/dev.lock
+STAMP := $(VENV)/.installed
+PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
+
+REPORT := $(CURDIR)/runs/$(basename $(notdir $(SCENARIO)))/report.html
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run validate test test-large lint format types wheel-test lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "Variables: PYTHON=$(PYTHON) SCENARIO=$(SCENARIO) JOBS=$(JOBS) PYTEST='arguments for pytest'"
+
+setup: $(STAMP) ## install the pinned environment into .venv (the other targets do it when needed)
+
+run: $(STAMP) ## run one scenario and say where its report is
+	@$(BIN)/clustersim run "$(SCENARIO)"
+	@test -f "$(REPORT)" || { echo "make: the run left no report at $(REPORT)" >&2; exit 1; }
+	@echo "report: $(REPORT)"
+
+validate: $(STAMP) ## predict every measured case and print the errors
+	@$(BIN)/clustersim validate
+
+test: $(STAMP) ## run the tests, but for those marked large
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not large" $(PYTEST)
+
+test-large: $(STAMP) ## run the tests marked large
+	@$(BIN)/python -m pytest -n $(JOBS) -m large $(PYTEST)
+
+lint: $(STAMP) ## check style and formatting
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check .
+
+format: $(STAMP) ## apply what lint can mend by itself
+	@$(BIN)/python -m ruff check --fix .
+	@$(BIN)/python -m ruff format .
+
+types: $(STAMP) ## check types
+	@$(BIN)/python -m mypy
+
+wheel-test: $(STAMP) ## build the wheel, install it alone, run a shipped scenario from elsewhere
+	@.ci/wheel-test $(BIN)/python
+
+lock: ## choose new versions within the ranges of pyproject.toml
+	@rm -rf build/lock
+	@$(PYTHON) -m venv build/lock
+	@build/lock/bin/python -m pip --disable-pip-version-check --quiet --quiet install pip-tools
+	@CUSTOM_COMPILE_COMMAND='make lock' build/lock/bin/pip-compile --quiet --upgrade --extra=dev \
+		--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+		--output-file=$(LOCK) pyproject.toml
+	@rm -rf build/lock
+
+clean: ## remove the environment, caches and build outputs (runs/ stays)
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find clustersim tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Redone when the project file or the lock changes. The stamp comes last, so that an interrupted
+# installation is started again.
+$(STAMP): pyproject.toml $(LOCK)
+	@command -v "$(PYTHON)" >/dev/null || \
+		{ echo "make: $(PYTHON) not found: install Python 3.11 or newer, or say make PYTHON=..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "make: $(PYTHON) is older than 3.11: say make PYTHON=python3.11" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "make: $(PYTHON) has no venv: apt-get install python3-venv" >&2; exit 1; }
+	@echo "installing into $(VENV)"
+	@"$(PYTHON)" -m venv $(VENV)
+	@$(PIP) install --requirement $(LOCK)
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip --disable-pip-version-check check >/dev/null || \
+		{ $(BIN)/python -m pip --disable-pip-version-check check; exit 1; }
+	@touch $@

@@ -1,0 +1,77 @@
+"""Complaints about a file that name its line, its key and what is allowed."""
+
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from clustersim.catalog.reading import Key
+from clustersim.catalog.tree import Tree, dotted, nearest
+from clustersim.errors import ClustersimError, ScenarioError
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+def checked(record: type[Record], tree: Tree, error: type[ClustersimError] = ScenarioError) -> Record:
+    """Return `tree` as a typed record.
+
+    Raises
+    ------
+    `error`
+        with one line for each problem of the tree, in the order of the file.
+    """
+    try:
+        return record.model_validate(tree.data)
+    except ValidationError as problems:
+        lines = [_complaint(record, tree, problem) for problem in problems.errors()]
+        raise error("\n".join(dict.fromkeys(lines))) from None
+
+
+def _complaint(record: type[BaseModel], tree: Tree, problem: Any) -> str:
+    path = _location(tree, problem["loc"])
+    place = tree.place(path)
+    kind = problem["type"]
+    if kind == "extra_forbidden":
+        return f"{place}: {dotted(path)}: unknown key{nearest(str(path[-1]), _keys(record, path[:-1]))}"
+    if kind == "missing":
+        return f"{place}: {dotted(path)}: missing (it must be given)"
+    reason = problem["msg"].removeprefix("Value error, ")
+    reason = reason[:1].lower() + reason[1:]
+    given = problem.get("input")
+    told = isinstance(given, dict | list) or kind == "value_error"
+    return f"{place}: {dotted(path)}: {reason}" + ("" if told else f", not {given!r}")
+
+
+def _location(tree: Tree, loc: tuple[Any, ...]) -> Key:
+    """Drop from pydantic's location what is no key of the file (the tags of unions)."""
+    path: list[str | int] = []
+    value: Any = tree.data
+    for depth, part in enumerate(loc):
+        if isinstance(value, dict) and part not in value and depth < len(loc) - 1:
+            continue
+        path.append(part)
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            value = None
+    return tuple(path)
+
+
+def _keys(record: Any, path: Key) -> list[str]:
+    """Return the keys that a record allows below `path`, following unions and containers."""
+    found: list[str] = []
+    for model in _models(record):
+        if not path:
+            found += [info.alias or name for name, info in model.model_fields.items()]
+        elif path[0] in model.model_fields:
+            found += _keys(model.model_fields[str(path[0])].annotation, path[1:])
+    if not found and path:
+        return _keys(record, path[1:]) if not _models(record) else found
+    return found
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models(part)]

@@ -1,0 +1,166 @@
+"""YAML read safely into plain values that remember the line they came from.
+
+A file is composed into nodes and converted here, so no tag can construct an object, a key given
+twice is an error, and aliases that would explode are counted before they are expanded.
+"""
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
+
+from clustersim.errors import ClustersimError, ScenarioError
+
+Key = tuple[str | int, ...]
+"""Where a value stands in a document: ``("plan", "tensor")``."""
+
+MOST_VALUES: Final = 200_000
+MOST_DEPTH: Final = 40
+
+_FLOATS: Final = {".inf": float("inf"), "-.inf": float("-inf"), ".nan": float("nan")}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a file, as an error message names it."""
+
+    file: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Document:
+    """The plain values of one YAML file and the place of each.
+
+    Attributes
+    ----------
+    file : the path as the user would write it
+    data : nested dicts and lists of strings, numbers, booleans and None
+    places : for each key path, the line that it stands on
+    """
+
+    file: str
+    data: Any
+    places: Mapping[Key, Place]
+
+    def mapping(self) -> dict[str, Any]:
+        """Return the data where a file must be a mapping; else one clear error."""
+        if not isinstance(self.data, dict):
+            raise ScenarioError(f"{self.file}: holds no keys (expected 'key: value' lines)")
+        return self.data
+
+
+def shown(path: Path) -> str:
+    """Return `path` relative to the working folder where it lies below it."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def read_yaml(path: Path, error: type[ClustersimError] = ScenarioError) -> Document:
+    """Read one YAML document.
+
+    Raises
+    ------
+    `error`
+        when the file is not there, is not text, does not parse, repeats a key or explodes.
+    """
+    file = shown(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise error(f"{file}: no such file") from None
+    except IsADirectoryError:
+        raise error(f"{file}: is a folder, not a file") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "is not UTF-8 text"
+        raise error(f"{file}: cannot be read ({reason})") from None
+    return parse_yaml(text, file, error)
+
+
+def parse_yaml(text: str, file: str, error: type[ClustersimError] = ScenarioError) -> Document:
+    """Parse `text` as one YAML document named `file`; errors as in `read_yaml`."""
+    try:
+        node = YAML(typ="safe").compose(text)
+    except MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        line = None if mark is None else mark.line + 1
+        raise error(f"{Place(file, line)}: is not valid YAML ({problem.problem})") from None
+    except (YAMLError, RecursionError, ValueError) as problem:
+        reason = str(problem).splitlines()[0] if str(problem) else "nested too deeply"
+        raise error(f"{file}: is not valid YAML ({reason})") from None
+    converter = _Converter(file, error)
+    data = None if node is None else converter.convert(node, ())
+    return Document(file, data, converter.places)
+
+
+class _Converter:
+    """Turns composed nodes into plain values, with a budget that stops exploding aliases."""
+
+    def __init__(self, file: str, error: type[ClustersimError]) -> None:
+        self.file, self.error = file, error
+        self.places: dict[Key, Place] = {}
+        self.values = 0
+
+    def convert(self, node: Node, path: Key) -> Any:
+        place = Place(self.file, node.start_mark.line + 1)
+        self.values += 1
+        if self.values > MOST_VALUES:
+            raise self.error(
+                f"{place}: aliases expand to more than {MOST_VALUES:,} values (write them out)"
+            )
+        if len(path) > MOST_DEPTH:
+            raise self.error(f"{place}: nested more than {MOST_DEPTH} levels deep")
+        self.places[path] = place
+        if isinstance(node, ScalarNode):
+            return self._scalar(node, place)
+        if isinstance(node, MappingNode):
+            return self._mapping(node, path)
+        return [self.convert(item, (*path, i)) for i, item in enumerate(node.value)]
+
+    def _mapping(self, node: MappingNode, path: Key) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            place = Place(self.file, key_node.start_mark.line + 1)
+            if not isinstance(key_node, ScalarNode):
+                raise self.error(f"{place}: a key must be a word, not a list or a mapping")
+            key = key_node.value
+            if key in result:
+                raise self.error(f"{place}: {_dotted((*path, key))}: key given twice")
+            result[key] = self.convert(value_node, (*path, key))
+            self.places[(*path, key)] = place
+        return result
+
+    def _scalar(self, node: ScalarNode, place: Place) -> Any:
+        kind = str(node.tag).rpartition(":")[2]
+        text = node.value
+        try:
+            if kind == "int":
+                return int(text.replace("_", ""), 0 if text.startswith(("0x", "0o")) else 10)
+            if kind == "float":
+                return _FLOATS.get(text.lower(), None) or float(text.replace("_", ""))
+            if kind == "timestamp":
+                return datetime.date.fromisoformat(text[:10]).isoformat()
+        except ValueError:
+            return text
+        if kind in {"bool", "null"}:
+            return None if kind == "null" else text.lower() == "true"
+        if kind != "str":
+            raise self.error(f"{place}: tag '{node.tag}' is not allowed (plain values only)")
+        return text
+
+
+def _dotted(path: Key) -> str:
+    words = ""
+    for part in path:
+        words += f"[{part}]" if isinstance(part, int) else f".{part}" if words else part
+    return words

@@ -1,0 +1,181 @@
+"""Trees of plain values that know where each value came from, and can be changed by name.
+
+A scenario names a machine, a model and a framework; their files are merged under it, what the
+scenario says on top, and ``--set`` last.  Every value keeps the place that it came from, so a
+complaint can always name a file and a line.
+"""
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from clustersim.catalog.reading import Document, Key, Place, _dotted, parse_yaml
+from clustersim.errors import ScenarioError
+
+
+def dotted(path: Key) -> str:
+    """Return a key path as a person writes it: ``plan.tensor``, ``published[0].value``."""
+    return _dotted(path)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return ``" (did you mean 'x'?)"`` for the most similar known word, else nothing."""
+    close = difflib.get_close_matches(str(word), [str(k) for k in known], n=1, cutoff=0.5)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def is_fact(value: object) -> bool:
+    """Whether a plain mapping is a sourced value: ``{value: ..., source: ...}``."""
+    return isinstance(value, dict) and "value" in value
+
+
+@dataclass
+class Tree:
+    """A nested mapping with the place of each value."""
+
+    data: dict[str, Any]
+    places: dict[Key, Place] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: Document) -> "Tree":
+        """Return a tree of a document whose top is a mapping."""
+        return cls(document.mapping(), dict(document.places))
+
+    def place(self, path: Key) -> Place:
+        """Return the place of the value at `path`, or of the nearest value around it."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.places:
+                return self.places[path[:length]]
+        return Place("(built in)")
+
+    def graft(self, path: Key, document: Document) -> None:
+        """Put a document under `path`; what stands there already wins over it.
+
+        A plain value over a sourced one replaces its value and becomes its own source.
+        """
+        *parents, last = path
+        owner = self.data
+        for part in parents:
+            owner = owner[str(part)]
+        over = owner[str(last)]
+        owner[str(last)] = self._merged(document.data, over, path, document.places, ())
+
+    def _merged(
+        self, below: Any, above: Any, path: Key, places: Mapping[Key, Place], inner: Key
+    ) -> Any:
+        if is_fact(below) and is_fact(above):
+            return above
+        if isinstance(below, dict) and isinstance(above, dict):
+            merged = {}
+            for key in [*below, *(k for k in above if k not in below)]:
+                if key not in above:
+                    self._adopt(below[key], (*path, key), places, (*inner, key))
+                    merged[key] = below[key]
+                elif key not in below:
+                    merged[key] = above[key]
+                else:
+                    merged[key] = self._merged(
+                        below[key], above[key], (*path, key), places, (*inner, key)
+                    )
+            return merged
+        if is_fact(below):
+            self._adopt(below, path, places, inner, keep=path)
+            return {"value": above, "assumed": f"set in {self.place(path)}"}
+        return above
+
+    def _adopt(
+        self,
+        value: Any,
+        path: Key,
+        places: Mapping[Key, Place],
+        inner: Key,
+        keep: Key | None = None,
+    ) -> None:
+        """Take over the places of everything below `path` from the document it came from."""
+        if path != keep and inner in places:
+            self.places[path] = places[inner]
+        children = (
+            value.items()
+            if isinstance(value, dict)
+            else enumerate(value)
+            if isinstance(value, list)
+            else ()
+        )
+        for key, child in children:
+            self._adopt(child, (*path, key), places, (*inner, key))
+
+    def set(self, assignment: str) -> None:
+        """Carry out one ``dotted.path=value``; ``=x2`` and ``=/2`` scale the value found.
+
+        Raises
+        ------
+        ScenarioError
+            when the path leads nowhere, or what stands there cannot be scaled.
+        """
+        name, equals, text = assignment.partition("=")
+        here = Place(f"--set {assignment}")
+        if not equals or not name:
+            raise ScenarioError(f"{here}: is not of the form path=value")
+        path = _path(name)
+        owner, key = self._owner(path, here)
+        old = owner[key] if not isinstance(owner, dict) or key in owner else None
+        if is_fact(old):
+            owner[key] = {"value": _changed(old["value"], text, here), "assumed": str(here)}
+        else:
+            owner[key] = _changed(old, text, here)
+        self.places[path] = here
+
+    def _owner(self, path: Key, here: Place) -> tuple[Any, Any]:
+        """Return the mapping or list that holds the last part of `path`."""
+        owner: Any = self.data
+        for depth, part in enumerate(path):
+            last = depth == len(path) - 1
+            if isinstance(owner, list):
+                if not isinstance(part, int) or not 0 <= part < len(owner):
+                    raise ScenarioError(
+                        f"{here}: {dotted(path[:depth])} has entries 0 to {len(owner) - 1}"
+                    )
+            elif not isinstance(owner, dict):
+                raise ScenarioError(f"{here}: {dotted(path[:depth])} has no parts")
+            elif part not in owner and not last:
+                raise ScenarioError(
+                    f"{here}: {dotted(path[: depth + 1])}: unknown key{nearest(str(part), owner)}"
+                )
+            if last:
+                return owner, part
+            owner = owner[part]
+        raise AssertionError("a path has at least one part")
+
+
+def _path(name: str) -> Key:
+    parts: list[str | int] = []
+    for word in name.replace("[", ".").replace("]", "").split("."):
+        parts.append(int(word) if word.isdigit() else word)
+    return tuple(parts)
+
+
+def _changed(old: Any, text: str, here: Place) -> Any:
+    """Return `text` as a plain value, or `old` scaled when it reads ``x2`` or ``/2``."""
+    if len(text) > 1 and text[0] in "x/":
+        try:
+            factor = float(text[1:])
+        except ValueError:
+            factor = math.nan
+        if math.isfinite(factor) and factor > 0:
+            return _scaled(old, factor if text[0] == "x" else 1 / factor, here)
+    return parse_yaml(text, str(here)).data
+
+
+def _scaled(old: Any, factor: float, here: Place) -> Any:
+    if isinstance(old, bool) or not isinstance(old, int | float | str):
+        raise ScenarioError(f"{here}: there is no number here to scale")
+    if isinstance(old, str):
+        number, _, unit = old.strip().partition(" ")
+        try:
+            return f"{float(number) * factor!r} {unit}"
+        except ValueError:
+            raise ScenarioError(f"{here}: '{old}' is not a number that can be scaled") from None
+    scaled = old * factor
+    return int(scaled) if isinstance(old, int) and scaled == int(scaled) else scaled

@@ -1,0 +1,41 @@
+"""`clustersim flows FILE`: finish times of point-to-point flows on explicit links."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def flows(
+    file: Annotated[Path, typer.Argument(help="JSON file with a list 'cases' of links and flows.")],
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of tables.")
+    ] = False,
+) -> None:
+    """Tell when each flow finishes if flows share links by max-min fairness."""
+    from clustersim.engine.flows import finish_times, read_cases
+
+    cases = read_cases(file)
+    answers = {case["id"]: finish_times(case) for case in cases}
+    if json_output:
+        print(json.dumps(answers))
+    else:
+        for case in cases:
+            _show(case, answers[case["id"]])
+
+
+def _show(case: Any, answer: dict[str, Any]) -> None:
+    """Print one case as a table, a flow a line."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=case["id"], caption=f"makespan {answer['makespan']:.9g} s")
+    table.add_column("flow")
+    table.add_column("route")
+    for heading in ("start [s]", "bytes [B]", "finish [s]"):
+        table.add_column(heading, justify="right")
+    for flow in case["flows"]:
+        times = (flow["start"], flow["bytes"], answer["finish"][flow["id"]])
+        table.add_row(flow["id"], " ".join(flow["route"]), *(f"{time:.9g}" for time in times))
+    Console(markup=False).print(table)

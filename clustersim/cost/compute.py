@@ -1,0 +1,134 @@
+"""What a kernel takes on a device: a roofline whose roof depends on the shape.
+
+A matrix product runs at
+
+    peak * best * e_tile * e_wave * k / (k + k_half)
+
+where the last wave of output tiles and the rim of a tile that sticks out of the matrix are work
+that nobody asked for, or at the pace of memory if that is slower.  Streams run at the achieved
+share of memory bandwidth.  Every kernel pays a launch.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
+
+from clustersim.topology.accelerator import Accelerator, Tile
+from clustersim.workload.kernels import Collective, Flash, Gemm, Kernel, Stream
+
+
+def gemm_efficiency(gemm: Gemm, device: Accelerator) -> float:
+    r"""Return the share of peak that a product of this shape reaches if memory keeps up [unitless].
+
+    .. math:: e_{best} \max_{tile} e_{tile} \frac{m n / r c}{\lceil waves \rceil U}
+              \frac{k}{k + k_{1/2}}
+
+    with r, c the tile's rows and columns, U = `compute_units` and waves = tiles / U. The library
+    picks the best tile.
+    """
+    shape = max(_tile_share(gemm, tile, device.compute_units) for tile in device.tiles)
+    depth = gemm.k / (gemm.k + device.gemm_inner_half)
+    return device.gemm_best * shape * depth
+
+
+def _tile_share(gemm: Gemm, tile: Tile, units: int) -> float:
+    """Return useful work over work done: rims and the last wave count as done."""
+    tiles = gemm.batch * math.ceil(gemm.m / tile.rows) * math.ceil(gemm.n / tile.columns)
+    waves = math.ceil(tiles / units)
+    useful = gemm.batch * gemm.m * gemm.n / (tile.rows * tile.columns)
+    return tile.efficiency * useful / (waves * units)
+
+
+def gemm_seconds(gemm: Gemm, device: Accelerator, precision: str) -> float:
+    """Return the time of a matrix product on the device [s]."""
+    rate = device.peak_rate(precision) * gemm_efficiency(gemm, device)
+    return max(gemm.flops / rate, stream_seconds(gemm.nbytes, device)) + device.launch_overhead
+
+
+def stream_seconds(nbytes: float, device: Accelerator) -> float:
+    """Return the time to move `nbytes` through device memory [s]."""
+    return nbytes / (device.memory_bandwidth * device.memory_achieved)
+
+
+def flash_seconds(kernel: Flash, device: Accelerator, precision: str) -> float:
+    """Return the time of a fused attention kernel [s]."""
+    share = device.flash_backward if kernel.backward else device.flash_forward
+    rate = device.peak_rate(precision) * share
+    return max(kernel.flops / rate, stream_seconds(kernel.nbytes, device)) + device.launch_overhead
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Where the time of a chain of kernels goes [s].
+
+    Attributes
+    ----------
+    gemm, attention, stream : device time by kind of kernel
+    tensor : collectives of the tensor group, exposed
+    dispatch : by how much the host is slower in launching than the device in computing
+    launches : kernels that the host dispatches [count]
+    flops : of the matrix products [FLOP]
+    """
+
+    gemm: float = 0.0
+    attention: float = 0.0
+    stream: float = 0.0
+    tensor: float = 0.0
+    dispatch: float = 0.0
+    launches: int = 0
+    flops: float = 0.0
+
+    @property
+    def compute(self) -> float:
+        """Device time without communication."""
+        return self.gemm + self.attention + self.stream
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.compute + self.tensor + self.dispatch
+
+    def __add__(self, other: "Seconds") -> "Seconds":
+        return Seconds(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def __mul__(self, times: int) -> "Seconds":
+        return Seconds(*(getattr(self, f.name) * times for f in fields(self)))
+
+    def dispatched(self, seconds: float) -> "Seconds":
+        """Return the chain issued by a host that needs `seconds` for each kernel.
+
+        A chain takes the larger of its device time and its launches times this.
+        """
+        busy = self.compute + self.tensor
+        return replace(self, dispatch=max(0.0, self.launches * seconds - busy))
+
+
+def chain_seconds(
+    kernels: Iterable[Kernel],
+    device: Accelerator,
+    precision: str,
+    collective: Callable[[Collective], float],
+) -> Seconds:
+    """Return what a chain of kernels takes, one after another on one stream.
+
+    Parameters
+    ----------
+    collective : time of a collective of the tensor group [s]
+    """
+    parts = {"gemm": 0.0, "attention": 0.0, "stream": 0.0, "tensor": 0.0}
+    launches, flops = 0, 0.0
+    for kernel in kernels:
+        launches += kernel.launches if isinstance(kernel, Stream) else 1
+        if isinstance(kernel, Gemm):
+            part = "attention" if kernel.batch > 1 else "gemm"
+            parts[part] += gemm_seconds(kernel, device, precision)
+            flops += kernel.flops
+        elif isinstance(kernel, Stream):
+            pause = kernel.launches * device.launch_overhead
+            parts["stream"] += stream_seconds(kernel.nbytes, device) + pause
+        elif isinstance(kernel, Flash):
+            parts["attention"] += flash_seconds(kernel, device, precision)
+            flops += kernel.flops
+        else:
+            parts["tensor"] += collective(kernel)
+    return Seconds(**parts, launches=launches, flops=flops)

@@ -1,0 +1,134 @@
+"""Max-min fair rates of flows that share links: a pure function, no clock.
+
+The system, in the words of SimGrid's linear max-min solver (`src/kernel/lmm/System.hpp`):
+
+    for every link l:      sum over activities a of  weight[a, l] * rate[a]  <=  capacity[l]
+    for every activity a:  rate[a] <= cap[a]
+
+and among all rates that obey it, the one whose smallest rate is largest, then the second
+smallest, and so on.  `rate[a]` is the rate of one flow of the activity and `weight[a, l]` says
+how many of its flows cross the link: an activity of weight 2 is two flows, not one flow with
+twice the claim.
+
+The solution is unique and found by raising all rates together.  A link that offers every flow
+left on it the level
+
+    level[l] = (capacity[l] - what its frozen flows take) / (weights of the flows left on it)
+
+freezes its flows once no other link and no cap holds one of them lower.  Levels never fall while
+others freeze, so every link that is the tightest for all its flows may freeze in the same round
+(Bertsekas and Gallager, Data Networks, 1992, section 6.5.2).
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from math import inf
+
+import numpy as np
+
+FEW_CROSSINGS = 80
+"""Up to so many (activity, link) pairs plain Python is faster than arrays, as measured by
+`benchmarks/network.py`."""
+
+
+def max_min_rates(
+    capacities: Sequence[float],
+    links: Sequence[Sequence[int]],
+    weights: Sequence[Sequence[float]],
+    caps: Sequence[float],
+) -> list[float]:
+    """Return the rate of one flow of each activity [B/s].
+
+    Parameters
+    ----------
+    capacities : of each link [B/s]
+    links : for each activity, the links its flows cross, as indices into `capacities`
+    weights : for each activity, how many of its flows cross each of those links [flows]
+    caps : the most that one flow of each activity can take [B/s]; may be infinite
+
+    An activity that crosses no link runs at its cap.
+
+    >>> max_min_rates([10.0, 6.0], [[0], [0, 1], [1]], [[1], [1, 1], [1]], [float("inf")] * 3)
+    [7.0, 3.0, 3.0]
+    """
+    if sum(map(len, links)) <= FEW_CROSSINGS:
+        return rates_level_by_level(capacities, links, weights, caps)
+    return rates_in_rounds(capacities, links, weights, caps)
+
+
+def rates_level_by_level(
+    capacities: Sequence[float],
+    links: Sequence[Sequence[int]],
+    weights: Sequence[Sequence[float]],
+    caps: Sequence[float],
+) -> list[float]:
+    """Freeze one level after the other, the lowest first: the textbook, for a handful of flows."""
+    rates = [0.0] * len(links)
+    spare = list(capacities)
+    active = list(range(len(links)))
+    level = 0.0
+    while active:
+        levels = _levels(spare, active, links, weights)
+        lowest = min(min(levels.values(), default=inf), min([caps[a] for a in active]))
+        level = max(level, lowest)  # never falls; held against rounding
+        tight = {link for link, offered in levels.items() if offered <= level}
+        left = []
+        for a in active:
+            if caps[a] <= level or not tight.isdisjoint(links[a]):
+                rates[a] = rate = min(level, caps[a])
+                for link, weight in zip(links[a], weights[a], strict=True):
+                    spare[link] -= weight * rate
+            else:
+                left.append(a)
+        active = left
+    return rates
+
+
+def _levels(
+    spare: Sequence[float],
+    active: Sequence[int],
+    links: Sequence[Sequence[int]],
+    weights: Sequence[Sequence[float]],
+) -> dict[int, float]:
+    """Return what each link in use could give every flow still active on it [B/s]."""
+    demand: dict[int, float] = {}
+    for a in active:
+        for link, weight in zip(links[a], weights[a], strict=True):
+            demand[link] = demand.get(link, 0.0) + weight
+    return {link: spare[link] / total for link, total in demand.items()}
+
+
+def rates_in_rounds(
+    capacities: Sequence[float],
+    links: Sequence[Sequence[int]],
+    weights: Sequence[Sequence[float]],
+    caps: Sequence[float],
+) -> list[float]:
+    """Freeze every link that is the tightest for all its flows at once, in arrays.
+
+    One row of `activity`, `link`, `weight` is one crossing; rows of frozen activities are dropped.
+    """
+    counts = np.fromiter(map(len, links), int, len(links))
+    activity = np.repeat(np.arange(len(links)), counts)
+    link = np.fromiter(chain.from_iterable(links), int, len(activity))
+    weight = np.fromiter(chain.from_iterable(weights), float, len(activity))
+    capacity = np.asarray(capacities, dtype=float)
+    cap = np.asarray(caps, dtype=float)
+    rates = cap.copy()
+    used = np.zeros(len(capacity))
+    level = np.zeros(len(capacity))
+    while len(link):
+        demand = np.bincount(link, weight, len(capacity))
+        offered = np.divide(capacity - used, demand, np.full(len(capacity), inf), where=demand > 0)
+        level = np.maximum(level, offered)  # never falls; held against rounding
+        level_there = level[link]
+        held = cap.copy()  # what the tightest of its links, or its cap, leaves each activity
+        np.minimum.at(held, activity, level_there)
+        freer_elsewhere = np.bincount(link, held[activity] < level_there, len(capacity))
+        frozen = held == cap
+        frozen[activity[freer_elsewhere[link] == 0]] = True
+        gone = frozen[activity]
+        rates[activity[gone]] = held[activity[gone]]
+        used += np.bincount(link[gone], (weight * held[activity])[gone], len(capacity))
+        activity, link, weight = activity[~gone], link[~gone], weight[~gone]
+    return list(rates.tolist())

@@ -1,0 +1,118 @@
+"""Where every second of a step went, for every rank, adding up to the step time.
+
+    block     matmul + attention + memory_bound + dispatch + tensor_communication
+    waiting   for a transfer on its way: pipeline_communication
+              for a result not yet sent: bubble_fill before the first backward, bubble_drain after
+              the last forward, bubble_steady between
+    sending   pipeline_communication, where sends block
+    tail      data_, embedding_communication, synchronisation, optimiser; waiting for the others
+              to be ready, and after the end for the step to be over, is bubble_drain
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from clustersim.program.ops import BACKWARD, FORWARD, Actor
+from clustersim.timeline import (
+    EMBEDDING,
+    GRADIENTS,
+    NORM,
+    OPTIMISER,
+    PARAMETERS,
+    Timeline,
+    Track,
+)
+
+PARTS = (
+    "matmul",
+    "attention",
+    "memory_bound",
+    "dispatch",
+    "tensor_communication",
+    "pipeline_communication",
+    "data_communication",
+    "embedding_communication",
+    "synchronisation",
+    "optimiser",
+    "bubble_fill",
+    "bubble_steady",
+    "bubble_drain",
+)
+"""All parts, in the order in which they are shown."""
+
+BUBBLES = ("bubble_fill", "bubble_steady", "bubble_drain")
+
+_TAIL = {
+    GRADIENTS: "data_communication",
+    PARAMETERS: "data_communication",
+    EMBEDDING: "embedding_communication",
+    NORM: "synchronisation",
+    OPTIMISER: "optimiser",
+}
+
+
+def attribute(track: Track, actor: Actor, duration: float) -> dict[str, float]:
+    """Return the seconds of each part of one rank class; their sum is `duration` [s]."""
+    parts = dict.fromkeys(PARTS, 0.0)
+    _blocks(parts, track, actor)
+    _waits(parts, track)
+    for span in track.tail:
+        parts["bubble_drain"] += span.start - span.ready
+        parts[_TAIL[span.name]] += span.end - span.start
+    parts["bubble_drain"] += duration - track.finish
+    return parts
+
+
+def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
+    for (kind, chunk), block in actor.blocks.items():
+        rows = (track.backward == (kind == BACKWARD)) & (track.chunk == chunk)
+        count = int(rows.sum())
+        seconds = block.seconds
+        parts["matmul"] += count * seconds.gemm
+        parts["attention"] += count * seconds.attention
+        parts["memory_bound"] += count * seconds.stream
+        parts["dispatch"] += count * seconds.dispatch
+        taken = float((track.end[rows] - track.start[rows]).sum())
+        parts["tensor_communication"] += taken - count * (seconds.compute + seconds.dispatch)
+
+
+def _waits(parts: dict[str, float], track: Track) -> None:
+    free, start, end = track.free, track.start, track.end
+    rows = len(start)
+    exposed = np.where(
+        np.isnan(track.sent), 0.0, np.maximum(0.0, start - np.fmax(free[:rows], track.sent))
+    )
+    idle = start - free[:rows] - exposed
+    first_backward = int(np.argmax(track.backward))
+    last_forward = rows - 1 - int(np.argmax(~track.backward[::-1]))
+    parts["pipeline_communication"] += float(exposed.sum() + (free[1:] - end).sum())
+    parts["bubble_fill"] += float(idle[: first_backward + 1].sum())
+    parts["bubble_steady"] += float(idle[first_backward + 1 : last_forward + 1].sum())
+    parts["bubble_drain"] += float(idle[max(first_backward, last_forward) + 1 :].sum())
+
+
+def average(timeline: Timeline, actors: Iterable[Actor]) -> dict[str, float]:
+    """Return the seconds of each part, the mean over all ranks; their sum is the step time [s]."""
+    duration = timeline.duration
+    totals = dict.fromkeys(PARTS, 0.0)
+    ranks = 0
+    for track, actor in zip(timeline.tracks, actors, strict=True):
+        ranks += track.multiplicity
+        for name, seconds in attribute(track, actor, duration).items():
+            totals[name] += track.multiplicity * seconds
+    return {name: seconds / ranks for name, seconds in totals.items()}
+
+
+def recomputed(actors: Iterable[Actor]) -> float:
+    """Return the seconds of blocks that compute a second time, the mean over all ranks [s]."""
+    total, ranks = 0.0, 0
+    for actor in actors:
+        ranks += actor.multiplicity
+        for (kind, chunk), block in actor.blocks.items():
+            count = sum(1 for s in actor.steps if s.kind == kind and s.chunk == chunk)
+            total += actor.multiplicity * count * block.again.total
+    return total / ranks
+
+
+__all__ = ["BUBBLES", "FORWARD", "PARTS", "attribute", "average", "recomputed"]

@@ -1,0 +1,33 @@
+"""How much of what the machine could do was used."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from clustersim.program.ops import LinkUse
+
+
+class HotLink(NamedTuple):
+    """One link and the share of the step that its payload would fill it [unitless]."""
+
+    name: str
+    capacity: float
+    nbytes: float
+    utilisation: float
+
+
+def hottest(links: Iterable[LinkUse], duration: float, count: int = 10) -> list[HotLink]:
+    """Return the links that are used most, by share of the step time, then by name.
+
+    Of links that differ in nothing but their number, the first stands for all.
+    """
+    used = [HotLink(*link, link.nbytes / link.capacity / duration) for link in links]
+    used.sort(key=lambda link: (-link.utilisation, link.name))
+    kinds: dict[tuple[str, float], HotLink] = {}
+    for link in used:
+        kinds.setdefault((_kind(link.name), round(link.utilisation, 9)), link)
+    return list(kinds.values())[:count]
+
+
+def _kind(name: str) -> str:
+    """Return a link's name without numbers: ``"n3.dev1>n3.nic0"`` is a ``"n.dev>n.nic"``."""
+    return "".join(letter for letter in name if not letter.isdigit())

@@ -1,0 +1,1 @@
+"""Collectives compiled to loads on links, one file an algorithm."""

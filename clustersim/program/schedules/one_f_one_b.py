@@ -1,0 +1,21 @@
+"""One forward, one backward: the schedule that holds few microbatches."""
+
+from collections.abc import Iterator
+
+from clustersim.program.ops import BACKWARD, FORWARD, Step
+
+
+def one_f_one_b(stage: int, stages: int, microbatches: int, chunks: int = 1) -> Iterator[Step]:
+    """Yield one stage's steps: warm up, alternate forward and backward, drain.
+
+    At most ``stages - stage`` microbatches are in flight on a stage, which is what saves memory
+    over GPipe. Narayanan et al. 2021, section 2.2.1, arXiv:2104.04473.
+    """
+    warmup = min(stages - stage - 1, microbatches)
+    for microbatch in range(warmup):
+        yield Step(FORWARD, microbatch)
+    for microbatch in range(microbatches - warmup):
+        yield Step(FORWARD, warmup + microbatch)
+        yield Step(BACKWARD, microbatch)
+    for microbatch in range(microbatches - warmup, microbatches):
+        yield Step(BACKWARD, microbatch)

@@ -1,0 +1,60 @@
+"""The networks between nodes, one file a kind: routes by arithmetic, a graph to look at.
+
+A fabric answers two questions.  `path` gives the links from a NIC to a NIC without searching, so
+that a machine of any size costs nothing.  `edges` lists every cable for the graph that a person
+draws and that the tests search for shortest paths.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from clustersim.catalog.records import ClusterRecord, Dragonfly, FatTree, SingleSwitch
+from clustersim.topology.fabrics.dragonfly import DragonflyFabric
+from clustersim.topology.fabrics.fat_tree import FatTreeFabric
+from clustersim.topology.fabrics.switch import SwitchFabric
+from clustersim.topology.links import Hop
+
+
+class Fabric(Protocol):
+    """What every fabric can tell."""
+
+    def path(self, a: int, nic_a: int, b: int, nic_b: int) -> list[Hop]:
+        """Return the links from NIC `nic_a` of node `a` to NIC `nic_b` of node `b`."""
+        ...
+
+    def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
+        """Yield every directed cable of a fabric of that many nodes."""
+        ...
+
+
+def build_fabric(record: ClusterRecord) -> Fabric:
+    """Return the fabric that a cluster file describes; bandwidths are of payload."""
+    nics = len(record.node.nics.devices.value)
+    nic = Hop("", record.nic.bandwidth.value * record.nic.efficiency.value, record.nic.latency.value)
+    shape = record.fabric
+    if isinstance(shape, SingleSwitch):
+        return SwitchFabric(nic)
+    width = shape.link.bandwidth.value * record.nic.efficiency.value
+    cable = Hop("", width, shape.link.latency.value)
+    if isinstance(shape, FatTree):
+        return FatTreeFabric(
+            nic=nic,
+            cable=cable,
+            nics=nics,
+            rail_optimised=shape.rail_optimised.value,
+            nodes_per_leaf=shape.nodes_per_leaf.value,
+            leaf_uplinks=shape.leaf_uplinks.value,
+            leaves_per_pod=shape.leaves_per_pod.value,
+            pod_uplinks=shape.pod_uplinks.value,
+        )
+    assert isinstance(shape, Dragonfly)
+    return DragonflyFabric(
+        nic=nic,
+        cable=cable,
+        nics=nics,
+        groups=shape.groups.value,
+        switches=shape.switches_per_group.value,
+        nodes_per_switch=shape.nodes_per_switch.value,
+        pair_links=shape.links_per_group_pair.value,
+        adaptive=shape.routing.value == "adaptive",
+    )

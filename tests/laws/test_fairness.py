@@ -1,0 +1,176 @@
+"""Max-min fairness: the inequalities, and what may not change the answer."""
+
+from math import inf
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clustersim.engine.fairness import (
+    FEW_CROSSINGS,
+    max_min_rates,
+    rates_in_rounds,
+    rates_level_by_level,
+)
+
+SOLVERS = [max_min_rates, rates_level_by_level, rates_in_rounds]
+CLOSE = 1e-9
+
+
+class Problem(NamedTuple):
+    """Arguments of a solver."""
+
+    capacities: list[float]
+    links: list[list[int]]
+    weights: list[list[float]]
+    caps: list[float]
+
+
+@st.composite
+def problems(draw, most=8):
+    """Activities that cross some links with weights around one; some have caps."""
+    amounts = st.integers(1, 40).map(float)
+    capacities = draw(st.lists(amounts, min_size=1, max_size=most))
+    places = st.lists(st.integers(0, len(capacities) - 1), unique=True, min_size=1)
+    links = draw(st.lists(places, min_size=1, max_size=most))
+    weight = st.sampled_from([0.25, 1 / 3, 1.0, 1.0, 2.0, 7.0])
+    weights = [[draw(weight) for _ in route] for route in links]
+    caps = [draw(st.one_of(st.just(inf), amounts)) for _ in links]
+    return Problem(capacities, links, weights, caps)
+
+
+def loads(problem, rates):
+    """What the rates put on each link."""
+    total = [0.0] * len(problem.capacities)
+    for rate, route, weights in zip(rates, problem.links, problem.weights, strict=True):
+        for link, weight in zip(route, weights, strict=True):
+            total[link] += weight * rate
+    return total
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@given(problem=problems())
+def test_no_link_above_capacity_and_no_flow_above_its_cap(solver, problem):
+    """Weights times rates on a link stay within its capacity, and each rate within its cap."""
+    rates = solver(*problem)
+
+    for load, capacity in zip(loads(problem, rates), problem.capacities, strict=True):
+        assert load <= capacity * (1 + CLOSE)
+    for rate, cap in zip(rates, problem.caps, strict=True):
+        assert 0 < rate <= cap
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@given(problem=problems())
+def test_every_flow_has_a_bottleneck(solver, problem):
+    """Each flow is at its cap, or crosses a full link on which nobody is faster."""
+    rates = solver(*problem)
+    load = loads(problem, rates)
+
+    for a, route in enumerate(problem.links):
+        bottlenecks = [
+            link
+            for link in route
+            if load[link] >= problem.capacities[link] * (1 - CLOSE)
+            and all(
+                rates[b] <= rates[a] * (1 + CLOSE)
+                for b, other in enumerate(problem.links)
+                if link in other
+            )
+        ]
+        assert bottlenecks or rates[a] == problem.caps[a]
+
+
+@given(problems(most=25))
+def test_both_solvers_give_the_same_rates(problem):
+    """Level by level or all local bottlenecks at once: the fair rates are the same."""
+    assert rates_in_rounds(*problem) == pytest.approx(rates_level_by_level(*problem), rel=1e-12)
+
+
+@given(problems(), st.sampled_from([1e-3, 3.0, 1e10]))
+def test_rates_scale_with_capacities(problem, factor):
+    """Links and caps that are all faster by a factor make all rates faster by it."""
+    faster = problem._replace(
+        capacities=[c * factor for c in problem.capacities],
+        caps=[c * factor for c in problem.caps],
+    )
+
+    expected = [rate * factor for rate in max_min_rates(*problem)]
+    assert max_min_rates(*faster) == pytest.approx(expected, rel=1e-12)
+
+
+@given(st.data())
+def test_order_of_activities_and_names_of_links_do_not_matter(data):
+    """Renaming links and reordering activities changes no rate."""
+    problem = data.draw(problems())
+    order = data.draw(st.permutations(range(len(problem.links))))
+    name = data.draw(st.permutations(range(len(problem.capacities))))
+    capacities = [0.0] * len(name)
+    for link, capacity in enumerate(problem.capacities):
+        capacities[name[link]] = capacity
+    renamed = Problem(
+        capacities,
+        [[name[link] for link in problem.links[a]] for a in order],
+        [problem.weights[a] for a in order],
+        [problem.caps[a] for a in order],
+    )
+
+    rates = max_min_rates(*problem)
+    assert max_min_rates(*renamed) == pytest.approx([rates[a] for a in order], rel=1e-12)
+
+
+@given(st.data())
+def test_weight_two_is_two_equal_flows(data):
+    """An activity whose weights are doubled runs like two copies of it."""
+    problem = data.draw(problems())
+    a = data.draw(st.integers(0, len(problem.links) - 1))
+    double = list(problem.weights)
+    double[a] = [2 * weight for weight in double[a]]
+    twice = Problem(
+        problem.capacities,
+        [*problem.links, problem.links[a]],
+        [*problem.weights, problem.weights[a]],
+        [*problem.caps, problem.caps[a]],
+    )
+
+    expected = max_min_rates(*twice)
+    assert expected[a] == pytest.approx(expected[-1], rel=1e-12)
+    assert max_min_rates(*problem._replace(weights=double)) == pytest.approx(
+        expected[:-1], rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_three_links_by_hand(solver):
+    """L0 = 10 for A, B, C; L1 = 6 for B, D; L2 = 20 for C, D, E: B = D = 3, A = C = 3.5, E = 13.5.
+
+    L1 offers 3, the least, and freezes B and D.  L0 has 7 left for A and C.  L2 has 20 - 3 - 3.5.
+    """
+    links = [[0], [0, 1], [0, 2], [1, 2], [2]]
+    weights = [[1.0] * len(route) for route in links]
+
+    assert solver([10.0, 6.0, 20.0], links, weights, [inf] * 5) == [3.5, 3.0, 3.5, 3.0, 13.5]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_weights_and_a_cap_by_hand(solver):
+    """12 for A of weight 2, B of weight 1 and C capped at 1: C takes 1, then A = B = 11 / 3."""
+    rates = solver([12.0], [[0], [0], [0]], [[2.0], [1.0], [1.0]], [inf, inf, 1.0])
+
+    assert rates == pytest.approx([11 / 3, 11 / 3, 1.0], rel=1e-15)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_what_crosses_no_link_runs_at_its_cap(solver):
+    """An activity without links gets its cap, be it infinite; no activity at all gets no rate."""
+    assert solver([1.0], [[], [], [0]], [[], [], [1.0]], [5.0, inf, inf]) == [5.0, inf, 1.0]
+    assert solver([1.0], [], [], []) == []
+
+
+def test_a_large_problem_is_solved_in_arrays():
+    """Two flows on each of many links get half of it, whichever road the size selects."""
+    count = 2 * FEW_CROSSINGS
+    links = [[i // 2] for i in range(count)]
+
+    assert max_min_rates([4.0] * count, links, [[1.0]] * count, [inf] * count) == [2.0] * count

@@ -1,0 +1,333 @@
+"""The network: what it gives does not depend on the road taken, and its books are right.
+
+Fast and shared are compared by a second network whose every start is pushed into the shared set.
+"""
+
+from collections.abc import Callable
+from math import inf
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simpy import Environment
+from simpy.events import Timeout
+
+from clustersim.engine.network import ALONE, DONE, SHARED, WAITING, Network
+from clustersim.errors import SimulationError
+from clustersim.traffic import Traffic
+
+
+class SharedNetwork(Network):
+    """A network that judges nobody to be alone: all wait, share, and are solved."""
+
+    def start(self, traffic, done):
+        transfer = super().start(traffic, done)
+        if transfer.phase == ALONE and transfer.route.claims:
+            self._wait(transfer, traffic.latency)
+        return transfer
+
+
+def one(name="a", links=(0,), nbytes=20.0, latency=0.0, weights=None, cap=inf):
+    return Traffic(name, links, weights or (1.0,) * len(links), nbytes, latency, cap)
+
+
+def run(
+    capacities, starts, make: Callable[..., Network] = Network
+) -> tuple[Network, dict[str, float], list[str]]:
+    """Start each traffic at its instant; return the network, the ends by name, and their order."""
+    env = Environment()
+    network = make(env, capacities)
+    ends: dict[str, float] = {}
+
+    def note(transfer):
+        ends[transfer.traffic.name] = env.now
+
+    for instant, traffic in starts:
+        Timeout(env, instant).callbacks.append(
+            lambda _, traffic=traffic: network.start(traffic, note)
+        )
+    env.run()
+    return network, ends, list(ends)
+
+
+@st.composite
+def scenes(draw):
+    """Capacities and starts: few links and few instants, so that many meet and many tie."""
+    capacities = draw(st.lists(st.integers(1, 12).map(float), min_size=1, max_size=4))
+    places = st.lists(st.integers(0, len(capacities) - 1), unique=True, max_size=3).map(tuple)
+    count = draw(st.integers(1, 9))
+    starts = []
+    for i in range(count):
+        links = draw(places)
+        traffic = Traffic(
+            f"t{i}",
+            links,
+            tuple(draw(st.sampled_from([0.5, 1.0, 1.0, 3.0])) for _ in links),
+            draw(st.sampled_from([0.0, 1.0, 7.0, 30.0, 31.0])),
+            draw(st.sampled_from([0.0, 0.0, 0.5, 2.0])),
+            draw(st.sampled_from([inf, inf, 0.7, 2.0])),
+        )
+        starts.append((draw(st.integers(0, 6).map(float)), traffic))
+    return capacities, starts
+
+
+@given(scenes())
+@settings(max_examples=300)
+def test_alone_and_shared_end_at_the_same_instants(scene):
+    """Whether a transfer ran alone or was solved makes no difference to any end."""
+    quick, ends, _ = run(*scene)
+    slow, expected, _ = run(*scene, make=SharedNetwork)
+
+    assert ends == {name: pytest.approx(end, rel=1e-12) for name, end in expected.items()}
+    assert quick.solves <= slow.solves
+    quick.check()
+    slow.check()
+
+
+@given(scenes())
+def test_bytes_delivered_are_bytes_asked(scene):
+    """Rates integrated over time are the payloads, and each link carried weight times payload."""
+    capacities, starts = scene
+    network, _, _ = run(capacities, starts)
+
+    carried = [0.0] * len(capacities)
+    for _, traffic in starts:
+        for link, weight in zip(traffic.links, traffic.weights, strict=True):
+            carried[link] += weight * traffic.nbytes
+    assert network.bytes_asked == sum(traffic.nbytes for _, traffic in starts)
+    assert network.bytes_delivered == pytest.approx(network.bytes_asked, rel=1e-9)
+    assert network.carried == pytest.approx(carried, rel=1e-9)
+    assert network.worst_load <= 1 + 1e-12
+
+
+@given(scenes(), st.sampled_from([1.0, 64.0, 4096.0]))
+def test_shifting_all_starts_shifts_all_ends(scene, shift):
+    """Nothing depends on what the clock shows."""
+    capacities, starts = scene
+    _, ends, _ = run(capacities, starts)
+    _, later, _ = run(capacities, [(instant + shift, traffic) for instant, traffic in starts])
+
+    assert later == {name: pytest.approx(end + shift, rel=1e-12) for name, end in ends.items()}
+
+
+@given(scenes())
+def test_the_same_starts_give_the_same_bytes(scene):
+    """Two runs agree in every digit and in the order of completion."""
+    _, ends, order = run(*scene)
+    _, again, order_again = run(*scene)
+
+    assert ends == again
+    assert order == order_again
+
+
+def test_a_transfer_alone_takes_latency_plus_bytes_over_the_tightest_link():
+    """Links 10 and 4, payload 20, latency 3: 3 + 20 / 4 = 8, without a solve."""
+    network, ends, _ = run([10.0, 4.0], [(0.0, one(links=(0, 1), latency=3.0))])
+
+    assert ends == {"a": 8.0}
+    assert network.solves == 0
+
+
+def test_a_heavy_link_counts_by_its_weight_and_a_cap_by_the_flow():
+    """Three flows over a link of 12 get 4 each; capped at 2 they get 2: 20 / 4 and 20 / 2."""
+    _, free, _ = run([12.0], [(0.0, one(weights=(3.0,)))])
+    _, capped, _ = run([12.0], [(0.0, one(weights=(3.0,), cap=2.0))])
+
+    assert (free["a"], capped["a"]) == (5.0, 10.0)
+
+
+def test_a_newcomer_halves_the_rate_and_gives_it_back():
+    """Link 10: a (30) alone until 1, b (10) shares until 3, then a has 10 left: 4.
+
+    a: 10 B by 1 s, 10 B at rate 5 by 3 s, 10 B at rate 10 by 4 s.
+    """
+    network, ends, order = run([10.0], [(0.0, one("a", nbytes=30.0)), (1.0, one("b", nbytes=10.0))])
+
+    assert ends == {"a": 4.0, "b": 3.0}
+    assert order == ["b", "a"]
+    assert network.solves == 2
+
+
+def test_latency_uses_no_bandwidth():
+    """Transfer b waits until 2 while a (20 on link 10) is through at 2: neither slows the other."""
+    _, ends, _ = run([10.0], [(0.0, one("a")), (0.0, one("b", latency=2.0))])
+
+    assert ends == {"a": 2.0, "b": 4.0}
+
+
+def test_a_waiting_transfer_that_was_judged_alone_is_overtaken():
+    """Transfer a waits until 5 and ends at 7; b, from 1 to 3, runs as if a did not exist."""
+    _, ends, _ = run([10.0], [(0.0, one("a", latency=5.0)), (1.0, one("b"))])
+
+    assert ends == {"a": 7.0, "b": 3.0}
+
+
+def test_a_waiting_transfer_that_was_judged_alone_meets_the_newcomer():
+    """Bytes of a begin at 2, of b (40 on link 10) at 1: b moves 10 B alone, then both at 5.
+
+    a: 20 B at 5 from 2 to 6. b: 10 + 20 by 6, its last 10 B at 10 by 7.
+    """
+    _, ends, _ = run([10.0], [(0.0, one("a", latency=2.0)), (1.0, one("b", nbytes=40.0))])
+
+    assert ends == {"a": 6.0, "b": 7.0}
+
+
+def test_transfers_that_fit_beside_each_other_need_no_solve():
+    """Caps of 5, 3 and 2 fill a link of 10: each runs at its cap, and nothing is solved."""
+    starts = [(0.0, one(name, cap=cap)) for name, cap in (("a", 5.0), ("b", 3.0), ("c", 2.0))]
+    network, ends, _ = run([10.0], starts)
+
+    assert ends == {"a": 4.0, "b": 20 / 3, "c": 10.0}
+    assert network.solves == 0
+
+
+def test_thirds_of_a_link_fit_in_spite_of_rounding():
+    """Three caps of a third of the capacity are not judged to be too much."""
+    starts = [(0.0, one(name, cap=10.0 / 3)) for name in "abc"]
+    network, ends, _ = run([10.0], starts)
+
+    assert ends == dict.fromkeys("abc", pytest.approx(6.0, rel=1e-15))
+    assert network.solves == 0
+
+
+def test_starts_and_ends_of_one_instant_are_solved_once():
+    """Four equal transfers that start and end together take one solve, not eight."""
+    network, ends, _ = run([10.0], [(1.0, one(name)) for name in "abcd"])
+
+    assert ends == dict.fromkeys("abcd", 9.0)
+    assert network.solves == 1
+
+
+def test_who_is_far_away_is_not_solved_again():
+    """A meeting on one link leaves the rate and the end of another component untouched."""
+    env = Environment()
+    network = Network(env, [10.0, 10.0])
+    ends = {}
+
+    def note(transfer):
+        ends[transfer.traffic.name] = env.now
+
+    far = [network.start(one(name, links=(1,)), note) for name in "ab"]
+    env.run(until=1.0)
+    before = [(transfer.end, transfer.since) for transfer in far]
+    network.start(one("c"), note)
+    network.start(one("d"), note)
+    env.run(until=2.0)
+
+    assert [(transfer.end, transfer.since) for transfer in far] == before
+
+
+def test_no_bytes_or_no_links_take_the_latency_only():
+    """Nothing to carry, or nothing to cross, completes after the latency; a cap still holds."""
+    starts = [
+        (1.0, one("empty", nbytes=0.0, latency=0.5)),
+        (1.0, one("local", links=(), latency=0.25)),
+        (1.0, one("local and capped", links=(), latency=0.25, cap=10.0)),
+    ]
+    network, ends, _ = run([10.0], starts)
+
+    assert ends == {"local": 1.25, "empty": 1.5, "local and capped": 3.25}
+    network.check()
+
+
+def test_a_transfer_goes_through_its_phases():
+    """Alone, then shared when met; waiting, then shared; both done at the end."""
+    env = Environment()
+    network = Network(env, [10.0])
+    first = network.start(one("a"), lambda _: None)
+    second = network.start(one("b", latency=1.0), lambda _: None)
+
+    assert (first.phase, second.phase) == (ALONE, WAITING)
+    env.run(until=1.5)
+    assert (first.phase, second.phase) == (SHARED, SHARED)
+    assert "'a' shared" in repr(first)
+    env.run()
+    assert (first.phase, second.phase) == (DONE, DONE)
+
+
+def test_a_chain_started_from_done_runs_back_to_back():
+    """A start in the instant of an end finds the link free: ten times 2 s, without a solve."""
+    env = Environment()
+    network = Network(env, [10.0])
+    ends = []
+
+    def again(transfer):
+        ends.append(env.now)
+        if len(ends) < 10:
+            network.start(transfer.traffic, again)
+
+    network.start(one(), again)
+    env.run()
+
+    assert ends == [2.0 * i for i in range(1, 11)]
+    assert network.solves == 0
+
+
+def test_tiny_transfers_late_on_the_clock_pass_the_check():
+    """A microsecond transfer after a day is judged by what the clock can resolve then."""
+    network, _, _ = run([1e10], [(86400.0, one(name, nbytes=1e4)) for name in "abc"])
+
+    network.check()
+
+
+# --- check ----------------------------------------------------------------------------------------
+
+
+def finished():
+    network, _, _ = run([10.0, 10.0], [(0.0, one("a")), (1.0, one("b", links=(0, 1)))])
+    network.check()
+    return network
+
+
+def test_check_names_what_is_still_in_flight():
+    """A run that stops early is an error that names who is under way."""
+    env = Environment()
+    network = Network(env, [10.0])
+    for name in ("stage 0 to 1", "stage 1 to 2"):
+        network.start(one(name), lambda _: None)
+    env.run(until=1.0)
+
+    with pytest.raises(SimulationError, match="in flight at 1 s: 'stage 0 to 1', 'stage 1 to 2'"):
+        network.check()
+
+
+def test_check_names_the_activity_whose_bytes_are_missing():
+    """A transfer whose rate was wrong for a while is found by its own bytes."""
+    env = Environment()
+    network = Network(env, [10.0])
+    network.start(one("honest"), lambda _: None)
+    env.run()
+    network.start(one("cheat"), lambda _: None).rate *= 0.5
+    env.run()
+
+    with pytest.raises(SimulationError, match="'cheat' delivered 10 B of 20 B"):
+        network.check()
+
+
+def test_check_compares_the_totals():
+    """Bytes lost between the activities are an error too."""
+    network = finished()
+    network.bytes_delivered -= 1e-6
+
+    with pytest.raises(SimulationError, match="all activities together delivered"):
+        network.check()
+
+
+def test_check_names_the_link_above_its_capacity(monkeypatch):
+    """A solver that gives each flow the full link is caught by the loads it makes."""
+    monkeypatch.setattr(
+        "clustersim.engine.network.max_min_rates", lambda capacities, links, weights, caps: caps
+    )
+    network, _, _ = run([5.0, 10.0], [(0.0, one("a", links=(1,))), (0.0, one("b", links=(1,)))])
+
+    with pytest.raises(SimulationError, match="link 1 ran at 2 of its capacity"):
+        network.check()
+
+
+def test_check_names_the_link_whose_claims_are_left():
+    """A claim that was never given back would make later traffic look crowded."""
+    network = finished()
+    network._claimed[1] += 1
+
+    with pytest.raises(SimulationError, match="link 1 is idle"):
+        network.check()

@@ -1,0 +1,292 @@
+"""Imports go one way: every import statement under `clustersim/` is read and held to the drawing.
+
+A module may import what stands on a lower line and what belongs to its own name; names on one
+line do not import each other. Imports inside functions and under `TYPE_CHECKING` count like any
+other, and so do literal names given to `import_module`.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "clustersim"
+
+LAYERS = """
+    __main__
+    cli
+    report        study
+    simulate
+    scenario      engine      metrics
+    program
+    plan          cost
+    topology      workload    timeline    disturbance    traffic
+    catalog
+    units         errors
+"""
+
+HOMES = {
+    "jinja2": "report",
+    "matplotlib": "report",
+    "networkx": "topology",
+    "plotly": "report",
+    "ruamel": "catalog",
+    "simpy": "engine",
+    "typer": "cli",
+}
+
+LINES = [line.split() for line in reversed(LAYERS.strip().splitlines())]
+HEIGHT = {name: height for height, line in enumerate(LINES) for name in line}
+
+
+class Import(NamedTuple):
+    """One imported name with the line that asks for it: `module` is absolute and dotted."""
+
+    line: int
+    module: str
+
+
+def violations(package: Path) -> list[str]:
+    """Return a sentence with file and line for everything that breaks a rule, each once."""
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        if path == package / "__init__.py":
+            continue
+        name, where = home(path, package), path.relative_to(package.parent).as_posix()
+        if name not in HEIGHT:
+            found.append(f"{where}:1: {name} is on no layer: give it a line in the drawing")
+            continue
+        for line, module in imports(path, package):
+            if complaint := objection(name, module, package.name):
+                found.append(f"{where}:{line}: {complaint}")
+    return list(dict.fromkeys(found))
+
+
+def home(path: Path, package: Path) -> str:
+    """Return the layer name of a file: `topology` for `clustersim/topology/fabrics/torus.py`."""
+    return path.relative_to(package).with_suffix("").parts[0]
+
+
+def objection(importer: str, module: str, package: str) -> str | None:
+    """Return what is wrong with the layer `importer` importing `module`, or None."""
+    top, _, rest = module.partition(".")
+    if top != package:
+        owner = HOMES.get(top, importer)
+        return None if owner == importer else f"{top} belongs in {owner} only, not in {importer}"
+    imported = rest.partition(".")[0]
+    if imported in (importer, "__version__"):
+        return None
+    if imported not in HEIGHT:
+        # A public name comes by way of `clustersim/__init__.py`, which may import every layer.
+        return (
+            None
+            if HEIGHT[importer] >= HEIGHT["cli"]
+            else f"{importer} imports {module} from the package itself, which only cli may do"
+        )
+    if HEIGHT[imported] > HEIGHT[importer]:
+        return f"{importer} imports {imported}, which is on a higher layer"
+    if HEIGHT[imported] == HEIGHT[importer]:
+        return f"{importer} imports {imported}, which is on the same layer"
+    return None
+
+
+def imports(path: Path, package: Path) -> Iterator[Import]:
+    """Yield every import in a file, wherever it stands, in the order of the lines."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    found = [
+        Import(node.lineno, module)
+        for node in ast.walk(tree)
+        for module in imported_modules(node, path, package)
+    ]
+    yield from sorted(set(found))
+
+
+def imported_modules(node: ast.AST, path: Path, package: Path) -> list[str]:
+    """Return the absolute dotted names that one syntax node imports, usually none."""
+    match node:
+        case ast.Import(names=names):
+            return [alias.name for alias in names]
+        case ast.ImportFrom(module=module, names=names, level=level):
+            origin = ".".join(filter(None, [anchor(path, package, level), module]))
+            return [f"{origin}.{alias.name}" for alias in names]
+        case ast.Call(
+            func=ast.Name(id="import_module" | "__import__")
+            | ast.Attribute(attr="import_module" | "__import__"),
+            args=[ast.Constant(value=str(module)), *_],
+        ):
+            return [relative_name(module, path, package)]
+    return []
+
+
+def relative_name(module: str, path: Path, package: Path) -> str:
+    """Return `module` without its leading dots, which count from the file's package."""
+    name = module.lstrip(".")
+    return ".".join(filter(None, [anchor(path, package, len(module) - len(name)), name]))
+
+
+def anchor(path: Path, package: Path, level: int) -> str:
+    """Return the package that `level` leading dots mean in this file; no dots mean none."""
+    parts = path.relative_to(package.parent).parent.parts
+    return ".".join(parts[: len(parts) - level + 1]) if level else ""
+
+
+def test_the_package_keeps_its_layers():
+    """No module imports upwards, sideways, or a library that lives elsewhere."""
+    assert any(PACKAGE.rglob("*.py"))
+    assert "\n".join(violations(PACKAGE)) == ""
+
+
+def plant(root: Path, files: dict[str, str]) -> Path:
+    """Write a small package `clustersim` and return its folder."""
+    package = root / "clustersim"
+    for name, text in files.items():
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return package
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "complaint"),
+    [
+        (
+            "units.py",
+            "import os\nimport clustersim.catalog.load\n",
+            "clustersim/units.py:2: units imports catalog, which is on a higher layer",
+        ),
+        (
+            "units.py",
+            "from clustersim.errors import CatalogError\n",
+            "clustersim/units.py:1: units imports errors, which is on the same layer",
+        ),
+        (
+            "plan/fit.py",
+            "def fits():\n    from clustersim.cost import collectives, compute\n",
+            "clustersim/plan/fit.py:2: plan imports cost, which is on the same layer",
+        ),
+        (
+            "topology/fabrics/torus.py",
+            "from ...program import ops\n",
+            "clustersim/topology/fabrics/torus.py:1: topology imports program, "
+            "which is on a higher layer",
+        ),
+        (
+            "cost/__init__.py",
+            "from .. import metrics\n",
+            "clustersim/cost/__init__.py:1: cost imports metrics, which is on a higher layer",
+        ),
+        (
+            "timeline.py",
+            "from . import simulate\n",
+            "clustersim/timeline.py:1: timeline imports simulate, which is on a higher layer",
+        ),
+        (
+            "engine/replay.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n"
+            "    from clustersim.scenario.schema import Scenario\n",
+            "clustersim/engine/replay.py:3: engine imports scenario, which is on the same layer",
+        ),
+        (
+            "study/sweep.py",
+            "import importlib\n\nfigures = importlib.import_module('clustersim.report.figures')\n",
+            "clustersim/study/sweep.py:3: study imports report, which is on the same layer",
+        ),
+        (
+            "metrics/bubble.py",
+            "import clustersim\n",
+            "clustersim/metrics/bubble.py:1: metrics imports clustersim from the package itself, "
+            "which only cli may do",
+        ),
+        (
+            "metrics/bubble.py",
+            "from clustersim import Result\n",
+            "clustersim/metrics/bubble.py:1: metrics imports clustersim.Result "
+            "from the package itself, which only cli may do",
+        ),
+        (
+            "helpers.py",
+            "import os\n",
+            "clustersim/helpers.py:1: helpers is on no layer: give it a line in the drawing",
+        ),
+        (
+            "metrics/bubble.py",
+            "def clock():\n    import simpy\n",
+            "clustersim/metrics/bubble.py:2: simpy belongs in engine only, not in metrics",
+        ),
+        (
+            "scenario/load.py",
+            "from ruamel.yaml import YAML\n",
+            "clustersim/scenario/load.py:1: ruamel belongs in catalog only, not in scenario",
+        ),
+        (
+            "study/scale.py",
+            "import matplotlib.pyplot as plt\n",
+            "clustersim/study/scale.py:1: matplotlib belongs in report only, not in study",
+        ),
+        (
+            "cost/compute.py",
+            "import numpy, networkx\n",
+            "clustersim/cost/compute.py:1: networkx belongs in topology only, not in cost",
+        ),
+    ],
+)
+def test_a_wrong_import_is_named_with_its_line_and_rule(tmp_path, file, text, complaint):
+    """Each way to break a rule is found, wherever the import stands and however it is spelt."""
+    package = plant(tmp_path, {"__init__.py": "", file: text})
+
+    assert violations(package) == [complaint]
+
+
+def test_every_violation_is_listed_in_the_order_of_files_and_lines(tmp_path):
+    """One run names all that is wrong."""
+    package = plant(
+        tmp_path,
+        {
+            "units.py": "import typer\nfrom clustersim import cli\n",
+            "cost/compute.py": "import jinja2, plotly\n",
+        },
+    )
+
+    assert violations(package) == [
+        "clustersim/cost/compute.py:1: jinja2 belongs in report only, not in cost",
+        "clustersim/cost/compute.py:1: plotly belongs in report only, not in cost",
+        "clustersim/units.py:1: typer belongs in cli only, not in units",
+        "clustersim/units.py:2: units imports cli, which is on a higher layer",
+    ]
+
+
+def test_right_imports_pass(tmp_path):
+    """Downward imports, imports within one name, libraries at home and the root are free."""
+    package = plant(
+        tmp_path,
+        {
+            "__init__.py": "import simpy\nfrom clustersim.cli import main\n",
+            "__main__.py": "from clustersim.cli import main\n",
+            "catalog/yaml.py": "from ruamel.yaml import YAML\nfrom ..errors import CatalogError\n",
+            "topology/cluster.py": "import networkx\nfrom .fabrics import torus\n",
+            "topology/fabrics/torus.py": "from ..routing import route\nfrom ... import units\n",
+            "engine/replay.py": "import simpy\nfrom clustersim import timeline\n",
+            "report/figures.py": "def draw():\n    import matplotlib.pyplot as plt\n",
+            "report/page.py": "import jinja2, plotly\nfrom clustersim import __version__\n",
+            "cli/run.py": "import typer\nimport clustersim\nfrom clustersim import Result\n",
+        },
+    )
+
+    assert violations(package) == []
+
+
+def test_the_drawing_holds_each_name_once_and_each_home_is_on_it():
+    """A name on two lines would have two heights; a library's home has to exist."""
+    names = LAYERS.split()
+
+    assert len(names) == len(set(names))
+    assert set(HOMES.values()) <= set(names)
+
+
+def test_contributors_read_the_drawing_that_is_kept():
+    """The layers in CONTRIBUTING.md are the ones these tests hold."""
+    drawing = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8").split("```")[1]
+
+    assert [line.split() for line in reversed(drawing.strip().splitlines())] == LINES[:-1]
