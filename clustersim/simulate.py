@@ -248,7 +248,7 @@ def simulate(scenario: str | Path | Loaded, settings: Sequence[str] = ()) -> Res
         model_flops=model_flops(job.model, sequences),
         hardware_flops=hardware_flops(job.model, sequences, job.recompute),
         attribution=average(timeline, program.actors),
-        recomputed=recomputed(program.actors),
+        recomputed=recomputed(program),
         links=hottest(program.carried, timeline.duration),
         activities=network.started,
         wall=time.perf_counter() - began,
@@ -348,7 +348,8 @@ def check_result(result: Result) -> None:
     """
     step, slack = result.step_time, 1 + 1e-9
     for track, actor in zip(result.timeline.tracks, result.program.actors, strict=True):
-        busy = sum(actor.blocks[s.kind, s.chunk].seconds.compute for s in actor.steps)
+        once = sum(block.seconds.compute for block in actor.blocks.values())
+        busy = once * result.program.microbatches
         if busy > step * slack:
             raise SimulationError(f"{actor.position} computes {busy:g} s in a step of {step:g} s")
         if (track.start[1:] < track.end[:-1]).any() or (track.end < track.start).any():

@@ -10,18 +10,21 @@ A rank is one process.  Nothing here knows bandwidths or FLOPs: blocks bring the
 brings its bytes, and `network` says when they are through.
 """
 
+import gc
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from simpy import Environment
-from simpy.events import Event, Timeout
+from simpy.events import NORMAL, Event, Timeout
 
+from clustersim.engine.clock import Clock
 from clustersim.engine.network import Network, Transfer
 from clustersim.errors import SimulationError
-from clustersim.program.ops import BACKWARD, FORWARD, Actor, Program, Step, hand_over
+from clustersim.program.check import check_steps, steps_of
+from clustersim.program.ops import BACKWARD, FORWARD, Actor, Position, Program, Step, hand_over
 from clustersim.timeline import (
     EMBEDDING,
     GRADIENTS,
@@ -36,9 +39,6 @@ from clustersim.traffic import Traffic
 
 Process = Generator[Event, Any, float]
 """What a rank goes through; returns the instant when it really began [s]."""
-Key = tuple[int, Step]
-"""A step of an actor, which an input is for."""
-
 NOTHING = float("nan")
 
 
@@ -49,33 +49,67 @@ def replay(program: Program) -> tuple[Timeline, Network]:
     ------
     SimulationError
         when ranks are left unfinished (naming what each waits for), or bytes or links are wrong.
+    ProgramError
+        when they are left because their steps wait for each other in a circle (drawn).
     """
-    env = Environment()
+    env = Clock()
     network = Network(env, program.capacities)
     ranks = _Ranks(env, network, program)
     for rank in ranks.all:
-        env.process(rank.live())
-    env.run()
+        rank.take()
+    with _uncollected():
+        env.run_out()
     stuck = [rank for rank in ranks.all if not rank.finished]
     if stuck:
-        waits = "; ".join(f"{rank.actor.position} waits for {rank.waits}" for rank in stuck[:4])
+        check_steps(steps_of(program), program.microbatches, program.chunks)
+        waits = "; ".join(f"{rank.actor.position} waits for {rank.stuck_at()}" for rank in stuck[:4])
         raise SimulationError(f"{len(stuck)} rank classes did not finish: {waits}")
     network.check()
     return Timeline(tuple(rank.track() for rank in ranks.all)), network
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector from walking a growing record that holds no garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class _Ranks:
     """All rank classes, and the meetings that several of them hold together."""
 
-    def __init__(self, env: Environment, network: Network, program: Program) -> None:
+    def __init__(self, env: Clock, network: Network, program: Program) -> None:
         self.env, self.network, self.program = env, network, program
+        self.schedule: Any = env.schedule  # also takes a rank, which is an event while it computes
+        self.codes = 2 * program.chunks
         self._meetings: dict[tuple[Any, ...], _Meeting] = {}
-        self._by_place = {actor.position: i for i, actor in enumerate(program.actors)}
-        self.all = [_Rank(self, number, actor) for number, actor in enumerate(program.actors)]
+        self._groups: dict[tuple[int, ...], list[_Rank]] = {}
+        self.all = [_Rank(self, actor) for actor in program.actors]
+
+    def keys(self, steps: Sequence[Step]) -> list[int]:
+        """Return steps as numbers: microbatch, chunk and kind, in this order."""
+        codes = self.codes
+        return [mb * codes + 2 * chunk + (kind == BACKWARD) for kind, mb, chunk in steps]
+
+    def number(self, position: Position) -> int:
+        """Return the place of a rank class in the program's order."""
+        stages, parts = self.program.stages, self.program.parts
+        return (position.replica * stages + position.stage) * parts + position.part
 
     def peer(self, actor: Actor, stage: int) -> "_Rank":
         """Return the rank class of the same replicas and part on another stage."""
-        return self.all[self._by_place[actor.position._replace(stage=stage)]]
+        return self.all[self.number(actor.position._replace(stage=stage))]
+
+    def gather(self, name: tuple[int, ...], rank: "_Rank") -> "list[_Rank] | None":
+        """Note that a part of a tensor group is ready to send; return all when it is the last."""
+        group = self._groups.setdefault(name, [])
+        group.append(rank)
+        return self._groups.pop(name) if len(group) == self.program.parts else None
 
     def meeting(self, *name: Any, size: int) -> "_Meeting":
         """Return the meeting of that name, which `size` rank classes hold."""
@@ -97,7 +131,7 @@ class _Meeting:
     begun, done : events with the instant of the beginning, and of the end
     """
 
-    def __init__(self, env: Environment, size: int) -> None:
+    def __init__(self, env: Clock, size: int) -> None:
         self.missing = size
         self.begun, self.done = Event(env), Event(env)
 
@@ -107,65 +141,157 @@ class _Meeting:
         return self.missing == 0
 
 
-class _Rank:
-    """One rank class on its way through the step."""
+class _Row(NamedTuple):
+    """What a rank class does in one kind of step.
 
-    def __init__(self, ranks: _Ranks, number: int, actor: Actor) -> None:
-        self.ranks, self.number, self.actor = ranks, number, actor
+    Attributes
+    ----------
+    source : whether it needs nothing from another stage
+    seconds : of a fused block; None where its collectives are ops of their own
+    segments : of the block otherwise
+    traffic : handed on afterwards; None where nothing is
+    stage, shift : who gets it, and what to add to this step's key to name the step it is for
+    """
+
+    source: bool
+    seconds: float | None
+    segments: tuple[float | Traffic, ...]
+    traffic: Traffic | None
+    stage: int
+    shift: int
+
+
+class _Rank:
+    """One rank class on its way through the step.
+
+    It is itself the event that SimPy holds while it computes: one at a time is in flight, and an
+    event for each of 200,000 blocks would cost as much as all else that a block does.
+    """
+
+    _ok = True
+
+    def __init__(self, ranks: "_Ranks", actor: Actor) -> None:
+        self.ranks, self.actor = ranks, actor
         self.env, self.network = ranks.env, ranks.network
         self.finished = False
         self.waits = "its first step"
-        self.inbox: dict[Step, float] = {}
-        self.wanted: Step | None = None
-        self.bell: Event | None = None
+        self.at = -1
+        self.wanted = -1
+        self.inbox: dict[int, float] = {}
+        self.keys = ranks.keys(actor.steps)
+        self.rows = [_row(actor, ranks.program, code) for code in range(ranks.codes)]
         self.free: list[float] = []
         self.sent: list[float] = []
         self.start: list[float] = []
         self.end: list[float] = []
         self.tail: list[Span] = []
-        self._queues: dict[str, deque[tuple[Traffic, Callable[[Transfer], None]]]] = {}
+        self.callbacks: list[Callable[[Any], None]] | None = None
+        self._when_computed: list[Callable[[Any], None]] = [self._computed]
+        self._blocking = ranks.program.blocking
+        self._codes, self._parts = ranks.codes, ranks.program.parts
+        self._first_peer = ranks.number(actor.position._replace(stage=0))
+        self._sending = (-1, -1)
+        self._busy: dict[int, deque[tuple[Traffic, _Rank, int]]] = {}
 
     # --- the story -------------------------------------------------------------------------------
 
-    def live(self) -> Generator[Event, Any, None]:
-        """Run all steps, then what follows them."""
-        env, inbox, actor, program = self.env, self.inbox, self.actor, self.ranks.program
-        stage, stages, chunks = actor.position.stage, program.stages, program.chunks
-        last = len(actor.steps) - 1
-        free, sent, started, ended = self.free, self.sent, self.start, self.end
-        sources = _sources(stage, stages, chunks)
-        simple = {
-            key: block.segments[0] for key, block in actor.blocks.items() if len(block.segments) == 1
-        }
-        for at, step in enumerate(actor.steps):
-            kind, _, chunk = step
-            free.append(env._now)
-            if (kind, chunk) in sources:
-                sent.append(NOTHING)
-            else:
-                left = inbox.pop(step, None)
-                if left is None:
-                    self.wanted, self.bell = step, Event(env)
-                    yield self.bell
-                    left = inbox.pop(step)
-                sent.append(left)
-            started.append(env._now)
-            if at == last and actor.tail.overlapped:
-                env.process(self._reduce_beside(actor.blocks[kind, chunk].segments))
-            seconds = simple.get((kind, chunk))
-            if seconds is not None:
-                yield Timeout(env, seconds)
-            else:
-                yield from self._segments(at, actor.blocks[kind, chunk].segments)
-            ended.append(env._now)
-            traffic = actor.send[kind, chunk]
-            if traffic is not None:
-                through = self._hand_on(step, traffic)
-                if through is not None:
-                    yield through
-        self.free.append(env._now)
-        yield from self._after()
-        self.finished = True
+    def take(self) -> None:
+        """Take the next step; compute when its input is there, else leave word what is wanted."""
+        self.at = at = self.at + 1
+        self.free.append(self.env._now)
+        if at == len(self.keys):
+            self.env.process(self._after())
+            return
+        key = self.keys[at]
+        if self.rows[key % self._codes].source:
+            self._compute(NOTHING)
+            return
+        left = self.inbox.pop(key, None)
+        if left is None:
+            self.wanted = key
+        else:
+            self._compute(left)
+
+    def receive(self, key: int, left: float) -> None:
+        """Take delivery of a step's input, which had set out at `left`."""
+        if self.wanted == key:
+            self.wanted = -1
+            self._compute(left)
+        else:
+            self.inbox[key] = left
+
+    def _compute(self, left: float) -> None:
+        row = self.rows[self.keys[self.at] % self._codes]
+        self.sent.append(left)
+        self.start.append(self.env._now)
+        if self.at == len(self.keys) - 1 and self.actor.tail.overlapped:
+            self.env.process(self._reduce_beside(row.segments))
+        if row.seconds is None:
+            self.env.process(self._segments(self.at, row.segments))
+        else:
+            self.callbacks = self._when_computed
+            self.ranks.schedule(self, NORMAL, row.seconds)
+
+    def _computed(self, _: object) -> None:
+        """Hand the result on; go on at once, or when it is through where sends block."""
+        self.end.append(self.env._now)
+        key = self.keys[self.at]
+        row = self.rows[key % self._codes]
+        if row.traffic is None:
+            self.take()
+            return
+        target = key + row.shift
+        if self._parts > 1:
+            self._send_as_group(key, row, target)
+        elif self._blocking:
+            self._sending = row.stage, target
+            self.network.start(row.traffic, self._through)
+        else:
+            self._send_behind(key % 2, row.traffic, self.ranks.peer(self.actor, row.stage), target)
+            self.take()
+
+    def _through(self, transfer: Transfer) -> None:
+        """A send that held this rank up has arrived: the peer has it, and the next step begins."""
+        stage, target = self._sending
+        peer = self.ranks.all[self._first_peer + stage * self._parts]
+        peer.receive(target, transfer.begin - transfer.traffic.latency)
+        self.take()
+
+    def _send_behind(self, direction: int, traffic: Traffic, peer: "_Rank", target: int) -> None:
+        """Send without waiting, one transfer after another in each direction."""
+        queue = self._busy.setdefault(direction, deque())
+        queue.append((traffic, peer, target))
+        if len(queue) == 1:
+            self.network.start(traffic, partial(self._arrived_behind, queue))
+
+    def _arrived_behind(
+        self, queue: "deque[tuple[Traffic, _Rank, int]]", transfer: Transfer
+    ) -> None:
+        _, peer, target = queue.popleft()
+        peer.receive(target, transfer.begin - transfer.traffic.latency)
+        if queue:
+            self.network.start(queue[0][0], partial(self._arrived_behind, queue))
+
+    def _send_as_group(self, key: int, row: _Row, target: int) -> None:
+        """Send once for the whole tensor group, when its last part is ready."""
+        assert row.traffic is not None
+        group = self.ranks.gather((*self.actor.position[:2], key), self)
+        if group is None:
+            if not self._blocking:
+                self.take()
+            return
+        peers = [self.ranks.peer(rank.actor, row.stage) for rank in group]
+
+        def arrived(transfer: Transfer) -> None:
+            for peer in peers:
+                peer.receive(target, transfer.begin - transfer.traffic.latency)
+            if self._blocking:
+                for rank in group:
+                    rank.take()
+
+        self.network.start(row.traffic, arrived)
+        if not self._blocking:
+            self.take()
 
     def _segments(
         self, at: int, segments: tuple[float | Traffic, ...]
@@ -178,6 +304,7 @@ class _Rank:
                 yield from self._together(name, segment, self.ranks.program.parts)
             else:
                 yield Timeout(self.env, segment)
+        self._computed(None)
 
     def _after(self) -> Generator[Event, Any, None]:
         """Reduce gradients, embedding and norm; update; gather what was updated."""
@@ -200,77 +327,7 @@ class _Rank:
         if tail.parameters is not None:
             meeting = self._together((PARAMETERS, stage), tail.parameters, ranks.on_a_stage)
             yield from self._spanned(PARAMETERS, meeting)
-
-    # --- handing on ------------------------------------------------------------------------------
-
-    def _hand_on(self, step: Step, traffic: Traffic) -> Event | None:
-        """Send the result of a step; return what to wait for where sends block."""
-        program = self.ranks.program
-        target = hand_over(step, self.actor.position.stage, program.stages, program.chunks)
-        assert target is not None, "traffic goes to a stage"
-        peer, asked = self.ranks.peer(self.actor, target[0]), target[1]
-        through = Event(self.env) if program.blocking else None
-        if program.parts == 1:
-            arrive = partial(self._delivered, peer, asked, through)
-        else:
-            arrive = self._with_the_others(step, target[0], asked, through)
-            if arrive is None:
-                return through
-        if through is not None:
-            self.network.start(traffic, arrive)
-        else:
-            self._queue(step.kind, traffic, arrive)
-        return through
-
-    def _delivered(
-        self, peer: "_Rank", step: Step, through: Event | None, transfer: Transfer
-    ) -> None:
-        """Put an input into its rank's inbox, ring if it is waiting, let a blocked sender go."""
-        peer.inbox[step] = transfer.begin - transfer.traffic.latency
-        if peer.wanted == step:
-            peer.wanted = None
-            assert peer.bell is not None
-            peer.bell.succeed()
-        if through is not None:
-            through.succeed()
-
-    def _with_the_others(
-        self, step: Step, stage: int, asked: Step, through: Event | None
-    ) -> Callable[[Transfer], None] | None:
-        """Send once for the whole tensor group, when its last part is ready."""
-        meeting = self.ranks.meeting(
-            "send", self.actor.position[:2], step, size=self.ranks.program.parts
-        )
-        if through is not None:
-            meeting.done.callbacks.append(lambda _: through.succeed())
-        if not meeting.arrive():
-            return None
-        peers = [
-            self.ranks.all[self.ranks._by_place[self.actor.position._replace(stage=stage, part=i)]]
-            for i in range(self.ranks.program.parts)
-        ]
-
-        def arrive(transfer: Transfer) -> None:
-            for peer in peers:
-                self._delivered(peer, asked, None, transfer)
-            meeting.done.succeed()
-
-        return arrive
-
-    def _queue(self, kind: str, traffic: Traffic, arrive: Callable[[Transfer], None]) -> None:
-        """Send without waiting, one transfer after another in each direction."""
-        queue = self._queues.setdefault(kind, deque())
-        queue.append((traffic, arrive))
-        if len(queue) == 1:
-            self.network.start(traffic, partial(self._next, queue))
-
-    def _next(
-        self, queue: deque[tuple[Traffic, Callable[[Transfer], None]]], transfer: Transfer
-    ) -> None:
-        _, arrive = queue.popleft()
-        arrive(transfer)
-        if queue:
-            self.network.start(queue[0][0], partial(self._next, queue))
+        self.finished = True
 
     # --- meeting others --------------------------------------------------------------------------
 
@@ -301,32 +358,43 @@ class _Rank:
         """Reduce the gradients piece by piece while the last backward makes them."""
         stage, pieces = self.actor.position.stage, self.actor.tail.gradients
         seconds = sum(segment for segment in segments if not isinstance(segment, Traffic))
+        begun = self.env.now
         for number, piece in enumerate(pieces):
-            yield Timeout(self.env, seconds / len(pieces))
+            ready = begun + seconds * (number + 1) / len(pieces)
+            if ready > self.env.now:
+                yield Timeout(self.env, ready - self.env.now)
             yield from self._together((GRADIENTS, stage, number), piece, self.ranks.on_a_stage)
 
     def _last_piece(self) -> Process:
-        """Wait until the last piece is reduced."""
+        """Wait until the last piece is reduced; all of the wait is for communication."""
+        ready = float(self.env.now)
         number = len(self.actor.tail.gradients) - 1
         name = (GRADIENTS, self.actor.position.stage, number)
         self.waits = self.actor.tail.gradients[-1].name
         meeting = self.ranks.meeting(*name, size=self.ranks.on_a_stage)
         yield meeting.done
-        return float(meeting.begun.value)
+        return ready
 
     # --- the record ------------------------------------------------------------------------------
 
+    def stuck_at(self) -> str:
+        """Return what an unfinished rank waits for."""
+        if self.wanted >= 0:
+            return f"the input of {self.actor.steps[self.at]}"
+        return self.waits
+
     def track(self) -> Track:
         """Return the record of this rank class."""
-        steps, position = self.actor.steps, self.actor.position
+        keys = np.array(self.keys)
+        code, position = keys % self.ranks.codes, self.actor.position
         return Track(
             replica=position.replica,
             stage=position.stage,
             part=position.part,
             multiplicity=self.actor.multiplicity,
-            backward=np.array([step.kind == BACKWARD for step in steps]),
-            microbatch=np.array([step.microbatch for step in steps], np.int32),
-            chunk=np.array([step.chunk for step in steps], np.int32),
+            backward=code % 2 == 1,
+            microbatch=(keys // self.ranks.codes).astype(np.int32),
+            chunk=(code // 2).astype(np.int32),
             free=np.array(self.free),
             sent=np.array(self.sent),
             start=np.array(self.start),
@@ -335,11 +403,25 @@ class _Rank:
         )
 
 
-def _sources(stage: int, stages: int, chunks: int) -> set[tuple[str, int]]:
-    """Return the (kind, chunk) of a stage's steps that need nothing from another stage."""
-    found = set()
-    if stage == 0:
-        found.add((FORWARD, 0))
-    if stage == stages - 1:
-        found.add((BACKWARD, chunks - 1))
-    return found
+def _row(actor: Actor, program: Program, code: int) -> _Row:
+    """Return what an actor does in the steps of one kind and chunk."""
+    chunk, backward = divmod(code, 2)
+    step = Step(BACKWARD if backward else FORWARD, 0, chunk)
+    stage, stages, chunks = actor.position.stage, program.stages, program.chunks
+    first, last = stage == 0 and chunk == 0, stage == stages - 1 and chunk == chunks - 1
+    block = actor.blocks[step.kind, chunk]
+    target = hand_over(step, stage, stages, chunks) or (stage, step)
+    return _Row(
+        source=last if backward else first,
+        seconds=_alone(block.segments),
+        segments=block.segments,
+        traffic=actor.send[step.kind, chunk],
+        stage=target[0],
+        shift=2 * (target[1].chunk - chunk),
+    )
+
+
+def _alone(segments: tuple[float | Traffic, ...]) -> float | None:
+    """Return the time of a block that is all in one piece."""
+    first, *rest = segments
+    return None if rest or isinstance(first, Traffic) else first

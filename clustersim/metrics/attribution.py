@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from clustersim.program.ops import BACKWARD, FORWARD, Actor
+from clustersim.program.ops import BACKWARD, Actor, Program
 from clustersim.timeline import (
     EMBEDDING,
     GRADIENTS,
@@ -104,15 +104,11 @@ def average(timeline: Timeline, actors: Iterable[Actor]) -> dict[str, float]:
     return {name: seconds / ranks for name, seconds in totals.items()}
 
 
-def recomputed(actors: Iterable[Actor]) -> float:
+def recomputed(program: Program) -> float:
     """Return the seconds of blocks that compute a second time, the mean over all ranks [s]."""
     total, ranks = 0.0, 0
-    for actor in actors:
+    for actor in program.actors:
         ranks += actor.multiplicity
-        for (kind, chunk), block in actor.blocks.items():
-            count = sum(1 for s in actor.steps if s.kind == kind and s.chunk == chunk)
-            total += actor.multiplicity * count * block.again.total
+        once = sum(block.again.total for block in actor.blocks.values())
+        total += actor.multiplicity * program.microbatches * once
     return total / ranks
-
-
-__all__ = ["BUBBLES", "FORWARD", "PARTS", "attribute", "average", "recomputed"]

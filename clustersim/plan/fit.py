@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 
 class Peak(NamedTuple):
     """The most bytes of activations and the most microbatches, one for each chunk, held at once."""
@@ -82,12 +84,6 @@ def peak_activations(steps: Sequence[tuple[str, int, int]], nbytes: Sequence[flo
     steps : (kind, microbatch, chunk) with kind "F" or "B", in order
     nbytes : kept for one microbatch in each chunk [B]
     """
-    held, count = 0.0, 0
-    best = Peak(0.0, 0)
-    for kind, _, chunk in steps:
-        sign = 1 if kind == "F" else -1
-        held += sign * nbytes[chunk]
-        count += sign
-        if held > best.nbytes or count > best.microbatches:
-            best = Peak(max(held, best.nbytes), max(count, best.microbatches))
-    return best
+    signs = np.array([1 if kind == "F" else -1 for kind, _, _ in steps])
+    kept = np.array(nbytes)[[chunk for _, _, chunk in steps]]
+    return Peak(float(np.cumsum(signs * kept).max()), int(np.cumsum(signs).max()))

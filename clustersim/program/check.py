@@ -8,6 +8,8 @@ A program that is not is drawn, with the culprit marked:
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from clustersim.errors import ProgramError
 from clustersim.program.ops import BACKWARD, FORWARD, Program, Step, hand_over
 
@@ -18,9 +20,30 @@ MOST_DRAWN = 24
 
 
 def check_program(program: Program) -> None:
-    """Refuse a program that no machine could run to its end; see `check_steps`."""
-    rows = [actor.steps for actor in program.actors[:: program.parts][: program.stages]]
-    check_steps(rows, program.microbatches, program.chunks)
+    """Refuse a program whose stages do not run each microbatch once forward, then backward.
+
+    Waiting in a circle is left to the replay, which finds it for nothing, and to `check_steps`.
+    """
+    rows = steps_of(program)
+    for stage, steps in enumerate(rows):
+        if not _runs_each_once(steps, program.microbatches, program.chunks):
+            _check_once(rows, stage, steps, program.microbatches, program.chunks)
+
+
+def _runs_each_once(steps: Sequence[Step], microbatches: int, chunks: int) -> bool:
+    """Whether the steps are all forwards and backwards, each forward before its backward."""
+    count = microbatches * chunks
+    keys = np.array([s.microbatch * chunks + s.chunk + count * (s.kind == BACKWARD) for s in steps])
+    if len(keys) != 2 * count or keys.min() < 0 or keys.max() >= 2 * count:
+        return False
+    place = np.full(2 * count, -1)
+    place[keys] = np.arange(2 * count)
+    return bool((place[:count] >= 0).all() and (place[count:] > place[:count]).all())
+
+
+def steps_of(program: Program) -> list[tuple[Step, ...]]:
+    """Return the steps of each stage, which are the same for all replicas."""
+    return [actor.steps for actor in program.actors[:: program.parts][: program.stages]]
 
 
 def check_steps(rows: Rows, microbatches: int, chunks: int) -> None:

@@ -6,6 +6,7 @@ A program gives each rank class its steps, and for each kind of step a `Block` o
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from clustersim.cost.compute import Seconds
@@ -25,6 +26,12 @@ class Step(NamedTuple):
     def __str__(self) -> str:
         chunk = f".{self.chunk}" if self.chunk else ""
         return f"{self.kind}{self.microbatch}{chunk}"
+
+
+@lru_cache(maxsize=64)
+def whole_batch(kind: str, microbatches: int, chunk: int = 0) -> tuple[Step, ...]:
+    """Return the steps of all microbatches in order, made once for all stages."""
+    return tuple(Step(kind, microbatch, chunk) for microbatch in range(microbatches))
 
 
 class Position(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from clustersim.program.ops import BACKWARD, FORWARD, Step
+from clustersim.program.ops import BACKWARD, FORWARD, Step, whole_batch
 
 
 def gpipe(stage: int, stages: int, microbatches: int, chunks: int = 1) -> Iterator[Step]:
@@ -10,7 +10,5 @@ def gpipe(stage: int, stages: int, microbatches: int, chunks: int = 1) -> Iterat
 
     All `microbatches` are in flight on a stage at the turn. Huang et al. 2019, arXiv:1811.06965.
     """
-    for microbatch in range(microbatches):
-        yield Step(FORWARD, microbatch)
-    for microbatch in range(microbatches):
-        yield Step(BACKWARD, microbatch)
+    yield from whole_batch(FORWARD, microbatches)
+    yield from whole_batch(BACKWARD, microbatches)

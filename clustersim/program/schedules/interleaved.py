@@ -1,8 +1,9 @@
 """1F1B over several model chunks a stage: a shorter bubble for more traffic."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
-from clustersim.program.ops import BACKWARD, FORWARD, Step
+from clustersim.program.ops import BACKWARD, FORWARD, Step, whole_batch
 
 
 def interleaved(stage: int, stages: int, microbatches: int, chunks: int) -> Iterator[Step]:
@@ -15,8 +16,8 @@ def interleaved(stage: int, stages: int, microbatches: int, chunks: int) -> Iter
     total = microbatches * chunks
     warmup = 2 * (stages - stage - 1) + (chunks - 1) * stages
     warmup = total if microbatches == stages else min(warmup, total)
-    forwards = [_turn(FORWARD, k, stages, chunks) for k in range(total)]
-    backwards = [_turn(BACKWARD, k, stages, chunks) for k in range(total)]
+    forwards = _turns(FORWARD, stages, microbatches, chunks)
+    backwards = _turns(BACKWARD, stages, microbatches, chunks)
     yield from forwards[:warmup]
     for k in range(total - warmup):
         yield forwards[warmup + k]
@@ -24,9 +25,14 @@ def interleaved(stage: int, stages: int, microbatches: int, chunks: int) -> Iter
     yield from backwards[total - warmup :]
 
 
-def _turn(kind: str, k: int, stages: int, chunks: int) -> Step:
-    """Return the k-th step of a kind: `stages` microbatches of a chunk, then the next chunk."""
-    lap, place = divmod(k, stages * chunks)
-    chunk, microbatch = divmod(place, stages)
-    chunk = chunk if kind == FORWARD else chunks - 1 - chunk
-    return Step(kind, lap * stages + microbatch, chunk)
+@lru_cache(maxsize=16)
+def _turns(kind: str, stages: int, microbatches: int, chunks: int) -> tuple[Step, ...]:
+    """Return the steps of a kind: `stages` microbatches of a chunk, then the next chunk's."""
+    order = range(chunks) if kind == FORWARD else range(chunks - 1, -1, -1)
+    batch = {chunk: whole_batch(kind, microbatches, chunk) for chunk in order}
+    return tuple(
+        step
+        for lap in range(0, microbatches, stages)
+        for chunk in order
+        for step in batch[chunk][lap : lap + stages]
+    )

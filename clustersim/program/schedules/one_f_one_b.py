@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from clustersim.program.ops import BACKWARD, FORWARD, Step
+from clustersim.program.ops import BACKWARD, FORWARD, Step, whole_batch
 
 
 def one_f_one_b(stage: int, stages: int, microbatches: int, chunks: int = 1) -> Iterator[Step]:
@@ -12,10 +12,9 @@ def one_f_one_b(stage: int, stages: int, microbatches: int, chunks: int = 1) -> 
     over GPipe. Narayanan et al. 2021, section 2.2.1, arXiv:2104.04473.
     """
     warmup = min(stages - stage - 1, microbatches)
-    for microbatch in range(warmup):
-        yield Step(FORWARD, microbatch)
-    for microbatch in range(microbatches - warmup):
-        yield Step(FORWARD, warmup + microbatch)
-        yield Step(BACKWARD, microbatch)
-    for microbatch in range(microbatches - warmup, microbatches):
-        yield Step(BACKWARD, microbatch)
+    forwards, backwards = whole_batch(FORWARD, microbatches), whole_batch(BACKWARD, microbatches)
+    yield from forwards[:warmup]
+    for forward, backward in zip(forwards[warmup:], backwards, strict=False):
+        yield forward
+        yield backward
+    yield from backwards[microbatches - warmup :]
