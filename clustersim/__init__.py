@@ -1,0 +1,65 @@
+"""A discrete-event simulator of large-model training on clusters.
+
+>>> import clustersim
+>>> result = clustersim.simulate("frontier-22b", ["batch.global=32"])
+>>> result.memory.fits
+True
+"""
+
+import sys
+from importlib import import_module
+from importlib.metadata import version
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from clustersim.errors import (
+    CatalogError,
+    ClustersimError,
+    PlanError,
+    ProgramError,
+    ScenarioError,
+    SimulationError,
+)
+
+if TYPE_CHECKING:
+    from clustersim.simulate import Result, simulate
+
+    __version__: str
+
+__all__ = [
+    "CatalogError",
+    "ClustersimError",
+    "PlanError",
+    "ProgramError",
+    "Result",
+    "ScenarioError",
+    "SimulationError",
+    "__version__",
+    "simulate",
+]
+
+
+class _Package(ModuleType):
+    """This package; its name `simulate` is the function, not the module that holds it.
+
+    Importing the module would otherwise put it over the function.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value.simulate if _is_simulate(name, value) else value)
+
+
+def _is_simulate(name: str, value: object) -> TypeGuard[Any]:
+    return name == "simulate" and isinstance(value, ModuleType)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is slow to import when it is first asked for, so that ``--help`` need not wait."""
+    if name == "__version__":
+        return version("clustersim")
+    if name in {"Result", "simulate"}:
+        return getattr(import_module("clustersim.simulate"), name)
+    raise AttributeError(f"module 'clustersim' has no attribute '{name}'")

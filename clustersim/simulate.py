@@ -1,6 +1,6 @@
 """A scenario in, a result out: the whole pipeline on one page.
 
-    Loaded scenario -> Job (cluster, model, plan) -> Program -> Timeline -> Result
+Loaded scenario -> Job (cluster, model, plan) -> Program -> Timeline -> Result
 """
 
 import math
@@ -126,8 +126,14 @@ class Result:
     def published(self) -> list[PublishedCheck]:
         """Each published number beside the predicted one, in its own convention."""
         return [
-            PublishedCheck(p.metric, p.convention, p.value, self.metric(p.metric, p.convention), p.source)
-            for p in self.scenario.published
+            PublishedCheck(
+                given.metric,
+                given.convention,
+                given.value,
+                self.metric(given.metric, given.convention),
+                given.source,
+            )
+            for given in self.scenario.published
         ]
 
     def metric(self, name: str, convention: str | None = None) -> float:

@@ -1,0 +1,1 @@
+"""Finds and reads YAML files into typed, sourced records; knows no physics."""

@@ -11,7 +11,9 @@ from clustersim.errors import ClustersimError, ScenarioError
 Record = TypeVar("Record", bound=BaseModel)
 
 
-def checked(record: type[Record], tree: Tree, error: type[ClustersimError] = ScenarioError) -> Record:
+def checked(
+    record: type[Record], tree: Tree, error: type[ClustersimError] = ScenarioError
+) -> Record:
     """Return `tree` as a typed record.
 
     Raises
@@ -31,7 +33,8 @@ def _complaint(record: type[BaseModel], tree: Tree, problem: Any) -> str:
     place = tree.place(path)
     kind = problem["type"]
     if kind == "extra_forbidden":
-        return f"{place}: {dotted(path)}: unknown key{nearest(str(path[-1]), _keys(record, path[:-1]))}"
+        hint = nearest(str(path[-1]), _keys(record, path[:-1]))
+        return f"{place}: {dotted(path)}: unknown key{hint}"
     if kind == "missing":
         return f"{place}: {dotted(path)}: missing (it must be given)"
     reason = problem["msg"].removeprefix("Value error, ")

@@ -121,7 +121,7 @@ class Tree:
         path = _path(name)
         owner, key = self._owner(path, here)
         old = owner[key] if not isinstance(owner, dict) or key in owner else None
-        if is_fact(old):
+        if isinstance(old, dict) and "value" in old:
             owner[key] = {"value": _changed(old["value"], text, here), "assumed": str(here)}
         else:
             owner[key] = _changed(old, text, here)

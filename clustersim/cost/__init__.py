@@ -1,0 +1,1 @@
+"""What work takes: kernels on a device, collectives alone on their links."""

@@ -62,7 +62,7 @@ def replay(program: Program) -> tuple[Timeline, Network]:
     stuck = [rank for rank in ranks.all if not rank.finished]
     if stuck:
         check_steps(steps_of(program), program.microbatches, program.chunks)
-        waits = "; ".join(f"{rank.actor.position} waits for {rank.stuck_at()}" for rank in stuck[:4])
+        waits = "; ".join(f"{r.actor.position} waits for {r.stuck_at()}" for r in stuck[:4])
         raise SimulationError(f"{len(stuck)} rank classes did not finish: {waits}")
     network.check()
     return Timeline(tuple(rank.track() for rank in ranks.all)), network
@@ -128,17 +128,23 @@ class _Meeting:
 
     Attributes
     ----------
-    begun, done : events with the instant of the beginning, and of the end
+    begun : when it began [s]
+    done : event of its end
     """
 
     def __init__(self, env: Clock, size: int) -> None:
         self.missing = size
-        self.begun, self.done = Event(env), Event(env)
+        self.begun = NOTHING
+        self.done = Event(env)
 
     def arrive(self) -> bool:
         """Count one more that is ready; return whether that was the last."""
         self.missing -= 1
         return self.missing == 0
+
+    def end(self, _: Transfer) -> None:
+        """Let all who take part go on."""
+        self.done.succeed()
 
 
 class _Row(NamedTuple):
@@ -335,11 +341,11 @@ class _Rank:
         """Take part in a collective that begins when all its rank classes are ready."""
         meeting = self.ranks.meeting(*name, size=size)
         if meeting.arrive():
-            meeting.begun.succeed(self.env.now)
-            self.network.start(traffic, lambda _: meeting.done.succeed())
+            meeting.begun = float(self.env.now)
+            self.network.start(traffic, meeting.end)
         self.waits = traffic.name
         yield meeting.done
-        return float(meeting.begun.value)
+        return meeting.begun
 
     def _alone(self, seconds: float) -> Process:
         begun = self.env.now
@@ -352,9 +358,7 @@ class _Rank:
         begun = yield from work
         self.tail.append(Span(name, ready, max(ready, begun), self.env.now))
 
-    def _reduce_beside(
-        self, segments: tuple[float | Traffic, ...]
-    ) -> Generator[Event, Any, None]:
+    def _reduce_beside(self, segments: tuple[float | Traffic, ...]) -> Generator[Event, Any, None]:
         """Reduce the gradients piece by piece while the last backward makes them."""
         stage, pieces = self.actor.position.stage, self.actor.tail.gradients
         seconds = sum(segment for segment in segments if not isinstance(segment, Traffic))

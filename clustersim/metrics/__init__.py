@@ -1,0 +1,1 @@
+"""What a timeline means: bubbles, utilisation, and where every second went."""

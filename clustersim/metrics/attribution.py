@@ -1,12 +1,12 @@
 """Where every second of a step went, for every rank, adding up to the step time.
 
-    block     matmul + attention + memory_bound + dispatch + tensor_communication
-    waiting   for a transfer on its way: pipeline_communication
-              for a result not yet sent: bubble_fill before the first backward, bubble_drain after
-              the last forward, bubble_steady between
-    sending   pipeline_communication, where sends block
-    tail      data_, embedding_communication, synchronisation, optimiser; waiting for the others
-              to be ready, and after the end for the step to be over, is bubble_drain
+block     matmul + attention + memory_bound + dispatch + tensor_communication
+waiting   for a transfer on its way: pipeline_communication
+          for a result not yet sent: bubble_fill before the first backward, bubble_drain after
+          the last forward, bubble_steady between
+sending   pipeline_communication, where sends block
+tail      data_, embedding_communication, synchronisation, optimiser; waiting for the others
+          to be ready, and after the end for the step to be over, is bubble_drain
 """
 
 from collections.abc import Iterable

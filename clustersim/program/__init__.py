@@ -1,0 +1,1 @@
+"""What every rank class does: schedules, blocks, traffic, folded and checked."""

@@ -258,15 +258,17 @@ def _segments(
     """Return a block as times of kernels with its collectives between them."""
     before, layer, again, after = _parts(job, stage, chunk, kind)
     layers = job.plan.layers_of(job.model, stage, chunk)
-    segments: list[float | Traffic] = [0.0]
+    segments: list[float | Traffic] = []
+    seconds = 0.0
     device, precision = job.cluster.accelerator, job.precision
     for kernel in [*before, *((again + layer) * layers), *after]:
         if isinstance(kernel, Collective):
-            segments += [traffic[_tensor_name(stage, kernel)], 0.0]
+            segments += [seconds, traffic[_tensor_name(stage, kernel)]]
+            seconds = 0.0
         else:
             cost = chain_seconds([kernel], device, precision, lambda _: 0.0)
-            segments[-1] += cost.dispatched(job.framework.dispatch.value).total
-    return tuple(segments)
+            seconds += cost.dispatched(job.framework.dispatch.value).total
+    return (*segments, seconds)
 
 
 # --- traffic -------------------------------------------------------------------------------------
@@ -274,14 +276,14 @@ def _segments(
 
 def _sends(job: Job, replica: int) -> dict[Name, Traffic]:
     """Return what one replica hands from stage to stage, by ("send", kind, stage)."""
-    plan, found = job.plan, {}
+    plan, found = job.plan, dict[Name, Traffic]()
     for kind, step in ((FORWARD, 1), (BACKWARD, -1)):
         for stage in range(plan.pipeline):
             to = stage + step
             if plan.chunks > 1:
                 to %= plan.pipeline
             if 0 <= to < plan.pipeline and plan.pipeline > 1:
-                name = ("send", kind, stage)
+                name: Name = ("send", kind, stage)
                 found[name] = _boundary(job, f"send {kind} of stage {stage}", stage, to, replica)
     return found
 
@@ -338,9 +340,7 @@ def _joint(job: Job) -> dict[Name, Traffic]:
     return found
 
 
-def _ring(
-    job: Job, operation: str, nbytes: float, ranks: int, load: Load, stage: int
-) -> Traffic:
+def _ring(job: Job, operation: str, nbytes: float, ranks: int, load: Load, stage: int) -> Traffic:
     """Return a ring collective as traffic."""
     cluster = job.cluster
     bandwidth = load.bandwidth(cluster.links.capacities)

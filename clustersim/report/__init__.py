@@ -1,0 +1,1 @@
+"""Renders results as text, tables, figures and traces; computes nothing."""

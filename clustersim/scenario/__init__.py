@@ -1,0 +1,1 @@
+"""What a person writes: the schema of scenarios, and how they are loaded."""

@@ -1,6 +1,6 @@
 """What a scenario says: a machine, a model, a layout, a batch, and what was published about it."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -40,7 +40,7 @@ class PlanFile(Strict):
 class BatchFile(Strict):
     """Sequences of one step in all (`global`) and of one microbatch (`micro`)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config: ClassVar = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     global_: Annotated[int, Field(alias="global", ge=1)]
     micro: Count

@@ -1,0 +1,1 @@
+"""Machines: accelerators, nodes, fabrics, and the routes between devices."""

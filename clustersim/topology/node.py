@@ -1,13 +1,14 @@
 """Inside one node: devices, the links between them, and the NICs that they reach.
 
-    gcd0 == gcd1 -- nic0        a mesh has direct links only: a message between devices without
-     |        |                 one is passed on by the devices between
-    gcd2 == gcd3 -- nic1        a switch joins all devices, each by one link each way
+gcd0 == gcd1 -- nic0        a mesh has direct links only: a message between devices without
+ |        |                 one is passed on by the devices between
+gcd2 == gcd3 -- nic1        a switch joins all devices, each by one link each way
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 
 from clustersim.catalog.records import DeviceMesh, NodeRecord
 from clustersim.topology.links import Hop
@@ -44,7 +45,7 @@ class Node:
             yield Hop(f"{prefix}.switch>{prefix}.dev{b}", self.switch, self.latency / 2)
             return
         path = self.paths[a, b]
-        for c, d in zip(path, path[1:], strict=False):
+        for c, d in pairwise(path):
             yield Hop(f"{prefix}.dev{c}>{prefix}.dev{d}", self.widths[c, d], self.latency)
 
     @cached_property
@@ -60,7 +61,7 @@ class Node:
             best: dict[int, tuple[int, float, tuple[int, ...]]] = {start: (0, 0.0, (start,))}
             front = [start]
             while front:
-                reached = {}
+                reached: dict[int, tuple[int, float, tuple[int, ...]]] = {}
                 for a in front:
                     hops, narrowest, path = best[a]
                     for b in range(self.devices):
@@ -85,7 +86,7 @@ class Node:
         if self.switch is not None or owner == device:
             return (int(owner != device), 0.0, nic)
         path = self.paths[device, owner]
-        widths = [self.widths[c, d] for c, d in zip(path, path[1:], strict=False)]
+        widths = [self.widths[c, d] for c, d in pairwise(path)]
         return (len(widths), 1 / min(widths), nic)
 
     def to_nic(self, prefix: str, device: int) -> Iterator[Hop]:

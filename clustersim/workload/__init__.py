@@ -1,0 +1,1 @@
+"""What is trained: models as kernels with shapes, FLOPs and bytes."""

@@ -177,11 +177,11 @@ def embedding_forward(part: Slice) -> list[Kernel]:
 
 def embedding_backward(part: Slice) -> list[Kernel]:
     """Return the dropout's gradient and the scatter into the embedding's gradient."""
-    m, x = part.model, part.stream
+    x, rows = part.stream, part.model.embedding_parameters / part.tensor
     return [
         Stream("embedding dropout backward", (2 * WIDTH + 1) * x),
-        Stream("embedding scatter", 2 * WIDTH * x + WIDTH * m.embedding_parameters / part.tensor, 2),
-        _accumulate(part, m.embedding_parameters / part.tensor, "embedding"),
+        Stream("embedding scatter", 2 * WIDTH * x + WIDTH * rows, 2),
+        _accumulate(part, rows, "embedding"),
     ]
 
 
@@ -315,7 +315,8 @@ def _fused_softmax_backward(part: Slice) -> list[Kernel]:
 
 
 def _unfused_backward(part: Slice) -> list[Kernel]:
-    return _materialised_backward(part, Stream("softmax backward", (6 + 12 + 6 + 4) * part.scores, 5))
+    passes = 6 + 12 + 6 + 4
+    return _materialised_backward(part, Stream("softmax backward", passes * part.scores, 5))
 
 
 def _flash_flops(part: Slice) -> float:

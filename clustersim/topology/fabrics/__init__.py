@@ -30,7 +30,8 @@ class Fabric(Protocol):
 def build_fabric(record: ClusterRecord) -> Fabric:
     """Return the fabric that a cluster file describes; bandwidths are of payload."""
     nics = len(record.node.nics.devices.value)
-    nic = Hop("", record.nic.bandwidth.value * record.nic.efficiency.value, record.nic.latency.value)
+    payload = record.nic.bandwidth.value * record.nic.efficiency.value
+    nic = Hop("", payload, record.nic.latency.value)
     shape = record.fabric
     if isinstance(shape, SingleSwitch):
         return SwitchFabric(nic)
