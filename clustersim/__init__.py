@@ -8,9 +8,8 @@ True
 
 import sys
 from importlib import import_module
-from importlib.metadata import version
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from clustersim.errors import (
     CatalogError,
@@ -40,17 +39,15 @@ __all__ = [
 
 
 class _Package(ModuleType):
-    """This package; its name `simulate` is the function, not the module that holds it.
+    """The package itself: its name `simulate` is the function, not the module that holds it.
 
     Importing the module would otherwise put it over the function.
     """
 
     def __setattr__(self, name: str, value: object) -> None:
-        super().__setattr__(name, value.simulate if _is_simulate(name, value) else value)
-
-
-def _is_simulate(name: str, value: object) -> TypeGuard[Any]:
-    return name == "simulate" and isinstance(value, ModuleType)
+        if name == "simulate" and isinstance(value, ModuleType):
+            value = vars(value)[name]
+        super().__setattr__(name, value)
 
 
 sys.modules[__name__].__class__ = _Package
@@ -59,6 +56,8 @@ sys.modules[__name__].__class__ = _Package
 def __getattr__(name: str) -> Any:
     """Load what is slow to import when it is first asked for, so that ``--help`` need not wait."""
     if name == "__version__":
+        from importlib.metadata import version  # 25 ms that only this name needs
+
         return version("clustersim")
     if name in {"Result", "simulate"}:
         return getattr(import_module("clustersim.simulate"), name)

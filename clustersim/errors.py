@@ -3,7 +3,7 @@
     ClustersimError
     +-- CatalogError      (ValueError)  a catalogue file, or a name that is in none
     +-- ScenarioError     (ValueError)  a scenario, a case file, or an option on the command line
-    |   +-- PlanError     (ValueError)  a layout that cannot run: it does not divide, or is too large
+    |   +-- PlanError     (ValueError)  a layout that cannot run: it does not divide, or is too big
     +-- ProgramError                    a program that no machine could run: drawn, with the culprit
     +-- SimulationError                 a replay that broke one of its own laws
 

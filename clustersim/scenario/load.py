@@ -114,9 +114,9 @@ def _look_up(tree: Tree, path: Key, kind: str, beside: Path | None) -> None:
         return  # left to the check, which knows that it is missing
     given = owner[path[-1]]
     given = {"name": given} if isinstance(given, str) else given
+    if isinstance(given, dict) and "kind" in given:
+        return  # written out in full
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-        if isinstance(given, dict) and "kind" in given:
-            return  # written out in full
         raise ScenarioError(
             f"{tree.place(path)}: {dotted(path)}: needs the name of a {kind}"
             f" (known: {', '.join(finding.names(kind))})"

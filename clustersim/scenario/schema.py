@@ -40,7 +40,7 @@ class PlanFile(Strict):
 class BatchFile(Strict):
     """Sequences of one step in all (`global`) and of one microbatch (`micro`)."""
 
-    model_config: ClassVar = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(populate_by_name=True)
 
     global_: Annotated[int, Field(alias="global", ge=1)]
     micro: Count
@@ -77,7 +77,7 @@ class ScenarioBase(Strict):
     batch: BatchFile
     precision: Literal["fp16", "bf16"] = Field(description="numbers that kernels compute with")
     recompute: Literal["none", "full"] = "none"
-    published: list[Published] = []
+    published: list[Published] = Field(default_factory=list)
     scaling: Scaling | None = None
     assumed: dict[str, str] = Field({}, description="keys that no source states, with the reason")
     fold: bool = Field(True, description="replay one of several ranks that behave alike")

@@ -1,0 +1,57 @@
+"""The command line: one module a verb, which parses and prints; one `except` for them all.
+
+Verb modules import nothing slow at their top, so that `clustersim --help` answers at once.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from clustersim.cli.flows import flows
+from clustersim.cli.run import run
+from clustersim.cli.schema import schema
+from clustersim.cli.show import show
+from clustersim.cli.validate import validate
+from clustersim.errors import CatalogError, ClustersimError, ScenarioError
+
+app = typer.Typer(
+    name="clustersim",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # importing rich would double the time of `--help`
+    pretty_exceptions_enable=False,
+)
+for verb in (run, validate, flows, show, schema):
+    app.command()(verb)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"clustersim {version('clustersim')}")
+        raise typer.Exit
+
+
+@app.callback()
+def clustersim(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Simulate large-model training on clusters, event by event."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; what goes wrong on purpose ends in a message, not a traceback."""
+    try:
+        app(arguments)
+    except ClustersimError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2 if isinstance(error, CatalogError | ScenarioError) else 1)
+
+
+__all__ = ["app", "main"]

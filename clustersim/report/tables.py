@@ -1,0 +1,179 @@
+"""A result in about ten lines: what it costs, where the time goes, how far to believe it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from clustersim.units import format_bandwidth, format_seconds
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from clustersim.simulate import PublishedCheck, Result
+
+SHOWN = 5
+"""Parts of the step time that the answer names; the rest is one number."""
+
+
+class Row(NamedTuple):
+    """One line of an answer; `alarm` where it should catch the eye."""
+
+    label: str
+    text: str
+    alarm: bool = False
+
+
+def kind_of(part: str) -> str:
+    """Return what a part of the step time is: compute, communication, optimiser or bubble.
+
+    >>> [kind_of(part) for part in ("matmul", "data_communication", "bubble_fill")]
+    ['compute', 'communication', 'bubble']
+    """
+    if part.endswith("communication") or part == "synchronisation":
+        return "communication"
+    kind = part.partition("_")[0]
+    return kind if kind in ("bubble", "optimiser") else "compute"
+
+
+def words(part: str) -> str:
+    """Return the name of a part as a person writes it: ``'pipeline communication'``."""
+    return part.replace("_", " ")
+
+
+def rows(result: "Result") -> list[Row]:
+    """Return the answer line by line, first of all the time of a step."""
+    fits = result.memory.fits
+    return [
+        *_setting(result),
+        *_speed(result),
+        Row("time", _where_time_goes(result)),
+        Row("exposed", _exposed(result)),
+        Row("memory", result.memory.reason, alarm=not fits),
+        Row("hottest link", _hottest(result)),
+        *(Row("published", _beside(check)) for check in result.published),
+        Row("assumed", _assumed(result)),
+    ]
+
+
+def answer(result: "Result") -> list[str]:
+    """Return the answer as plain text: the title, then a line for each row."""
+    return [result.scenario.title, *plain(rows(result))]
+
+
+def plain(lines: Sequence[Row]) -> list[str]:
+    """Return rows as text, their labels in one column."""
+    return [f"{row.label:<13} {row.text}" for row in lines]
+
+
+def table(lines: Sequence[Row]) -> "Table":
+    """Return rows for a terminal, which breaks long ones beside their labels."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(style="bold", no_wrap=True, min_width=13)
+    grid.add_column(overflow="fold")
+    for row in lines:
+        grid.add_row(row.label, Text(row.text, style="bold red" if row.alarm else ""))
+    return grid
+
+
+def files(folder: Path, names: Sequence[str]) -> Row:
+    """Return the line that tells where the files of a run are."""
+    return Row("files", f"{folder}/: {', '.join(names)}")
+
+
+def _setting(result: "Result") -> list[Row]:
+    """Return what was simulated: machine, model, layout, batch."""
+    given = result.scenario
+    cluster, plan, batch = given.cluster, given.plan, given.batch
+    machine = f"{cluster.nodes:,} nodes of {cluster.name}, {result.devices:,} x"
+    layout = f"tensor {plan.tensor} x pipeline {plan.pipeline} x data {plan.data}"
+    chunks = f", {plan.chunks} chunks a stage" if plan.chunks > 1 else ""
+    zero = f", ZeRO-{plan.zero}" if plan.zero else ""
+    return [
+        Row("machine", f"{machine} {cluster.node.accelerator.name}"),
+        Row("model", f"{given.model.name} in {given.precision}, {given.framework.name}"),
+        Row("layout", f"{layout}, {plan.schedule}{chunks}{zero}, recompute {given.recompute}"),
+        Row(
+            "batch",
+            f"{batch.global_:,} sequences of {batch.sequence:,} tokens:"
+            f" {result.program.microbatches:,} microbatches of {batch.micro} for each replica",
+        ),
+    ]
+
+
+def _speed(result: "Result") -> list[Row]:
+    """Return how fast it is, in both conventions of counting FLOPs."""
+    model, hardware = (result.flops_per_device(kind) / 1e12 for kind in ("model", "hardware"))
+    return [
+        Row(
+            "step",
+            f"{format_seconds(result.step_time)}, {result.tokens_per_s:,.0f} tokens/s,"
+            f" {_number(result.samples_per_s)} samples/s",
+        ),
+        Row(
+            "rate",
+            f"{model:.1f} TFLOP/s a device of model FLOPs (MFU {result.mfu:.1%}),"
+            f" {hardware:.1f} with recomputation (HFU {result.hfu:.1%})",
+        ),
+        Row(
+            "bubble",
+            f"{result.bubble_fraction:.1%} of the step (overhead {result.bubble_overhead:.1%} of"
+            " the time without it)",
+        ),
+    ]
+
+
+def _where_time_goes(result: "Result") -> str:
+    """Return the biggest parts of the step time, bubbles together, in percent."""
+    parts = {part: s for part, s in result.attribution.items() if kind_of(part) != "bubble"}
+    parts["bubble"] = result.bubble
+    shares = sorted(((s / result.step_time, part) for part, s in parts.items()), reverse=True)
+    named = [f"{words(part)} {share:.1%}" for share, part in shares[:SHOWN]]
+    rest = sum(share for share, _ in shares[SHOWN:])
+    return ", ".join([*named, f"other {rest:.1%}"])
+
+
+def _exposed(result: "Result") -> str:
+    """Return the communication that nothing hides, by kind."""
+    shares = {
+        part.removesuffix("_communication"): seconds
+        for part, seconds in result.attribution.items()
+        if kind_of(part) == "communication" and seconds >= 5e-5 * result.step_time
+    }
+    if not shares:
+        return "no communication to speak of"
+    total = sum(shares.values()) / result.step_time
+    named = [f"{name} {format_seconds(seconds, 3)}" for name, seconds in shares.items()]
+    return f"communication {total:.1%}: {', '.join(named)}"
+
+
+def _hottest(result: "Result") -> str:
+    """Return the link that is busiest over the step."""
+    if not result.links:
+        return "none is used"
+    link = result.links[0]
+    return f"{link.name}, {link.utilisation:.1%} of {format_bandwidth(link.capacity)} over the step"
+
+
+def _beside(check: "PublishedCheck") -> str:
+    """Return a published number and the predicted one."""
+    convention = f" ({check.convention} FLOPs)" if check.convention else ""
+    return (
+        f"{check.metric}{convention} {_number(check.value)}, predicted {_number(check.predicted)}"
+        f" ({check.error:+.1%}); {check.source}"
+    )
+
+
+def _assumed(result: "Result") -> str:
+    """Return which keys of the scenario no source states."""
+    keys = result.scenario.assumed
+    if not keys:
+        return "nothing in the scenario"
+    return f"{len(keys)} {'key' if len(keys) == 1 else 'keys'}: {', '.join(keys)}"
+
+
+def _number(value: float) -> str:
+    """Return a number to four digits, without an exponent where a person would write none."""
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"

@@ -1,0 +1,230 @@
+"""Folding changes nothing: replicas that behave alike are one, and the answer keeps its digits."""
+
+from collections import Counter
+from math import inf
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simpy import Environment
+from simpy.events import Timeout
+
+from clustersim.engine.network import Network
+from clustersim.program.fold import alone_rate, fold
+from clustersim.simulate import simulate
+from clustersim.traffic import Traffic
+
+MINIMAL = "cluster.fabric.routing=minimal"
+
+CASES = {
+    "tensor 4, pipeline 16, data 2": ("frontier-175b", "batch.global=64"),
+    "replicas that differ": ("frontier-22b", "batch.global=32"),
+    "rail-optimised fat tree": (
+        "megatron21-t1-39b", "cluster.nodes=4", "plan.data=2", "batch.global=32",
+    ),
+    "gradients beside the backward": (
+        "megatron21-t1-18b", "cluster.nodes=4", "plan.data=4", "batch.global=64",
+    ),
+    "interleaved": ("megatron21-t1-145b", "cluster.nodes=32", "plan.data=4", "batch.global=64"),
+    "cables that many share": (
+        "frontier-22b", "cluster.nodes=24", "plan.data=24", "batch.global=144", MINIMAL,
+    ),
+    "some replicas share a cable": (
+        "frontier-22b", "cluster.nodes=12", "plan.data=12", "batch.global=144", MINIMAL,
+        "framework.pipeline.blocking=false",
+    ),
+    "small groups": (
+        "frontier-22b", "cluster.nodes=24", "plan.data=24", "batch.global=144", MINIMAL,
+        "cluster.fabric.nodes_per_switch=2", "cluster.fabric.switches_per_group=8",
+    ),
+    "collectives of their own": (
+        "frontier-175b", "cluster.nodes=16", "plan.data=4", "plan.pipeline=8", "batch.global=32",
+        "fusion_bound=1e-9",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_folded_and_unfolded_agree(case):
+    """`fold: off` gives the same step time and the same parts, with no fewer actors."""
+    name, *given_ = CASES[case]
+    folded = simulate(name, [*given_, "fold=true"])
+    whole = simulate(name, [*given_, "fold=false"])
+
+    assert folded.step_time == pytest.approx(whole.step_time, rel=1e-12)
+    assert folded.attribution == pytest.approx(
+        whole.attribution, rel=1e-9, abs=1e-9 * whole.step_time
+    )
+    assert folded.memory == whole.memory
+    counts, unfolded = folded.to_json()["counts"], whole.to_json()["counts"]
+    assert counts["devices"] == unfolded["devices"]
+    plan = whole.scenario.plan
+    assert unfolded["actors"] == plan.data * plan.pipeline * plan.tensor
+    if case == "replicas that differ":
+        assert counts["actors"] == unfolded["actors"]  # one actor for each rank already
+    else:
+        assert counts["actors"] < unfolded["actors"]
+    ranks = sum(actor.multiplicity for actor in folded.program.actors)
+    assert ranks == sum(actor.multiplicity for actor in whole.program.actors) == folded.devices
+
+
+def test_a_load_on_links_is_counted_the_same_folded_or_not():
+    """Links carry the same bytes in the result, whoever stands for whom."""
+    name, *given_ = CASES["some replicas share a cable"]
+    folded = simulate(name, [*given_, "fold=true"])
+    whole = simulate(name, [*given_, "fold=false"])
+
+    assert folded.program.carried == whole.program.carried
+    assert [link.name for link in folded.links] == [link.name for link in whole.links]
+
+
+# --- made-up traffic ------------------------------------------------------------------------------
+
+
+@st.composite
+def replicas(draw):
+    """Replicas with transfers of the same names over few links, so that some are symmetric.
+
+    A pattern is repeated with its links moved, which is what a regular machine does.
+    """
+    names = [("send", "F", stage) for stage in range(draw(st.integers(1, 3)))]
+    period = draw(st.integers(1, 3))
+    size = draw(st.integers(1, 4))
+    copies = draw(st.integers(1, 4))
+    links = size * copies
+    capacities = [draw(st.sampled_from([4.0, 8.0]))] * links
+    if draw(st.booleans()):
+        capacities[draw(st.integers(0, links - 1))] = 6.0
+    patterns = []
+    for _ in range(period):
+        pattern = {}
+        for name in names:
+            crossed = draw(st.lists(st.integers(0, size - 1), unique=True, max_size=2))
+            weights = tuple(draw(st.sampled_from([1.0, 1.0, 2.0])) for _ in crossed)
+            latency = draw(st.sampled_from([0.0, 0.0, 1.0]))
+            pattern[name] = (tuple(crossed), weights, draw(st.sampled_from([8.0, 24.0])), latency)
+        patterns.append(pattern)
+    own = []
+    for copy in range(copies):
+        for pattern in patterns:
+            own.append(
+                {
+                    name: Traffic(
+                        str(name),
+                        tuple((link + copy * size) % links for link in crossed),
+                        weights, nbytes, latency, inf,
+                    )
+                    for name, (crossed, weights, nbytes, latency) in pattern.items()
+                }
+            )  # fmt: skip
+    joint = {}
+    if draw(st.booleans()):
+        everywhere = tuple(range(links))
+        joint["gradients", 0] = Traffic("all", everywhere, (1.0,) * links, 16.0, 0.0, inf)
+    kinds = [draw(st.sampled_from([0, 0, 0, 1])) for _ in own]
+    return own, joint, capacities, kinds
+
+
+def folded_and_whole(case):
+    own, joint, capacities, kinds = case
+    names = [f"l{i}" for i in range(len(capacities))]
+    return tuple(
+        fold(own, joint, capacities, names, kinds, together=together) for together in (True, False)
+    )
+
+
+@settings(max_examples=80, deadline=None)
+@given(replicas())
+def test_members_of_a_class_see_the_same_links(case):
+    """Two replicas of one class cross links of the same capacity and the same load, by class."""
+    own, joint, capacities, kinds = case
+    folded, _ = folded_and_whole(case)
+    where = {r: number for number, members in enumerate(folded.classes) for r in members}
+    assert sorted(where) == list(range(len(own)))
+    rates = [{n: alone_rate(t, capacities) for n, t in each.items()} for each in own]
+    together = {n: alone_rate(t, capacities) for n, t in joint.items()}
+    asked = [0.0] * len(capacities)
+    load = [Counter() for _ in capacities]
+    for replica, transfers in enumerate(own):
+        for name, traffic in transfers.items():
+            for link, weight in zip(traffic.links, traffic.weights, strict=True):
+                asked[link] += weight * rates[replica][name]
+                load[link][name, weight, where[replica]] += 1
+    for name, traffic in joint.items():
+        for link, weight in zip(traffic.links, traffic.weights, strict=True):
+            asked[link] += weight * together[name]
+            load[link][name, weight, "all"] += 1
+    tight = [a > c * (1 + 1e-12) for a, c in zip(asked, capacities, strict=True)]
+
+    def seen(replica):
+        return {
+            name: (
+                traffic.nbytes,
+                traffic.latency,
+                rates[replica][name],
+                Counter(
+                    (capacities[link], weight, frozenset(load[link].items()))
+                    for link, weight in zip(traffic.links, traffic.weights, strict=True)
+                    if tight[link]
+                ),
+            )
+            for name, traffic in own[replica].items()
+        }
+
+    for members in folded.classes:
+        assert len({kinds[member] for member in members}) == 1
+        assert all(seen(member) == seen(members[0]) for member in members)
+
+
+@settings(max_examples=80, deadline=None)
+@given(replicas(), st.data())
+def test_transfers_end_at_the_same_instants_folded_or_not(case, data):
+    """On the links that stand for all, a class's transfer ends when each member's own does."""
+    own, joint, *_ = case
+    starts = {name: data.draw(st.sampled_from([0.0, 1.0, 2.5])) for name in [*own[0], *joint]}
+    folded, whole = folded_and_whole(case)
+    assert [members for members in whole.classes] == [(r,) for r in range(len(own))]
+
+    short, long = ends(folded, starts), ends(whole, starts)
+    for (name, replica), end in long.items():
+        if replica == "all":
+            assert short[name, "all"] == pytest.approx(end, rel=1e-12)
+        else:
+            number = next(n for n, members in enumerate(folded.classes) if replica in members)
+            assert short[name, number] == pytest.approx(end, rel=1e-12)
+
+
+def ends(folded, starts):
+    """Return when each transfer ends, begun at the instant of its name."""
+    env = Environment()
+    network = Network(env, folded.capacities)
+    found = {}
+    wanted = {**folded.traffic, **{(name, "all"): t for name, t in folded.joint.items()}}
+    for key, traffic in wanted.items():
+
+        def start(_, key=key, traffic=traffic):
+            network.start(traffic, lambda _: found.update({key: env.now}))
+
+        Timeout(env, starts[key[0]]).callbacks.append(start)
+    env.run()
+    network.check()
+    return found
+
+
+def test_a_link_that_nobody_can_fill_tells_no_replicas_apart():
+    """Two replicas on links of 8 and 9 B/s that ask for 1 B/s are one class, without links."""
+    own = [{("send",): Traffic("t", (i,), (1.0,), 5.0, 0.0, 1.0)} for i in range(2)]
+    folded = fold(own, {}, [8.0, 9.0], ["a", "b"], [0, 0], together=True)
+
+    assert folded.classes == ((0, 1),)
+    assert folded.capacities == ()
+    assert folded.traffic[("send",), 0] == Traffic("t", (), (), 5.0, 0.0, 1.0)
+
+
+def test_replicas_on_one_link_carry_the_load_of_all():
+    """Three flows of one class on a link of 8 B/s are one flow of weight 3 there."""
+    own = [{("send",): Traffic("t", (0,), (1.0,), 5.0, 0.0)} for _ in range(3)]
+    folded = fold(own, {}, [8.0], ["a"], [0, 0, 0], together=True)
+
+    assert folded.classes == ((0, 1, 2),)
+    assert folded.traffic[("send",), 0] == Traffic("t", (0,), (3.0,), 5.0, 0.0, 8.0)
