@@ -64,7 +64,7 @@ def uniform_program(
     `forward` and `backward` are of a whole stage, `factors` by stage make some of them longer;
     a transfer takes `latency` and its `nbytes` over `bandwidth`.
     """
-    schedule, stages, microbatches, chunks = shape
+    _, stages, microbatches, chunks = shape
     factors = factors or [1.0] * stages
     actors = []
     for stage, steps in enumerate(grid(*shape)):

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Shape, shapes, uniform_program
 
 from clustersim.engine.replay import replay
 from clustersim.errors import ProgramError
@@ -15,6 +14,7 @@ from clustersim.program.ops import Step
 from clustersim.program.schedules import grid
 from clustersim.scenario.load import load
 from clustersim.simulate import build_job
+from strategies import Shape, shapes, uniform_program
 
 
 def steps(line):
@@ -123,7 +123,11 @@ def test_any_single_fault_is_refused(shape, data):
     at = data.draw(st.integers(0, len(lines[stage]) - 1))
     again = data.draw(st.integers(0, 2))
     faulty = list(lines)
-    faulty[stage] = (*lines[stage][:at], *lines[stage][at : at + 1] * again, *lines[stage][at + 1 :])
+    faulty[stage] = (
+        *lines[stage][:at],
+        *lines[stage][at : at + 1] * again,
+        *lines[stage][at + 1 :],
+    )
     program = uniform_program(shape)
     actors = list(program.actors)
     actors[stage] = replace(actors[stage], steps=faulty[stage])

@@ -160,10 +160,14 @@ class GemmFacts(Strict):
 
 
 class FlashFacts(Strict):
-    """Share of peak that fused attention kernels reach, forward and backward."""
+    """Share of peak that fused attention kernels reach, forward and backward.
+
+    `head_sizes` are the widths that kernels were built for; others are padded up to the next.
+    """
 
     forward: Fact[Fraction]
     backward: Fact[Fraction]
+    head_sizes: Fact[list[Count]]
 
 
 class AcceleratorRecord(Record):

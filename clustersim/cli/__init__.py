@@ -39,7 +39,9 @@ def _print_version(wanted: bool) -> None:
 def clustersim(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Simulate large-model training on clusters, event by event."""

@@ -51,10 +51,13 @@ def stream_seconds(nbytes: float, device: Accelerator) -> float:
 
 
 def flash_seconds(kernel: Flash, device: Accelerator, precision: str) -> float:
-    """Return the time of a fused attention kernel [s]."""
+    """Return the time of a fused attention kernel, its heads padded to a size there is [s]."""
     share = device.flash_backward if kernel.backward else device.flash_forward
     rate = device.peak_rate(precision) * share
-    return max(kernel.flops / rate, stream_seconds(kernel.nbytes, device)) + device.launch_overhead
+    sizes = device.flash_head_sizes
+    built = next((size for size in sizes if size >= kernel.head_size), kernel.head_size)
+    done = kernel.flops * built / kernel.head_size
+    return max(done / rate, stream_seconds(kernel.nbytes, device)) + device.launch_overhead
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,11 @@ def words(part: str) -> str:
     return part.replace("_", " ")
 
 
+def percent(share: float, sign: str = "") -> str:
+    """Return a share in percent: ``'9.1 %'``, with its sign where `sign` is ``"+"``."""
+    return f"{100 * share:{sign}.1f} %"
+
+
 def rows(result: "Result") -> list[Row]:
     """Return the answer line by line, first of all the time of a step."""
     fits = result.memory.fits
@@ -114,13 +119,13 @@ def _speed(result: "Result") -> list[Row]:
         ),
         Row(
             "rate",
-            f"{model:.1f} TFLOP/s a device of model FLOPs (MFU {result.mfu:.1%}),"
-            f" {hardware:.1f} with recomputation (HFU {result.hfu:.1%})",
+            f"{model:.1f} TFLOP/s a device of model FLOPs (MFU {percent(result.mfu)}),"
+            f" {hardware:.1f} with recomputation (HFU {percent(result.hfu)})",
         ),
         Row(
             "bubble",
-            f"{result.bubble_fraction:.1%} of the step (overhead {result.bubble_overhead:.1%} of"
-            " the time without it)",
+            f"{percent(result.bubble_fraction)} of the step (overhead"
+            f" {percent(result.bubble_overhead)} of the time without it)",
         ),
     ]
 
@@ -130,9 +135,9 @@ def _where_time_goes(result: "Result") -> str:
     parts = {part: s for part, s in result.attribution.items() if kind_of(part) != "bubble"}
     parts["bubble"] = result.bubble
     shares = sorted(((s / result.step_time, part) for part, s in parts.items()), reverse=True)
-    named = [f"{words(part)} {share:.1%}" for share, part in shares[:SHOWN]]
+    named = [f"{words(part)} {percent(share)}" for share, part in shares[:SHOWN]]
     rest = sum(share for share, _ in shares[SHOWN:])
-    return ", ".join([*named, f"other {rest:.1%}"])
+    return ", ".join([*named, f"other {percent(rest)}"])
 
 
 def _exposed(result: "Result") -> str:
@@ -146,7 +151,7 @@ def _exposed(result: "Result") -> str:
         return "no communication to speak of"
     total = sum(shares.values()) / result.step_time
     named = [f"{name} {format_seconds(seconds, 3)}" for name, seconds in shares.items()]
-    return f"communication {total:.1%}: {', '.join(named)}"
+    return f"communication {percent(total)}: {', '.join(named)}"
 
 
 def _hottest(result: "Result") -> str:
@@ -154,7 +159,8 @@ def _hottest(result: "Result") -> str:
     if not result.links:
         return "none is used"
     link = result.links[0]
-    return f"{link.name}, {link.utilisation:.1%} of {format_bandwidth(link.capacity)} over the step"
+    share = f"{percent(link.utilisation)} of {format_bandwidth(link.capacity)}"
+    return f"{link.name}, {share} over the step"
 
 
 def _beside(check: "PublishedCheck") -> str:
@@ -162,7 +168,7 @@ def _beside(check: "PublishedCheck") -> str:
     convention = f" ({check.convention} FLOPs)" if check.convention else ""
     return (
         f"{check.metric}{convention} {_number(check.value)}, predicted {_number(check.predicted)}"
-        f" ({check.error:+.1%}); {check.source}"
+        f" ({percent(check.error, '+')}); {check.source}"
     )
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from clustersim import __version__
 from clustersim.program.ops import BACKWARD, FORWARD, Step, hand_over
+from clustersim.timeline import TAIL
 
 if TYPE_CHECKING:
     from clustersim.program.ops import Program
@@ -58,14 +59,17 @@ class Sample:
     def __str__(self) -> str:
         last, ends = self.microbatches - 1, self.ends
         shown = f"0-{last}" if self.whole else f"0-{ends - 1} and {last - ends + 1}-{last}"
-        return f"microbatches {shown} of {self.microbatches}, replica classes 0-{self.classes - 1}"
+        return (
+            f"microbatches {shown} of {self.microbatches} in replica classes 0-{self.classes - 1}"
+        )
 
 
 def sample(program: "Program", most: int = MOST_EVENTS) -> Sample:
-    """Return the largest sample of at most about `most` events, one microbatch an end at least."""
-    each = program.stages * program.parts * program.chunks * 2 * _EACH
-    classes = max(1, min(program.classes, most // (2 * each)))
-    ends = max(1, most // (2 * each * classes))
+    """Return the largest sample of at most `most` events, but for one microbatch at either end."""
+    threads = program.stages * program.parts
+    each, fixed = 2 * threads * program.chunks * 2 * _EACH, threads * (3 + len(TAIL))
+    classes = max(1, min(program.classes, most // (each + fixed)))
+    ends = max(1, (most - fixed * classes) // (each * classes))
     return Sample(classes, min(ends, -(-program.microbatches // 2)), program.microbatches)
 
 

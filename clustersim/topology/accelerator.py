@@ -30,6 +30,7 @@ class Accelerator:
     gemm_inner_half : inner dimension whose product runs at half of that
     tiles : output tiles that the library chooses from
     flash_forward, flash_backward : share of peak of fused attention
+    flash_head_sizes : head sizes that its kernels were built for, ascending
     """
 
     name: str
@@ -44,6 +45,7 @@ class Accelerator:
     tiles: tuple[Tile, ...]
     flash_forward: float
     flash_backward: float
+    flash_head_sizes: tuple[int, ...]
 
     def peak_rate(self, precision: str) -> float:
         """Return the dense peak of a precision [FLOP/s].
@@ -74,4 +76,5 @@ def build_accelerator(record: AcceleratorRecord) -> Accelerator:
         tiles=tuple(Tile(t.rows, t.columns, t.efficiency) for t in record.gemm.tiles.value),
         flash_forward=record.flash_attention.forward.value,
         flash_backward=record.flash_attention.backward.value,
+        flash_head_sizes=tuple(sorted(record.flash_attention.head_sizes.value)),
     )

@@ -52,6 +52,7 @@ class Flash(NamedTuple):
     name: str
     flops: float
     nbytes: float
+    head_size: int
     backward: bool
 
 
@@ -327,14 +328,15 @@ def _flash_flops(part: Slice) -> float:
 
 def _flash_forward(part: Slice) -> list[Kernel]:
     nbytes = 4 * WIDTH * part.stream / part.tensor
-    return [Flash("flash attention", _flash_flops(part), nbytes, backward=False)]
+    return [Flash("flash attention", _flash_flops(part), nbytes, part.model.head_size, backward=False)]
 
 
 def _flash_backward(part: Slice) -> list[Kernel]:
     """Five products instead of two: the scores are computed again. Dao 2023, arXiv:2307.08691."""
     nbytes = 8 * WIDTH * part.stream / part.tensor
     flops = 2.5 * _flash_flops(part)
-    return [Flash("flash attention backward", flops, nbytes, backward=True)]
+    head_size = part.model.head_size
+    return [Flash("flash attention backward", flops, nbytes, head_size, backward=True)]
 
 
 _ATTENTION_FORWARD: dict[str, Callable[[Slice], list[Kernel]]] = {

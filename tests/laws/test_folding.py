@@ -183,7 +183,7 @@ def test_transfers_end_at_the_same_instants_folded_or_not(case, data):
     own, joint, *_ = case
     starts = {name: data.draw(st.sampled_from([0.0, 1.0, 2.5])) for name in [*own[0], *joint]}
     folded, whole = folded_and_whole(case)
-    assert [members for members in whole.classes] == [(r,) for r in range(len(own))]
+    assert list(whole.classes) == [(r,) for r in range(len(own))]
 
     short, long = ends(folded, starts), ends(whole, starts)
     for (name, replica), end in long.items():

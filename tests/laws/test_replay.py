@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Shape, durations, shapes, uniform_program
 
 from clustersim.engine.replay import replay
 from clustersim.errors import SimulationError
@@ -17,6 +16,7 @@ from clustersim.plan.fit import peak_activations
 from clustersim.program.check import steps_of
 from clustersim.program.ops import Tail
 from clustersim.traffic import Traffic
+from strategies import Shape, durations, shapes, uniform_program
 
 MODEST = settings(max_examples=40, deadline=None)
 
@@ -79,7 +79,7 @@ def test_a_uniform_pipeline_takes_its_closed_form(shape, forward, backward):
 @MODEST
 @given(shapes(["interleaved-1f1b"]), durations(), durations())
 def test_chunks_divide_the_bubble(shape, forward, backward):
-    """v chunks of a v-th of the work: m (f + b) + (p - 1)(f + b) / v."""
+    """Interleaving v chunks of a v-th of the work: m (f + b) + (p - 1)(f + b) / v."""
     _, p, m, v = shape
     both = forward + backward
     program = uniform_program(shape, forward, backward)
@@ -99,7 +99,7 @@ def test_the_bubble_is_its_closed_form(shape, forward, backward):
 
 
 def test_two_chunks_halve_the_bubble():
-    """p = 4, m = 8: the bubble is 3 x 3 = 9 s with one chunk and 4.5 s with two."""
+    """With p = 4 and m = 8 the bubble is 3 x 3 = 9 s with one chunk and 4.5 s with two."""
     assert bubble(uniform_program(Shape("1f1b", 4, 8, 1))) == pytest.approx(9.0)
     assert bubble(uniform_program(Shape("interleaved-1f1b", 4, 8, 2))) == pytest.approx(4.5)
 
@@ -188,7 +188,7 @@ def test_more_bandwidth_of_links_that_nobody_shares_is_never_slower(case, factor
 @MODEST
 @given(uneven())
 def test_a_step_is_no_shorter_than_its_critical_paths(case):
-    """Neither the work of the busiest stage nor one microbatch's way there and back fits in less."""
+    """Neither the busiest stage's work nor one microbatch's way there and back fits in less."""
     shape, given_ = case
     both = given_["forward"] + given_["backward"]
     busiest = shape.microbatches * both * max(given_["factors"])
@@ -295,8 +295,7 @@ def test_a_collective_that_one_rank_class_misses_is_named():
     with pytest.raises(SimulationError) as caught:
         replay(replace(program, actors=actors))
     assert str(caught.value) == (
-        "1 rank classes did not finish: stage 0 of replica class 0, part 0"
-        " waits for tied embedding"
+        "1 rank classes did not finish: stage 0 of replica class 0, part 0 waits for tied embedding"
     )
 
 

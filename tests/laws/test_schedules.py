@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from strategies import Shape, shapes
 
 from clustersim.program.check import check_steps
 from clustersim.program.ops import BACKWARD, FORWARD, Step, hand_over
 from clustersim.program.schedules import SCHEDULES, text
+from strategies import Shape, shapes
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODEST = settings(max_examples=60, deadline=None)

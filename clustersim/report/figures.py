@@ -1,0 +1,530 @@
+"""The figures of a run: the pipeline in time, and where the time of a step goes.
+
+A picture is plain data, made from a result in a moment.  Drawing it takes a file name and needs
+nothing else, so another process can do it; matplotlib is imported there, and never pyplot, which
+keeps figures alive and looks for a screen.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clustersim import __version__
+from clustersim.report.tables import kind_of, percent, words
+from clustersim.units import format_seconds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from clustersim.simulate import PublishedCheck, Result
+    from clustersim.timeline import Span, Track
+
+Colour = tuple[float, float, float]
+
+FORWARD: Final = ((0.62, 0.79, 0.93), (0.42, 0.65, 0.86))
+BACKWARD: Final = ((0.16, 0.36, 0.55), (0.08, 0.20, 0.36))
+COMMUNICATION: Final = (0.93, 0.60, 0.10)
+OPTIMISER: Final = (0.50, 0.25, 0.50)
+BUBBLE: Final = (0.94, 0.94, 0.92)
+INK: Final = (0.15, 0.15, 0.15)
+"""Light before dark, so that the figures can be read in grey; chunks go from one shade to the next."""
+
+GROUPS: Final[dict[str, Colour]] = {
+    "compute": BACKWARD[0],
+    "communication": COMMUNICATION,
+    "bubble": BUBBLE,
+    "optimiser": OPTIMISER,
+}
+
+MOST_SHAPES: Final = 1_500
+"""Blocks that are drawn one by one; more of them are drawn as an image."""
+
+DOTS: Final = 110
+"""Resolution of the PNG [dots per inch]."""
+
+
+# --- what is drawn -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TimelinePicture:
+    """The blocks of one replica class, and what follows them, one row each.
+
+    Attributes
+    ----------
+    name : of the scenario
+    title : the finding
+    caption : what is drawn, of which scenario, by which version
+    kind : 0 forward, 1 backward, 2 communication after the last block, 3 optimiser
+    microbatch, chunk : of the block; -1 after the last block
+    start, end : [s]
+    """
+
+    name: str
+    title: str
+    caption: str
+    stages: int
+    chunks: int
+    duration: float
+    stage: NDArray[np.int32]
+    kind: NDArray[np.int8]
+    microbatch: NDArray[np.int32]
+    chunk: NDArray[np.int32]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return what is drawn as a table: a column by name."""
+        return {
+            "stage": self.stage,
+            "kind": np.array(KINDS)[self.kind],
+            "microbatch": self.microbatch,
+            "chunk": self.chunk,
+            "start_s": self.start,
+            "end_s": self.end,
+        }
+
+    def within(self, begin: float, end: float) -> "TimelinePicture":
+        """Return the picture without the rows that lie outside an interval."""
+        rows = (self.end > begin) & (self.start < end)
+        cut = {
+            field.name: value[rows] if isinstance(value, np.ndarray) else value
+            for field in fields(self)
+            for value in [getattr(self, field.name)]
+        }
+        return TimelinePicture(**cut)
+
+
+KINDS: Final = ("forward", "backward", "communication", "optimiser")
+
+
+class Bar(NamedTuple):
+    """One part of the step time [s]."""
+
+    part: str
+    kind: str
+    seconds: float
+
+
+class Beside(NamedTuple):
+    """A published number beside the predicted one, in the unit of the metric."""
+
+    metric: str
+    published: float
+    predicted: float
+
+
+@dataclass(frozen=True)
+class BreakdownPicture:
+    """Where the mean rank's time goes, and what was published about it."""
+
+    name: str
+    title: str
+    caption: str
+    duration: float
+    bars: tuple[Bar, ...]
+    published: tuple[Beside, ...]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return what is drawn as a table: a column by name."""
+        return {
+            "part": [bar.part for bar in self.bars],
+            "kind": [bar.kind for bar in self.bars],
+            "seconds": [bar.seconds for bar in self.bars],
+            "share_of_step": [bar.seconds / self.duration for bar in self.bars],
+        }
+
+
+def timeline_picture(result: "Result") -> TimelinePicture:
+    """Return what the timeline shows: the first replica class, and the first part of its stages."""
+    tracks = [t for t in result.timeline.tracks if t.replica == 0 and t.part == 0]
+    columns = [_track_columns(track) for track in tracks]
+    return TimelinePicture(
+        name=result.name,
+        title=f"{result.name}: {percent(result.bubble_fraction)} of the step is bubble",
+        caption=f"{_signature(result)}; {_whose(result)}",
+        stages=result.program.stages,
+        chunks=result.program.chunks,
+        duration=result.step_time,
+        **{name: np.concatenate([c[name] for c in columns]) for name in columns[0]},
+    )
+
+
+def _track_columns(track: "Track") -> dict[str, NDArray[Any]]:
+    """Return the blocks of one stage, then what follows them."""
+    tail = [span for span in track.tail if span.end > span.start]
+    rows, after = len(track.start), [-1] * len(tail)
+    return {
+        "stage": np.full(rows + len(tail), track.stage, np.int32),
+        "kind": np.concatenate([track.backward, [_tail_kind(s) for s in tail]]).astype(np.int8),
+        "microbatch": np.concatenate([track.microbatch, after]).astype(np.int32),
+        "chunk": np.concatenate([track.chunk, after]).astype(np.int32),
+        "start": np.concatenate([track.start, [span.start for span in tail]]),
+        "end": np.concatenate([track.end, [span.end for span in tail]]),
+    }
+
+
+def _tail_kind(span: "Span") -> int:
+    return KINDS.index("optimiser" if span.name == "optimiser" else "communication")
+
+
+def _signature(result: "Result") -> str:
+    return f"scenario {result.name}, clustersim {__version__}"
+
+
+def _whose(result: "Result") -> str:
+    """Return whom the picture shows, where that is not everybody."""
+    program, data = result.program, result.scenario.plan.data
+    alike = len(program.actors[0].replicas)
+    part = ", tensor rank 0 of each stage" if program.parts > 1 else ""
+    if program.classes == 1:
+        return (
+            f"one of {data} replicas, which are alike{part}" if data > 1 else f"one replica{part}"
+        )
+    return (
+        f"replica class 0 of {program.classes}, which stands for {alike} of {data} replicas{part}"
+    )
+
+
+def breakdown_picture(result: "Result") -> BreakdownPicture:
+    """Return what the breakdown shows: parts by kind, the larger first."""
+    bars = [Bar(part, kind_of(part), s) for part, s in result.attribution.items()]
+    bars = [bar for bar in bars if bar.seconds > 5e-5 * result.step_time]
+    totals = {kind: sum(b.seconds for b in bars if b.kind == kind) for kind in GROUPS}
+    bars.sort(key=lambda bar: (-totals[bar.kind], bar.kind, -bar.seconds))
+    again = format_seconds(result.recomputed, 3)
+    share = {kind: percent(seconds / result.step_time) for kind, seconds in totals.items()}
+    return BreakdownPicture(
+        name=result.name,
+        title=f"{result.name}: {share['compute']} of the step computes,"
+        f" {share['communication']} is communication, {share['bubble']} bubble",
+        caption=f"{_signature(result)}; mean of all ranks; {again} of it computes a second time",
+        duration=result.step_time,
+        bars=tuple(bars),
+        published=tuple(_beside(check) for check in result.published),
+    )
+
+
+def _beside(check: "PublishedCheck") -> Beside:
+    convention = f" ({check.convention})" if check.convention else ""
+    return Beside(check.metric + convention, check.value, check.predicted)
+
+
+# --- the timeline --------------------------------------------------------------------------------
+
+
+class Panel(NamedTuple):
+    """One view of the timeline: an interval [s] and what it is."""
+
+    heading: str
+    begin: float
+    end: float
+
+
+def panels(picture: TimelinePicture) -> list[Panel]:
+    """Return the views: the whole step, and its two ends where blocks are too small to see."""
+    whole = Panel("", 0.0, picture.duration)
+    if len(picture.start) <= MOST_SHAPES // 2:
+        return [whole]
+    first = np.flatnonzero(picture.stage == 0)
+    blocks = first[picture.microbatch[first] >= 0]
+    count = min(max(2 * picture.stages * picture.chunks, 16), len(blocks)) - 1
+    filled, drained = float(picture.end[blocks[count]]), float(picture.start[blocks[-1 - count]])
+    return [
+        whole._replace(heading="whole step"),
+        Panel("how the pipeline fills", 0.0, filled),
+        Panel("how it drains, and what follows", drained, picture.duration),
+    ]
+
+
+def draw_timeline(picture: TimelinePicture, stem: Path) -> None:
+    """Draw the pipeline, stages down and time across, as ``stem.png`` and ``stem.svg``."""
+    views = panels(picture)
+    height = float(np.clip(0.24 * picture.stages, 0.5, 5.0 if len(views) == 1 else 2.6))
+    with _figure(picture.title, picture.caption, 11.0, len(views), height) as (figure, axes):
+        for view, place in zip(views, axes, strict=True):
+            _draw_view(place, picture.within(view.begin, view.end), view)
+        axes[-1].set_xlabel("time [s]")
+        _legend(figure, _timeline_colours(picture))
+        _save(figure, stem)
+
+
+def _draw_view(axes: "Axes", picture: TimelinePicture, view: Panel) -> None:
+    axes.set_xlim(view.begin, view.end)
+    axes.set_ylim(picture.stages - 0.5, -0.5)
+    axes.set_ylabel("stage")
+    axes.set_facecolor(BUBBLE)
+    axes.set_yticks(_stage_ticks(picture.stages))
+    if view.heading:
+        axes.set_title(view.heading, loc="left", fontsize=9, pad=3)
+    if len(picture.start) <= MOST_SHAPES:
+        _draw_blocks(axes, picture)
+        _draw_labels(axes, picture, view)
+    else:
+        _draw_image(axes, picture, view)
+
+
+def _stage_ticks(stages: int) -> list[int]:
+    """Return at most nine stages to name, the first and the last among them.
+
+    >>> _stage_ticks(8), _stage_ticks(64)
+    ([0, 1, 2, 3, 4, 5, 6, 7], [0, 16, 32, 48, 63])
+    """
+    if stages <= 9:
+        return list(range(stages))
+    step = max(1, stages // 4)
+    return [*range(0, stages - step // 2, step), stages - 1]
+
+
+def _palette(chunks: int) -> NDArray[np.float64]:
+    """Return the colour of each code: forward by chunk, backward by chunk, the two that follow."""
+    share = np.linspace(0, 1, chunks)[:, None]
+    shades = [np.array(a) * (1 - share) + np.array(b) * share for a, b in (FORWARD, BACKWARD)]
+    return np.vstack([*shades, COMMUNICATION, OPTIMISER])
+
+
+def _codes(picture: TimelinePicture) -> NDArray[np.int64]:
+    """Return the row of the palette for each block."""
+    chunks = picture.chunks
+    after = 2 * chunks + picture.kind - KINDS.index("communication")
+    return np.where(picture.kind < 2, picture.kind * chunks + picture.chunk, after).astype(np.int64)
+
+
+def _timeline_colours(picture: TimelinePicture) -> dict[str, Colour]:
+    """Return what the legend explains."""
+    palette = [(float(r), float(g), float(b)) for r, g, b in _palette(picture.chunks)]
+    named: dict[str, Colour] = {}
+    for row, what in ((0, "forward"), (picture.chunks, "backward")):
+        for chunk in range(picture.chunks):
+            named[f"{what}, chunk {chunk}" if picture.chunks > 1 else what] = palette[row + chunk]
+    named |= {"gradients, parameters": COMMUNICATION, "optimiser": OPTIMISER}
+    return named | {"waiting (bubble)": BUBBLE}
+
+
+def _draw_blocks(axes: "Axes", picture: TimelinePicture) -> None:
+    """Draw every block as a box."""
+    from matplotlib.collections import PolyCollection
+
+    x = np.stack([picture.start, picture.end, picture.end, picture.start], axis=1)
+    y = picture.stage[:, None] + np.array([-0.44, -0.44, 0.44, 0.44])
+    colours = _palette(picture.chunks)[_codes(picture)]
+    boxes = PolyCollection(
+        np.stack([x, y], axis=2), facecolors=colours, edgecolors="white", linewidths=0.4
+    )
+    axes.add_collection(boxes, autolim=False)
+
+
+def _draw_labels(axes: "Axes", picture: TimelinePicture, view: Panel) -> None:
+    """Write the microbatch's number into each block, if most of them have room for it."""
+    blocks = picture.microbatch >= 0
+    wide, high = _inches(axes)
+    widths = (picture.end - picture.start)[blocks] / (view.end - view.begin) * wide * 72
+    digits = len(str(int(picture.microbatch.max(initial=0))))
+    room = float(np.quantile(widths, 0.1)) if len(widths) else 0.0
+    size = min(8.0, room / (0.68 * digits), 0.7 * high * 72 / picture.stages)
+    if size < 4.5:
+        return
+    inside = (picture.start >= view.begin) & (picture.end <= view.end) & blocks
+    for row in np.flatnonzero(inside).tolist():
+        axes.text(
+            float(picture.start[row] + picture.end[row]) / 2,
+            float(picture.stage[row]),
+            str(picture.microbatch[row]),
+            size=size,
+            color=INK if picture.kind[row] == 0 else "white",
+            ha="center",
+            va="center_baseline",
+        )
+
+
+def _inches(axes: "Axes") -> tuple[float, float]:
+    """Return the size of a plot on paper."""
+    figure, place = axes.get_figure(root=True), axes.get_position()
+    assert figure is not None
+    width, height = figure.get_size_inches()
+    return float(place.width * width), float(place.height * height)
+
+
+def _draw_image(axes: "Axes", picture: TimelinePicture, view: Panel) -> None:
+    """Paint the blocks into pixels, each the mean colour of what it covers."""
+    wide, high = _inches(axes)
+    image = paint(picture, view, pixels=round(wide * 1.5 * DOTS))
+    lines = int(high * DOTS / picture.stages)
+    if lines >= 5:  # there is room for a gap between stages
+        image = np.repeat(image, lines, axis=0)
+        image[lines - 1 :: lines] = 255
+    extent = (view.begin, view.end, picture.stages - 0.5, -0.5)
+    axes.imshow(image, extent=extent, aspect="auto", interpolation="antialiased")
+
+
+def paint(picture: TimelinePicture, view: Panel, pixels: int) -> NDArray[np.uint8]:
+    """Return a row of pixels for each stage: red, green and blue from 0 to 255."""
+    edges = np.linspace(view.begin, view.end, pixels + 1)
+    palette, codes = _palette(picture.chunks), _codes(picture)
+    image = np.empty((picture.stages, pixels, 3))
+    image[:] = BUBBLE
+    for stage in range(picture.stages):
+        rows = picture.stage == stage
+        for code, colour in enumerate(palette):
+            some = rows & (codes == code)
+            if some.any():
+                share = covered(picture.start[some], picture.end[some], edges)
+                image[stage] += share[:, None] * (colour - np.array(BUBBLE))
+    return (255 * image.clip(0, 1)).round().astype(np.uint8)
+
+
+def covered(
+    start: NDArray[np.float64], end: NDArray[np.float64], edges: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the share of each bin between `edges` that intervals cover, these in order.
+
+    >>> covered(np.array([0.0, 3.0]), np.array([1.0, 4.0]), np.array([0.0, 2.0, 3.5, 4.0]))
+    array([0.5       , 0.33333333, 1.        ])
+    """
+    lengths = np.cumsum(end - start)
+    times = np.stack([start, end], axis=1).ravel()
+    sums = np.stack([np.concatenate([[0.0], lengths[:-1]]), lengths], axis=1).ravel()
+    before: NDArray[np.float64] = np.interp(edges, times, sums)
+    return np.diff(before) / np.diff(edges)
+
+
+# --- the breakdown -------------------------------------------------------------------------------
+
+
+def draw_breakdown(picture: BreakdownPicture, stem: Path) -> None:
+    """Draw the parts of the step time as bars, as ``stem.png`` and ``stem.svg``."""
+    height = 0.27 * max(len(picture.bars), 4)
+    both = bool(picture.published)
+    with _figure(picture.title, picture.caption, 11.0, 1, height, beside=both) as (figure, axes):
+        _draw_parts(axes[0], picture)
+        if both:
+            _draw_published(axes[1], picture.published)
+        _legend(figure, GROUPS)
+        _save(figure, stem)
+
+
+def _draw_parts(axes: "Axes", picture: BreakdownPicture) -> None:
+    bars = picture.bars
+    seconds = [bar.seconds for bar in bars]
+    axes.barh(
+        range(len(bars)),
+        seconds,
+        color=[GROUPS[b.kind] for b in bars],
+        edgecolor=INK,
+        linewidth=0.5,
+    )
+    for row, bar in enumerate(bars):
+        share = percent(bar.seconds / picture.duration)
+        text = f" {format_seconds(bar.seconds, 3)}, {share}"
+        axes.text(bar.seconds, row, text, va="center", size=8)
+    axes.set_yticks(range(len(bars)), [words(bar.part) for bar in bars])
+    axes.set_ylim(len(bars) - 0.5, -0.5)
+    axes.set_xlim(0, 1.28 * max(seconds))
+    axes.set_xlabel(f"time of a step of {format_seconds(picture.duration)} [s]")
+    _open(axes)
+
+
+def _draw_published(axes: "Axes", checks: tuple[Beside, ...]) -> None:
+    """Draw each prediction as a bar over the published value, which is 100 %."""
+    shares = [100 * check.predicted / check.published for check in checks]
+    axes.axvline(100, color=INK, linewidth=0.8, linestyle="--")
+    axes.barh(
+        range(len(checks)), shares, height=0.35, color=FORWARD[1], edgecolor=INK, linewidth=0.5
+    )
+    axes.plot([100] * len(checks), range(len(checks)), "D", color="white", markeredgecolor=INK)
+    for row, check in enumerate(checks):
+        error = percent(check.predicted / check.published - 1, "+")
+        text = f"{check.metric}\n{check.published:.4g} published, {check.predicted:.4g} predicted"
+        axes.text(0, row - 0.24, f"{text} ({error})", va="bottom", size=8)
+    axes.set_yticks([])
+    axes.set_ylim(len(checks) - 0.5, -0.75)
+    axes.set_xlim(0, max(125, *(1.1 * share for share in shares)))
+    axes.set_xlabel("predicted, of the published value (diamond) [%]")
+    _open(axes)
+
+
+def _open(axes: "Axes") -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+# --- paper ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _figure(
+    title: str, caption: str, width: float, rows: int, height: float, *, beside: bool = False
+) -> "Iterator[tuple[Figure, list[Axes]]]":
+    """Give a figure with `rows` plots of `height` inches, or two side by side, placed by hand."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    top, gap, bottom = 0.78, 0.5, 0.78
+    total = top + rows * height + (rows - 1) * gap + bottom
+    style = {"font.size": 9, "svg.hashsalt": "clustersim", "svg.fonttype": "none"}
+    with rc_context(style):
+        figure = Figure(figsize=(width, total))
+        figure.text(0.12 / width, 1 - 0.26 / total, title, size=12, weight="bold", va="center")
+        figure.text(0.12 / width, 0.14 / total, caption, size=7.5, color="0.35", va="center")
+        left = 1.75 if rows == 1 and beside else 0.6
+        spans = [(left, 6.6), (7.3, width - 0.15)] if beside else [(left, width - 0.15)] * rows
+        axes = []
+        for row, (begin, end) in enumerate(spans):
+            above = top + (0 if beside else row * (height + gap)) + height
+            place = (begin / width, 1 - above / total, (end - begin) / width, height / total)
+            axes.append(figure.add_axes(place))
+        yield figure, axes
+
+
+def _legend(figure: "Figure", colours: dict[str, Colour]) -> None:
+    """Explain colours in a line under the title."""
+    from matplotlib.patches import Patch
+
+    handles = [
+        Patch(facecolor=c, edgecolor=INK, linewidth=0.4, label=n) for n, c in colours.items()
+    ]
+    width, height = figure.get_size_inches()
+    figure.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(0.12 / width, 1 - 0.38 / height),
+        borderpad=0,
+        borderaxespad=0,
+        ncols=len(handles),
+        frameon=False,
+        fontsize=8,
+        handlelength=1.2,
+        columnspacing=1.2,
+    )
+
+
+def _save(figure: "Figure", stem: Path) -> None:
+    """Write both formats, without the date, so that the same picture gives the same bytes."""
+    figure.savefig(stem.with_suffix(".png"), dpi=DOTS, pil_kwargs={"compress_level": 3})
+    figure.savefig(stem.with_suffix(".svg"), dpi=DOTS, metadata={"Date": None})
+
+
+def warm_up() -> None:
+    """Import what drawing needs and load the font, before there is anything to draw."""
+    import io
+
+    with _figure("0", "0", 1.0, 1, 1.0) as (figure, _):
+        figure.savefig(io.BytesIO(), format="png", dpi=10)
+        figure.savefig(io.BytesIO(), format="svg")
+
+
+__all__ = [
+    "BreakdownPicture",
+    "TimelinePicture",
+    "breakdown_picture",
+    "draw_breakdown",
+    "draw_timeline",
+    "timeline_picture",
+    "warm_up",
+]

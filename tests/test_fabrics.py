@@ -1,0 +1,422 @@
+"""Machines: routes by arithmetic against shortest paths, bundles against cables, rings on nodes."""
+
+from collections import Counter
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.catalog.records import Dragonfly, FatTree, SingleSwitch
+from clustersim.program.collectives.ring import local_rings, ring_load
+from clustersim.scenario.load import load
+from clustersim.topology.cluster import build_cluster
+
+MODEST = settings(max_examples=20, deadline=None)
+CABLE = {"bandwidth": {"value": "25 GB/s", "assumed": "a test"}} | {
+    "latency": {"value": "0.3 us", "assumed": "a test"}
+}
+
+
+def record(scenario):
+    """Return the cluster of a shipped scenario as it was read."""
+    return load(scenario).scenario.cluster
+
+
+FRONTIER = record("frontier-22b")
+SELENE = record("megatron21-t1-39b")
+
+
+def fact(value):
+    return {"value": value, "assumed": "a test"}
+
+
+def dragonfly(groups, switches, nodes_per_switch, pair_links, routing):
+    return Dragonfly.model_validate(
+        {
+            "type": "dragonfly",
+            "groups": fact(groups),
+            "switches_per_group": fact(switches),
+            "nodes_per_switch": fact(nodes_per_switch),
+            "links_per_group_pair": fact(pair_links),
+            "link": CABLE,
+            "routing": fact(routing),
+        }
+    )
+
+
+def fat_tree(rail_optimised, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_uplinks):
+    return FatTree.model_validate(
+        {
+            "type": "fat-tree",
+            "rail_optimised": fact(rail_optimised),
+            "nodes_per_leaf": fact(nodes_per_leaf),
+            "leaf_uplinks": fact(leaf_uplinks),
+            "leaves_per_pod": fact(leaves_per_pod),
+            "pod_uplinks": fact(pod_uplinks),
+            "link": CABLE,
+            "routing": fact("adaptive"),
+        }
+    )
+
+
+def machine(base, fabric, nodes):
+    return build_cluster(base.model_copy(update={"fabric": fabric}), nodes)
+
+
+def shortest(graph, a, b):
+    """Return latency and hops of the quickest way, the one with fewest links among equals."""
+
+    def weight(_a, _b, edge):
+        return edge["latency"] + 1e-12
+
+    path = nx.dijkstra_path(graph, a, b, weight)
+    return sum(graph.edges[e]["latency"] for e in nx.utils.pairwise(path)), len(path) - 1
+
+
+def device(cluster, number):
+    node, local = divmod(number, cluster.node.devices)
+    return f"n{node}.dev{local}"
+
+
+def pairs(cluster):
+    """Pairs of a few devices of each node."""
+    chosen = [d for d in range(cluster.devices) if d % cluster.node.devices in (0, 1, 5)]
+    return [(a, b) for a in chosen for b in chosen if a != b]
+
+
+def ways(cluster, a, b):
+    """Return the graph that a message may pass: its own node, or two nodes by the NICs they use."""
+    (here, i), (there, j) = divmod(a, 8), divmod(b, 8)
+    nics = (
+        {} if here == there else {(here, cluster.node.nic_of[i]), (there, cluster.node.nic_of[j])}
+    )
+    allowed = {f"n{node}.nic{nic}" for node, nic in nics}
+    others = (n for n in cluster.graph if n[0] != "n" or n in allowed)
+    own = (n for n in cluster.graph if n.startswith((f"n{here}.", f"n{there}.")) and "nic" not in n)
+    return cluster.graph.subgraph([*others, *own])
+
+
+def agrees_with_shortest_paths(cluster):
+    for a, b in pairs(cluster):
+        hops = cluster.hops(a, b)
+        graph = ways(cluster, a, b)
+        seconds, count = shortest(graph, device(cluster, a), device(cluster, b))
+
+        assert sum(hop.latency for hop in hops) == pytest.approx(seconds, rel=1e-9)
+        assert len(hops) == count
+
+
+# --- routes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", [FRONTIER, SELENE], ids=["mesh", "crossbar"])
+def test_a_switch_is_two_links_from_nic_to_nic(base):
+    """Every pair of nodes on one switch is as far apart as the graph says."""
+    agrees_with_shortest_paths(machine(base, SingleSwitch(type="switch"), 3))
+
+
+@MODEST
+@given(
+    st.sampled_from([FRONTIER, SELENE]), st.booleans(), st.integers(1, 3), st.integers(1, 3),
+    st.sampled_from([2, 4, 8]), st.integers(1, 5), st.integers(2, 4),
+)  # fmt: skip
+def test_a_fat_tree_goes_up_to_the_lowest_common_level(
+    base, rails, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_uplinks, nodes
+):
+    """Hops and latency equal those of the shortest path, on one to many pods, rails or not."""
+    shape = fat_tree(rails, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_uplinks)
+    agrees_with_shortest_paths(machine(base, shape, nodes))
+
+
+@pytest.mark.parametrize(("nodes", "pods"), [(4, 1), (8, 2), (12, 3)])
+def test_routes_of_a_rail_optimised_tree_by_hand(nodes, pods):
+    """NIC i of all nodes of a leaf meet there: 2 links; another leaf 4, another pod 6.
+
+    Two nodes a leaf, 8 rails, so 8 leaves for each pair of nodes; 16 leaves a pod is 4 nodes.
+    """
+    cluster = machine(SELENE, fat_tree(True, 2, 2, 16, 4), nodes)
+    fabric = cluster.fabric
+    assert sum(node.startswith("spine") for node in cluster.graph) == 2 * pods
+    assert len(fabric.path(0, 3, 1, 3)) == 2
+    assert len(fabric.path(0, 3, 1, 4)) == 4
+    assert len(fabric.path(0, 3, 3, 3)) == 4
+    if pods > 1:
+        assert len(fabric.path(0, 3, nodes - 1, 3)) == 6
+
+
+small_dragonflies = st.tuples(
+    st.integers(2, 4), st.sampled_from([4, 8]), st.integers(1, 2), st.integers(1, 4)
+)
+
+
+@MODEST
+@given(small_dragonflies, st.data())
+def test_a_minimal_dragonfly_route_is_the_shortest_through_its_two_groups(shape, data):
+    """Local, global, local: as many hops and as long as the shortest path within the two groups.
+
+    Through a third group two global cables may be fewer hops; that is not minimal routing.
+    """
+    groups, switches, nodes_per_switch, _ = shape
+    per_group = switches // 4 * nodes_per_switch
+    cluster = machine(FRONTIER, dragonfly(*shape, "minimal"), groups * per_group)
+    a, b = (data.draw(st.integers(0, cluster.devices - 1)) for _ in "ab")
+    homes = {d // 8 // per_group for d in (a, b)}
+    graph = ways(cluster, a, b)
+    inside = [n for n in graph if n[0] == "n" or int(n[1 : n.index("s")]) in homes]
+    hops = cluster.hops(a, b)
+
+    if a == b:
+        assert hops == []
+        return
+    found = shortest(graph.subgraph(inside), device(cluster, a), device(cluster, b))
+    assert (sum(hop.latency for hop in hops), len(hops)) == (pytest.approx(found[0]), found[1])
+
+
+@MODEST
+@given(small_dragonflies, st.data())
+def test_every_hop_of_a_minimal_route_is_a_cable(shape, data):
+    """Each link of a route is an edge of the graph, as wide as one of its cables.
+
+    Two groups may have several cables between the same two switches; the edge is their sum.
+    """
+    groups, switches, nodes_per_switch, _ = shape
+    cluster = machine(
+        FRONTIER, dragonfly(*shape, "minimal"), groups * switches // 4 * nodes_per_switch
+    )
+    cables = Counter((a, b) for a, b, _ in cluster.fabric.edges(cluster.nodes))
+    a, b = (data.draw(st.integers(0, cluster.devices - 1)) for _ in "ab")
+
+    for hop in cluster.hops(a, b):
+        ends = tuple(hop.name.partition("#")[0].split(">"))
+        edge = cluster.graph.edges[ends]
+        beside = cables.get(ends, 1)
+        assert edge["bandwidth"] == pytest.approx(hop.bandwidth * beside)
+    for before, after in nx.utils.pairwise(cluster.hops(a, b)):
+        assert before.name.partition("#")[0].split(">")[1] == after.name.split(">")[0]
+
+
+@MODEST
+@given(small_dragonflies)
+def test_every_cable_between_two_groups_has_one_end_in_each(shape):
+    """Every pair of groups is joined by the stated number of cables, the same both ways."""
+    groups, switches, nodes_per_switch, pair_links = shape
+    cluster = machine(
+        FRONTIER, dragonfly(*shape, "minimal"), groups * switches // 4 * nodes_per_switch
+    )
+    between, ends = Counter(), Counter()
+    for a, b, hop in cluster.fabric.edges(cluster.nodes):
+        home, other = (int(end[1 : end.index("s")]) for end in (a, b))
+        ends[a, b] += 1
+        if home != other:
+            between[home, other] += 1
+            assert hop.name.partition("#")[0] == f"{a}>{b}"
+
+    wanted = {(a, b): pair_links for a in range(groups) for b in range(groups) if a != b}
+    assert between == wanted
+    assert all(ends[a, b] == ends[b, a] for a, b in ends)
+
+
+@MODEST
+@given(small_dragonflies)
+def test_an_adaptive_dragonfly_adds_up_its_cables(shape):
+    """A bundle is as wide as the cables out of its switch into the group, or out of the group."""
+    groups, switches, nodes_per_switch, _ = shape
+    nodes = groups * switches // 4 * nodes_per_switch
+    cluster = machine(FRONTIER, dragonfly(*shape, "adaptive"), nodes)
+    local, out = Counter(), Counter()
+    for a, b, hop in cluster.fabric.edges(nodes):
+        home, other = (end[1 : end.index("s")] for end in (a, b))
+        if home == other:
+            local[a] += hop.bandwidth
+        else:
+            out[home] += hop.bandwidth
+
+    route = cluster.hops(0, cluster.devices - 1)
+    bundles = [hop for hop in route if "group" in hop.name]
+    assert [hop.name for hop in bundles] == [
+        "g0s0>group0",
+        "group0>world",
+        f"world>group{groups - 1}",
+        f"group{groups - 1}>g{groups - 1}s{switches - 1}",
+    ]
+    assert bundles[0].bandwidth == pytest.approx(local["g0s0"])
+    assert bundles[1].bandwidth == pytest.approx(out["0"])
+    assert bundles[2].bandwidth == pytest.approx(out[str(groups - 1)])
+    assert bundles[3].bandwidth == pytest.approx(local[f"g{groups - 1}s{switches - 1}"])
+
+
+@MODEST
+@given(small_dragonflies, st.data())
+def test_an_adaptive_route_waits_for_the_longest_minimal_one(shape, data):
+    """Adaptive routes are charged one cable inside a group and three across, never less."""
+    groups, switches, nodes_per_switch, _ = shape
+    nodes = groups * switches // 4 * nodes_per_switch
+    adaptive = machine(FRONTIER, dragonfly(*shape, "adaptive"), nodes)
+    minimal = machine(FRONTIER, dragonfly(*shape, "minimal"), nodes)
+    a, b = (data.draw(st.integers(0, adaptive.devices - 1)) for _ in "ab")
+
+    longer = adaptive.route(a, b).latency
+    assert longer >= minimal.route(a, b).latency * (1 - 1e-12)
+    assert longer <= minimal.route(a, b).latency + 2 * 0.3e-6 * (1 + 1e-12)
+
+
+@MODEST
+@given(st.booleans(), st.integers(1, 3), st.integers(1, 3), st.integers(1, 5))
+def test_a_fat_tree_adds_up_its_cables(rails, nodes_per_leaf, leaf_uplinks, pod_uplinks):
+    """A bundle is as wide as the cables of its leaf to all spines, or of its pod to all cores."""
+    cluster = machine(
+        SELENE,
+        fat_tree(rails, nodes_per_leaf, leaf_uplinks, 4, pod_uplinks),
+        4 * nodes_per_leaf + 1,
+    )
+    graph = cluster.graph
+    up, over = Counter(), Counter()
+    for a, b, edge in graph.edges(data=True):
+        if a.startswith("leaf") and b.startswith("spine"):
+            up[a] += edge["bandwidth"]
+        if a.startswith("spine") and b.startswith("core"):
+            over[a.partition(".")[0].replace("spine", "spines")] += edge["bandwidth"]
+
+    bundles = {h.name: h.bandwidth for h in cluster.hops(0, cluster.devices - 1)}
+    pod = cluster.fabric.leaf(cluster.nodes - 1, 7) // 4
+    assert bundles["leaf0>spines0"] == pytest.approx(up["leaf0"])
+    assert bundles["spines0>cores"] == pytest.approx(over["spines0"])
+    assert bundles[f"cores>spines{pod}"] == pytest.approx(over[f"spines{pod}"])
+
+
+# --- nodes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", [FRONTIER, SELENE], ids=["mesh", "crossbar"])
+def test_routes_inside_a_node_are_shortest_paths(base):
+    """Devices of a node reach each other by as few links as the graph has between them."""
+    cluster = machine(base, SingleSwitch(type="switch"), 1)
+    inside = cluster.graph.subgraph(n for n in cluster.graph if "nic" not in n)
+    for a in range(8):
+        for b in range(8):
+            if a != b:
+                length = nx.shortest_path_length(inside, f"n0.dev{a}", f"n0.dev{b}")
+                assert len(cluster.hops(a, b)) == length
+
+
+def test_the_links_of_a_frontier_node_are_symmetric():
+    """Both directions of a link are equally wide, and every GCD has 3 or 4 links."""
+    widths = build_cluster(FRONTIER, 1).node.widths
+
+    assert widths == {(b, a): width for (a, b), width in widths.items()}
+    assert {sum(a == d for a, _ in widths) for d in range(8)} == {3}
+    assert sum(widths.values()) == pytest.approx(2 * 0.72 * (4 * 200e9 + 2 * 100e9 + 6 * 50e9))
+
+
+def test_every_gcd_uses_the_nic_of_its_own_package():
+    """GCDs (0, 1), (2, 3), (4, 5), (6, 7) are packages; the NIC of each hangs on the odd one."""
+    assert build_cluster(FRONTIER, 1).node.nic_of == (0, 0, 1, 1, 2, 2, 3, 3)
+
+
+def test_every_gpu_of_a_dgx_has_its_own_nic():
+    """GPU i leaves by NIC i."""
+    assert build_cluster(SELENE, 1).node.nic_of == tuple(range(8))
+
+
+def test_gcd_0_has_no_direct_link_to_gcd_4():
+    """0 to 4 passes a GCD between; of 0-2-4 and 0-6-4 both are 50 GB/s wide, the first is taken."""
+    cluster = build_cluster(FRONTIER, 1)
+
+    assert (0, 4) not in cluster.node.widths
+    assert [hop.name for hop in cluster.hops(0, 4)] == ["n0.dev0>n0.dev2", "n0.dev2>n0.dev4"]
+    assert [hop.bandwidth for hop in cluster.hops(0, 4)] == pytest.approx([36e9, 72e9])
+
+
+@MODEST
+@given(st.integers(0, 15), st.integers(0, 15))
+def test_a_cached_route_is_the_route(a, b):
+    """Numbers, names, capacities and latency of a route are those of its hops, first and later."""
+    cluster = build_cluster(FRONTIER, 2)
+    route, hops = cluster.route(a, b), cluster.hops(a, b)
+
+    assert cluster.route(a, b) is route
+    assert [cluster.links.names[link] for link in route.links] == [hop.name for hop in hops]
+    assert [cluster.links.capacities[link] for link in route.links] == [h.bandwidth for h in hops]
+    assert route.latency == sum(hop.latency for hop in hops)
+    assert route.network == (a // 8 != b // 8)
+    assert len(set(route.links)) == len(route.links)
+
+
+# --- rings ----------------------------------------------------------------------------------------
+
+
+def test_rings_of_a_frontier_node_use_links_within_their_width():
+    """All rings together at full pace fill no link above its width, and the tightest exactly."""
+    cluster = build_cluster(FRONTIER, 1)
+    node = cluster.node
+    rings = local_rings(node, tuple(range(8)))
+    assert sum(share for _, share in rings) == pytest.approx(1.0)
+    assert all(sorted(circle) == list(range(8)) for circle, _ in rings)
+    load = ring_load(cluster, [range(8)])
+    pace = load.bandwidth(cluster.links.capacities)
+    used = Counter()
+    for circle, share in rings:
+        for a, b in zip(circle, [*circle[1:], circle[0]], strict=True):
+            used[a, b] += share * pace
+
+    assert set(used) <= set(node.widths)
+    assert len(used) == len(load.links)
+    full = [used[pair] / node.widths[pair] for pair in used]
+    assert max(full) == pytest.approx(1.0)
+
+
+def test_all_reduce_over_a_frontier_node_runs_at_144_gb_a_second():
+    """The 8 GCDs have four rings of 50 GB/s x 0.72 = 36 GB/s of payload, so 4 x 36 = 144 GB/s.
+
+    Each way, two of them share every link of 100 GB/s and each package; the links of 50 GB/s carry
+    one, but for 0-2 and 4-6, over which no further circle closes.
+    """
+    cluster = build_cluster(FRONTIER, 1)
+    load = ring_load(cluster, [range(8)])
+    crossed = Counter(round(weight * 4) for weight in load.weights)
+
+    assert load.bandwidth(cluster.links.capacities) == pytest.approx(144e9)
+    assert crossed == {2: 2 * (4 + 2), 1: 2 * 4}
+
+
+def test_a_ring_in_a_dgx_runs_at_the_rate_of_a_switch_link():
+    """8 A100 on a crossbar: one ring at 300 GB/s x 0.783 = 234.9 GB/s, as was measured."""
+    cluster = build_cluster(SELENE, 1)
+    load = ring_load(cluster, [range(8)])
+
+    assert load.bandwidth(cluster.links.capacities) == pytest.approx(234.9e9)
+    assert len(load.links) == 16
+    assert set(load.weights) == {1.0}
+
+
+def test_rings_across_nodes_use_every_nic_once():
+    """Two DGX, 16 ranks: 8 channels, each over one NIC: 8 x 23.5 = 188 GB/s in all."""
+    cluster = build_cluster(SELENE, 2)
+    load = ring_load(cluster, [range(16)])
+    nics = {
+        cluster.links.names[link]: weight
+        for link, weight in zip(load.links, load.weights, strict=True)
+        if "nic" in cluster.links.names[link] and "leaf" in cluster.links.names[link]
+    }
+
+    assert load.nodes == 2
+    assert len(nics) == 2 * 8 * 2
+    assert set(nics.values()) == {1 / 8}
+    assert load.bandwidth(cluster.links.capacities) == pytest.approx(8 * 25e9 * 0.94)
+
+
+@MODEST
+@given(st.sampled_from([FRONTIER, SELENE]), st.sets(st.integers(0, 7), min_size=2), st.data())
+def test_a_ring_sends_its_whole_stream_into_and_out_of_each_member(base, members, data):
+    """Whatever the rings, each member passes on one unit of the stream, and gets one."""
+    cluster = build_cluster(base, 1)
+    order = tuple(data.draw(st.permutations(sorted(members))))
+    out, into = Counter(), Counter()
+    for circle, share in local_rings(cluster.node, order):
+        assert sorted(circle) == sorted(members)
+        for a, b in zip(circle, [*circle[1:], circle[0]], strict=True):
+            out[a] += share
+            into[b] += share
+
+    assert out == into == {member: pytest.approx(1.0) for member in members}
