@@ -3,7 +3,6 @@
 Loaded scenario -> Job (cluster, model, plan) -> Program -> Timeline -> Result
 """
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,19 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clustersim.engine.replay import replay
-from clustersim.errors import PlanError, SimulationError
+from clustersim.errors import PlanError
 from clustersim.metrics.attribution import BUBBLES, average, recomputed
+from clustersim.metrics.bounds import check_step
 from clustersim.metrics.utilisation import HotLink, hottest
-from clustersim.plan.fit import StageMemory, Verdict, peak_activations
+from clustersim.plan.fit import Verdict
 from clustersim.plan.parallelism import Plan, check_plan
 from clustersim.program.check import check_program
 from clustersim.program.compile import Job, compile_program
 from clustersim.program.ops import Program
+from clustersim.program.weigh import weigh
 from clustersim.scenario.load import Loaded, load
 from clustersim.scenario.schema import Scenario
 from clustersim.timeline import Timeline
 from clustersim.topology.cluster import build_cluster
-from clustersim.workload import memory
 from clustersim.workload.flops import hardware_flops, model_flops
 from clustersim.workload.model import build_model
 
@@ -242,7 +242,8 @@ def simulate(scenario: str | Path | Loaded, settings: Sequence[str] = ()) -> Res
     job = build_job(loaded)
     program = compile_program(job, together=given.fold, fusion_bound=given.fusion_bound)
     check_program(program)
-    timeline, network = replay(program)
+    replayed = replay(program)
+    timeline = replayed.timeline
     sequences = given.batch.global_
     result = Result(
         name=loaded.name,
@@ -256,11 +257,11 @@ def simulate(scenario: str | Path | Loaded, settings: Sequence[str] = ()) -> Res
         attribution=average(timeline, program.actors),
         recomputed=recomputed(program),
         links=hottest(program.carried, timeline.duration),
-        activities=network.started,
+        activities=replayed.activities,
         wall=time.perf_counter() - began,
         peak=job.cluster.accelerator.peak_rate(job.precision),
     )
-    check_result(result)
+    check_step(program, timeline, result.links, result.attribution)
     return result
 
 
@@ -302,70 +303,3 @@ def build_job(loaded: Loaded) -> Job:
         precision=given.precision,
         recompute=given.recompute,
     )
-
-
-def weigh(job: Job, program: Program) -> Verdict:
-    """Return what every stage holds at its peak, and whether it fits."""
-    recipe = job.framework.state[job.precision]
-    plan = job.plan
-    stages = []
-    for actor in program.actors[:: program.parts][: plan.pipeline]:
-        stage = actor.position.stage
-        held = job.parameters(stage)
-        kept = [_kept(job, stage, chunk) for chunk in range(plan.chunks)]
-        peak = peak_activations(actor.steps, kept)
-        shards = plan.data if plan.zero else 1
-        parts = {
-            "weights": held * recipe.weights.value,
-            "gradients": held * recipe.gradients.value,
-            "optimiser": held * recipe.optimiser.value / shards,
-            "activations": peak.nbytes,
-            "workspace": _workspace(job),
-            "runtime": job.framework.runtime_memory.value,
-        }
-        stages.append(StageMemory(stage, parts, peak.microbatches))
-    return Verdict(tuple(stages), job.cluster.accelerator.memory_capacity)
-
-
-def _kept(job: Job, stage: int, chunk: int) -> float:
-    """Return what one microbatch keeps in a chunk from forward to backward [B]."""
-    first, last = job.ends(stage, chunk)
-    full = job.recompute == "full"
-    each = memory.checkpoint(job.part) if full else memory.layer_activations(job.part)
-    kept = job.plan.layers_of(job.model, stage, chunk) * each
-    kept += memory.embedding_activations(job.part) if first else 0.0
-    return kept + (memory.head_activations(job.part) if last else 0.0)
-
-
-def _workspace(job: Job) -> float:
-    """Return what is alive inside a block: the layer at work, and two transfers [B]."""
-    again = memory.layer_activations(job.part) if job.recompute == "full" else 0.0
-    return again + 4 * memory.checkpoint(job.part)
-
-
-def check_result(result: Result) -> None:
-    """Refuse a result that contradicts what no step can break.
-
-    Raises
-    ------
-    SimulationError
-        when the step is shorter than the work of its busiest rank or than a link needs for its
-        bytes, when blocks overlap on a stream, or when the attribution does not add up.
-    """
-    step, slack = result.step_time, 1 + 1e-9
-    for track, actor in zip(result.timeline.tracks, result.program.actors, strict=True):
-        once = sum(block.seconds.compute for block in actor.blocks.values())
-        busy = once * result.program.microbatches
-        if busy > step * slack:
-            raise SimulationError(f"{actor.position} computes {busy:g} s in a step of {step:g} s")
-        if (track.start[1:] < track.end[:-1]).any() or (track.end < track.start).any():
-            raise SimulationError(f"{actor.position} runs two blocks at once")
-    for link in result.links[:1]:
-        if link.utilisation > slack:
-            raise SimulationError(
-                f"link {link.name} carries {link.nbytes:g} B in {step:g} s, more than its"
-                f" {link.capacity:g} B/s"
-            )
-    total = math.fsum(result.attribution.values())
-    if not math.isclose(total, step, rel_tol=1e-9):
-        raise SimulationError(f"attribution adds up to {total:g} s, not the step's {step:g} s")

@@ -6,14 +6,20 @@
     4. After its last step it reduces gradients with its replicas, the tied embedding with the
        other end of the pipeline, and the gradient norm with everybody; then the optimiser runs.
 
-A rank is one process.  Nothing here knows bandwidths or FLOPs: blocks bring their seconds, traffic
-brings its bytes, and `network` says when they are through.
+Nothing here knows bandwidths or FLOPs: blocks bring their seconds, traffic brings its bytes, and
+`network` says when they are through.
+
+Most transfers meet nobody.  So where sends block, a step is replayed as if that held for all of
+them: a block and its transfer are one event, with an end that is known.  Afterwards all transfers
+are compared, link by link.  If no link was ever asked for more than it has, that was the true
+replay; else it is thrown away and the step is replayed with every transfer in the network.
 """
 
 import gc
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,6 +28,7 @@ from simpy.events import NORMAL, Event, Timeout
 
 from clustersim.engine.clock import Clock
 from clustersim.engine.network import Network, Transfer
+from clustersim.engine.passages import Passage, crowded
 from clustersim.errors import SimulationError
 from clustersim.program.check import check_steps, steps_of
 from clustersim.program.ops import BACKWARD, FORWARD, Actor, Position, Program, Step, hand_over
@@ -42,8 +49,23 @@ Process = Generator[Event, Any, float]
 NOTHING = float("nan")
 
 
-def replay(program: Program) -> tuple[Timeline, Network]:
-    """Return what happened when, and the network with its books.
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay leaves behind.
+
+    Attributes
+    ----------
+    activities : transfers and collectives that ran [count]
+    solves : times that links had to be shared out [count]
+    """
+
+    timeline: Timeline
+    activities: int
+    solves: int
+
+
+def replay(program: Program) -> Replayed:
+    """Return what happened when.
 
     Raises
     ------
@@ -52,12 +74,21 @@ def replay(program: Program) -> tuple[Timeline, Network]:
     ProgramError
         when they are left because their steps wait for each other in a circle (drawn).
     """
+    if program.blocking and program.parts == 1:
+        ranks = _replayed(program, alone=True)
+        if not ranks.met():
+            return ranks.result()
+    return _replayed(program, alone=False).result()
+
+
+def _replayed(program: Program, *, alone: bool) -> "_Ranks":
+    """Return all rank classes after the step, with every transfer on its own or in the network."""
     env = Clock()
     network = Network(env, program.capacities)
-    ranks = _Ranks(env, network, program)
-    for rank in ranks.all:
-        rank.take()
+    ranks = _Ranks(env, network, program, alone=alone)
     with _uncollected():
+        for rank in ranks.all:
+            rank.take()
         env.run_out()
     stuck = [rank for rank in ranks.all if not rank.finished]
     if stuck:
@@ -65,7 +96,7 @@ def replay(program: Program) -> tuple[Timeline, Network]:
         waits = "; ".join(f"{r.actor.position} waits for {r.stuck_at()}" for r in stuck[:4])
         raise SimulationError(f"{len(stuck)} rank classes did not finish: {waits}")
     network.check()
-    return Timeline(tuple(rank.track() for rank in ranks.all)), network
+    return ranks
 
 
 @contextmanager
@@ -83,13 +114,28 @@ def _uncollected() -> Iterator[None]:
 class _Ranks:
     """All rank classes, and the meetings that several of them hold together."""
 
-    def __init__(self, env: Clock, network: Network, program: Program) -> None:
-        self.env, self.network, self.program = env, network, program
+    def __init__(self, env: Clock, network: Network, program: Program, *, alone: bool) -> None:
+        self.env, self.network, self.program, self.alone = env, network, program, alone
         self.schedule: Any = env.schedule  # also takes a rank, which is an event while it computes
         self.codes = 2 * program.chunks
         self._meetings: dict[tuple[Any, ...], _Meeting] = {}
         self._groups: dict[tuple[int, ...], list[_Rank]] = {}
+        self.shared: list[Passage] = []
         self.all = [_Rank(self, actor) for actor in program.actors]
+
+    def result(self) -> Replayed:
+        """Return the record of all rank classes."""
+        sent = sum(len(passage.begin) for rank in self.all for passage in rank.passages())
+        return Replayed(
+            Timeline(tuple(rank.track() for rank in self.all)),
+            self.network.started + (sent if self.alone else 0),
+            self.network.solves,
+        )
+
+    def met(self) -> bool:
+        """Whether transfers that were taken to be alone would have slowed each other down."""
+        passages = [passage for rank in self.all for passage in rank.passages()]
+        return crowded([*passages, *self.shared], self.program.capacities)
 
     def keys(self, steps: Sequence[Step]) -> list[int]:
         """Return steps as numbers: microbatch, chunk and kind, in this order."""
@@ -142,10 +188,6 @@ class _Meeting:
         self.missing -= 1
         return self.missing == 0
 
-    def end(self, _: Transfer) -> None:
-        """Let all who take part go on."""
-        self.done.succeed()
-
 
 class _Row(NamedTuple):
     """What a rank class does in one kind of step.
@@ -156,6 +198,7 @@ class _Row(NamedTuple):
     seconds : of a fused block; None where its collectives are ops of their own
     segments : of the block otherwise
     traffic : handed on afterwards; None where nothing is
+    alone : time of that when it meets nobody [s]
     stage, shift : who gets it, and what to add to this step's key to name the step it is for
     """
 
@@ -163,6 +206,7 @@ class _Row(NamedTuple):
     seconds: float | None
     segments: tuple[float | Traffic, ...]
     traffic: Traffic | None
+    alone: float
     stage: int
     shift: int
 
@@ -193,6 +237,7 @@ class _Rank:
         self.tail: list[Span] = []
         self.callbacks: list[Callable[[Any], None]] | None = None
         self._when_computed: list[Callable[[Any], None]] = [self._computed]
+        self._when_arrived: list[Callable[[Any], None]] = [self._arrived]
         self._blocking = ranks.program.blocking
         self._codes, self._parts = ranks.codes, ranks.program.parts
         self._first_peer = ranks.number(actor.position._replace(stage=0))
@@ -234,9 +279,22 @@ class _Rank:
             self.env.process(self._reduce_beside(row.segments))
         if row.seconds is None:
             self.env.process(self._segments(self.at, row.segments))
+        elif self.ranks.alone and row.traffic is not None:
+            computed = self.env._now + row.seconds
+            self.end.append(computed)
+            self.callbacks = self._when_arrived
+            self.env.schedule_at(self, computed + row.alone)
         else:
             self.callbacks = self._when_computed
             self.ranks.schedule(self, NORMAL, row.seconds)
+
+    def _arrived(self, _: object) -> None:
+        """A block and its transfer are through, which met nobody: deliver, and go on."""
+        key = self.keys[self.at]
+        row = self.rows[key % self._codes]
+        peer = self.ranks.all[self._first_peer + row.stage * self._parts]
+        peer.receive(key + row.shift, self.end[-1])
+        self.take()
 
     def _computed(self, _: object) -> None:
         """Hand the result on; go on at once, or when it is through where sends block."""
@@ -342,10 +400,17 @@ class _Rank:
         meeting = self.ranks.meeting(*name, size=size)
         if meeting.arrive():
             meeting.begun = float(self.env.now)
-            self.network.start(traffic, meeting.end)
+            self.network.start(traffic, partial(self._end_together, meeting))
         self.waits = traffic.name
         yield meeting.done
         return meeting.begun
+
+    def _end_together(self, meeting: _Meeting, transfer: Transfer) -> None:
+        """Let all who took part go on."""
+        if transfer.traffic.links:
+            times = np.array([transfer.begin]), np.array([self.env.now])
+            self.ranks.shared.append(Passage(-1 - len(self.ranks.shared), transfer.traffic, *times))
+        meeting.done.succeed()
 
     def _alone(self, seconds: float) -> Process:
         begun = self.env.now
@@ -387,6 +452,19 @@ class _Rank:
             return f"the input of {self.actor.steps[self.at]}"
         return self.waits
 
+    def passages(self) -> "list[Passage]":
+        """Return the transfers of this rank that were taken to be alone, by kind and chunk."""
+        found = []
+        codes = np.array(self.keys) % self._codes
+        end, through = np.array(self.end), np.array(self.free[1:])
+        for code, row in enumerate(self.rows):
+            if row.traffic is not None:
+                rows = codes == code
+                begin = end[rows] + row.traffic.latency
+                number = self.ranks.number(self.actor.position)
+                found.append(Passage(number, row.traffic, begin, through[rows]))
+        return found
+
     def track(self) -> Track:
         """Return the record of this rank class."""
         keys = np.array(self.keys)
@@ -419,7 +497,8 @@ def _row(actor: Actor, program: Program, code: int) -> _Row:
         source=last if backward else first,
         seconds=_alone(block.segments),
         segments=block.segments,
-        traffic=actor.send[step.kind, chunk],
+        traffic=(traffic := actor.send[step.kind, chunk]),
+        alone=0.0 if traffic is None else traffic.latency + traffic.nbytes / traffic.cap,
         stage=target[0],
         shift=2 * (target[1].chunk - chunk),
     )

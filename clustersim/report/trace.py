@@ -132,8 +132,8 @@ def _blocks(track: "Track", program: "Program", chosen: Sample) -> Iterator[str]
     ends = np.rint(track.end[rows] * 1e9).astype(np.int64).tolist()
     whose = f'"pid":{track.replica},"tid":{_thread(track, program)}'
     arrows = _Arrows(track, program)
-    columns = (track.backward[rows], track.microbatch[rows], track.chunk[rows])
-    for back, mb, chunk, start, end in zip(*(c.tolist() for c in columns), starts, ends):
+    columns = (c[rows].tolist() for c in (track.backward, track.microbatch, track.chunk))
+    for back, mb, chunk, start, end in zip(*columns, starts, ends, strict=True):
         kind = BACKWARD if back else FORWARD
         yield (
             f'{{"ph":"X","name":"{Step(kind, mb, chunk)}","cat":"{_CATEGORY[kind]}",{whose},'

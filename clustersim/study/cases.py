@@ -68,15 +68,15 @@ def whole(value: object) -> int | None:
 
 
 def number(value: object) -> float | None:
-    """Return a number above 0, also where it is written as a text."""
+    """Return a number above 0 that a measurement can be, also where it is written as a text."""
     if value is None:
         return None
     try:
         found = float(value) if isinstance(value, str | int | float) else 0.0
     except (ValueError, OverflowError):
         found = 0.0
-    if isinstance(value, bool) or not 0 < found < float("inf"):
-        raise ValueError(f"{_quoted(value)} is not a number above 0")
+    if isinstance(value, bool) or not 1e-12 <= found <= 1e15:
+        raise ValueError(f"{_quoted(value)} is not a number from 1e-12 to 1e15")
     return found
 
 
@@ -484,11 +484,9 @@ def _schedule(
         parallel.schedule,
         one_of(*SCHEDULES),
         ("schedule",),
-        (usual, "the usual one"),
+        (usual, "not stated: the usual one"),
     )
-    if chunks is None and schedule != "interleaved-1f1b":
-        chunks = chooser.take("chunks", None, whole, (), (1, "not stated"))
-    return schedule, chunks
+    return schedule, 1 if chunks is None and schedule != "interleaved-1f1b" else chunks
 
 
 def _quotient(whole_: int | None, *parts: int | None) -> int | None:

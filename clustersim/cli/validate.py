@@ -1,0 +1,103 @@
+"""`clustersim validate`: every measured case, predicted, measured and the error."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from clustersim.study.validate import Validation
+
+
+def validate(
+    cases: Annotated[
+        Path | None,
+        typer.Option("--cases", help="YAML list of measured cases; the shipped ones without it."),
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option("--group", help="Only cases of this group or pattern; may be repeated."),
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes to run cases in.")] = 1,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of tables.")
+    ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the tables as Markdown.")
+    ] = False,
+) -> None:
+    """Run every measured case and tell how far the prediction is off."""
+    from clustersim.catalog.finding import shipped
+    from clustersim.errors import ScenarioError
+    from clustersim.study.cases import read_cases
+
+    if json_output and markdown:
+        raise ScenarioError("--json, --markdown: one or the other")
+    entries = read_cases(cases or shipped("validation") / "cases.yaml")
+    answer = _validated(entries, group or [], jobs).to_json()
+    if json_output:
+        print(json.dumps(answer))
+    elif markdown:
+        from clustersim.report.validation import to_markdown
+
+        print(to_markdown(answer), end="")
+    else:
+        _show(answer)
+
+
+def _validated(entries: list[Any], groups: list[str], jobs: int) -> "Validation":
+    """Run the cases, with a bar on the terminal while it takes."""
+    from concurrent.futures import Executor, ProcessPoolExecutor
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from clustersim.study import validate as study
+
+    count = len(study.select(entries, groups))
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("cases", total=count)
+
+        def advance() -> None:
+            bar.advance(task)
+
+        executor: Executor = study.Here() if jobs == 1 else ProcessPoolExecutor(jobs)
+        with executor:
+            return study.validate(entries, groups, executor, advance)
+
+
+def _show(answer: dict[str, Any]) -> None:
+    """Print the cases, the groups, and what cannot be graded."""
+    from rich.console import Console
+
+    from clustersim.report.validation import TABLES
+
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        console = Console(markup=False, highlight=False, width=160)
+    for table in TABLES:
+        rows = list(table.rows(answer))
+        if rows:
+            _print(console, table, rows)
+
+
+def _print(console: "Console", table: Any, rows: list[tuple[str, ...]]) -> None:
+    drawn = _drawn(table.title, table.headings)
+    for row in rows:
+        drawn.add_row(*row)
+    console.print(drawn)
+
+
+def _drawn(title: str, headings: tuple[str, ...]) -> "Table":
+    from rich.table import Table
+
+    drawn = Table(title=title, title_justify="left")
+    for heading in headings:
+        words = not heading.startswith(">")
+        drawn.add_column(heading.lstrip(">"), justify="left" if words else "right")
+    return drawn

@@ -1,0 +1,67 @@
+"""Whether transfers that were taken to be alone were ever too many for a link.
+
+A passage is all that one rank class sent by one kind of step: the same traffic again and again,
+one after another.  Each claims on a link what it takes there at full rate.  Where the claims of
+all senders together stay within a link's capacity nothing can go wrong; else the link is swept
+through time.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from clustersim.timeline import Floats
+from clustersim.traffic import Traffic
+
+ROUNDING = 1e-12
+"""Share of a link by which claims that fit exactly may come out above it."""
+
+
+class Passage(NamedTuple):
+    """Times at which one traffic was on its links.
+
+    Attributes
+    ----------
+    sender : who waited for each before the next
+    begin, end : of its bytes, ascending [s]
+    """
+
+    sender: int
+    traffic: Traffic
+    begin: Floats
+    end: Floats
+
+
+def crowded(passages: Iterable[Passage], capacities: Sequence[float]) -> bool:
+    """Return whether passages ever claimed more of a link than it has."""
+    crossing: dict[int, list[tuple[Passage, float]]] = {}
+    for passage in passages:
+        for link, weight in zip(passage.traffic.links, passage.traffic.weights, strict=True):
+            claim = weight * passage.traffic.cap / capacities[link]
+            crossing.setdefault(link, []).append((passage, claim))
+    swept = {
+        tuple((id(passage), claim) for passage, claim in those): those
+        for those in crossing.values()
+        if _at_most(those) > 1 + ROUNDING
+    }
+    return any(most_claimed(those) > 1 + ROUNDING for those in swept.values())
+
+
+def _at_most(those: Iterable[tuple[Passage, float]]) -> float:
+    """Return the most that could be claimed at once: one transfer at a time from each sender."""
+    largest: dict[int, float] = {}
+    for passage, claim in those:
+        largest[passage.sender] = max(claim, largest.get(passage.sender, 0.0))
+    return sum(largest.values())
+
+
+def most_claimed(those: Iterable[tuple[Passage, float]]) -> float:
+    """Return the most of a link that was claimed at any time, share of it; touching is free."""
+    times, changes = [], []
+    for passage, claim in those:
+        times += [passage.begin, passage.end]
+        changes += [np.full(len(passage.begin), claim), np.full(len(passage.end), -claim)]
+    change = np.concatenate(changes)
+    order = np.lexsort((change, np.concatenate(times)))
+    return float(np.cumsum(change[order]).max(initial=0.0))

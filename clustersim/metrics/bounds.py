@@ -1,0 +1,93 @@
+"""What no step can break: times that it cannot beat, and sums that must come out.
+
+    compute bound   the device time of the busiest rank
+    link bound      the bytes of the busiest link over its capacity
+    path bound      for every stage: the way there of the first microbatch, all its own blocks, and
+                    the way back of the last one
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from clustersim.errors import SimulationError
+from clustersim.metrics.utilisation import HotLink
+from clustersim.program.ops import BACKWARD, FORWARD, Actor, Program
+from clustersim.timeline import Timeline, Track
+
+SLACK = 1 + 1e-9
+
+
+def check_step(
+    program: Program,
+    timeline: Timeline,
+    links: Sequence[HotLink],
+    attribution: Mapping[str, float],
+) -> None:
+    """Refuse a replay that contradicts what no step can break.
+
+    Parameters
+    ----------
+    links : the hottest first
+    attribution : mean seconds of a rank by part
+
+    Raises
+    ------
+    SimulationError
+        when the step is shorter than one of the bounds, when a stream ran two blocks at once, or
+        when the attribution does not add up to the step time.
+    """
+    step = timeline.duration
+    for track, actor in zip(timeline.tracks, program.actors, strict=True):
+        busy = compute_bound(actor, program.microbatches)
+        if busy > step * SLACK:
+            raise SimulationError(f"{actor.position} computes {busy:g} s in a step of {step:g} s")
+        if _overlaps(track):
+            raise SimulationError(f"{actor.position} runs two blocks at once")
+    for link in links[:1]:
+        if link.nbytes / link.capacity > step * SLACK:
+            raise SimulationError(
+                f"link {link.name} carries {link.nbytes:g} B in {step:g} s, more than its"
+                f" {link.capacity:g} B/s"
+            )
+    shortest = path_bound(program)
+    if shortest > step * SLACK:
+        raise SimulationError(f"the step takes {step:g} s, its critical path {shortest:g} s")
+    total = math.fsum(attribution.values())
+    if not math.isclose(total, step, rel_tol=1e-9):
+        raise SimulationError(f"attribution adds up to {total:g} s, not the step's {step:g} s")
+
+
+def compute_bound(actor: Actor, microbatches: int) -> float:
+    """Return the device time of all blocks of one rank [s]."""
+    return microbatches * sum(block.seconds.compute for block in actor.blocks.values())
+
+
+def path_bound(program: Program) -> float:
+    """Return the longest of the shortest possible ways through each stage [s].
+
+    A stage cannot start before the first microbatch has come through all stages below, and the
+    step cannot end before its last backward has gone down through them again.
+    """
+    longest = 0.0
+    for first in range(0, len(program.actors), program.stages * program.parts):
+        way = 0.0
+        for actor in program.actors[first : first + program.stages * program.parts : program.parts]:
+            own = program.microbatches * sum(b.seconds.compute for b in actor.blocks.values())
+            longest = max(longest, way + own)
+            way += sum(_alone(actor, kind) for kind in (FORWARD, BACKWARD))
+    return longest
+
+
+def _alone(actor: Actor, kind: str) -> float:
+    """Return the time of one block of the first chunk, and of handing it on, with all to itself."""
+    seconds = actor.blocks[kind, 0].seconds.compute
+    traffic = actor.send[kind, 0]
+    if kind == BACKWARD or traffic is None:
+        return seconds
+    return seconds + traffic.latency + traffic.nbytes / traffic.cap
+
+
+def _overlaps(track: Track) -> bool:
+    return bool(np.any(track.start[1:] < track.end[:-1]) or np.any(track.end < track.start))

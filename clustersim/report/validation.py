@@ -1,0 +1,131 @@
+"""Measured cases beside their predictions, as tables: by case, by group, and what is left out.
+
+The tables are made from the plain values of `clustersim validate --json`, so whatever has those can
+draw them: a terminal, a page, the documentation.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from clustersim.report.tables import percent
+
+Values = Mapping[str, Any]
+
+UNITS: Final = {
+    "step_time_s": "s a step",
+    "tokens_per_s_per_gpu": "tokens/s/device",
+    "tflops_per_gpu": "TFLOP/s/device",
+    "mfu_pct": "% MFU",
+    "hfu_pct": "% HFU",
+    "samples_per_s": "sequences/s",
+    "run_time_s": "s a run",
+}
+"""What the numbers of a metric are in."""
+
+
+class Table(NamedTuple):
+    """A table: its title, its headings (``>`` before those of numbers) and its rows."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: Callable[[Values], Iterator[tuple[str, ...]]]
+
+
+def case_rows(answer: Values) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each gradable case."""
+    for case in answer["cases"]:
+        if case["gradable"]:
+            yield (
+                case["id"],
+                _significant(case["measured"]),
+                _significant(case["predicted"]),
+                _metric(case),
+                percent(case["error"], "+"),
+                _memory(case),
+                "" if case["gates"] else "informs only",
+            )
+
+
+def group_rows(answer: Values) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each group with a gradable case, and one for all cases."""
+    for name, sums in [*answer["groups"].items(), ("all", answer["all"])]:
+        if sums["gradable"]:
+            yield (
+                name or "(no group)",
+                f"{sums['gradable']} of {sums['count']}",
+                str(sums["gating"]),
+                percent(sums["mean_abs_error"]),
+                percent(sums["median_abs_error"]),
+                percent(sums["bias"], "+"),
+                f"{percent(sums['worst'])} {sums['worst_id']}",
+                _share(sums["memory_mean_abs_error"]),
+            )
+
+
+def ungradable_rows(answer: Values) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each reason: how many cases have it, and how many of them no other."""
+    for reason in answer["reasons"]:
+        yield reason["reason"], str(reason["cases"]), str(reason["alone"])
+
+
+def refused_rows(answer: Values) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each case that is not gradable, with all that stands against it."""
+    for case in answer["cases"]:
+        if not case["gradable"]:
+            yield case["id"], case["why"]
+
+
+TABLES: Final = (
+    Table(
+        "Cases",
+        ("case", ">measured", ">predicted", "in", ">error", ">memory, measured and predicted", ""),
+        case_rows,
+    ),
+    Table("Not gradable, case by case", ("case", "because"), refused_rows),
+    Table("Not gradable, because", ("reason", ">cases", ">only this"), ungradable_rows),
+    Table(
+        "Groups: absolute errors; bias is that of the time, + where predictions are too slow",
+        ("group", ">graded", ">gating", ">mean", ">median", ">bias", ">worst", ">memory"),
+        group_rows,
+    ),
+)
+"""All tables, the shortest answer last, where a terminal stops."""
+
+
+def to_markdown(answer: Values) -> str:
+    """Return all tables as Markdown, the shortest answer first."""
+    parts = []
+    for table in reversed(TABLES):
+        rows = list(table.rows(answer))
+        if rows:
+            parts.append(f"## {table.title}\n\n{_markdown(table.headings, rows)}")
+    return "\n".join(parts)
+
+
+def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    rule = ["---:" if heading.startswith(">") else "---" for heading in headings]
+    lines = [[heading.lstrip(">") for heading in headings], rule]
+    lines += [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _metric(case: Values) -> str:
+    unit = UNITS.get(case["metric"], case["metric"])
+    told = case["metric"] == "tflops_per_gpu" and case["convention"]
+    return f"{case['convention']} {unit}" if told else unit
+
+
+def _memory(case: Values) -> str:
+    if case["memory_measured"] is None:
+        return "" if case["fits"] else "predicted not to fit"
+    both = (case["memory_measured"] / 2**30, case["memory_predicted"] / 2**30)
+    return f"{both[0]:.1f} {both[1]:.1f} GiB" + ("" if case["fits"] else ", does not fit")
+
+
+def _significant(value: float) -> str:
+    """Return four digits, without an exponent for what people measure: ``'1.42'``, ``'3720'``."""
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else percent(share)
