@@ -3,6 +3,7 @@
 Verb modules import nothing slow at their top, so that `clustersim --help` answers at once.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -54,6 +55,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ClustersimError as error:
         print(error, file=sys.stderr)
         sys.exit(2 if isinstance(error, CatalogError | ScenarioError) else 1)
+    finally:
+        _flush()
+
+
+def _flush() -> None:
+    """Write out what is left; a reader who has gone away is no reason to complain."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 __all__ = ["app", "main"]

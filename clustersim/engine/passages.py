@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clustersim.errors import SimulationError
 from clustersim.timeline import Floats
 from clustersim.traffic import Traffic
 
@@ -31,6 +32,22 @@ class Passage(NamedTuple):
     traffic: Traffic
     begin: Floats
     end: Floats
+
+
+def check_delivered(passages: Iterable[Passage]) -> None:
+    """Refuse passages that did not have the time for their bytes, or had too much.
+
+    Raises
+    ------
+    SimulationError
+        naming the traffic, when rate times time differs from its bytes by more than 1e-9 and the
+        resolution of the clock.
+    """
+    for _, traffic, begin, end in passages:
+        delivered = (end - begin) * traffic.cap
+        allowed = ROUNDING * 1e3 * traffic.nbytes + traffic.cap * end * 4e-15
+        if (abs(delivered - traffic.nbytes) > allowed).any():
+            raise SimulationError(f"{traffic.name}: delivered other than the {traffic.nbytes:g} B")
 
 
 def crowded(passages: Iterable[Passage], capacities: Sequence[float]) -> bool:

@@ -28,7 +28,7 @@ from simpy.events import NORMAL, Event, Timeout
 
 from clustersim.engine.clock import Clock
 from clustersim.engine.network import Network, Transfer
-from clustersim.engine.passages import Passage, crowded
+from clustersim.engine.passages import Passage, check_delivered, crowded
 from clustersim.errors import SimulationError
 from clustersim.program.check import check_steps, steps_of
 from clustersim.program.ops import BACKWARD, FORWARD, Actor, Position, Program, Step, hand_over
@@ -125,10 +125,11 @@ class _Ranks:
 
     def result(self) -> Replayed:
         """Return the record of all rank classes."""
-        sent = sum(len(passage.begin) for rank in self.all for passage in rank.passages())
+        passages = [p for rank in self.all for p in rank.passages()] if self.alone else []
+        check_delivered(passages)
         return Replayed(
             Timeline(tuple(rank.track() for rank in self.all)),
-            self.network.started + (sent if self.alone else 0),
+            self.network.started + sum(len(passage.begin) for passage in passages),
             self.network.solves,
         )
 

@@ -1,9 +1,9 @@
 """What no step can break: times that it cannot beat, and sums that must come out.
 
-    compute bound   the device time of the busiest rank
-    link bound      the bytes of the busiest link over its capacity
-    path bound      for every stage: the way there of the first microbatch, all its own blocks, and
-                    the way back of the last one
+compute bound   the device time of the busiest rank
+link bound      the bytes of the busiest link over its capacity
+path bound      for every stage: the way there of the first microbatch, all its own blocks, and
+                the way back of the last one
 """
 
 import math

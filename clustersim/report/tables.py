@@ -83,9 +83,11 @@ def table(lines: Sequence[Row]) -> "Table":
     return grid
 
 
-def files(folder: Path, names: Sequence[str]) -> Row:
+def files(folder: Path) -> Row:
     """Return the line that tells where the files of a run are."""
-    return Row("files", f"{folder}/: {', '.join(names)}")
+    return Row(
+        "files", f"{folder}/: summary.json, timeline.png, breakdown.png, trace.json and more"
+    )
 
 
 def _setting(result: "Result") -> list[Row]:

@@ -381,9 +381,7 @@ class Settings:
         """Settings that are needed and that nobody gives."""
         optional = {"attention", "sequence_parallel"}
         return [
-            f.name
-            for f in fields(self)
-            if f.name not in optional and getattr(self, f.name) is None
+            f.name for f in fields(self) if f.name not in optional and getattr(self, f.name) is None
         ]
 
     @property
@@ -459,8 +457,7 @@ def settings_of(case: Case) -> Settings:
         sequences=sequences,
         micro=micro,
         sequence=take("sequence", case.model.seq, whole, ("seq",)),
-        vocab=vocab
-        or take("vocab", case.model.vocab, whole, ("vocab",), (50257, "that of GPT-2")),
+        vocab=vocab or take("vocab", case.model.vocab, whole, ("vocab",), (50257, "that of GPT-2")),
         recompute=take("recompute", case.recompute, one_of(*RECOMPUTE), ("recompute",)),
         precision=take("precision", case.precision, word),
         sequence_parallel=take(

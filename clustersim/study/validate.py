@@ -334,9 +334,7 @@ def scenario_of(
     return from_mapping(case.id, data, said)
 
 
-def _nodes(
-    case: Case, settings: Settings, machine: MachineChoice
-) -> tuple[int, dict[str, Any]]:
+def _nodes(case: Case, settings: Settings, machine: MachineChoice) -> tuple[int, dict[str, Any]]:
     """Return the nodes of a case, and the changes to the cluster file that make them up."""
     shape, changes = node_shape(machine.cluster), dict(machine.settings)
     devices = settings.devices or 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from clustersim.catalog.records import ClusterRecord
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 from clustersim.topology.fabrics import Fabric, build_fabric
+from clustersim.topology.fabrics.port import Switch
 from clustersim.topology.library import Library, build_library
 from clustersim.topology.links import Hop, LinkTable, Route
 from clustersim.topology.node import Node, build_node
@@ -38,6 +39,9 @@ class Cluster:
         self.accelerator, self.library, self.fabric = accelerator, library, fabric
         self.links = LinkTable()
         self._routes: dict[tuple[int, int], Route] = {}
+        self._out: dict[int, tuple[Switch, Route]] = {}
+        self._in: dict[int, tuple[Switch, Route]] = {}
+        self._between: dict[tuple[Switch, Switch], Route] = {}
 
     @property
     def devices(self) -> int:
@@ -50,10 +54,13 @@ class Cluster:
         here, there = f"n{node_a}", f"n{node_b}"
         if node_a == node_b:
             return list(self.node.hops(here, a, b))
-        nic_a, nic_b = self.node.nic_of[a], self.node.nic_of[b]
+        out = self.fabric.port(node_a, self.node.nic_of[a])
+        home = self.fabric.port(node_b, self.node.nic_of[b])
         return [
             *self.node.to_nic(here, a),
-            *self.fabric.path(node_a, nic_a, node_b, nic_b),
+            out.up,
+            *self.fabric.between(out.switch, home.switch),
+            home.down,
             *self.node.from_nic(there, b),
         ]
 
@@ -61,12 +68,46 @@ class Cluster:
         """Return the numbered links from device `a` to device `b` and their latency."""
         route = self._routes.get((a, b))
         if route is None:
-            hops = self.hops(a, b)
-            numbers = tuple(self.links.number(hop) for hop in hops)
-            network = a // self.node.devices != b // self.node.devices
-            route = Route(numbers, sum(hop.latency for hop in hops), network)
+            size = self.node.devices
+            if a // size == b // size:
+                route = self._numbered(self.hops(a, b), network=False)
+            else:
+                route = self._across(a, b)
             self._routes[a, b] = route
         return route
+
+    def _across(self, a: int, b: int) -> Route:
+        """Join a device's way out, the way between two switches and a device's way in.
+
+        Each part is the same for many routes, so it is numbered once.
+        """
+        (switch_a, out), (switch_b, home) = self._way_out(a), self._way_in(b)
+        middle = self._between.get((switch_a, switch_b))
+        if middle is None:
+            hops = self.fabric.between(switch_a, switch_b)
+            middle = self._between[switch_a, switch_b] = self._numbered(hops, network=True)
+        latency = out.latency + middle.latency + home.latency
+        return Route((*out.links, *middle.links, *home.links), latency, True)
+
+    def _way_out(self, device: int) -> tuple[Switch, Route]:
+        if device not in self._out:
+            node, local = divmod(device, self.node.devices)
+            port = self.fabric.port(node, self.node.nic_of[local])
+            hops = [*self.node.to_nic(f"n{node}", local), port.up]
+            self._out[device] = port.switch, self._numbered(hops, network=True)
+        return self._out[device]
+
+    def _way_in(self, device: int) -> tuple[Switch, Route]:
+        if device not in self._in:
+            node, local = divmod(device, self.node.devices)
+            port = self.fabric.port(node, self.node.nic_of[local])
+            hops = [port.down, *self.node.from_nic(f"n{node}", local)]
+            self._in[device] = port.switch, self._numbered(hops, network=True)
+        return self._in[device]
+
+    def _numbered(self, hops: list[Hop], *, network: bool) -> Route:
+        numbers = tuple([self.links.number(hop) for hop in hops])
+        return Route(numbers, sum([hop.latency for hop in hops]), network)
 
     @cached_property
     def graph(self) -> nx.DiGraph:
@@ -97,8 +138,8 @@ class Cluster:
         for nic, owner in enumerate(shape.nic_devices):
             hops.append(Hop(f"{here}.dev{owner}>{here}.nic{nic}", shape.bus, 0.0))
             hops.append(Hop(f"{here}.nic{nic}>{here}.dev{owner}", shape.bus, 0.0))
-            path = self.fabric.path(node, nic, node, nic)
-            hops += [path[0], path[-1]]
+            port = self.fabric.port(node, nic)
+            hops += [port.up, port.down]
         return hops
 
 

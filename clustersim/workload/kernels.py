@@ -328,7 +328,9 @@ def _flash_flops(part: Slice) -> float:
 
 def _flash_forward(part: Slice) -> list[Kernel]:
     nbytes = 4 * WIDTH * part.stream / part.tensor
-    return [Flash("flash attention", _flash_flops(part), nbytes, part.model.head_size, backward=False)]
+    return [
+        Flash("flash attention", _flash_flops(part), nbytes, part.model.head_size, backward=False)
+    ]
 
 
 def _flash_backward(part: Slice) -> list[Kernel]:

@@ -1,8 +1,8 @@
 """The networks between nodes, one file a kind: routes by arithmetic, a graph to look at.
 
-A fabric answers two questions.  `path` gives the links from a NIC to a NIC without searching, so
-that a machine of any size costs nothing.  `edges` lists every cable for the graph that a person
-draws and that the tests search for shortest paths.
+A fabric answers three questions.  `port` says where a NIC hangs and `between` gives the links from
+one switch to another, both without searching, so that a machine of any size costs nothing.  `edges`
+lists every cable for the graph that a person draws and that the tests search for shortest paths.
 """
 
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from typing import Protocol
 from clustersim.catalog.records import ClusterRecord, Dragonfly, FatTree, SingleSwitch
 from clustersim.topology.fabrics.dragonfly import DragonflyFabric
 from clustersim.topology.fabrics.fat_tree import FatTreeFabric
+from clustersim.topology.fabrics.port import Port, Switch
 from clustersim.topology.fabrics.switch import SwitchFabric
 from clustersim.topology.links import Hop
 
@@ -18,8 +19,12 @@ from clustersim.topology.links import Hop
 class Fabric(Protocol):
     """What every fabric can tell."""
 
-    def path(self, a: int, nic_a: int, b: int, nic_b: int) -> list[Hop]:
-        """Return the links from NIC `nic_a` of node `a` to NIC `nic_b` of node `b`."""
+    def port(self, node: int, nic: int) -> Port:
+        """Return where a NIC of a node hangs."""
+        ...
+
+    def between(self, a: Switch, b: Switch) -> list[Hop]:
+        """Return the links from one switch to another."""
         ...
 
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:

@@ -13,6 +13,7 @@ Kim et al. 2008, doi:10.1109/ISCA.2008.19; De Sensi et al. 2020, arXiv:2008.0888
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from clustersim.topology.fabrics.port import Port, Switch
 from clustersim.topology.links import Hop
 
 
@@ -48,15 +49,16 @@ class DragonflyFabric:
         port = (other if other < group else other - 1) * self.pair_links
         return [(port + cable) % self.switches for cable in range(self.pair_links)]
 
-    def path(self, a: int, nic_a: int, b: int, nic_b: int) -> list[Hop]:
-        """Return the route between two NICs, minimal or over bundles of adaptive cables."""
-        up, down = self.switch(a, nic_a), self.switch(b, nic_b)
-        between = self._adaptive(up, down) if self.adaptive else self._minimal(up, down)
-        return [
-            self.nic._replace(name=f"n{a}.nic{nic_a}>{_name(up)}"),
-            *between,
-            self.nic._replace(name=f"{_name(down)}>n{b}.nic{nic_b}", latency=0.0),
-        ]
+    def port(self, node: int, nic: int) -> Port:
+        """Return the place of a NIC on its switch."""
+        switch = self.switch(node, nic)
+        return Port(_name(switch), f"n{node}.nic{nic}", self.nic, switch)
+
+    def between(self, up: Switch, down: Switch) -> list[Hop]:
+        """Return the route between two switches, minimal or over bundles of adaptive cables."""
+        assert isinstance(up, tuple)
+        assert isinstance(down, tuple)
+        return self._adaptive(up, down) if self.adaptive else self._minimal(up, down)
 
     def _minimal(self, up: tuple[int, int], down: tuple[int, int]) -> list[Hop]:
         """Local, global, local; of the cables between two groups the one with fewest hops."""

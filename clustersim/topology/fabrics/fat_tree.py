@@ -15,6 +15,7 @@ together, and a pod's.  Each such bundle is one link of the summed bandwidth.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from clustersim.topology.fabrics.port import Port, Switch
 from clustersim.topology.links import Hop
 
 
@@ -36,21 +37,23 @@ class FatTreeFabric:
         block = node // self.nodes_per_leaf
         return block * self.nics + nic if self.rail_optimised else block
 
-    def path(self, a: int, nic_a: int, b: int, nic_b: int) -> list[Hop]:
-        """Return up to the lowest common level and down again."""
-        up, down = self.leaf(a, nic_a), self.leaf(b, nic_b)
-        first = self.nic._replace(name=f"n{a}.nic{nic_a}>leaf{up}")
-        last = self.nic._replace(name=f"leaf{down}>n{b}.nic{nic_b}", latency=0.0)
+    def port(self, node: int, nic: int) -> Port:
+        """Return the place of a NIC on its leaf."""
+        leaf = self.leaf(node, nic)
+        return Port(f"leaf{leaf}", f"n{node}.nic{nic}", self.nic, leaf)
+
+    def between(self, up: Switch, down: Switch) -> list[Hop]:
+        """Return up from a leaf to the lowest common level and down again."""
+        assert isinstance(up, int)
+        assert isinstance(down, int)
         if up == down:
-            return [first, last]
+            return []
         pod_up, pod_down = up // self.leaves_per_pod, down // self.leaves_per_pod
         middle = [] if pod_up == pod_down else self._over_the_core(pod_up, pod_down)
         return [
-            first,
             self._bundle(f"leaf{up}>spines{pod_up}", self.leaf_uplinks),
             *middle,
             self._bundle(f"spines{pod_down}>leaf{down}", self.leaf_uplinks),
-            last,
         ]
 
     def _over_the_core(self, pod_up: int, pod_down: int) -> list[Hop]:

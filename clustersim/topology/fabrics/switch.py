@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from clustersim.topology.fabrics.port import Port, Switch
 from clustersim.topology.links import Hop
 
 
@@ -12,12 +13,13 @@ class SwitchFabric:
 
     nic: Hop
 
-    def path(self, a: int, nic_a: int, b: int, nic_b: int) -> list[Hop]:
-        """Return up and down the one switch."""
-        return [
-            self.nic._replace(name=f"n{a}.nic{nic_a}>switch"),
-            self.nic._replace(name=f"switch>n{b}.nic{nic_b}", latency=0.0),
-        ]
+    def port(self, node: int, nic: int) -> Port:
+        """Return the place of a NIC on the one switch."""
+        return Port("switch", f"n{node}.nic{nic}", self.nic, 0)
+
+    def between(self, a: Switch, b: Switch) -> list[Hop]:
+        """Return nothing: all ports are on one switch."""
+        return []
 
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
         """Yield nothing: the NICs' own cables are all there is."""

@@ -1,0 +1,94 @@
+"""`clustersim run SCENARIO`: the answer in about ten lines, and the files behind it."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from clustersim.simulate import Result
+
+
+def run(
+    scenario: Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="Change a value: plan.data=4, cluster.nic.bandwidth=x2, batch.global=/2.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the files [runs/NAME].", show_default=False)
+    ] = None,
+    json_output: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object; write files only with --out."),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace --out even if no earlier run wrote it.")
+    ] = False,
+) -> None:
+    """Simulate one training step and tell how long it takes and why."""
+    changes = settings or []
+    if json_output and out is None:
+        _print_json(_simulate(scenario, changes))
+        return
+    result, folder = _run_with_files(scenario, changes, out, quiet=json_output, force=force)
+    if json_output:
+        _print_json(result)
+    else:
+        _show_files(folder)
+
+
+def _simulate(scenario: str, settings: list[str]) -> "Result":
+    from clustersim.simulate import simulate
+
+    return simulate(scenario, settings)
+
+
+def _run_with_files(
+    scenario: str, settings: list[str], out: Path | None, *, quiet: bool, force: bool
+) -> "tuple[Result, Path]":
+    """Simulate, tell the answer unless `quiet`, and write the files."""
+    from clustersim.report.artist import Artist
+
+    with Artist() as artist:  # first, so that it gets ready while we load and replay
+        from clustersim.report import folder
+        from clustersim.scenario.load import load
+        from clustersim.simulate import simulate
+
+        loaded = load(scenario, settings)
+        place = out or Path("runs") / loaded.name
+        folder.check_free(place, force=force)
+        result = simulate(loaded)
+        if not quiet:
+            _show(result)
+        folder.write(result, place, artist, force=force)
+    return result, place
+
+
+def _print_json(result: "Result") -> None:
+    print(json.dumps(result.to_json(), allow_nan=False))
+
+
+def _show(result: "Result") -> None:
+    """Print the answer: a table on a terminal, plain lines elsewhere."""
+    from rich.console import Console
+
+    from clustersim.report import tables
+
+    console = Console()
+    if console.is_terminal:
+        console.print(result.scenario.title, style="bold", markup=False, highlight=False)
+        console.print(tables.table(tables.rows(result)))
+    else:
+        print("\n".join(tables.answer(result)))
+
+
+def _show_files(folder: Path) -> None:
+    from clustersim.report.tables import files, plain
+
+    print(*plain([files(folder)]))

@@ -1,0 +1,118 @@
+"""A second process that draws, so that importing matplotlib happens beside the replay.
+
+    this process   start ---- import, load, replay ---- hand over ---- write tables ---- wait
+    the artist            `-- import matplotlib, warm up ... wait ... `-- draw both figures --'
+
+It is a plain child that reads one pickle from its standard input.  A pool of `concurrent.futures`
+would import the command line again in the child and costs this process three times as much to
+start.  Where no second process can be had, or it fails, the drawing is done here.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+
+class Drawing(NamedTuple):
+    """A figure to be drawn: by which function, of which picture, into which files."""
+
+    draw: Callable[[Any, Path], None]
+    picture: Any
+    stem: Path
+
+    def make(self) -> None:
+        """Draw it."""
+        self.draw(self.picture, self.stem)
+
+
+class Artist:
+    """Draws figures in a process of its own; a context, which leaves no process behind."""
+
+    def __init__(self) -> None:
+        self._child = _start()
+        self._handing_over: Thread | None = None
+        self._drawings: Sequence[Drawing] = ()
+
+    def begin(self, drawings: Sequence[Drawing]) -> None:
+        """Hand over what is to be drawn, without waiting for it."""
+        assert self._handing_over is None, "an artist draws once"
+        self._drawings = drawings
+        if self._child is not None:
+            # In a thread, because the child may still be importing and not yet be reading.
+            whole = pickle.dumps([*drawings], protocol=pickle.HIGHEST_PROTOCOL)
+            self._handing_over = Thread(target=self._child.communicate, args=(whole,))
+            self._handing_over.start()
+
+    def finish(self) -> None:
+        """Wait until all is drawn; draw it here if the other process could not."""
+        if self._child is not None and self._handing_over is not None:
+            self._handing_over.join()
+            if self._child.returncode == 0:
+                return
+        for drawing in self._drawings:
+            drawing.make()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._child is not None:
+            if self._child.returncode is None:
+                self._child.kill()
+            if self._handing_over is not None:
+                self._handing_over.join()
+            else:
+                self._child.communicate()
+
+
+def _start() -> "subprocess.Popen[bytes] | None":
+    """Start the other process; return None where there is no core for it, or no Python."""
+    if not sys.executable or _cores() < 2:
+        return None
+    package = Path(__file__).parent.parent
+    paths = [str(package.parent), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-c", f"from {__name__} import work; work()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # what goes wrong is done again here, and said here
+            env=environment,
+            start_new_session=True,  # an interrupt is for the parent, which ends this process
+        )
+    except OSError:
+        return None
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def work() -> None:
+    """Draw what arrives on standard input; nothing arrives where the parent gave up."""
+    from clustersim.report.figures import warm_up
+
+    warm_up()
+    whole = sys.stdin.buffer.read()
+    if whole:
+        drawings: list[Drawing] = pickle.loads(whole)
+        for drawing in drawings:
+            drawing.make()
+
+
+__all__ = ["Artist", "Drawing", "work"]

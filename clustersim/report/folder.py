@@ -1,0 +1,183 @@
+"""The folder of a run, written whole or not at all.
+
+Everything goes into a new folder beside the final one, which then takes its place.  An earlier
+output is replaced; a folder that holds anything else is left alone unless the caller insists.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from clustersim import __version__
+from clustersim.errors import ScenarioError
+from clustersim.report.artist import Artist, Drawing
+from clustersim.report.figures import draw_breakdown, draw_timeline
+from clustersim.report.pictures import breakdown_picture, timeline_picture
+from clustersim.report.trace import write_trace
+
+if TYPE_CHECKING:
+    from clustersim.simulate import Result
+    from clustersim.timeline import Timeline
+
+SUMMARY: Final = "summary.json"
+FILES: Final = (
+    SUMMARY,
+    "timeline.parquet",
+    "timeline.csv",
+    "timeline.png",
+    "timeline.svg",
+    "breakdown.csv",
+    "breakdown.png",
+    "breakdown.svg",
+    "memory.csv",
+    "trace.json",
+)
+"""What a run leaves."""
+
+
+def check_free(folder: Path, *, force: bool = False) -> None:
+    """Refuse to write where something stands that is not the output of an earlier run.
+
+    Raises
+    ------
+    ScenarioError
+        one line that says what is in the way.
+    """
+    target = folder.resolve()
+    if Path.cwd().is_relative_to(target) or Path.home().is_relative_to(target):
+        raise ScenarioError(
+            f"{folder}: is around the working or home folder, and a run replaces its folder whole;"
+            " choose another --out"
+        )
+    if target.exists() and not force and not is_ours(target):
+        raise ScenarioError(
+            f"{folder}: is in the way and is not the output of an earlier run; choose another --out"
+        )
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether a folder is empty, or holds a summary and no file that the summary does not list."""
+    if not folder.is_dir():
+        return False
+    found = {path.name for path in folder.iterdir()}
+    return found <= set(_listed(folder / SUMMARY))
+
+
+def _listed(summary: Path) -> list[str]:
+    """Return the files that a summary says were written with it; none if it is no summary."""
+    try:
+        return [str(name) for name in json.loads(summary.read_bytes())["files"]]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+
+
+def write(result: "Result", folder: Path, artist: Artist, *, force: bool = False) -> None:
+    """Write all files of a run.
+
+    Raises
+    ------
+    ScenarioError
+        when the folder is taken, or cannot be written.
+    """
+    check_free(folder, force=force)
+    with _replacing(folder) as new:
+        timeline, breakdown = timeline_picture(result), breakdown_picture(result)
+        artist.begin(
+            [
+                Drawing(draw_timeline, timeline, new / "timeline"),
+                Drawing(draw_breakdown, breakdown, new / "breakdown"),
+            ]
+        )
+        write_trace(result, new / "trace.json")
+        _write_summary(result, new / SUMMARY)
+        _write_parquet(_columns(result.timeline), new / "timeline.parquet")
+        _write_csv(timeline.columns(), new / "timeline.csv")
+        _write_csv(breakdown.columns(), new / "breakdown.csv")
+        _write_csv(_memory(result), new / "memory.csv")
+        artist.finish()
+
+
+@contextmanager
+def _replacing(folder: Path) -> Iterator[Path]:
+    """Give a new folder that takes the place of `folder` at the end, unless something fails."""
+    target = folder.resolve()
+    new, old = (target.with_name(f".{target.name}.{os.getpid()}.{end}") for end in ("new", "old"))
+    with _blaming(folder):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        new.mkdir()
+    try:
+        yield new
+        with _blaming(folder):
+            if target.exists():
+                target.rename(old)
+            new.rename(target)
+    except BaseException:
+        shutil.rmtree(new)
+        if old.exists():
+            old.rename(target)
+        raise
+    if old.is_dir():
+        shutil.rmtree(old)
+    else:
+        old.unlink(missing_ok=True)
+
+
+@contextmanager
+def _blaming(folder: Path) -> Iterator[None]:
+    """Turn what the file system objects to into one line about `folder`."""
+    try:
+        yield
+    except OSError as problem:
+        raise ScenarioError(
+            f"{folder}: cannot be written ({problem.strerror}); choose another --out"
+        ) from problem
+
+
+def _write_summary(result: "Result", path: Path) -> None:
+    """Write what ``--json`` prints, and beside it the scenario with all names looked up."""
+    summary = {
+        **result.to_json(),
+        "scenario": result.scenario.model_dump(mode="json", by_alias=True),
+        "version": __version__,
+        "files": FILES,
+    }
+    path.write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _columns(timeline: "Timeline") -> dict[str, Any]:
+    """Return the blocks of all ranks as columns of one length.
+
+    A track also knows when it was free after its last block, which is no row of the table.
+    """
+    free = [track.free[: len(track.start)] for track in timeline.tracks]
+    return {**timeline.columns(), "free": np.concatenate(free)}
+
+
+def _memory(result: "Result") -> dict[str, list[Any]]:
+    """Return the peak of every stage by part [B]."""
+    stages = result.memory.stages
+    parts = {part: [stage.parts[part] for stage in stages] for part in stages[0].parts}
+    return {"stage": [stage.stage for stage in stages], **parts}
+
+
+def _write_parquet(columns: Mapping[str, Any], path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), path)
+
+
+def _write_csv(columns: Mapping[str, Any], path: Path) -> None:
+    import pyarrow
+    from pyarrow import csv
+
+    csv.write_csv(pyarrow.table(columns), path)
+
+
+__all__ = ["FILES", "SUMMARY", "check_free", "is_ours", "write"]
