@@ -12,7 +12,7 @@ LOCK  := requirements/dev.lock
 STAMP := $(VENV)/.installed
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 
-REPORT := $(CURDIR)/runs/$(basename $(notdir $(SCENARIO)))/report.html
+REPORT := $(CURDIR)/runs/$(basename $(notdir $(SCENARIO)))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run validate test test-large lint format types wheel-test lock clean
@@ -25,8 +25,8 @@ setup: $(STAMP) ## install the pinned environment into .venv (the other targets 
 
 run: $(STAMP) ## run one scenario and say where its report is
 	@$(BIN)/clustersim run "$(SCENARIO)"
-	@test -f "$(REPORT)" || { echo "make: the run left no report at $(REPORT)" >&2; exit 1; }
-	@echo "report: $(REPORT)"
+	@test -f "$(REPORT)/summary.json" || { echo "make: the run left no report in $(REPORT)" >&2; exit 1; }
+	@echo "report: $(REPORT)/"
 
 validate: $(STAMP) ## predict every measured case and print the errors
 	@$(BIN)/clustersim validate

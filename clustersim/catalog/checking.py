@@ -5,7 +5,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from clustersim.catalog.reading import Key
-from clustersim.catalog.tree import Tree, dotted, nearest
+from clustersim.catalog.tree import Tree, dotted, is_fact, nearest
 from clustersim.errors import ClustersimError, ScenarioError
 
 Record = TypeVar("Record", bound=BaseModel)
@@ -40,8 +40,20 @@ def _complaint(record: type[BaseModel], tree: Tree, problem: Any) -> str:
     reason = problem["msg"].removeprefix("Value error, ")
     reason = reason[:1].lower() + reason[1:]
     given = problem.get("input")
-    told = isinstance(given, dict | list) or kind == "value_error"
-    return f"{place}: {dotted(path)}: {reason}" + ("" if told else f", not {given!r}")
+    told = isinstance(given, dict | list) or repr(given) in reason or kind in _TOLD
+    return f"{place}: {_shown(tree, path)}: {reason}" + ("" if told else f", not {given!r}")
+
+
+_TOLD = {"union_tag_invalid"}
+"""Kinds of complaint whose text already says what was given."""
+
+
+def _shown(tree: Tree, path: Key) -> str:
+    """Return a key as the user knows it: a sourced value by its own name."""
+    owner: Any = tree.data
+    for part in path[:-1]:
+        owner = owner[part]
+    return dotted(path[:-1] if path and path[-1] == "value" and is_fact(owner) else path)
 
 
 def _location(tree: Tree, loc: tuple[Any, ...]) -> Key:

@@ -41,13 +41,13 @@ def _quantity(dimension: str) -> list[Any]:
 
 def _positive(value: float) -> float:
     if value <= 0:
-        raise ValueError(f"{value:g} must be greater than 0")
+        raise ValueError("must be greater than 0")
     return value
 
 
 def _not_negative(value: float) -> float:
     if value < 0:
-        raise ValueError(f"{value:g} must not be negative")
+        raise ValueError("must not be negative")
     return value
 
 

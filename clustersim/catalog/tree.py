@@ -81,7 +81,7 @@ class Tree:
                     )
             return merged
         if is_fact(below):
-            self._adopt(below, path, places, inner, keep=path)
+            self.places[(*path, "value")] = self.place(path)
             return {"value": above, "assumed": f"set in {self.place(path)}"}
         return above
 
@@ -91,10 +91,9 @@ class Tree:
         path: Key,
         places: Mapping[Key, Place],
         inner: Key,
-        keep: Key | None = None,
     ) -> None:
         """Take over the places of everything below `path` from the document it came from."""
-        if path != keep and inner in places:
+        if inner in places:
             self.places[path] = places[inner]
         children = (
             value.items()
@@ -121,10 +120,16 @@ class Tree:
         path = _path(name)
         owner, key = self._owner(path, here)
         old = owner[key] if not isinstance(owner, dict) or key in owner else None
+        if old is None and _factor(text) is not None:
+            raise ScenarioError(
+                f"{here}: {dotted(path)}: nothing here to scale{nearest(str(key), owner)}"
+            )
         if isinstance(old, dict) and "value" in old:
             owner[key] = {"value": _changed(old["value"], text, here), "assumed": str(here)}
         else:
             owner[key] = _changed(old, text, here)
+        for inside in [p for p in self.places if p[: len(path)] == path]:
+            del self.places[inside]
         self.places[path] = here
 
     def _owner(self, path: Key, here: Place) -> tuple[Any, Any]:
@@ -158,14 +163,21 @@ def _path(name: str) -> Key:
 
 def _changed(old: Any, text: str, here: Place) -> Any:
     """Return `text` as a plain value, or `old` scaled when it reads ``x2`` or ``/2``."""
-    if len(text) > 1 and text[0] in "x/":
-        try:
-            factor = float(text[1:])
-        except ValueError:
-            factor = math.nan
-        if math.isfinite(factor) and factor > 0:
-            return _scaled(old, factor if text[0] == "x" else 1 / factor, here)
-    return parse_yaml(text, str(here)).data
+    factor = _factor(text)
+    return parse_yaml(text, str(here)).data if factor is None else _scaled(old, factor, here)
+
+
+def _factor(text: str) -> float | None:
+    """Return what ``x2`` or ``/2`` multiplies by; None for anything else."""
+    if len(text) < 2 or text[0] not in "x/":
+        return None
+    try:
+        number = float(text[1:])
+    except ValueError:
+        return None
+    if not math.isfinite(number) or number <= 0:
+        return None
+    return number if text[0] == "x" else 1 / number
 
 
 def _scaled(old: Any, factor: float, here: Place) -> Any:

@@ -74,26 +74,33 @@ def check_plan(
     Raises
     ------
     PlanError
-        one line for each problem: place, key, value, what is allowed.
+        in one line: place, key, value, what is allowed. Only the first problem is told, the model's
+        before the machine's before the batch's: one wrong degree makes the others wrong as well.
     """
     problems = [
-        *_machine(plan, devices, where),
+        *_offered(plan, allowed_zero, allowed_schedules, where),
         *_model(plan, model, where),
+        *_machine(plan, devices, where),
         *_batch(plan, sequences, where),
         *_schedule(plan, where),
     ]
-    if plan.zero not in allowed_zero:
+    if problems:
+        raise PlanError(problems[0])
+
+
+def _offered(plan: Plan, zero: list[int], schedules: list[str], where: Where) -> list[str]:
+    problems = []
+    if plan.zero not in zero:
         problems.append(
             f"{where('plan', 'zero')}: {plan.zero} is not offered by the framework"
-            f" (it offers {_listed(allowed_zero)})"
+            f" (it offers {_listed(zero)})"
         )
-    if plan.schedule not in allowed_schedules:
+    if plan.schedule not in schedules:
         problems.append(
             f"{where('plan', 'schedule')}: '{plan.schedule}' is not offered by the framework"
-            f" (it offers {_listed(allowed_schedules)})"
+            f" (it offers {_listed(schedules)})"
         )
-    if problems:
-        raise PlanError("\n".join(problems))
+    return problems
 
 
 def _machine(plan: Plan, devices: int, where: Where) -> list[str]:
