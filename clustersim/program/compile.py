@@ -252,23 +252,26 @@ def _tensor_name(stage: int, collective: Collective) -> Name:
 
 
 def _segments(
-    job: Job, rings: _TensorRings, stage: int, chunk: int, kind: str,
-    pattern: tuple[float, int], traffic: dict[Name, Traffic],
-) -> tuple[float | Traffic, ...]:  # fmt: skip
-    """Return a block as times of kernels with its collectives between them."""
+    job: Job, stage: int, chunk: int, kind: str, dispatch: float, traffic: dict[Name, Traffic]
+) -> tuple[float | Traffic, ...]:
+    """Return a block as times of kernels with its collectives between them.
+
+    Parameters
+    ----------
+    dispatch : by how much the host is slower than the whole block, at the end of it [s]
+    """
     before, layer, again, after = _parts(job, stage, chunk, kind)
     layers = job.plan.layers_of(job.model, stage, chunk)
     segments: list[float | Traffic] = []
     seconds = 0.0
-    device, precision = job.cluster.accelerator, job.precision
     for kernel in [*before, *((again + layer) * layers), *after]:
         if isinstance(kernel, Collective):
             segments += [seconds, traffic[_tensor_name(stage, kernel)]]
             seconds = 0.0
         else:
-            cost = chain_seconds([kernel], device, precision, lambda _: 0.0)
-            seconds += cost.dispatched(job.framework.dispatch.value).total
-    return (*segments, seconds)
+            device, precision = job.cluster.accelerator, job.precision
+            seconds += chain_seconds([kernel], device, precision, lambda _: 0.0).compute
+    return (*segments, seconds + dispatch)
 
 
 # --- traffic -------------------------------------------------------------------------------------
@@ -467,7 +470,7 @@ def _actors(
                     segments: tuple[float | Traffic, ...] = (seconds.total,)
                     if not whole:
                         own = {n: t for (n, c), t in folded.traffic.items() if c == number}
-                        segments = _segments(job, rings, stage, chunk, kind, pattern, own)
+                        segments = _segments(job, stage, chunk, kind, seconds.dispatch, own)
                     blocks[kind, chunk] = Block(seconds, again, segments)
                     send[kind, chunk] = _send(plan, folded, number, stage, kind, chunk)
             multiplicity = len(replicas) * (plan.tensor if together else 1)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -33,7 +33,7 @@ class Reason(NamedTuple):
     detail: str
 
 
-class Ungradable(Exception):
+class Ungradable(Exception):  # noqa: N818 - an answer about the case, not a failure
     """A case turned out not to be gradable."""
 
     def __init__(self, *reasons: Reason) -> None:
@@ -140,8 +140,6 @@ Number = Annotated[float | None, BeforeValidator(number)]
 Flag = Annotated[bool | None, BeforeValidator(flag)]
 Text = Annotated[str | None, BeforeValidator(text)]
 Word = Annotated[str | None, BeforeValidator(word)]
-
-Part = TypeVar("Part", bound=BaseModel)
 
 
 def _or_empty(value: object) -> object:

@@ -1,6 +1,6 @@
-"""A measured number beside the predicted one, in the convention of its source, and the sums of many.
+"""A measured number beside the predicted one, in its source's convention, and the sums of many.
 
-    Case --measure--> Measure --grade--> Grade (predicted, error)      Grades --tally--> Tally
+    Case --measure--> Measure --grade--> Grade --> Outcome      Outcomes --tally--> Validation
 
 A source prints several numbers about one run; the one that says most about the step is graded, in
 the order of `METRICS`.  TFLOP/s and utilisations count FLOPs either with recomputation (*hardware*)
@@ -8,8 +8,8 @@ or without (*model*); a number is compared in the convention of its own source.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from statistics import fmean, median
 from typing import Any, Final, NamedTuple
 
@@ -176,17 +176,84 @@ def measured_memory(measured: Measured) -> float | None:
     return measured.memory_gb_per_gpu * (GIB if binary else 1e9)
 
 
-# --- many cases -----------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one case.
 
-
-class Graded(NamedTuple):
-    """What a sum needs of one case: None for the errors of one that is not gradable."""
+    Attributes
+    ----------
+    reasons : why it is not gradable; empty where it is
+    grade : the prediction against the measured number
+    memory_measured, memory_predicted, memory_capacity : of a device [B]
+    confidence : of the source
+    gates : whether a tolerance may be held to it: not of low confidence, nothing assumed that
+        shapes the step
+    assumed : what the source does not state, with the reason
+    """
 
     id: str
-    gates: bool
-    error: float | None
-    time_error: float | None
-    memory_error: float | None
+    group: str
+    reasons: tuple[Reason, ...] = ()
+    grade: Grade | None = None
+    memory_measured: float | None = None
+    memory_predicted: float | None = None
+    memory_capacity: float | None = None
+    confidence: str | None = None
+    gates: bool = False
+    cluster: str | None = None
+    framework: str | None = None
+    assumed: Mapping[str, str] = field(default_factory=dict)
+    wall: float | None = None
+
+    @property
+    def gradable(self) -> bool:
+        """Whether there is a prediction to compare."""
+        return self.grade is not None
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the run is predicted to fit its devices, as it must have."""
+        if self.memory_predicted is None or self.memory_capacity is None:
+            return None
+        return self.memory_predicted <= self.memory_capacity
+
+    @property
+    def memory_error(self) -> float | None:
+        """Predicted over measured memory, less one [unitless]."""
+        if self.memory_predicted is None or self.memory_measured is None:
+            return None
+        return self.memory_predicted / self.memory_measured - 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; the keys are stable and documented."""
+        grade = self.grade
+        return {
+            "id": self.id,
+            "group": self.group,
+            "gradable": self.gradable,
+            "why": "; ".join(reason.detail for reason in self.reasons) or None,
+            "reasons": [reason.kind for reason in self.reasons],
+            "metric": grade and grade.metric,
+            "convention": grade and grade.convention,
+            "measured": grade and grade.measured,
+            "predicted": grade and grade.predicted,
+            "error": grade and grade.error,
+            "time_error": grade and grade.time_error,
+            "slower": None if grade is None else grade.time_error > 0,
+            "memory_measured": self.memory_measured,
+            "memory_predicted": self.memory_predicted,
+            "memory_error": self.memory_error,
+            "fits": self.fits,
+            "confidence": self.confidence,
+            "gates": self.gates,
+            "cluster": self.cluster,
+            "framework": self.framework,
+            "assumed": dict(self.assumed),
+            "wall_s": self.wall,
+        }
+
+
+# --- many cases -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -216,29 +283,30 @@ class Tally:
     memory_mean_abs_error: float | None
 
 
-def tally(cases: Iterable[Graded]) -> Tally:
-    """Sum up a group.
+def tally(outcomes: Sequence[Outcome]) -> Tally:
+    """Sum up the outcomes of a group.
 
-    >>> two = [Graded("a", True, 0.2, 0.2, None), Graded("b", False, -0.5, 1.0, None)]
-    >>> tally(two).mean_abs_error, tally(two).bias, tally(two).worst_id
-    (0.35, 0.6, 'b')
+    >>> slow = Grade("step_time_s", None, measured=1.0, predicted=1.2, error=0.2, time_error=0.2)
+    >>> fast = Grade("mfu_pct", "model", measured=40.0, predicted=50.0, error=0.25, time_error=-0.2)
+    >>> sums = tally([Outcome("a", "x", grade=slow), Outcome("b", "x", grade=fast)])
+    >>> sums.mean_abs_error, sums.bias, sums.worst_id
+    (0.225, 0.0, 'b')
     """
-    cases = list(cases)
-    ran = [case for case in cases if case.error is not None]
-    errors = [abs(case.error or 0.0) for case in ran]
-    gating = [error for case, error in zip(ran, errors, strict=True) if case.gates]
-    memory = [abs(case.memory_error) for case in cases if case.memory_error is not None]
+    ran = [(outcome, outcome.grade) for outcome in outcomes if outcome.grade is not None]
+    errors = [abs(grade.error) for _, grade in ran]
+    gating = [abs(grade.error) for outcome, grade in ran if outcome.gates]
+    memory = [abs(o.memory_error) for o in outcomes if o.memory_error is not None]
     worst = max(range(len(ran)), key=errors.__getitem__, default=None)
     return Tally(
-        count=len(cases),
+        count=len(outcomes),
         gradable=len(ran),
         gating=len(gating),
         mean_abs_error=_mean(errors),
         median_abs_error=median(errors) if errors else None,
         gating_mean_abs_error=_mean(gating),
         worst=None if worst is None else errors[worst],
-        worst_id=None if worst is None else ran[worst].id,
-        bias=_mean([case.time_error or 0.0 for case in ran]),
+        worst_id=None if worst is None else ran[worst][0].id,
+        bias=_mean([grade.time_error for _, grade in ran]),
         memory_count=len(memory),
         memory_mean_abs_error=_mean(memory),
     )
@@ -259,3 +327,30 @@ def count_reasons(reasons: Iterable[tuple[Reason, ...]]) -> list[dict[str, Any]]
             alone[kind] = alone.get(kind, 0) + (len(kinds) == 1)
     order = sorted(total, key=lambda kind: (-total[kind], kind))
     return [{"reason": kind, "cases": total[kind], "alone": alone[kind]} for kind in order]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """All cases, in the order of their file."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def groups(self) -> dict[str, Tally]:
+        """The errors of each group, by name."""
+        names = sorted({outcome.group for outcome in self.outcomes})
+        return {n: tally([o for o in self.outcomes if o.group == n]) for n in names}
+
+    @property
+    def all(self) -> Tally:
+        """The errors of all cases together."""
+        return tally(self.outcomes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; the keys are stable and documented."""
+        return {
+            "cases": [outcome.to_json() for outcome in self.outcomes],
+            "groups": {name: asdict(sums) for name, sums in self.groups.items()},
+            "all": asdict(self.all),
+            "reasons": count_reasons(o.reasons for o in self.outcomes if not o.gradable),
+        }

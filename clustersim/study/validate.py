@@ -10,13 +10,13 @@ one `concurrent.futures.Executor`.
 
 import fnmatch
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
@@ -36,14 +36,12 @@ from clustersim.study.cases import (
 )
 from clustersim.study.grading import (
     Grade,
-    Graded,
-    Tally,
-    count_reasons,
+    Outcome,
+    Validation,
     grade,
     measure,
     measured_memory,
     measured_metric,
-    tally,
 )
 
 MOST_BLOCKS: Final = 5_000_000
@@ -78,7 +76,7 @@ class MachineChoice(Choice):
     gpus_per_node: int | None = None
     interconnect: str | None = None
     cluster: str
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field(default_factory=dict)
 
     def matches(self, case: Case) -> bool:
         """Whether this is the machine of a case."""
@@ -101,7 +99,7 @@ class MachineTable(Strict):
 class FrameworkChoice(Choice):
     """A framework profile for the cases of some groups."""
 
-    groups: list[str] = []
+    groups: list[str] = Field(default_factory=list)
     framework: str
 
 
@@ -381,124 +379,7 @@ def _model(case: Case, settings: Settings) -> dict[str, Any]:
     }
 
 
-# --- running ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one case.
-
-    Attributes
-    ----------
-    reasons : why it is not gradable; empty where it is
-    grade : the prediction against the measured number
-    memory_measured, memory_predicted, memory_capacity : of a device [B]
-    confidence : of the source
-    gates : whether a tolerance may be held to it: not of low confidence, nothing assumed that
-        shapes the step
-    assumed : what the source does not state, with the reason
-    """
-
-    id: str
-    group: str
-    reasons: tuple[Reason, ...] = ()
-    grade: Grade | None = None
-    memory_measured: float | None = None
-    memory_predicted: float | None = None
-    memory_capacity: float | None = None
-    confidence: str | None = None
-    gates: bool = False
-    cluster: str | None = None
-    framework: str | None = None
-    assumed: Mapping[str, str] = field(default_factory=dict)
-    wall: float | None = None
-
-    @property
-    def gradable(self) -> bool:
-        """Whether there is a prediction to compare."""
-        return self.grade is not None
-
-    @property
-    def fits(self) -> bool | None:
-        """Whether the run is predicted to fit its devices, as it must have."""
-        if self.memory_predicted is None or self.memory_capacity is None:
-            return None
-        return self.memory_predicted <= self.memory_capacity
-
-    @property
-    def memory_error(self) -> float | None:
-        """Predicted over measured memory, less one [unitless]."""
-        if self.memory_predicted is None or self.memory_measured is None:
-            return None
-        return self.memory_predicted / self.memory_measured - 1
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        grade = self.grade
-        return {
-            "id": self.id,
-            "group": self.group,
-            "gradable": self.gradable,
-            "why": "; ".join(reason.detail for reason in self.reasons) or None,
-            "reasons": [reason.kind for reason in self.reasons],
-            "metric": grade and grade.metric,
-            "convention": grade and grade.convention,
-            "measured": grade and grade.measured,
-            "predicted": grade and grade.predicted,
-            "error": grade and grade.error,
-            "time_error": grade and grade.time_error,
-            "slower": None if grade is None else grade.time_error > 0,
-            "memory_measured": self.memory_measured,
-            "memory_predicted": self.memory_predicted,
-            "memory_error": self.memory_error,
-            "fits": self.fits,
-            "confidence": self.confidence,
-            "gates": self.gates,
-            "cluster": self.cluster,
-            "framework": self.framework,
-            "assumed": dict(self.assumed),
-            "wall_s": self.wall,
-        }
-
-
-@dataclass(frozen=True)
-class Validation:
-    """All cases, in the order of their file."""
-
-    outcomes: tuple[Outcome, ...]
-
-    @property
-    def groups(self) -> dict[str, Tally]:
-        """The errors of each group, by name."""
-        names = sorted({outcome.group for outcome in self.outcomes})
-        return {n: self._tally([o for o in self.outcomes if o.group == n]) for n in names}
-
-    @property
-    def all(self) -> Tally:
-        """The errors of all cases together."""
-        return self._tally(self.outcomes)
-
-    @staticmethod
-    def _tally(outcomes: Iterable[Outcome]) -> Tally:
-        return tally(
-            Graded(
-                o.id,
-                o.gates,
-                o.grade and o.grade.error,
-                o.grade and o.grade.time_error,
-                o.memory_error,
-            )
-            for o in outcomes
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        return {
-            "cases": [outcome.to_json() for outcome in self.outcomes],
-            "groups": {name: asdict(sums) for name, sums in self.groups.items()},
-            "all": asdict(self.all),
-            "reasons": count_reasons(o.reasons for o in self.outcomes if not o.gradable),
-        }
+# --- running ---------------------------------------------------------------------------------------
 
 
 def validate(
@@ -580,26 +461,26 @@ def _run(entry: Entry) -> Outcome:
         assert entry.trouble is not None, "an entry is a case or has a trouble"
         return Outcome(entry.id, entry.group, (entry.trouble,))
     settings, framework = settings_of(case), framework_of(case.group)
-    known = {
-        "id": case.id,
-        "group": case.group,
-        "confidence": case.source.confidence,
-        "framework": framework.framework,
-        "assumed": settings.assumed,
-        "memory_measured": measured_memory(case.measured),
-    }
+    outcome = Outcome(
+        id=case.id,
+        group=case.group,
+        confidence=case.source.confidence,
+        framework=framework.framework,
+        assumed=settings.assumed,
+        memory_measured=measured_memory(case.measured),
+    )
     try:
         machine = _prepared(case, settings)
         loaded = scenario_of(case, settings, machine, framework)
         graded, result = _graded(case, loaded)
     except Ungradable as problem:
-        return Outcome(**known, reasons=problem.reasons)
+        return replace(outcome, reasons=problem.reasons)
     except (ScenarioError, CatalogError) as problem:
         kind = "layout refused" if isinstance(problem, PlanError) else "scenario refused"
-        return Outcome(**known, reasons=(Reason(kind, _refusal(problem, case)),))
+        return replace(outcome, reasons=(Reason(kind, _refusal(problem, case)),))
     sure = case.source.confidence in ("high", "medium")
-    return Outcome(
-        **known,
+    return replace(
+        outcome,
         grade=graded,
         memory_predicted=result.memory.fullest.peak,
         memory_capacity=result.memory.capacity,
