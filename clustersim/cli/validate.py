@@ -1,16 +1,19 @@
 """`clustersim validate`: every measured case, predicted, measured and the error."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
-    from clustersim.study.validate import Validation
+    from clustersim.study.grading import Validation
+
+WIDTH = 160
+"""Columns of the tables where they go to a file or a pipe, which have no width."""
 
 
 def validate(
@@ -75,22 +78,15 @@ def _show(answer: dict[str, Any]) -> None:
     """Print the cases, the groups, and what cannot be graded."""
     from rich.console import Console
 
-    from clustersim.report.validation import TABLES
+    from clustersim.report.validation import for_terminal
 
-    console = Console(markup=False, highlight=False)
-    if not console.is_terminal:
-        console = Console(markup=False, highlight=False, width=160)
-    for table in TABLES:
-        rows = list(table.rows(answer))
-        if rows:
-            _print(console, table, rows)
-
-
-def _print(console: "Console", table: Any, rows: list[tuple[str, ...]]) -> None:
-    drawn = _drawn(table.title, table.headings)
-    for row in rows:
-        drawn.add_row(*row)
-    console.print(drawn)
+    piped = not sys.stdout.isatty()
+    console = Console(markup=False, highlight=False, width=WIDTH if piped else None)
+    for table, rows in for_terminal(answer):
+        drawn = _drawn(table.title, table.headings)
+        for row in rows:
+            drawn.add_row(*row)
+        console.print(drawn)
 
 
 def _drawn(title: str, headings: tuple[str, ...]) -> "Table":

@@ -198,6 +198,7 @@ class _Row(NamedTuple):
     source : whether it needs nothing from another stage
     seconds : of a fused block; None where its collectives are ops of their own
     segments : of the block otherwise
+    length : of the block with all links to itself [s]
     traffic : handed on afterwards; None where nothing is
     alone : time of that when it meets nobody [s]
     stage, shift : who gets it, and what to add to this step's key to name the step it is for
@@ -206,6 +207,7 @@ class _Row(NamedTuple):
     source: bool
     seconds: float | None
     segments: tuple[float | Traffic, ...]
+    length: float
     traffic: Traffic | None
     alone: float
     stage: int
@@ -277,7 +279,7 @@ class _Rank:
         self.sent.append(left)
         self.start.append(self.env._now)
         if self.at == len(self.keys) - 1 and self.actor.tail.overlapped:
-            self.env.process(self._reduce_beside(row.segments))
+            self.env.process(self._reduce_beside(row.length))
         if row.seconds is None:
             self.env.process(self._segments(self.at, row.segments))
         elif self.ranks.alone and row.traffic is not None:
@@ -424,10 +426,9 @@ class _Rank:
         begun = yield from work
         self.tail.append(Span(name, ready, max(ready, begun), self.env.now))
 
-    def _reduce_beside(self, segments: tuple[float | Traffic, ...]) -> Generator[Event, Any, None]:
-        """Reduce the gradients piece by piece while the last backward makes them."""
+    def _reduce_beside(self, seconds: float) -> Generator[Event, Any, None]:
+        """Reduce the gradients piece by piece while the last backward of `seconds` makes them."""
         stage, pieces = self.actor.position.stage, self.actor.tail.gradients
-        seconds = sum(segment for segment in segments if not isinstance(segment, Traffic))
         begun = self.env.now
         for number, piece in enumerate(pieces):
             ready = begun + seconds * (number + 1) / len(pieces)
@@ -498,6 +499,7 @@ def _row(actor: Actor, program: Program, code: int) -> _Row:
         source=last if backward else first,
         seconds=_alone(block.segments),
         segments=block.segments,
+        length=block.seconds.total,
         traffic=(traffic := actor.send[step.kind, chunk]),
         alone=0.0 if traffic is None else traffic.latency + traffic.nbytes / traffic.cap,
         stage=target[0],

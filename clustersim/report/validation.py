@@ -75,27 +75,35 @@ def refused_rows(answer: Values) -> Iterator[tuple[str, ...]]:
             yield case["id"], case["why"]
 
 
-TABLES: Final = (
-    Table(
-        "Cases",
-        ("case", ">measured", ">predicted", "in", ">error", ">memory, measured and predicted", ""),
-        case_rows,
-    ),
-    Table("Not gradable, case by case", ("case", "because"), refused_rows),
-    Table("Not gradable, because", ("reason", ">cases", ">only this"), ungradable_rows),
-    Table(
-        "Groups: absolute errors; bias is that of the time, + where predictions are too slow",
-        ("group", ">graded", ">gating", ">mean", ">median", ">bias", ">worst", ">memory"),
-        group_rows,
-    ),
+CASES = Table(
+    "Cases",
+    ("case", ">measured", ">predicted", "in", ">error", ">memory, measured and predicted", ""),
+    case_rows,
 )
-"""All tables, the shortest answer last, where a terminal stops."""
+GROUPS = Table(
+    "Groups: absolute errors; bias is that of the time, + where predictions are too slow",
+    ("group", ">graded", ">gating", ">mean", ">median", ">bias", ">worst", ">memory"),
+    group_rows,
+)
+UNGRADABLE = Table("Not gradable, because", ("reason", ">cases", ">only this"), ungradable_rows)
+REFUSED = Table("Not gradable, case by case", ("case", "because"), refused_rows)
+
+FEW: Final = 30
+"""As many refused cases are shown one by one on a terminal."""
+
+
+def for_terminal(answer: Values) -> Iterator[tuple[Table, list[tuple[str, ...]]]]:
+    """Yield the tables that have rows, the shortest answer last, where a terminal stops."""
+    for table in (CASES, REFUSED, GROUPS, UNGRADABLE):
+        rows = list(table.rows(answer))
+        if rows and (table is not REFUSED or len(rows) <= FEW):
+            yield table, rows
 
 
 def to_markdown(answer: Values) -> str:
     """Return all tables as Markdown, the shortest answer first."""
     parts = []
-    for table in reversed(TABLES):
+    for table in (GROUPS, UNGRADABLE, CASES, REFUSED):
         rows = list(table.rows(answer))
         if rows:
             parts.append(f"## {table.title}\n\n{_markdown(table.headings, rows)}")
@@ -110,7 +118,7 @@ def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _metric(case: Values) -> str:
-    unit = UNITS.get(case["metric"], case["metric"])
+    unit = UNITS[case["metric"]]
     told = case["metric"] == "tflops_per_gpu" and case["convention"]
     return f"{case['convention']} {unit}" if told else unit
 

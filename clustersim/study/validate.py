@@ -277,7 +277,7 @@ class NodeShape:
 def node_shape(cluster: str) -> NodeShape:
     """Return the shape of the nodes of a cluster file."""
     node = finding.find("cluster", cluster).mapping()["node"]
-    given = {"name": node} if isinstance(node, str) else dict(node)
+    given: dict[str, Any] = {"name": node} if isinstance(node, str) else dict(node)
     if "name" in given and "kind" not in given:
         given = {**finding.find("node", given["name"]).mapping(), **given}
     return NodeShape(
@@ -379,7 +379,7 @@ def _model(case: Case, settings: Settings) -> dict[str, Any]:
     }
 
 
-# --- running ---------------------------------------------------------------------------------------
+# --- running --------------------------------------------------------------------------------------
 
 
 def validate(
