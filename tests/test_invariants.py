@@ -121,7 +121,7 @@ def passage(sender: int, begins: list[float], *, links=(0,), weight=1.0, cap=10.
     """Return transfers of 10 bytes at `cap` bytes a second."""
     traffic = Traffic("t", links, (weight,) * len(links), 10.0, 0.0, cap)
     begin = np.array(begins)
-    return Passage(sender, traffic, begin, begin + 10.0 / cap)
+    return Passage(sender, traffic, cap, begin, begin + 10.0 / cap)
 
 
 def test_transfers_that_touch_do_not_crowd_a_link():

@@ -9,7 +9,7 @@ import typer
 def schema(
     kind: Annotated[str, typer.Argument(help="Kind of file: scenario.")],
 ) -> None:
-    """Print the JSON Schema of a kind of file, for editors to complete and check it."""
+    """Print the JSON Schema that editors complete files from."""
     from clustersim.catalog.tree import nearest
     from clustersim.errors import ScenarioError
     from clustersim.scenario.schema import json_schema

@@ -11,7 +11,7 @@ def show(
     microbatches: Annotated[int, typer.Option(min=1, help="Microbatches of a step.")] = 8,
     chunks: Annotated[int, typer.Option(min=1, help="Model chunks of each stage.")] = 1,
 ) -> None:
-    """Print the steps of a pipeline schedule: a line a stage, F forward and B backward."""
+    """Print a schedule: a line a stage, F forward, B backward."""
     from clustersim.catalog.tree import nearest
     from clustersim.errors import ScenarioError
     from clustersim.program.schedules import SCHEDULES, grid, text

@@ -7,6 +7,7 @@ through time.
 """
 
 from collections.abc import Iterable, Sequence
+from math import isinf
 from typing import NamedTuple
 
 import numpy as np
@@ -25,11 +26,13 @@ class Passage(NamedTuple):
     Attributes
     ----------
     sender : who waited for each before the next
+    rate : of one flow with its links to itself [B/s]
     begin, end : of its bytes, ascending [s]
     """
 
     sender: int
     traffic: Traffic
+    rate: float
     begin: Floats
     end: Floats
 
@@ -43,9 +46,11 @@ def check_delivered(passages: Iterable[Passage]) -> None:
         naming the traffic, when rate times time differs from its bytes by more than 1e-9 and the
         resolution of the clock.
     """
-    for _, traffic, begin, end in passages:
-        delivered = (end - begin) * traffic.cap
-        allowed = ROUNDING * 1e3 * traffic.nbytes + traffic.cap * end * 4e-15
+    for _, traffic, rate, begin, end in passages:
+        if isinf(rate):
+            continue  # nothing limits it: its bytes take no time
+        delivered = (end - begin) * rate
+        allowed = ROUNDING * 1e3 * traffic.nbytes + rate * end * 4e-15
         if (abs(delivered - traffic.nbytes) > allowed).any():
             raise SimulationError(f"{traffic.name}: delivered other than the {traffic.nbytes:g} B")
 
@@ -55,7 +60,7 @@ def crowded(passages: Iterable[Passage], capacities: Sequence[float]) -> bool:
     crossing: dict[int, list[tuple[Passage, float]]] = {}
     for passage in passages:
         for link, weight in zip(passage.traffic.links, passage.traffic.weights, strict=True):
-            claim = weight * passage.traffic.cap / capacities[link]
+            claim = weight * passage.rate / capacities[link]
             crossing.setdefault(link, []).append((passage, claim))
     swept = {
         tuple((id(passage), claim) for passage, claim in those): those

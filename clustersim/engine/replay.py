@@ -31,6 +31,7 @@ from clustersim.engine.network import Network, Transfer
 from clustersim.engine.passages import Passage, check_delivered, crowded
 from clustersim.errors import SimulationError
 from clustersim.program.check import check_steps, steps_of
+from clustersim.program.fold import alone_rate
 from clustersim.program.ops import BACKWARD, FORWARD, Actor, Position, Program, Step, hand_over
 from clustersim.timeline import (
     EMBEDDING,
@@ -200,7 +201,7 @@ class _Row(NamedTuple):
     segments : of the block otherwise
     length : of the block with all links to itself [s]
     traffic : handed on afterwards; None where nothing is
-    alone : time of that when it meets nobody [s]
+    rate, alone : of one flow, and time of the whole, when it meets nobody [B/s], [s]
     stage, shift : who gets it, and what to add to this step's key to name the step it is for
     """
 
@@ -209,6 +210,7 @@ class _Row(NamedTuple):
     segments: tuple[float | Traffic, ...]
     length: float
     traffic: Traffic | None
+    rate: float
     alone: float
     stage: int
     shift: int
@@ -412,7 +414,9 @@ class _Rank:
         """Let all who took part go on."""
         if transfer.traffic.links:
             times = np.array([transfer.begin]), np.array([self.env.now])
-            self.ranks.shared.append(Passage(-1 - len(self.ranks.shared), transfer.traffic, *times))
+            rate = alone_rate(transfer.traffic, self.ranks.program.capacities)
+            number = -1 - len(self.ranks.shared)
+            self.ranks.shared.append(Passage(number, transfer.traffic, rate, *times))
         meeting.done.succeed()
 
     def _alone(self, seconds: float) -> Process:
@@ -464,7 +468,7 @@ class _Rank:
                 rows = codes == code
                 begin = end[rows] + row.traffic.latency
                 number = self.ranks.number(self.actor.position)
-                found.append(Passage(number, row.traffic, begin, through[rows]))
+                found.append(Passage(number, row.traffic, row.rate, begin, through[rows]))
         return found
 
     def track(self) -> Track:
@@ -495,13 +499,16 @@ def _row(actor: Actor, program: Program, code: int) -> _Row:
     first, last = stage == 0 and chunk == 0, stage == stages - 1 and chunk == chunks - 1
     block = actor.blocks[step.kind, chunk]
     target = hand_over(step, stage, stages, chunks) or (stage, step)
+    traffic = actor.send[step.kind, chunk]
+    rate = float("inf") if traffic is None else alone_rate(traffic, program.capacities)
     return _Row(
         source=last if backward else first,
         seconds=_alone(block.segments),
         segments=block.segments,
         length=block.seconds.total,
-        traffic=(traffic := actor.send[step.kind, chunk]),
-        alone=0.0 if traffic is None else traffic.latency + traffic.nbytes / traffic.cap,
+        traffic=traffic,
+        rate=rate,
+        alone=0.0 if traffic is None else traffic.latency + traffic.nbytes / rate,
         stage=target[0],
         shift=2 * (target[1].chunk - chunk),
     )

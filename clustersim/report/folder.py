@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clustersim import __version__
 from clustersim.errors import ScenarioError
@@ -86,7 +87,7 @@ def write(result: "Result", folder: Path, artist: Artist, *, force: bool = False
         when the folder is taken, or cannot be written.
     """
     check_free(folder, force=force)
-    with _replacing(folder) as new:
+    with replacing(folder) as new:
         timeline, breakdown = timeline_picture(result), breakdown_picture(result)
         artist.begin(
             [
@@ -104,7 +105,7 @@ def write(result: "Result", folder: Path, artist: Artist, *, force: bool = False
 
 
 @contextmanager
-def _replacing(folder: Path) -> Iterator[Path]:
+def replacing(folder: Path) -> Iterator[Path]:
     """Give a new folder that takes the place of `folder` at the end, unless something fails."""
     target = folder.resolve()
     new, old = (target.with_name(f".{target.name}.{os.getpid()}.{end}") for end in ("new", "old"))
@@ -167,17 +168,50 @@ def _memory(result: "Result") -> dict[str, list[Any]]:
 
 
 def _write_parquet(columns: Mapping[str, Any], path: Path) -> None:
-    import pyarrow
+    """Write a table; instants by their bytes' places, which is a third of the size and time."""
     from pyarrow import parquet
 
-    parquet.write_table(pyarrow.table(columns), path)
+    instants = [name for name, values in columns.items() if values.dtype.kind == "f"]
+    parquet.write_table(
+        _table(columns),
+        path,
+        compression="zstd",
+        use_dictionary=[name for name, values in columns.items() if values.dtype.kind == "i"],
+        column_encoding=dict.fromkeys(instants, "BYTE_STREAM_SPLIT"),
+    )
 
 
 def _write_csv(columns: Mapping[str, Any], path: Path) -> None:
-    import pyarrow
     from pyarrow import csv
 
-    csv.write_csv(pyarrow.table(columns), path)
+    csv.write_csv(_table(columns), path)
 
 
-__all__ = ["FILES", "SUMMARY", "check_free", "is_ours", "write"]
+def _table(columns: Mapping[str, Any]) -> Any:
+    """Return columns as an Arrow table.
+
+    By way of buffers, because `pyarrow.array` would import pandas first, which takes 0.3 s.
+    """
+    import pyarrow
+
+    arrays = [_arrow(np.asarray(values)) for values in columns.values()]
+    return pyarrow.Table.from_arrays(arrays, names=list(columns))
+
+
+def _arrow(values: NDArray[Any]) -> Any:
+    """Return one column of numbers, truth values or words as an Arrow array."""
+    import pyarrow
+
+    if values.dtype.kind == "U":
+        words = [word.encode() for word in values.tolist()]
+        ends = np.cumsum([0, *map(len, words)], dtype=np.int32)
+        kind, parts = pyarrow.string(), [ends, b"".join(words)]
+    elif values.dtype.kind == "b":
+        kind, parts = pyarrow.bool_(), [np.packbits(values, bitorder="little")]
+    else:
+        kind, parts = pyarrow.from_numpy_dtype(values.dtype), [np.ascontiguousarray(values)]
+    buffers = [None, *map(pyarrow.py_buffer, parts)]
+    return pyarrow.Array.from_buffers(kind, len(values), buffers)
+
+
+__all__ = ["FILES", "SUMMARY", "check_free", "is_ours", "replacing", "write"]

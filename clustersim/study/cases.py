@@ -64,7 +64,17 @@ def whole(value: object) -> int | None:
         value = int(match[1]) if len(match[1]) < 20 else MOST + 1
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{_quoted(value)} is not a whole number")
+    if not 0 <= value <= MOST:
+        raise ValueError(f"{_quoted(value)} is not from 0 to {MOST:,}")
     return value
+
+
+def count(value: object) -> int | None:
+    """Return a count of at least one; texts as in `whole`."""
+    found = whole(value)
+    if found == 0:
+        raise ValueError("0 is not a count of at least 1")
+    return found
 
 
 def number(value: object) -> float | None:
@@ -134,8 +144,8 @@ def _quoted(value: object) -> str:
     return shown_value if len(shown_value) <= 40 else f"{shown_value[:37]}..."
 
 
-Count = Annotated[int | None, BeforeValidator(whole), Field(ge=1, le=MOST)]
-Amount = Annotated[int | None, BeforeValidator(whole), Field(ge=0, le=MOST)]
+Count = Annotated[int | None, BeforeValidator(count)]
+Amount = Annotated[int | None, BeforeValidator(whole)]
 Number = Annotated[float | None, BeforeValidator(number)]
 Flag = Annotated[bool | None, BeforeValidator(flag)]
 Text = Annotated[str | None, BeforeValidator(text)]
@@ -420,30 +430,28 @@ class _Chooser:
 def _readable(read: Callable[[object], Any], value: object) -> Any:
     """Return an assumed value, or None where its text is a remark."""
     try:
-        found = read(value)
+        return read(value)
     except ValueError:
         return None
-    fits = not isinstance(found, int) or isinstance(found, bool) or 0 <= found <= MOST
-    return found if fits else None
 
 
 def settings_of(case: Case) -> Settings:
     """Return what the row states, else assumes, else what we assume."""
     chooser = _Chooser(case)
     take, parallel, batch = chooser.take, case.parallel, case.batch
-    tensor = take("tensor", parallel.tp, whole, ("tp",))
-    pipeline = take("pipeline", parallel.pp, whole, ("pp",))
-    data = take("data", parallel.dp, whole, ("dp",))
-    devices = take("devices", case.system.gpus, whole, ("gpus",))
+    tensor = take("tensor", parallel.tp, count, ("tp",))
+    pipeline = take("pipeline", parallel.pp, count, ("pp",))
+    data = take("data", parallel.dp, count, ("dp",))
+    devices = take("devices", case.system.gpus, count, ("gpus",))
     data = data or _quotient(devices, tensor, pipeline)
     devices = devices or _product(tensor, pipeline, data)
-    micro = take("micro", batch.micro, whole, ("micro",))
+    micro = take("micro", batch.micro, count, ("micro",))
     micro = micro or _quotient(batch.global_, data, batch.grad_accum)
-    steps = batch.grad_accum or _readable(whole, case.assumed.get("microbatches"))
-    sequences = take("sequences", batch.global_, whole, ("global_batch",))
+    steps = batch.grad_accum or _readable(count, case.assumed.get("microbatches"))
+    sequences = take("sequences", batch.global_, count, ("global_batch",))
     sequences = sequences or _product(data, micro, steps)
     schedule, chunks = _schedule(chooser, parallel, pipeline)
-    vocab = _readable(whole, case.assumed.get("padded_vocab"))
+    vocab = _readable(count, case.assumed.get("padded_vocab"))
     return Settings(
         devices=devices,
         tensor=tensor,
@@ -454,8 +462,8 @@ def settings_of(case: Case) -> Settings:
         zero=take("zero", parallel.zero_stage, whole, ("zero_stage",), (0, "not stated")),
         sequences=sequences,
         micro=micro,
-        sequence=take("sequence", case.model.seq, whole, ("seq",)),
-        vocab=vocab or take("vocab", case.model.vocab, whole, ("vocab",), (50257, "that of GPT-2")),
+        sequence=take("sequence", case.model.seq, count, ("seq",)),
+        vocab=vocab or take("vocab", case.model.vocab, count, ("vocab",), (50257, "that of GPT-2")),
         recompute=take("recompute", case.recompute, one_of(*RECOMPUTE), ("recompute",)),
         precision=take("precision", case.precision, word),
         sequence_parallel=take(
@@ -472,7 +480,7 @@ def _schedule(
     """Return the schedule and its chunks; without a pipeline there is nothing to choose."""
     if pipeline == 1:
         return "1f1b", 1
-    chunks = chooser.take("chunks", parallel.interleave, whole, ("interleave",))
+    chunks = chooser.take("chunks", parallel.interleave, count, ("interleave",))
     usual = "1f1b" if chunks in (None, 1) else "interleaved-1f1b"
     schedule = chooser.take(
         "schedule",
@@ -484,12 +492,12 @@ def _schedule(
     return schedule, 1 if chunks is None and schedule != "interleaved-1f1b" else chunks
 
 
-def _quotient(whole_: int | None, *parts: int | None) -> int | None:
-    """Return `whole_` over the product of `parts` where that is a whole number."""
+def _quotient(total: int | None, *parts: int | None) -> int | None:
+    """Return `total` over the product of `parts` where that is a whole number."""
     product = _product(*parts)
-    if whole_ is None or not product or whole_ % product:
+    if total is None or not product or total % product:
         return None
-    return whole_ // product
+    return total // product
 
 
 def _product(*parts: int | None) -> int | None:

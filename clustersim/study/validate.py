@@ -10,6 +10,7 @@ one `concurrent.futures.Executor`.
 
 import fnmatch
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass, replace
@@ -44,8 +45,8 @@ from clustersim.study.grading import (
     measured_metric,
 )
 
-MOST_BLOCKS: Final = 5_000_000
-"""Blocks of a replay that one case may cost: about a minute."""
+MOST_BLOCKS: Final = 2_000_000
+"""Blocks of a replay that one case may cost: some 15 s."""
 
 PRECISIONS: Final = {
     "fp16": "fp16", "float16": "fp16", "half": "fp16", "bf16": "bf16", "bfloat16": "bf16",
@@ -299,7 +300,7 @@ def scenario_of(
     Raises
     ------
     Ungradable
-        when the devices of the case are no whole nodes, or too few of a mesh.
+        when the layout is not of that many devices, or they are no whole nodes, or part of a mesh.
     ScenarioError, CatalogError
         when the scenario does not pass its check.
     """
@@ -336,6 +337,10 @@ def _nodes(case: Case, settings: Settings, machine: MachineChoice) -> tuple[int,
     """Return the nodes of a case, and the changes to the cluster file that make them up."""
     shape, changes = node_shape(machine.cluster), dict(machine.settings)
     devices = settings.devices or 0
+    degrees = (settings.tensor or 0, settings.pipeline or 0, settings.data or 0)
+    if math.prod(degrees) != devices:
+        told = "tensor {} x pipeline {} x data {} is not the number of devices, {}"
+        raise Ungradable(Reason("layout refused", told.format(*degrees, devices)))
     each = min(case.system.gpus_per_node or shape.devices, devices)
     if each > shape.devices:
         told = f"no machine file with {each} '{case.system.accelerator}' a node"
