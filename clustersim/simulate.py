@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clustersim.engine.replay import replay
-from clustersim.errors import PlanError
+from clustersim.errors import PlanError, ScenarioError
 from clustersim.metrics.attribution import BUBBLES, average, recomputed
 from clustersim.metrics.bounds import check_step
 from clustersim.metrics.utilisation import HotLink, hottest
@@ -30,6 +30,10 @@ from clustersim.workload.model import build_model
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+MOST_BLOCKS = 20_000_000
+"""Blocks of a replica that a replay takes on: a hundred times the trillion-parameter step."""
 
 
 @dataclass(frozen=True)
@@ -284,6 +288,17 @@ def build_job(loaded: Loaded) -> Job:
         micro=batch.micro,
         microbatches=max(1, batch.global_ // (plan.data * batch.micro)),
     )
+    if given.precision not in given.framework.state:
+        raise ScenarioError(
+            f"{loaded.where('precision')}: '{given.precision}' has no recipe of training states in"
+            f" '{given.framework.name}' (it has {', '.join(given.framework.state) or 'none'})"
+        )
+    blocks = 2 * layout.microbatches * layout.pipeline * layout.chunks
+    if blocks > MOST_BLOCKS:
+        raise PlanError(
+            f"{loaded.where('batch', 'global')}: {batch.global_:,} makes {blocks:,} blocks a"
+            f" replica, more than the {MOST_BLOCKS:,} that are replayed (a step has fewer)"
+        )
     multiple = given.framework.vocab_multiple.value
     model = build_model(given.model, batch.sequence, multiple, plan.tensor)
     check_plan(

@@ -42,7 +42,8 @@ class Track:
     Attributes
     ----------
     backward, microbatch, chunk : which step each row is
-    free : when the stream was free for it, its sends done where they block [s]
+    free : when the stream was free for it, its sends done where they block; one more at the end,
+        when it was free for what follows the last block [s]
     sent : when the transfer that it waited for set out; NaN where it waited for none [s]
     start, end : of the block [s]
     tail : what came after the last block
@@ -91,5 +92,6 @@ class Timeline:
             name: np.repeat(np.array([getattr(t, name) for t in tracks], np.int32), lengths)
             for name in ("replica", "stage", "part")
         }
-        names = ("backward", "microbatch", "chunk", "free", "start", "end")
-        return whose | {n: np.concatenate([getattr(t, n) for t in tracks]) for n in names}
+        names = ("backward", "microbatch", "chunk", "start", "end")
+        columns = whose | {n: np.concatenate([getattr(t, n) for t in tracks]) for n in names}
+        return columns | {"free": np.concatenate([t.free[: len(t.start)] for t in tracks])}

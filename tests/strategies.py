@@ -1,6 +1,5 @@
 """Generators that several test files share, and the smallest programs that can be replayed."""
 
-from math import inf
 from typing import NamedTuple
 
 from hypothesis import strategies as st
@@ -74,7 +73,7 @@ def uniform_program(
                 seconds = whole * factors[stage] / chunks
                 blocks[kind, chunk] = Block(Seconds(gemm=seconds), NONE, (seconds,))
                 link = 2 * stage + (kind == BACKWARD)
-                moved = Traffic(f"{kind} of {stage}", (link,), (1.0,), nbytes, latency, inf)
+                moved = Traffic(f"{kind} of {stage}", (link,), (1.0,), nbytes, latency, bandwidth)
                 onward = hand_over(Step(kind, 0, chunk), stage, stages, chunks)
                 send[kind, chunk] = None if onward is None else moved
         actors.append(Actor(Position(0, stage), 1, (0,), steps, blocks, send, tail))

@@ -123,6 +123,8 @@ class _Converter:
         self.places[path] = place
         if isinstance(node, ScalarNode):
             return self._scalar(node, place)
+        if str(node.tag).rpartition(":")[2] not in {"map", "seq"}:
+            raise self._tagged(node, place)
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
         return [self.convert(item, (*path, i)) for i, item in enumerate(node.value)]
@@ -155,8 +157,11 @@ class _Converter:
         if kind in {"bool", "null"}:
             return None if kind == "null" else text.lower() == "true"
         if kind != "str":
-            raise self.error(f"{place}: tag '{node.tag}' is not allowed (plain values only)")
+            raise self._tagged(node, place)
         return text
+
+    def _tagged(self, node: Node, place: Place) -> ClustersimError:
+        return self.error(f"{place}: tag '{node.tag}' is not allowed (plain values only)")
 
 
 def _dotted(path: Key) -> str:

@@ -58,7 +58,7 @@ FlopsPerSecond = Annotated[float, *_quantity("flops_per_second"), AfterValidator
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 class Fact(Strict, Generic[T]):
@@ -156,7 +156,7 @@ class GemmFacts(Strict):
 
     best: Fact[Fraction]
     inner_half: Fact[NotNegative]
-    tiles: Fact[list[Tile]]
+    tiles: Fact[Annotated[list[Tile], Field(min_length=1)]]
 
 
 class FlashFacts(Strict):
@@ -206,7 +206,7 @@ class DeviceMesh(Strict):
 class NicPort(Strict):
     """The NICs of a node: NIC i hangs on device ``devices[i]`` by a bus."""
 
-    devices: Fact[list[int]]
+    devices: Fact[Annotated[list[int], Field(min_length=1)]]
     bus: Fact[Bandwidth]
 
 
@@ -251,7 +251,19 @@ class NodeRecord(Record):
         for device in named:
             if not 0 <= device <= last:
                 raise ValueError(f"names device {device}, but the node has devices 0 to {last}")
+        if isinstance(self.interconnect, DeviceMesh):
+            _check_joined(self.devices.value, self.interconnect.links.value)
         return self
+
+
+def _check_joined(devices: int, links: list[tuple[int, int, float]]) -> None:
+    """Refuse a mesh that leaves a device without a way to the others."""
+    joined = {0}
+    for _ in range(devices):
+        joined |= {end for a, b, _ in links if a in joined or b in joined for end in (a, b)}
+    apart = sorted(set(range(devices)) - joined)
+    if apart:
+        raise ValueError(f"interconnect.links: no link leads from device 0 to device {apart[0]}")
 
 
 class NicFacts(Strict):
@@ -308,6 +320,16 @@ class ClusterRecord(Record):
     size: Fact[Count]
     nic: NicFacts
     fabric: SingleSwitch | FatTree | Dragonfly = Field(discriminator="type")
+
+    @model_validator(mode="after")
+    def _every_nic_has_a_switch(self) -> Self:
+        nics = len(self.node.nics.devices.value)
+        if isinstance(self.fabric, Dragonfly) and self.fabric.switches_per_group.value % nics:
+            raise ValueError(
+                f"fabric.switches_per_group: {self.fabric.switches_per_group.value} is not a"
+                f" multiple of the {nics} NICs of a node, which hang on a switch each"
+            )
+        return self
 
 
 # --- models and frameworks ---------------------------------------------------------------------

@@ -9,7 +9,7 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from clustersim.catalog.reading import Document, Key, Place, _dotted, parse_yaml
 from clustersim.errors import ScenarioError
@@ -26,17 +26,27 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
-def is_fact(value: object) -> bool:
+FACT_KEYS = frozenset({"value", "source", "assumed", "confidence", "note"})
+"""What a sourced value consists of."""
+
+
+def is_fact(value: object) -> TypeGuard[dict[str, Any]]:
     """Whether a plain mapping is a sourced value: ``{value: ..., source: ...}``."""
-    return isinstance(value, dict) and "value" in value
+    return isinstance(value, dict) and "value" in value and value.keys() <= FACT_KEYS
 
 
 @dataclass
 class Tree:
-    """A nested mapping with the place of each value."""
+    """A nested mapping with the place of each value.
+
+    Attributes
+    ----------
+    roots : the files of the records that were grafted, by where they were put
+    """
 
     data: dict[str, Any]
     places: dict[Key, Place] = field(default_factory=dict)
+    roots: dict[Key, Place] = field(default_factory=dict)
 
     @classmethod
     def of(cls, document: Document) -> "Tree":
@@ -44,8 +54,13 @@ class Tree:
         return cls(document.mapping(), dict(document.places))
 
     def place(self, path: Key) -> Place:
-        """Return the place of the value at `path`, or of the nearest value around it."""
+        """Return the place of the value at `path`, or of the nearest value around it.
+
+        What a grafted record lacks is a matter of its own file.
+        """
         for length in range(len(path), -1, -1):
+            if path[:length] in self.roots:
+                return self.roots[path[:length]]
             if path[:length] in self.places:
                 return self.places[path[:length]]
         return Place("(built in)")
@@ -61,6 +76,7 @@ class Tree:
             owner = owner[str(part)]
         over = owner[str(last)]
         owner[str(last)] = self._merged(document.data, over, path, document.places, ())
+        self.roots[path] = Place(document.file)
 
     def _merged(
         self, below: Any, above: Any, path: Key, places: Mapping[Key, Place], inner: Key
@@ -80,6 +96,8 @@ class Tree:
                         below[key], above[key], (*path, key), places, (*inner, key)
                     )
             return merged
+        if isinstance(below, str) and isinstance(above, dict):
+            return {"name": below, **above}
         if is_fact(below):
             self.places[(*path, "value")] = self.place(path)
             return {"value": above, "assumed": f"set in {self.place(path)}"}
@@ -118,13 +136,13 @@ class Tree:
         if not equals or not name:
             raise ScenarioError(f"{here}: is not of the form path=value")
         path = _path(name)
-        owner, key = self._owner(path, here)
+        owner, key = self._owner(path, here, create=_factor(text) is None)
         old = owner[key] if not isinstance(owner, dict) or key in owner else None
         if old is None and _factor(text) is not None:
             raise ScenarioError(
                 f"{here}: {dotted(path)}: nothing here to scale{nearest(str(key), owner)}"
             )
-        if isinstance(old, dict) and "value" in old:
+        if is_fact(old):
             owner[key] = {"value": _changed(old["value"], text, here), "assumed": str(here)}
         else:
             owner[key] = _changed(old, text, here)
@@ -132,8 +150,8 @@ class Tree:
             del self.places[inside]
         self.places[path] = here
 
-    def _owner(self, path: Key, here: Place) -> tuple[Any, Any]:
-        """Return the mapping or list that holds the last part of `path`."""
+    def _owner(self, path: Key, here: Place, *, create: bool) -> tuple[Any, Any]:
+        """Return the mapping or list that holds the last part of `path`, made if need be."""
         owner: Any = self.data
         for depth, part in enumerate(path):
             last = depth == len(path) - 1
@@ -144,10 +162,12 @@ class Tree:
                     )
             elif not isinstance(owner, dict):
                 raise ScenarioError(f"{here}: {dotted(path[:depth])} has no parts")
-            elif part not in owner and not last:
-                raise ScenarioError(
-                    f"{here}: {dotted(path[: depth + 1])}: unknown key{nearest(str(part), owner)}"
-                )
+            elif part not in owner and not last and not create:
+                hint = nearest(str(part), owner)
+                raise ScenarioError(f"{here}: {dotted(path[: depth + 1])}: unknown key{hint}")
+            elif owner.get(part) is None and not last:
+                owner[part] = {}  # the check knows whether there is such a key
+                self.places[path[: depth + 1]] = here
             if last:
                 return owner, part
             owner = owner[part]
@@ -157,7 +177,7 @@ class Tree:
 def _path(name: str) -> Key:
     parts: list[str | int] = []
     for word in name.replace("[", ".").replace("]", "").split("."):
-        parts.append(int(word) if word.isdigit() else word)
+        parts.append(int(word) if word.isdecimal() else word)
     return tuple(parts)
 
 

@@ -358,11 +358,12 @@ def _norm_sync(job: Job) -> float:
     Overflow check and norm are reduced over all ranks that hold one replica, and the host waits
     for each. Megatron-LM, ``megatron/optimizer/optimizer.py`` and ``clip_grads.py``.
     """
-    ranks = job.plan.tensor * job.plan.pipeline
-    if ranks == 1:
+    plan = job.plan
+    if plan.tensor * plan.pipeline == 1:
         return 0.0
-    nodes = max(1, ranks // job.cluster.node.devices)
-    return 2 * closed.scalar_reduction(ranks, nodes, job.cluster.library)
+    ranks = [device for stage in range(plan.pipeline) for device in plan.tensor_group(stage, 0)]
+    nodes = len({device // job.cluster.node.devices for device in ranks})
+    return 2 * closed.scalar_reduction(len(ranks), nodes, job.cluster.library)
 
 
 def _fusion_bound(
@@ -388,7 +389,10 @@ def _fusion_bound(
     for replica in range(plan.data):
         for stage in range(plan.pipeline):
             pattern = rings.pattern(stage, replica)
-            taken = sum(rings.block(stage, 0, kind, pattern)[0].total for kind in KINDS)
+            taken = min(
+                sum(rings.block(stage, chunk, kind, pattern)[0].total for kind in KINDS)
+                for chunk in range(plan.chunks)
+            )
             links = rings.load(stage, replica).links
             delay = max(others.get(link, 0.0) / capacities[link] for link in links)
             worst = max(worst, delay / taken)
@@ -413,9 +417,12 @@ def _carried(
                 _add_bytes(totals, traffic, float(handed * plan.microbatches))
     if plan.tensor > 1:
         for stage in range(plan.pipeline):
-            payload = _tensor_wire(job, rings, stage)
+            wire: dict[tuple[float, int], float] = {}
             for replica in range(plan.data):
-                load = rings.load(stage, replica)
+                load, pattern = rings.load(stage, replica), rings.pattern(stage, replica)
+                if pattern not in wire:
+                    wire[pattern] = _tensor_wire(job, rings, stage, pattern)
+                payload = wire[pattern]
                 for link, weight in zip(load.links, load.weights, strict=True):
                     totals[link] = totals.get(link, 0.0) + weight * payload * plan.microbatches
     links = job.cluster.links
@@ -425,9 +432,9 @@ def _carried(
     )
 
 
-def _tensor_wire(job: Job, rings: _TensorRings, stage: int) -> float:
+def _tensor_wire(job: Job, rings: _TensorRings, stage: int, pattern: tuple[float, int]) -> float:
     """Return what each hop of a tensor group's ring carries for one microbatch [B]."""
-    pattern, wire = rings.pattern(stage, 0), 0.0
+    wire = 0.0
     for chunk in range(job.plan.chunks):
         layers = job.plan.layers_of(job.model, stage, chunk)
         for kind in KINDS:

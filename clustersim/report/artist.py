@@ -3,18 +3,20 @@
     this process   start ---- import, load, replay ---- hand over ---- write tables ---- wait
     the artist            `-- import matplotlib, warm up ... wait ... `-- draw both figures --'
 
-It is a plain child that reads one pickle from its standard input.  A pool of `concurrent.futures`
-would import the command line again in the child and costs this process three times as much to
-start.  Where no second process can be had, or it fails, the drawing is done here.
+It is a plain child that reads the name of a pickle from its standard input.  A pool of
+`concurrent.futures` would import the command line again in the child; a pipe for the pickle itself
+would stand still whenever this process computes.  Where no second process can be had, or it fails,
+the drawing is done here.
 """
 
 import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -36,27 +38,33 @@ class Artist:
 
     def __init__(self) -> None:
         self._child = _start()
-        self._handing_over: Thread | None = None
         self._drawings: Sequence[Drawing] = ()
+        self._order: Path | None = None
 
     def begin(self, drawings: Sequence[Drawing]) -> None:
         """Hand over what is to be drawn, without waiting for it."""
-        assert self._handing_over is None, "an artist draws once"
+        assert self._order is None, "an artist draws once"
         self._drawings = drawings
         if self._child is not None:
-            # In a thread, because the child may still be importing and not yet be reading.
-            whole = pickle.dumps([*drawings], protocol=pickle.HIGHEST_PROTOCOL)
-            self._handing_over = Thread(target=self._child.communicate, args=(whole,))
-            self._handing_over.start()
+            number, name = tempfile.mkstemp(prefix="clustersim-", suffix=".pickle")
+            self._order = Path(name)
+            with open(number, "wb") as file:
+                pickle.dump([*drawings], file, protocol=pickle.HIGHEST_PROTOCOL)
+            self._say(name)
 
     def finish(self) -> None:
         """Wait until all is drawn; draw it here if the other process could not."""
-        if self._child is not None and self._handing_over is not None:
-            self._handing_over.join()
-            if self._child.returncode == 0:
-                return
+        if self._child is not None and self._child.wait() == 0:
+            return
         for drawing in self._drawings:
             drawing.make()
+
+    def _say(self, text: str) -> None:
+        """Write to the child and close its input; one that is gone has already failed."""
+        assert self._child is not None
+        assert self._child.stdin is not None
+        with suppress(BrokenPipeError), self._child.stdin as stdin:
+            stdin.write(text.encode())
 
     def __enter__(self) -> Self:
         return self
@@ -70,10 +78,9 @@ class Artist:
         if self._child is not None:
             if self._child.returncode is None:
                 self._child.kill()
-            if self._handing_over is not None:
-                self._handing_over.join()
-            else:
-                self._child.communicate()
+            self._child.communicate()
+        if self._order is not None:
+            self._order.unlink(missing_ok=True)
 
 
 def _start() -> "subprocess.Popen[bytes] | None":
@@ -104,13 +111,12 @@ def _cores() -> int:
 
 
 def work() -> None:
-    """Draw what arrives on standard input; nothing arrives where the parent gave up."""
+    """Draw what standard input names; it names nothing where the parent gave up."""
     from clustersim.report.figures import warm_up
 
     warm_up()
-    whole = sys.stdin.buffer.read()
-    if whole:
-        drawings: list[Drawing] = pickle.loads(whole)
+    if name := sys.stdin.read():
+        drawings: list[Drawing] = pickle.loads(Path(name).read_bytes())
         for drawing in drawings:
             drawing.make()
 

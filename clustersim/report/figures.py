@@ -328,6 +328,9 @@ def _figure(
             above = top + (0 if beside else row * (height + gap)) + height
             place = (begin / width, 1 - above / total, (end - begin) / width, height / total)
             axes.append(figure.add_axes(place))
+            axes[-1].set_title("", y=1.0)
+            axes[-1].xaxis.set_label_coords(0.5, -0.34 / height)
+            axes[-1].yaxis.set_label_coords(-0.4 / (end - begin), 0.5)
         yield figure, axes
 
 

@@ -51,7 +51,7 @@ def group_rows(answer: Values) -> Iterator[tuple[str, ...]]:
     for name, sums in [*answer["groups"].items(), ("all", answer["all"])]:
         if sums["gradable"]:
             yield (
-                name or "(no group)",
+                name,
                 f"{sums['gradable']} of {sums['count']}",
                 str(sums["gating"]),
                 percent(sums["mean_abs_error"]),

@@ -93,12 +93,25 @@ def _early(tree: Tree, setting: str) -> str | None:
     """Apply a setting that names another catalogue file at once; return the others for later."""
     name, _, value = setting.partition("=")
     references = {dotted(path): path for path, _ in _REFERENCES}
-    if name.removesuffix(".name") not in references or "{" in value:
+    path = references.get(name.removesuffix(".name"))
+    if path is None:
         return setting
-    path = references[name.removesuffix(".name")]
-    old = _get(tree.data, path)
-    tree.set(f"{dotted(path)}.name={value}" if isinstance(old, dict) else setting)
+    for length in range(1, len(path) + 1):
+        _spell_out(tree, path[:length])
+    if "{" in value:
+        tree.set(setting)
+    else:
+        tree.set(f"{dotted(path)}.name={value}")
+        tree.places[(*path, "name")] = Place(f"--set {setting}")
     return None
+
+
+def _spell_out(tree: Tree, path: Key) -> None:
+    """Turn ``model: gpt-22b`` into ``model: {name: gpt-22b}``, so that parts of it can be set."""
+    owner = _get(tree.data, path[:-1])
+    if isinstance(owner, dict) and isinstance(owner.get(path[-1]), str):
+        owner[path[-1]] = {"name": owner[path[-1]]}
+        tree.places[(*path, "name")] = tree.place(path)
 
 
 def _get(data: Any, path: Key) -> Any:

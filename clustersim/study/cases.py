@@ -8,7 +8,7 @@ what its block `assumed` gives, else our stated default; which of them is kept b
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -33,11 +33,30 @@ class Reason(NamedTuple):
     detail: str
 
 
+NOT_STATED: Final = " not stated"
+"""The end of each reason that names what a case leaves out."""
+
+
+def joined(reasons: Iterable[Reason]) -> str:
+    """Return reasons as one text; what is not stated is listed together, at the end.
+
+    >>> names = ["gated MLP", "layers not stated", "heads not stated"]
+    >>> joined(Reason(name, name) for name in names)
+    'gated MLP; not stated: layers, heads'
+    """
+    details = [reason.detail for reason in reasons]
+    told = [detail for detail in details if not detail.endswith(NOT_STATED)]
+    left_out = [d.removesuffix(NOT_STATED) for d in details if d.endswith(NOT_STATED)]
+    if left_out:
+        told.append(f"not stated: {', '.join(left_out)}")
+    return "; ".join(told)
+
+
 class Ungradable(Exception):  # noqa: N818 - an answer about the case, not a failure
     """A case turned out not to be gradable."""
 
     def __init__(self, *reasons: Reason) -> None:
-        super().__init__("; ".join(reason.detail for reason in reasons))
+        super().__init__(joined(reasons))
         self.reasons = reasons
 
 
@@ -287,6 +306,10 @@ class Case(Section):
     flops_convention: Text = None
 
 
+NO_GROUP: Final = "(no group)"
+"""The group of rows that name none."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One row of a file: a case, or what stops it from being read."""
@@ -329,8 +352,8 @@ def _entry(row: object, place: int) -> Entry:
     here = f"row {place}"
     if not isinstance(row, Mapping):
         told = f"{here} is {_quoted(row)}, not a mapping"
-        return Entry(here, "", trouble=Reason("malformed", told))
-    name, group = _name(row.get("id")) or here, _name(row.get("group"))
+        return Entry(here, NO_GROUP, trouble=Reason("malformed", told))
+    name, group = _name(row.get("id")) or here, _name(row.get("group")) or NO_GROUP
     try:
         case = Case.model_validate({**row, "id": name, "group": group})
     except ValidationError as problems:

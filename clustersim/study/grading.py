@@ -14,7 +14,7 @@ from statistics import fmean, median
 from typing import Any, Final, NamedTuple
 
 from clustersim.simulate import Result
-from clustersim.study.cases import Case, Measured, Reason, Ungradable
+from clustersim.study.cases import Case, Measured, Reason, Ungradable, joined
 
 MODEL, HARDWARE = "model", "hardware"
 
@@ -47,7 +47,7 @@ METRICS: Final[Mapping[str, Metric]] = {
 """What can be graded, first what says most about a step."""
 
 _NOT_STEPS: Final = (
-    ("scaling_efficiency_pct", "scaling efficiency against a start that is not stated"),
+    ("scaling_efficiency_pct", "scaling efficiency against an unstated start"),
     ("layer_total_ms", "times of a single layer only"),
     ("layer_forward_ms", "times of a single layer only"),
     ("time_to_train_s", "only the time of a whole training"),
@@ -231,7 +231,7 @@ class Outcome:
             "id": self.id,
             "group": self.group,
             "gradable": self.gradable,
-            "why": "; ".join(reason.detail for reason in self.reasons) or None,
+            "why": joined(self.reasons) or None,
             "reasons": [reason.kind for reason in self.reasons],
             "metric": grade and grade.metric,
             "convention": grade and grade.convention,

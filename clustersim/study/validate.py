@@ -27,6 +27,7 @@ from clustersim.errors import CatalogError, ClustersimError, PlanError, Scenario
 from clustersim.scenario.load import Loaded, from_mapping
 from clustersim.simulate import Result, simulate
 from clustersim.study.cases import (
+    NOT_STATED,
     RECOMPUTE,
     Case,
     Entry,
@@ -142,7 +143,8 @@ def machine_of(case: Case) -> MachineChoice:
     """
     accelerator, each = case.system.accelerator, case.system.gpus_per_node
     if accelerator is None:
-        raise Ungradable(Reason("accelerator not stated", "the accelerator is not stated"))
+        told = f"accelerator{NOT_STATED}"
+        raise Ungradable(Reason(told, told))
     found = next((choice for choice in machines() if choice.matches(case)), None)
     if found is None:
         among = f", {each} a node" if each else ""
@@ -259,7 +261,7 @@ def _untold(case: Case, settings: Settings) -> list[Reason]:
     needed |= {"heads": model.heads, "ffn width": model.ffn}
     names = [name for name, value in needed.items() if value is None]
     names += [_NAMES.get(name, name) for name in settings.missing]
-    return [Reason(f"{name} not stated", f"{name} not stated") for name in names]
+    return [Reason(f"{name}{NOT_STATED}", f"{name}{NOT_STATED}") for name in names]
 
 
 # --- a case as a scenario -------------------------------------------------------------------------
@@ -347,8 +349,8 @@ def _nodes(case: Case, settings: Settings, machine: MachineChoice) -> tuple[int,
         raise Ungradable(Reason("no machine file", told))
     if each < shape.devices:
         if shape.mesh:
-            told = f"{each} of the {shape.devices} devices of a mesh node"
-            raise Ungradable(Reason("part of a mesh node", f"part of a mesh node ({told})"))
+            told = f"part of a mesh node: {each} of its {shape.devices} devices"
+            raise Ungradable(Reason("part of a mesh node", told))
         nics = changes.get("cluster.node.nics.devices", shape.nics)
         changes["cluster.node.devices"] = each
         changes["cluster.node.nics.devices"] = [nic for nic in nics if nic < each]

@@ -25,10 +25,10 @@ class Port(NamedTuple):
 
     @property
     def up(self) -> Hop:
-        """The link from the NIC to the switch; it carries the latency of both cables."""
+        """The link from the NIC to the switch."""
         return self.cable._replace(name=f"{self.nic_name}>{self.switch_name}")
 
     @property
     def down(self) -> Hop:
         """The link from the switch to the NIC."""
-        return self.cable._replace(name=f"{self.switch_name}>{self.nic_name}", latency=0.0)
+        return self.cable._replace(name=f"{self.switch_name}>{self.nic_name}")

@@ -1,0 +1,378 @@
+"""The catalogue: every shipped file passes, carries its proof, and what is wrong is named."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from clustersim.catalog import finding
+from clustersim.catalog.reading import parse_yaml, read_yaml
+from clustersim.catalog.records import Fact, Record
+from clustersim.errors import CatalogError, ClustersimError, ScenarioError
+from clustersim.scenario.load import from_mapping, load
+
+DATA = {
+    "title": "a test",
+    "cluster": {"name": "frontier", "nodes": 1},
+    "model": "gpt-22b",
+    "batch": {"global": 8, "micro": 1, "sequence": 2048},
+    "precision": "fp16",
+    "framework": "megatron-deepspeed",
+}
+KINDS = ("accelerator", "library", "node", "cluster", "model", "framework")
+SHIPPED = [(kind, name) for kind in KINDS for name in finding.names(kind)]
+
+
+def shipped(kind, name):
+    """Return the record of a shipped file, by way of a scenario that names it."""
+    data = {**DATA, "cluster": dict(DATA["cluster"])}
+    if kind == "cluster":
+        data["cluster"]["name"] = name
+    elif kind == "node":
+        data["cluster"]["node"] = name
+    elif kind in ("accelerator", "library"):
+        data["cluster"]["node"] = {"name": "dgx-a100", kind: name}
+    else:
+        data[kind] = name
+    scenario = from_mapping("test", data).scenario
+    node = scenario.cluster.node
+    return {
+        "accelerator": node.accelerator,
+        "library": node.library,
+        "node": node,
+        "cluster": scenario.cluster,
+        "model": scenario.model,
+        "framework": scenario.framework,
+    }[kind]
+
+
+def facts(value, where, sources):
+    """Yield every fact with its key and the sources that it may name, records inside included."""
+    if isinstance(value, Record):
+        sources = value.sources
+    if isinstance(value, Fact):
+        yield where, value, sources
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from facts(getattr(value, name), f"{where}.{name}", sources)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from facts(item, f"{where}.{key}", sources)
+    elif isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            yield from facts(item, f"{where}[{i}]", sources)
+
+
+# --- what is shipped ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "name"), SHIPPED)
+def test_every_shipped_file_passes_its_schema(kind, name):
+    """A file is of the kind of its folder, carries its own name and has nothing unknown."""
+    record = shipped(kind, name)
+
+    assert (record.kind, record.name) == (kind, name)
+    assert finding.find(kind, name).data["kind"] == kind
+
+
+@pytest.mark.parametrize(("kind", "name"), SHIPPED)
+def test_every_value_has_one_proof(kind, name):
+    """Each fact has a source that is listed or a reason for assuming it, and not both."""
+    found = list(facts(shipped(kind, name), name, {}))
+
+    assert found
+    for where, fact, sources in found:
+        assert (fact.source is None) != (fact.assumed is None), where
+        assert fact.source is None or fact.source in sources, where
+        assert fact.assumed is None or fact.assumed.strip(), where
+
+
+@pytest.mark.parametrize(("kind", "name"), SHIPPED)
+def test_no_source_is_listed_for_nothing(kind, name):
+    """Every line of a table of sources is named by a fact of the file."""
+    record = shipped(kind, name)
+    used = {fact.source for _, fact, sources in facts(record, "", {}) if sources is record.sources}
+    used.add(getattr(record, "source", None))
+
+    assert set(record.sources) <= used
+
+
+def test_every_model_says_where_its_shape_is_from():
+    """The one source of a model's dimensions is in its table."""
+    for name in finding.names("model"):
+        record = shipped("model", name)
+        assert record.source in record.sources
+
+
+@pytest.mark.parametrize("name", finding.names("scenario"))
+def test_every_shipped_scenario_loads(name):
+    """A scenario that is shipped names only what is shipped."""
+    assert load(name).name == name
+
+
+# --- what is wrong with a file --------------------------------------------------------------------
+
+SCENARIO = (finding.shipped("scenario") / "frontier-22b.yaml").read_text(encoding="utf-8")
+DEVICE = (finding.shipped("accelerator") / "mi250x-gcd.yaml").read_text(encoding="utf-8")
+MODELS = ", ".join(finding.names("model"))
+UNITS = "compute_units: {value: 110, source: olcf}"
+CAPACITY = "capacity: {value: 64 GB, source: olcf}"
+
+
+@pytest.fixture
+def beside(tmp_path, monkeypatch):
+    """A folder with a scenario, in which files of its own are found first."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "case.yaml").write_text(SCENARIO, encoding="utf-8")
+    return tmp_path
+
+
+def complaint(beside, text, name="mi250x-gcd"):
+    """Return what loading says of a file beside the scenario."""
+    (beside / f"{name}.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ClustersimError) as caught:
+        load("case.yaml")
+    return str(caught.value)
+
+
+def line_of(text, start):
+    """Return the number of the line that holds a text."""
+    return text[: text.index(start)].count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "problem"),
+    [
+        (
+            UNITS, UNITS.replace("110", "0"), "compute_units",
+            "input should be greater than or equal to 1, not 0",
+        ),
+        (
+            UNITS, UNITS.replace("source: olcf", "source: olcf, assumed: both"), "compute_units",
+            "needs either 'source' or 'assumed', and not both",
+        ),
+        (
+            UNITS, "compute_units: {value: 110}", "compute_units",
+            "needs either 'source' or 'assumed', and not both",
+        ),
+        (
+            UNITS, UNITS.replace("}", ", sourc: olcf}"), "compute_units.sourc",
+            "unknown key (did you mean 'source'?)",
+        ),
+        (
+            CAPACITY, CAPACITY.replace("64 GB", "64"), "memory.capacity",
+            "64 has no unit (write it like 64 GB or 105 MiB)",
+        ),
+        (
+            CAPACITY, CAPACITY.replace("64 GB", "64 GB/s"), "memory.capacity",
+            "'64 GB/s' is not in a unit of bytes (write it like 64 GB or 105 MiB)",
+        ),
+        (
+            "bandwidth: {value: 1600 GB/s", "bandwidth: {value: -1600 GB/s",
+            "memory.bandwidth", "must be greater than 0, not '-1600 GB/s'",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_named_with_file_line_and_key(beside, old, new, key, problem):
+    """The one line of the error says where, what, and what is allowed."""
+    assert old in DEVICE
+    line = line_of(DEVICE, old)
+
+    expected = f"mi250x-gcd.yaml:{line}: cluster.node.accelerator.{key}: {problem}"
+    assert complaint(beside, DEVICE.replace(old, new)) == expected
+
+
+def test_an_unknown_key_is_told_the_nearest_one(beside):
+    """A misspelt key is named with its line, and so is the one that is missing for it."""
+    message = complaint(beside, DEVICE.replace("compute_units:", "compute_unit:"))
+    line = line_of(DEVICE, "compute_units:")
+
+    assert (
+        f"mi250x-gcd.yaml:{line}: cluster.node.accelerator.compute_unit: unknown key"
+        " (did you mean 'compute_units'?)"
+    ) in message.splitlines()
+    assert "cluster.node.accelerator.compute_units: missing (it must be given)" in message
+
+
+def test_a_key_that_a_catalogue_file_lacks_is_blamed_on_that_file(beside):
+    """What is missing in a device's file is complained of with that file's name."""
+    message = complaint(beside, DEVICE.replace(UNITS + "\n", ""))
+
+    assert message.startswith("mi250x-gcd.yaml")
+
+
+def test_a_source_that_is_not_listed_is_blamed_on_its_file(beside):
+    """A fact that names no line of the table is complained of with that file's name."""
+    message = complaint(beside, DEVICE.replace(UNITS, UNITS.replace("olcf", "nobody")))
+    assert "compute_units: source 'nobody' is not in the table 'sources'" in message
+
+    assert message.startswith("mi250x-gcd.yaml")
+
+
+def test_a_source_that_is_not_listed_is_refused(beside):
+    """A fact must name a line of its file's own table."""
+    message = complaint(beside, DEVICE.replace(UNITS, UNITS.replace("olcf", "nobody")))
+
+    assert message.endswith("compute_units: source 'nobody' is not in the table 'sources'")
+
+
+def test_a_key_given_twice_is_named(beside):
+    """The second of two equal keys is refused with its line."""
+    line = line_of(DEVICE, UNITS) + 1
+    message = complaint(beside, DEVICE.replace(UNITS, f"{UNITS}\n{UNITS}"))
+
+    assert message == f"mi250x-gcd.yaml:{line}: compute_units: key given twice"
+
+
+@pytest.mark.parametrize("text", ["a: [1\nb: 2", "a: b: c", "a: 'x", "\ta: 1", "a: *nobody", "%"])
+def test_what_is_not_yaml_is_refused_with_its_line(beside, text):
+    """A file that does not parse is named with the line of the trouble."""
+    message = complaint(beside, f"kind: accelerator\n{text}\n")
+
+    assert message.startswith("mi250x-gcd.yaml:")
+    assert ": is not valid YAML (" in message
+    assert "\n" not in message
+
+
+BOMB = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
+)
+
+
+def test_aliases_that_explode_are_counted_before_they_are_expanded():
+    """A billion laughs are refused at two hundred thousand."""
+    with pytest.raises(CatalogError) as caught:
+        parse_yaml(BOMB, "bomb.yaml", CatalogError)
+
+    expected = r"aliases expand to more than 200,000 values \(write them out\)"
+    assert caught.match(rf"^bomb\.yaml:\d+: {expected}$")
+
+
+@pytest.mark.parametrize("text", ["a: &a [*a]", "a: &a {b: *a}", "[" * 60 + "]" * 60])
+def test_what_has_no_bottom_is_refused(text):
+    """A list that holds itself, and one that is nested without sense, end in one line."""
+    with pytest.raises(ScenarioError, match=r"^deep\.yaml:1: nested more than 40 levels deep$"):
+        parse_yaml(text, "deep.yaml")
+
+
+def test_ten_thousand_brackets_are_no_traceback():
+    """A file that would exhaust the stack is refused as any other."""
+    with pytest.raises(ScenarioError, match=r"^deep\.yaml.*nested"):
+        parse_yaml("[" * 10_000 + "]" * 10_000, "deep.yaml")
+
+
+def test_a_tag_constructs_nothing():
+    """A tagged scalar is refused, so that a file can never make an object."""
+    with pytest.raises(CatalogError) as caught:
+        parse_yaml("x: 1\na: !!python/object:os.system ls", "evil.yaml", CatalogError)
+
+    assert str(caught.value) == (
+        "evil.yaml:2: tag 'tag:yaml.org,2002:python/object:os.system' is not allowed"
+        " (plain values only)"
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["a: !!python/object:os.system {x: 1}", "a: !!python/object/apply:os.system [ls]"]
+)
+def test_a_tag_of_a_list_or_mapping_is_refused(text):
+    """Nothing is swallowed: a tag that has no effect is an error wherever it stands."""
+    with pytest.raises(ScenarioError, match="is not allowed"):
+        parse_yaml(text, "evil.yaml")
+
+
+def test_plain_values_are_read_as_yaml_1_2_says():
+    """Numbers, booleans and nothing are themselves; a date, yes and a version stay text."""
+    text = "[1_000, 0x10, 0o17, 1.5e3, .inf, true, null, ~, yes, 2026-11-21, 1.2.3, '7']"
+
+    assert parse_yaml(text, "plain.yaml").data == [
+        1000, 16, 15, 1500.0, float("inf"), True, None, None, "yes", "2026-11-21", "1.2.3", "7",
+    ]  # fmt: skip
+
+
+def test_every_value_knows_its_line():
+    """Keys and entries of lists remember where they stand, also behind an alias."""
+    document = parse_yaml("a: &x\n  b: 1\nc:\n  - 2\n  - *x\n", "lines.yaml")
+    lines = {key: place.line for key, place in document.places.items()}
+
+    assert lines["a", "b"] == 2
+    assert lines["c", 0] == 4
+    assert lines["c", 1, "b"] == 2
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path, monkeypatch):
+    """No file, a folder and bytes that are no text each have their sentence."""
+    monkeypatch.chdir(tmp_path)
+    Path("folder.yaml").mkdir()
+    Path("bytes.yaml").write_bytes(b"\xff\xfe\xff")
+    reasons = {
+        "none.yaml": "no such file",
+        "folder.yaml": "is a folder, not a file",
+        "bytes.yaml": "cannot be read (is not UTF-8 text)",
+    }
+    for name, reason in reasons.items():
+        with pytest.raises(CatalogError) as caught:
+            read_yaml(Path(name), CatalogError)
+        assert str(caught.value) == f"{name}: {reason}"
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (
+            "name: frontier,", "name: fronteir,",
+            "case.yaml:2: cluster: no cluster named 'fronteir' (did you mean 'frontier'?)",
+        ),
+        (
+            "model: gpt-22b", "model: gpt-22",
+            "case.yaml:3: model: no model named 'gpt-22' (did you mean 'gpt-22b'?)",
+        ),
+        (
+            "name: megatron-deepspeed,", "name: megatron-depspeed,",
+            "case.yaml:8: framework: no framework named 'megatron-depspeed'"
+            " (did you mean 'megatron-deepspeed'?)",
+        ),
+        (
+            "model: gpt-22b", "model: zzzzzzz",
+            f"case.yaml:3: model: no model named 'zzzzzzz' (known: {MODELS})",
+        ),
+        (
+            "model: gpt-22b", "model: 7",
+            f"case.yaml:3: model: needs the name of a model (known: {MODELS})",
+        ),
+        (
+            "model: gpt-22b", "model: ../models/gpt-22b",
+            "case.yaml:3: model: no model named '../models/gpt-22b' (did you mean 'gpt-22b'?)",
+        ),
+    ],
+)  # fmt: skip
+def test_an_unknown_name_is_told_the_nearest_one(beside, old, new, problem):
+    """A name that no file carries is named with its line, and the nearest that there is."""
+    assert old in SCENARIO
+    (beside / "case.yaml").write_text(SCENARIO.replace(old, new), encoding="utf-8")
+
+    with pytest.raises(ClustersimError) as caught:
+        load("case.yaml")
+    assert str(caught.value) == problem
+
+
+def test_a_file_beside_the_scenario_wins(beside):
+    """A device of the same name in the scenario's folder is the one that is used."""
+    (beside / "mi250x-gcd.yaml").write_text(DEVICE.replace(UNITS, UNITS.replace("110", "111")))
+    loaded = load("case.yaml")
+
+    path = ("cluster", "node", "accelerator", "compute_units", "value")
+    assert loaded.scenario.cluster.node.accelerator.compute_units.value == 111
+    assert str(loaded.place(*path)) == f"mi250x-gcd.yaml:{line_of(DEVICE, UNITS)}"
+
+
+@pytest.mark.parametrize("text", ["kind: model\nname: mi250x-gcd\n", "just text\n", "[1, 2]\n", ""])
+def test_a_file_of_another_kind_beside_the_scenario_does_not_win(beside, text):
+    """A file that only shares the name is passed over for the shipped one."""
+    (beside / "mi250x-gcd.yaml").write_text(text)
+
+    assert load("case.yaml").scenario.cluster.node.accelerator.compute_units.value == 110

@@ -1,0 +1,131 @@
+"""The command line answers at once, says what it can do, and ends as scripts expect."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from clustersim import __version__
+from clustersim.cli import main
+
+SLOW = {"matplotlib", "networkx", "numpy", "pandas", "pyarrow", "pydantic", "rich", "simpy"}
+
+HELP = f"""
+import sys
+from clustersim.cli import main
+try:
+    main(["--help"])
+except SystemExit as end:
+    assert end.code == 0, end.code
+print("slow:", sorted({sorted(SLOW)!r} & sys.modules.keys()))
+"""
+
+
+def ending(capsys, *arguments):
+    """Return exit code, standard output and standard error of a command."""
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    return end.value.code or 0, *capsys.readouterr()
+
+
+def test_help_names_every_verb_and_imports_nothing_slow():
+    """Asking what there is does not wait for numpy, pydantic, matplotlib or their like."""
+    text = subprocess.run(
+        [sys.executable, "-c", HELP], capture_output=True, text=True, check=True
+    ).stdout
+
+    assert text.endswith("slow: []\n")
+    for verb in ("run", "validate", "flows", "show", "schema"):
+        assert f"\n  {verb} " in text
+
+
+def test_version_is_the_distribution_s(capsys):
+    """`--version` prints one line."""
+    assert ending(capsys, "--version") == (0, f"clustersim {__version__}\n", "")
+
+
+def test_show_prints_a_schedule_as_letters(capsys):
+    """A row a stage, in the order of the steps."""
+    code, out, _ = ending(capsys, "show", "1f1b", "--stages", "2", "--microbatches", "3")
+
+    assert code == 0
+    assert out == "stage 0   F0 F1 B0 F2 B1 B2\nstage 1   F0 B0 F1 B1 F2 B2\n"
+
+
+def test_show_prints_the_chunk_of_each_step(capsys):
+    """Steps of the second chunk carry its number."""
+    shape = ("--stages", "2", "--microbatches", "2", "--chunks", "2")
+
+    _, out, _ = ending(capsys, "show", "interleaved-1f1b", *shape)
+
+    assert out.splitlines()[0] == "stage 0   F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (
+            ["show", "1f1"],
+            "1f1: no schedule of that name (did you mean '1f1b'?)"
+            " (known: gpipe, 1f1b, interleaved-1f1b)\n",
+        ),
+        (
+            ["show", "gpipe", "--chunks", "2"],
+            "gpipe: has one chunk a stage (interleaved-1f1b has several)\n",
+        ),
+        (
+            ["show", "interleaved-1f1b"],
+            "interleaved-1f1b: needs --stages and --chunks of at least 2\n",
+        ),
+        (
+            ["show", "interleaved-1f1b", "--chunks", "2", "--microbatches", "6"],
+            "interleaved-1f1b: needs --microbatches to be a multiple of --stages, and 6 is none\n",
+        ),
+        (
+            ["schema", "scenarios"],
+            "scenarios: no kind of file with a schema (known: scenario)"
+            " (did you mean 'scenario'?)\n",
+        ),
+    ],
+)
+def test_a_wrong_word_is_one_line_and_exit_code_2(capsys, arguments, complaint):
+    """Bad input is told on standard error, with what would be right."""
+    assert ending(capsys, *arguments) == (2, "", complaint)
+
+
+def test_schema_is_one_json_object_for_editors(capsys):
+    """The schema knows the keys of a scenario file."""
+    _, out, _ = ending(capsys, "schema", "scenario")
+
+    schema = json.loads(out)
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    assert {"title", "cluster", "model", "plan", "batch"} <= schema["properties"].keys()
+
+
+def test_an_unknown_option_is_a_usage_error(capsys):
+    """The parser's own complaints end with exit code 2 as well."""
+    code, out, complaint = ending(capsys, "run", "frontier-22b", "--sett", "x")
+
+    assert (code, out) == (2, "")
+    assert "--sett" in complaint
+
+
+def test_a_reader_who_goes_away_is_no_error():
+    """`clustersim show ... | head -1` leaves nothing on standard error."""
+    command = "import sys; from clustersim.cli import main; sys.argv[0] = 'clustersim'; main()"
+    shape = ("--stages", "300", "--microbatches", "300")
+    child = subprocess.Popen(
+        [sys.executable, "-c", command, "show", "gpipe", *shape],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.readline()
+    child.stdout.close()
+    with child.stderr:
+        complaint = child.stderr.read()
+    child.wait()
+
+    assert complaint == b""

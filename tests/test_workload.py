@@ -1,0 +1,283 @@
+"""Models: parameters, FLOPs, kernels and bytes against formulas and published counts."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.catalog import finding
+from clustersim.program.ops import BACKWARD, FORWARD
+from clustersim.scenario.load import from_mapping
+from clustersim.workload import kernels as work
+from clustersim.workload.flops import (
+    hardware_flops,
+    layer_forward_flops,
+    logits_forward_flops,
+    model_flops,
+)
+from clustersim.workload.kernels import Collective, Flash, Gemm, KernelChoice, Slice
+from clustersim.workload.memory import checkpoint, layer_activations, rank_parameters
+from clustersim.workload.model import Transformer, build_model, padded_vocab
+
+MODEST = settings(max_examples=40, deadline=None)
+NOMINAL = {"gpt-22b", "gpt-175b", "gpt-1t"}
+"""Models whose paper gives a round number only."""
+
+
+def scenario(model="gpt-175b", framework="megatron-lm"):
+    """Return a scenario that names a model and a framework of the catalogue."""
+    data = {
+        "title": "a test",
+        "cluster": {"name": "selene", "nodes": 1},
+        "model": model,
+        "batch": {"global": 8, "micro": 1, "sequence": 2048},
+        "precision": "fp16",
+        "framework": framework,
+    }
+    return from_mapping("test", data).scenario
+
+
+def built(name, tensor=1):
+    record = scenario(name).model
+    return build_model(record, record.sequence, 128, tensor)
+
+
+def slice_of(model, tensor=1, micro=1, attention="unfused"):
+    return Slice(model, micro, tensor, KernelChoice(attention, True, True, 6.0, 38.0, 14.0))
+
+
+GPT3 = built("gpt-175b", tensor=8)
+
+
+@st.composite
+def transformers(draw):
+    """Small transformers whose every dimension a tensor degree of 4 divides, f = 4 h."""
+    heads = 4 * draw(st.integers(1, 8))
+    hidden = heads * 8 * draw(st.integers(1, 16))
+    vocab = 512 * draw(st.integers(1, 100))
+    sequence = 64 * draw(st.integers(1, 32))
+    return Transformer("any", draw(st.integers(1, 100)), hidden, heads, 4 * hidden, vocab, sequence)
+
+
+# --- parameters -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", finding.names("model"))
+def test_parameters_are_the_published_number(name):
+    """Within 0.5 % or the last digit printed (0.1 billion); 1 % where the name is the number."""
+    published = scenario(name).model.parameters.value
+    allowed = 0.01 * published if name in NOMINAL else max(0.005 * published, 0.05e9)
+
+    assert built(name).parameters == pytest.approx(published, abs=allowed)
+
+
+@MODEST
+@given(transformers())
+def test_parameters_are_those_of_the_formula(model):
+    """P = 12 l h^2 (1 + 13 / 12 h + (V + s) / 12 l h), Narayanan et al. eq. 2, and a final norm."""
+    l, h, V, s = model.layers, model.hidden, model.vocab, model.sequence  # noqa: E741
+    formula = 12 * l * h**2 * (1 + 13 / (12 * h) + (V + s) / (12 * l * h))
+
+    assert model.parameters == pytest.approx(formula + 2 * h, rel=1e-12)
+
+
+@MODEST
+@given(transformers(), st.sampled_from([1, 2, 4]), st.integers(1, 8), st.integers(1, 4))
+def test_ranks_hold_every_parameter_and_the_copies(model, tensor, stages, layers):
+    """All ranks hold the model, the tied embedding once more, and what each tensor rank repeats.
+
+    Repeated on every tensor rank are two norms and two biases of each block, the positions and the
+    final norm.
+    """
+    model = replace(model, layers=stages * layers)
+    ranks = [
+        rank_parameters(model, tensor, layers, first=s == 0, last=s == stages - 1)
+        for s in range(stages)
+    ]
+    h = model.hidden
+    repeated = model.layers * 6 * h + model.position_parameters + 2 * h
+    tied = 0 if stages == 1 else model.embedding_parameters
+
+    expected = model.parameters + tied + (tensor - 1) * repeated
+    assert tensor * sum(ranks) == pytest.approx(expected, rel=1e-12)
+
+
+@MODEST
+@given(st.integers(1, 300_000), st.sampled_from([1, 64, 128]), st.sampled_from([1, 2, 8]))
+def test_a_padded_vocabulary_divides_evenly_and_is_the_smallest(vocab, multiple, tensor):
+    """The padded vocabulary is the first one from `vocab` on that every rank can share."""
+    padded = padded_vocab(vocab, multiple, tensor)
+
+    assert padded % (multiple * tensor) == 0
+    assert vocab <= padded < vocab + multiple * tensor
+
+
+@pytest.mark.parametrize(("tensor", "padded"), [(1, 50304), (2, 50432), (4, 50688), (8, 51200)])
+def test_the_vocabulary_of_gpt2_is_padded_as_megatron_does(tensor, padded):
+    """50,257 tokens in multiples of 128 for each tensor rank."""
+    assert padded_vocab(50257, 128, tensor) == padded
+
+
+# --- FLOPs ----------------------------------------------------------------------------------------
+
+
+def test_a_step_of_gpt3_takes_4_51e18_flops():
+    """96 x 1536 x 2048 x 96 x 12288^2 x (1 + 2048 / 73728 + 51200 / 18874368) = 4.51e18."""
+    assert hardware_flops(GPT3, 1536, "full") == pytest.approx(4.51e18, rel=5e-4)
+
+
+def test_training_gpt3_takes_4_29e23_flops():
+    """300 billion tokens are 95,367 steps of 1,536 x 2,048, of 4.51e18 FLOPs: 4.30e23.
+
+    At the peak of an A100, 312 TFLOP/s, that is 15,960 days of one.
+    """
+    steps = 300e9 / (1536 * 2048)
+    whole = steps * hardware_flops(GPT3, 1536, "full")
+
+    assert steps == pytest.approx(95_000, rel=0.01)
+    assert whole == pytest.approx(4.29e23, rel=0.01)
+    assert whole / 312e12 / 86400 == pytest.approx(15_900, rel=0.01)
+
+
+@MODEST
+@given(transformers(), st.integers(1, 4096))
+def test_step_flops_are_those_of_the_formulas(model, batch):
+    """F = 96 B s l h^2 (1 + s / 6 h + V / 16 l h) recomputed, 72 B s l h^2 (... V / 12 l h) not."""
+    l, h, V, s = model.layers, model.hidden, model.vocab, model.sequence  # noqa: E741
+    block = batch * s * l * h**2
+    recomputed = 96 * block * (1 + s / (6 * h) + V / (16 * l * h))
+    needed = 72 * block * (1 + s / (6 * h) + V / (12 * l * h))
+
+    assert hardware_flops(model, batch, "full") == pytest.approx(recomputed, rel=1e-12)
+    assert model_flops(model, batch) == pytest.approx(needed, rel=1e-12)
+    assert hardware_flops(model, batch, "none") == model_flops(model, batch)
+
+
+def flops(chain):
+    return sum(kernel.flops for kernel in chain if isinstance(kernel, Gemm | Flash))
+
+
+@MODEST
+@given(
+    transformers(), st.sampled_from([1, 2, 4]), st.integers(1, 4),
+    st.sampled_from(["unfused", "fused-softmax"]),
+)  # fmt: skip
+def test_kernels_do_the_flops_of_the_formula(model, tensor, micro, attention):
+    """The products of a block add up to the formula, forward once and backward twice."""
+    part = slice_of(model, tensor, micro, attention)
+    share = micro / tensor
+    block = layer_forward_flops(model) * share
+    logits = logits_forward_flops(model) * share
+
+    assert flops(work.layer_forward(part)) == pytest.approx(block, rel=1e-12)
+    assert flops(work.layer_backward(part)) == pytest.approx(2 * block, rel=1e-12)
+    assert flops(work.head_forward(part)) == pytest.approx(logits, rel=1e-12)
+    assert flops(work.head_backward(part)) == pytest.approx(2 * logits, rel=1e-12)
+    assert flops(work.embedding_forward(part)) == flops(work.embedding_backward(part)) == 0
+
+
+@MODEST
+@given(transformers(), st.sampled_from([1, 2, 4]), st.integers(1, 4))
+def test_flash_attention_skips_half_of_the_square(model, tensor, micro):
+    """Forward it does 2 s^2 h of the 4 s^2 h of a sequence, backward two and a half times that."""
+    part = slice_of(model, tensor, micro, "flash")
+    square = micro * 4.0 * model.sequence**2 * model.hidden / tensor
+    dense = layer_forward_flops(model) * micro / tensor - square
+
+    assert flops(work.layer_forward(part)) == pytest.approx(dense + square / 2, rel=1e-12)
+    assert flops(work.layer_backward(part)) == pytest.approx(
+        2 * dense + 2.5 * square / 2, rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("attention", ["unfused", "fused-softmax", "flash"])
+def test_a_block_has_four_all_reduces(attention):
+    """Two forward and two backward over the tensor group, six with recomputation; none alone.
+
+    Each carries b s h numbers of 2 bytes: 1 x 2,048 x 12,288 x 2 B = 50.3 MB.
+    """
+    part, alone = slice_of(GPT3, 8, 1, attention), slice_of(GPT3, 1, 1, attention)
+    found = {
+        kind: [k for k in chain if isinstance(k, Collective)]
+        for kind, chain in (
+            (FORWARD, work.layer_forward(part)),
+            (BACKWARD, work.layer_backward(part)),
+        )
+    }
+
+    assert [len(found[FORWARD]), len(found[BACKWARD])] == [2, 2]
+    assert {k.operation for k in found[FORWARD] + found[BACKWARD]} == {"all-reduce"}
+    assert {k.nbytes for k in found[FORWARD] + found[BACKWARD]} == {2.0 * 2048 * 12288}
+    assert not any(isinstance(k, Collective) for k in work.layer_forward(alone))
+    assert not any(isinstance(k, Collective) for k in work.layer_backward(alone))
+    assert work.boundary_gather(alone, 2) == []
+    assert len(work.boundary_gather(part, 2)) == 2
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+@MODEST
+@given(transformers(), st.integers(1, 8))
+def test_activations_of_a_block_alone_are_34_and_5_as_over_h(model, micro):
+    """One rank keeps s b h (34 + 5 a s / h) of a block, and 2 s b h where it recomputes."""
+    s, b, h, a = model.sequence, micro, model.hidden, model.heads
+    part = slice_of(model, 1, micro)
+
+    assert layer_activations(part) == pytest.approx(s * b * h * (34 + 5 * a * s / h), rel=1e-12)
+    assert checkpoint(part) == 2 * s * b * h
+
+
+@MODEST
+@given(transformers(), st.sampled_from([2, 4]), st.integers(1, 8))
+def test_tensor_ranks_share_all_activations_but_ten(model, tensor, micro):
+    """A rank of t keeps s b h (10 + 24 / t + 5 a s / h t); without attention's share by flash."""
+    s, b, h, a, t = model.sequence, micro, model.hidden, model.heads, tensor
+    rest = s * b * h * (10 + 24 / t)
+    rows = 4 * b * a * s / t
+
+    assert layer_activations(slice_of(model, t, b)) == pytest.approx(
+        rest + 5 * a * s * s * b / t, rel=1e-12
+    )
+    assert layer_activations(slice_of(model, t, b, "flash")) == pytest.approx(
+        rest + rows, rel=1e-12
+    )
+
+
+def state_bytes(framework, precision):
+    recipe = scenario(framework=framework).framework.state[precision]
+    return recipe.weights.value + recipe.gradients.value + recipe.optimiser.value
+
+
+def test_state_of_gpt3_is_2_8_terabytes():
+    """16 B a parameter: 2 + 2 + 12 in DeepSpeed with fp16; 174.6 billion make 2.79 TB.
+
+    That is more than 34 and at most 35 A100 of 80 GB.
+    """
+    assert state_bytes("megatron-deepspeed", "fp16") == 16
+    whole = 16 * built("gpt-175b").parameters
+    assert whole == pytest.approx(2.79e12, rel=0.01)
+    assert 34 < whole / 80e9 <= 35
+
+
+@pytest.mark.parametrize(
+    ("framework", "precision", "nbytes"),
+    [
+        ("megatron-deepspeed", "fp16", 2 + 2 + 12),
+        ("megatron-deepspeed", "bf16", 2 + 6 + 12),
+        ("megatron-lm", "fp16", 2 + 2 + 16),
+        ("megatron-lm", "bf16", 2 + 4 + 12),
+    ],
+)
+def test_profiles_state_their_bytes_for_each_parameter(framework, precision, nbytes):
+    """Weights, gradients and optimiser of mixed-precision Adam, copies as the code keeps them."""
+    assert state_bytes(framework, precision) == nbytes
+
+
+@pytest.mark.parametrize(
+    ("name", "terabytes"), [("gpt-22b", 0.308), ("gpt-175b", 2.45), ("gpt-1t", 14.0)]
+)
+def test_fourteen_bytes_a_parameter_make_the_frontier_table(name, terabytes):
+    """The Frontier paper's 308 GB, 2.45 TB and 14 TB are 14 B for each parameter, to 1 %."""
+    assert 14 * built(name).parameters == pytest.approx(terabytes * 1e12, rel=0.01)
