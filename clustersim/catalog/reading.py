@@ -131,16 +131,28 @@ class _Converter:
 
     def _mapping(self, node: MappingNode, path: Key) -> dict[str, Any]:
         result: dict[str, Any] = {}
+        inherited: dict[str, Any] = {}
         for key_node, value_node in node.value:
             place = Place(self.file, key_node.start_mark.line + 1)
             if not isinstance(key_node, ScalarNode):
                 raise self.error(f"{place}: a key must be a word, not a list or a mapping")
+            if str(key_node.tag).endswith(":merge"):
+                inherited |= self._inherited(value_node, path, place)
+                continue
             key = key_node.value
             if key in result:
                 raise self.error(f"{place}: {_dotted((*path, key))}: key given twice")
             result[key] = self.convert(value_node, (*path, key))
             self.places[(*path, key)] = place
-        return result
+        return {**inherited, **result}
+
+    def _inherited(self, node: Node, path: Key, place: Place) -> dict[str, Any]:
+        """Return what ``<<: *other`` brings in; keys given beside it win."""
+        value = self.convert(node, path)
+        several = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, dict) for each in several):
+            raise self.error(f"{place}: '<<' takes a mapping or a list of mappings")
+        return {key: each[key] for each in reversed(several) for key in each}
 
     def _scalar(self, node: ScalarNode, place: Place) -> Any:
         kind = str(node.tag).rpartition(":")[2]

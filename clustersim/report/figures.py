@@ -253,7 +253,8 @@ def draw_breakdown(picture: BreakdownPicture, stem: Path) -> None:
     """Draw the parts of the step time as bars, as ``stem.png`` and ``stem.svg``."""
     height = 0.27 * max(len(picture.bars), 4)
     both = bool(picture.published)
-    with _figure(picture.title, picture.caption, 11.0, 1, height, beside=both) as (figure, axes):
+    paper = _figure(picture.title, picture.caption, 11.0, 1, height, left=2.0, beside=both)
+    with paper as (figure, axes):
         _draw_parts(axes[0], picture)
         if both:
             _draw_published(axes[1], picture.published)
@@ -308,7 +309,14 @@ def _open(axes: "Axes") -> None:
 
 @contextmanager
 def _figure(
-    title: str, caption: str, width: float, rows: int, height: float, *, beside: bool = False
+    title: str,
+    caption: str,
+    width: float,
+    rows: int,
+    height: float,
+    *,
+    left: float = 0.6,
+    beside: bool = False,
 ) -> "Iterator[tuple[Figure, list[Axes]]]":
     """Give a figure with `rows` plots of `height` inches, or two side by side, placed by hand."""
     from matplotlib import rc_context
@@ -321,16 +329,16 @@ def _figure(
         figure = Figure(figsize=(width, total))
         figure.text(0.12 / width, 1 - 0.26 / total, title, size=12, weight="bold", va="center")
         figure.text(0.12 / width, 0.14 / total, caption, size=7.5, color="0.35", va="center")
-        left = 1.75 if rows == 1 and beside else 0.6
         spans = [(left, 6.6), (7.3, width - 0.15)] if beside else [(left, width - 0.15)] * rows
         axes = []
         for row, (begin, end) in enumerate(spans):
             above = top + (0 if beside else row * (height + gap)) + height
             place = (begin / width, 1 - above / total, (end - begin) / width, height / total)
             axes.append(figure.add_axes(place))
+            # Places given here are not looked for around every tick, at each drawing.
             axes[-1].set_title("", y=1.0)
-            axes[-1].xaxis.set_label_coords(0.5, -0.34 / height)
-            axes[-1].yaxis.set_label_coords(-0.4 / (end - begin), 0.5)
+            axes[-1].xaxis.set_label_coords(0.5, -0.3 / height)
+            axes[-1].yaxis.set_label_coords(-0.34 / (end - begin), 0.5)
         yield figure, axes
 
 

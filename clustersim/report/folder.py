@@ -24,7 +24,6 @@ from clustersim.report.trace import write_trace
 
 if TYPE_CHECKING:
     from clustersim.simulate import Result
-    from clustersim.timeline import Timeline
 
 SUMMARY: Final = "summary.json"
 FILES: Final = (
@@ -97,7 +96,7 @@ def write(result: "Result", folder: Path, artist: Artist, *, force: bool = False
         )
         write_trace(result, new / "trace.json")
         _write_summary(result, new / SUMMARY)
-        _write_parquet(_columns(result.timeline), new / "timeline.parquet")
+        _write_parquet(result.timeline.columns(), new / "timeline.parquet")
         _write_csv(timeline.columns(), new / "timeline.csv")
         _write_csv(breakdown.columns(), new / "breakdown.csv")
         _write_csv(_memory(result), new / "memory.csv")
@@ -149,15 +148,6 @@ def _write_summary(result: "Result", path: Path) -> None:
         "files": FILES,
     }
     path.write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _columns(timeline: "Timeline") -> dict[str, Any]:
-    """Return the blocks of all ranks as columns of one length.
-
-    A track also knows when it was free after its last block, which is no row of the table.
-    """
-    free = [track.free[: len(track.start)] for track in timeline.tracks]
-    return {**timeline.columns(), "free": np.concatenate(free)}
 
 
 def _memory(result: "Result") -> dict[str, list[Any]]:

@@ -77,14 +77,17 @@ class Node:
 
     @cached_property
     def nic_of(self) -> tuple[int, ...]:
-        """For each device the NIC that it uses: the one fewest links away, then by the widest."""
+        """For each device the NIC that it uses: the one fewest links away, then by the widest.
+
+        Behind a crossbar all are equally far; devices with neighbouring numbers share a host bus.
+        """
         nics = range(len(self.nic_devices))
         return tuple(min(nics, key=partial(self._distance, d)) for d in range(self.devices))
 
     def _distance(self, device: int, nic: int) -> tuple[int, float, int]:
         owner = self.nic_devices[nic]
         if self.switch is not None or owner == device:
-            return (int(owner != device), 0.0, nic)
+            return (int(owner != device), float(abs(owner - device)), nic)
         path = self.paths[device, owner]
         widths = [self.widths[c, d] for c, d in pairwise(path)]
         return (len(widths), 1 / min(widths), nic)

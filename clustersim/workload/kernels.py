@@ -113,6 +113,18 @@ class Slice:
         return float(self.tokens * self.model.hidden)
 
     @property
+    def attention(self) -> str:
+        """How attention runs on this slice: the fused softmax has shapes that it does not take.
+
+        It needs at most 2,048 keys, and rows and attention matrices in fours. Megatron-LM,
+        ``megatron/model/fused_softmax.py``, ``is_kernel_available``.
+        """
+        chosen, sequence = self.kernels.attention, self.model.sequence
+        matrices = self.micro * self.model.heads // self.tensor
+        taken = sequence <= 2048 and sequence % 4 == 0 and matrices % 4 == 0
+        return "unfused" if chosen == "fused-softmax" and not taken else chosen
+
+    @property
     def scores(self) -> float:
         """Elements of the attention matrix of this rank, b a s^2 / t."""
         return self.micro * self.model.heads * float(self.model.sequence) ** 2 / self.tensor
@@ -131,7 +143,7 @@ def layer_forward(part: Slice) -> list[Kernel]:
     return [
         Stream("norm", 2 * WIDTH * x),
         Gemm("qkv", part.tokens, 3 * m.hidden // t, m.hidden),
-        *_ATTENTION_FORWARD[part.kernels.attention](part),
+        *_ATTENTION_FORWARD[part.attention](part),
         Gemm("projection", part.tokens, m.hidden, m.hidden // t),
         *_reduce(part, "projection"),
         _bias_dropout_add(part),
@@ -156,7 +168,7 @@ def layer_backward(part: Slice) -> list[Kernel]:
         _norm_backward(part),
         _bias_dropout_add_backward(part),
         *_gemm_backward("projection", part.tokens, m.hidden, m.hidden // t),
-        *_ATTENTION_BACKWARD[part.kernels.attention](part),
+        *_ATTENTION_BACKWARD[part.attention](part),
         *_gemm_backward("qkv", part.tokens, 3 * m.hidden // t, m.hidden),
         Stream("qkv bias gradient", WIDTH * 3 * x / t),
         *_reduce(part, "qkv backward"),
