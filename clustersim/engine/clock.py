@@ -1,17 +1,25 @@
 """SimPy's environment with its loop written out: the same order, a fifth less time an event."""
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
 from simpy import Environment
-from simpy.events import NORMAL
+from simpy.events import NORMAL, Event
 
 
 class Clock(Environment):
     """An environment that runs until nothing is scheduled any more."""
 
-    def schedule_at(self, event: Any, instant: float) -> None:
-        """Schedule an event for an instant instead of after a delay, without rounding it twice."""
+    def call_at(self, instant: float, call: Callable[[], object]) -> None:
+        """Call back at an instant, which a delay from now would round once more."""
+        event = Event(self)
+        event._ok, event._value = True, None
+
+        def back(_: Event) -> None:
+            call()
+
+        event.callbacks.append(back)
         heappush(self._queue, (instant, NORMAL, next(self._eid), event))
 
     def run_out(self) -> None:

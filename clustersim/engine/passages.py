@@ -25,7 +25,7 @@ class Passage(NamedTuple):
 
     Attributes
     ----------
-    sender : who waited for each before the next
+    sender : who had at most one of them on its way at any time
     rate : of one flow with its links to itself [B/s]
     begin, end : of its bytes, ascending [s]
     """

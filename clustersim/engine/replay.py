@@ -9,18 +9,20 @@
 Nothing here knows bandwidths or FLOPs: blocks bring their seconds, traffic brings its bytes, and
 `network` says when they are through.
 
-Most transfers meet nobody.  So where sends block, a step is replayed as if that held for all of
-them: a block and its transfer are one event, with an end that is known.  Afterwards all transfers
-are compared, link by link.  If no link was ever asked for more than it has, that was the true
-replay; else it is thrown away and the step is replayed with every transfer in the network.
+Most transfers meet nobody.  So a step is first replayed as if that held for all of them: then the
+end of a transfer is known when it starts, ranks only wait for inputs, and no clock is needed to
+order them.  Afterwards all transfers are compared, link by link.  If no link was ever asked for
+more than it has, that was the true replay; else it is thrown away and the step is replayed event
+by event, with every transfer in the network.
 """
 
 import gc
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,7 +77,7 @@ def replay(program: Program) -> Replayed:
     ProgramError
         when they are left because their steps wait for each other in a circle (drawn).
     """
-    if program.blocking and program.parts == 1:
+    if program.fused.whole and program.parts == 1:
         ranks = _replayed(program, alone=True)
         if not ranks.met():
             return ranks.result()
@@ -88,8 +90,11 @@ def _replayed(program: Program, *, alone: bool) -> "_Ranks":
     network = Network(env, program.capacities)
     ranks = _Ranks(env, network, program, alone=alone)
     with _uncollected():
-        for rank in ranks.all:
-            rank.take()
+        if alone:
+            ranks.flow()
+        else:
+            for rank in ranks.all:
+                rank.take()
         env.run_out()
     stuck = [rank for rank in ranks.all if not rank.finished]
     if stuck:
@@ -124,9 +129,15 @@ class _Ranks:
         self.shared: list[Passage] = []
         self.all = [_Rank(self, actor) for actor in program.actors]
 
+    def flow(self) -> None:
+        """Let all ranks run through their steps with transfers that meet nobody."""
+        ready = deque(self.all)
+        while ready:
+            ready.popleft().flow(ready)
+
     def result(self) -> Replayed:
         """Return the record of all rank classes."""
-        passages = [p for rank in self.all for p in rank.passages()] if self.alone else []
+        passages = [p for rank in self.all for p in rank.passages] if self.alone else []
         check_delivered(passages)
         return Replayed(
             Timeline(tuple(rank.track() for rank in self.all)),
@@ -136,13 +147,8 @@ class _Ranks:
 
     def met(self) -> bool:
         """Whether transfers that were taken to be alone would have slowed each other down."""
-        passages = [passage for rank in self.all for passage in rank.passages()]
+        passages = [passage for rank in self.all for passage in rank.passages]
         return crowded([*passages, *self.shared], self.program.capacities)
-
-    def keys(self, steps: Sequence[Step]) -> list[int]:
-        """Return steps as numbers: microbatch, chunk and kind, in this order."""
-        codes = self.codes
-        return [mb * codes + 2 * chunk + (kind == BACKWARD) for kind, mb, chunk in steps]
 
     def number(self, position: Position) -> int:
         """Return the place of a rank class in the program's order."""
@@ -197,7 +203,7 @@ class _Row(NamedTuple):
     Attributes
     ----------
     source : whether it needs nothing from another stage
-    seconds : of a fused block; None where its collectives are ops of their own
+    seconds : of a fused block; NaN where its collectives are ops of their own
     segments : of the block otherwise
     length : of the block with all links to itself [s]
     traffic : handed on afterwards; None where nothing is
@@ -206,7 +212,7 @@ class _Row(NamedTuple):
     """
 
     source: bool
-    seconds: float | None
+    seconds: float
     segments: tuple[float | Traffic, ...]
     length: float
     traffic: Traffic | None
@@ -230,10 +236,14 @@ class _Rank:
         self.env, self.network = ranks.env, ranks.network
         self.finished = False
         self.waits = "its first step"
-        self.at = -1
+        self.at = 0 if ranks.alone else -1
         self.wanted = -1
+        self.clock = 0.0
         self.inbox: dict[int, float] = {}
-        self.keys = ranks.keys(actor.steps)
+        self.arrivals: dict[int, tuple[float, float]] = {}
+        self.channel = [0.0, 0.0]
+        self.behind: list[list[float]] = [[] for _ in range(ranks.codes)]
+        self.keys = actor.keys
         self.rows = [_row(actor, ranks.program, code) for code in range(ranks.codes)]
         self.free: list[float] = []
         self.sent: list[float] = []
@@ -242,14 +252,67 @@ class _Rank:
         self.tail: list[Span] = []
         self.callbacks: list[Callable[[Any], None]] | None = None
         self._when_computed: list[Callable[[Any], None]] = [self._computed]
-        self._when_arrived: list[Callable[[Any], None]] = [self._arrived]
         self._blocking = ranks.program.blocking
         self._codes, self._parts = ranks.codes, ranks.program.parts
         self._first_peer = ranks.number(actor.position._replace(stage=0))
         self._sending = (-1, -1)
         self._busy: dict[int, deque[tuple[Traffic, _Rank, int]]] = {}
 
-    # --- the story -------------------------------------------------------------------------------
+    # --- the story, when transfers meet nobody ---------------------------------------------------
+
+    def flow(self, ready: "deque[_Rank]") -> None:
+        """Run on until an input is missing; whoever waited for a result of this rank is ready.
+
+        Results do not depend on whose turn it is: a rank reads only what was sent to it.
+        """
+        keys, rows, codes, inbox = self.keys, self.rows, self._codes, self.arrivals
+        free, sent, start, end = self.free, self.sent, self.start, self.end
+        at, now = self.at, self.clock
+        while at < len(keys):
+            key = keys[at]
+            source, seconds, _, _, traffic, _, alone, stage, shift = rows[key % codes]
+            left = NOTHING
+            begin = now
+            if not source:
+                arrival = inbox.pop(key, None)
+                if arrival is None:
+                    self.at, self.clock, self.wanted = at, now, key
+                    return
+                left, arrived = arrival
+                if arrived > now:
+                    begin = arrived
+            free.append(now)
+            sent.append(left)
+            start.append(begin)
+            now = computed = begin + seconds
+            end.append(computed)
+            at += 1
+            if traffic is not None:
+                leaves = computed if self._blocking else max(computed, self.channel[key % 2])
+                through = leaves + alone
+                if self._blocking:
+                    now = through
+                else:
+                    self.channel[key % 2] = through
+                    self.behind[key % codes].append(leaves)
+                peer = self.ranks.all[self._first_peer + stage * self._parts]
+                peer.arrivals[key + shift] = leaves, through
+                if peer.wanted == key + shift:
+                    peer.wanted = -1
+                    ready.append(peer)
+        self.at = at
+        free.append(now)
+        self._go_on_at(start[-1], now)
+
+    def _go_on_at(self, last: float, done: float) -> None:
+        """Leave what follows the last step, and runs beside it, to the clock."""
+        env = self.env
+        if self.actor.tail.overlapped:
+            length = self.rows[self.keys[-1] % self._codes].length
+            env.call_at(last, lambda: env.process(self._reduce_beside(length)))
+        env.call_at(done, lambda: env.process(self._after()))
+
+    # --- the story, event by event ---------------------------------------------------------------
 
     def take(self) -> None:
         """Take the next step; compute when its input is there, else leave word what is wanted."""
@@ -282,24 +345,11 @@ class _Rank:
         self.start.append(self.env._now)
         if self.at == len(self.keys) - 1 and self.actor.tail.overlapped:
             self.env.process(self._reduce_beside(row.length))
-        if row.seconds is None:
+        if isnan(row.seconds):
             self.env.process(self._segments(self.at, row.segments))
-        elif self.ranks.alone and row.traffic is not None:
-            computed = self.env._now + row.seconds
-            self.end.append(computed)
-            self.callbacks = self._when_arrived
-            self.env.schedule_at(self, computed + row.alone)
         else:
             self.callbacks = self._when_computed
             self.ranks.schedule(self, NORMAL, row.seconds)
-
-    def _arrived(self, _: object) -> None:
-        """A block and its transfer are through, which met nobody: deliver, and go on."""
-        key = self.keys[self.at]
-        row = self.rows[key % self._codes]
-        peer = self.ranks.all[self._first_peer + row.stage * self._parts]
-        peer.receive(key + row.shift, self.end[-1])
-        self.take()
 
     def _computed(self, _: object) -> None:
         """Hand the result on; go on at once, or when it is through where sends block."""
@@ -458,17 +508,21 @@ class _Rank:
             return f"the input of {self.actor.steps[self.at]}"
         return self.waits
 
+    @cached_property
     def passages(self) -> "list[Passage]":
-        """Return the transfers of this rank that were taken to be alone, by kind and chunk."""
-        found = []
+        """The transfers of this rank that were taken to be alone, by kind and chunk."""
+        found: list[Passage] = []
         codes = np.array(self.keys) % self._codes
         end, through = np.array(self.end), np.array(self.free[1:])
         for code, row in enumerate(self.rows):
             if row.traffic is not None:
                 rows = codes == code
-                begin = end[rows] + row.traffic.latency
-                number = self.ranks.number(self.actor.position)
-                found.append(Passage(number, row.traffic, row.rate, begin, through[rows]))
+                sender = 2 * self.ranks.number(self.actor.position)
+                sender += 0 if self._blocking else code % 2  # then both directions go at once
+                leaves = end[rows] if self._blocking else np.array(self.behind[code])
+                done = through[rows] if self._blocking else leaves + row.alone
+                begin = leaves + row.traffic.latency
+                found.append(Passage(sender, row.traffic, row.rate, begin, done))
         return found
 
     def track(self) -> Track:
@@ -514,7 +568,7 @@ def _row(actor: Actor, program: Program, code: int) -> _Row:
     )
 
 
-def _alone(segments: tuple[float | Traffic, ...]) -> float | None:
-    """Return the time of a block that is all in one piece."""
+def _alone(segments: tuple[float | Traffic, ...]) -> float:
+    """Return the time of a block that is all in one piece; NaN for others [s]."""
     first, *rest = segments
-    return None if rest or isinstance(first, Traffic) else first
+    return NOTHING if rest or isinstance(first, Traffic) else first

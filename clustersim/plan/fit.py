@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 class Peak(NamedTuple):
@@ -76,14 +77,16 @@ class Verdict:
         )
 
 
-def peak_activations(steps: Sequence[tuple[str, int, int]], nbytes: Sequence[float]) -> Peak:
+def peak_activations(
+    backward: NDArray[np.bool_], chunk: NDArray[np.int64], nbytes: Sequence[float]
+) -> Peak:
     """Return the most that a stage keeps between forward and backward.
 
     Parameters
     ----------
-    steps : (kind, microbatch, chunk) with kind "F" or "B", in order
+    backward, chunk : which step each one is, in order
     nbytes : kept for one microbatch in each chunk [B]
     """
-    signs = np.array([1 if kind == "F" else -1 for kind, _, _ in steps])
-    kept = np.array(nbytes)[[chunk for _, _, chunk in steps]]
+    signs = np.where(backward, -1, 1)
+    kept = np.array(nbytes)[chunk]
     return Peak(float(np.cumsum(signs * kept).max()), int(np.cumsum(signs).max()))

@@ -9,9 +9,10 @@ A program that is not is drawn, with the culprit marked:
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clustersim.errors import ProgramError
-from clustersim.program.ops import BACKWARD, FORWARD, Program, Step, hand_over
+from clustersim.program.ops import BACKWARD, FORWARD, Actor, Program, Step, hand_over
 
 Rows = Sequence[Sequence[Step]]
 
@@ -24,26 +25,30 @@ def check_program(program: Program) -> None:
 
     Waiting in a circle is left to the replay, which finds it for nothing, and to `check_steps`.
     """
-    rows = steps_of(program)
-    for stage, steps in enumerate(rows):
-        if not _runs_each_once(steps, program.microbatches, program.chunks):
-            _check_once(rows, stage, steps, program.microbatches, program.chunks)
+    for actor in _one_of_each_stage(program):
+        if not _runs_each_once(np.array(actor.keys), program.microbatches * program.chunks):
+            stage = actor.position.stage
+            _check_once(steps_of(program), stage, actor.steps, program.microbatches, program.chunks)
 
 
-def _runs_each_once(steps: Sequence[Step], microbatches: int, chunks: int) -> bool:
-    """Whether the steps are all forwards and backwards, each forward before its backward."""
-    count = microbatches * chunks
-    keys = np.array([s.microbatch * chunks + s.chunk + count * (s.kind == BACKWARD) for s in steps])
+def _runs_each_once(keys: NDArray[np.int64], count: int) -> bool:
+    """Whether keys are those of `count` forwards and backwards, each forward the earlier."""
     if len(keys) != 2 * count or keys.min() < 0 or keys.max() >= 2 * count:
         return False
     place = np.full(2 * count, -1)
     place[keys] = np.arange(2 * count)
-    return bool((place[:count] >= 0).all() and (place[count:] > place[:count]).all())
+    forward, backward = place[0::2], place[1::2]
+    return bool((forward >= 0).all() and (backward > forward).all())
+
+
+def _one_of_each_stage(program: Program) -> tuple[Actor, ...]:
+    """Return the actors of the first replica class, one a stage; the others have the same steps."""
+    return program.actors[: program.stages * program.parts : program.parts]
 
 
 def steps_of(program: Program) -> list[tuple[Step, ...]]:
     """Return the steps of each stage, which are the same for all replicas."""
-    return [actor.steps for actor in program.actors[:: program.parts][: program.stages]]
+    return [actor.steps for actor in _one_of_each_stage(program)]
 
 
 def check_steps(rows: Rows, microbatches: int, chunks: int) -> None:

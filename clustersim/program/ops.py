@@ -6,7 +6,7 @@ A program gives each rank class its steps, and for each kind of step a `Block` o
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from clustersim.cost.compute import Seconds
@@ -103,6 +103,15 @@ class Actor:
     blocks: dict[tuple[str, int], Block]
     send: dict[tuple[str, int], Traffic | None]
     tail: Tail
+
+    @cached_property
+    def keys(self) -> list[int]:
+        """The steps as numbers: microbatch, then chunk, then forward or backward.
+
+        With v chunks, step (kind, microbatch, chunk) is 2 v microbatch + 2 chunk + (1 backward).
+        """
+        codes = len(self.blocks)
+        return [mb * codes + 2 * chunk + (kind == BACKWARD) for kind, mb, chunk in self.steps]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """What every stage holds at its peak, from the steps that its program takes."""
 
+import numpy as np
+
 from clustersim.plan.fit import StageMemory, Verdict, peak_activations
 from clustersim.program.compile import Job
 from clustersim.program.ops import Program
@@ -15,7 +17,8 @@ def weigh(job: Job, program: Program) -> Verdict:
         stage = actor.position.stage
         held = job.parameters(stage)
         kept = [_kept(job, stage, chunk) for chunk in range(plan.chunks)]
-        peak = peak_activations(actor.steps, kept)
+        code = np.array(actor.keys) % (2 * plan.chunks)
+        peak = peak_activations(code % 2 == 1, code // 2, kept)
         shards = plan.data if plan.zero else 1
         parts = {
             "weights": held * recipe.weights.value,

@@ -1,7 +1,8 @@
 """A second process that draws, so that importing matplotlib happens beside the replay.
 
     this process   start ---- import, load, replay ---- hand over ---- write tables ---- wait
-    the artist            `-- import matplotlib, warm up ... wait ... `-- draw both figures --'
+    the artist            `-- import matplotlib, warm up ... wait ... `-- draw the first --'
+    a copy of it                                                      `-- draw the second -'
 
 It is a plain child that reads the name of a pickle from its standard input.  A pool of
 `concurrent.futures` would import the command line again in the child; a pipe for the pickle itself
@@ -116,9 +117,25 @@ def work() -> None:
 
     warm_up()
     if name := sys.stdin.read():
-        drawings: list[Drawing] = pickle.loads(Path(name).read_bytes())
-        for drawing in drawings:
-            drawing.make()
+        first, *others = pickle.loads(Path(name).read_bytes())
+        helpers = [_beside(drawing) for drawing in others]
+        first.make()
+        if any(os.waitpid(helper, 0)[1] for helper in helpers if helper):
+            sys.exit(1)
+
+
+def _beside(drawing: Drawing) -> int | None:
+    """Draw in a copy of this process, which has all imports done; return its number.
+
+    Where a process cannot be copied, draw here.
+    """
+    helper = os.fork() if hasattr(os, "fork") else None
+    if helper:
+        return helper
+    drawing.make()
+    if helper is None:
+        return None
+    os._exit(0)
 
 
 __all__ = ["Artist", "Drawing", "work"]

@@ -29,7 +29,6 @@ SUMMARY: Final = "summary.json"
 FILES: Final = (
     SUMMARY,
     "timeline.parquet",
-    "timeline.csv",
     "timeline.png",
     "timeline.svg",
     "breakdown.csv",
@@ -97,7 +96,6 @@ def write(result: "Result", folder: Path, artist: Artist, *, force: bool = False
         write_trace(result, new / "trace.json")
         _write_summary(result, new / SUMMARY)
         _write_parquet(result.timeline.columns(), new / "timeline.parquet")
-        _write_csv(timeline.columns(), new / "timeline.csv")
         _write_csv(breakdown.columns(), new / "breakdown.csv")
         _write_csv(_memory(result), new / "memory.csv")
         artist.finish()
