@@ -18,7 +18,8 @@ from clustersim.metrics.utilisation import HotLink, hottest
 from clustersim.plan.fit import Verdict
 from clustersim.plan.parallelism import Plan, check_plan
 from clustersim.program.check import check_program
-from clustersim.program.compile import Job, compile_program
+from clustersim.program.compile import compile_program
+from clustersim.program.job import Job
 from clustersim.program.ops import Program
 from clustersim.program.weigh import weigh
 from clustersim.scenario.load import Loaded, load

@@ -5,8 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clustersim.engine.alone import AloneCrew
 from clustersim.engine.passages import Passage, check_delivered, crowded, most_claimed
-from clustersim.engine.replay import _replayed, replay
+from clustersim.engine.replay import replay, run
+from clustersim.engine.replay import result as outcome
+from clustersim.engine.stepping import SteppingCrew
 from clustersim.errors import SimulationError
 from clustersim.metrics.bounds import check_step, compute_bound, path_bound
 from clustersim.metrics.utilisation import HotLink
@@ -97,11 +100,11 @@ def test_an_attribution_that_does_not_add_up_is_refused(result):
 
 def test_transfers_replayed_alone_and_in_the_network_give_the_same_bits(result):
     """Where no link is crowded, one event for block and transfer changes no instant at all."""
-    alone, shared = (_replayed(result.program, alone=how) for how in (True, False))
+    alone, shared = run(AloneCrew(result.program)), run(SteppingCrew(result.program))
 
     assert not alone.met()
-    assert alone.result().activities == shared.result().activities
-    for a, b in zip(alone.result().timeline.tracks, shared.result().timeline.tracks, strict=True):
+    assert alone.activities == shared.activities
+    for a, b in zip(outcome(alone).timeline.tracks, outcome(shared).timeline.tracks, strict=True):
         assert (a.start == b.start).all()
         assert (a.end == b.end).all()
         assert a.tail == b.tail
@@ -110,11 +113,11 @@ def test_transfers_replayed_alone_and_in_the_network_give_the_same_bits(result):
 def test_a_crowded_step_is_replayed_in_the_network():
     """Where transfers meet, the answer is that of the network, not that of the hurried replay."""
     program = simulate("frontier-22b", ["batch.global=64"]).program
-    alone = _replayed(program, alone=True)
+    alone = run(AloneCrew(program))
 
     assert alone.met()
     assert replay(program).solves > 0
-    assert replay(program).timeline.duration > alone.result().timeline.duration
+    assert replay(program).timeline.duration > outcome(alone).timeline.duration
 
 
 def passage(sender: int, begins: list[float], *, links=(0,), weight=1.0, cap=10.0) -> Passage:

@@ -11,16 +11,12 @@ from clustersim.cli.validate import validate as command
 from clustersim.errors import ScenarioError
 from clustersim.report.validation import to_markdown
 from clustersim.simulate import simulate
-from clustersim.study.cases import entries, read_cases, settings_of
+from clustersim.study.cases import entries, read_cases
 from clustersim.study.grading import MODEL, Measure, flops_convention, grade, measured_memory
-from clustersim.study.validate import (
-    framework_of,
-    frameworks,
-    machine_of,
-    machines,
-    scenario_of,
-    validate,
-)
+from clustersim.study.machines import framework_of, frameworks, machine_of, machines
+from clustersim.study.scenarios import scenario_of
+from clustersim.study.settings import settings_of
+from clustersim.study.validate import validate
 
 SMALL = Path(__file__).parent / "data" / "cases_small.yaml"
 SHIPPED = shipped("validation") / "cases.yaml"

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from clustersim.study.grading import Validation
+    from clustersim.study.validate import Validation
 
 WIDTH = 160
 """Columns of the tables where they go to a file or a pipe, which have no width."""

@@ -14,6 +14,7 @@ from clustersim.traffic import Traffic
 
 FORWARD: Final = "F"
 BACKWARD: Final = "B"
+KINDS: Final = (FORWARD, BACKWARD)
 
 
 class Step(NamedTuple):

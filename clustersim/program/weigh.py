@@ -3,7 +3,7 @@
 import numpy as np
 
 from clustersim.plan.fit import StageMemory, Verdict, peak_activations
-from clustersim.program.compile import Job
+from clustersim.program.job import Job
 from clustersim.program.ops import Program
 from clustersim.workload import memory
 

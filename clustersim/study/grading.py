@@ -1,6 +1,6 @@
-"""A measured number beside the predicted one, in its source's convention, and the sums of many.
+"""A measured number beside the predicted one, in its source's convention.
 
-    Case --measure--> Measure --grade--> Grade --> Outcome      Outcomes --tally--> Validation
+    Case --measure--> Measure --grade--> Grade
 
 A source prints several numbers about one run; the one that says most about the step is graded, in
 the order of `METRICS`.  TFLOP/s and utilisations count FLOPs either with recomputation (*hardware*)
@@ -8,17 +8,15 @@ or without (*model*); a number is compared in the convention of its own source.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from statistics import fmean, median
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from clustersim.simulate import Result
-from clustersim.study.cases import Case, Measured, Reason, Ungradable, joined
+from clustersim.study.cases import Case, Measured
+from clustersim.study.reasons import Reason, Ungradable
 
 MODEL, HARDWARE = "model", "hardware"
-
-GIB: Final = 2.0**30
 
 
 class Metric(NamedTuple):
@@ -173,184 +171,4 @@ def measured_memory(measured: Measured) -> float | None:
         return None
     unit = (measured.memory_unit or "GiB").lower()
     binary = any(told in unit for told in ("gib", "torch", "nvidia-smi"))
-    return measured.memory_gb_per_gpu * (GIB if binary else 1e9)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one case.
-
-    Attributes
-    ----------
-    reasons : why it is not gradable; empty where it is
-    grade : the prediction against the measured number
-    memory_measured, memory_predicted, memory_capacity : of a device [B]
-    confidence : of the source
-    gates : whether a tolerance may be held to it: not of low confidence, nothing assumed that
-        shapes the step
-    assumed : what the source does not state, with the reason
-    """
-
-    id: str
-    group: str
-    reasons: tuple[Reason, ...] = ()
-    grade: Grade | None = None
-    memory_measured: float | None = None
-    memory_predicted: float | None = None
-    memory_capacity: float | None = None
-    confidence: str | None = None
-    gates: bool = False
-    cluster: str | None = None
-    framework: str | None = None
-    assumed: Mapping[str, str] = field(default_factory=dict)
-    wall: float | None = None
-
-    @property
-    def gradable(self) -> bool:
-        """Whether there is a prediction to compare."""
-        return self.grade is not None
-
-    @property
-    def fits(self) -> bool | None:
-        """Whether the run is predicted to fit its devices, as it must have."""
-        if self.memory_predicted is None or self.memory_capacity is None:
-            return None
-        return self.memory_predicted <= self.memory_capacity
-
-    @property
-    def memory_error(self) -> float | None:
-        """Predicted over measured memory, less one [unitless]."""
-        if self.memory_predicted is None or self.memory_measured is None:
-            return None
-        return self.memory_predicted / self.memory_measured - 1
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        grade = self.grade
-        return {
-            "id": self.id,
-            "group": self.group,
-            "gradable": self.gradable,
-            "why": joined(self.reasons) or None,
-            "reasons": [reason.kind for reason in self.reasons],
-            "metric": grade and grade.metric,
-            "convention": grade and grade.convention,
-            "measured": grade and grade.measured,
-            "predicted": grade and grade.predicted,
-            "error": grade and grade.error,
-            "time_error": grade and grade.time_error,
-            "slower": None if grade is None else grade.time_error > 0,
-            "memory_measured": self.memory_measured,
-            "memory_predicted": self.memory_predicted,
-            "memory_error": self.memory_error,
-            "fits": self.fits,
-            "confidence": self.confidence,
-            "gates": self.gates,
-            "cluster": self.cluster,
-            "framework": self.framework,
-            "assumed": dict(self.assumed),
-            "wall_s": self.wall,
-        }
-
-
-# --- many cases -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Tally:
-    """The errors of a group [unitless].
-
-    Attributes
-    ----------
-    count, gradable, gating : cases; those that ran; those of them that a tolerance may be held to
-    mean_abs_error, median_abs_error : of `error`, over gradable cases; None without any
-    gating_mean_abs_error : the same over gating cases
-    worst : the largest absolute error, of the case `worst_id`
-    bias : mean of `time_error`: above 0 where predictions are too slow
-    memory_count, memory_mean_abs_error : of measured memory
-    """
-
-    count: int
-    gradable: int
-    gating: int
-    mean_abs_error: float | None
-    median_abs_error: float | None
-    gating_mean_abs_error: float | None
-    worst: float | None
-    worst_id: str | None
-    bias: float | None
-    memory_count: int
-    memory_mean_abs_error: float | None
-
-
-def tally(outcomes: Sequence[Outcome]) -> Tally:
-    """Sum up the outcomes of a group.
-
-    >>> slow = Grade("step_time_s", None, measured=1.0, predicted=1.2, error=0.2, time_error=0.2)
-    >>> fast = Grade("mfu_pct", "model", measured=40.0, predicted=50.0, error=0.25, time_error=-0.2)
-    >>> sums = tally([Outcome("a", "x", grade=slow), Outcome("b", "x", grade=fast)])
-    >>> sums.mean_abs_error, sums.bias, sums.worst_id
-    (0.225, 0.0, 'b')
-    """
-    ran = [(outcome, outcome.grade) for outcome in outcomes if outcome.grade is not None]
-    errors = [abs(grade.error) for _, grade in ran]
-    gating = [abs(grade.error) for outcome, grade in ran if outcome.gates]
-    memory = [abs(o.memory_error) for o in outcomes if o.memory_error is not None]
-    worst = max(range(len(ran)), key=errors.__getitem__, default=None)
-    return Tally(
-        count=len(outcomes),
-        gradable=len(ran),
-        gating=len(gating),
-        mean_abs_error=_mean(errors),
-        median_abs_error=median(errors) if errors else None,
-        gating_mean_abs_error=_mean(gating),
-        worst=None if worst is None else errors[worst],
-        worst_id=None if worst is None else ran[worst][0].id,
-        bias=_mean([grade.time_error for _, grade in ran]),
-        memory_count=len(memory),
-        memory_mean_abs_error=_mean(memory),
-    )
-
-
-def _mean(values: list[float]) -> float | None:
-    return fmean(values) if values else None
-
-
-def count_reasons(reasons: Iterable[tuple[Reason, ...]]) -> list[dict[str, Any]]:
-    """Return for each kind of reason how many cases have it, and how many no other: most first."""
-    total: dict[str, int] = {}
-    alone: dict[str, int] = {}
-    for found in reasons:
-        kinds = sorted({reason.kind for reason in found})
-        for kind in kinds:
-            total[kind] = total.get(kind, 0) + 1
-            alone[kind] = alone.get(kind, 0) + (len(kinds) == 1)
-    order = sorted(total, key=lambda kind: (-total[kind], kind))
-    return [{"reason": kind, "cases": total[kind], "alone": alone[kind]} for kind in order]
-
-
-@dataclass(frozen=True)
-class Validation:
-    """All cases, in the order of their file."""
-
-    outcomes: tuple[Outcome, ...]
-
-    @property
-    def groups(self) -> dict[str, Tally]:
-        """The errors of each group, by name."""
-        names = sorted({outcome.group for outcome in self.outcomes})
-        return {n: tally([o for o in self.outcomes if o.group == n]) for n in names}
-
-    @property
-    def all(self) -> Tally:
-        """The errors of all cases together."""
-        return tally(self.outcomes)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        return {
-            "cases": [outcome.to_json() for outcome in self.outcomes],
-            "groups": {name: asdict(sums) for name, sums in self.groups.items()},
-            "all": asdict(self.all),
-            "reasons": count_reasons(o.reasons for o in self.outcomes if not o.gradable),
-        }
+    return measured.memory_gb_per_gpu * (2.0**30 if binary else 1e9)

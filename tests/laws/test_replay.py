@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.engine.replay import _replayed, replay
+from clustersim.engine.replay import replay, result, run
+from clustersim.engine.stepping import SteppingCrew
 from clustersim.errors import SimulationError
 from clustersim.metrics.attribution import BUBBLES, PARTS, attribute, average
 from clustersim.metrics.bubble import bubble_fraction, uniform_step
@@ -314,7 +315,7 @@ def test_transfers_judged_alone_end_as_they_do_in_the_network(case, data):
     )
     program = replace(program, actors=actors)
     quick = replay(program)
-    slow = _replayed(program, alone=False).result()
+    slow = result(run(SteppingCrew(program)))
 
     assert quick.activities == slow.activities
     for one, other in zip(quick.timeline.tracks, slow.timeline.tracks, strict=True):

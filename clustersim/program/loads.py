@@ -1,0 +1,80 @@
+"""Loads: what every link carries in a step, and what that can do to a fused block."""
+
+from collections.abc import Sequence
+
+from clustersim.program.blocks import TensorRings, tensor_wire
+from clustersim.program.fold import Name
+from clustersim.program.job import Job
+from clustersim.program.ops import KINDS, LinkUse, Step, hand_over
+from clustersim.traffic import Traffic
+
+
+def fusion_bound_of(
+    job: Job, rings: TensorRings, sends: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]
+) -> float:
+    """Return the most that other traffic can lengthen a forward and backward, share of it.
+
+    While a stage does one microbatch forward and backward, each transfer on the links of its
+    tensor group happens at most once, and delays the ring by no more than its own bytes take.
+    """
+    plan, capacities = job.plan, job.cluster.links.capacities
+    if plan.tensor == 1:
+        return 0.0
+    others: dict[int, float] = {}
+    for transfers in sends:
+        for traffic in transfers.values():
+            _add_bytes(others, traffic, 1.0)
+    if job.overlapped:
+        for (kind, *_), traffic in joint.items():
+            if kind == "gradients":
+                _add_bytes(others, traffic, 1.0 / plan.microbatches)
+    worst = 0.0
+    for replica in range(plan.data):
+        for stage in range(plan.pipeline):
+            pattern = rings.pattern(stage, replica)
+            taken = min(
+                sum(rings.block(stage, chunk, kind, pattern)[0].total for kind in KINDS)
+                for chunk in range(plan.chunks)
+            )
+            links = rings.load(stage, replica).links
+            delay = max(others.get(link, 0.0) / capacities[link] for link in links)
+            worst = max(worst, delay / taken)
+    return worst
+
+
+def carried_by_links(
+    job: Job, rings: TensorRings, sends: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]
+) -> tuple[LinkUse, ...]:
+    """Return what every link carries in the step."""
+    plan, totals = job.plan, dict[int, float]()
+    for traffic in joint.values():
+        _add_bytes(totals, traffic, 1.0)
+    for transfers in sends:
+        for (what, kind, stage, *_), traffic in transfers.items():
+            if what == "send":
+                handed = sum(
+                    hand_over(Step(str(kind), 0, c), int(str(stage)), plan.pipeline, plan.chunks)
+                    is not None
+                    for c in range(plan.chunks)
+                )
+                _add_bytes(totals, traffic, float(handed * plan.microbatches))
+    if plan.tensor > 1:
+        for stage in range(plan.pipeline):
+            wire: dict[tuple[float, int], float] = {}
+            for replica in range(plan.data):
+                load, pattern = rings.load(stage, replica), rings.pattern(stage, replica)
+                if pattern not in wire:
+                    wire[pattern] = tensor_wire(job, rings, stage, pattern)
+                payload = wire[pattern]
+                for link, weight in zip(load.links, load.weights, strict=True):
+                    totals[link] = totals.get(link, 0.0) + weight * payload * plan.microbatches
+    links = job.cluster.links
+    return tuple(
+        LinkUse(links.names[link], links.capacities[link], nbytes)
+        for link, nbytes in sorted(totals.items())
+    )
+
+
+def _add_bytes(totals: dict[int, float], traffic: Traffic, times: float) -> None:
+    for link, weight in zip(traffic.links, traffic.weights, strict=True):
+        totals[link] = totals.get(link, 0.0) + weight * traffic.nbytes * times

@@ -1,0 +1,190 @@
+"""What a run needs to be told of a case: stated, else assumed, else our default.
+
+    Case --settings_of--> Settings
+
+A setting is what the row states, else what its block `assumed` gives, else our stated default;
+which of them is kept beside the value.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from clustersim.study.cases import Batch, Case, Parallel
+from clustersim.study.values import count, flag, one_of, whole, word
+
+RECOMPUTE: Final = ("none", "selective", "full")
+SCHEDULES: Final = ("none", "gpipe", "1f1b", "interleaved-1f1b")
+
+PRECISIONS: Final = {
+    "fp16": "fp16", "float16": "fp16", "half": "fp16", "bf16": "bf16", "bfloat16": "bf16",
+}  # fmt: skip
+"""What sources call a precision, and its name in a scenario."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run needs to be told, None where nobody says it.
+
+    Attributes
+    ----------
+    devices, tensor, pipeline, data : of the job
+    chunks : model chunks of a stage
+    sequences, micro : of a step and of a microbatch
+    vocab : rows of the embedding, before padding for the layout
+    assumed : for each setting that the source does not state, why it has its value
+    missing : settings that nobody gives and that have no default
+    """
+
+    devices: int | None
+    tensor: int | None
+    pipeline: int | None
+    data: int | None
+    chunks: int | None
+    schedule: str | None
+    zero: int | None
+    sequences: int | None
+    micro: int | None
+    sequence: int | None
+    vocab: int | None
+    recompute: str | None
+    precision: str | None
+    sequence_parallel: bool | None
+    attention: str | None
+    assumed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> list[str]:
+        """Settings that are needed and that nobody gives."""
+        optional = {"attention", "sequence_parallel"}
+        return [
+            f.name for f in fields(self) if f.name not in optional and getattr(self, f.name) is None
+        ]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the source itself states everything that shapes the step."""
+        return not set(self.assumed) - {"vocab", "sequence_parallel"}
+
+
+class _Chooser:
+    """Takes settings one by one and remembers which of them were assumed, and why."""
+
+    def __init__(self, case: Case) -> None:
+        self.given = case.assumed
+        self.assumed: dict[str, str] = {}
+
+    def take(
+        self,
+        name: str,
+        stated: Any,
+        read: Callable[[object], Any],
+        keys: tuple[str, ...] = (),
+        default: tuple[Any, str] | None = None,
+    ) -> Any:
+        """Return what is stated, else the first of `keys` that is assumed, else the default."""
+        if stated is not None:
+            return stated
+        for key in keys:
+            value = _readable(read, self.given.get(key))
+            if value is not None:
+                self.assumed[name] = "assumed in the case"
+                return value
+        if default is not None:
+            value, self.assumed[name] = default
+            return value
+        return None
+
+
+def _readable(read: Callable[[object], Any], value: object) -> Any:
+    """Return an assumed value, or None where its text is a remark."""
+    try:
+        return read(value)
+    except ValueError:
+        return None
+
+
+def settings_of(case: Case) -> Settings:
+    """Return what the row states, else assumes, else what we assume."""
+    chooser = _Chooser(case)
+    take, parallel, model = chooser.take, case.parallel, case.model
+    devices, tensor, pipeline, data = _degrees(chooser, case)
+    sequences, micro = _batch(chooser, case.batch, data)
+    schedule, chunks = _schedule(chooser, parallel, pipeline)
+    vocab = _readable(count, case.assumed.get("padded_vocab"))
+    return Settings(
+        devices=devices,
+        tensor=tensor,
+        pipeline=pipeline,
+        data=data,
+        chunks=chunks,
+        schedule=schedule,
+        zero=take("zero", parallel.zero_stage, whole, ("zero_stage",), (0, "not stated")),
+        sequences=sequences,
+        micro=micro,
+        sequence=take("sequence", model.seq, count, ("seq",)),
+        vocab=vocab or take("vocab", model.vocab, count, ("vocab",), (50257, "that of GPT-2")),
+        recompute=take("recompute", case.recompute, one_of(*RECOMPUTE), ("recompute",)),
+        precision=take("precision", case.precision, word),
+        sequence_parallel=take(
+            "sequence_parallel", parallel.sequence_parallel, flag, ("sequence_parallel",)
+        ),
+        attention=_readable(word, case.assumed.get("attention")),
+        assumed=chooser.assumed,
+    )
+
+
+def _degrees(
+    chooser: _Chooser, case: Case
+) -> tuple[int | None, int | None, int | None, int | None]:
+    """Return devices, tensor, pipeline and data; one of them may follow from the others."""
+    tensor = chooser.take("tensor", case.parallel.tp, count, ("tp",))
+    pipeline = chooser.take("pipeline", case.parallel.pp, count, ("pp",))
+    data = chooser.take("data", case.parallel.dp, count, ("dp",))
+    devices = chooser.take("devices", case.system.gpus, count, ("gpus",))
+    data = data or _quotient(devices, tensor, pipeline)
+    return devices or _product(tensor, pipeline, data), tensor, pipeline, data
+
+
+def _batch(chooser: _Chooser, batch: Batch, data: int | None) -> tuple[int | None, int | None]:
+    """Return the sequences of a step and of a microbatch; one may follow from the other."""
+    micro = chooser.take("micro", batch.micro, count, ("micro",))
+    micro = micro or _quotient(batch.global_, data, batch.grad_accum)
+    steps = batch.grad_accum or _readable(count, chooser.given.get("microbatches"))
+    sequences = chooser.take("sequences", batch.global_, count, ("global_batch",))
+    return sequences or _product(data, micro, steps), micro
+
+
+def _schedule(
+    chooser: _Chooser, parallel: Parallel, pipeline: int | None
+) -> tuple[str | None, int | None]:
+    """Return the schedule and its chunks; without a pipeline there is nothing to choose."""
+    if pipeline == 1:
+        return "1f1b", 1
+    chunks = chooser.take("chunks", parallel.interleave, count, ("interleave",))
+    usual = "1f1b" if chunks in (None, 1) else "interleaved-1f1b"
+    schedule = chooser.take(
+        "schedule",
+        parallel.schedule,
+        one_of(*SCHEDULES),
+        ("schedule",),
+        (usual, "not stated: the usual one"),
+    )
+    return schedule, 1 if chunks is None and schedule != "interleaved-1f1b" else chunks
+
+
+def _quotient(total: int | None, *parts: int | None) -> int | None:
+    """Return `total` over the product of `parts` where that is a whole number."""
+    product = _product(*parts)
+    if total is None or not product or total % product:
+        return None
+    return total // product
+
+
+def _product(*parts: int | None) -> int | None:
+    product = 1
+    for part in parts:
+        if part is None:
+            return None
+        product *= part
+    return product

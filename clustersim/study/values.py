@@ -1,0 +1,124 @@
+"""Values as people type them into a table of measured runs, each read by one small function.
+
+    "51200: GPT-2 vocabulary padded" --whole--> 51200        "none (nanotron default)" --word--> "none"
+
+A reader returns None for None and raises ValueError with the value in it, so that it serves a
+field of the format and an assumption in words alike.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator
+
+MOST: Final = 10**9
+"""No count of devices, layers, tokens or sequences is larger."""
+
+_WHOLE: Final = re.compile(r"\s*(\d+)(?=$|[\s,;:(])")
+_WORD: Final = re.compile(r"\s*([A-Za-z0-9][\w.+-]*)(?=\s*(?:$|[,;:(]))")
+
+
+def whole(value: object) -> int | None:
+    """Return a count: a whole number, or a text that begins with one.
+
+    >>> whole("51200: GPT-2 vocabulary padded"), whole("1 (not stated)"), whole(8.0), whole(None)
+    (51200, 1, 8, None)
+    >>> whole("4*hidden")
+    Traceback (most recent call last):
+    ValueError: '4*hidden' is not a whole number
+    """
+    if value is None:
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, str) and (match := _WHOLE.match(value)):
+        value = int(match[1]) if len(match[1]) < 20 else MOST + 1
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{quoted(value)} is not a whole number")
+    if not 0 <= value <= MOST:
+        raise ValueError(f"{quoted(value)} is not from 0 to {MOST:,}")
+    return value
+
+
+def count(value: object) -> int | None:
+    """Return a count of at least one; texts as in `whole`."""
+    found = whole(value)
+    if found == 0:
+        raise ValueError("0 is not a count of at least 1")
+    return found
+
+
+def number(value: object) -> float | None:
+    """Return a number above 0 that a measurement can be, also where it is written as a text."""
+    if value is None:
+        return None
+    try:
+        found = float(value) if isinstance(value, str | int | float) else 0.0
+    except (ValueError, OverflowError):
+        found = 0.0
+    if isinstance(value, bool) or not 1e-12 <= found <= 1e15:
+        raise ValueError(f"{quoted(value)} is not a number from 1e-12 to 1e15")
+    return found
+
+
+def flag(value: object) -> bool | None:
+    """Return yes or no, also from a text such as ``"true when tp > 1"``."""
+    if value is None or isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if not word.startswith(("true", "false")):
+        raise ValueError(f"{quoted(value)} is neither true nor false")
+    return word.startswith("true")
+
+
+def text(value: object) -> str | None:
+    """Return a text; a number that stands in its place is one."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list | dict):
+        raise ValueError(f"{quoted(value)} is not a text")
+    return str(value)
+
+
+def word(value: object) -> str | None:
+    """Return the one word that a text says before its explanation, in lower case.
+
+    >>> word("none (nanotron default)"), word("full: the scripts say so"), word("Selective")
+    ('none', 'full', 'selective')
+
+    A text that only begins with such a word says something else, and is kept whole.
+
+    >>> word("none or selective; not stated")
+    'none or selective; not stated'
+    """
+    words = text(value)
+    if words is None:
+        return None
+    match = _WORD.match(words)
+    return (match[1] if match else words).strip().lower()
+
+
+def one_of(*allowed: str) -> Callable[[object], str | None]:
+    """Return a reader of one of the words `allowed`; any other text is no value."""
+
+    def read(value: object) -> str | None:
+        found = word(value)
+        if found is not None and found not in allowed:
+            raise ValueError(f"{quoted(value)} is none of {', '.join(allowed)}")
+        return found
+
+    return read
+
+
+def quoted(value: object) -> str:
+    shown_value = repr(value)
+    return shown_value if len(shown_value) <= 40 else f"{shown_value[:37]}..."
+
+
+Count = Annotated[int | None, BeforeValidator(count)]
+Amount = Annotated[int | None, BeforeValidator(whole)]
+Number = Annotated[float | None, BeforeValidator(number)]
+Flag = Annotated[bool | None, BeforeValidator(flag)]
+Text = Annotated[str | None, BeforeValidator(text)]
+Word = Annotated[str | None, BeforeValidator(word)]
