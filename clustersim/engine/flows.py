@@ -22,7 +22,8 @@ from typing import Any, cast
 from simpy import Environment
 from simpy.events import Event, Timeout
 
-from clustersim.engine.network import Network, Transfer
+from clustersim.engine.network import Network
+from clustersim.engine.transfer import Transfer
 from clustersim.errors import ScenarioError
 from clustersim.traffic import Traffic
 

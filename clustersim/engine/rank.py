@@ -14,8 +14,9 @@ import numpy as np
 from simpy.events import Event, Timeout
 
 from clustersim.engine.clock import Clock
-from clustersim.engine.network import Network, Transfer
+from clustersim.engine.network import Network
 from clustersim.engine.passages import Passage
+from clustersim.engine.transfer import Transfer
 from clustersim.program.fold import alone_rate
 from clustersim.program.ops import BACKWARD, FORWARD, Actor, Position, Program, Step, hand_over
 from clustersim.timeline import (

@@ -13,8 +13,8 @@ from typing import Any
 
 from simpy.events import NORMAL, Event, Timeout
 
-from clustersim.engine.network import Transfer
 from clustersim.engine.rank import NOTHING, Crew, Rank, Row
+from clustersim.engine.transfer import Transfer
 from clustersim.program.ops import Actor, Program
 from clustersim.traffic import Traffic
 
