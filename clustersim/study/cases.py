@@ -18,12 +18,7 @@ from clustersim.errors import ScenarioError
 from clustersim.study.reasons import Reason
 from clustersim.study.values import Amount, Count, Flag, Number, Text, Word, quoted
 
-
-def _or_empty(value: object) -> object:
-    return {} if value is None else value
-
-
-Missing = BeforeValidator(_or_empty)
+Missing = BeforeValidator(lambda value: {} if value is None else value)
 """A section that is null is one without keys."""
 
 

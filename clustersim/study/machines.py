@@ -1,7 +1,7 @@
 """Which cluster file and which framework stand for those of a case.
 
-    accelerator, system, interconnect --validation/machines.yaml--> MachineChoice
-    group                             --validation/frameworks.yaml--> FrameworkChoice
+    words of its system --validation/machines.yaml----> MachineChoice
+    name of its group   --validation/frameworks.yaml--> FrameworkChoice
 
 No case has a knob of its own: both are found in tables by the words of the case, and each entry of
 a table says what it rests on.
@@ -79,6 +79,7 @@ class FrameworkTable(Strict):
 
 
 def alike(pattern: str | None, told: str | None) -> bool:
+    """Whether a text is of a pattern (``vtrain-*``), large or small letters; all are of None."""
     if pattern is None:
         return True
     return fnmatch.fnmatchcase((told or "").lower(), pattern.lower())

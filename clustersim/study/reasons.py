@@ -1,7 +1,8 @@
-"""Why a case cannot be graded: what the reasons are made of, and how many of them read together."""
+"""Why a case cannot be graded: a reason, several as one text, those of many cases counted."""
 
+from collections import Counter
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 
 class Reason(NamedTuple):
@@ -36,3 +37,12 @@ class Ungradable(Exception):  # noqa: N818 - an answer about the case, not a fai
     def __init__(self, *reasons: Reason) -> None:
         super().__init__(joined(reasons))
         self.reasons = reasons
+
+
+def count_reasons(reasons: Iterable[tuple[Reason, ...]]) -> list[dict[str, Any]]:
+    """Return for each kind of reason how many cases have it, and how many no other: most first."""
+    kinds = [{reason.kind for reason in found} for found in reasons]
+    total = Counter(kind for found in kinds for kind in found)
+    alone = Counter(kind for found in kinds if len(found) == 1 for kind in found)
+    order = sorted(total, key=lambda kind: (-total[kind], kind))
+    return [{"reason": kind, "cases": total[kind], "alone": alone[kind]} for kind in order]

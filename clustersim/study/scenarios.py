@@ -102,17 +102,24 @@ def _nodes(case: Case, settings: Settings, machine: MachineChoice) -> tuple[int,
         told = f"no machine file with {each} '{case.system.accelerator}' a node"
         raise Ungradable(Reason("no machine file", told))
     if each < shape.devices:
-        if shape.mesh:
-            told = f"part of a mesh node: {each} of its {shape.devices} devices"
-            raise Ungradable(Reason("part of a mesh node", told))
-        nics = changes.get("cluster.node.nics.devices", shape.nics)
-        changes["cluster.node.devices"] = each
-        changes["cluster.node.nics.devices"] = [nic for nic in nics if nic < each]
+        changes |= _smaller_node(each, shape, changes)
     nodes, rest = divmod(devices, each)
     if rest:
         told = f"{devices} devices are no whole nodes of {each}"
         raise Ungradable(Reason("devices are no whole nodes", told))
     return nodes, changes
+
+
+def _smaller_node(each: int, shape: NodeShape, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the changes that leave `each` devices of a node, with the NICs that hang on them."""
+    if shape.mesh:
+        told = f"part of a mesh node: {each} of its {shape.devices} devices"
+        raise Ungradable(Reason("part of a mesh node", told))
+    nics = changes.get("cluster.node.nics.devices", shape.nics)
+    return {
+        "cluster.node.devices": each,
+        "cluster.node.nics.devices": [nic for nic in nics if nic < each],
+    }
 
 
 def _model(case: Case, settings: Settings) -> dict[str, Any]:

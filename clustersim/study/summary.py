@@ -1,13 +1,10 @@
-"""The outcomes of many cases in a few numbers: the errors of a group, and how often each reason."""
+"""The outcomes of many cases in a few numbers: how far off a group is, and which way."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import Any
 
 from clustersim.study.outcomes import Outcome
-from clustersim.study.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -40,6 +37,7 @@ class Tally:
 def tally(outcomes: Sequence[Outcome]) -> Tally:
     """Sum up the outcomes of a group.
 
+    >>> from clustersim.study.grading import Grade
     >>> slow = Grade("step_time_s", None, measured=1.0, predicted=1.2, error=0.2, time_error=0.2)
     >>> fast = Grade("mfu_pct", "model", measured=40.0, predicted=50.0, error=0.25, time_error=-0.2)
     >>> sums = tally([Outcome("a", "x", grade=slow), Outcome("b", "x", grade=fast)])
@@ -68,12 +66,3 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
 
 def _mean(values: list[float]) -> float | None:
     return fmean(values) if values else None
-
-
-def count_reasons(reasons: Iterable[tuple[Reason, ...]]) -> list[dict[str, Any]]:
-    """Return for each kind of reason how many cases have it, and how many no other: most first."""
-    kinds = [{reason.kind for reason in found} for found in reasons]
-    total = Counter(kind for found in kinds for kind in found)
-    alone = Counter(kind for found in kinds if len(found) == 1 for kind in found)
-    order = sorted(total, key=lambda kind: (-total[kind], kind))
-    return [{"reason": kind, "cases": total[kind], "alone": alone[kind]} for kind in order]

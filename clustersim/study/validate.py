@@ -17,19 +17,13 @@ from clustersim.scenario.load import Loaded
 from clustersim.simulate import Result, simulate
 from clustersim.study.cases import Case, Entry
 from clustersim.study.grading import Grade, grade, measure, measured_memory, measured_metric
-from clustersim.study.machines import (
-    MachineChoice,
-    alike,
-    framework_of,
-    frameworks,
-    machine_of,
-)
+from clustersim.study.machines import MachineChoice, alike, framework_of, frameworks, machine_of
 from clustersim.study.obstacles import obstacles
 from clustersim.study.outcomes import Outcome
-from clustersim.study.reasons import Reason, Ungradable
+from clustersim.study.reasons import Reason, Ungradable, count_reasons
 from clustersim.study.scenarios import scenario_of
 from clustersim.study.settings import Settings, settings_of
-from clustersim.study.summary import Tally, count_reasons, tally
+from clustersim.study.summary import Tally, tally
 
 MOST_BLOCKS: Final = 2_000_000
 """Blocks of a replay that one case may cost: some 15 s."""
@@ -117,7 +111,7 @@ class Here(Executor):
         return future
 
 
-def _collected(entry: Entry, future: "Future[Outcome]") -> Outcome:
+def _collected(entry: Entry, future: Future[Outcome]) -> Outcome:
     """Return an outcome; a worker that died costs its cases, not the run."""
     try:
         return future.result()

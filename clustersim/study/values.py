@@ -1,6 +1,7 @@
 """Values as people type them into a table of measured runs, each read by one small function.
 
-    "51200: GPT-2 vocabulary padded" --whole--> 51200        "none (nanotron default)" --word--> "none"
+    "51200: GPT-2 vocabulary padded" --whole--> 51200
+    "none (nanotron default)"        --word---> "none"
 
 A reader returns None for None and raises ValueError with the value in it, so that it serves a
 field of the format and an assumption in words alike.
@@ -112,6 +113,7 @@ def one_of(*allowed: str) -> Callable[[object], str | None]:
 
 
 def quoted(value: object) -> str:
+    """Return a value as a complaint shows it, in at most 40 characters."""
     shown_value = repr(value)
     return shown_value if len(shown_value) <= 40 else f"{shown_value[:37]}..."
 
