@@ -64,10 +64,11 @@ class MachineTable(Strict):
 
 
 class FrameworkChoice(Choice):
-    """A framework profile for the cases of some groups."""
+    """A framework profile for the cases of some groups, and the options that they ran it with."""
 
     groups: list[str] = Field(default_factory=list)
     framework: str
+    settings: dict[str, Any] = Field(default_factory=dict)
 
 
 class FrameworkTable(Strict):

@@ -61,6 +61,7 @@ def scenario_of(
         when the scenario does not pass its check.
     """
     nodes, changes = _nodes(case, settings, machine)
+    changes |= framework.settings
     if settings.attention is not None and settings.attention.startswith("flash"):
         changes["framework.kernels.attention"] = "flash"
     data = {
