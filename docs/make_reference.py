@@ -1,0 +1,259 @@
+"""Write ``scenario.md`` anew: the keys of all files from their schemas, the answer's from a run.
+
+    .venv/bin/python docs/make_reference.py
+
+What a key holds is read from the schemas, so it cannot drift; what it means stands in
+``reference.yaml`` where the schema does not say it.  A key without a meaning, or a meaning without
+a key, stops the script.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from clustersim.catalog import records
+from clustersim.catalog.finding import FOLDERS, names
+from clustersim.catalog.reading import read_yaml
+from clustersim.report.folder import FILES
+from clustersim.scenario.schema import ScenarioFile
+from clustersim.simulate import simulate
+
+DOCS = Path(__file__).resolve().parent
+PAGE = DOCS / "scenario.md"
+EXAMPLE = DOCS.parent / "scenarios" / "frontier-1t.yaml"
+TEXTS = read_yaml(DOCS / "reference.yaml").mapping()
+
+CATALOGUE: dict[str, type[BaseModel]] = {
+    "cluster": records.ClusterRecord,
+    "node": records.NodeRecord,
+    "accelerator": records.AcceleratorRecord,
+    "library": records.LibraryRecord,
+    "model": records.ModelRecord,
+    "framework": records.FrameworkRecord,
+}
+"""The kinds of catalogue files and their schemas."""
+
+IN_ALL = ("kind", "name", "title", "sources")
+"""Keys that every catalogue file has, said once."""
+
+Schema = Mapping[str, Any]
+
+
+class Key(NamedTuple):
+    """A line of a table: a key, what it holds, what holds where it is not given, its meaning."""
+
+    name: str
+    holds: str
+    otherwise: str
+    meaning: str
+
+
+# --- keys from a schema ---------------------------------------------------------------------------
+
+
+class Table:
+    """The keys of one kind of file, dotted, in the order of its schema."""
+
+    def __init__(self, name: str, record: type[BaseModel]) -> None:
+        self.meanings = TEXTS["meanings"][name]
+        schema = record.model_json_schema(by_alias=True)
+        self.defs = schema.get("$defs", {})
+        left_out = () if name == "scenario" else IN_ALL
+        self.keys = list(self._below(schema, "", left_out))
+        _compare(name, [key.name for key in self.keys if key.meaning], self.meanings)
+        assert all(key.meaning for key in self.keys), [k for k in self.keys if not k.meaning]
+
+    def _below(self, schema: Schema, path: str, left_out: Iterable[str] = ()) -> Iterator[Key]:
+        needed = schema.get("required", [])
+        for name, given in schema.get("properties", {}).items():
+            if name not in left_out:
+                otherwise = "required" if name in needed else _default(given.get("default"))
+                yield from self._key(given, f"{path}.{name}" if path else name, otherwise)
+
+    def _key(self, given: Schema, path: str, otherwise: str) -> Iterator[Key]:
+        """Yield one key, or the keys below it."""
+        found = [self._resolved(each) for each in given.get("anyOf", given.get("oneOf", [given]))]
+        first, *others = [each for each in found if each.get("type") != "null"]
+        inside = first.get("properties", {})
+        if "kind" in inside or (others and "name" in others[0].get("properties", {})):
+            yield self._line({"type": "name"}, path, otherwise)
+        elif "type" in inside:
+            yield from self._shapes([first, *others], path)
+        elif {"value", "assumed", "note"} <= set(inside):
+            value = self._resolved(inside["value"])
+            for key in self._plain(value, path, otherwise, value):
+                yield key._replace(holds=f"fact: {key.holds}")
+        elif inside:
+            yield from self._below(first, path)
+        else:
+            yield from self._plain(first, path, otherwise, given)
+
+    def _plain(self, schema: Schema, path: str, otherwise: str, given: Schema) -> Iterator[Key]:
+        """Yield a value, or the keys of the items of a list or a mapping."""
+        items = self._resolved(schema.get("items", {}))
+        named = schema.get("additionalProperties")
+        if "properties" in items:
+            yield from self._below(items, f"{path}[]")
+        elif isinstance(named, dict) and "$ref" in named:
+            yield from self._key(named, f"{path}.<name>", "required")
+        else:
+            yield self._line(schema, path, otherwise, given.get("description", ""))
+
+    def _shapes(self, shapes: list[Schema], path: str) -> Iterator[Key]:
+        """Yield what tells several shapes of a part apart, then the keys of each once."""
+        types = [shape["properties"]["type"]["const"] for shape in shapes]
+        yield self._line({"enum": types}, f"{path}.type", "required")
+        found: dict[str, Key] = {}
+        having: dict[str, list[str]] = {}
+        for shape, name in zip(shapes, types, strict=True):
+            for key in self._below(shape, path, ["type"]):
+                found[key.name] = max(found.get(key.name, key), key, key=lambda k: len(k.holds))
+                having.setdefault(key.name, []).append(f"`{name}`")
+        for name, key in found.items():
+            everywhere = len(having[name]) == len(types)
+            only = "required" if everywhere else f"with `type:` {_one_of(having[name])}"
+            yield key._replace(otherwise=only)
+
+    def _resolved(self, schema: Schema) -> Schema:
+        reference = schema.get("$ref")
+        return schema if reference is None else self.defs[reference.rpartition("/")[2]]
+
+    def _line(self, schema: Schema, path: str, otherwise: str, told: str = "") -> Key:
+        told = "" if "examples" in schema else told
+        return Key(path, self._holds(schema), otherwise, self.meanings.get(path, told))
+
+    def _holds(self, schema: Schema) -> str:
+        """Return in words what may stand as a value."""
+        if "enum" in schema or "const" in schema:
+            values = schema.get("enum", [schema.get("const")])
+            return _one_of([f"`{value}`" for value in values])
+        if "examples" in schema:
+            return f"{schema['description'].replace('_', ' ')}, such as `{schema['examples'][0]}`"
+        kind = schema["type"]
+        if kind == "array" and "prefixItems" in schema:
+            return f"[{', '.join(self._holds(item) for item in schema['prefixItems'])}]"
+        if kind == "array":
+            return f"list: {self._holds(self._resolved(schema['items']))}"
+        return _WORDS[kind] + _range(schema)
+
+
+_WORDS = {
+    "string": "text",
+    "boolean": "`true` or `false`",
+    "name": "name",
+    "object": "mapping",
+    "integer": "whole number",
+    "number": "number",
+}
+
+
+def _default(value: object) -> str:
+    return "" if value in (None, {}, []) else f"`{json.dumps(value)}`".replace('"', "")
+
+
+def _one_of(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _range(schema: Schema) -> str:
+    limits = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
+    words = [f"{said} {schema[key]:g}" for key, said in limits.items() if key in schema]
+    return f", {' and '.join(words)}" if words else ""
+
+
+def _compare(what: str, found: Iterable[str], said: Iterable[str]) -> None:
+    """Stop at a meaning that belongs to no key."""
+    if astray := set(said) - set(found):
+        raise SystemExit(f"{what}: reference.yaml explains what is not there: {sorted(astray)}")
+
+
+# --- keys of the answer ---------------------------------------------------------------------------
+
+
+def answer_keys() -> list[str]:
+    """Return the keys of ``run --json``, dotted, as a real run has them."""
+    answer = simulate("frontier-22b", ["batch.global=16"]).to_json()
+    return list(dict.fromkeys(_flat(answer, "")))
+
+
+def _flat(value: object, path: str) -> Iterator[str]:
+    if isinstance(value, dict) and path != "assumed":
+        for name, inner in value.items():
+            yield from _flat(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        yield from _flat(value[0], f"{path}[]")
+    else:
+        yield path
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def page() -> str:
+    """Return the whole page."""
+    return "\n".join([*_scenario(), *_catalogue(), *_answer()])
+
+
+def _scenario() -> Iterator[str]:
+    yield "# Reference: scenarios, catalogue files, answers\n"
+    yield "<!-- Written by docs/make_reference.py; do not edit by hand. -->\n"
+    yield _prose("scenario")
+    yield f"```yaml\n{EXAMPLE.read_text(encoding='utf-8').rstrip()}\n```\n"
+    yield "## Keys of a scenario\n"
+    yield _prose("keys")
+    keys = Table("scenario", ScenarioFile).keys
+    first = ("title", "cluster", "model", "framework")
+    keys.sort(key=lambda key: key.name.partition(".")[0] not in first)
+    yield from _drawn(("key", "holds", "if not given", "meaning"), keys)
+    yield "## Names, and what wins over them\n"
+    yield _prose("names")
+
+
+def _catalogue() -> Iterator[str]:
+    yield "## Keys of catalogue files\n"
+    yield _prose("catalogue")
+    for kind, record in CATALOGUE.items():
+        yield f"### {kind}\n"
+        shipped = ", ".join(f"`{name}`" for name in names(kind))
+        yield f"Shipped in `{FOLDERS[kind]}/`: {shipped}.\n"
+        rows = [key._replace(otherwise=_when(key.otherwise)) for key in Table(kind, record).keys]
+        yield from _drawn(("key", "holds", "", "meaning"), rows)
+
+
+def _when(otherwise: str) -> str:
+    return {"required": "", "": "may be left out"}.get(otherwise, otherwise)
+
+
+def _answer() -> Iterator[str]:
+    yield "## What `clustersim run --json` prints\n"
+    yield _prose("answer")
+    answered = answer_keys()
+    _compare("answer", answered, TEXTS["meanings"]["answer"])
+    yield from _drawn(("key", "meaning"), _said("answer", answered))
+    yield "## What `clustersim run` writes\n"
+    yield _prose("files")
+    yield from _drawn(("file", "holds"), _said("file", FILES))
+
+
+def _prose(name: str) -> str:
+    return str(TEXTS["prose"][name])
+
+
+def _said(table: str, found: Iterable[str]) -> list[tuple[str, str]]:
+    return [(name, TEXTS["meanings"][table][name]) for name in found]
+
+
+def _drawn(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(headings)} |\n|{' --- |' * len(headings)}"
+    for name, *cells in rows:
+        yield f"| `{name}` | {' | '.join(cells)} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    sys.stdout.write(f"{PAGE.name}: written\n")
