@@ -15,7 +15,7 @@ PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 REPORT := $(CURDIR)/runs/$(basename $(notdir $(SCENARIO)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run validate test test-large lint format types wheel-test lock clean
+.PHONY: help setup run validate validation test test-quick lint format types wheel-test lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,11 +31,15 @@ run: $(STAMP) ## run one scenario and say where its report is
 validate: $(STAMP) ## predict every measured case and print the errors
 	@$(BIN)/clustersim validate
 
-test: $(STAMP) ## run the tests, but for those marked large
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not large" $(PYTEST)
+validation: $(STAMP) ## write docs/validation.md anew
+	@$(BIN)/clustersim validate --markdown > docs/validation.md.new
+	@mv docs/validation.md.new docs/validation.md
 
-test-large: $(STAMP) ## run the tests marked large
-	@$(BIN)/python -m pytest -n $(JOBS) -m large $(PYTEST)
+test: $(STAMP) ## run all tests
+	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST)
+
+test-quick: $(STAMP) ## run the tests, but for those marked large
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not large" $(PYTEST)
 
 lint: $(STAMP) ## check style and formatting
 	@$(BIN)/python -m ruff check .

@@ -470,3 +470,12 @@ def test_published_cases_are_met(group):
 
     assert sums.gradable >= 3
     assert sums.mean_abs_error <= TOLERANCES[group]
+
+
+@pytest.mark.large
+def test_the_page_of_validation_is_what_the_command_prints():
+    """docs/validation.md is the table of today; ``make validation`` writes it anew."""
+    path = shipped("validation") / "cases.yaml"
+    page = to_markdown(validate(read_cases(path)).to_json())
+
+    assert page == (Path(__file__).parents[1] / "docs" / "validation.md").read_text()

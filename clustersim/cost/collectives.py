@@ -41,12 +41,12 @@ def ring(
 ) -> Cost:
     r"""Return the cost of a ring collective by the protocol that is fastest.
 
-    .. math:: t = o + b + k \left[(p - n) a_d + n a_n\right] + k \frac{p-1}{p} \frac{S}{B e}
+    .. math:: t = o + b + k \left[(p - n) a_d + (n - 1) a_n\right] + k \frac{p-1}{p} \frac{S}{B e}
 
     with S = `nbytes` of the whole buffer, p = `ranks` on n = `nodes`, k = 2 passes for an
     all-reduce and 1 for its halves, B = `bandwidth`; o the library's call overhead and b, a_d,
-    a_n, e its protocol's base, hop latencies in a node and between nodes, and payload share. On
-    one node n = 0 network hops, and p - 1 steps. NCCL 2.30, ``src/graph/tuning.cc``.
+    a_n, e its protocol's base, hop latencies in a node and between nodes, and payload share.
+    NCCL 2.30, ``src/graph/tuning.cc``.
 
     >>> from clustersim.topology.library import Library, Protocol
     >>> simple = Protocol("simple", base=8e-6, device_hop=3e-6, network_hop=14e-6, bandwidth=1.0)
@@ -55,11 +55,10 @@ def ring(
     """
     passes = RING_PASSES[operation]
     wire = passes * (ranks - 1) / ranks * nbytes
-    crossings = nodes if nodes > 1 else 0
     costs = [
         Cost(
             protocol.name,
-            library.call_overhead + _ring_latency(passes, ranks, crossings, protocol),
+            library.call_overhead + _ring_latency(passes, ranks, nodes, protocol),
             wire / protocol.bandwidth,
             bandwidth,
         )
@@ -68,9 +67,8 @@ def ring(
     return min(costs, key=lambda cost: cost.seconds)
 
 
-def _ring_latency(passes: int, ranks: int, crossings: int, protocol: Protocol) -> float:
-    steps = max(0, ranks - 1 - crossings)
-    hops = steps * protocol.device_hop + crossings * protocol.network_hop
+def _ring_latency(passes: int, ranks: int, nodes: int, protocol: Protocol) -> float:
+    hops = (ranks - nodes) * protocol.device_hop + (nodes - 1) * protocol.network_hop
     return protocol.base + passes * hops
 
 

@@ -123,7 +123,7 @@ def chain_seconds(
     for kernel in kernels:
         launches += kernel.launches if isinstance(kernel, Stream) else 1
         if isinstance(kernel, Gemm):
-            part = "attention" if kernel.batch > 1 else "gemm"
+            part = "attention" if kernel.attention else "gemm"
             parts[part] += gemm_seconds(kernel, device, precision)
             flops += kernel.flops
         elif isinstance(kernel, Stream):

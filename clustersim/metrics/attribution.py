@@ -43,6 +43,9 @@ PARTS = (
 
 BUBBLES = ("bubble_fill", "bubble_steady", "bubble_drain")
 
+ROUNDING = 1e-12
+"""Share of the blocks' time by which sums of their parts may come out differently."""
+
 _TAIL = {
     GRADIENTS: "data_communication",
     PARAMETERS: "data_communication",
@@ -74,7 +77,8 @@ def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
         parts["memory_bound"] += count * seconds.stream
         parts["dispatch"] += count * seconds.dispatch
         taken = float((track.end[rows] - track.start[rows]).sum())
-        parts["tensor_communication"] += taken - count * (seconds.compute + seconds.dispatch)
+        rest = taken - count * (seconds.compute + seconds.dispatch)
+        parts["tensor_communication"] += rest if rest > ROUNDING * taken else 0.0
 
 
 def _waits(parts: dict[str, float], track: Track) -> None:

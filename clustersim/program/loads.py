@@ -1,6 +1,6 @@
 """Loads: what every link carries in a step, and what that can do to a fused block."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from clustersim.program.blocks import TensorRings, tensor_wire
 from clustersim.program.fold import Name
@@ -15,31 +15,48 @@ def fusion_bound_of(
     """Return the most that other traffic can lengthen a forward and backward, share of it.
 
     While a stage does one microbatch forward and backward, each transfer on the links of its
-    tensor group happens at most once, and delays the ring by no more than its own bytes take.
+    tensor group happens at most once, and so do the collectives of other tensor groups. Each
+    delays the ring by no more than its own bytes take.
     """
     plan, capacities = job.plan, job.cluster.links.capacities
     if plan.tensor == 1:
         return 0.0
-    others: dict[int, float] = {}
+    totals: dict[int, float] = {}
     for transfers in sends:
         for traffic in transfers.values():
-            _add_bytes(others, traffic, 1.0)
+            _add_bytes(totals, traffic, 1.0)
     if job.overlapped:
         for (kind, *_), traffic in joint.items():
             if kind == "gradients":
-                _add_bytes(others, traffic, 1.0 / plan.microbatches)
+                _add_bytes(totals, traffic, 1.0 / plan.microbatches)
+    for stage, replica, payload in _tensor_payloads(job, rings):
+        load = rings.load(stage, replica)
+        for link, weight in zip(load.links, load.weights, strict=True):
+            totals[link] = totals.get(link, 0.0) + weight * payload / plan.chunks
     worst = 0.0
-    for replica in range(plan.data):
-        for stage in range(plan.pipeline):
-            pattern = rings.pattern(stage, replica)
-            taken = min(
-                sum(rings.block(stage, chunk, kind, pattern)[0].total for kind in KINDS)
-                for chunk in range(plan.chunks)
-            )
-            links = rings.load(stage, replica).links
-            delay = max(others.get(link, 0.0) / capacities[link] for link in links)
-            worst = max(worst, delay / taken)
+    for stage, replica, payload in _tensor_payloads(job, rings):
+        pattern, load = rings.pattern(stage, replica), rings.load(stage, replica)
+        taken = min(
+            sum(rings.block(stage, chunk, kind, pattern)[0].total for kind in KINDS)
+            for chunk in range(plan.chunks)
+        )
+        delay = max(
+            (totals[link] - weight * payload / plan.chunks) / capacities[link]
+            for link, weight in zip(load.links, load.weights, strict=True)
+        )
+        worst = max(worst, delay / taken)
     return worst
+
+
+def _tensor_payloads(job: Job, rings: TensorRings) -> Iterator[tuple[int, int, float]]:
+    """Yield stage, replica and what each hop of the group's ring carries for a microbatch [B]."""
+    for stage in range(job.plan.pipeline):
+        payloads: dict[tuple[float, int], float] = {}
+        for replica in range(job.plan.data):
+            pattern = rings.pattern(stage, replica)
+            if pattern not in payloads:
+                payloads[pattern] = tensor_wire(job, rings, stage, pattern)
+            yield stage, replica, payloads[pattern]
 
 
 def carried_by_links(
@@ -59,15 +76,10 @@ def carried_by_links(
                 )
                 _add_bytes(totals, traffic, float(handed * plan.microbatches))
     if plan.tensor > 1:
-        for stage in range(plan.pipeline):
-            wire: dict[tuple[float, int], float] = {}
-            for replica in range(plan.data):
-                load, pattern = rings.load(stage, replica), rings.pattern(stage, replica)
-                if pattern not in wire:
-                    wire[pattern] = tensor_wire(job, rings, stage, pattern)
-                payload = wire[pattern]
-                for link, weight in zip(load.links, load.weights, strict=True):
-                    totals[link] = totals.get(link, 0.0) + weight * payload * plan.microbatches
+        for stage, replica, payload in _tensor_payloads(job, rings):
+            load = rings.load(stage, replica)
+            for link, weight in zip(load.links, load.weights, strict=True):
+                totals[link] = totals.get(link, 0.0) + weight * payload * plan.microbatches
     links = job.cluster.links
     return tuple(
         LinkUse(links.names[link], links.capacities[link], nbytes)

@@ -90,11 +90,17 @@ def files(folder: Path) -> Row:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 node``, ``1,600 microbatches``."""
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
+
+
 def _setting(result: "Result") -> list[Row]:
     """Return what was simulated: machine, model, layout, batch."""
     given = result.scenario
     cluster, plan, batch = given.cluster, given.plan, given.batch
-    machine = f"{cluster.nodes:,} nodes of {cluster.name}, {result.devices:,} x"
+    machine = f"{counted(cluster.nodes, 'node')} of {cluster.name}, {result.devices:,} x"
     layout = f"tensor {plan.tensor} x pipeline {plan.pipeline} x data {plan.data}"
     chunks = f", {plan.chunks} chunks a stage" if plan.chunks > 1 else ""
     zero = f", ZeRO-{plan.zero}" if plan.zero else ""
@@ -104,8 +110,9 @@ def _setting(result: "Result") -> list[Row]:
         Row("layout", f"{layout}, {plan.schedule}{chunks}{zero}, recompute {given.recompute}"),
         Row(
             "batch",
-            f"{batch.global_:,} sequences of {batch.sequence:,} tokens:"
-            f" {result.program.microbatches:,} microbatches of {batch.micro} for each replica",
+            f"{counted(batch.global_, 'sequence')} of {batch.sequence:,} tokens:"
+            f" {counted(result.program.microbatches, 'microbatch')} of {batch.micro}"
+            " for each replica",
         ),
     ]
 
@@ -138,7 +145,7 @@ def _where_time_goes(result: "Result") -> str:
     parts["bubble"] = result.bubble
     shares = sorted(((s / result.step_time, part) for part, s in parts.items()), reverse=True)
     named = [f"{words(part)} {percent(share)}" for share, part in shares[:SHOWN]]
-    rest = sum(share for share, _ in shares[SHOWN:])
+    rest = max(0.0, sum(share for share, _ in shares[SHOWN:]))
     return ", ".join([*named, f"other {percent(rest)}"])
 
 

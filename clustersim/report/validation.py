@@ -88,6 +88,16 @@ GROUPS = Table(
 UNGRADABLE = Table("Not gradable, because", ("reason", ">cases", ">only this"), ungradable_rows)
 REFUSED = Table("Not gradable, case by case", ("case", "because"), refused_rows)
 
+INTRODUCTION: Final = """# Validation
+
+Measured training runs beside what clustersim predicts for them, printed by `clustersim validate`.
+Errors are of the metric that the source prints.
+A bias of +5 % means that predicted steps take 5 % longer.
+Cases that *inform only* are of low confidence, or lack settings that had to be assumed.
+What a coefficient was fitted to stands beside it, in `topologies/` and `workloads/`.
+"""
+"""What stands above the tables; one sentence a line."""
+
 FEW: Final = 30
 """As many refused cases are shown one by one on a terminal."""
 
@@ -101,8 +111,8 @@ def for_terminal(answer: Values) -> Iterator[tuple[Table, list[tuple[str, ...]]]
 
 
 def to_markdown(answer: Values) -> str:
-    """Return all tables as Markdown, the shortest answer first."""
-    parts = []
+    """Return all tables as a page of Markdown, the shortest answer first."""
+    parts = [INTRODUCTION]
     for table in (GROUPS, UNGRADABLE, CASES, REFUSED):
         rows = list(table.rows(answer))
         if rows:

@@ -80,7 +80,7 @@ def resolve(name: str, tree: Tree, beside: Path | None, settings: Sequence[str])
 
 
 def _file(path: Path) -> Path:
-    if path.exists() or path.suffix in {".yaml", ".yml"} or len(path.parts) > 1:
+    if path.is_file() or path.suffix in {".yaml", ".yml"} or len(path.parts) > 1:
         return path
     shipped = finding.shipped("scenario") / f"{path.name}.yaml"
     if not shipped.is_file():

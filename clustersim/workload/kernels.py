@@ -18,13 +18,14 @@ WIDTH = 2
 
 
 class Gemm(NamedTuple):
-    """`batch` products of (m, k) by (k, n)."""
+    """`batch` products of (m, k) by (k, n); `attention` where they are of the attention core."""
 
     name: str
     m: int
     n: int
     k: int
     batch: int = 1
+    attention: bool = False
 
     @property
     def flops(self) -> float:
@@ -283,7 +284,12 @@ def _products(part: Slice) -> tuple[Gemm, Gemm]:
     """The scores (s, d)(d, s) and the context (s, s)(s, d) of every head of this rank."""
     m, heads = part.model, part.micro * part.model.heads // part.tensor
     s, d = m.sequence, m.head_size
-    return Gemm("scores", s, s, d, heads), Gemm("context", s, d, s, heads)
+    return _core("scores", s, s, d, heads), _core("context", s, d, s, heads)
+
+
+def _core(name: str, m: int, n: int, k: int, heads: int) -> Gemm:
+    """One product of the attention core, for every head of this rank."""
+    return Gemm(name, m, n, k, heads, attention=True)
 
 
 def _materialised(part: Slice, softmax: Stream) -> list[Kernel]:
@@ -312,12 +318,12 @@ def _materialised_backward(part: Slice, softmax: Stream) -> list[Kernel]:
     s, d = m.sequence, m.head_size
     return [
         Stream("context transpose backward", 2 * WIDTH * part.stream / part.tensor),
-        Gemm("context score gradient", s, s, d, heads),
-        Gemm("context value gradient", s, d, s, heads),
+        _core("context score gradient", s, s, d, heads),
+        _core("context value gradient", s, d, s, heads),
         Stream("attention dropout backward", (2 * WIDTH + 1) * part.scores),
         softmax,
-        Gemm("scores query gradient", s, d, s, heads),
-        Gemm("scores key gradient", s, d, s, heads),
+        _core("scores query gradient", s, d, s, heads),
+        _core("scores key gradient", s, d, s, heads),
         Stream("qkv gather", 6 * WIDTH * part.stream / part.tensor),
     ]
 
