@@ -7,6 +7,7 @@ through time.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from math import isinf
 from typing import NamedTuple
 
@@ -67,7 +68,21 @@ def crowded(passages: Iterable[Passage], capacities: Sequence[float]) -> bool:
         for those in crossing.values()
         if _at_most(those) > 1 + ROUNDING
     }
-    return any(most_claimed(those) > 1 + ROUNDING for those in swept.values())
+    return any(
+        _any_overlap(those) and most_claimed(those) > 1 + ROUNDING for those in swept.values()
+    )
+
+
+def _any_overlap(those: Sequence[tuple[Passage, float]]) -> bool:
+    """Whether transfers of different senders were on the link at once; a fifth of a sweep."""
+    pairs = combinations((passage for passage, _ in those), 2)
+    return any(_overlap(a, b) for a, b in pairs if a.sender != b.sender)
+
+
+def _overlap(a: Passage, b: Passage) -> bool:
+    following = a.end.searchsorted(b.begin, side="right")
+    inside = following < len(a.end)
+    return bool((a.begin[following[inside]] < b.end[inside]).any())
 
 
 def _at_most(those: Iterable[tuple[Passage, float]]) -> float:
