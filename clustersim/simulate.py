@@ -3,8 +3,10 @@
 Loaded scenario -> Job (cluster, model, plan) -> Program -> Timeline -> Result
 """
 
+import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -242,7 +244,25 @@ def simulate(scenario: str | Path | Loaded, settings: Sequence[str] = ()) -> Res
         when clustersim itself is at fault.
     """
     began = time.perf_counter()
-    loaded = scenario if isinstance(scenario, Loaded) else load(scenario, settings)
+    with _uncollected():
+        loaded = scenario if isinstance(scenario, Loaded) else load(scenario, settings)
+        return _simulated(loaded, began)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector from walking a growing record that holds no garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _simulated(loaded: Loaded, began: float) -> Result:
+    """Return the result of a loaded scenario; `began` is when the work on it did."""
     given = loaded.scenario
     job = build_job(loaded)
     program = compile_program(job, together=given.fold, fusion_bound=given.fusion_bound)

@@ -1,9 +1,6 @@
 """`clustersim run SCENARIO`: the answer in about ten lines, and the files behind it."""
 
-import gc
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,27 +33,14 @@ def run(
 ) -> None:
     """Simulate one training step and tell how long it takes and why."""
     changes = settings or []
-    with _uncollected():
-        if json_output and out is None:
-            _print_json(_simulate(scenario, changes))
-            return
-        result, folder = _run_with_files(scenario, changes, out, quiet=json_output, force=force)
-        if json_output:
-            _print_json(result)
-        else:
-            _show_files(folder)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Make no search for garbage: one answer, then the end, and a search takes 0.2 s."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+    if json_output and out is None:
+        _print_json(_simulate(scenario, changes))
+        return
+    result, folder = _run_with_files(scenario, changes, out, quiet=json_output, force=force)
+    if json_output:
+        _print_json(result)
+    else:
+        _show_files(folder)
 
 
 def _simulate(scenario: str, settings: list[str]) -> "Result":

@@ -9,9 +9,6 @@ has, that was the true replay; else it is thrown away and the step is replayed e
 every transfer in the network (`stepping`).
 """
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -60,8 +57,7 @@ def replay(program: Program) -> Replayed:
 def run(crew: Ranks) -> Ranks:
     """Let all rank classes finish the step."""
     program = crew.program
-    with _uncollected():
-        crew.run()
+    crew.run()
     stuck = [rank for rank in crew.all if not rank.finished]
     if stuck:
         check_steps(steps_of(program), program.microbatches, program.chunks)
@@ -75,15 +71,3 @@ def result(crew: AloneCrew | SteppingCrew) -> Replayed:
     crew.check()
     timeline = Timeline(tuple(rank.track() for rank in crew.all))
     return Replayed(timeline, crew.activities, crew.network.solves)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector from walking a growing record that holds no garbage."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

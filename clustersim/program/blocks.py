@@ -26,6 +26,7 @@ class TensorRings:
     def __init__(self, job: Job) -> None:
         self.job = job
         self._loads: dict[tuple[int, int], Load] = {}
+        self._patterns: dict[tuple[int, int], tuple[float, int]] = {}
         self._blocks: dict[Hashable, tuple[Seconds, Seconds]] = {}
 
     def load(self, stage: int, replica: int) -> Load:
@@ -39,8 +40,11 @@ class TensorRings:
         """Return what a block's time depends on: the ring's bandwidth [B/s] and its nodes."""
         if self.job.plan.tensor == 1:
             return math.inf, 1
-        load = self.load(stage, replica)
-        return load.bandwidth(self.job.cluster.links.capacities), load.nodes
+        if (stage, replica) not in self._patterns:
+            load = self.load(stage, replica)
+            bandwidth = load.bandwidth(self.job.cluster.links.capacities)
+            self._patterns[stage, replica] = bandwidth, load.nodes
+        return self._patterns[stage, replica]
 
     def kinds(self, replica: int) -> Hashable:
         """Return the patterns of all stages of a replica."""
