@@ -502,3 +502,15 @@ def test_the_schema_names_what_a_scenario_may_say():
     assert set(schema["required"]) < set(schema["properties"])
     assert "global" in schema["$defs"]["BatchFile"]["properties"]
     assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("cluster", ["frontier", "{name: frontier}"])
+def test_a_cluster_without_a_number_of_nodes_is_the_scenarios_fault(tmp_path, cluster):
+    """What is missing is asked for in the scenario, not in the machine's own file."""
+    text = (finding.shipped("scenario") / "frontier-22b.yaml").read_text()
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.replace("{name: frontier, nodes: 2}", cluster))
+
+    with pytest.raises(ScenarioError, match=r"mine\.yaml:2: cluster\.nodes: missing"):
+        load(path)
+    assert load(path, ["cluster.nodes=2"]).scenario.devices == 16

@@ -8,7 +8,7 @@ job --blocks--> what each step computes
 from clustersim.cost.compute import stream_seconds
 from clustersim.plan.parallelism import Plan
 from clustersim.program.blocks import TensorRings, cut_at_collectives
-from clustersim.program.fold import Folded, fold
+from clustersim.program.fold import Folded, Name, fold
 from clustersim.program.job import Job
 from clustersim.program.loads import carried_by_links, fusion_bound_of
 from clustersim.program.ops import (
@@ -77,18 +77,10 @@ def _actors(
     for number, replicas in enumerate(folded.classes):
         for stage, steps in enumerate(rows):
             pattern = rings.pattern(stage, replicas[0])
-            blocks, send = {}, {}
-            for chunk in range(plan.chunks):
-                for kind in KINDS:
-                    seconds, again = rings.block(stage, chunk, kind, pattern)
-                    segments: tuple[float | Traffic, ...] = (seconds.total,)
-                    if not whole:
-                        own = {n: t for (n, c), t in folded.traffic.items() if c == number}
-                        segments = cut_at_collectives(
-                            job, stage, chunk, kind, seconds.dispatch, own
-                        )
-                    blocks[kind, chunk] = Block(seconds, again, segments)
-                    send[kind, chunk] = _send(plan, folded, number, stage, kind, chunk)
+            own = None if whole else _of_class(folded, number)
+            codes = [(kind, chunk) for chunk in range(plan.chunks) for kind in KINDS]
+            blocks = {c: _block(job, rings, stage, *c, pattern, own) for c in codes}
+            send = {c: _send(plan, folded, number, stage, *c) for c in codes}
             multiplicity = len(replicas) * (plan.tensor if together else 1)
             for part in range(1 if together else plan.tensor):
                 position = Position(number, stage, part)
@@ -98,9 +90,27 @@ def _actors(
     return actors
 
 
+def _of_class(folded: Folded, number: int) -> dict[Name, Traffic]:
+    """Return the traffic of one replica class, by name."""
+    return {name: moved for (name, whose), moved in folded.traffic.items() if whose == number}
+
+
+def _block(
+    job: Job, rings: TensorRings, stage: int, kind: str, chunk: int,
+    pattern: tuple[float, int], own: dict[Name, Traffic] | None,
+) -> Block:  # fmt: skip
+    """Return a block, all in one piece unless the traffic of its class is given."""
+    seconds, again = rings.block(stage, chunk, kind, pattern)
+    if own is None:
+        return Block(seconds, again, (seconds.total,))
+    cut = cut_at_collectives(job, stage, chunk, kind, seconds.dispatch, own)
+    return Block(seconds, again, cut)
+
+
 def _send(
     plan: Plan, folded: Folded, number: int, stage: int, kind: str, chunk: int
 ) -> Traffic | None:
+    """Return what a class hands on after a step; None at either end of the pipeline."""
     from_here = hand_over(Step(kind, 0, chunk), stage, plan.pipeline, plan.chunks)
     if from_here is None or plan.pipeline == 1:
         return None

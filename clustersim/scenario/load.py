@@ -71,11 +71,17 @@ def from_mapping(name: str, data: Mapping[str, Any], settings: Sequence[str] = (
 def resolve(name: str, tree: Tree, beside: Path | None, settings: Sequence[str]) -> Loaded:
     """Look up the names in a scenario, apply the settings and check the whole."""
     late = [_early(tree, setting) for setting in settings]
+    named = tree.place(("cluster",))
     for path, kind in _REFERENCES:
         _look_up(tree, path, kind, beside)
     for setting in late:
         if setting is not None:
             tree.set(setting)
+    cluster = tree.data.get("cluster")
+    if isinstance(cluster, dict) and cluster.get("nodes") is None:
+        raise ScenarioError(
+            f"{named}: cluster.nodes: missing (how many nodes of '{cluster.get('name')}' are used)"
+        )
     return Loaded(name, checked(Scenario, tree), tree)
 
 
