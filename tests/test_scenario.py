@@ -514,3 +514,10 @@ def test_a_cluster_without_a_number_of_nodes_is_the_scenarios_fault(tmp_path, cl
     with pytest.raises(ScenarioError, match=r"mine\.yaml:2: cluster\.nodes: missing"):
         load(path)
     assert load(path, ["cluster.nodes=2"]).scenario.devices == 16
+
+
+def test_a_schedule_may_be_cut_short():
+    """`interleaved` is the interleaved 1F1B schedule."""
+    settings = ["plan.schedule=interleaved", "plan.chunks=2"]
+
+    assert load("frontier-175b", settings).scenario.plan.schedule == "interleaved-1f1b"

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from clustersim.catalog.records import (
     ClusterRecord,
@@ -26,6 +26,11 @@ METRICS = (
 """What a published number may be about."""
 
 
+def _in_full(schedule: object) -> object:
+    """Return a schedule's name in full where people cut it short."""
+    return "interleaved-1f1b" if schedule == "interleaved" else schedule
+
+
 class PlanFile(Strict):
     """How the model is spread over the devices."""
 
@@ -33,7 +38,9 @@ class PlanFile(Strict):
     pipeline: Count = Field(1, description="stages that share the layers")
     data: Count = Field(1, description="replicas that share the batch")
     zero: Literal[0, 1] = Field(0, description="ZeRO stage: 1 shards the optimiser states")
-    schedule: Literal["gpipe", "1f1b", "interleaved-1f1b"] = "1f1b"
+    schedule: Annotated[Literal["gpipe", "1f1b", "interleaved-1f1b"], BeforeValidator(_in_full)] = (
+        "1f1b"
+    )
     chunks: Count = Field(1, description="model chunks of each stage (interleaved-1f1b)")
 
 
