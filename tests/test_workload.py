@@ -281,3 +281,35 @@ def test_profiles_state_their_bytes_for_each_parameter(framework, precision, nby
 def test_fourteen_bytes_a_parameter_make_the_frontier_table(name, terabytes):
     """The Frontier paper's 308 GB, 2.45 TB and 14 TB are 14 B for each parameter, to 1 %."""
     assert 14 * built(name).parameters == pytest.approx(terabytes * 1e12, rel=0.01)
+
+
+def streamed(chain, name):
+    return sum(kernel.nbytes for kernel in chain if kernel.name == name)
+
+
+def test_fused_kernels_move_the_bytes_that_they_must_and_unfused_ones_more():
+    """By hand for GPT-3 on 8 ranks: scores 12 x 2,048^2, MLP 2,048 x 6,144 numbers.
+
+    Softmax: half a row read and a row written in 2 bytes, 3 B; unfused cast, scale, mask, softmax
+    and cast back, 6 + 8 + 8 + 8 + 6 = 36 B forward and four more backward. GELU: 4 B, and 4 more
+    for a bias of its own.
+    """
+    fused, unfused = (slice_of(GPT3, 8, 1, how) for how in ("fused-softmax", "unfused"))
+    apart = replace(unfused, kernels=replace(unfused.kernels, bias_gelu_fused=False))
+    together = replace(unfused, kernels=replace(unfused.kernels, bias_gelu_fused=True))
+    scores, inner = 12 * 2048**2, 2048 * 6144
+
+    assert streamed(work.layer_forward(fused), "softmax") == 3 * scores
+    assert streamed(work.layer_backward(fused), "softmax backward") == 4 * scores
+    assert streamed(work.layer_forward(unfused), "softmax") == 36 * scores
+    assert streamed(work.layer_backward(unfused), "softmax backward") == 40 * scores
+    assert streamed(work.layer_forward(together), "gelu") == 4 * inner
+    assert streamed(work.layer_forward(apart), "gelu") == 8 * inner
+
+
+def test_fused_softmax_refuses_shapes_that_its_kernel_does_not_take():
+    """Attention matrices that are no multiple of four run unfused, as in the framework."""
+    taken, refused = slice_of(GPT3, 8, 1, "fused-softmax"), slice_of(GPT3, 48, 1, "fused-softmax")
+
+    assert taken.attention == "fused-softmax"
+    assert refused.attention == "unfused"

@@ -200,7 +200,11 @@ def embedding_backward(part: Slice) -> list[Kernel]:
 
 
 def head_forward(part: Slice) -> list[Kernel]:
-    """Return the final norm, the logits and the cross-entropy over the split vocabulary."""
+    """Return the final norm, the logits and the cross-entropy over the split vocabulary.
+
+    The loss is about ten kernels: cast, maximum, subtract, mask, look-up, exponential, sum, divide
+    and two on the tokens.  Their bytes are the framework's, their number only costs launches.
+    """
     m, columns = part.model, part.model.vocab // part.tensor
     return [
         Stream("norm", 2 * WIDTH * part.stream),
@@ -263,13 +267,16 @@ def _norm_backward(part: Slice) -> Stream:
 
 
 def _gelu(part: Slice, *, backward: bool) -> Stream:
-    """GELU with its bias on this rank's share of the MLP, b s f / t elements."""
+    """GELU with its bias on this rank's share of the MLP, b s f / t elements.
+
+    Forward reads and writes, and once more for the bias where that is a kernel of its own.
+    Backward reads gradient and input and writes, then sums the gradient over tokens for the bias.
+    """
     inner = part.tokens * part.model.ffn / part.tensor
-    fused = part.kernels.bias_gelu_fused
     if backward:
-        passes = 3 + 1 if fused else 3 + 1 + 18
-        return Stream("gelu backward", passes * WIDTH * inner, 2 if fused else 12)
-    return Stream("gelu", (2 if fused else 2 + 14) * WIDTH * inner, 1 if fused else 9)
+        return Stream("gelu backward", (3 + 1) * WIDTH * inner, 2)
+    kernels = 1 if part.kernels.bias_gelu_fused else 2
+    return Stream("gelu", 2 * kernels * WIDTH * inner, kernels)
 
 
 def _accumulate(part: Slice, weights: float, name: str) -> Stream:
@@ -309,8 +316,13 @@ def _fused_softmax_forward(part: Slice) -> list[Kernel]:
 
 
 def _unfused_forward(part: Slice) -> list[Kernel]:
-    """Scale, mask, cast to 32 bits, softmax, cast back: each a pass of its own."""
-    return _materialised(part, Stream("softmax", (4 + 4 + 6 + 8 + 6) * part.scores, 5))
+    """Cast to 32 bits, scale, mask, softmax, cast back: each reads and writes all of it.
+
+    In this order and width by Megatron-LM, ``megatron/model/fused_softmax.py``, ``forward``, with
+    its scaling of queries and keys by layer, the default of 2021.
+    """
+    passes = (2 + 4) + (4 + 4) + (4 + 4) + (4 + 4) + (4 + 2)
+    return _materialised(part, Stream("softmax", passes * part.scores, 5))
 
 
 def _materialised_backward(part: Slice, softmax: Stream) -> list[Kernel]:
@@ -334,7 +346,8 @@ def _fused_softmax_backward(part: Slice) -> list[Kernel]:
 
 
 def _unfused_backward(part: Slice) -> list[Kernel]:
-    passes = 6 + 12 + 6 + 4
+    """The same five backward; that of softmax reads gradient and result and writes."""
+    passes = (2 + 4) + (4 + 4 + 4) + (4 + 4) + (4 + 4) + (4 + 2)
     return _materialised_backward(part, Stream("softmax backward", passes * part.scores, 5))
 
 
