@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from clustersim.catalog import finding
+from clustersim.catalog.facts import Fact, Record
 from clustersim.catalog.reading import parse_yaml, read_yaml
-from clustersim.catalog.records import Fact, Record
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 from clustersim.scenario.load import from_mapping, load
 

@@ -45,7 +45,7 @@ PLAIN = replace(
 
 SLOW = Protocol("simple", base=8e-6, device_hop=3e-6, network_hop=14e-6, bandwidth=1.0)
 QUICK = Protocol("ll", base=1e-6, device_hop=0.5e-6, network_hop=2e-6, bandwidth=0.5)
-LIBRARY = Library("test", 20e-6, (QUICK, SLOW))
+LIBRARY = Library("test", 20e-6, {"ring": (QUICK, SLOW)}, {})
 
 
 def engine_seconds(cluster, traffic):
@@ -149,7 +149,7 @@ def test_small_buffers_take_the_protocol_of_low_latency():
 @given(st.floats(1, 1e10), st.integers(2, 64), st.floats(1e9, 1e12))
 def test_a_ring_passes_halves_for_its_halves(nbytes, ranks, bandwidth):
     """A reduce-scatter and an all-gather carry what an all-reduce does, and neither costs more."""
-    library = Library("one", 0.0, (SLOW,))
+    library = Library("one", 0.0, {"ring": (SLOW,)}, {})
     whole, half, other = (
         collectives.ring(operation, nbytes, ranks, 1, bandwidth, library)
         for operation in ("all-reduce", "reduce-scatter", "all-gather")

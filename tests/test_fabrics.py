@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.catalog.records import Dragonfly, FatTree, SingleSwitch
+from clustersim.catalog.fabrics import Dragonfly, FatTree, SingleSwitch
 from clustersim.program.collectives.ring import local_rings, ring_load
 from clustersim.scenario.load import load
 from clustersim.topology.cluster import build_cluster

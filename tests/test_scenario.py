@@ -379,7 +379,7 @@ def test_a_precision_that_the_device_lacks_is_named():
         "framework.state={}",
         "cluster.fabric.switches_per_group=2",
         "cluster.node.nics.devices=[]",
-        "cluster.node.interconnect.links=[[0, 1, 50 GB/s]]",
+        "cluster.node.interconnect.kinds.xgmi.between=[[0, 1]]",
         "cluster.node.accelerator.gemm.tiles=[]",
     ],
 )

@@ -134,7 +134,7 @@ def test_a_file_that_is_no_list_is_refused_in_one_line(tmp_path, text, problem):
         ),
         ("row 9", "row 9 is 'just a text', not a mapping"),
         ("good (row 10)", "row 10 has the id of row 1"),
-        ("part-of-a-mesh", "part of a mesh node: 4 of its 8 devices"),
+        ("part-of-a-mesh", "part of a node of direct links: 4 of its 8 devices"),
         (
             "does-not-divide",
             "plan.pipeline: 3 stages of 1 chunk(s) do not divide the 4 layers of 'tiny'"

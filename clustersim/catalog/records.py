@@ -1,132 +1,27 @@
 """The typed form of every catalogue file: what may stand in it, in which unit, with what proof.
 
-A `Fact` is one value with its source or the reason for assuming it, never neither.  Records know
-no physics: they carry what was read, and the layers above give it meaning.
+Records know no physics: they carry what was read, and the layers above give it meaning.
 """
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    model_validator,
+from pydantic import Field, model_validator
+
+from clustersim.catalog.fabrics import Dragonfly, FabricShape
+from clustersim.catalog.facts import (
+    Bandwidth,
+    Bytes,
+    Count,
+    Fact,
+    FlopsPerSecond,
+    Fraction,
+    NotNegative,
+    Positive,
+    Record,
+    Seconds,
+    Strict,
 )
-
-from clustersim import units
-
-T = TypeVar("T")
-
-
-class Strict(BaseModel):
-    """A record that allows no key it does not know and cannot change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-def _quantity(dimension: str) -> list[Any]:
-    def parsed(text: object) -> float:
-        return units.parse(text, dimension)
-
-    example = units.EXAMPLES[dimension].partition(" or ")[0]
-    return [
-        BeforeValidator(parsed),
-        WithJsonSchema({"type": "string", "description": dimension, "examples": [example]}),
-    ]
-
-
-def _positive(value: float) -> float:
-    if value <= 0:
-        raise ValueError("must be greater than 0")
-    return value
-
-
-def _not_negative(value: float) -> float:
-    if value < 0:
-        raise ValueError("must not be negative")
-    return value
-
-
-Bytes = Annotated[float, *_quantity("bytes"), AfterValidator(_positive)]
-Bandwidth = Annotated[float, *_quantity("bandwidth"), AfterValidator(_positive)]
-Seconds = Annotated[float, *_quantity("seconds"), AfterValidator(_not_negative)]
-FlopsPerSecond = Annotated[float, *_quantity("flops_per_second"), AfterValidator(_positive)]
-Fraction = Annotated[float, Field(gt=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1, strict=True)]
-
-
-class Fact(Strict, Generic[T]):
-    """One value with its proof.
-
-    Attributes
-    ----------
-    value : the value, with its unit where it has one
-    source : key of the record's ``sources`` table
-    assumed : why this value is taken where no source was read; or the fit that gave it
-    """
-
-    value: T
-    source: str | None = None
-    assumed: str | None = None
-    confidence: Literal["high", "medium", "low"] | None = None
-    note: str | None = None
-
-    @model_validator(mode="after")
-    def _has_proof(self) -> Self:
-        if (self.source is None) == (self.assumed is None):
-            raise ValueError("needs either 'source' or 'assumed', and not both")
-        return self
-
-
-class Source(Strict):
-    """Where a fact was read."""
-
-    title: str
-    where: str | None = None
-    read: str | None = None
-
-
-class Record(Strict):
-    """A catalogue file: its kind, its name and the sources that its facts refer to."""
-
-    name: str
-    title: str | None = None
-    sources: dict[str, Source] = {}
-
-    @model_validator(mode="after")
-    def _sources_are_listed(self) -> Self:
-        for where, fact in facts(self):
-            if fact.source is not None and fact.source not in self.sources:
-                raise ValueError(f"{where}: source '{fact.source}' is not in the table 'sources'")
-        return self
-
-
-def facts(record: BaseModel, where: str = "") -> Iterator[tuple[str, Fact[Any]]]:
-    """Yield every fact of a record with its dotted key, not entering records inside it."""
-    for name in type(record).model_fields:
-        value = getattr(record, name)
-        if not isinstance(value, Record):
-            yield from _facts_in(value, f"{where}.{name}" if where else name)
-
-
-def _facts_in(value: Any, where: str) -> Iterator[tuple[str, Fact[Any]]]:
-    if isinstance(value, Fact):
-        yield where, value
-    elif isinstance(value, BaseModel):
-        yield from facts(value, where)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _facts_in(item, f"{where}.{key}")
-    elif isinstance(value, list | tuple):
-        for i, item in enumerate(value):
-            yield from _facts_in(item, f"{where}[{i}]")
-
+from clustersim.catalog.libraries import LibraryRecord
 
 # --- accelerators ------------------------------------------------------------------------------
 
@@ -186,49 +81,67 @@ class AcceleratorRecord(Record):
 
 
 class DeviceSwitch(Strict):
-    """Every device of the node hangs on one crossbar (NVSwitch)."""
+    """Every device of the node hangs on one crossbar (NVSwitch).
+
+    `reduces` says that the crossbar adds up what passes it (NVLink SHARP).
+    """
 
     type: Literal["switch"]
     bandwidth: Fact[Bandwidth]
     latency: Fact[Seconds]
     efficiency: Fact[Fraction]
+    reduces: Fact[bool] | None = None
 
 
-class DeviceMesh(Strict):
-    """Direct links between pairs of devices: ``[a, b, bandwidth per direction]``."""
+End = Annotated[int, Field(ge=0, strict=True)] | str
+"""An end of a link in a node: a device by its number, or a switch or host bridge by name."""
 
-    type: Literal["mesh"]
-    links: Fact[list[tuple[int, int, Bandwidth]]]
+
+class LinkKind(Strict):
+    """Equal links inside a node: ``[end, end]``, or ``[end, end, how many side by side]``.
+
+    `bandwidth` is that of one link in one direction, `efficiency` the share that is payload.
+    """
+
+    bandwidth: Fact[Bandwidth]
     latency: Fact[Seconds]
     efficiency: Fact[Fraction]
+    between: Fact[Annotated[list[tuple[End, End] | tuple[End, End, Count]], Field(min_length=1)]]
+
+
+class DeviceLinks(Strict):
+    """Links inside a node, by kind: NVLink or xGMI between devices, PCIe to host bridges."""
+
+    type: Literal["links"]
+    kinds: dict[str, LinkKind]
+
+    def pairs(self) -> list[tuple[int | str, int | str]]:
+        """Return the two ends of every link."""
+        return [(a, b) for kind in self.kinds.values() for a, b, *_ in kind.between.value]
+
+
+class OneDevice(Strict):
+    """Nothing inside: the node is a single device."""
+
+    type: Literal["none"]
 
 
 class NicPort(Strict):
-    """The NICs of a node: NIC i hangs on device ``devices[i]`` by a bus."""
+    """The NICs of a node: NIC i hangs on ``devices[i]``, a device or a switch, by a bus."""
 
-    devices: Fact[Annotated[list[int], Field(min_length=1)]]
+    devices: Fact[Annotated[list[End], Field(min_length=1)]]
     bus: Fact[Bandwidth]
 
 
-class ProtocolFacts(Strict):
-    """One wire protocol of a collective library.
+class HostFacts(Strict):
+    """Host memory, and the link of each device to it, per direction.
 
-    `base` is paid once, `device_hop` and `network_hop` for each step between neighbours in a node
-    and across the network; `bandwidth` is the share of the link that carries payload.
+    `bandwidth` is that of the memory of the whole node, read and written together.
     """
 
-    base: Fact[Seconds]
-    device_hop: Fact[Seconds]
-    network_hop: Fact[Seconds]
-    bandwidth: Fact[Fraction]
-
-
-class LibraryRecord(Record):
-    """``topologies/libraries/*.yaml``: a collective library (NCCL, RCCL)."""
-
-    kind: Literal["library"]
-    call_overhead: Fact[Seconds]
-    protocols: dict[str, ProtocolFacts]
+    memory: Fact[Bytes]
+    bandwidth: Fact[Bandwidth] | None = None
+    link: Fact[Bandwidth] | None = None
 
 
 class NodeRecord(Record):
@@ -237,33 +150,42 @@ class NodeRecord(Record):
     kind: Literal["node"]
     accelerator: AcceleratorRecord
     devices: Fact[Count]
-    interconnect: DeviceSwitch | DeviceMesh = Field(discriminator="type")
+    interconnect: DeviceSwitch | DeviceLinks | OneDevice = Field(discriminator="type")
     nics: NicPort
     library: LibraryRecord
-    host_memory: Fact[Bytes] | None = None
+    host: HostFacts | None = None
 
     @model_validator(mode="after")
-    def _devices_exist(self) -> Self:
-        last = self.devices.value - 1
-        named = list(self.nics.devices.value)
-        if isinstance(self.interconnect, DeviceMesh):
-            named += [end for a, b, _ in self.interconnect.links.value for end in (a, b)]
-        for device in named:
-            if not 0 <= device <= last:
-                raise ValueError(f"names device {device}, but the node has devices 0 to {last}")
-        if isinstance(self.interconnect, DeviceMesh):
-            _check_joined(self.devices.value, self.interconnect.links.value)
+    def _ends_exist(self) -> Self:
+        count = self.devices.value
+        inside = self.interconnect
+        pairs = inside.pairs() if isinstance(inside, DeviceLinks) else []
+        known = {*range(count), *(end for pair in pairs for end in pair if isinstance(end, str))}
+        for end in [*self.nics.devices.value, *(end for pair in pairs for end in pair)]:
+            if end not in known:
+                what = "device" if isinstance(end, int) else "switch"
+                raise ValueError(f"names {what} {end}, but the node has devices 0 to {count - 1}")
+        if isinstance(inside, OneDevice) and count > 1:
+            raise ValueError("interconnect.type: 'none' joins no devices (allowed: switch, links)")
+        if isinstance(inside, DeviceLinks):
+            _check_joined(count, pairs)
         return self
 
 
-def _check_joined(devices: int, links: list[tuple[int, int, float]]) -> None:
-    """Refuse a mesh that leaves a device without a way to the others."""
-    joined = {0}
-    for _ in range(devices):
-        joined |= {end for a, b, _ in links if a in joined or b in joined for end in (a, b)}
+def _check_joined(devices: int, pairs: list[tuple[int | str, int | str]]) -> None:
+    """Refuse links that leave a device without a way to the others."""
+    beside: dict[int | str, set[int | str]] = {}
+    for a, b in pairs:
+        beside.setdefault(a, set()).add(b)
+        beside.setdefault(b, set()).add(a)
+    joined: set[int | str] = {0}
+    front: set[int | str] = {0}
+    while front:
+        front = {end for near in front for end in beside.get(near, ())} - joined
+        joined |= front
     apart = sorted(set(range(devices)) - joined)
     if apart:
-        raise ValueError(f"interconnect.links: no link leads from device 0 to device {apart[0]}")
+        raise ValueError(f"interconnect: no link leads from device 0 to device {apart[0]}")
 
 
 class NicFacts(Strict):
@@ -274,44 +196,6 @@ class NicFacts(Strict):
     efficiency: Fact[Fraction]
 
 
-class FabricLink(Strict):
-    """A cable between switches, per direction."""
-
-    bandwidth: Fact[Bandwidth]
-    latency: Fact[Seconds]
-
-
-class SingleSwitch(Strict):
-    """All NICs on one ideal switch."""
-
-    type: Literal["switch"]
-
-
-class FatTree(Strict):
-    """Leaves, spines and cores; rail-optimised when NIC i of every node has a leaf of its own."""
-
-    type: Literal["fat-tree"]
-    rail_optimised: Fact[bool]
-    nodes_per_leaf: Fact[Count]
-    leaf_uplinks: Fact[Count]
-    leaves_per_pod: Fact[Count]
-    pod_uplinks: Fact[Count]
-    link: FabricLink
-    routing: Fact[Literal["adaptive"]]
-
-
-class Dragonfly(Strict):
-    """Groups of switches, all to all inside a group, and every pair of groups joined."""
-
-    type: Literal["dragonfly"]
-    groups: Fact[Count]
-    switches_per_group: Fact[Count]
-    nodes_per_switch: Fact[Count]
-    links_per_group_pair: Fact[Count]
-    link: FabricLink
-    routing: Fact[Literal["adaptive", "minimal"]]
-
-
 class ClusterRecord(Record):
     """``topologies/clusters/*.yaml``: nodes, their NICs and the fabric between them."""
 
@@ -319,7 +203,7 @@ class ClusterRecord(Record):
     node: NodeRecord
     size: Fact[Count]
     nic: NicFacts
-    fabric: SingleSwitch | FatTree | Dragonfly = Field(discriminator="type")
+    fabric: FabricShape
 
     @model_validator(mode="after")
     def _every_nic_has_a_switch(self) -> Self:
@@ -348,7 +232,7 @@ class ModelRecord(Record):
     sequence: Count
     parameters: Fact[Positive]
     source: str
-    assumed: dict[str, str] = {}
+    assumed: dict[str, str] = Field({})
 
     @model_validator(mode="after")
     def _heads_divide_hidden(self) -> Self:

@@ -50,7 +50,10 @@ def ring(
 
     >>> from clustersim.topology.library import Library, Protocol
     >>> simple = Protocol("simple", base=8e-6, device_hop=3e-6, network_hop=14e-6, bandwidth=1.0)
-    >>> round(ring("all-reduce", 1e9, 8, 1, 1e11, Library("x", 0.0, (simple,))).seconds, 5)
+    >>> round(
+    ...     ring("all-reduce", 1e9, 8, 1, 1e11, Library("x", 0.0, {"ring": (simple,)}, {})).seconds,
+    ...     5,
+    ... )
     0.01755
     """
     passes = RING_PASSES[operation]
@@ -62,7 +65,7 @@ def ring(
             wire / protocol.bandwidth,
             bandwidth,
         )
-        for protocol in library.protocols
+        for protocol in library.algorithms["ring"]
     ]
     return min(costs, key=lambda cost: cost.seconds)
 
@@ -82,7 +85,7 @@ def message(nbytes: float, network: bool, bandwidth: float, path: float, library
     usual path; only a longer one shows.
     """
     costs = []
-    for protocol in library.protocols:
+    for protocol in library.algorithms["ring"]:
         hop = protocol.network_hop if network else protocol.device_hop
         latency = max(library.call_overhead + protocol.base + hop, path)
         costs.append(Cost(protocol.name, latency, nbytes / protocol.bandwidth, bandwidth))
@@ -102,4 +105,4 @@ def scalar_reduction(ranks: int, nodes: int, library: Library) -> float:
         across = math.ceil(math.log2(nodes)) * protocol.network_hop
         return library.call_overhead + protocol.base + 2 * (inside + across)
 
-    return min(seconds(protocol) for protocol in library.protocols)
+    return min(seconds(protocol) for protocol in library.algorithms["ring"])

@@ -4,15 +4,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from clustersim.catalog.records import (
-    ClusterRecord,
-    Count,
-    Fraction,
-    FrameworkRecord,
-    ModelRecord,
-    Positive,
-    Strict,
-)
+from clustersim.catalog.facts import Count, Fraction, Positive, Strict
+from clustersim.catalog.records import ClusterRecord, FrameworkRecord, ModelRecord
 
 METRICS = (
     "step_time_s",

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
-from clustersim.catalog.records import Strict
+from clustersim.catalog.facts import Strict
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError
 from clustersim.study.cases import Case

@@ -26,7 +26,7 @@ class NodeShape:
     """What a case may change about a node: how many devices, and on which of them NICs hang."""
 
     devices: int
-    mesh: bool
+    linked: bool
     nics: tuple[int, ...]
 
 
@@ -39,7 +39,7 @@ def node_shape(cluster: str) -> NodeShape:
         given = {**finding.find("node", given["name"]).mapping(), **given}
     return NodeShape(
         devices=_value(given["devices"]),
-        mesh=given["interconnect"]["type"] == "mesh",
+        linked=given["interconnect"]["type"] == "links",
         nics=tuple(_value(given["nics"]["devices"])),
     )
 
@@ -56,7 +56,8 @@ def scenario_of(
     Raises
     ------
     Ungradable
-        when the layout is not of that many devices, or they are no whole nodes, or part of a mesh.
+        when the layout is not of that many devices, or they are no whole nodes, or part of a
+        node of direct links.
     ScenarioError, CatalogError
         when the scenario does not pass its check.
     """
@@ -113,9 +114,9 @@ def _nodes(case: Case, settings: Settings, machine: MachineChoice) -> tuple[int,
 
 def _smaller_node(each: int, shape: NodeShape, changes: dict[str, Any]) -> dict[str, Any]:
     """Return the changes that leave `each` devices of a node, with the NICs that hang on them."""
-    if shape.mesh:
-        told = f"part of a mesh node: {each} of its {shape.devices} devices"
-        raise Ungradable(Reason("part of a mesh node", told))
+    if shape.linked:
+        told = f"part of a node of direct links: {each} of its {shape.devices} devices"
+        raise Ungradable(Reason("part of a node of direct links", told))
     nics = changes.get("cluster.node.nics.devices", shape.nics)
     return {
         "cluster.node.devices": each,

@@ -131,13 +131,14 @@ class Cluster:
         """Return the links inside one node and from its NICs to the fabric."""
         here, shape = f"n{node}", self.node
         hops: list[Hop] = []
-        for a in range(shape.devices):
-            for b in range(shape.devices):
-                if shape.switch is not None or (a, b) in shape.widths:
-                    hops += shape.hops(here, a, b)
-        for nic, owner in enumerate(shape.nic_devices):
-            hops.append(Hop(f"{here}.dev{owner}>{here}.nic{nic}", shape.bus, 0.0))
-            hops.append(Hop(f"{here}.nic{nic}>{here}.dev{owner}", shape.bus, 0.0))
+        for a, b in shape.direct:
+            hops += shape.hops(here, a, b)
+        if shape.crossbar is not None:
+            for device in range(shape.devices):
+                hops.append(shape.to_crossbar(here, device))
+                hops.append(shape.from_crossbar(here, device))
+        for nic in range(len(shape.nic_ends)):
+            hops += [shape.to_bus(here, nic), shape.from_bus(here, nic)]
             port = self.fabric.port(node, nic)
             hops += [port.up, port.down]
         return hops

@@ -1,19 +1,23 @@
-"""The collective library of a machine: what each message costs before its first byte moves."""
+"""The collective library of a machine: what it may run, and what each message costs."""
 
 from dataclasses import dataclass
+from math import inf
 
-from clustersim.catalog.records import LibraryRecord
+from clustersim.catalog.facts import Fact
+from clustersim.catalog.libraries import LibraryRecord, ProtocolFacts
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """One way of moving bytes between neighbours.
+    """One way of moving bytes between neighbours, for one algorithm.
 
     Attributes
     ----------
     base : paid once for each call [s]
     device_hop, network_hop : paid for each step inside a node, and across the network [s]
     bandwidth : share of a link that carries payload
+    chunk : paid on each step for every piece of a pipelined buffer [s]
+    limit : the most that it moves, as bus bandwidth [B/s]
     """
 
     name: str
@@ -21,15 +25,29 @@ class Protocol:
     device_hop: float
     network_hop: float
     bandwidth: float
+    chunk: float = 0.0
+    limit: float = inf
 
 
 @dataclass(frozen=True)
 class Library:
-    """NCCL, RCCL, or what else a machine has; `call_overhead` is launch and synchronisation [s]."""
+    """NCCL, RCCL, an MPI, or what else a machine has.
+
+    Attributes
+    ----------
+    call_overhead : launch and synchronisation [s]
+    algorithms : the protocols of each algorithm
+    choices : the algorithms that each operation may take
+    post : what each message of many costs its sender [s]
+    relay : whether a message to another rail goes by the neighbour on that rail
+    """
 
     name: str
     call_overhead: float
-    protocols: tuple[Protocol, ...]
+    algorithms: dict[str, tuple[Protocol, ...]]
+    choices: dict[str, tuple[str, ...]]
+    post: float = 0.0
+    relay: bool = False
 
 
 def build_library(record: LibraryRecord) -> Library:
@@ -37,14 +55,29 @@ def build_library(record: LibraryRecord) -> Library:
     return Library(
         name=record.name,
         call_overhead=record.call_overhead.value,
-        protocols=tuple(
-            Protocol(
-                name=name,
-                base=facts.base.value,
-                device_hop=facts.device_hop.value,
-                network_hop=facts.network_hop.value,
-                bandwidth=facts.bandwidth.value,
-            )
-            for name, facts in sorted(record.protocols.items())
-        ),
+        algorithms={
+            algorithm: tuple(_protocol(name, facts) for name, facts in sorted(protocols.items()))
+            for algorithm, protocols in record.algorithms.items()
+        },
+        choices={
+            operation: tuple(algorithms) for operation, algorithms in record.choices.value.items()
+        },
+        post=record.post.value,
+        relay=record.relay is not None and record.relay.value,
     )
+
+
+def _protocol(name: str, facts: ProtocolFacts) -> Protocol:
+    return Protocol(
+        name=name,
+        base=facts.base.value,
+        device_hop=facts.device_hop.value,
+        network_hop=facts.network_hop.value,
+        bandwidth=facts.bandwidth.value,
+        chunk=_or(facts.chunk, 0.0),
+        limit=_or(facts.limit, inf),
+    )
+
+
+def _or(fact: Fact[float] | None, otherwise: float) -> float:
+    return otherwise if fact is None else fact.value

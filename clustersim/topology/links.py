@@ -15,11 +15,13 @@ class Hop(NamedTuple):
     name : its ends, ``"n3.gcd1>n3.nic0"``; a bundle of equal links names what it joins
     bandwidth : payload per second in this direction [B/s]
     latency : time for the first byte to pass [s]
+    kind : what sort of link it is: ``"xgmi"``, ``"nic"``, ``"leaf-spine"``
     """
 
     name: str
     bandwidth: float
     latency: float
+    kind: str = ""
 
 
 class Route(NamedTuple):
@@ -43,6 +45,7 @@ class LinkTable:
     def __init__(self) -> None:
         self.names: list[str] = []
         self.capacities: list[float] = []
+        self.kinds: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, hop: Hop) -> int:
@@ -52,6 +55,7 @@ class LinkTable:
             number = self._numbers[hop.name] = len(self.names)
             self.names.append(hop.name)
             self.capacities.append(hop.bandwidth)
+            self.kinds.append(hop.kind)
         return number
 
     def __len__(self) -> int:

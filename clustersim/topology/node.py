@@ -1,17 +1,33 @@
 """Inside one node: devices, the links between them, and the NICs that they reach.
 
-gcd0 == gcd1 -- nic0        a mesh has direct links only: a message between devices without
- |        |                 one is passed on by the devices between
-gcd2 == gcd3 -- nic1        a switch joins all devices, each by one link each way
+gcd0 == gcd1 -- nic0        direct links: a message between devices without one is passed on
+ |        |                 by the devices between
+gcd2 == gcd3 -- nic1
+
+gpu0 -- pcie0 -- cpu -- pcie1 -- gpu2      links to switches and host bridges are links as well
+
+gpu0 -- (crossbar) -- gpu1                 a crossbar joins all devices, each by one link each way
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
-from clustersim.catalog.records import DeviceMesh, NodeRecord
+from clustersim.catalog.records import DeviceLinks, DeviceSwitch, NodeRecord
 from clustersim.topology.links import Hop
+
+End = int | str
+"""A device by its number, or a switch or host bridge by its name."""
+
+
+@dataclass(frozen=True)
+class Cable:
+    """Equal links from one end to another: their payload together [B/s], latency [s], kind."""
+
+    bandwidth: float
+    latency: float
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -21,108 +37,185 @@ class Node:
     Attributes
     ----------
     devices : how many it holds
-    direct : links of a mesh, (from, to, payload bandwidth [B/s]), each direction its own
-    switch : payload bandwidth of each device's link to the crossbar [B/s], None for a mesh
-    latency : of one link between devices [s]
-    nic_devices : NIC i hangs on device ``nic_devices[i]``
-    bus : bandwidth between a NIC and its device [B/s]
+    cables : direct links, (from, to, cable), each direction its own
+    crossbar : each device's link to the crossbar, None where there is none
+    reduces : whether the crossbar adds up what passes it
+    nic_ends : NIC i hangs on ``nic_ends[i]``
+    bus : bandwidth between a NIC and its end [B/s]
+    host_link, host_bandwidth : of each device to host memory, and of that memory [B/s]; or None
     """
 
     name: str
     devices: int
-    direct: tuple[tuple[int, int, float], ...]
-    switch: float | None
-    latency: float
-    nic_devices: tuple[int, ...]
+    cables: tuple[tuple[End, End, Cable], ...]
+    crossbar: Cable | None
+    reduces: bool
+    nic_ends: tuple[End, ...]
     bus: float
+    host_link: float | None = None
+    host_bandwidth: float | None = None
 
-    def hops(self, prefix: str, a: int, b: int) -> Iterator[Hop]:
-        """Yield the links from device `a` to device `b` of the node named `prefix`."""
+    def hops(self, prefix: str, a: End, b: End) -> Iterator[Hop]:
+        """Yield the links from end `a` to end `b` of the node named `prefix`."""
         if a == b:
             return
-        if self.switch is not None:
-            yield Hop(f"{prefix}.dev{a}>{prefix}.switch", self.switch, self.latency / 2)
-            yield Hop(f"{prefix}.switch>{prefix}.dev{b}", self.switch, self.latency / 2)
+        if self.crossbar is not None:
+            yield self.to_crossbar(prefix, a)
+            yield self.from_crossbar(prefix, b)
             return
-        path = self.paths[a, b]
-        for c, d in pairwise(path):
-            yield Hop(f"{prefix}.dev{c}>{prefix}.dev{d}", self.widths[c, d], self.latency)
+        for c, d in pairwise(self.paths[a, b]):
+            cable = self.direct[c, d]
+            name = f"{prefix}.{_name(c)}>{prefix}.{_name(d)}"
+            yield Hop(name, cable.bandwidth, cable.latency, cable.kind)
+
+    def to_crossbar(self, prefix: str, a: End) -> Hop:
+        """Return the link from a device up to the crossbar."""
+        assert self.crossbar is not None
+        wide, half = self.crossbar.bandwidth, self.crossbar.latency / 2
+        return Hop(f"{prefix}.{_name(a)}>{prefix}.switch", wide, half, self.crossbar.kind)
+
+    def from_crossbar(self, prefix: str, b: End) -> Hop:
+        """Return the link from the crossbar down to a device."""
+        assert self.crossbar is not None
+        wide, half = self.crossbar.bandwidth, self.crossbar.latency / 2
+        return Hop(f"{prefix}.switch>{prefix}.{_name(b)}", wide, half, self.crossbar.kind)
 
     @cached_property
-    def widths(self) -> dict[tuple[int, int], float]:
-        """Payload bandwidth of the direct link from a device to another [B/s]."""
-        return {(a, b): width for a, b, width in self.direct}
+    def direct(self) -> dict[tuple[End, End], Cable]:
+        """The direct links from each end to another, side by side as one."""
+        found: dict[tuple[End, End], Cable] = {}
+        for a, b, cable in self.cables:
+            beside = found.get((a, b))
+            wide = cable.bandwidth + (beside.bandwidth if beside else 0.0)
+            found[a, b] = replace(cable, bandwidth=wide)
+        return found
 
     @cached_property
-    def paths(self) -> dict[tuple[int, int], tuple[int, ...]]:
-        """Devices passed between each pair: fewest links first, then the widest, then the first."""
-        found: dict[tuple[int, int], tuple[int, ...]] = {}
-        for start in range(self.devices):
-            best: dict[int, tuple[int, float, tuple[int, ...]]] = {start: (0, 0.0, (start,))}
+    def widths(self) -> dict[tuple[End, End], float]:
+        """Payload bandwidth of the direct link from an end to another [B/s]."""
+        return {ends: cable.bandwidth for ends, cable in self.direct.items()}
+
+    @cached_property
+    def paths(self) -> dict[tuple[End, End], tuple[End, ...]]:
+        """Ends passed between each pair: fewest links first, then the widest, then the first."""
+        found: dict[tuple[End, End], tuple[End, ...]] = {}
+        for start in self._ends:
+            best: dict[End, tuple[int, float, tuple[int, ...], tuple[End, ...]]] = {
+                start: (0, 0.0, (), (start,))
+            }
             front = [start]
             while front:
-                reached: dict[int, tuple[int, float, tuple[int, ...]]] = {}
+                reached: dict[End, tuple[int, float, tuple[int, ...], tuple[End, ...]]] = {}
                 for a in front:
-                    hops, narrowest, path = best[a]
-                    for b in range(self.devices):
-                        width = self.widths.get((a, b))
-                        if width is None or b in best:
+                    hops, narrowest, places, path = best[a]
+                    for b, width in self._beside[a]:
+                        if b in best:
                             continue
-                        key = (hops + 1, max(narrowest, 1 / width), (*path, b))
-                        reached[b] = min(reached.get(b, key), key)
+                        place = (*places, self._ends[b])
+                        key = (hops + 1, max(narrowest, 1 / width), place, (*path, b))
+                        if b not in reached or key[:3] < reached[b][:3]:
+                            reached[b] = key
                 best.update(reached)
-                front = sorted(reached)
-            found.update({(start, b): path for b, (_, _, path) in best.items()})
+                front = sorted(reached, key=self._ends.__getitem__)
+            found.update({(start, b): path for b, (*_, path) in best.items()})
         return found
+
+    @cached_property
+    def _ends(self) -> dict[End, int]:
+        """All ends with their order: devices by number, then the others as they are named."""
+        named = [end for a, b, _ in self.cables for end in (a, b) if isinstance(end, str)]
+        return {end: i for i, end in enumerate([*range(self.devices), *dict.fromkeys(named)])}
+
+    @cached_property
+    def _beside(self) -> dict[End, list[tuple[End, float]]]:
+        beside: dict[End, list[tuple[End, float]]] = {end: [] for end in self._ends}
+        for (a, b), width in self.widths.items():
+            beside[a].append((b, width))
+        return beside
 
     @cached_property
     def nic_of(self) -> tuple[int, ...]:
         """For each device the NIC that it uses: the one fewest links away, then by the widest.
 
-        Behind a crossbar all are equally far; devices with neighbouring numbers share a host bus.
+        Of NICs on one switch the devices that share it take turns. Behind a crossbar all are
+        equally far; devices with neighbouring numbers share a host bus.
         """
-        nics = range(len(self.nic_devices))
-        return tuple(min(nics, key=partial(self._distance, d)) for d in range(self.devices))
+        nics = range(len(self.nic_ends))
+        chosen: list[int] = []
+        taken: dict[int, int] = dict.fromkeys(nics, 0)
+        for device in range(self.devices):
+            distances = {nic: self._distance(device, nic) for nic in nics}
+            nearest = min(distances.values())
+            first = next(nic for nic in nics if distances[nic] == nearest)
+            beside = [nic for nic in nics if self.nic_ends[nic] == self.nic_ends[first]]
+            nic = min(beside, key=taken.__getitem__)
+            taken[nic] += 1
+            chosen.append(nic)
+        return tuple(chosen)
 
-    def _distance(self, device: int, nic: int) -> tuple[int, float, int]:
-        owner = self.nic_devices[nic]
-        if self.switch is not None or owner == device:
-            return (int(owner != device), float(abs(owner - device)), nic)
-        path = self.paths[device, owner]
-        widths = [self.widths[c, d] for c, d in pairwise(path)]
-        return (len(widths), 1 / min(widths), nic)
+    def _distance(self, device: int, nic: int) -> tuple[int, float]:
+        owner = self.nic_ends[nic]
+        if owner == device:
+            return (0, 0.0)
+        if self.crossbar is not None:
+            assert isinstance(owner, int)
+            return (1, float(abs(owner - device)))
+        widths = [self.widths[c, d] for c, d in pairwise(self.paths[device, owner])]
+        return (len(widths), 1 / min(widths))
 
-    def to_nic(self, prefix: str, device: int) -> Iterator[Hop]:
-        """Yield the links from a device out of its NIC's bus."""
-        nic = self.nic_of[device]
-        owner = self.nic_devices[nic]
+    def to_nic(self, prefix: str, device: int, nic: int | None = None) -> Iterator[Hop]:
+        """Yield the links from a device out of its NIC's bus, or that of another NIC."""
+        nic = self.nic_of[device] if nic is None else nic
+        owner = self.nic_ends[nic]
         yield from self.hops(prefix, device, owner)
-        yield Hop(f"{prefix}.dev{owner}>{prefix}.nic{nic}", self.bus, 0.0)
+        yield self.to_bus(prefix, nic)
 
-    def from_nic(self, prefix: str, device: int) -> Iterator[Hop]:
-        """Yield the links from a device's NIC to the device."""
-        nic = self.nic_of[device]
-        owner = self.nic_devices[nic]
-        yield Hop(f"{prefix}.nic{nic}>{prefix}.dev{owner}", self.bus, 0.0)
+    def from_nic(self, prefix: str, device: int, nic: int | None = None) -> Iterator[Hop]:
+        """Yield the links from a device's NIC, or from another one, to the device."""
+        nic = self.nic_of[device] if nic is None else nic
+        owner = self.nic_ends[nic]
+        yield self.from_bus(prefix, nic)
         yield from self.hops(prefix, owner, device)
+
+    def to_bus(self, prefix: str, nic: int) -> Hop:
+        """Return the link from what a NIC hangs on to the NIC."""
+        end = _name(self.nic_ends[nic])
+        return Hop(f"{prefix}.{end}>{prefix}.nic{nic}", self.bus, 0.0, "bus")
+
+    def from_bus(self, prefix: str, nic: int) -> Hop:
+        """Return the link from a NIC to what it hangs on."""
+        end = _name(self.nic_ends[nic])
+        return Hop(f"{prefix}.nic{nic}>{prefix}.{end}", self.bus, 0.0, "bus")
+
+
+def _name(end: End) -> str:
+    return f"dev{end}" if isinstance(end, int) else end
 
 
 def build_node(record: NodeRecord) -> Node:
     """Return the node that a catalogue file describes; bandwidths are of payload."""
-    inside = record.interconnect
-    direct: list[tuple[int, int, float]] = []
-    if isinstance(inside, DeviceMesh):
-        for a, b, bandwidth in inside.links.value:
-            payload = bandwidth * inside.efficiency.value
-            direct += [(a, b, payload), (b, a, payload)]
+    inside, host = record.interconnect, record.host
+    cables: list[tuple[End, End, Cable]] = []
+    crossbar = None
+    if isinstance(inside, DeviceLinks):
+        for kind, facts in inside.kinds.items():
+            payload = facts.bandwidth.value * facts.efficiency.value
+            for a, b, *count in facts.between.value:
+                cable = Cable(payload * (count[0] if count else 1), facts.latency.value, kind)
+                cables += [(a, b, cable), (b, a, cable)]
+    elif isinstance(inside, DeviceSwitch):
+        payload = inside.bandwidth.value * inside.efficiency.value
+        crossbar = Cable(payload, inside.latency.value, "crossbar")
     return Node(
         name=record.name,
         devices=record.devices.value,
-        direct=tuple(direct),
-        switch=None
-        if isinstance(inside, DeviceMesh)
-        else inside.bandwidth.value * inside.efficiency.value,
-        latency=inside.latency.value,
-        nic_devices=tuple(record.nics.devices.value),
+        cables=tuple(cables),
+        crossbar=crossbar,
+        reduces=isinstance(inside, DeviceSwitch)
+        and inside.reduces is not None
+        and inside.reduces.value,
+        nic_ends=tuple(record.nics.devices.value),
         bus=record.nics.bus.value,
+        host_link=None if host is None or host.link is None else host.link.value,
+        host_bandwidth=None if host is None or host.bandwidth is None else host.bandwidth.value,
     )

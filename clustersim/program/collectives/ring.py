@@ -100,7 +100,7 @@ def local_rings(node: Node, members: tuple[int, ...]) -> list[tuple[tuple[int, .
     share by bandwidth. Devices without such a circle are joined in their order by what links
     there are.
     """
-    if node.switch is not None or len(members) < 3 or len(members) > 8:
+    if node.crossbar is not None or len(members) < 3 or len(members) > 8:
         return [(members, 1.0)]
     left = dict(node.widths)
     circles = [

@@ -8,7 +8,8 @@ lists every cable for the graph that a person draws and that the tests search fo
 from collections.abc import Iterator
 from typing import Protocol
 
-from clustersim.catalog.records import ClusterRecord, Dragonfly, FatTree, SingleSwitch
+from clustersim.catalog.fabrics import Dragonfly, FatTree, SingleSwitch
+from clustersim.catalog.records import ClusterRecord
 from clustersim.topology.fabrics.dragonfly import DragonflyFabric
 from clustersim.topology.fabrics.fat_tree import FatTreeFabric
 from clustersim.topology.fabrics.port import Port, Switch
@@ -40,6 +41,7 @@ def build_fabric(record: ClusterRecord) -> Fabric:
     shape = record.fabric
     if isinstance(shape, SingleSwitch):
         return SwitchFabric(nic)
+    assert isinstance(shape, FatTree | Dragonfly)
     width = shape.link.bandwidth.value * record.nic.efficiency.value
     cable = Hop("", width, shape.link.latency.value)
     if isinstance(shape, FatTree):
@@ -53,7 +55,6 @@ def build_fabric(record: ClusterRecord) -> Fabric:
             leaves_per_pod=shape.leaves_per_pod.value,
             pod_uplinks=shape.pod_uplinks.value,
         )
-    assert isinstance(shape, Dragonfly)
     return DragonflyFabric(
         nic=nic,
         cable=cable,

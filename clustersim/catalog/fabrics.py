@@ -1,0 +1,115 @@
+"""The shapes of networks between nodes, as a cluster file states them."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from clustersim.catalog.facts import Bandwidth, Count, Fact, Seconds, Share, Strict
+
+
+class FabricLink(Strict):
+    """A cable between switches, per direction."""
+
+    bandwidth: Fact[Bandwidth]
+    latency: Fact[Seconds]
+
+
+class SingleSwitch(Strict):
+    """All NICs on one ideal switch."""
+
+    type: Literal["switch"]
+
+
+class FatTree(Strict):
+    """Leaves, spines and cores; rail-optimised when NIC i of every node has a leaf of its own.
+
+    `routing` says how flows meet equal cables: ``adaptive`` spreads each over all of them,
+    ``hashed`` puts it on one, chosen by its two ends and `seed`. `reduces` says that the switches
+    add up what passes them (SHARP).
+    """
+
+    type: Literal["fat-tree"]
+    rail_optimised: Fact[bool]
+    nodes_per_leaf: Fact[Count]
+    leaf_uplinks: Fact[Count]
+    leaves_per_pod: Fact[Count]
+    pod_uplinks: Fact[Count]
+    link: FabricLink
+    routing: Fact[Literal["adaptive", "hashed"]]
+    seed: int = 0
+    reduces: Fact[bool] | None = None
+
+
+class Dragonfly(Strict):
+    """Groups of switches, all to all inside a group, and every pair of groups joined.
+
+    `routing`: ``adaptive`` spreads a flow over all cables of a switch and of a group, ``minimal``
+    takes one cable by arithmetic, ``hashed`` one of the equal ones by its two ends and `seed`.
+    `detour` is the share of adaptive traffic between groups that goes by a third one (Valiant).
+    """
+
+    type: Literal["dragonfly"]
+    groups: Fact[Count]
+    switches_per_group: Fact[Count]
+    nodes_per_switch: Fact[Count]
+    links_per_group_pair: Fact[Count]
+    link: FabricLink
+    routing: Fact[Literal["adaptive", "minimal", "hashed"]]
+    seed: int = 0
+    detour: Fact[Share] | None = None
+
+
+class Torus(Strict):
+    """A grid of routers, one for each node, of any dimension.
+
+    `shape` is the machine's length along each axis and `axes` their names. An axis of a job is a
+    ring where the job's length is a multiple of `ring` there, and a line where `ring` is 0.
+    `joined` are pairs of axes that make one ring together: the axes of a virtual torus.
+
+    `job` is the block of nodes that a scenario asks for, by axis. `virtual` numbers its nodes by
+    the virtual torus instead of by the axes themselves.
+    """
+
+    type: Literal["torus"]
+    shape: Fact[Annotated[list[Count], Field(min_length=1)]]
+    axes: list[str]
+    ring: Fact[list[Annotated[int, Field(ge=0)]]]
+    joined: Fact[list[tuple[int, int]]] | None = None
+    link: FabricLink
+    job: list[Count] | None = None
+    virtual: bool = False
+
+    @model_validator(mode="after")
+    def _axes_agree(self) -> Self:
+        wanted = len(self.shape.value)
+        for key, given in (("axes", self.axes), ("ring", self.ring.value), ("job", self.job)):
+            if given is not None and len(given) != wanted:
+                raise ValueError(f"{key}: has {len(given)} entries, but 'shape' has {wanted} axes")
+        if self.job is not None and any(
+            length > whole for length, whole in zip(self.job, self.shape.value, strict=True)
+        ):
+            raise ValueError(f"job: {self.job} is longer than the machine's {self.shape.value}")
+        joined = [] if self.joined is None else self.joined.value
+        if joined and sorted(axis for pair in joined for axis in pair) != list(range(wanted)):
+            raise ValueError("joined: must name each axis once, by its number from 0")
+        if self.virtual and not joined:
+            raise ValueError("virtual: needs 'joined', the pairs of axes that make rings")
+        return self
+
+
+class LinkList(Strict):
+    """Cables one by one: ``[end, end, bandwidth per direction]``.
+
+    An end is a NIC, ``n0.nic0``, or a switch by any other name. Of several shortest ways a flow
+    takes one by its two ends and `seed`.
+    """
+
+    type: Literal["links"]
+    links: Fact[Annotated[list[tuple[str, str, Bandwidth]], Field(min_length=1)]]
+    latency: Fact[Seconds]
+    seed: int = 0
+
+
+FabricShape = Annotated[
+    SingleSwitch | FatTree | Dragonfly | Torus | LinkList, Field(discriminator="type")
+]

@@ -1,0 +1,125 @@
+"""Facts: one value with its source or the reason for assuming it, and records made of them."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from clustersim import units
+
+T = TypeVar("T")
+
+
+class Strict(BaseModel):
+    """A record that allows no key it does not know and cannot change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _quantity(dimension: str) -> list[Any]:
+    def parsed(text: object) -> float:
+        return units.parse(text, dimension)
+
+    example = units.EXAMPLES[dimension].partition(" or ")[0]
+    return [
+        BeforeValidator(parsed),
+        WithJsonSchema({"type": "string", "description": dimension, "examples": [example]}),
+    ]
+
+
+def _positive(value: float) -> float:
+    if value <= 0:
+        raise ValueError("must be greater than 0")
+    return value
+
+
+def _not_negative(value: float) -> float:
+    if value < 0:
+        raise ValueError("must not be negative")
+    return value
+
+
+Bytes = Annotated[float, *_quantity("bytes"), AfterValidator(_positive)]
+Bandwidth = Annotated[float, *_quantity("bandwidth"), AfterValidator(_positive)]
+Seconds = Annotated[float, *_quantity("seconds"), AfterValidator(_not_negative)]
+FlopsPerSecond = Annotated[float, *_quantity("flops_per_second"), AfterValidator(_positive)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1, strict=True)]
+
+
+class Fact(Strict, Generic[T]):
+    """One value with its proof.
+
+    Attributes
+    ----------
+    value : the value, with its unit where it has one
+    source : key of the record's ``sources`` table
+    assumed : why this value is taken where no source was read; or the fit that gave it
+    """
+
+    value: T
+    source: str | None = None
+    assumed: str | None = None
+    confidence: Literal["high", "medium", "low"] | None = None
+    note: str | None = None
+
+    @model_validator(mode="after")
+    def _has_proof(self) -> Self:
+        if (self.source is None) == (self.assumed is None):
+            raise ValueError("needs either 'source' or 'assumed', and not both")
+        return self
+
+
+class Source(Strict):
+    """Where a fact was read."""
+
+    title: str
+    where: str | None = None
+    read: str | None = None
+
+
+class Record(Strict):
+    """A catalogue file: its kind, its name and the sources that its facts refer to."""
+
+    name: str
+    title: str | None = None
+    sources: dict[str, Source] = {}
+
+    @model_validator(mode="after")
+    def _sources_are_listed(self) -> Self:
+        for where, fact in facts(self):
+            if fact.source is not None and fact.source not in self.sources:
+                raise ValueError(f"{where}: source '{fact.source}' is not in the table 'sources'")
+        return self
+
+
+def facts(record: BaseModel, where: str = "") -> Iterator[tuple[str, Fact[Any]]]:
+    """Yield every fact of a record with its dotted key, not entering records inside it."""
+    for name in type(record).model_fields:
+        value = getattr(record, name)
+        if not isinstance(value, Record):
+            yield from _facts_in(value, f"{where}.{name}" if where else name)
+
+
+def _facts_in(value: Any, where: str) -> Iterator[tuple[str, Fact[Any]]]:
+    if isinstance(value, Fact):
+        yield where, value
+    elif isinstance(value, BaseModel):
+        yield from facts(value, where)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _facts_in(item, f"{where}.{key}")
+    elif isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            yield from _facts_in(item, f"{where}[{i}]")
