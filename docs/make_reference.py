@@ -98,7 +98,7 @@ class Table:
         named = schema.get("additionalProperties")
         if "properties" in items:
             yield from self._below(items, f"{path}[]")
-        elif isinstance(named, dict) and "$ref" in named:
+        elif isinstance(named, dict) and _has_keys(named):
             yield from self._key(named, f"{path}.<name>", "required")
         else:
             yield self._line(schema, path, otherwise, given.get("description", ""))
@@ -133,12 +133,20 @@ class Table:
             return _one_of([f"`{value}`" for value in values])
         if "examples" in schema:
             return f"{schema['description'].replace('_', ' ')}, such as `{schema['examples'][0]}`"
+        if "anyOf" in schema:
+            return _one_of([self._holds(self._resolved(one)) for one in schema["anyOf"]])
         kind = schema["type"]
         if kind == "array" and "prefixItems" in schema:
             return f"[{', '.join(self._holds(item) for item in schema['prefixItems'])}]"
         if kind == "array":
             return f"list: {self._holds(self._resolved(schema['items']))}"
         return _WORDS[kind] + _range(schema)
+
+
+def _has_keys(named: Schema) -> bool:
+    """Whether the values of a mapping have keys of their own, at this level or a lower one."""
+    below = named.get("additionalProperties")
+    return "$ref" in named or (isinstance(below, dict) and _has_keys(below))
 
 
 _WORDS = {
