@@ -16,10 +16,13 @@ from clustersim.engine.replay import replay
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.metrics.attribution import BUBBLES, average, recomputed
 from clustersim.metrics.bounds import check_step
+from clustersim.metrics.groups import LinksOfGroup, links_of_groups
 from clustersim.metrics.utilisation import HotLink, hottest
 from clustersim.plan.fit import Verdict
 from clustersim.plan.parallelism import Plan, check_plan
+from clustersim.plan.placement import place
 from clustersim.program.check import check_program
+from clustersim.program.collectives.communicator import Prescribed
 from clustersim.program.compile import compile_program
 from clustersim.program.job import Job
 from clustersim.program.ops import Program
@@ -65,6 +68,7 @@ class Result:
     model_flops, hardware_flops : of the whole step, without and with recomputation [FLOP]
     attribution : mean seconds of a rank by part, adding up to `step_time`
     recomputed : of these, seconds that blocks spend computing a second time
+    groups : the links between the members of each kind of group
     wall : seconds that the simulation itself took
     """
 
@@ -79,6 +83,7 @@ class Result:
     attribution: dict[str, float]
     recomputed: float
     links: list[HotLink]
+    groups: list[LinksOfGroup]
     activities: int
     wall: float
     peak: float = field(repr=False)
@@ -185,6 +190,7 @@ class Result:
                 "parts": fullest.parts,
             },
             "links": [link._asdict() for link in self.links],
+            "groups": [group.to_json() for group in self.groups],
             "published": [
                 {
                     "metric": check.metric,
@@ -282,6 +288,7 @@ def _simulated(loaded: Loaded, began: float) -> Result:
         attribution=average(timeline, program.actors),
         recomputed=recomputed(program),
         links=hottest(program.carried, timeline.duration),
+        groups=links_of_groups(job.cluster, job.placement),
         activities=replayed.activities,
         wall=time.perf_counter() - began,
         peak=job.cluster.accelerator.peak_rate(job.precision),
@@ -299,16 +306,7 @@ def build_job(loaded: Loaded) -> Job:
             f"{loaded.where('cluster', 'nodes')}: {given.cluster.nodes} nodes, but"
             f" '{given.cluster.name}' has {given.cluster.size.value}"
         )
-    layout = Plan(
-        tensor=plan.tensor,
-        data=plan.data,
-        pipeline=plan.pipeline,
-        chunks=plan.chunks,
-        schedule=plan.schedule,
-        zero=plan.zero,
-        micro=batch.micro,
-        microbatches=max(1, batch.global_ // (plan.data * batch.micro)),
-    )
+    layout = _layout(given)
     if given.precision not in given.framework.state:
         raise ScenarioError(
             f"{loaded.where('precision')}: '{given.precision}' has no recipe of training states in"
@@ -331,11 +329,32 @@ def build_job(loaded: Loaded) -> Job:
         given.framework.schedules.value,
         loaded.where,
     )
+    cluster, wanted = build_cluster(given.cluster, given.cluster.nodes), plan.placement
     return Job(
-        cluster=build_cluster(given.cluster, given.cluster.nodes),
+        cluster=cluster,
         model=model,
         plan=layout,
+        placement=place(layout, cluster, wanted.order, wanted.boxes, wanted.devices, loaded.where),
         framework=given.framework,
         precision=given.precision,
         recompute=given.recompute,
+        algorithms={
+            operation: Prescribed(algorithm, loaded.where("collectives", operation))
+            for operation, algorithm in given.collectives.items()
+        },
+    )
+
+
+def _layout(given: Scenario) -> Plan:
+    """Return the layout that a scenario asks for."""
+    plan, batch = given.plan, given.batch
+    return Plan(
+        tensor=plan.tensor,
+        data=plan.data,
+        pipeline=plan.pipeline,
+        chunks=plan.chunks,
+        schedule=plan.schedule,
+        zero=plan.zero,
+        micro=batch.micro,
+        microbatches=max(1, batch.global_ // (plan.data * batch.micro)),
     )

@@ -89,6 +89,18 @@ def format_bytes(nbytes: float, digits: int = 3) -> str:
     return _with_prefix(nbytes, "B", digits)
 
 
+def format_binary(nbytes: float) -> str:
+    """Return an amount of data in binary units where it is a round one: ``'32 KiB'``, ``'5 kB'``.
+
+    >>> format_binary(2**25), format_binary(5000)
+    ('32 MiB', '5 kB')
+    """
+    for power, symbol in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if nbytes >= 2**power and nbytes * 8 % 2**power == 0:
+            return f"{nbytes / 2**power:g} {symbol}"
+    return format_bytes(nbytes)
+
+
 def format_bandwidth(bandwidth: float, digits: int = 3) -> str:
     """Return a bandwidth in decimal bytes per second: ``'25 GB/s'``."""
     return _with_prefix(bandwidth, "B/s", digits)

@@ -29,7 +29,7 @@ def shipped(kind, name):
     if kind == "cluster":
         data["cluster"]["name"] = name
     elif kind == "node":
-        data["cluster"]["node"] = name
+        data["cluster"] |= {"name": "dgx-a100", "node": name}
     elif kind in ("accelerator", "library"):
         data["cluster"]["node"] = {"name": "dgx-a100", kind: name}
     else:

@@ -55,6 +55,9 @@ time          matmul {P}, bubble {P}(?:, [a-z ]+ {P}){{4}}
 exposed       communication {P}: pipeline {N} m?s, data {N} m?s, embedding {N} m?s
 memory        fits: {N} of 59.6 GiB on stage 0
 hottest link  [\w.]+>[\w.]+, {P} of {N} GB/s over the step
+data group    2 ranks on 1 node, over xgmi {N} GB/s
+stages        8 ranks on 2 nodes, over nic {N} GB/s, xgmi {N} GB/s, bus {N} GB/s.*
+embedding     2 ranks on 2 nodes, over nic {N} GB/s, bus {N} GB/s, xgmi {N} GB/s.*
 published     tflops_per_device \(hardware FLOPs\) 73.5, predicted {N} \([+-]{P}\); arXiv:2312.*
 assumed       3 keys: plan, batch, framework
 """

@@ -1,6 +1,7 @@
 """Machines: routes by arithmetic against shortest paths, bundles against cables, rings on nodes."""
 
 from collections import Counter
+from itertools import pairwise
 
 import networkx as nx
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.catalog.fabrics import Dragonfly, FatTree, SingleSwitch
-from clustersim.program.collectives.ring import local_rings, ring_load
+from clustersim.program.collectives.load import phase_of
+from clustersim.program.collectives.ring import channels, local_rings
 from clustersim.scenario.load import load
 from clustersim.topology.cluster import build_cluster
 
@@ -31,7 +33,7 @@ def fact(value):
     return {"value": value, "assumed": "a test"}
 
 
-def dragonfly(groups, switches, nodes_per_switch, pair_links, routing):
+def dragonfly(groups, switches, nodes_per_switch, pair_links, routing, seed=0):
     return Dragonfly.model_validate(
         {
             "type": "dragonfly",
@@ -41,11 +43,15 @@ def dragonfly(groups, switches, nodes_per_switch, pair_links, routing):
             "links_per_group_pair": fact(pair_links),
             "link": CABLE,
             "routing": fact(routing),
+            "seed": seed,
         }
     )
 
 
-def fat_tree(rail_optimised, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_uplinks):
+def fat_tree(
+    rail_optimised, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_uplinks,
+    routing="adaptive", seed=0,
+):  # fmt: skip
     return FatTree.model_validate(
         {
             "type": "fat-tree",
@@ -55,7 +61,8 @@ def fat_tree(rail_optimised, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_u
             "leaves_per_pod": fact(leaves_per_pod),
             "pod_uplinks": fact(pod_uplinks),
             "link": CABLE,
-            "routing": fact("adaptive"),
+            "routing": fact(routing),
+            "seed": seed,
         }
     )
 
@@ -71,7 +78,7 @@ def shortest(graph, a, b):
         return edge["latency"] + 1e-12
 
     path = nx.dijkstra_path(graph, a, b, weight)
-    return sum(graph.edges[e]["latency"] for e in nx.utils.pairwise(path)), len(path) - 1
+    return sum(graph.edges[e]["latency"] for e in pairwise(path)), len(path) - 1
 
 
 def device(cluster, number):
@@ -120,12 +127,13 @@ def test_a_switch_is_two_links_from_nic_to_nic(base):
 @given(
     st.sampled_from([FRONTIER, SELENE]), st.booleans(), st.integers(1, 3), st.integers(1, 3),
     st.sampled_from([2, 4, 8]), st.integers(1, 5), st.integers(2, 4),
+    st.sampled_from(["adaptive", "hashed"]),
 )  # fmt: skip
 def test_a_fat_tree_goes_up_to_the_lowest_common_level(
-    base, rails, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_uplinks, nodes
+    base, rails, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_uplinks, nodes, routing
 ):
     """Hops and latency equal those of the shortest path, on one to many pods, rails or not."""
-    shape = fat_tree(rails, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_uplinks)
+    shape = fat_tree(rails, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_uplinks, routing)
     agrees_with_shortest_paths(machine(base, shape, nodes))
 
 
@@ -195,7 +203,7 @@ def test_every_hop_of_a_minimal_route_is_a_cable(shape, data):
         edge = cluster.graph.edges[ends]
         beside = cables.get(ends, 1)
         assert edge["bandwidth"] == pytest.approx(hop.bandwidth * beside)
-    for before, after in nx.utils.pairwise(cluster.hops(a, b)):
+    for before, after in pairwise(cluster.hops(a, b)):
         assert before.name.partition("#")[0].split(">")[1] == after.name.split(">")[0]
 
 
@@ -349,6 +357,17 @@ def test_a_cached_route_is_the_route(a, b):
 # --- rings ----------------------------------------------------------------------------------------
 
 
+def ring_phase(cluster, group):
+    """Return what all rings of a group put on each link, for each byte of their stream."""
+    pairs = [(a, b, share) for ends, share in channels(cluster, group) for a, b in ends]
+    return phase_of(cluster, pairs)
+
+
+def stream(cluster, phase):
+    """Return the stream that the slowest link lets through [B/s]."""
+    return min(cluster.links.capacities[link] / share for link, share in phase.items())
+
+
 def test_rings_of_a_frontier_node_use_links_within_their_width():
     """All rings together at full pace fill no link above its width, and the tightest exactly."""
     cluster = build_cluster(FRONTIER, 1)
@@ -356,15 +375,15 @@ def test_rings_of_a_frontier_node_use_links_within_their_width():
     rings = local_rings(node, tuple(range(8)))
     assert sum(share for _, share in rings) == pytest.approx(1.0)
     assert all(sorted(circle) == list(range(8)) for circle, _ in rings)
-    load = ring_load(cluster, [range(8)])
-    pace = load.bandwidth(cluster.links.capacities)
+    phase = ring_phase(cluster, range(8))
+    pace = stream(cluster, phase)
     used = Counter()
     for circle, share in rings:
         for a, b in zip(circle, [*circle[1:], circle[0]], strict=True):
             used[a, b] += share * pace
 
     assert set(used) <= set(node.widths)
-    assert len(used) == len(load.links)
+    assert len(used) == len(phase)
     full = [used[pair] / node.widths[pair] for pair in used]
     assert max(full) == pytest.approx(1.0)
 
@@ -376,37 +395,36 @@ def test_all_reduce_over_a_frontier_node_runs_at_144_gb_a_second():
     one, but for 0-2 and 4-6, over which no further circle closes.
     """
     cluster = build_cluster(FRONTIER, 1)
-    load = ring_load(cluster, [range(8)])
-    crossed = Counter(round(weight * 4) for weight in load.weights)
+    phase = ring_phase(cluster, range(8))
+    crossed = Counter(round(share * 4) for share in phase.values())
 
-    assert load.bandwidth(cluster.links.capacities) == pytest.approx(144e9)
+    assert stream(cluster, phase) == pytest.approx(144e9)
     assert crossed == {2: 2 * (4 + 2), 1: 2 * 4}
 
 
 def test_a_ring_in_a_dgx_runs_at_the_rate_of_a_switch_link():
     """8 A100 on a crossbar: one ring at 300 GB/s x 0.783 = 234.9 GB/s, as was measured."""
     cluster = build_cluster(SELENE, 1)
-    load = ring_load(cluster, [range(8)])
+    phase = ring_phase(cluster, range(8))
 
-    assert load.bandwidth(cluster.links.capacities) == pytest.approx(234.9e9)
-    assert len(load.links) == 16
-    assert set(load.weights) == {1.0}
+    assert stream(cluster, phase) == pytest.approx(234.9e9)
+    assert len(phase) == 16
+    assert set(phase.values()) == {1.0}
 
 
 def test_rings_across_nodes_use_every_nic_once():
     """Two DGX, 16 ranks: 8 channels, each over one NIC: 8 x 23.5 = 188 GB/s in all."""
     cluster = build_cluster(SELENE, 2)
-    load = ring_load(cluster, [range(16)])
+    phase = ring_phase(cluster, range(16))
     nics = {
-        cluster.links.names[link]: weight
-        for link, weight in zip(load.links, load.weights, strict=True)
-        if "nic" in cluster.links.names[link] and "leaf" in cluster.links.names[link]
+        cluster.links.names[link]: share
+        for link, share in phase.items()
+        if cluster.links.kinds[link] == "nic"
     }
 
-    assert load.nodes == 2
     assert len(nics) == 2 * 8 * 2
     assert set(nics.values()) == {1 / 8}
-    assert load.bandwidth(cluster.links.capacities) == pytest.approx(8 * 25e9 * 0.94)
+    assert stream(cluster, phase) == pytest.approx(8 * 25e9 * 0.94)
 
 
 @MODEST

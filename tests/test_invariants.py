@@ -98,8 +98,15 @@ def test_an_attribution_that_does_not_add_up_is_refused(result):
         check(result, attribution=short)
 
 
-@pytest.mark.parametrize("blocking", ["true", "false"])
-@pytest.mark.parametrize("name", ["frontier-175b", "megatron21-t1-145b"])
+@pytest.mark.parametrize(
+    ("name", "blocking"),
+    [
+        ("frontier-175b", "true"),
+        ("frontier-175b", "false"),
+        ("megatron21-t1-145b", "true"),
+        ("megatron21-t1-39b", "false"),
+    ],
+)
 def test_transfers_replayed_alone_and_in_the_network_give_the_same_bits(name, blocking):
     """Where no link is crowded, replaying without a clock changes no instant at all."""
     settings = [f"framework.pipeline.blocking={blocking}", "batch.global=/2"]

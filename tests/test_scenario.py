@@ -166,7 +166,7 @@ def test_a_fact_set_without_a_unit_is_blamed_on_the_setting():
     [
         "cluster.node.name=dgx-a100",
         "cluster.node.accelerator=a100-80gb",
-        "cluster.node.library=nccl",
+        "cluster.node.library=nccl-ampere",
         "model.name=gpt-175b",
         "cluster={name: selene, nodes: 2}",
     ],

@@ -21,15 +21,18 @@ OPERATIONS: Final = (
 ALGORITHMS: Final = (
     "ring",
     "tree",
-    "halving-doubling",
-    "bruck",
-    "pairwise",
-    "binomial",
-    "hierarchical",
-    "torus",
     "nvls",
     "nvls-tree",
     "sharp",
+    "hierarchical",
+    "torus",
+    "halving-doubling",
+    "doubling",
+    "binomial",
+    "bruck",
+    "pairwise",
+    "grouped",
+    "dissemination",
 )
 """How they can do it."""
 
@@ -42,8 +45,8 @@ class ProtocolFacts(Strict):
 
     `base` is paid once, `device_hop` and `network_hop` for each step between neighbours in a node
     and across the network; `bandwidth` is the share of the link that carries payload. `chunk` is
-    paid once more on each step for every piece of a pipelined buffer, and `limit` the most that
-    the protocol moves, as bus bandwidth.
+    paid once more on each step for every piece of a pipelined buffer. `limit` is the most that the
+    protocol moves in a node, as bus bandwidth, and `network_limit` the same over several nodes.
     """
 
     base: Fact[Seconds]
@@ -52,6 +55,7 @@ class ProtocolFacts(Strict):
     bandwidth: Fact[Fraction]
     chunk: Fact[Seconds] | None = None
     limit: Fact[Bandwidth] | None = None
+    network_limit: Fact[Bandwidth] | None = None
 
 
 class LibraryRecord(Record):

@@ -83,14 +83,15 @@ class AcceleratorRecord(Record):
 class DeviceSwitch(Strict):
     """Every device of the node hangs on one crossbar (NVSwitch).
 
-    `reduces` says that the crossbar adds up what passes it (NVLink SHARP).
+    `reduces` is the share of the payload rate that is reached where the crossbar adds up what
+    passes it (NVLink SHARP); left out where it cannot.
     """
 
     type: Literal["switch"]
     bandwidth: Fact[Bandwidth]
     latency: Fact[Seconds]
     efficiency: Fact[Fraction]
-    reduces: Fact[bool] | None = None
+    reduces: Fact[Fraction] | None = None
 
 
 End = Annotated[int, Field(ge=0, strict=True)] | str

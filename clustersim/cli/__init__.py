@@ -10,7 +10,10 @@ from typing import Annotated
 
 import typer
 
+from clustersim.cli.collective import collective
 from clustersim.cli.flows import flows
+from clustersim.cli.import_ import import_
+from clustersim.cli.list import list_
 from clustersim.cli.run import run
 from clustersim.cli.schema import schema
 from clustersim.cli.show import show
@@ -24,8 +27,10 @@ app = typer.Typer(
     rich_markup_mode=None,  # importing rich would double the time of `--help`
     pretty_exceptions_enable=False,
 )
-for verb in (run, validate, flows, show, schema):
+for verb in (run, validate, collective, flows, show, schema):
     app.command()(verb)
+app.command("list")(list_)
+app.command("import")(import_)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,29 +1,202 @@
-"""`clustersim show NAME`: look at a schedule as letters."""
+"""`clustersim show NAME`: look at a machine, a model, a library, a scenario or a schedule."""
 
-from typing import Annotated
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from clustersim.report.machine import Page
+    from clustersim.scenario.entries import Entry
+
+WIDTH = 140
+"""Columns of the tables where they go to a file or a pipe, which have no width."""
+
 
 def show(
-    name: Annotated[str, typer.Argument(help="A schedule: gpipe, 1f1b, interleaved-1f1b.")],
-    stages: Annotated[int, typer.Option(min=1, help="Stages of the pipeline.")] = 4,
-    microbatches: Annotated[int, typer.Option(min=1, help="Microbatches of a step.")] = 8,
-    chunks: Annotated[int, typer.Option(min=1, help="Model chunks of each stage.")] = 1,
+    name: Annotated[
+        str,
+        typer.Argument(help="An entry of `clustersim list`, KIND/NAME, or a file."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the pictures of a machine [runs/show-NAME]."),
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, help="Only the first nodes of a cluster [all].")
+    ] = None,
+    json_output: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object; write files only with --out."),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace --out even if no earlier show wrote it.")
+    ] = False,
+    stages: Annotated[
+        int | None, typer.Option(min=1, help="Stages of a schedule's pipeline [4].")
+    ] = None,
+    microbatches: Annotated[
+        int | None, typer.Option(min=1, help="Microbatches of a schedule's step [8].")
+    ] = None,
+    chunks: Annotated[
+        int | None, typer.Option(min=1, help="Model chunks of each stage of a schedule [1].")
+    ] = None,
 ) -> None:
-    """Print a schedule: a line a stage, F forward, B backward."""
+    """Look at an entry: its facts with their sources, what follows, and pictures of a machine."""
+    kind, entry = _found(name)
+    shape = {"--stages": stages, "--microbatches": microbatches, "--chunks": chunks}
+    files = {"--out": out, "--force": force or None}
+    if kind == "schedule":
+        _refuse(name, kind, {**files, "--nodes": nodes})
+        _show_schedule(
+            name.rpartition("/")[2], stages or 4, microbatches or 8, chunks or 1, json_output
+        )
+        return
+    assert entry is not None
+    unused = shape if kind in ("cluster", "node") else {**shape, **files}
+    _refuse(name, kind, unused if kind == "cluster" else {**unused, "--nodes": nodes})
+    if kind in ("cluster", "node"):
+        place = None if json_output and out is None else out or _folder(entry)
+        _show_machine(entry, nodes, place, json_output, force)
+    else:
+        from clustersim.report.machine import page
+
+        _print(page(entry), json_output)
+
+
+def _found(name: str) -> "tuple[str, Entry | None]":
+    """Return the kind of what is meant, and its file if it has one."""
+    from clustersim.program.schedules import SCHEDULES
+    from clustersim.scenario.entries import KINDS, entry, entry_of_file, kinds_of
+
+    kind, slash, rest = name.partition("/")
+    if slash and kind in (*KINDS, "schedule"):
+        if kind != "schedule":
+            return kind, entry(kind, rest)
+        if rest in SCHEDULES:
+            return kind, None
+    elif Path(name).suffix in {".yaml", ".yml"} or (slash and Path(name).exists()):
+        found = entry_of_file(Path(name))
+        return found.kind, found
+    elif kinds := kinds_of(name):
+        return kinds[0], entry(kinds[0], name)
+    elif name in SCHEDULES:
+        return "schedule", None
+    raise _unknown(rest if kind == "schedule" else name)
+
+
+def _unknown(name: str) -> Exception:
+    """Return the complaint about a name that nothing has, with the nearest one of all kinds."""
+    import difflib
+
+    from clustersim.catalog.finding import names
     from clustersim.catalog.tree import nearest
     from clustersim.errors import ScenarioError
-    from clustersim.program.schedules import SCHEDULES, grid, text
+    from clustersim.program.schedules import SCHEDULES
+    from clustersim.scenario.entries import KINDS
 
-    if name not in SCHEDULES:
-        known = ", ".join(SCHEDULES)
-        raise ScenarioError(
-            f"{name}: no schedule of that name{nearest(name, SCHEDULES)} (known: {known})"
-        )
+    known = {other: kind for kind in reversed(KINDS) for other in names(kind)}
+    known |= dict.fromkeys(SCHEDULES, "schedule")
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if close and known[close[0]] == "schedule":
+        hint = f"{nearest(name, SCHEDULES)} (known: {', '.join(SCHEDULES)})"
+        return ScenarioError(f"{name}: no schedule of that name{hint}")
+    hint = nearest(name, known) or " (`clustersim list` shows all names)"
+    return ScenarioError(f"{name}: nothing in the catalogue has that name{hint}")
+
+
+def _refuse(name: str, kind: str, options: dict[str, Any]) -> None:
+    """Refuse options that mean nothing for this kind of entry."""
+    from clustersim.errors import ScenarioError
+
+    for option, value in options.items():
+        if value is not None:
+            raise ScenarioError(f"{option}: means nothing for a {kind}, and {name} is one")
+
+
+# --- machines ------------------------------------------------------------------------------------
+
+
+def _folder(entry: "Entry") -> Path:
+    return Path("runs") / f"show-{entry.name}"
+
+
+def _show_machine(
+    entry: "Entry", nodes: int | None, folder: Path | None, json_output: bool, force: bool
+) -> None:
+    """Print the page of a cluster or a node, and write its pictures."""
+    from clustersim.report.machine import look
+    from clustersim.report.machine_files import check_free, write
+
+    page, pictures = look(entry, nodes)
+    if folder is not None:
+        check_free(folder, force=force)
+    _print(page, json_output)
+    if folder is not None:
+        write(page, pictures, folder, force=force)
+        if not json_output:
+            files = ", ".join(f"{stem}.png and .svg" for stem in pictures)
+            print(f"\npictures in {folder}/: {files}")
+
+
+def _print(page: "Page", json_output: bool) -> None:
+    """Print a page as text, or as one JSON object."""
+    if json_output:
+        print(json.dumps(page.to_json(), allow_nan=False))
+        return
+    from rich.console import Console
+
+    from clustersim.report.machine import tables
+
+    print(f"{page.kind} {page.name}: {page.title}")
+    console = Console(markup=False, highlight=False)
+    for table in tables(page):
+        print()
+        if console.is_terminal:
+            console.print(table)
+        else:
+            print(_lines(table))
+
+
+def _lines(table: "Table") -> str:
+    """Return a table for a file or a pipe, without the blanks that fill its lines."""
+    from rich.console import Console
+
+    console = Console(markup=False, highlight=False, width=WIDTH)
+    with console.capture() as text:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in text.get().splitlines())
+
+
+# --- schedules -----------------------------------------------------------------------------------
+
+
+def _show_schedule(
+    name: str, stages: int, microbatches: int, chunks: int, json_output: bool
+) -> None:
+    """Print a schedule: a line a stage, F forward, B backward."""
+    from clustersim.cli.list import title_of_schedule
+    from clustersim.errors import ScenarioError
+    from clustersim.program.schedules import grid, text
+
     if problem := _misfit(name, stages, microbatches, chunks):
         raise ScenarioError(f"{name}: {problem}")
-    print(text(grid(name, stages, microbatches, chunks)))
+    rows = grid(name, stages, microbatches, chunks)
+    if not json_output:
+        print(text(rows))
+        return
+    derived = {
+        "stages": stages,
+        "microbatches": microbatches,
+        "chunks": chunks,
+        "steps": [[str(step) for step in row] for row in rows],
+    }
+    title = title_of_schedule(name)
+    page = {"name": name, "kind": "schedule", "title": title, "facts": [], "derived": derived}
+    print(json.dumps(page))
 
 
 def _misfit(name: str, stages: int, microbatches: int, chunks: int) -> str | None:

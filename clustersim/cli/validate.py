@@ -41,7 +41,14 @@ def validate(
     if json_output and markdown:
         raise ScenarioError("--json, --markdown: one or the other")
     entries = read_cases(cases or shipped("validation") / "cases.yaml")
-    answer = _validated(entries, group or [], jobs).to_json()
+    validation = _validated(entries, group or [], jobs)
+    if cases is None and not group:
+        from dataclasses import replace
+
+        from clustersim.study.curves import grade_curves, read_curves
+
+        validation = replace(validation, curves=tuple(grade_curves(read_curves())))
+    answer = validation.to_json()
     if json_output:
         print(json.dumps(answer))
     elif markdown:

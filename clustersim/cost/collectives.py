@@ -1,78 +1,265 @@
 """Closed forms of collectives and messages: the time when nobody else is on the links.
 
-The engine replays the same collectives as fluid activities; tests hold the two together where no
-link is shared.  Formulas are those of Thakur et al. 2005, doi:10.1177/1094342005051521, with the
-latencies of the collective library.
+    call overhead | base | hops of the algorithm | pieces of a pipelined buffer | bytes
+
+The engine replays the same collectives as fluid activities on links; tests hold the two together
+where no link is shared.  Step counts are those of Thakur et al. 2005,
+doi:10.1177/1094342005051521, and of NCCL 2.30, ``src/graph/tuning.cc``, whose latencies they are
+multiplied with.
 """
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from clustersim.topology.library import Library, Protocol
 
-RING_PASSES: dict[str, int] = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1}
-"""Times that a ring passes the buffer round, less one share of it."""
+ONE_WAY: Final = frozenset({"reduce-scatter", "all-gather"})
+"""Halves of an all-reduce."""
+
+STREAMED: Final = frozenset({"broadcast", "reduce"})
+"""What flows along a chain or down a tree once."""
+
+
+class Span(NamedTuple):
+    """How a group lies on the machine.
+
+    Attributes
+    ----------
+    ranks : of one group
+    nodes : that it spans
+    fullest : ranks on the node that has most
+    """
+
+    ranks: int
+    nodes: int
+    fullest: int
+
+
+class Steps(NamedTuple):
+    """Steps that follow one another, inside a node and across the network."""
+
+    device: float
+    network: float
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a collective takes alone on its links.
+    """What a collective or a message takes alone on its links.
 
     Attributes
     ----------
-    latency : paid before the first byte and for every step [s]
-    wire_bytes : payload and protocol that each hop of the ring carries [B]
-    bandwidth : of the ring's slowest link for this group [B/s]
+    algorithm, protocol : what the library runs
+    latency : paid before the first byte, for every step, and for every piece of the buffer [s]
+    nbytes : payload and protocol of one of its equal flows [B]
+    rate : of such a flow when nobody else is there [B/s]
+    ranked : what the library's tuner takes for its time, without the pieces [s]
     """
 
+    algorithm: str
     protocol: str
     latency: float
-    wire_bytes: float
-    bandwidth: float
+    nbytes: float
+    rate: float
+    ranked: float
 
     @property
     def seconds(self) -> float:
-        """Latency, then bytes over bandwidth [s]."""
-        return self.latency + self.wire_bytes / self.bandwidth
+        """Latency, then bytes over rate [s]."""
+        return self.latency + (self.nbytes / self.rate if self.nbytes else 0.0)
 
 
-def ring(
-    operation: str, nbytes: float, ranks: int, nodes: int, bandwidth: float, library: Library
+def passes(operation: str) -> int:
+    """Return how often a ring passes the buffer round, less one share of it: 2 or 1.
+
+    A barrier is an all-reduce of one number: PyTorch, ``ProcessGroupNCCL::barrier``.
+    """
+    return 2 if operation in ("all-reduce", "barrier") else 1
+
+
+def bus_factor(operation: str, ranks: int) -> float:
+    """Return bus bandwidth over algorithm bandwidth [unitless].
+
+    2 (p - 1) / p for an all-reduce, (p - 1) / p for its halves and for an all-to-all, else 1:
+    nccl-tests, ``doc/PERFORMANCE.md``.
+
+    >>> bus_factor("all-reduce", 8)
+    1.75
+    """
+    if operation == "all-reduce":
+        return 2 * (ranks - 1) / ranks
+    if operation in ONE_WAY or operation == "all-to-all":
+        return (ranks - 1) / ranks
+    return 1.0
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+def _ring(operation: str, span: Span) -> Steps:
+    if operation in STREAMED:
+        return Steps(span.ranks - span.nodes, span.nodes - 1)
+    times = passes(operation)
+    return Steps(times * (span.ranks - span.nodes), times * (span.nodes - 1))
+
+
+def _tree(operation: str, span: Span) -> Steps:
+    return Steps(2 * (span.fullest - 1), 2 * _levels(span.nodes))
+
+
+def _nvls(operation: str, span: Span) -> Steps:
+    return Steps(1, 0)
+
+
+def _nvls_tree(operation: str, span: Span) -> Steps:
+    return Steps(1, 2 * math.log2(span.nodes))
+
+
+def _sharp(operation: str, span: Span) -> Steps:
+    return Steps(2 * (span.fullest - 1), 1)
+
+
+def _hierarchical(operation: str, span: Span) -> Steps:
+    times = passes(operation)
+    return Steps(times * (span.fullest - 1), times * (span.nodes - 1))
+
+
+def _halving_doubling(operation: str, span: Span) -> Steps:
+    device, network = _outward(operation, span)
+    return Steps(passes(operation) * device, passes(operation) * network)
+
+
+def _outward(operation: str, span: Span) -> Steps:
+    """Partners get farther away: those that are near enough are in the node."""
+    if span.nodes == 1:
+        return _rounds(_levels(span.ranks), span)
+    inside = math.floor(math.log2(span.fullest))
+    return Steps(inside, _levels(span.ranks) - inside)
+
+
+def _around(operation: str, span: Span) -> Steps:
+    """All members move on by as much: somebody's partner is on another node in every round."""
+    return _rounds(_levels(span.ranks), span)
+
+
+def _pairwise(operation: str, span: Span) -> Steps:
+    return _rounds(1 if operation == "send" else span.ranks - 1, span)
+
+
+def _one(operation: str, span: Span) -> Steps:
+    return _rounds(1, span)
+
+
+def _rounds(count: float, span: Span) -> Steps:
+    return Steps(0, count) if span.nodes > 1 else Steps(count, 0)
+
+
+def _levels(count: int) -> float:
+    return math.ceil(math.log2(count))
+
+
+STEPS: Final[dict[str, Callable[[str, Span], Steps]]] = {
+    "ring": _ring,
+    "tree": _tree,
+    "nvls": _nvls,
+    "nvls-tree": _nvls_tree,
+    "sharp": _sharp,
+    "hierarchical": _hierarchical,
+    "halving-doubling": _halving_doubling,
+    "doubling": _outward,
+    "binomial": _outward,
+    "bruck": _around,
+    "pairwise": _pairwise,
+    "grouped": _one,
+    "dissemination": _around,
+}
+"""Steps of each algorithm for an operation; those of a torus depend on its axes."""
+
+PIPELINED: Final = frozenset({"ring", "tree", "nvls", "nvls-tree", "sharp", "hierarchical"})
+"""Algorithms that cut the buffer into pieces, each of which starts before the last has arrived."""
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+def collective(
+    algorithm: str,
+    operation: str,
+    nbytes: float,
+    span: Span,
+    seconds_per_byte: float,
+    unit: float,
+    library: Library,
+    steps: Steps | None = None,
 ) -> Cost:
-    r"""Return the cost of a ring collective by the protocol that is fastest.
+    r"""Return the cost of a collective by the protocol that the library's tuner ranks first.
 
-    .. math:: t = o + b + k \left[(p - n) a_d + (n - 1) a_n\right] + k \frac{p-1}{p} \frac{S}{B e}
+    .. math:: t = o + b + n_d a_d + n_n a_n + q c + 2 \sqrt{q c x} + x,
+              \quad x = \max\left(\frac{S}{B e}, \frac{f S}{L}\right)
 
-    with S = `nbytes` of the whole buffer, p = `ranks` on n = `nodes`, k = 2 passes for an
-    all-reduce and 1 for its halves, B = `bandwidth`; o the library's call overhead and b, a_d,
-    a_n, e its protocol's base, hop latencies in a node and between nodes, and payload share.
-    NCCL 2.30, ``src/graph/tuning.cc``.
+    with S = `nbytes`, B the bytes of the buffer that the links let through in a second, which is
+    1 / `seconds_per_byte`, f the factor to bus bandwidth; o the library's call overhead, and of
+    the protocol b its base, a_d and a_n its hop latencies for n_d and n_n steps in a node and
+    across the network, e its payload share, L its limit, and c the time of one more piece on each
+    of q steps. The terms with c are those of a pipeline cut into pieces of the best size:
+    :math:`(\sqrt{q c} + \sqrt{x})^2`, Hoefler et al. 2007, doi:10.1016/j.parco.2007.09.005. The
+    tuner knows no pieces (NCCL 2.30, ``src/graph/tuning.cc``).
 
-    >>> from clustersim.topology.library import Library, Protocol
+    Parameters
+    ----------
+    nbytes : the whole buffer; for an all-to-all, what each rank sends [B]
+    unit : bytes of one of the equal flows for each byte of the buffer
+
     >>> simple = Protocol("simple", base=8e-6, device_hop=3e-6, network_hop=14e-6, bandwidth=1.0)
-    >>> round(
-    ...     ring("all-reduce", 1e9, 8, 1, 1e11, Library("x", 0.0, {"ring": (simple,)}, {})).seconds,
-    ...     5,
-    ... )
+    >>> library = Library("x", 0.0, {"ring": (simple,)}, {})
+    >>> span, pace = Span(ranks=8, nodes=1, fullest=8), 1.75 / 1e11
+    >>> round(collective("ring", "all-reduce", 1e9, span, pace, 1.75, library).seconds, 5)
     0.01755
     """
-    passes = RING_PASSES[operation]
-    wire = passes * (ranks - 1) / ranks * nbytes
-    costs = [
-        Cost(
-            protocol.name,
-            library.call_overhead + _ring_latency(passes, ranks, nodes, protocol),
-            wire / protocol.bandwidth,
-            bandwidth,
+    steps = steps or STEPS[algorithm](operation, span)
+    costs = []
+    for protocol in protocols(library, algorithm):
+        latency = _latency(protocol, steps)
+        if algorithm == "grouped":
+            latency += (span.ranks - 1) * library.post
+        limit = protocol.limit if span.nodes == 1 else protocol.network_limit
+        limited = bus_factor(operation, span.ranks) / limit
+        moving = nbytes * max(seconds_per_byte / protocol.bandwidth, limited)
+        pieces = _pieces(protocol, steps, moving) if algorithm in PIPELINED else 0.0
+        wire = nbytes * unit / protocol.bandwidth
+        costs.append(
+            Cost(
+                algorithm,
+                protocol.name,
+                library.call_overhead + latency + pieces,
+                wire,
+                wire / moving if moving else math.inf,
+                library.call_overhead + latency + moving,
+            )
         )
-        for protocol in library.algorithms["ring"]
-    ]
-    return min(costs, key=lambda cost: cost.seconds)
+    return ranked_first(costs)
 
 
-def _ring_latency(passes: int, ranks: int, nodes: int, protocol: Protocol) -> float:
-    hops = (ranks - nodes) * protocol.device_hop + (nodes - 1) * protocol.network_hop
-    return protocol.base + passes * hops
+def protocols(library: Library, algorithm: str) -> tuple[Protocol, ...]:
+    """Return the protocols of an algorithm; of one that the library lacks, those of its ring."""
+    return library.algorithms.get(algorithm) or library.algorithms["ring"]
+
+
+def ranked_first(costs: Iterable[Cost]) -> Cost:
+    """Return the cost that a tuner would choose."""
+    return min(costs, key=lambda cost: cost.ranked)
+
+
+def _latency(protocol: Protocol, steps: Steps) -> float:
+    hops = steps.device * protocol.device_hop + steps.network * protocol.network_hop
+    return protocol.base + hops
+
+
+def _pieces(protocol: Protocol, steps: Steps, moving: float) -> float:
+    """Return what the pieces of a pipelined buffer add to its bytes [s]."""
+    once = (steps.network or steps.device) * protocol.chunk
+    return once + 2 * math.sqrt(once * moving)
 
 
 def message(nbytes: float, network: bool, bandwidth: float, path: float, library: Library) -> Cost:
@@ -85,24 +272,22 @@ def message(nbytes: float, network: bool, bandwidth: float, path: float, library
     usual path; only a longer one shows.
     """
     costs = []
-    for protocol in library.algorithms["ring"]:
+    for protocol in protocols(library, "send"):
         hop = protocol.network_hop if network else protocol.device_hop
         latency = max(library.call_overhead + protocol.base + hop, path)
-        costs.append(Cost(protocol.name, latency, nbytes / protocol.bandwidth, bandwidth))
-    return min(costs, key=lambda cost: cost.seconds)
+        wire = nbytes / protocol.bandwidth
+        limit = protocol.network_limit if network else protocol.limit
+        rate = min(bandwidth, limit / protocol.bandwidth)
+        costs.append(Cost("send", protocol.name, latency, wire, rate, latency + wire / rate))
+    return ranked_first(costs)
 
 
-def scalar_reduction(ranks: int, nodes: int, library: Library) -> float:
-    r"""Return the time of an all-reduce of one number, down and up a tree [s].
-
-    .. math:: t = o + b + 2 \left[(p / n - 1) a_d + \lceil \log_2 n \rceil a_n\right]
-
-    with letters as in `ring`. NCCL 2.30, ``src/graph/tuning.cc``.
-    """
-
-    def seconds(protocol: Protocol) -> float:
-        inside = max(0.0, ranks / nodes - 1) * protocol.device_hop
-        across = math.ceil(math.log2(nodes)) * protocol.network_hop
-        return library.call_overhead + protocol.base + 2 * (inside + across)
-
-    return min(seconds(protocol) for protocol in library.algorithms["ring"])
+def scalar_reduction(span: Span, library: Library) -> float:
+    """Return the time of an all-reduce of one number: the quickest algorithm's latency [s]."""
+    names = ("ring",) if span.nodes == 1 else ("ring", "tree")
+    costs = (
+        collective(name, "all-reduce", 0.0, span, 0.0, 1.0, library)
+        for name in names
+        if name in library.algorithms
+    )
+    return min(cost.latency for cost in costs)

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from clustersim.errors import PlanError
 from clustersim.workload.model import Transformer
 
+AXES = ("tensor", "context", "expert", "data", "pipeline")
+"""Axes of parallelism, innermost first: those that talk most often stand side by side."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -39,6 +42,11 @@ class Plan:
     def ranks(self) -> int:
         """Ranks of the whole job."""
         return self.tensor * self.data * self.pipeline
+
+    @property
+    def degrees(self) -> dict[str, int]:
+        """Ranks along each axis, in the order in which ranks count, innermost first."""
+        return {"tensor": self.tensor, "data": self.data, "pipeline": self.pipeline}
 
     def rank(self, stage: int, replica: int, part: int) -> int:
         """Return the rank at a place of the mesh."""

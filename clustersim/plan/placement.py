@@ -1,29 +1,207 @@
-"""Which device each rank runs on: ranks fill devices in order, node by node.
+"""Which device each rank runs on.
 
-With the numbering of `plan.parallelism` this puts a tensor group on neighbouring devices, the
-replicas of a stage beside each other, and the stages one after another, as a launcher that counts
-ranks node by node does.
+    rank --order of the axes--> turn --walk through the machine--> device
+
+Ranks take devices in turn.  The order of the axes says whose turn it is: the first axis is counted
+through before the second takes a step.  The walk says which device is next: node by node as they
+are numbered, or through a torus box by box.  With neither, rank r runs on device r: with the
+numbering of `plan.parallelism` this puts a tensor group on neighbouring devices, the replicas of a
+stage beside each other, and the stages one after another, as a launcher that counts ranks node by
+node does.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
-from clustersim.plan.parallelism import Plan
+import numpy as np
+from numpy.typing import NDArray
+
+from clustersim.errors import PlanError
+from clustersim.plan.parallelism import AXES, Plan, Where
+from clustersim.topology.cluster import Cluster
+from clustersim.topology.fabrics.torus import TorusFabric
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Devices of a plan's ranks: rank r on device r."""
+    """Devices of a plan's ranks.
+
+    Attributes
+    ----------
+    devices : the device of each rank
+    """
 
     plan: Plan
+    devices: tuple[int, ...]
 
     def device(self, stage: int, replica: int, part: int) -> int:
         """Return the device of a rank."""
-        return self.plan.rank(stage, replica, part)
+        plan = self.plan  # its rank(), inlined because transfers ask for every rank
+        return self.devices[(stage * plan.data + replica) * plan.tensor + part]
 
     def tensor_group(self, stage: int, replica: int) -> tuple[int, ...]:
         """Return the devices that share the layers of one stage of one replica."""
-        return tuple(self.plan.tensor_group(stage, replica))
+        ranks = self.plan.tensor_group(stage, replica)
+        return self.devices[ranks.start : ranks.stop]
 
     def data_groups(self, stage: int) -> list[tuple[int, ...]]:
         """Return for each tensor part of a stage the devices that hold the same weights."""
-        return [tuple(self.plan.data_group(stage, part)) for part in range(self.plan.tensor)]
+        groups = [self.plan.data_group(stage, part) for part in range(self.plan.tensor)]
+        return [self.devices[ranks.start : ranks.stop : ranks.step] for ranks in groups]
+
+    def model_group(self, replica: int) -> tuple[int, ...]:
+        """Return the devices that hold one replica of the model, stage by stage."""
+        stages = range(self.plan.pipeline)
+        return tuple(device for stage in stages for device in self.tensor_group(stage, replica))
+
+    def groups(self, axis: str) -> NDArray[np.int64]:
+        """Return the devices of all groups along an axis, a row a group, members in order."""
+        degrees = self.plan.degrees
+        mesh = np.array(self.devices).reshape([*reversed(degrees.values())])
+        last = len(degrees) - 1 - [*degrees].index(axis)
+        return np.moveaxis(mesh, last, -1).reshape(-1, degrees[axis])
+
+
+def place(
+    plan: Plan, cluster: Cluster, order: Sequence[str], boxes: Sequence[int] | None,
+    devices: Sequence[int] | None, where: Where,
+) -> Placement:  # fmt: skip
+    """Return where the ranks of a plan run on a cluster with as many devices.
+
+    Parameters
+    ----------
+    order : axes, innermost first; those of degree 1 may be left out
+    boxes : lengths of the boxes that a torus is filled by, along the axes of its numbering
+    devices : the device of each rank, instead of the other two
+
+    Raises
+    ------
+    PlanError
+        in one line, when ranks would lack a device or share one, or where there are no boxes.
+    """
+    if devices is not None:
+        _check_devices(devices, plan.ranks, where)
+        return Placement(plan, tuple(devices))
+    _check_order(plan, order, where)
+    size = cluster.node.devices
+    nodes = np.arange(cluster.nodes) if boxes is None else _through_boxes(cluster, boxes, where)
+    walk = (nodes[:, None] * size + np.arange(size)).ravel()
+    return Placement(plan, tuple(walk[_turns(plan, order)].tolist()))
+
+
+# --- whose turn it is -----------------------------------------------------------------------------
+
+
+def _named(plan: Plan, order: Sequence[str]) -> list[str]:
+    """Return the axes of more than one rank in an order."""
+    return [axis for axis in order if plan.degrees.get(axis, 1) > 1]
+
+
+def _turns(plan: Plan, order: Sequence[str]) -> NDArray[np.int64]:
+    """Return for each rank which turn it has when devices are taken in an order of the axes."""
+    named = _named(plan, order)
+    counted = _named(plan, [*plan.degrees])
+    turns = np.arange(plan.ranks).reshape([plan.degrees[axis] for axis in reversed(named)])
+    ways = [len(named) - 1 - named.index(axis) for axis in reversed(counted)]
+    return turns.transpose(ways).ravel()
+
+
+def _check_order(plan: Plan, order: Sequence[str], where: Where) -> None:
+    left_out = [axis for axis in _named(plan, AXES) if axis not in order]
+    if left_out:
+        axis = left_out[0]
+        raise PlanError(
+            f"{where('plan', 'placement', 'order')}: leaves out {axis}, of degree"
+            f" {plan.degrees[axis]} (name every axis of degree above 1:"
+            f" {', '.join(_named(plan, AXES))})"
+        )
+
+
+def _check_devices(devices: Sequence[int], ranks: int, where: Where) -> None:
+    """Refuse a list that is no permutation of the job's devices, naming the first culprit."""
+    key = ("plan", "placement", "devices")
+    rank_of: dict[int, int] = {}
+    for rank, device in enumerate(devices):
+        if device >= ranks:
+            raise PlanError(
+                f"{where(*key, rank)}: {device} is no device of the job (it has 0 to {ranks - 1})"
+            )
+        if device in rank_of:
+            raise PlanError(
+                f"{where(*key, rank)}: device {device} is already that of rank"
+                f" {rank_of[device]} (each device runs one rank)"
+            )
+        rank_of[device] = rank
+    if len(devices) < ranks:
+        missing = next(device for device in range(ranks) if device not in rank_of)
+        raise PlanError(
+            f"{where(*key)}: has {len(devices)} of the job's {ranks} devices; the first that is"
+            f" missing is {missing}"
+        )
+
+
+# --- which device is next -------------------------------------------------------------------------
+
+
+def _through_boxes(cluster: Cluster, boxes: Sequence[int], where: Where) -> NDArray[np.int64]:
+    """Return the nodes of a torus box by box."""
+    torus = _cut(cluster, boxes, where)
+    inside = [*snake(boxes)]
+    axes = zip(torus.lengths, boxes, strict=True)
+    corners = product(*(range(0, length, box) for length, box in axes))
+    return np.array(
+        [
+            torus.node(tuple(a + b for a, b in zip(corner, cell, strict=True)))
+            for corner in corners
+            for cell in inside
+        ]
+    )
+
+
+def snake(lengths: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield the cells of a box in row-major order with every other row backwards.
+
+    So each cell is a neighbour of the one before.
+
+    >>> list(snake((2, 3)))
+    [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]
+    """
+    if not lengths:
+        yield ()
+        return
+    row = [*snake(lengths[1:])]
+    for number in range(lengths[0]):
+        for cell in row if number % 2 == 0 else reversed(row):
+            yield (number, *cell)
+
+
+def _cut(cluster: Cluster, boxes: Sequence[int], where: Where) -> TorusFabric:
+    """Return the torus that boxes are cut out of; refuse one that they do not fill."""
+    key, torus = where("plan", "placement", "boxes"), cluster.fabric
+    if not isinstance(torus, TorusFabric):
+        raise PlanError(
+            f"{key}: '{cluster.name}' is no torus that could be cut into boxes"
+            " (leave boxes out, or list the devices)"
+        )
+    lengths = torus.lengths
+    shape = " x ".join(map(str, lengths))
+    if prod(lengths) != cluster.nodes:
+        raise PlanError(
+            f"{key}: the job's {cluster.nodes} nodes are no block of the {shape} torus"
+            " (say which block they are with cluster.fabric.job)"
+        )
+    if len(boxes) != len(lengths):
+        raise PlanError(
+            f"{key}: has {len(boxes)} lengths, but the job's {shape} nodes have {len(lengths)} axes"
+            " (one length for each)"
+        )
+    for axis, (box, length) in enumerate(zip(boxes, lengths, strict=True)):
+        if length % box:
+            allowed = ", ".join(str(n) for n in range(1, length + 1) if length % n == 0)
+            raise PlanError(
+                f"{where('plan', 'placement', 'boxes', axis)}: {box} does not divide the {length}"
+                f" nodes along that axis of the job's {shape} (allowed: {allowed})"
+            )
+    return torus

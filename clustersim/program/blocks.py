@@ -6,12 +6,11 @@ Blocks are costed once for each distinct share of layers, not for each microbatc
 trillion parameters has 205,000 blocks of six kinds.
 """
 
-import math
 from collections.abc import Hashable, Sequence
 
-from clustersim.cost import collectives as closed
+from clustersim.cost.collectives import Cost
 from clustersim.cost.compute import Seconds, chain_seconds
-from clustersim.program.collectives.ring import Load, ring_load
+from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.fold import Name
 from clustersim.program.job import Job
 from clustersim.program.ops import FORWARD, KINDS
@@ -19,47 +18,50 @@ from clustersim.traffic import Traffic
 from clustersim.workload import kernels as work
 from clustersim.workload.kernels import Collective, Kernel
 
+TENSOR_OPERATIONS = ("all-reduce", "all-gather")
+"""What the ranks of a tensor group do together."""
 
-class TensorRings:
-    """The ring of every tensor group, and what blocks take with it."""
+
+class TensorGroups:
+    """The communicator of every tensor group, and what blocks take with it."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self._loads: dict[tuple[int, int], Load] = {}
-        self._patterns: dict[tuple[int, int], tuple[float, int]] = {}
+        self._communicators: dict[tuple[int, int], Communicator] = {}
+        self._patterns: dict[tuple[int, int], Hashable] = {}
+        self._examples: dict[Hashable, Communicator] = {}
         self._blocks: dict[Hashable, tuple[Seconds, Seconds]] = {}
 
-    def load(self, stage: int, replica: int) -> Load:
-        """Return the load of a group's ring on the links."""
-        if (stage, replica) not in self._loads:
+    def communicator(self, stage: int, replica: int) -> Communicator:
+        """Return the communicator of a group."""
+        key = stage, replica
+        if key not in self._communicators:
             group = self.job.placement.tensor_group(stage, replica)
-            self._loads[stage, replica] = ring_load(self.job.cluster, [group])
-        return self._loads[stage, replica]
+            self._communicators[key] = self.job.communicator([group])
+        return self._communicators[key]
 
-    def pattern(self, stage: int, replica: int) -> tuple[float, int]:
-        """Return what a block's time depends on: the ring's bandwidth [B/s] and its nodes."""
+    def pattern(self, stage: int, replica: int) -> Hashable:
+        """Return what a block's time depends on: how the group lies and what its links let by."""
         if self.job.plan.tensor == 1:
-            return math.inf, 1
-        if (stage, replica) not in self._patterns:
-            load = self.load(stage, replica)
-            bandwidth = load.bandwidth(self.job.cluster.links.capacities)
-            self._patterns[stage, replica] = bandwidth, load.nodes
-        return self._patterns[stage, replica]
+            return None
+        key = stage, replica
+        if key not in self._patterns:
+            communicator = self.communicator(stage, replica)
+            pattern = communicator.signature(TENSOR_OPERATIONS)
+            self._patterns[key] = pattern
+            self._examples.setdefault(pattern, communicator)
+        return self._patterns[key]
 
     def kinds(self, replica: int) -> Hashable:
         """Return the patterns of all stages of a replica."""
         return tuple(self.pattern(stage, replica) for stage in range(self.job.plan.pipeline))
 
-    def cost(self, collective: Collective, pattern: tuple[float, int]) -> closed.Cost:
+    def cost(self, collective: Collective, pattern: Hashable) -> Cost:
         """Return the closed form of a collective of a group."""
-        bandwidth, nodes = pattern
-        tensor, library = self.job.plan.tensor, self.job.cluster.library
-        return closed.ring(
-            collective.operation, collective.nbytes, tensor, nodes, bandwidth, library
-        )
+        return self._examples[pattern].cost(collective.operation, collective.nbytes)
 
     def block(
-        self, stage: int, chunk: int, kind: str, pattern: tuple[float, int]
+        self, stage: int, chunk: int, kind: str, pattern: Hashable
     ) -> tuple[Seconds, Seconds]:
         """Return the time of a block, and of it what is computed a second time."""
         job = self.job
@@ -70,7 +72,7 @@ class TensorRings:
         return self._blocks[key]
 
     def _costed(
-        self, stage: int, chunk: int, kind: str, layers: int, pattern: tuple[float, int]
+        self, stage: int, chunk: int, kind: str, layers: int, pattern: Hashable
     ) -> tuple[Seconds, Seconds]:
         job = self.job
 
@@ -91,17 +93,23 @@ class TensorRings:
         """Return the collectives of a replica's tensor groups as traffic, by name."""
         found: dict[Name, Traffic] = {}
         for stage in range(self.job.plan.pipeline):
-            pattern, load = self.pattern(stage, replica), self.load(stage, replica)
+            communicator = self.communicator(stage, replica)
             for collective in collectives_of(self.job, stage):
-                cost = self.cost(collective, pattern)
-                found[tensor_name(stage, collective)] = Traffic(
+                found[tensor_name(stage, collective)] = communicator.traffic(
                     f"{collective.operation} of tensor group, stage {stage}",
-                    load.links,
-                    load.weights,
-                    cost.wire_bytes,
-                    cost.latency,
+                    collective.operation,
+                    collective.nbytes,
                 )
         return found
+
+    def carried(self, stage: int, replica: int) -> dict[int, float]:
+        """Return what a group's collectives put on each link for one microbatch [B]."""
+        carried: dict[int, float] = {}
+        communicator = self.communicator(stage, replica)
+        for (operation, nbytes), times in _calls(self.job, stage).items():
+            for link, moved in communicator.wire(operation, nbytes).items():
+                carried[link] = carried.get(link, 0.0) + times * moved
+        return carried
 
 
 def block_kernels(
@@ -165,9 +173,9 @@ def cut_at_collectives(
     return (*segments, seconds + dispatch)
 
 
-def tensor_wire(job: Job, rings: TensorRings, stage: int, pattern: tuple[float, int]) -> float:
-    """Return what each hop of a tensor group's ring carries for one microbatch [B]."""
-    wire = 0.0
+def _calls(job: Job, stage: int) -> dict[tuple[str, float], int]:
+    """Return how often a tensor group of a stage runs each collective for one microbatch."""
+    calls: dict[tuple[str, float], int] = {}
     for chunk in range(job.plan.chunks):
         layers = job.plan.layers_of(job.model, stage, chunk)
         for kind in KINDS:
@@ -175,5 +183,6 @@ def tensor_wire(job: Job, rings: TensorRings, stage: int, pattern: tuple[float, 
             for kernels, times in ((before, 1), (layer, layers), (again, layers), (after, 1)):
                 for kernel in kernels:
                     if isinstance(kernel, Collective):
-                        wire += times * rings.cost(kernel, pattern).wire_bytes
-    return wire
+                        call = kernel.operation, kernel.nbytes
+                        calls[call] = calls.get(call, 0) + times
+    return calls

@@ -5,9 +5,11 @@ job --blocks--> what each step computes
     --loads--> what the links carry
 """
 
+from collections.abc import Hashable
+
 from clustersim.cost.compute import stream_seconds
 from clustersim.plan.parallelism import Plan
-from clustersim.program.blocks import TensorRings, cut_at_collectives
+from clustersim.program.blocks import TensorGroups, cut_at_collectives
 from clustersim.program.fold import Folded, Name, fold
 from clustersim.program.job import Job
 from clustersim.program.loads import carried_by_links, fusion_bound_of
@@ -39,20 +41,20 @@ def compile_program(job: Job, *, together: bool, fusion_bound: float) -> Program
     fusion_bound : most that other traffic may change a fused block, share of its time
     """
     plan = job.plan
-    rings = TensorRings(job)
+    groups = TensorGroups(job)
     sends = [stage_transfers(job, replica) for replica in range(plan.data)]
     joint = joint_collectives(job)
-    bound = fusion_bound_of(job, rings, sends, joint)
+    bound = fusion_bound_of(job, groups, sends, joint)
     whole = bound <= fusion_bound
     if not whole:
         for replica, transfers in enumerate(sends):
-            transfers.update(rings.traffic(replica))
+            transfers.update(groups.traffic(replica))
     links = job.cluster.links
-    carried = carried_by_links(job, rings, sends, joint)
-    kinds = [rings.kinds(replica) for replica in range(plan.data)]
+    carried = carried_by_links(job, groups, sends, joint)
+    kinds = [groups.kinds(replica) for replica in range(plan.data)]
     folded = fold(sends, joint, links.capacities, links.names, kinds, together=together)
     return Program(
-        actors=tuple(_actors(job, rings, folded, whole=whole, together=together)),
+        actors=tuple(_actors(job, groups, folded, whole=whole, together=together)),
         stages=plan.pipeline,
         chunks=plan.chunks,
         microbatches=plan.microbatches,
@@ -67,7 +69,7 @@ def compile_program(job: Job, *, together: bool, fusion_bound: float) -> Program
 
 
 def _actors(
-    job: Job, rings: TensorRings, folded: Folded, *, whole: bool, together: bool
+    job: Job, groups: TensorGroups, folded: Folded, *, whole: bool, together: bool
 ) -> list[Actor]:
     """Return the actors: by replica class, then stage, then tensor part where not folded."""
     plan = job.plan
@@ -76,10 +78,10 @@ def _actors(
     actors = []
     for number, replicas in enumerate(folded.classes):
         for stage, steps in enumerate(rows):
-            pattern = rings.pattern(stage, replicas[0])
+            pattern = groups.pattern(stage, replicas[0])
             own = None if whole else _of_class(folded, number)
             codes = [(kind, chunk) for chunk in range(plan.chunks) for kind in KINDS]
-            blocks = {c: _block(job, rings, stage, *c, pattern, own) for c in codes}
+            blocks = {c: _block(job, groups, stage, *c, pattern, own) for c in codes}
             send = {c: _send(plan, folded, number, stage, *c) for c in codes}
             multiplicity = len(replicas) * (plan.tensor if together else 1)
             for part in range(1 if together else plan.tensor):
@@ -96,11 +98,11 @@ def _of_class(folded: Folded, number: int) -> dict[Name, Traffic]:
 
 
 def _block(
-    job: Job, rings: TensorRings, stage: int, kind: str, chunk: int,
-    pattern: tuple[float, int], own: dict[Name, Traffic] | None,
+    job: Job, groups: TensorGroups, stage: int, kind: str, chunk: int,
+    pattern: Hashable, own: dict[Name, Traffic] | None,
 ) -> Block:  # fmt: skip
     """Return a block, all in one piece unless the traffic of its class is given."""
-    seconds, again = rings.block(stage, chunk, kind, pattern)
+    seconds, again = groups.block(stage, chunk, kind, pattern)
     if own is None:
         return Block(seconds, again, (seconds.total,))
     cut = cut_at_collectives(job, stage, chunk, kind, seconds.dispatch, own)

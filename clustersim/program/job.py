@@ -1,11 +1,13 @@
 """A job: everything that decides a program, and what follows from it alone."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from clustersim.catalog.records import FrameworkRecord
 from clustersim.plan.parallelism import Plan
 from clustersim.plan.placement import Placement
+from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.topology.cluster import Cluster
 from clustersim.workload.kernels import KernelChoice, Slice
 from clustersim.workload.memory import rank_parameters
@@ -18,21 +20,24 @@ class Job:
 
     Attributes
     ----------
+    placement : ranks on devices
     precision : of the matrix products, ``fp16`` or ``bf16``
     recompute : ``none`` or ``full``
+    algorithms : of collectives, by operation, where the scenario prescribes them
     """
 
     cluster: Cluster
     model: Transformer
     plan: Plan
+    placement: Placement
     framework: FrameworkRecord
     precision: str
     recompute: str
+    algorithms: Mapping[str, Prescribed] = field(default_factory=dict)
 
-    @cached_property
-    def placement(self) -> Placement:
-        """Ranks on devices."""
-        return Placement(self.plan)
+    def communicator(self, groups: Sequence[Sequence[int]]) -> Communicator:
+        """Return the communicator of groups of devices that work side by side."""
+        return Communicator(self.cluster, groups, self.algorithms)
 
     @cached_property
     def part(self) -> Slice:

@@ -1,8 +1,9 @@
 """Loads: what every link carries in a step, and what that can do to a fused block."""
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
-from clustersim.program.blocks import TensorRings, tensor_wire
+from clustersim.program.blocks import TensorGroups
 from clustersim.program.fold import Name
 from clustersim.program.job import Job
 from clustersim.program.ops import KINDS, LinkUse, Step, hand_over
@@ -10,7 +11,7 @@ from clustersim.traffic import Traffic
 
 
 def fusion_bound_of(
-    job: Job, rings: TensorRings, sends: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]
+    job: Job, groups: TensorGroups, sends: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]
 ) -> float:
     """Return the most that other traffic can lengthen a forward and backward, share of it.
 
@@ -29,38 +30,32 @@ def fusion_bound_of(
         for (kind, *_), traffic in joint.items():
             if kind == "gradients":
                 _add_bytes(totals, traffic, 1.0 / plan.microbatches)
-    for stage, replica, payload in _tensor_payloads(job, rings):
-        load = rings.load(stage, replica)
-        for link, weight in zip(load.links, load.weights, strict=True):
-            totals[link] = totals.get(link, 0.0) + weight * payload / plan.chunks
+    tensor = {place: groups.carried(*place) for place in _places(job)}
+    for carried in tensor.values():
+        for link, nbytes in carried.items():
+            totals[link] = totals.get(link, 0.0) + nbytes / plan.chunks
     worst = 0.0
-    for stage, replica, payload in _tensor_payloads(job, rings):
-        pattern, load = rings.pattern(stage, replica), rings.load(stage, replica)
+    for (stage, replica), carried in tensor.items():
+        pattern = groups.pattern(stage, replica)
         taken = min(
-            sum(rings.block(stage, chunk, kind, pattern)[0].total for kind in KINDS)
+            sum(groups.block(stage, chunk, kind, pattern)[0].total for kind in KINDS)
             for chunk in range(plan.chunks)
         )
         delay = max(
-            (totals[link] - weight * payload / plan.chunks) / capacities[link]
-            for link, weight in zip(load.links, load.weights, strict=True)
+            (totals[link] - nbytes / plan.chunks) / capacities[link]
+            for link, nbytes in carried.items()
         )
         worst = max(worst, delay / taken)
     return worst
 
 
-def _tensor_payloads(job: Job, rings: TensorRings) -> Iterator[tuple[int, int, float]]:
-    """Yield stage, replica and what each hop of the group's ring carries for a microbatch [B]."""
-    for stage in range(job.plan.pipeline):
-        payloads: dict[tuple[float, int], float] = {}
-        for replica in range(job.plan.data):
-            pattern = rings.pattern(stage, replica)
-            if pattern not in payloads:
-                payloads[pattern] = tensor_wire(job, rings, stage, pattern)
-            yield stage, replica, payloads[pattern]
+def _places(job: Job) -> Iterator[tuple[int, int]]:
+    """Yield stage and replica of every tensor group."""
+    return product(range(job.plan.pipeline), range(job.plan.data))
 
 
 def carried_by_links(
-    job: Job, rings: TensorRings, sends: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]
+    job: Job, groups: TensorGroups, sends: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]
 ) -> tuple[LinkUse, ...]:
     """Return what every link carries in the step."""
     plan, totals = job.plan, dict[int, float]()
@@ -76,10 +71,9 @@ def carried_by_links(
                 )
                 _add_bytes(totals, traffic, float(handed * plan.microbatches))
     if plan.tensor > 1:
-        for stage, replica, payload in _tensor_payloads(job, rings):
-            load = rings.load(stage, replica)
-            for link, weight in zip(load.links, load.weights, strict=True):
-                totals[link] = totals.get(link, 0.0) + weight * payload * plan.microbatches
+        for place in _places(job):
+            for link, nbytes in groups.carried(*place).items():
+                totals[link] = totals.get(link, 0.0) + nbytes * plan.microbatches
     links = job.cluster.links
     return tuple(
         LinkUse(links.names[link], links.capacities[link], nbytes)

@@ -1,7 +1,8 @@
 """Transfers: what stages and replicas send each other, as loads on the links of the machine."""
 
 from clustersim.cost import collectives as closed
-from clustersim.program.collectives.ring import Load, ring_load
+from clustersim.program.collectives.communicator import Communicator
+from clustersim.program.collectives.load import span_of
 from clustersim.program.fold import Name, alone_rate
 from clustersim.program.job import Job
 from clustersim.program.ops import BACKWARD, FORWARD
@@ -44,7 +45,7 @@ def _boundary(job: Job, name: str, stage: int, to: int, replica: int) -> Traffic
         max(route.latency for route in routes),
         cluster.library,
     )
-    return moved._replace(nbytes=cost.wire_bytes, latency=cost.latency)
+    return moved._replace(nbytes=cost.nbytes, latency=cost.latency, cap=cost.rate)
 
 
 def joint_collectives(job: Job) -> dict[Name, Traffic]:
@@ -53,16 +54,14 @@ def joint_collectives(job: Job) -> dict[Name, Traffic]:
     found: dict[Name, Traffic] = {}
     for stage in range(plan.pipeline):
         if plan.data > 1:
-            load = ring_load(job.cluster, job.placement.data_groups(stage))
+            data = job.communicator(job.placement.data_groups(stage))
             held = job.parameters(stage)
             operation = facts.sharded_collective.value if plan.zero else "all-reduce"
             reduced = held * facts.bytes_each.value
-            found["gradients", stage] = _ring(job, operation, reduced, plan.data, load, stage)
+            found["gradients", stage] = _joint(data, operation, reduced, stage)
             if plan.zero:
                 updated = held * work.WIDTH
-                found["parameters", stage] = _ring(
-                    job, "all-gather", updated, plan.data, load, stage
-                )
+                found["parameters", stage] = _joint(data, "all-gather", updated, stage)
     if plan.pipeline > 1:
         ends = [
             (job.placement.device(0, r, i), job.placement.device(plan.pipeline - 1, r, i))
@@ -70,18 +69,14 @@ def joint_collectives(job: Job) -> dict[Name, Traffic]:
             for i in range(plan.tensor)
         ]
         tied = job.model.embedding_parameters / plan.tensor * facts.bytes_each.value
-        load = ring_load(job.cluster, ends)
-        found["embedding",] = _ring(job, "all-reduce", tied, 2, load, 0)
+        found["embedding",] = _joint(job.communicator(ends), "all-reduce", tied, 0)
     return found
 
 
-def _ring(job: Job, operation: str, nbytes: float, ranks: int, load: Load, stage: int) -> Traffic:
-    """Return a ring collective as traffic."""
-    cluster = job.cluster
-    bandwidth = load.bandwidth(cluster.links.capacities)
-    cost = closed.ring(operation, nbytes, ranks, load.nodes, bandwidth, cluster.library)
-    name = f"{operation} over {ranks} ranks, stage {stage}"
-    return Traffic(name, load.links, load.weights, cost.wire_bytes, cost.latency)
+def _joint(communicator: Communicator, operation: str, nbytes: float, stage: int) -> Traffic:
+    """Return a collective of several groups side by side as traffic."""
+    name = f"{operation} over {communicator.span.ranks} ranks, stage {stage}"
+    return communicator.traffic(name, operation, nbytes)
 
 
 def norm_sync(job: Job) -> float:
@@ -93,6 +88,5 @@ def norm_sync(job: Job) -> float:
     plan = job.plan
     if plan.tensor * plan.pipeline == 1:
         return 0.0
-    ranks = [device for stage in range(plan.pipeline) for device in plan.tensor_group(stage, 0)]
-    nodes = len({device // job.cluster.node.devices for device in ranks})
-    return 2 * closed.scalar_reduction(len(ranks), nodes, job.cluster.library)
+    span = span_of(job.cluster, [job.placement.model_group(0)])
+    return 2 * closed.scalar_reduction(span, job.cluster.library)

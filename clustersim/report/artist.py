@@ -113,7 +113,7 @@ def _cores() -> int:
 
 def work() -> None:
     """Draw what standard input names; it names nothing where the parent gave up."""
-    from clustersim.report.figures import warm_up
+    from clustersim.report.paper import warm_up
 
     warm_up()
     if name := sys.stdin.read():

@@ -5,30 +5,25 @@ matplotlib is imported where it is used, and never pyplot, which keeps figures a
 a screen.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.report.paper import DOTS, INK, Colour, legend, plots, save
 from clustersim.report.pictures import KINDS, Beside, BreakdownPicture, TimelinePicture
 from clustersim.report.tables import percent, words
 from clustersim.units import format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-Colour = tuple[float, float, float]
 
 FORWARD: Final = ((0.62, 0.79, 0.93), (0.42, 0.65, 0.86))
 BACKWARD: Final = ((0.16, 0.36, 0.55), (0.08, 0.20, 0.36))
 COMMUNICATION: Final = (0.93, 0.60, 0.10)
 OPTIMISER: Final = (0.50, 0.25, 0.50)
 BUBBLE: Final = (0.94, 0.94, 0.92)
-INK: Final = (0.15, 0.15, 0.15)
 WHITE: Final = (1.0, 1.0, 1.0)
 """Light before dark, to be read in grey as well; chunks go from the first shade to the second."""
 
@@ -41,10 +36,6 @@ GROUPS: Final[dict[str, Colour]] = {
 
 MOST_SHAPES: Final = 1_500
 """Blocks that are drawn one by one; more of them are drawn as an image."""
-
-DOTS: Final = 110
-"""Resolution of the PNG [dots per inch]."""
-
 
 # --- the timeline --------------------------------------------------------------------------------
 
@@ -77,12 +68,12 @@ def draw_timeline(picture: TimelinePicture, stem: Path) -> None:
     """Draw the pipeline, stages down and time across, as ``stem.png`` and ``stem.svg``."""
     views = panels(picture)
     height = float(np.clip(0.24 * picture.stages, 0.5, 5.0 if len(views) == 1 else 2.6))
-    with _figure(picture.title, picture.caption, 11.0, len(views), height) as (figure, axes):
+    with plots(picture.title, picture.caption, 11.0, len(views), height) as (figure, axes):
         for view, place in zip(views, axes, strict=True):
             _draw_view(place, picture.within(view.begin, view.end), view)
         axes[-1].set_xlabel("time [s]")
-        _legend(figure, _timeline_colours(picture))
-        _save(figure, stem)
+        legend(figure, _timeline_colours(picture))
+        save(figure, stem)
 
 
 def _draw_view(axes: "Axes", picture: TimelinePicture, view: Panel) -> None:
@@ -253,13 +244,13 @@ def draw_breakdown(picture: BreakdownPicture, stem: Path) -> None:
     """Draw the parts of the step time as bars, as ``stem.png`` and ``stem.svg``."""
     height = 0.27 * max(len(picture.bars), 4)
     both = bool(picture.published)
-    paper = _figure(picture.title, picture.caption, 11.0, 1, height, left=2.0, beside=both)
+    paper = plots(picture.title, picture.caption, 11.0, 1, height, left=2.0, beside=both)
     with paper as (figure, axes):
         _draw_parts(axes[0], picture)
         if both:
             _draw_published(axes[1], picture.published)
-        _legend(figure, GROUPS)
-        _save(figure, stem)
+        legend(figure, GROUPS)
+        save(figure, stem)
 
 
 def _draw_parts(axes: "Axes", picture: BreakdownPicture) -> None:
@@ -304,79 +295,4 @@ def _open(axes: "Axes") -> None:
     axes.tick_params(axis="y", length=0)
 
 
-# --- paper ---------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _figure(
-    title: str,
-    caption: str,
-    width: float,
-    rows: int,
-    height: float,
-    *,
-    left: float = 0.6,
-    beside: bool = False,
-) -> "Iterator[tuple[Figure, list[Axes]]]":
-    """Give a figure with `rows` plots of `height` inches, or two side by side, placed by hand."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    top, gap, bottom = 0.72 if rows == 1 else 0.82, 0.5, 0.78
-    total = top + rows * height + (rows - 1) * gap + bottom
-    style: Any = {"font.size": 9, "svg.hashsalt": "clustersim", "svg.fonttype": "none"}
-    with rc_context(style):
-        figure = Figure(figsize=(width, total))
-        figure.text(0.12 / width, 1 - 0.26 / total, title, size=12, weight="bold", va="center")
-        figure.text(0.12 / width, 0.14 / total, caption, size=7.5, color="0.35", va="center")
-        spans = [(left, 6.6), (7.3, width - 0.15)] if beside else [(left, width - 0.15)] * rows
-        axes = []
-        for row, (begin, end) in enumerate(spans):
-            above = top + (0 if beside else row * (height + gap)) + height
-            place = (begin / width, 1 - above / total, (end - begin) / width, height / total)
-            axes.append(figure.add_axes(place))
-            # Places given here are not looked for around every tick, at each drawing.
-            axes[-1].set_title("", y=1.0)
-            axes[-1].xaxis.set_label_coords(0.5, -0.3 / height)
-            axes[-1].yaxis.set_label_coords(-0.34 / (end - begin), 0.5)
-        yield figure, axes
-
-
-def _legend(figure: "Figure", colours: dict[str, Colour]) -> None:
-    """Explain colours in a line under the title."""
-    from matplotlib.patches import Patch
-
-    handles = [
-        Patch(facecolor=c, edgecolor=INK, linewidth=0.4, label=n) for n, c in colours.items()
-    ]
-    width, height = figure.get_size_inches()
-    figure.legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(0.12 / width, 1 - 0.38 / height),
-        borderpad=0,
-        borderaxespad=0,
-        ncols=len(handles),
-        frameon=False,
-        fontsize=8,
-        handlelength=1.2,
-        columnspacing=1.2,
-    )
-
-
-def _save(figure: "Figure", stem: Path) -> None:
-    """Write both formats, without the date, so that the same picture gives the same bytes."""
-    figure.savefig(stem.with_suffix(".png"), dpi=DOTS, pil_kwargs={"compress_level": 3})
-    figure.savefig(stem.with_suffix(".svg"), dpi=DOTS, metadata={"Date": None})
-
-
-def warm_up() -> None:
-    """Import what drawing needs and load the font, before there is anything to draw."""
-    import io
-
-    with _figure("0", "0", 1.0, 1, 1.0) as (figure, _):
-        figure.savefig(io.BytesIO(), format="png", dpi=10)
-        figure.savefig(io.BytesIO(), format="svg")
-
-
-__all__ = ["draw_breakdown", "draw_timeline", "warm_up"]
+__all__ = ["draw_breakdown", "draw_timeline"]

@@ -9,7 +9,17 @@ from clustersim.units import format_bandwidth, format_seconds
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from clustersim.metrics.groups import LinksOfGroup
+    from clustersim.scenario.schema import PlacementFile
     from clustersim.simulate import PublishedCheck, Result
+
+_MEMBERS = {
+    "tensor": "tensor group",
+    "data": "data group",
+    "pipeline": "stages",
+    "embedding": "embedding",
+}
+"""What the answer calls those who share a group."""
 
 SHOWN = 5
 """Parts of the step time that the answer names; the rest is one number."""
@@ -55,6 +65,7 @@ def rows(result: "Result") -> list[Row]:
         Row("exposed", _exposed(result)),
         Row("memory", result.memory.reason, alarm=not fits),
         Row("hottest link", _hottest(result)),
+        *(Row(_MEMBERS[group.group], _between(group)) for group in result.groups),
         *(Row("published", _beside(check)) for check in result.published),
         Row("assumed", _assumed(result)),
     ]
@@ -104,10 +115,12 @@ def _setting(result: "Result") -> list[Row]:
     layout = f"tensor {plan.tensor} x pipeline {plan.pipeline} x data {plan.data}"
     chunks = f", {plan.chunks} chunks a stage" if plan.chunks > 1 else ""
     zero = f", ZeRO-{plan.zero}" if plan.zero else ""
+    placed = _placed(plan.placement)
     return [
         Row("machine", f"{machine} {cluster.node.accelerator.name}"),
         Row("model", f"{given.model.name} in {given.precision}, {given.framework.name}"),
         Row("layout", f"{layout}, {plan.schedule}{chunks}{zero}, recompute {given.recompute}"),
+        *([Row("placement", placed)] if placed else []),
         Row(
             "batch",
             f"{counted(batch.global_, 'sequence')} of {batch.sequence:,} tokens:"
@@ -115,6 +128,18 @@ def _setting(result: "Result") -> list[Row]:
             " for each replica",
         ),
     ]
+
+
+def _placed(given: "PlacementFile") -> str:
+    """Return what a scenario says about where its ranks run; nothing if it says nothing."""
+    if given.devices is not None:
+        return "device by device, as the scenario lists them"
+    said = []
+    if "order" in given.model_fields_set:
+        said.append(f"{', '.join(given.order)} (innermost first)")
+    if given.boxes is not None:
+        said.append(f"in boxes of {' x '.join(map(str, given.boxes))} nodes")
+    return ", ".join(said)
 
 
 def _speed(result: "Result") -> list[Row]:
@@ -170,6 +195,14 @@ def _hottest(result: "Result") -> str:
     link = result.links[0]
     share = f"{percent(link.utilisation)} of {format_bandwidth(link.capacity)}"
     return f"{link.name}, {share} over the step"
+
+
+def _between(group: "LinksOfGroup") -> str:
+    """Return how far a group reaches, and the links between its neighbours, the narrowest first."""
+    fewest, most = group.nodes
+    nodes = counted(most, "node") if fewest == most else f"{fewest:,} to {most:,} nodes"
+    links = [f"{kind} {format_bandwidth(narrowest)}" for kind, narrowest in group.links]
+    return f"{group.ranks:,} ranks on {nodes}, over {', '.join(links)}"
 
 
 def _beside(check: "PublishedCheck") -> str:

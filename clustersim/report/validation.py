@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from clustersim.report.tables import percent
+from clustersim.units import format_binary
 
 Values = Mapping[str, Any]
 
@@ -62,6 +63,23 @@ def group_rows(answer: Values) -> Iterator[tuple[str, ...]]:
             )
 
 
+def curve_rows(answer: Values) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each measured curve of a collective."""
+    for curve in answer["curves"]:
+        worst = max(curve["points"], key=lambda point: abs(point["error"]))
+        where = f"{format_binary(worst['bytes'])} on {worst['devices']:,} devices"
+        promise = "" if curve["bar"] is None else f"at most {percent(curve['bar'])}"
+        yield (
+            curve["id"],
+            curve["title"],
+            str(len(curve["points"])),
+            percent(curve["mean_abs_error"]),
+            promise + ("" if curve["holds"] in (None, True) else ", missed"),
+            f"{percent(worst['error'], '+')} at {where}",
+            curve["source"],
+        )
+
+
 def ungradable_rows(answer: Values) -> Iterator[tuple[str, ...]]:
     """Yield a row for each reason: how many cases have it, and how many of them no other."""
     for reason in answer["reasons"]:
@@ -85,6 +103,11 @@ GROUPS = Table(
     ("group", ">graded", ">gating", ">mean", ">median", ">bias", ">worst", ">memory"),
     group_rows,
 )
+CURVES = Table(
+    "Collectives: errors of the time, over measured curves",
+    ("curve", "what", ">points", ">mean", "promised", "worst", "measured in"),
+    curve_rows,
+)
 UNGRADABLE = Table("Not gradable, because", ("reason", ">cases", ">only this"), ungradable_rows)
 REFUSED = Table("Not gradable, case by case", ("case", "because"), refused_rows)
 
@@ -93,6 +116,7 @@ INTRODUCTION: Final = """# Validation
 Measured training runs beside what clustersim predicts for them, printed by `clustersim validate`.
 Errors are of the metric that the source prints.
 A bias of +5 % means that predicted steps take 5 % longer.
+The tables of collectives stand beside them: measured curves by size and by number of devices.
 Cases that *inform only* are of low confidence, or lack settings that had to be assumed.
 What a coefficient was fitted to stands beside it, in `topologies/` and `workloads/`.
 """
@@ -104,7 +128,7 @@ FEW: Final = 30
 
 def for_terminal(answer: Values) -> Iterator[tuple[Table, list[tuple[str, ...]]]]:
     """Yield the tables that have rows, the shortest answer last, where a terminal stops."""
-    for table in (CASES, REFUSED, GROUPS, UNGRADABLE):
+    for table in (CASES, REFUSED, CURVES, GROUPS, UNGRADABLE):
         rows = list(table.rows(answer))
         if rows and (table is not REFUSED or len(rows) <= FEW):
             yield table, rows
@@ -113,7 +137,7 @@ def for_terminal(answer: Values) -> Iterator[tuple[Table, list[tuple[str, ...]]]
 def to_markdown(answer: Values) -> str:
     """Return all tables as a page of Markdown, the shortest answer first."""
     parts = [INTRODUCTION]
-    for table in (GROUPS, UNGRADABLE, CASES, REFUSED):
+    for table in (GROUPS, CURVES, UNGRADABLE, CASES, REFUSED):
         rows = list(table.rows(answer))
         if rows:
             parts.append(f"## {table.title}\n\n{_markdown(table.headings, rows)}")

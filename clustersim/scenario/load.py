@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
+from clustersim.catalog.facts import Strict
 from clustersim.catalog.reading import Key, Place, read_yaml
+from clustersim.catalog.records import ClusterRecord
 from clustersim.catalog.tree import Tree, dotted, nearest
 from clustersim.errors import ScenarioError
-from clustersim.scenario.schema import Scenario
+from clustersim.scenario.schema import ClusterUse, Scenario
 
 _REFERENCES: Final[tuple[tuple[Key, str], ...]] = (
     (("cluster",), "cluster"),
@@ -68,21 +70,59 @@ def from_mapping(name: str, data: Mapping[str, Any], settings: Sequence[str] = (
     return resolve(name, Tree(dict(data), {(): Place(name)}), None, settings)
 
 
+def load_cluster(
+    name: str, nodes: int | None, settings: Sequence[str] = (), where: str = "--cluster"
+) -> ClusterUse:
+    """Return a cluster file with settings laid on top, and the number of nodes that are used.
+
+    Parameters
+    ----------
+    name : of a shipped cluster, or of one in the working folder; or a file
+    nodes : that are used; all of the machine where it is left out
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        one line for each problem.
+    """
+    file = Path(name)
+    is_file = file.suffix in {".yaml", ".yml"}
+    tree = Tree({"cluster": {"name": file.stem if is_file else name}}, {(): Place(where)})
+    _name_and_set(tree, file.parent if is_file else Path(), settings)
+    cluster = tree.data["cluster"]
+    if cluster.get("nodes") is None:
+        cluster["nodes"] = nodes or checked(_Machine, tree).cluster.size.value
+    return checked(_MachineUse, tree).cluster
+
+
 def resolve(name: str, tree: Tree, beside: Path | None, settings: Sequence[str]) -> Loaded:
     """Look up the names in a scenario, apply the settings and check the whole."""
-    late = [_early(tree, setting) for setting in settings]
     named = tree.place(("cluster",))
-    for path, kind in _REFERENCES:
-        _look_up(tree, path, kind, beside)
-    for setting in late:
-        if setting is not None:
-            tree.set(setting)
+    _name_and_set(tree, beside, settings)
     cluster = tree.data.get("cluster")
     if isinstance(cluster, dict) and cluster.get("nodes") is None:
         raise ScenarioError(
             f"{named}: cluster.nodes: missing (how many nodes of '{cluster.get('name')}' are used)"
         )
     return Loaded(name, checked(Scenario, tree), tree)
+
+
+def _name_and_set(tree: Tree, beside: Path | None, settings: Sequence[str]) -> None:
+    """Look up the names in plain values and apply the settings."""
+    late = [_early(tree, setting) for setting in settings]
+    for path, kind in _REFERENCES:
+        _look_up(tree, path, kind, beside)
+    for setting in late:
+        if setting is not None:
+            tree.set(setting)
+
+
+class _Machine(Strict):
+    cluster: ClusterRecord
+
+
+class _MachineUse(Strict):
+    cluster: ClusterUse
 
 
 def _file(path: Path) -> Path:
@@ -146,4 +186,4 @@ def _look_up(tree: Tree, path: Key, kind: str, beside: Path | None) -> None:
     tree.graft(path, document)
 
 
-__all__ = ["Loaded", "from_mapping", "load", "resolve"]
+__all__ = ["Loaded", "from_mapping", "load", "load_cluster", "resolve"]

@@ -1,11 +1,20 @@
 """What a scenario says: a machine, a model, a layout, a batch, and what was published about it."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from clustersim.catalog.facts import Count, Fraction, Positive, Strict
+from clustersim.catalog.libraries import Algorithm, Operation
 from clustersim.catalog.records import ClusterRecord, FrameworkRecord, ModelRecord
+from clustersim.plan.parallelism import AXES
 
 METRICS = (
     "step_time_s",
@@ -24,6 +33,35 @@ def _in_full(schedule: object) -> object:
     return "interleaved-1f1b" if schedule == "interleaved" else schedule
 
 
+def _each_once(order: list[str]) -> list[str]:
+    """Refuse an order that names an axis twice."""
+    twice = [axis for place, axis in enumerate(order) if axis in order[:place]]
+    if twice:
+        raise ValueError(f"names {twice[0]} twice (each axis once)")
+    return order
+
+
+class PlacementFile(Strict):
+    """Which devices the ranks run on; `devices` says all of it by itself."""
+
+    order: Annotated[list[Literal[AXES]], AfterValidator(_each_once)] = Field(  # type: ignore[valid-type]
+        list(AXES), description="axes by which ranks take devices, innermost first"
+    )
+    boxes: Annotated[list[Count], Field(min_length=1)] | None = Field(
+        None, description="fill a torus box by box: lengths of a box along the axes of its nodes"
+    )
+    devices: list[Annotated[int, Field(ge=0, strict=True)]] | None = Field(
+        None, description="the device of rank 0, of rank 1 and so on, instead of the other two"
+    )
+
+    @model_validator(mode="after")
+    def _said_once(self) -> Self:
+        others = sorted(self.model_fields_set - {"devices"})
+        if self.devices is not None and others:
+            raise ValueError(f"'devices' says all by itself (leave out {' and '.join(others)})")
+        return self
+
+
 class PlanFile(Strict):
     """How the model is spread over the devices."""
 
@@ -35,6 +73,7 @@ class PlanFile(Strict):
         "1f1b"
     )
     chunks: Count = Field(1, description="model chunks of each stage (interleaved-1f1b)")
+    placement: PlacementFile = PlacementFile()
 
 
 class BatchFile(Strict):
@@ -77,6 +116,9 @@ class ScenarioBase(Strict):
     batch: BatchFile
     precision: Literal["fp16", "bf16"] = Field(description="numbers that kernels compute with")
     recompute: Literal["none", "full"] = "none"
+    collectives: dict[Operation, Algorithm] = Field(
+        {}, description="algorithms by operation, where the library is not to choose"
+    )
     published: list[Published] = Field(default_factory=list)
     scaling: Scaling | None = None
     assumed: dict[str, str] = Field({}, description="keys that no source states, with the reason")

@@ -16,6 +16,7 @@ from clustersim.errors import CatalogError, ClustersimError, PlanError, Scenario
 from clustersim.scenario.load import Loaded
 from clustersim.simulate import Result, simulate
 from clustersim.study.cases import Case, Entry
+from clustersim.study.curves import Graded
 from clustersim.study.grading import Grade, grade, measure, measured_memory, measured_metric
 from clustersim.study.machines import MachineChoice, alike, framework_of, frameworks, machine_of
 from clustersim.study.obstacles import obstacles
@@ -31,9 +32,10 @@ MOST_BLOCKS: Final = 2_000_000
 
 @dataclass(frozen=True)
 class Validation:
-    """All cases, in the order of their file."""
+    """All cases, in the order of their file, and the measured curves of collectives."""
 
     outcomes: tuple[Outcome, ...]
+    curves: tuple[Graded, ...] = ()
 
     @property
     def groups(self) -> dict[str, Tally]:
@@ -53,6 +55,7 @@ class Validation:
             "groups": {name: asdict(sums) for name, sums in self.groups.items()},
             "all": asdict(self.all),
             "reasons": count_reasons(o.reasons for o in self.outcomes if not o.gradable),
+            "curves": [graded.to_json() for graded in self.curves],
         }
 
 

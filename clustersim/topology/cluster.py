@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from clustersim.catalog.records import ClusterRecord
+from clustersim.errors import CatalogError
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 from clustersim.topology.fabrics import Fabric, build_fabric
+from clustersim.topology.fabrics.choice import choose
 from clustersim.topology.fabrics.port import Switch
 from clustersim.topology.library import Library, build_library
 from clustersim.topology.links import Hop, LinkTable, Route
@@ -15,6 +18,10 @@ from clustersim.topology.node import Node, build_node
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+Ends = tuple[str, str, float, float, str]
+"""A link of any node: its two ends less the node's name, bandwidth, latency, kind."""
 
 
 class Cluster:
@@ -39,30 +46,40 @@ class Cluster:
         self.accelerator, self.library, self.fabric = accelerator, library, fabric
         self.links = LinkTable()
         self._routes: dict[tuple[int, int], Route] = {}
+        self._relayed: dict[tuple[int, int], Route] = {}
         self._out: dict[int, tuple[Switch, Route]] = {}
         self._in: dict[int, tuple[Switch, Route]] = {}
-        self._between: dict[tuple[Switch, Switch], Route] = {}
+        self._between: dict[tuple[Switch, Switch, int], Route] = {}
 
     @property
     def devices(self) -> int:
         """Devices of all nodes."""
         return self.nodes * self.node.devices
 
+    def rail(self, device: int) -> int:
+        """Return the number of the NIC that a device uses, among those of its node."""
+        return self.node.nic_of[device % self.node.devices]
+
     def hops(self, a: int, b: int) -> list[Hop]:
         """Return the links from device `a` to device `b`."""
-        (node_a, a), (node_b, b) = divmod(a, self.node.devices), divmod(b, self.node.devices)
+        size = self.node.devices
+        (node_a, local_a), (node_b, local_b) = divmod(a, size), divmod(b, size)
         here, there = f"n{node_a}", f"n{node_b}"
         if node_a == node_b:
-            return list(self.node.hops(here, a, b))
-        out = self.fabric.port(node_a, self.node.nic_of[a])
-        home = self.fabric.port(node_b, self.node.nic_of[b])
+            return list(self.node.hops(here, local_a, local_b))
+        out = self.fabric.port(node_a, self.rail(a))
+        home = self.fabric.port(node_b, self.rail(b))
         return [
-            *self.node.to_nic(here, a),
+            *self.node.to_nic(here, local_a),
             out.up,
-            *self.fabric.between(out.switch, home.switch),
+            *self.fabric.between(out.switch, home.switch, self._way(a, b, out.switch, home.switch)),
             home.down,
-            *self.node.from_nic(there, b),
+            *self.node.from_nic(there, local_b),
         ]
+
+    def _way(self, a: int, b: int, out: Switch, home: Switch) -> int:
+        ways = self.fabric.ways(out, home)
+        return choose(ways, self.fabric.seed, a, b) if ways > 1 else 0
 
     def route(self, a: int, b: int) -> Route:
         """Return the numbered links from device `a` to device `b` and their latency."""
@@ -82,38 +99,108 @@ class Cluster:
         Each part is the same for many routes, so it is numbered once.
         """
         (switch_a, out), (switch_b, home) = self._way_out(a), self._way_in(b)
-        middle = self._between.get((switch_a, switch_b))
+        way = self._way(a, b, switch_a, switch_b)
+        middle = self._between.get((switch_a, switch_b, way))
         if middle is None:
-            hops = self.fabric.between(switch_a, switch_b)
-            middle = self._between[switch_a, switch_b] = self._numbered(hops, network=True)
+            hops = self.fabric.between(switch_a, switch_b, way)
+            middle = self._between[switch_a, switch_b, way] = self._numbered(hops, network=True)
         latency = out.latency + middle.latency + home.latency
         return Route((*out.links, *middle.links, *home.links), latency, True)
 
+    def relayed(self, a: int, b: int) -> Route:
+        """Return the way by which a message enters the network on the receiver's own rail.
+
+        It is handed inside the sender's node to the nearest device that uses the NIC of the
+        receiver's number, and sent on from there, which spares a rail-optimised tree its spines:
+        what NCCL calls PXN (NCCL user guide, `NCCL_PXN_DISABLE`).
+        """
+        size, rail = self.node.devices, self.rail(b)
+        if a // size == b // size or self.rail(a) == rail:
+            return self.route(a, b)
+        route = self._relayed.get((a, b))
+        if route is None:
+            start = a - a % size
+            neighbours = [start + i for i, nic in enumerate(self.node.nic_of) if nic == rail]
+            neighbour = min(neighbours, key=lambda device: self._distance(a, device))
+            to, on = self.route(a, neighbour), self.route(neighbour, b)
+            route = Route((*to.links, *on.links), to.latency + on.latency, True)
+            self._relayed[a, b] = route
+        return route
+
+    def _distance(self, a: int, neighbour: int) -> int:
+        """Return the links inside a node from a device by its neighbour to the neighbour's NIC."""
+        local = neighbour % self.node.devices
+        return len(self.route(a, neighbour).links) + sum(1 for _ in self.node.to_nic("", local))
+
+    def to_host(self, device: int) -> Route:
+        """Return the links from a device to the memory of its host.
+
+        Raises
+        ------
+        CatalogError
+            when the node's file does not say how wide the link to the host is.
+        """
+        return self._numbered(self._host_hops(device, "dev{}>host"), network=False)
+
+    def from_host(self, device: int) -> Route:
+        """Return the links from the memory of its host to a device.
+
+        Memory is written and read over the same channels, so that link is one for both ways.
+        """
+        return self._numbered(self._host_hops(device, "host>dev{}")[::-1], network=False)
+
+    def _host_hops(self, device: int, ends: str) -> list[Hop]:
+        """Return the link between a device and its host, named by its `ends`, and to memory."""
+        number, local = divmod(device, self.node.devices)
+        here, link, memory = f"n{number}", self.node.host_link, self.node.host_bandwidth
+        if link is None:
+            raise CatalogError(
+                f"{self.node.name}: node.host.link: is not given, but data goes to host memory"
+                " (give the bandwidth per direction of a device's link to its host)"
+            )
+        a, b = ends.format(local).split(">")
+        hops = [Hop(f"{here}.{a}>{here}.{b}", link, 0.0, "host")]
+        if memory is not None:
+            hops.append(Hop(f"{here}.host>{here}.memory", memory, 0.0, "host"))
+        return hops
+
     def _way_out(self, device: int) -> tuple[Switch, Route]:
-        if device not in self._out:
+        found = self._out.get(device)
+        if found is None:
             node, local = divmod(device, self.node.devices)
             port = self.fabric.port(node, self.node.nic_of[local])
-            hops = [*self.node.to_nic(f"n{node}", local), port.up]
-            self._out[device] = port.switch, self._numbered(hops, network=True)
-        return self._out[device]
+            hops = [*_of_node(node, self._to_nic[local]), port.up]
+            found = self._out[device] = port.switch, self._numbered(hops, network=True)
+        return found
 
     def _way_in(self, device: int) -> tuple[Switch, Route]:
-        if device not in self._in:
+        found = self._in.get(device)
+        if found is None:
             node, local = divmod(device, self.node.devices)
             port = self.fabric.port(node, self.node.nic_of[local])
-            hops = [port.down, *self.node.from_nic(f"n{node}", local)]
-            self._in[device] = port.switch, self._numbered(hops, network=True)
-        return self._in[device]
+            hops = [port.down, *_of_node(node, self._from_nic[local])]
+            found = self._in[device] = port.switch, self._numbered(hops, network=True)
+        return found
+
+    @cached_property
+    def _to_nic(self) -> list[list[Ends]]:
+        """The links from each device of a node to its NIC, of whichever node."""
+        return [_ends(self.node.to_nic("", device)) for device in range(self.node.devices)]
+
+    @cached_property
+    def _from_nic(self) -> list[list[Ends]]:
+        return [_ends(self.node.from_nic("", device)) for device in range(self.node.devices)]
 
     def _numbered(self, hops: list[Hop], *, network: bool) -> Route:
-        numbers = tuple([self.links.number(hop) for hop in hops])
+        number = self.links.number
+        numbers = tuple([number(hop) for hop in hops])
         return Route(numbers, sum([hop.latency for hop in hops]), network)
 
     @cached_property
     def graph(self) -> nx.DiGraph:
         """The machine as a graph of devices, NICs and switches: to look at and to search.
 
-        Edges carry ``bandwidth`` [B/s of payload] and ``latency`` [s].
+        Edges carry ``bandwidth`` [B/s of payload], ``latency`` [s] and ``kind``.
         """
         import networkx as nx  # 0.12 s that a run which draws no machine need not pay
 
@@ -121,10 +208,10 @@ class Cluster:
         for node in range(self.nodes):
             for hop in self._cables_of(node):
                 a, b = hop.name.split(">")
-                graph.add_edge(a, b, bandwidth=hop.bandwidth, latency=hop.latency)
+                graph.add_edge(a, b, bandwidth=hop.bandwidth, latency=hop.latency, kind=hop.kind)
         for a, b, hop in self.fabric.edges(self.nodes):
             both = graph.get_edge_data(a, b, {"bandwidth": 0.0})["bandwidth"] + hop.bandwidth
-            graph.add_edge(a, b, bandwidth=both, latency=hop.latency)
+            graph.add_edge(a, b, bandwidth=both, latency=hop.latency, kind=hop.kind)
         return graph
 
     def _cables_of(self, node: int) -> list[Hop]:
@@ -144,6 +231,18 @@ class Cluster:
         return hops
 
 
+def _ends(hops: Iterable[Hop]) -> list[Ends]:
+    ends = [(*hop.name.partition(">")[::2], hop) for hop in hops]
+    return [(a, b, hop.bandwidth, hop.latency, hop.kind) for a, b, hop in ends]
+
+
+def _of_node(node: int, links: list[Ends]) -> list[Hop]:
+    return [
+        Hop(f"n{node}{a}>n{node}{b}", bandwidth, latency, kind)
+        for a, b, bandwidth, latency, kind in links
+    ]
+
+
 def build_cluster(record: ClusterRecord, nodes: int) -> Cluster:
     """Return the first `nodes` nodes of the machine that a cluster file describes."""
     return Cluster(
@@ -152,5 +251,5 @@ def build_cluster(record: ClusterRecord, nodes: int) -> Cluster:
         node=build_node(record.node),
         accelerator=build_accelerator(record.node.accelerator),
         library=build_library(record.node.library),
-        fabric=build_fabric(record),
+        fabric=build_fabric(record, nodes),
     )

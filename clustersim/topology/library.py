@@ -17,7 +17,8 @@ class Protocol:
     device_hop, network_hop : paid for each step inside a node, and across the network [s]
     bandwidth : share of a link that carries payload
     chunk : paid on each step for every piece of a pipelined buffer [s]
-    limit : the most that it moves, as bus bandwidth [B/s]
+    limit, network_limit : the most that it moves in a node, and over several, as bus bandwidth
+        [B/s]
     """
 
     name: str
@@ -27,6 +28,7 @@ class Protocol:
     bandwidth: float
     chunk: float = 0.0
     limit: float = inf
+    network_limit: float = inf
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ def _protocol(name: str, facts: ProtocolFacts) -> Protocol:
         bandwidth=facts.bandwidth.value,
         chunk=_or(facts.chunk, 0.0),
         limit=_or(facts.limit, inf),
+        network_limit=_or(facts.network_limit, inf),
     )
 
 

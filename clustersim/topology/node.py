@@ -39,7 +39,8 @@ class Node:
     devices : how many it holds
     cables : direct links, (from, to, cable), each direction its own
     crossbar : each device's link to the crossbar, None where there is none
-    reduces : whether the crossbar adds up what passes it
+    reduces : share of its payload rate that the crossbar reaches where it adds up what passes it;
+        0 where it cannot
     nic_ends : NIC i hangs on ``nic_ends[i]``
     bus : bandwidth between a NIC and its end [B/s]
     host_link, host_bandwidth : of each device to host memory, and of that memory [B/s]; or None
@@ -49,7 +50,7 @@ class Node:
     devices: int
     cables: tuple[tuple[End, End, Cable], ...]
     crossbar: Cable | None
-    reduces: bool
+    reduces: float
     nic_ends: tuple[End, ...]
     bus: float
     host_link: float | None = None
@@ -211,9 +212,9 @@ def build_node(record: NodeRecord) -> Node:
         devices=record.devices.value,
         cables=tuple(cables),
         crossbar=crossbar,
-        reduces=isinstance(inside, DeviceSwitch)
-        and inside.reduces is not None
-        and inside.reduces.value,
+        reduces=inside.reduces.value
+        if isinstance(inside, DeviceSwitch) and inside.reduces is not None
+        else 0.0,
         nic_ends=tuple(record.nics.devices.value),
         bus=record.nics.bus.value,
         host_link=None if host is None or host.link is None else host.link.value,

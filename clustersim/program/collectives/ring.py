@@ -1,4 +1,4 @@
-"""Rings: which links a ring collective crosses, and by how much of its data.
+"""Rings: each device passes on to the next, and every share of the buffer goes round.
 
     inside a node                         across nodes, one channel for each member of a node
     d0 -> d1 -> d3 -> d2 -> d0            node 0: c -> ... -> c      (the whole local circle)
@@ -7,95 +7,93 @@
 
 A collective library finds such rings when it starts (NCCL's and RCCL's channels).  Here they are
 found by trying all circles of a node's devices, the widest first, until no link is left over.
+An all-reduce goes round twice, its halves once, less one share (Patarasuk and Yuan 2009,
+doi:10.1016/j.jpdc.2008.09.002); a broadcast runs along the open chain.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
 
+from clustersim.cost.collectives import STREAMED, bus_factor
+from clustersim.program.collectives.load import Edge, by_node, neighbours
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.node import Node
 
-
-@dataclass(frozen=True)
-class Load:
-    """How much of a ring's stream crosses each link.
-
-    Attributes
-    ----------
-    links, weights : flows of one unit of the stream on each link
-    nodes : nodes that the group spans
-    """
-
-    links: tuple[int, ...]
-    weights: tuple[float, ...]
-    nodes: int
-
-    def bandwidth(self, capacities: Sequence[float]) -> float:
-        """Return the stream that the slowest link lets through [B/s]."""
-        shares = zip(self.links, self.weights, strict=True)
-        return min((capacities[link] / weight for link, weight in shares), default=float("inf"))
+Channel = tuple[list[tuple[int, int]], float]
+"""Neighbours along one ring, and its share of the data."""
 
 
-def ring_load(cluster: Cluster, groups: Sequence[Sequence[int]]) -> Load:
-    """Return the load of rings over several groups of devices that run side by side.
-
-    Parameters
-    ----------
-    groups : devices of each group; those that work at the same time and speed
-    """
-    weights: dict[int, float] = {}
-    nodes = 1
-    for group in groups:
-        for a, b, share in _hops(cluster, group):
-            for link in cluster.route(a, b).links:
-                weights[link] = weights.get(link, 0.0) + share
-        nodes = max(nodes, len({device // cluster.node.devices for device in group}))
-    return Load(tuple(weights), tuple(weights.values()), nodes)
+def edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
+    """Yield what each neighbour passes to the next, for each byte of the buffer."""
+    each = bus_factor(operation, len(group))
+    for pairs, share in channels(cluster, group):
+        for a, b in _along(pairs, group[0], operation):
+            yield a, b, share * each
 
 
-def _hops(cluster: Cluster, group: Sequence[int]) -> Iterator[tuple[int, int, float]]:
-    """Yield the neighbours of all rings of a group and the share of the data between them."""
+def flows(cluster: Cluster, group: Sequence[int]) -> int:
+    """Return how many rings there are side by side."""
+    return len(channels(cluster, group))
+
+
+def channels(cluster: Cluster, group: Sequence[int]) -> list[Channel]:
+    """Return the rings of a group, each with its share of the data."""
+    homes = by_node(cluster, group)
     size = cluster.node.devices
-    homes: dict[int, list[int]] = {}
-    for device in group:
-        homes.setdefault(device // size, []).append(device % size)
     if len(homes) == 1:
         ((home, members),) = homes.items()
-        for circle, share in local_rings(cluster.node, tuple(members)):
-            for a, b in _circle(circle):
-                yield home * size + a, home * size + b, share
+        local = tuple([member % size for member in members])
+        return [
+            ([(home * size + a, home * size + b) for a, b in neighbours(circle)], share)
+            for circle, share in local_rings(cluster.node, local)
+        ]
+    return _across_nodes(cluster, homes)
+
+
+def _along(pairs: list[tuple[int, int]], root: int, operation: str) -> Iterator[tuple[int, int]]:
+    """Yield the neighbours that a collective uses: all, or all but the one that closes a chain."""
+    if operation not in STREAMED:
+        yield from pairs
         return
-    yield from _across_nodes(size, homes)
+    for a, b in pairs:
+        if root != (b if operation == "broadcast" else a):
+            yield a, b
 
 
-def _across_nodes(size: int, homes: dict[int, list[int]]) -> Iterator[tuple[int, int, float]]:
-    """Yield one channel for each member of the fullest node: leave and enter by the same index."""
-    channels = max(len(members) for members in homes.values())
-    for channel in range(channels):
-        doors = []
-        for home, members in homes.items():
-            turn = channel % len(members)
-            circle = [*members[turn:], *members[:turn]]
-            doors.append(home * size + circle[0])
-            for a, b in _circle(circle):
-                yield home * size + a, home * size + b, 1 / channels
-        for a, b in _circle(doors):
-            yield a, b, 1 / channels
+def walk(cluster: Cluster, members: Sequence[int], channel: int) -> list[int]:
+    """Return the members of a node in the order of a ring that starts at the door of a channel.
+
+    The door is the member that talks to other nodes; each member is the door of one channel.
+    Channels take turns on the node's own rings, so that they spread over its links.
+    """
+    size = cluster.node.devices
+    home = members[0] // size * size
+    circles = local_rings(cluster.node, tuple([member - home for member in members]))
+    circle = [home + local for local in circles[channel % len(circles)][0]]
+    turn = circle.index(members[channel % len(members)])
+    return [*circle[turn:], *circle[:turn]]
 
 
-def _circle(members: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield each member with the next, the last with the first; nothing for one alone."""
-    if len(members) > 1:
-        yield from zip(members, [*members[1:], members[0]], strict=True)
+def _across_nodes(cluster: Cluster, homes: dict[int, list[int]]) -> list[Channel]:
+    """Return one channel for each member of the fullest node: leave and enter by the same index."""
+    count = max(len(members) for members in homes.values())
+    found: list[Channel] = []
+    for channel in range(count):
+        doors, pairs = [], []
+        for members in homes.values():
+            circle = walk(cluster, members, channel)
+            doors.append(circle[0])
+            pairs += neighbours(circle)
+        found.append(([*pairs, *neighbours(doors)], 1 / count))
+    return found
 
 
 @lru_cache(maxsize=256)
 def local_rings(node: Node, members: tuple[int, ...]) -> list[tuple[tuple[int, ...], float]]:
     """Return rings over devices of one node, each with its share of the data.
 
-    On a crossbar every order is as good as another: one ring. On a mesh, circles of direct links
+    On a crossbar every order is as good as another: one ring. On direct links, circles of them
     are taken, the widest first, and their links used up, until none is left; each carries its
     share by bandwidth. Devices without such a circle are joined in their order by what links
     there are.
@@ -106,17 +104,17 @@ def local_rings(node: Node, members: tuple[int, ...]) -> list[tuple[tuple[int, .
     circles = [
         (members[0], *rest)
         for rest in permutations(members[1:])
-        if all(pair in left for pair in _circle((members[0], *rest)))
+        if all(pair in left for pair in neighbours((members[0], *rest)))
     ]
     found: list[tuple[tuple[int, ...], float]] = []
     while circles:
-        width, best = max((min(left[p] for p in _circle(c)), c) for c in circles)
+        width, best = max((min(left[p] for p in neighbours(c)), c) for c in circles)
         if width <= 0:
             break
         found.append((best, width))
-        for pair in _circle(best):
+        for pair in neighbours(best):
             left[pair] -= width
-        circles = [c for c in circles if all(left[pair] > 0 for pair in _circle(c))]
+        circles = [c for c in circles if all(left[pair] > 0 for pair in neighbours(c))]
     if not found:
         return [(members, 1.0)]
     total = sum(width for _, width in found)

@@ -1,60 +1,104 @@
 """The networks between nodes, one file a kind: routes by arithmetic, a graph to look at.
 
-A fabric answers three questions.  `port` says where a NIC hangs and `between` gives the links from
-one switch to another, both without searching, so that a machine of any size costs nothing.  `edges`
+`port` says where a NIC hangs and `between` gives the links from one switch to another, both without
+searching (but for explicit lists of cables), so that a machine of any size costs nothing.  `edges`
 lists every cable for the graph that a person draws and that the tests search for shortest paths.
+`bisection` and `diameter` say what the whole can carry, and how far it is across.
 """
 
 from collections.abc import Iterator
 from typing import Protocol
 
-from clustersim.catalog.fabrics import Dragonfly, FatTree, SingleSwitch
+from clustersim.catalog.fabrics import Dragonfly, FatTree, LinkList, SingleSwitch, Torus
 from clustersim.catalog.records import ClusterRecord
+from clustersim.topology.fabrics.cabling import build_explicit
 from clustersim.topology.fabrics.dragonfly import DragonflyFabric
 from clustersim.topology.fabrics.fat_tree import FatTreeFabric
 from clustersim.topology.fabrics.port import Port, Switch
 from clustersim.topology.fabrics.switch import SwitchFabric
+from clustersim.topology.fabrics.torus import build_torus
 from clustersim.topology.links import Hop
 
 
 class Fabric(Protocol):
     """What every fabric can tell."""
 
+    @property
+    def seed(self) -> int:
+        """What the choice between equal ways is made from, beside a flow's two ends."""
+        ...
+
+    @property
+    def reduces(self) -> bool:
+        """Whether the switches add up what passes them."""
+        ...
+
     def port(self, node: int, nic: int) -> Port:
         """Return where a NIC of a node hangs."""
         ...
 
-    def between(self, a: Switch, b: Switch) -> list[Hop]:
-        """Return the links from one switch to another."""
+    def ways(self, a: Switch, b: Switch) -> int:
+        """Return how many equal ways between two switches a flow's hash chooses from."""
+        ...
+
+    def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
+        """Return the links from one switch to another by one of these ways."""
         ...
 
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
         """Yield every directed cable of a fabric of that many nodes."""
         ...
 
+    def bisection(self, nodes: int) -> float:
+        """Return the narrowest cut between two halves of the nodes, one direction [B/s].
 
-def build_fabric(record: ClusterRecord) -> Fabric:
-    """Return the fabric that a cluster file describes; bandwidths are of payload."""
+        It counts payload, and is never wider than the NICs of a half.
+        """
+        ...
+
+    def diameter(self, nodes: int) -> int:
+        """Return the most links between NICs of two different nodes, their own cables included."""
+        ...
+
+
+def build_fabric(record: ClusterRecord, nodes: int) -> Fabric:
+    """Return the fabric that a cluster file describes, for a job of its first `nodes` nodes.
+
+    Bandwidths are of payload: a NIC's share of its raw rate holds for all cables.
+    """
     nics = len(record.node.nics.devices.value)
-    payload = record.nic.bandwidth.value * record.nic.efficiency.value
-    nic = Hop("", payload, record.nic.latency.value)
+    efficiency = record.nic.efficiency.value
+    nic = Hop("", record.nic.bandwidth.value * efficiency, record.nic.latency.value, "nic")
     shape = record.fabric
     if isinstance(shape, SingleSwitch):
-        return SwitchFabric(nic)
-    assert isinstance(shape, FatTree | Dragonfly)
-    width = shape.link.bandwidth.value * record.nic.efficiency.value
-    cable = Hop("", width, shape.link.latency.value)
+        return SwitchFabric(nic, nics)
+    if isinstance(shape, LinkList):
+        return build_explicit(shape, nic, efficiency, nics, nodes)
+    cable = Hop("", shape.link.bandwidth.value * efficiency, shape.link.latency.value)
+    if isinstance(shape, Torus):
+        return build_torus(shape, nic, cable, nics, nodes)
     if isinstance(shape, FatTree):
-        return FatTreeFabric(
-            nic=nic,
-            cable=cable,
-            nics=nics,
-            rail_optimised=shape.rail_optimised.value,
-            nodes_per_leaf=shape.nodes_per_leaf.value,
-            leaf_uplinks=shape.leaf_uplinks.value,
-            leaves_per_pod=shape.leaves_per_pod.value,
-            pod_uplinks=shape.pod_uplinks.value,
-        )
+        return _fat_tree(shape, nic, cable, nics)
+    return _dragonfly(shape, nic, cable, nics)
+
+
+def _fat_tree(shape: FatTree, nic: Hop, cable: Hop, nics: int) -> FatTreeFabric:
+    return FatTreeFabric(
+        nic=nic,
+        cable=cable,
+        nics=nics,
+        rail_optimised=shape.rail_optimised.value,
+        nodes_per_leaf=shape.nodes_per_leaf.value,
+        leaf_uplinks=shape.leaf_uplinks.value,
+        leaves_per_pod=shape.leaves_per_pod.value,
+        pod_uplinks=shape.pod_uplinks.value,
+        hashed=shape.routing.value == "hashed",
+        seed=shape.seed,
+        reduces=shape.reduces is not None and shape.reduces.value,
+    )
+
+
+def _dragonfly(shape: Dragonfly, nic: Hop, cable: Hop, nics: int) -> DragonflyFabric:
     return DragonflyFabric(
         nic=nic,
         cable=cable,
@@ -63,5 +107,7 @@ def build_fabric(record: ClusterRecord) -> Fabric:
         switches=shape.switches_per_group.value,
         nodes_per_switch=shape.nodes_per_switch.value,
         pair_links=shape.links_per_group_pair.value,
-        adaptive=shape.routing.value == "adaptive",
+        routing=shape.routing.value,
+        detour=0.0 if shape.detour is None else shape.detour.value,
+        seed=shape.seed,
     )

@@ -1,6 +1,6 @@
 """Leaves, spines and cores: a Clos network, rail-optimised when each NIC has its own leaves.
 
-    core          (pod_uplinks of them, one link to each pod)
+    core          (pod_uplinks of them, one link to each pod; core i meets spine i mod leaf_uplinks)
      |  pod_uplinks
     spine         (leaf_uplinks of them in a pod, one link to each leaf of the pod)
      |  leaf_uplinks
@@ -9,13 +9,16 @@
     n0.nic0
 
 Adaptive routing spreads flows evenly over equal cables, so what can fill up is a leaf's uplinks
-together, and a pod's.  Each such bundle is one link of the summed bandwidth.
+together, and a pod's.  Each such bundle is one link of the summed bandwidth.  Hashed routing keeps
+a flow on one cable at each level: by a spine inside a pod, by a core and its spines between pods.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from clustersim.topology.fabrics.port import Port, Switch
+from clustersim.topology.fabrics.tree_cut import Plane, narrowest_cut
 from clustersim.topology.links import Hop
 
 
@@ -31,6 +34,9 @@ class FatTreeFabric:
     leaf_uplinks: int
     leaves_per_pod: int
     pod_uplinks: int
+    hashed: bool = False
+    seed: int = 0
+    reduces: bool = False
 
     def leaf(self, node: int, nic: int) -> int:
         """Return the leaf that a NIC hangs on."""
@@ -42,33 +48,58 @@ class FatTreeFabric:
         leaf = self.leaf(node, nic)
         return Port(f"leaf{leaf}", f"n{node}.nic{nic}", self.nic, leaf)
 
-    def between(self, up: Switch, down: Switch) -> list[Hop]:
+    def ways(self, a: Switch, b: Switch) -> int:
+        """Return how many spines, or cores, a flow between two leaves chooses from."""
+        assert isinstance(a, int)
+        assert isinstance(b, int)
+        if not self.hashed or a == b:
+            return 1
+        same_pod = a // self.leaves_per_pod == b // self.leaves_per_pod
+        return self.leaf_uplinks if same_pod else self.pod_uplinks
+
+    def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
         """Return up from a leaf to the lowest common level and down again."""
-        assert isinstance(up, int)
-        assert isinstance(down, int)
-        if up == down:
+        assert isinstance(a, int)
+        assert isinstance(b, int)
+        if a == b:
             return []
+        return self._by_cable(a, b, way) if self.hashed else self._by_bundles(a, b)
+
+    def _by_cable(self, up: int, down: int, way: int) -> list[Hop]:
+        pod_up, pod_down = up // self.leaves_per_pod, down // self.leaves_per_pod
+        spine = way % self.leaf_uplinks
+        middle = [f"spine{pod_up}.{spine}"]
+        if pod_up != pod_down:
+            middle += [f"core{way}", f"spine{pod_down}.{spine}"]
+        path = [f"leaf{up}", *middle, f"leaf{down}"]
+        return [self._cable(x, y) for x, y in pairwise(path)]
+
+    def _by_bundles(self, up: int, down: int) -> list[Hop]:
         pod_up, pod_down = up // self.leaves_per_pod, down // self.leaves_per_pod
         middle = [] if pod_up == pod_down else self._over_the_core(pod_up, pod_down)
         return [
-            self._bundle(f"leaf{up}>spines{pod_up}", self.leaf_uplinks),
+            self._bundle(f"leaf{up}>spines{pod_up}", self.leaf_uplinks, "leaf-spine"),
             *middle,
-            self._bundle(f"spines{pod_down}>leaf{down}", self.leaf_uplinks),
+            self._bundle(f"spines{pod_down}>leaf{down}", self.leaf_uplinks, "leaf-spine"),
         ]
 
     def _over_the_core(self, pod_up: int, pod_down: int) -> list[Hop]:
         return [
-            self._bundle(f"spines{pod_up}>cores", self.pod_uplinks),
-            self._bundle(f"cores>spines{pod_down}", self.pod_uplinks),
+            self._bundle(f"spines{pod_up}>cores", self.pod_uplinks, "spine-core"),
+            self._bundle(f"cores>spines{pod_down}", self.pod_uplinks, "spine-core"),
         ]
 
-    def _bundle(self, name: str, cables: int) -> Hop:
-        return Hop(name, self.cable.bandwidth * cables, self.cable.latency)
+    def _bundle(self, name: str, cables: int, kind: str) -> Hop:
+        return Hop(name, self.cable.bandwidth * cables, self.cable.latency, kind)
+
+    def _cable(self, a: str, b: str) -> Hop:
+        to_core = a.startswith("core") or b.startswith("core")
+        kind = "spine-core" if to_core else "leaf-spine"
+        return Hop(f"{a}>{b}", self.cable.bandwidth, self.cable.latency, kind)
 
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
         """Yield leaf-spine and spine-core cables, both ways."""
-        leaves = self.leaf(nodes - 1, self.nics - 1) + 1
-        pods = (leaves - 1) // self.leaves_per_pod + 1
+        leaves, pods = self._leaves(nodes), self._pods(nodes)
         cables = [
             (f"leaf{leaf}", f"spine{leaf // self.leaves_per_pod}.{spine}")
             for leaf in range(leaves)
@@ -76,10 +107,51 @@ class FatTreeFabric:
         ]
         if pods > 1:
             cables += [
-                (f"spine{pod}.{i % self.leaf_uplinks}", f"core{i}")
+                (f"spine{pod}.{core % self.leaf_uplinks}", f"core{core}")
                 for pod in range(pods)
-                for i in range(self.pod_uplinks)
+                for core in range(self.pod_uplinks)
             ]
         for a, b in cables:
-            yield a, b, self.cable._replace(name=f"{a}>{b}")
-            yield b, a, self.cable._replace(name=f"{b}>{a}")
+            yield a, b, self._cable(a, b)
+            yield b, a, self._cable(b, a)
+
+    def _leaves(self, nodes: int) -> int:
+        return self.leaf(nodes - 1, self.nics - 1) + 1
+
+    def _pods(self, nodes: int) -> int:
+        return (self._leaves(nodes) - 1) // self.leaves_per_pod + 1
+
+    def bisection(self, nodes: int) -> float:
+        """Return the narrowest cut between the first half of the nodes and the others [B/s].
+
+        Whole pods, then whole leaves, then the nodes of one leaf go to one side; spines, cores and
+        leaves stand on the side where they cut least.  Where the nodes fill their leaves and pods
+        evenly, no other halves have a narrower cut.
+        """
+        return min(self._cut(nodes, nodes // 2), self._cut(nodes, nodes - nodes // 2))
+
+    def _cut(self, nodes: int, first: int) -> float:
+        pods: list[list[tuple[int, int]]] = [[] for _ in range(self._pods(nodes))]
+        for leaf in range(self._leaves(nodes)):
+            block = leaf // self.nics if self.rail_optimised else leaf
+            start = block * self.nodes_per_leaf
+            end = min(start + self.nodes_per_leaf, nodes)
+            ours = min(max(first - start, 0), end - start)
+            ports = 1 if self.rail_optimised else self.nics
+            pods[leaf // self.leaves_per_pod].append((ours * ports, (end - start - ours) * ports))
+        return narrowest_cut(pods, self._planes(nodes), self.nic.bandwidth, self.cable.bandwidth)
+
+    def _planes(self, nodes: int) -> list[Plane]:
+        """Return the spines of a pod by how many cores each meets: shares differ by one at most."""
+        if self._pods(nodes) == 1:
+            return [Plane(self.leaf_uplinks, 0)]
+        cores, more = divmod(self.pod_uplinks, self.leaf_uplinks)
+        return [Plane(more, cores + 1), Plane(self.leaf_uplinks - more, cores)]
+
+    def diameter(self, nodes: int) -> int:
+        """Return the most links between NICs of two nodes: by a leaf 2, a spine 4, a core 6."""
+        if nodes == 1:
+            return 0
+        if self._leaves(nodes) == 1:
+            return 2
+        return 4 if self._pods(nodes) == 1 else 6

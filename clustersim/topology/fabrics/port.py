@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from clustersim.topology.links import Hop
 
-Switch = int | tuple[int, int]
+Switch = int | str | tuple[int, int]
 """What a fabric numbers its switches by."""
 
 
@@ -14,7 +14,7 @@ class Port(NamedTuple):
     Attributes
     ----------
     switch_name, nic_name : ends of the cable
-    cable : its payload bandwidth and latency
+    cable : its payload bandwidth, latency and kind
     switch : the switch's number, to find ways between switches
     """
 
@@ -26,9 +26,11 @@ class Port(NamedTuple):
     @property
     def up(self) -> Hop:
         """The link from the NIC to the switch."""
-        return self.cable._replace(name=f"{self.nic_name}>{self.switch_name}")
+        _, bandwidth, latency, kind = self.cable
+        return Hop(f"{self.nic_name}>{self.switch_name}", bandwidth, latency, kind)
 
     @property
     def down(self) -> Hop:
         """The link from the switch to the NIC."""
-        return self.cable._replace(name=f"{self.switch_name}>{self.nic_name}")
+        _, bandwidth, latency, kind = self.cable
+        return Hop(f"{self.switch_name}>{self.nic_name}", bandwidth, latency, kind)

@@ -9,18 +9,33 @@ from clustersim.topology.links import Hop
 
 @dataclass(frozen=True)
 class SwitchFabric:
-    """`nic` carries the payload bandwidth and latency of one NIC."""
+    """`nic` carries the payload bandwidth and latency of one NIC; a node has `nics` of them."""
 
     nic: Hop
+    nics: int
+    seed: int = 0
+    reduces: bool = False
 
     def port(self, node: int, nic: int) -> Port:
         """Return the place of a NIC on the one switch."""
         return Port("switch", f"n{node}.nic{nic}", self.nic, 0)
 
-    def between(self, a: Switch, b: Switch) -> list[Hop]:
+    def ways(self, a: Switch, b: Switch) -> int:
+        """Return one: there is nothing to choose."""
+        return 1
+
+    def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
         """Return nothing: all ports are on one switch."""
         return []
 
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
         """Yield nothing: the NICs' own cables are all there is."""
         return iter(())
+
+    def bisection(self, nodes: int) -> float:
+        """Return what the NICs of the smaller half of `nodes` nodes carry [B/s]."""
+        return nodes // 2 * self.nics * self.nic.bandwidth
+
+    def diameter(self, nodes: int) -> int:
+        """Return the most links between two NICs: up to the switch and down."""
+        return 2 if nodes > 1 else 0

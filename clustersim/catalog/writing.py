@@ -1,0 +1,81 @@
+"""Plain values written as a catalogue file: a fact on one line, a long list one item a line."""
+
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from clustersim.catalog.reading import shown
+from clustersim.catalog.tree import is_fact
+from clustersim.errors import ClustersimError, ScenarioError
+
+WIDTH: Final = 10_000
+"""Where text is folded: practically never, so that a fact and its proof stay on one line."""
+
+_SHORT: Final = 16
+"""Most items of a list of numbers that still stand on one line."""
+
+
+def to_yaml(data: dict[str, Any], remarks: Sequence[str] = ()) -> str:
+    """Return `data` as YAML, with `remarks` as comments above it."""
+    yaml = YAML()
+    yaml.width = WIDTH
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    text = io.StringIO()
+    yaml.dump(_styled(data), text)
+    comments = "".join(f"# {_printable(line)}\n" for line in remarks)
+    return comments + text.getvalue()
+
+
+def _printable(line: str) -> str:
+    """Return a comment on one line without what YAML does not allow there."""
+    return "".join(letter if letter.isprintable() else "?" for letter in line)
+
+
+def _styled(value: Any) -> Any:
+    """Return `value` with the style that the catalogue's own files have."""
+    if isinstance(value, dict):
+        mapping = CommentedMap((key, _styled(item)) for key, item in value.items())
+        if (is_fact(value) and not _is_long(value["value"])) or value.keys() == {"title", "where"}:
+            mapping.fa.set_flow_style()
+        return mapping
+    if isinstance(value, list | tuple):
+        items = CommentedSeq(_styled(item) for item in value)
+        if not _is_long(value):
+            items.fa.set_flow_style()
+        return items
+    return value
+
+
+def _is_long(value: Any) -> bool:
+    """Whether a list does not fit on a line."""
+    return isinstance(value, list | tuple) and (
+        len(value) > _SHORT or any(isinstance(item, list | tuple) for item in value)
+    )
+
+
+def write_new(
+    path: Path, text: str, *, force: bool, error: type[ClustersimError] = ScenarioError
+) -> None:
+    """Write `text` to `path` whole or not at all; replace what is there only with `force`.
+
+    Raises
+    ------
+    `error`
+        when something stands there already, or the place cannot be written to.
+    """
+    if path.is_dir():
+        raise error(f"{shown(path)}: is a folder, not a file")
+    if path.exists() and not force:
+        raise error(f"{shown(path)}: is there already (replace it with --force, or name another)")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as problem:
+        beside.unlink(missing_ok=True)
+        raise error(f"{shown(path)}: cannot be written ({problem.strerror})") from None

@@ -1,0 +1,96 @@
+"""`clustersim import FILE`: a machine file made of what another program prints or writes."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from clustersim.topology.importers import Imported
+
+_FORMATS = "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm"
+
+_Format = Annotated[
+    str | None,
+    typer.Option("--format", help=f"{_FORMATS} [told by the content].", show_default=False),
+]
+_Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="File to write [standard output].", show_default=False),
+]
+
+
+def _choice(help: str) -> typer.models.OptionInfo:
+    """Return an option that replaces what would be taken otherwise."""
+    option: typer.models.OptionInfo = typer.Option(help=help, show_default=False)
+    return option
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="What the other program wrote or printed.")],
+    format: _Format = None,
+    out: _Out = None,
+    name: Annotated[str | None, _choice("Name of the machine [that of the file].")] = None,
+    accelerator: Annotated[str | None, _choice("Chip [the nearest of the catalogue].")] = None,
+    library: Annotated[str | None, _choice("Collective library [the nearest].")] = None,
+    node: Annotated[str | None, _choice("Node of an imported network [the nearest].")] = None,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object about the result.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
+) -> None:
+    """Make a node or cluster file from a topology that another program describes."""
+    from clustersim.catalog.writing import write_new
+    from clustersim.errors import ScenarioError
+    from clustersim.topology.importers import Choices, import_file
+
+    if out is not None and out.suffix != ".yaml":
+        raise ScenarioError(f"{out}: must end in .yaml, so that a scenario beside it finds it")
+    choices = Choices(
+        name=name or _plain((out or file).stem),
+        accelerator=accelerator,
+        library=library,
+        node=node,
+        beside=Path.cwd() if out is None else out.parent,
+    )
+    imported = import_file(file, choices, format)
+    if out is not None:
+        write_new(out, imported.text, force=force)
+    if json_output:
+        _print_json(imported, out)
+    elif out is None:
+        print(imported.text, end="")
+        print("\n".join(_summary(imported, file)), file=sys.stderr)
+    else:
+        print("\n".join([*_summary(imported, file), f"written   {out}"]))
+
+
+def _plain(stem: str) -> str:
+    """Return the name of a machine after the name of a file."""
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "imported"
+
+
+def _print_json(imported: "Imported", out: Path | None) -> None:
+    draft = imported.draft
+    answer = {
+        "file": None if out is None else str(out),
+        "kind": draft.kind,
+        "name": draft.data["name"],
+        "format": imported.format,
+        "assumed": draft.assumed,
+        "notes": list(draft.notes),
+        "record": draft.data,
+    }
+    print(json.dumps(answer, allow_nan=False))
+
+
+def _summary(imported: "Imported", file: Path) -> list[str]:
+    """Return what was found, and every value that the file does not state."""
+    draft = imported.draft
+    assumed = [f"assumed   {line}" for line in draft.assumed]
+    made = f"{draft.kind:<9} {draft.data['name']}: {draft.data['title']}"
+    notes = [f"note      {line}" for line in draft.notes]
+    return [made, f"read      {file.name} as {imported.format}", *notes, *assumed]

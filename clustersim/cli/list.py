@@ -1,0 +1,83 @@
+"""`clustersim list [KIND]`: what the catalogue holds."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+import typer
+
+PLURALS: Final = {
+    "clusters": "cluster",
+    "nodes": "node",
+    "accelerators": "accelerator",
+    "libraries": "library",
+    "models": "model",
+    "frameworks": "framework",
+    "scenarios": "scenario",
+    "schedules": "schedule",
+}
+"""Kinds of entries, and how one of each is called."""
+
+
+def list_(
+    kind: Annotated[
+        str | None, typer.Argument(help=f"One kind only: {', '.join(PLURALS)}.")
+    ] = None,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of text.")
+    ] = False,
+) -> None:
+    """List machines, models, frameworks, scenarios and schedules with their titles."""
+    kinds = list(PLURALS) if kind is None else [_plural(kind)]
+    entries = {plural: titles(PLURALS[plural]) for plural in kinds}
+    if json_output:
+        print(json.dumps({kind: _objects(found) for kind, found in entries.items()}))
+        return
+    width = max((len(name) for found in entries.values() for name in found), default=0)
+    for i, (plural, found) in enumerate(entries.items()):
+        if kind is None:
+            print(f"{'' if i == 0 else chr(10)}{plural}")
+        for name, title in found.items():
+            print(f"  {name:<{width}}  {title}".rstrip())
+
+
+def _plural(kind: str) -> str:
+    """Return a kind by its plural, whichever way it is given."""
+    from clustersim.catalog.tree import nearest
+    from clustersim.errors import ScenarioError
+
+    for plural, single in PLURALS.items():
+        if kind in (plural, single):
+            return plural
+    known = ", ".join(PLURALS)
+    raise ScenarioError(f"{kind}: no kind of entry{nearest(kind, PLURALS)} (allowed: {known})")
+
+
+def titles(kind: str) -> dict[str, str]:
+    """Return the entries of a kind with their titles."""
+    if kind == "schedule":
+        from clustersim.program.schedules import SCHEDULES
+
+        return {name: title_of_schedule(name) for name in SCHEDULES}
+    from clustersim.catalog.finding import names
+    from clustersim.scenario.entries import title_of
+
+    return {name: title_of(kind, name) for name in names(kind)}
+
+
+def title_of_schedule(name: str) -> str:
+    """Return what the file of a schedule says that it is."""
+    import inspect
+    import sys
+
+    from clustersim.program.schedules import SCHEDULES
+
+    module = sys.modules[SCHEDULES[name].__module__]
+    return (inspect.getdoc(module) or "").partition("\n")[0]
+
+
+def _objects(found: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "title": title} for name, title in found.items()]
+
+
+__all__ = ["PLURALS", "list_", "title_of_schedule", "titles"]

@@ -1,0 +1,122 @@
+"""Which links each kind of group uses: how many nodes its groups span, and what lies between.
+
+Neighbours in a group talk, the last with the first again.  Where they lie is what a placement
+decides, so this is the table that tells placements apart.  Nodes are counted over all groups.
+Links are those on the routes from each neighbour to the next, in all groups of one replica of the
+model, and in data groups, which join all replicas, of every stage.  This is all there is where
+replicas are alike.  Of very many groups every pattern of places inside nodes is looked at
+once, and some more, evenly.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clustersim.plan.placement import Placement
+from clustersim.topology.cluster import Cluster
+
+MOST_MEMBERS = 1024
+"""Members of groups of one kind whose routes are looked at, unless patterns need more."""
+
+Groups = NDArray[np.int64]
+"""Devices of several groups, a row a group, members in order."""
+
+
+@dataclass(frozen=True)
+class LinksOfGroup:
+    """One kind of group, and the links between its neighbours.
+
+    Attributes
+    ----------
+    group : ``tensor``, ``data``, ``pipeline`` (the stages of a replica) or ``embedding`` (its ends)
+    ranks : of one group
+    groups : groups of this kind
+    nodes : that one group spans, fewest and most
+    links : kinds of links that are crossed, and the payload bandwidth of the narrowest of each
+        [B/s], the narrowest first
+    """
+
+    group: str
+    ranks: int
+    groups: int
+    nodes: tuple[int, int]
+    links: tuple[tuple[str, float], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as plain values."""
+        return {
+            "group": self.group,
+            "ranks": self.ranks,
+            "groups": self.groups,
+            "nodes": {"fewest": self.nodes[0], "most": self.nodes[1]},
+            "links": [{"kind": kind, "bandwidth": narrowest} for kind, narrowest in self.links],
+        }
+
+
+def links_of_groups(cluster: Cluster, placement: Placement) -> list[LinksOfGroup]:
+    """Return the links of each kind of group that has more than one rank."""
+    found = []
+    for name, groups, looked_at, closed in _kinds(placement):
+        ranks = groups.shape[1]
+        if ranks > 1:
+            nodes = _spans(groups // cluster.node.devices)
+            links = _links(cluster, _sample(looked_at, cluster.node.devices), closed=closed)
+            found.append(
+                LinksOfGroup(name, ranks, len(groups), (int(nodes.min()), int(nodes.max())), links)
+            )
+    return found
+
+
+def _kinds(placement: Placement) -> Iterator[tuple[str, Groups, Groups, bool]]:
+    """Yield for each kind its name, all its groups, those looked at, and if they are circles."""
+    plan = placement.plan
+    tensor, data, stages = map(placement.groups, ("tensor", "data", "pipeline"))
+    yield "tensor", tensor, tensor[:: plan.data], True
+    yield "data", data, data, True
+    yield "pipeline", stages, stages[: plan.tensor], plan.chunks > 1
+    ends = stages[:, [0, -1]] if plan.pipeline > 1 else stages
+    yield "embedding", ends, ends[: plan.tensor], True
+
+
+def _spans(nodes: Groups) -> NDArray[np.int64]:
+    """Return for each row how many different numbers it has."""
+    ordered = np.sort(nodes, axis=1)
+    different: NDArray[np.int64] = np.count_nonzero(np.diff(ordered, axis=1), axis=1)
+    return different + 1
+
+
+def _sample(groups: Groups, size: int) -> Groups:
+    """Return all groups, or of too many one for each pattern of places inside nodes, and more."""
+    count, members = groups.shape
+    if count * members <= MOST_MEMBERS:
+        return groups
+    patterns = map(tuple, (groups % size).tolist())
+    first: dict[tuple[int, ...], int] = {}
+    for number, pattern in enumerate(patterns):
+        first.setdefault(pattern, number)
+    even = range(0, count, count * members // MOST_MEMBERS | 1)  # odd, to meet every tensor part
+    return groups[sorted({*first.values(), *even})]
+
+
+def _links(cluster: Cluster, groups: Groups, *, closed: bool) -> tuple[tuple[str, float], ...]:
+    """Return the kinds of links between neighbours with the narrowest of each, narrowest first."""
+    crossed: set[int] = set()
+    for group in groups.tolist():
+        for a, b in _neighbours(group, closed=closed):
+            crossed.update(cluster.route(a, b).links)
+    kinds, capacities = cluster.links.kinds, cluster.links.capacities
+    narrowest: dict[str, float] = {}
+    for link in sorted(crossed):
+        kind = kinds[link]
+        narrowest[kind] = min(capacities[link], narrowest.get(kind, capacities[link]))
+    return tuple(sorted(narrowest.items(), key=lambda item: (item[1], item[0])))
+
+
+def _neighbours(group: Sequence[int], *, closed: bool) -> Iterator[tuple[int, int]]:
+    yield from pairwise(group)
+    if closed:
+        yield group[-1], group[0]

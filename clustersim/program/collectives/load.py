@@ -1,0 +1,105 @@
+"""Loads: what a collective puts on each link, for each byte of its buffer.
+
+    algorithm --edges--> (from, to, share) --routes--> link: bytes for each byte of the buffer
+
+A pipelined algorithm keeps all its links busy at once, so its load is one phase.  One that goes in
+rounds has a phase for each, because a round waits for the slowest link of the last.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from clustersim.cost.collectives import Span
+from clustersim.topology.cluster import Cluster
+
+Edge = tuple[int, int, float]
+"""From device, to device, bytes for each byte of the buffer."""
+
+Phase = dict[int, float]
+"""Link: bytes for each byte of the buffer."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a collective puts on each link.
+
+    Attributes
+    ----------
+    phases : what each round puts on links, or all that flows at once [B/B]
+    unit : bytes of one of the equal flows that the engine takes it for [B/B]
+    span : how one group lies on the machine
+    """
+
+    phases: tuple[Phase, ...]
+    unit: float
+    span: Span
+
+    @cached_property
+    def shares(self) -> Phase:
+        """Bytes on each link, of all phases."""
+        total: Phase = {}
+        for phase in self.phases:
+            for link, share in phase.items():
+                total[link] = total.get(link, 0.0) + share
+        return total
+
+    @property
+    def links(self) -> tuple[int, ...]:
+        """The links that are used."""
+        return tuple(self.shares)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """How many of the equal flows cross each of them."""
+        return tuple([share / self.unit for share in self.shares.values()])
+
+    def seconds_per_byte(self, capacities: Sequence[float]) -> float:
+        """Return what a byte of the buffer takes with the links to itself [s/B]."""
+        return sum(
+            [
+                max([share / capacities[link] for link, share in phase.items()], default=0.0)
+                for phase in self.phases
+            ]
+        )
+
+    def bottleneck(self, capacities: Sequence[float]) -> int | None:
+        """Return the link that takes longest for its share; None where no link is used."""
+        times = {link: share / capacities[link] for link, share in self.shares.items()}
+        return max(times, key=times.__getitem__) if times else None
+
+
+def span_of(cluster: Cluster, groups: Sequence[Sequence[int]]) -> Span:
+    """Return how the widest of several groups lies on the machine."""
+    spans = []
+    for group in groups:
+        counts: dict[int, int] = {}
+        for device in group:
+            node = device // cluster.node.devices
+            counts[node] = counts.get(node, 0) + 1
+        spans.append(Span(len(group), len(counts), max(counts.values())))
+    return max(spans, key=lambda span: (span.nodes, span.ranks))
+
+
+def by_node(cluster: Cluster, group: Sequence[int]) -> dict[int, list[int]]:
+    """Return the devices of a group by their node, both in the order of the group."""
+    homes: dict[int, list[int]] = {}
+    for device in group:
+        homes.setdefault(device // cluster.node.devices, []).append(device)
+    return homes
+
+
+def phase_of(cluster: Cluster, edges: Iterable[Edge]) -> Phase:
+    """Return what edges put on the links of their routes."""
+    phase: Phase = {}
+    for a, b, share in edges:
+        for link in cluster.route(a, b).links:
+            phase[link] = phase.get(link, 0.0) + share
+    return phase
+
+
+def neighbours(members: Sequence[int]) -> list[tuple[int, int]]:
+    """Return each member with the next, the last with the first; nothing for one alone."""
+    if len(members) < 2:
+        return []
+    return list(zip(members, [*members[1:], members[0]], strict=True))

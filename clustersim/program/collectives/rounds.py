@@ -1,0 +1,130 @@
+"""Algorithms that go in rounds: each rank sends to one other, and the round waits for the slowest.
+
+    round 1   0 --> 1   2 --> 3        a message names the blocks that it carries, and whether the
+    round 2   0 --> 2   1 --> 3        receiver adds them to its own or puts them in their place
+
+Members of a group are numbered from 0.  A buffer is cut into as many blocks as there are members,
+counted round: block p is block 0 again.  A block keeps its number on its way.  Thakur et al. 2005,
+doi:10.1177/1094342005051521.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+
+class Message(NamedTuple):
+    """Member `source` sends `blocks` to member `target`, who `adds` them to its own."""
+
+    source: int
+    target: int
+    blocks: Sequence[int]
+    adds: bool = False
+
+
+Round = list[Message]
+
+
+def doubling(operation: str, ranks: int) -> Iterator[Round]:
+    """Yield the rounds of recursive doubling: the whole buffer, to partners ever farther away.
+
+    For small buffers: log2 p rounds, each of all bytes. The number of ranks is a power of two.
+    """
+    for distance in _powers(ranks):
+        yield [Message(i, i ^ distance, range(ranks), adds=True) for i in range(ranks)]
+
+
+def halving_doubling(operation: str, ranks: int) -> Iterator[Round]:
+    """Yield vector halving to partners ever farther away, then doubling back.
+
+    Rabenseifner's all-reduce: its first half is a reduce-scatter, its second an all-gather. The
+    largest messages go to the nearest partners. The number of ranks is a power of two.
+    """
+    if operation != "all-gather":
+        for distance in _powers(ranks):
+            yield [
+                Message(i, i ^ distance, _alike(i ^ distance, 2 * distance, ranks), adds=True)
+                for i in range(ranks)
+            ]
+    if operation != "reduce-scatter":
+        for distance in reversed(_powers(ranks)):
+            yield [Message(i, i ^ distance, _alike(i, 2 * distance, ranks)) for i in range(ranks)]
+
+
+def _alike(member: int, modulus: int, ranks: int) -> range:
+    """Return the blocks whose numbers end in the same bits as a member's."""
+    return range(member % modulus, ranks, modulus)
+
+
+def binomial(operation: str, ranks: int) -> Iterator[Round]:
+    """Yield the rounds of a binomial tree from member 0, or towards it for a reduce."""
+    spreading = [
+        [(i, i + distance) for i in range(distance) if i + distance < ranks]
+        for distance in _powers(ranks)
+    ]
+    if operation == "broadcast":
+        for pairs in spreading:
+            yield [Message(a, b, range(ranks)) for a, b in pairs]
+        return
+    for pairs in reversed(spreading):
+        yield [Message(b, a, range(ranks), adds=True) for a, b in pairs]
+
+
+def bruck(operation: str, ranks: int) -> Iterator[Round]:
+    """Yield the rounds of Bruck's algorithm: ceil(log2 p) of them for any number of ranks.
+
+    An all-gather sends what it has got so far, an all-to-all the blocks whose distance has the
+    round's bit. Bruck et al. 1997, doi:10.1109/71.642949.
+    """
+    for distance in _powers(ranks):
+        if operation == "all-gather":
+            got = min(distance, ranks - distance)
+            yield [Message(i, (i - distance) % ranks, range(i, i + got)) for i in range(ranks)]
+        else:
+            moved = [block for block in range(ranks) if block & distance]
+            yield [Message(i, (i + distance) % ranks, moved) for i in range(ranks)]
+
+
+def pairwise(operation: str, ranks: int) -> Iterator[Round]:
+    """Yield a round for each distance: every rank sends one block to the rank that far on.
+
+    The blocks of an all-to-all are numbered by how far they go.
+    """
+    if operation == "send":
+        yield [Message(0, ranks - 1, range(ranks))]
+        return
+    for distance in range(1, ranks):
+        block = range(distance, distance + 1)
+        yield [Message(i, (i + distance) % ranks, block) for i in range(ranks)]
+
+
+def grouped(operation: str, ranks: int) -> Iterator[Round]:
+    """Yield all messages of an all-to-all, posted at once: one round."""
+    yield [message for messages in pairwise(operation, ranks) for message in messages]
+
+
+def dissemination(operation: str, ranks: int) -> Iterator[Round]:
+    """Yield the rounds of a barrier: to partners ever farther away, who has been heard of.
+
+    Hensgen, Finkel and Manber 1988, doi:10.1007/BF01379320.
+    """
+    for distance in _powers(ranks):
+        yield [
+            Message(i, (i + distance) % ranks, range(i - distance + 1, i + 1)) for i in range(ranks)
+        ]
+
+
+def _powers(ranks: int) -> list[int]:
+    """Return 1, 2, 4 and so on below `ranks`."""
+    return [1 << bit for bit in range((ranks - 1).bit_length())]
+
+
+ROUNDS: Final[dict[str, Callable[[str, int], Iterator[Round]]]] = {
+    "doubling": doubling,
+    "halving-doubling": halving_doubling,
+    "binomial": binomial,
+    "bruck": bruck,
+    "pairwise": pairwise,
+    "grouped": grouped,
+    "dissemination": dissemination,
+}
+"""Algorithms by name."""

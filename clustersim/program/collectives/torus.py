@@ -1,0 +1,122 @@
+"""Rings along every axis of a torus at once.
+
+    part 0:  axis x, then y, then z        a buffer cut in parts that start on each axis in turn,
+    part 1:  axis y, then z, then x        twice as many on a closed ring as on a line, so that
+    part 2:  axis z, then x, then y        all links are busy
+
+Along an axis of length k a part of s bytes is reduce-scattered both ways round, (k - 1) / k s / 2
+on every link, and s / k goes on to the next axis.  An axis without its closing link is walked as a
+folded ring (0 2 4 5 3 1), at half the pace.  Over all axes that tends to (p - 1) / p S / (2 d B).
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Protocol, runtime_checkable
+
+from clustersim.cost.collectives import Steps, passes
+from clustersim.program.collectives.load import Edge, neighbours
+from clustersim.topology.cluster import Cluster
+
+
+@runtime_checkable
+class Grid(Protocol):
+    """A fabric whose nodes have coordinates."""
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Nodes along each axis."""
+        ...
+
+    @property
+    def rings(self) -> tuple[bool, ...]:
+        """Whether each axis is closed."""
+        ...
+
+    def node(self, coordinates: tuple[int, ...]) -> int:
+        """Return the node at a place."""
+        ...
+
+    def coordinates(self, node: int) -> tuple[int, ...]:
+        """Return the place of a node."""
+        ...
+
+
+Box = tuple[tuple[int, ...], ...]
+"""The places that a group takes along each axis."""
+
+
+def box(cluster: Cluster, group: Sequence[int]) -> Box | None:
+    """Return the box of a torus that a group fills; None if it fills none."""
+    fabric = cluster.fabric
+    if not isinstance(fabric, Grid) or cluster.node.devices != 1:
+        return None
+    places = [fabric.coordinates(device) for device in group]
+    sides = tuple([tuple(sorted(set(axis))) for axis in zip(*places, strict=True)])
+    whole = 1
+    for side in sides:
+        whole *= len(side)
+        if side[-1] - side[0] != len(side) - 1:
+            return None
+    return sides if whole == len(group) == len(set(group)) else None
+
+
+def edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
+    """Yield what goes along the axes, both ways round, for each byte of the buffer."""
+    fabric, sides = cluster.fabric, box(cluster, group)
+    assert isinstance(fabric, Grid)
+    assert sides is not None
+    closed = [
+        fabric.rings[axis] and len(side) == fabric.lengths[axis] for axis, side in enumerate(sides)
+    ]
+    for axis, each in _along_axes(sides, closed, passes(operation)).items():
+        circle = walk(sides[axis], closed=closed[axis])
+        others = [side[:1] if a == axis else side for a, side in enumerate(sides)]
+        for place in product(*others):
+            line = [fabric.node((*place[:axis], at, *place[axis + 1 :])) for at in circle]
+            for a, b in neighbours(line):
+                yield a, b, each
+                yield b, a, each
+
+
+def starts(lengths: Sequence[int], closed: Sequence[bool]) -> list[int]:
+    """Return the axis that each part starts on: twice those whose ring is closed.
+
+    >>> starts((4, 1, 4), (True, False, False))
+    [0, 0, 2]
+    """
+    axes = [axis for axis, length in enumerate(lengths) if length > 1]
+    return [axis for axis in axes for _ in range(2 if closed[axis] and lengths[axis] > 2 else 1)]
+
+
+def _along_axes(sides: Box, closed: Sequence[bool], times: int) -> dict[int, float]:
+    """Return what each link of a ring carries one way, by axis, of all parts together."""
+    lengths = [len(side) for side in sides]
+    axes = [axis for axis, length in enumerate(lengths) if length > 1]
+    carried = dict.fromkeys(axes, 0.0)
+    parts = starts(lengths, closed)
+    for first in parts:
+        left, turn = times / len(parts), axes.index(first)
+        for axis in [*axes[turn:], *axes[:turn]]:
+            carried[axis] += left * (lengths[axis] - 1) / lengths[axis] / 2
+            left /= lengths[axis]
+    return carried
+
+
+def walk(side: Sequence[int], *, closed: bool) -> list[int]:
+    """Return the places of an axis in the order of a ring: as they lie, or folded.
+
+    >>> walk(range(6), closed=False)
+    [0, 2, 4, 5, 3, 1]
+    """
+    places = list(side)
+    if closed or len(places) < 3:
+        return places
+    return [*places[::2], *reversed(places[1::2])]
+
+
+def steps(cluster: Cluster, group: Sequence[int], operation: str) -> Steps:
+    """Return the steps that follow one another: both ways round, half of each ring's length."""
+    sides = box(cluster, group)
+    assert sides is not None
+    half = sum(len(side) // 2 for side in sides)
+    return Steps(0, passes(operation) * half)

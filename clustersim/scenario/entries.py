@@ -1,0 +1,124 @@
+"""Catalogue entries one by one: what a file says as it is written, and the checked record of it.
+
+frontier          the first kind in `KINDS` that has the name
+node/dgx-h100     that kind
+my-box.yaml       a file, whose first words say its kind; without a kind it is a scenario
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from clustersim.catalog import finding
+from clustersim.catalog.checking import checked
+from clustersim.catalog.facts import Record
+from clustersim.catalog.libraries import LibraryRecord
+from clustersim.catalog.reading import Document, Key, read_yaml
+from clustersim.catalog.records import (
+    AcceleratorRecord,
+    ClusterRecord,
+    FrameworkRecord,
+    ModelRecord,
+    NodeRecord,
+)
+from clustersim.catalog.tree import Tree, nearest
+from clustersim.errors import CatalogError, ScenarioError
+from clustersim.scenario.load import _look_up, load
+from clustersim.scenario.schema import Scenario
+
+RECORDS: Final[Mapping[str, type[Record]]] = {
+    "cluster": ClusterRecord,
+    "node": NodeRecord,
+    "accelerator": AcceleratorRecord,
+    "library": LibraryRecord,
+    "model": ModelRecord,
+    "framework": FrameworkRecord,
+}
+
+KINDS: Final = (*RECORDS, "scenario")
+"""Kinds of files that can be looked at; where two share a name, the first is meant."""
+
+_INSIDE: Final[Mapping[str, tuple[tuple[Key, str], ...]]] = {
+    "cluster": (
+        (("node",), "node"),
+        (("node", "accelerator"), "accelerator"),
+        (("node", "library"), "library"),
+    ),
+    "node": ((("accelerator",), "accelerator"), (("library",), "library")),
+}
+"""Keys of a file that name another one, outer before inner."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of the catalogue.
+
+    Attributes
+    ----------
+    data : the plain values as they are written; names of other files are replaced by what these say
+    record : the same, checked and in SI units
+    """
+
+    kind: str
+    name: str
+    title: str
+    data: Mapping[str, Any]
+    record: Record | Scenario
+
+
+def kinds_of(name: str) -> list[str]:
+    """Return the kinds that have a shipped file of this name."""
+    return [kind for kind in KINDS if name in finding.names(kind)]
+
+
+def title_of(kind: str, name: str) -> str:
+    """Return the title of a shipped file, empty where it has none."""
+    return str(finding.find(kind, name).data.get("title") or "")
+
+
+def entry(kind: str, name: str) -> Entry:
+    """Return a shipped file.
+
+    Raises
+    ------
+    CatalogError, ScenarioError
+        when there is none of that name, or it is wrong.
+    """
+    if kind == "scenario":
+        return _scenario(name, finding.find(kind, name).data)
+    return _entry(kind, finding.find(kind, name), None)
+
+
+def entry_of_file(path: Path) -> Entry:
+    """Return what a file says; errors as in `entry`."""
+    document = read_yaml(path, CatalogError)
+    kind = document.mapping().get("kind")
+    if kind is None:
+        return _scenario(str(path), document.data)
+    if kind not in RECORDS:
+        place = document.places["kind",]
+        hint = nearest(str(kind), RECORDS)
+        raise CatalogError(
+            f"{place}: kind: no kind of file that can be shown, {kind!r}{hint}"
+            f" (allowed: {', '.join(RECORDS)}; a scenario has no kind)"
+        )
+    return _entry(kind, document, path.parent)
+
+
+def _entry(kind: str, document: Document, beside: Path | None) -> Entry:
+    tree = Tree.of(document)
+    for path, inner in _INSIDE.get(kind, ()):
+        _look_up(tree, path, inner, beside)
+    record = checked(RECORDS[kind], tree, CatalogError)
+    return Entry(kind, record.name, record.title or record.name, tree.data, record)
+
+
+def _scenario(path: str, data: Any) -> Entry:
+    loaded = load(path)
+    if not isinstance(data, dict):
+        raise ScenarioError(f"{path}: holds no keys (expected 'key: value' lines)")
+    return Entry("scenario", loaded.name, loaded.scenario.title, data, loaded.scenario)
+
+
+__all__ = ["KINDS", "Entry", "entry", "entry_of_file", "kinds_of", "title_of"]

@@ -1,0 +1,224 @@
+"""A torus or mesh of any dimension: a grid of routers, one for each node, neighbours joined.
+
+    r0.0 - r0.1 - r0.2 -+       an axis is a ring where its ends are joined (here the second),
+     |      |      |    |       a line where they are not
+    r1.0 - r1.1 - r1.2 -+
+
+A message goes along the axes one after another, each the shorter way round, of two equal ones in
+the positive direction: dimension-order routing (Dally and Seitz 1987, doi:10.1109/TC.1987.1676939).
+
+Nodes are numbered row by row, the last axis fastest.  On a virtual torus they are numbered by axes
+of their own: each is a walk round two axes of the machine, whose neighbours are neighbours there.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from clustersim.catalog.fabrics import Torus
+from clustersim.errors import PlanError
+from clustersim.topology.fabrics.circuit import Circuit, circuit
+from clustersim.topology.fabrics.grid import cut_links, number_of, place_of
+from clustersim.topology.fabrics.port import Port, Switch
+from clustersim.topology.fabrics.steps import Steps
+from clustersim.topology.links import Hop
+
+
+@dataclass(frozen=True)
+class VirtualAxis:
+    """Two axes of the machine, by number, and the walk round them."""
+
+    axes: tuple[int, int]
+    walk: Circuit
+
+
+@dataclass(frozen=True)
+class TorusFabric:
+    """The block of routers that a job has, or may pass.
+
+    Attributes
+    ----------
+    nic, cable : payload bandwidth and latency of a node's injection, and between routers
+    nics : NICs of a node, all on its router
+    axes, shape : name and length of each axis
+    wraps : whether the ends of each axis are joined; two places have one link, not two
+    virtual : the axes that nodes are numbered by, if not by those of the machine
+    """
+
+    nic: Hop
+    cable: Hop
+    nics: int
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    wraps: tuple[bool, ...]
+    virtual: tuple[VirtualAxis, ...] = ()
+    seed: int = 0
+    reduces: bool = False
+
+    # --- places -----------------------------------------------------------------------------------
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """The length of each axis that nodes are numbered by."""
+        return tuple(len(axis.walk.places) for axis in self.virtual) or self.shape
+
+    @cached_property
+    def rings(self) -> tuple[bool, ...]:
+        """Whether the ends of each of these axes are neighbours."""
+        return tuple(axis.walk.closed for axis in self.virtual) or self.wraps
+
+    def node(self, coordinates: Sequence[int]) -> int:
+        """Return the node at a place in the axes that nodes are numbered by."""
+        return number_of(coordinates, self.lengths)
+
+    def coordinates(self, node: int) -> tuple[int, ...]:
+        """Return a node's place in the axes that nodes are numbered by."""
+        return place_of(node, self.lengths)
+
+    def place(self, node: int) -> tuple[int, ...]:
+        """Return a node's place in the axes of the machine."""
+        steps = self.coordinates(node)
+        if not self.virtual:
+            return steps
+        place = [0] * len(self.shape)
+        for axis, step in zip(self.virtual, steps, strict=True):
+            first, second = axis.axes
+            place[first], place[second] = axis.walk.places[step]
+        return tuple(place)
+
+    def _router(self, node: int) -> int:
+        return number_of(self.place(node), self.shape) if self.virtual else node
+
+    # --- routes -----------------------------------------------------------------------------------
+
+    def port(self, node: int, nic: int) -> Port:
+        """Return the place of a NIC on its node's router."""
+        router = self._router(node)
+        return Port(self._steps.names[router], f"n{node}.nic{nic}", self.nic, router)
+
+    def ways(self, a: Switch, b: Switch) -> int:
+        """Return one: the order of the axes leaves no choice."""
+        return 1
+
+    def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
+        """Return the links along each axis in turn from one router to another."""
+        assert isinstance(a, int)
+        assert isinstance(b, int)
+        return self._steps.route(a, b)
+
+    @cached_property
+    def _steps(self) -> Steps:
+        return Steps(self.shape, self.wraps, self.axes, self.cable)
+
+    @cached_property
+    def _strides(self) -> tuple[int, ...]:
+        """What a step along each axis adds to a router's number."""
+        return tuple(prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+
+    # --- the whole --------------------------------------------------------------------------------
+
+    def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
+        """Yield every cable of the routers that messages between `nodes` nodes may pass."""
+        extents = self._extents(nodes)
+        for place in (place_of(i, extents) for i in range(prod(extents))):
+            here = number_of(place, self.shape)
+            for axis, stride in enumerate(self._strides):
+                at = place[axis]
+                if at + 1 < extents[axis]:
+                    yield from self._both_ways(here, here + stride)
+                elif self.wraps[axis] and at + 1 == self.shape[axis]:
+                    yield from self._both_ways(here, here - at * stride)
+
+    def _both_ways(self, a: int, b: int) -> Iterator[tuple[str, str, Hop]]:
+        for here, there in ((a, b), (b, a)):
+            (hop,) = self.between(here, there)
+            yield self._steps.names[here], self._steps.names[there], hop
+
+    def _extents(self, nodes: int) -> tuple[int, ...]:
+        """Return the block of routers around the first `nodes` nodes, and around their routes.
+
+        The first nodes fill the last axes, and the first axes only in part; a ring is passed the
+        other way round where its job reaches half way, through routers of other jobs.
+        """
+        if nodes == prod(self.shape):
+            return self.shape
+        extents: list[int] = []
+        for stride, length, ring in zip(self._strides, self.shape, self.wraps, strict=True):
+            held = length if any(e > 1 for e in extents) else -(-nodes // stride)
+            extents.append(length if ring and 2 * (held - 1) >= length else held)
+        return tuple(extents)
+
+    def bisection(self, nodes: int) -> float:
+        """Return the narrowest cut between two halves of the nodes [B/s].
+
+        The block is cut across an axis, the longest line or the ring of twice its length first;
+        where that leaves the half of a slab, the slab is cut across the next axis, and so on. No
+        cut is narrower: Arjona Aroca and Fernandez Anta 2012, arXiv:1202.6291. NICs are cut in
+        place of cables where that is narrower. Nodes that do not fill their block are cut after the
+        first half of them.
+        """
+        half, extents = nodes // 2, self._extents(nodes)
+        axes = [
+            (length, whole > 2 and ring and length == whole)
+            for length, whole, ring in zip(extents, self.shape, self.wraps, strict=True)
+        ]
+        if prod(extents) == nodes:
+            axes.sort(key=lambda axis: (1 + axis[1]) / axis[0])
+        slab = prod(length for length, _ in axes[1:])
+        bounds = (0, half, half // slab * slab, -(-half // slab) * slab)
+        inject = self.nics * self.nic.bandwidth
+        return min(
+            cut_links(axes, bound) * self.cable.bandwidth + abs(half - bound) * inject
+            for bound in bounds
+        )
+
+    def diameter(self, nodes: int) -> int:
+        """Return the most links between NICs of two nodes: NIC, routers of all axes, NIC."""
+        if nodes == 1:
+            return 0
+        steps, full = 0, False
+        for stride, length, ring in zip(self._strides, self.shape, self.wraps, strict=True):
+            held = length if full else -(-nodes // stride)
+            full = full or held > 1
+            steps += min(held - 1, length // 2) if ring else held - 1
+        return 2 + steps
+
+
+def build_torus(shape: Torus, nic: Hop, cable: Hop, nics: int, nodes: int) -> TorusFabric:
+    """Return the block of a torus that a job of `nodes` nodes has.
+
+    Raises
+    ------
+    PlanError
+        when the block that is asked for has another number of nodes.
+    """
+    whole = tuple(shape.shape.value)
+    lengths = whole if shape.job is None else tuple(shape.job)
+    _check_block(shape, lengths, nodes)
+    wraps = tuple(
+        length > 2 and ring > 0 and length % ring == 0
+        for length, ring in zip(lengths, shape.ring.value, strict=True)
+    )
+    pairs = shape.joined.value if shape.virtual and shape.joined is not None else []
+    virtual = tuple(
+        VirtualAxis((a, b), circuit((lengths[a], lengths[b]), (wraps[a], wraps[b])))
+        for a, b in pairs
+    )
+    return TorusFabric(nic, cable, nics, tuple(shape.axes), lengths, wraps, virtual)
+
+
+def _check_block(shape: Torus, lengths: tuple[int, ...], nodes: int) -> None:
+    product, size = " x ".join(map(str, lengths)), prod(lengths)
+    if shape.job is not None and size != nodes:
+        raise PlanError(
+            f"cluster.fabric.job: {product} is {size} nodes, but cluster.nodes is {nodes}"
+            " (make them equal)"
+        )
+    if nodes > size:
+        raise PlanError(f"cluster.nodes: is {nodes}, but the torus {product} has {size} nodes")
+    if shape.virtual and nodes != size:
+        raise PlanError(
+            f"cluster.fabric.virtual: numbers a whole block of nodes, but {nodes} are a part of"
+            f" {product} (give the block's lengths in cluster.fabric.job)"
+        )

@@ -1,0 +1,121 @@
+"""A cluster file of ours from what another file says of the network between nodes."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from clustersim.catalog.reading import MOST_VALUES
+from clustersim.errors import CatalogError
+from clustersim.topology.importers import draft
+from clustersim.topology.importers.draft import Choices, Draft, as_in, assumed, stated
+from clustersim.topology.importers.nearest import (
+    ClusterEntry,
+    NodeEntry,
+    nearest_clusters,
+    nearest_tree,
+    node_named,
+)
+from clustersim.topology.importers.sketch import End
+
+MOST_CABLES: Final = MOST_VALUES // 5
+"""A cable is a list of three values; more would make a file that cannot be read back."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """What a file says about the network, and nothing else.
+
+    Attributes
+    ----------
+    origin : the format, as the table of sources names it
+    nodes : how many nodes
+    nics : NICs of a node, None where the file does not tell
+    rate : raw bandwidth of a NIC [B/s], None where the file does not tell
+    cables : (end, end, bandwidth [B/s]), where the fabric is a list of links; ends are switches
+        and NICs ``n0.nic0``; a bandwidth of None means as many NICs' worth as hang below it
+    fabric : the plain values of a fabric that has a shape; or None
+    rates_stated : whether the bandwidths of the cables are the file's
+    """
+
+    origin: str
+    nodes: int
+    nics: int | None
+    rate: float | None
+    cables: tuple[tuple[str, str, float], ...] = ()
+    fabric: dict[str, Any] | None = None
+    rates_stated: bool = True
+    remarks: tuple[str, ...] = ()
+
+
+def template(
+    nics: int | None, rate: float | None, choices: Choices
+) -> tuple[NodeEntry, ClusterEntry]:
+    """Return the node that the cluster is made of, and the fat tree to take NIC values from.
+
+    The node is the user's, or that of the catalogue's cluster whose NICs are most alike.
+    """
+    tree = nearest_tree(rate or 25e9)
+    if choices.node:
+        return node_named(choices.node, choices.beside), tree
+    if nics is None:
+        return tree.node, tree
+    return nearest_clusters(nics, rate or tree.nic_rate)[0].node, tree
+
+
+def cluster_draft(network: Network, file: str, choices: Choices) -> Draft:
+    """Return the cluster file that a network makes, every value with its proof."""
+    if len(network.cables) > MOST_CABLES:
+        raise CatalogError(
+            f"{file}: {len(network.cables):,} cables are more than the {MOST_CABLES:,} that a"
+            " cluster file may list (describe the fabric by its shape instead)"
+        )
+    node, like = template(network.nics, network.rate, choices)
+    data: dict[str, Any] = {
+        "kind": "cluster",
+        "name": choices.name,
+        "title": f"{counted(network.nodes, 'node')}, imported",
+        "node": node_part(node, network.nics, choices),
+        "size": stated(network.nodes),
+        "nic": nic_part(network.rate, like),
+        "fabric": network.fabric or _links(network, like),
+        "sources": draft.sources(network.origin, file),
+    }
+    taken = f"node {node.name}: not in the file; the nearest by its NICs (choose with --node)"
+    return Draft(data, () if choices.node else (taken,), network.remarks)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 node``, ``2 nodes``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def node_part(node: NodeEntry, nics: int | None, choices: Choices) -> str | dict[str, Any]:
+    """Return the node by name, with what differs from its file."""
+    over: dict[str, Any] = {}
+    if nics is not None and nics != len(node.nics):
+        ends: list[End] = [i * node.devices // nics % node.devices for i in range(nics)]
+        reason = f"{nics} NICs in the file; spread over the devices of {node.name}"
+        over["nics"] = {"devices": assumed(ends, reason)}
+    if choices.accelerator:
+        over["accelerator"] = choices.accelerator
+    if choices.library:
+        over["library"] = choices.library
+    return {"name": node.name, **over} if over else node.name
+
+
+def nic_part(rate: float | None, like: ClusterEntry) -> dict[str, Any]:
+    """Return the NIC: its rate if the file states it, the rest from the nearest cluster."""
+    facts = {key: as_in(like.data["nic"][key], like.name) for key in _NIC}
+    return facts if rate is None else {**facts, "bandwidth": stated(draft.bandwidth(rate))}
+
+
+_NIC: Final = ("bandwidth", "latency", "efficiency")
+
+
+def _links(network: Network, like: ClusterEntry) -> dict[str, Any]:
+    cables = [[a, b, draft.bandwidth(rate)] for a, b, rate in network.cables]
+    reason = "who is joined is the file's; rates are not in it: no level is narrower than below it"
+    return {
+        "type": "links",
+        "links": stated(cables) if network.rates_stated else assumed(cables, reason),
+        "latency": as_in(like.data["fabric"]["link"]["latency"], like.name),
+    }

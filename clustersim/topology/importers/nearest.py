@@ -1,0 +1,192 @@
+"""The entries of the catalogue that are most like what a file says, to fill what it leaves out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import log
+from pathlib import Path
+from typing import Any
+
+from clustersim import units
+from clustersim.catalog import finding
+from clustersim.errors import CatalogError
+from clustersim.topology.importers.sketch import End
+
+Facts = dict[str, Any]
+"""Plain values of a catalogue file, in which a fact is ``{value: ..., source: ...}``."""
+
+
+@dataclass(frozen=True)
+class NodeEntry:
+    """A node of the catalogue."""
+
+    name: str
+    data: Facts
+
+    @property
+    def accelerator(self) -> str:
+        """The name of its chip."""
+        given = self.data["accelerator"]
+        return str(given["name"] if isinstance(given, dict) else given)
+
+    @property
+    def library(self) -> str:
+        """The name of its collective library."""
+        given = self.data["library"]
+        return str(given["name"] if isinstance(given, dict) else given)
+
+    @property
+    def devices(self) -> int:
+        """How many devices it holds."""
+        return int(self.data["devices"]["value"])
+
+    @property
+    def form(self) -> str:
+        """How they are joined: switch, links or none."""
+        return str(self.data["interconnect"]["type"])
+
+    @property
+    def kinds(self) -> dict[str, Facts]:
+        """Its links by kind, where it has links."""
+        return dict(self.data["interconnect"].get("kinds", {}))
+
+    @property
+    def pairs(self) -> dict[frozenset[End], int]:
+        """Links between each two devices that have some."""
+        found: dict[frozenset[End], int] = {}
+        for facts in self.kinds.values():
+            for a, b, *count in facts["between"]["value"]:
+                if isinstance(a, int) and isinstance(b, int):
+                    found[frozenset((a, b))] = count[0] if count else 1
+        return found
+
+    @property
+    def nics(self) -> list[End]:
+        """What each NIC hangs on."""
+        return list(self.data["nics"]["devices"]["value"])
+
+
+@dataclass(frozen=True)
+class ClusterEntry:
+    """A cluster of the catalogue with its node."""
+
+    name: str
+    data: Facts
+    node: NodeEntry
+
+    @property
+    def fabric(self) -> str:
+        """The type of its fabric."""
+        return str(self.data["fabric"]["type"])
+
+    @property
+    def nic_rate(self) -> float:
+        """Raw bandwidth of a NIC [B/s]."""
+        return units.parse(self.data["nic"]["bandwidth"]["value"], "bandwidth")
+
+
+def node_named(name: str, beside: Path | None = None) -> NodeEntry:
+    """Return a node by its name; a file in the folder `beside` wins over a shipped one."""
+    document = finding.find("node", name, beside, "--node: ")
+    return NodeEntry(name, document.mapping())
+
+
+@cache
+def nodes() -> tuple[NodeEntry, ...]:
+    """Return all shipped nodes, by name."""
+    return tuple(NodeEntry(n, finding.find("node", n).mapping()) for n in finding.names("node"))
+
+
+@cache
+def clusters() -> tuple[ClusterEntry, ...]:
+    """Return all shipped clusters that name a shipped node, by name."""
+    by_name = {entry.name: entry for entry in nodes()}
+    found = []
+    for name in finding.names("cluster"):
+        data = finding.find("cluster", name).mapping()
+        given = data["node"]
+        node = by_name.get(given["name"] if isinstance(given, dict) else given)
+        if node is not None:
+            found.append(ClusterEntry(name, data, node))
+    return tuple(found)
+
+
+def nearest_nodes(
+    accelerators: Sequence[str], form: str, kinds: frozenset[str], devices: int
+) -> list[NodeEntry]:
+    """Return all nodes, the most similar first.
+
+    Alike are first the chip, then how its devices are joined and by what kinds of links, then
+    their number, last the order of `accelerators`. Links between host bridges do not count.
+    """
+
+    def unlike(entry: NodeEntry) -> tuple[bool, bool, int, int, int, str]:
+        known = entry.accelerator in accelerators
+        place = accelerators.index(entry.accelerator) if known else len(accelerators)
+        host = host_kind(entry)
+        other = len(kinds ^ (entry.kinds.keys() - ({host["kind"]} if host else set())))
+        return (
+            not known,
+            entry.form != form,
+            other,
+            abs(entry.devices - devices),
+            place,
+            entry.name,
+        )
+
+    return sorted(nodes(), key=unlike)
+
+
+def nearest_clusters(nics: int, rate: float) -> list[ClusterEntry]:
+    """Return all clusters, the most similar first: in NICs a node, then in their rate [B/s]."""
+
+    def unlike(entry: ClusterEntry) -> tuple[int, float, str]:
+        return (abs(len(entry.node.nics) - nics), apart(entry.nic_rate, rate), entry.name)
+
+    return sorted(clusters(), key=unlike)
+
+
+def nearest_tree(rate: float) -> ClusterEntry:
+    """Return the fat tree whose NICs are nearest in their rate [B/s]: switched, with cables.
+
+    Raises
+    ------
+    CatalogError
+        when the catalogue has none.
+    """
+    trees = [entry for entry in clusters() if entry.fabric == "fat-tree"]
+    if not trees:
+        raise CatalogError(
+            "the catalogue has no fat tree to take values from (topologies/clusters)"
+        )
+    return min(trees, key=lambda entry: (apart(entry.nic_rate, rate), entry.name))
+
+
+def apart(a: float, b: float) -> float:
+    """Return how far apart two rates are: the logarithm of their ratio [unitless]."""
+    return round(abs(log(a / b)), 3)
+
+
+def first_with(
+    entries: Sequence[NodeEntry], what: Callable[[NodeEntry], Facts | None], missing: str
+) -> tuple[NodeEntry, Facts]:
+    """Return the first entry that has something, and what it has.
+
+    Raises
+    ------
+    CatalogError
+        when none has it.
+    """
+    for entry in entries:
+        if (found := what(entry)) is not None:
+            return entry, found
+    raise CatalogError(f"the catalogue has no {missing} to take values from (topologies/nodes)")
+
+
+def host_kind(entry: NodeEntry) -> Facts | None:
+    """Return the links between the host bridges of a node, with their kind, if it has some."""
+    for kind, facts in entry.kinds.items():
+        ends = [end for a, b, *_ in facts["between"]["value"] for end in (a, b)]
+        if kind != "pcie" and all(isinstance(end, str) for end in ends):
+            return {"kind": kind, **facts}
+    return None

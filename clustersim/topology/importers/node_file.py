@@ -1,0 +1,232 @@
+"""A node file of ours from what another file says, and from the catalogue for the rest."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from clustersim.catalog import finding
+from clustersim.catalog.tree import is_fact
+from clustersim.errors import CatalogError
+from clustersim.topology.importers import draft
+from clustersim.topology.importers.attachment import Attachment, attach
+from clustersim.topology.importers.chips import CHIPS, Chip, candidates, links_used, named
+from clustersim.topology.importers.draft import Choices, Draft, as_in, assumed, stated
+from clustersim.topology.importers.links import Links, switch_like
+from clustersim.topology.importers.nearest import NodeEntry, nearest_nodes, nodes
+from clustersim.topology.importers.sketch import End, Sketch
+
+
+def node_draft(sketch: Sketch, file: str, choices: Choices) -> Draft:
+    """Return the node file that a sketch makes, every value with its proof.
+
+    Raises
+    ------
+    CatalogError
+        when the file leaves open which chip it means, and the user does not say.
+    """
+    return _Filling(sketch, file, choices).draft()
+
+
+@dataclass(frozen=True)
+class _Filling:
+    """One node file on its way: each part is a property that needs only those before it."""
+
+    sketch: Sketch
+    file: str
+    choices: Choices
+
+    def draft(self) -> Draft:
+        data: dict[str, Any] = {
+            "kind": "node",
+            "name": self.choices.name,
+            "title": f"{self.sketch.devices} x {self.accelerator}, imported",
+            "accelerator": self.accelerator,
+            "devices": stated(self.sketch.devices),
+            "interconnect": self.interconnect,
+            "nics": self.nics,
+            "library": self.choices.library or self.nearest.library,
+        }
+        if self.host:
+            data["host"] = self.host
+        data["sources"] = draft.sources(self.sketch.origin, self.file)
+        return Draft(data, self.taken, (*self.sketch.remarks, *self._attached.remarks))
+
+    @cached_property
+    def fitting(self) -> list[Chip]:
+        """The chips that the file may mean."""
+        given = self.choices.accelerator
+        if given is not None:
+            chip = named(given)
+            return [chip] if chip else []
+        known = finding.names("accelerator")
+        return [chip for chip in candidates(self.sketch) if chip.accelerator in known]
+
+    @cached_property
+    def entries(self) -> list[NodeEntry]:
+        """The nodes of the catalogue, the most similar first."""
+        sketch, given = self.sketch, self.choices.accelerator
+        accelerators = [given] if given else [chip.accelerator for chip in self.fitting]
+        if not accelerators:
+            accelerators = [self._by_pairs()]
+        kinds = frozenset(wire.kind for wire in sketch.wires)
+        return nearest_nodes(accelerators, self.form, kinds, sketch.devices)
+
+    def _by_pairs(self) -> str:
+        """Return the chip of the node with links between the same devices, if just one has them."""
+        pairs = {frozenset((wire.a, wire.b)) for wire in self.sketch.direct}
+        same = {
+            entry.accelerator: entry
+            for entry in nodes()
+            if pairs and entry.devices == self.sketch.devices and entry.pairs.keys() == pairs
+        }
+        if len(same) != 1:
+            raise CatalogError(
+                f"{self.file}: does not say which accelerator it is: give --accelerator NAME"
+                f" (known: {', '.join(finding.names('accelerator'))})"
+            )
+        return next(iter(same))
+
+    @cached_property
+    def nearest(self) -> NodeEntry:
+        """The most similar node of the catalogue."""
+        return self.entries[0]
+
+    @cached_property
+    def accelerator(self) -> str:
+        """The chip: the user's, or that of the nearest node among those that fit."""
+        if given := self.choices.accelerator:
+            finding.find("accelerator", given, self.choices.beside, "--accelerator: ")
+            return given
+        fitting = [chip.accelerator for chip in self.fitting]
+        if not fitting or self.nearest.accelerator in fitting:
+            return self.nearest.accelerator
+        return fitting[0]
+
+    @cached_property
+    def form(self) -> str:
+        """How devices are joined: by a crossbar, by links, or there is only one of them."""
+        sketch = self.sketch
+        if sketch.crossbar is not None and len(set(sketch.crossbar)) == 1:
+            return "switch"
+        if sketch.silent and self._like is not None:
+            return self._like.form
+        return "links" if sketch.devices > 1 or sketch.crossbar else "none"
+
+    @cached_property
+    def _like(self) -> NodeEntry | None:
+        """For a file that cannot tell of links between devices: the node whose links to take."""
+        chips = {chip.accelerator for chip in self.fitting} | {self.choices.accelerator}
+        alike = [e for e in nodes() if e.accelerator in chips and e.devices == self.sketch.devices]
+        return next((e for e in alike if e.form == "switch" or e.pairs), None)
+
+    @cached_property
+    def rate(self) -> float:
+        """Raw rate of one link between devices [B/s], 0 where the file counts no links."""
+        if not links_used(self.sketch):
+            return 0.0
+        by_code = [chip for chip in CHIPS if self.sketch.clues.code in chip.codes]
+        chips = [named(self.accelerator), *by_code, named(self.nearest.accelerator)]
+        rates = [chip.rate for chip in chips if chip is not None and chip.rate]
+        if not rates:
+            raise CatalogError(
+                f"{self.file}: nothing tells the rate of a link of {self.accelerator}"
+            )
+        return rates[0]
+
+    @cached_property
+    def interconnect(self) -> dict[str, Any]:
+        if self.form == "none":
+            return {"type": "none"}
+        if self.sketch.silent and self._like is not None:
+            return dict(_all_as_in(self._like.data["interconnect"], self._like.name))
+        if self.form == "switch":
+            return self._crossbar()
+        links = Links(self.sketch, self.entries, self.accelerator, self.rate)
+        return {"type": "links", "kinds": links.kinds()}
+
+    def _crossbar(self) -> dict[str, Any]:
+        assert self.sketch.crossbar is not None
+        count = self.sketch.crossbar[0]
+        entry, like = switch_like(self.entries)
+        each = draft.bandwidth(self.rate)
+        reason = f"{count} links a device in the file; {each} each is the raw rate of its chip"
+        rest = [key for key in ("latency", "efficiency", "reduces") if key in like]
+        return {
+            "type": "switch",
+            "bandwidth": assumed(draft.bandwidth(count * self.rate), reason),
+            **{key: as_in(like[key], entry.name) for key in rest},
+        }
+
+    @cached_property
+    def _attached(self) -> Attachment:
+        """The NICs: on the tree that the file draws, or on devices where it is not written."""
+        drawn = self.form == "links" and not (self.sketch.silent and self._like)
+        return attach(self.sketch, drawn=drawn)
+
+    @cached_property
+    def nics(self) -> dict[str, Any]:
+        attached = self._attached
+        like = self.nearest.data["nics"]
+        if not attached.ends:
+            known: set[End] = set(range(self.sketch.devices))
+            same = [end for end in self.nearest.nics if end in known] or [0]
+            return {
+                "devices": assumed(same, f"not in the file; as in {self.nearest.name}"),
+                "bus": as_in(like["bus"], self.nearest.name),
+            }
+        bus = min(attached.buses, default=None)
+        return {
+            "devices": stated(list(attached.ends), attached.note),
+            "bus": as_in(like["bus"], self.nearest.name)
+            if bus is None
+            else stated(draft.bandwidth(bus)),
+        }
+
+    @cached_property
+    def host(self) -> dict[str, Any]:
+        """Host memory of the nearest node with the same chip, and the file's own links to it."""
+        like = self.nearest.data.get("host")
+        if not like or self.nearest.accelerator != self.accelerator:
+            return {}
+        facts = {key: as_in(fact, self.nearest.name) for key, fact in like.items()}
+        coherent = [wire for wire in self.sketch.wires if wire.kind == "c2c" and wire.bandwidth]
+        if coherent and self.form == "switch":
+            each = coherent[0]
+            assert each.bandwidth is not None
+            facts["link"] = stated(draft.bandwidth(each.bandwidth * each.count), "C2C")
+        return facts
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The chip and the library where the user does not choose them."""
+        library = f"library {self.nearest.library}: not in the file; as in {self.nearest.name}"
+        return (
+            *(
+                ()
+                if self.choices.accelerator
+                else (f"accelerator {self.accelerator}: {self._why()}",)
+            ),
+            *(() if self.choices.library else (library,)),
+        )
+
+    def _why(self) -> str:
+        clues = self.sketch.clues
+        others = [c.accelerator for c in self.fitting if c.accelerator != self.accelerator]
+        also = f"; it may be {' or '.join(others)} as well (--accelerator)" if others else ""
+        if clues.product and len(self.fitting) == 1:
+            return "by the product's name in the file"
+        if clues.code:
+            return f"by the code {clues.code} in the file{also}"
+        return f"not in the file; by its links, as in {self.nearest.name}{also}"
+
+
+def _all_as_in(value: Any, entry: str) -> Any:
+    """Return a part of a catalogue file with every fact marked as taken from there."""
+    if is_fact(value):
+        return as_in(value, entry)
+    if isinstance(value, dict):
+        return {key: _all_as_in(item, entry) for key, item in value.items()}
+    return value
+
+
+__all__ = ["node_draft"]

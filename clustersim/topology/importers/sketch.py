@@ -1,0 +1,87 @@
+"""What a file says about one node, and nothing else: the form that every node importer gives.
+
+dev0 -- 18 links -- crossbar          `crossbar` counts each device's links to switches
+dev0 == dev1                          `wires` are direct: nvlink, xgmi, c2c
+dev0 -- pcie0 -- cpu0 -- cpu1         and the tree of PCIe bridges and host bridges
+          |
+        mlx5_0                        a NIC hangs on the end that `Nic.end` names
+"""
+
+from dataclasses import dataclass, field
+
+End = int | str
+"""A device by its number, or a bridge or host bridge by its name."""
+
+
+@dataclass(frozen=True)
+class Clues:
+    """What tells the chip.
+
+    Attributes
+    ----------
+    code : compute capability (``"90"``) or instruction set (``"gfx942"``)
+    units : compute units, where the file gives them
+    product : text that may hold the product's name
+    maker : ``"nvidia"`` or ``"amd"``
+    """
+
+    maker: str
+    code: str = ""
+    units: int | None = None
+    product: str = ""
+
+
+@dataclass(frozen=True)
+class Wire:
+    """Equal links between two ends; `bandwidth` of one in one direction [B/s] if the file says."""
+
+    a: End
+    b: End
+    kind: str
+    count: int = 1
+    bandwidth: float | None = None
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A NIC; `rate` of its network [B/s] and `bus` to its end [B/s] where the file says."""
+
+    name: str
+    end: End
+    rate: float | None = None
+    bus: float | None = None
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """One node as a file states it.
+
+    Attributes
+    ----------
+    origin : the format, as the table of sources names it
+    devices : how many devices
+    crossbar : links of each device to switches, None where there is no switch
+    hosts : the host bridges
+    silent : whether the file cannot tell what links there are between devices
+    remarks : what the reader had to decide, for the user to check
+    """
+
+    origin: str
+    devices: int
+    clues: Clues
+    crossbar: tuple[int, ...] | None = None
+    wires: tuple[Wire, ...] = ()
+    nics: tuple[Nic, ...] = ()
+    hosts: tuple[str, ...] = ()
+    silent: bool = False
+    remarks: tuple[str, ...] = field(default=())
+
+    @property
+    def direct(self) -> tuple[Wire, ...]:
+        """The links from device to device."""
+        return tuple(w for w in self.wires if isinstance(w.a, int) and isinstance(w.b, int))
+
+    @property
+    def tree(self) -> tuple[Wire, ...]:
+        """The PCIe links."""
+        return tuple(wire for wire in self.wires if wire.kind == "pcie")
