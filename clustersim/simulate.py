@@ -190,6 +190,7 @@ class Result:
                 "parts": fullest.parts,
             },
             "links": [link._asdict() for link in self.links],
+            "limits": {part: limit._asdict() for part, limit in self.program.limits.items()},
             "groups": [group.to_json() for group in self.groups],
             "published": [
                 {

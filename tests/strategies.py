@@ -89,4 +89,5 @@ def uniform_program(
         link_names=tuple(f"{way} of {s}" for s in range(stages) for way in ("up", "down")),
         fused=Fused(True, 0.0),
         carried=(),
+        limits={},
     )

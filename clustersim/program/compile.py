@@ -12,7 +12,7 @@ from clustersim.plan.parallelism import Plan
 from clustersim.program.blocks import TensorGroups, cut_at_collectives
 from clustersim.program.fold import Folded, Name, fold
 from clustersim.program.job import Job
-from clustersim.program.loads import carried_by_links, fusion_bound_of
+from clustersim.program.loads import carried_by_links, fusion_bound_of, limits_of
 from clustersim.program.ops import (
     KINDS,
     Actor,
@@ -65,6 +65,7 @@ def compile_program(job: Job, *, together: bool, fusion_bound: float) -> Program
         link_names=folded.link_names,
         fused=Fused(whole, bound),
         carried=carried,
+        limits=limits_of(job, groups, sends, joint),
     )
 
 

@@ -6,7 +6,7 @@ from itertools import product
 from clustersim.program.blocks import TensorGroups
 from clustersim.program.fold import Name
 from clustersim.program.job import Job
-from clustersim.program.ops import KINDS, LinkUse, Step, hand_over
+from clustersim.program.ops import KINDS, Limit, LinkUse, Step, hand_over
 from clustersim.traffic import Traffic
 
 
@@ -79,6 +79,30 @@ def carried_by_links(
         LinkUse(links.names[link], links.capacities[link], nbytes)
         for link, nbytes in sorted(totals.items())
     )
+
+
+def limits_of(
+    job: Job, groups: TensorGroups, sends: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]
+) -> dict[str, Limit]:
+    """Return the link that sets the pace of each kind of communication: of replica 0, alone.
+
+    Of several transfers of a kind, the one that takes longest tells.
+    """
+    found: dict[str, dict[int, float]] = {}
+    if job.plan.tensor > 1:
+        found["tensor"] = groups.carried(0, 0)
+    for part, transfers in (("pipeline", sends[0]), ("data", joint), ("embedding", joint)):
+        wanted = {"pipeline": "send", "data": "gradients", "embedding": "embedding"}[part]
+        moved = [traffic for (name, *_), traffic in transfers.items() if name == wanted]
+        if moved:
+            longest = max(moved, key=lambda traffic: traffic.nbytes / traffic.cap)
+            found[part] = dict(zip(longest.links, longest.weights, strict=True))
+    links = job.cluster.links
+    return {
+        part: Limit(links.names[link], links.kinds[link], links.capacities[link])
+        for part, loads in found.items()
+        for link in [max(loads, key=lambda number: loads[number] / links.capacities[number])]
+    }
 
 
 def _add_bytes(totals: dict[int, float], traffic: Traffic, times: float) -> None:

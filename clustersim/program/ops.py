@@ -143,6 +143,20 @@ class LinkUse(NamedTuple):
     nbytes: float
 
 
+class Limit(NamedTuple):
+    """The link that sets the pace of a kind of communication when it is alone.
+
+    Attributes
+    ----------
+    kind : what sort of link it is
+    capacity : payload per second in its direction [B/s]
+    """
+
+    link: str
+    kind: str
+    capacity: float
+
+
 @dataclass(frozen=True)
 class Program:
     """Everything that the engine replays.
@@ -158,6 +172,7 @@ class Program:
     link_names : of the same
     fused : what was fused
     carried : every link that is used, with what it carries in the step
+    limits : for each kind of communication in the step, the link that sets its pace
     """
 
     actors: tuple[Actor, ...]
@@ -171,6 +186,7 @@ class Program:
     link_names: tuple[str, ...]
     fused: Fused
     carried: tuple[LinkUse, ...]
+    limits: dict[str, Limit]
 
     @property
     def classes(self) -> int:

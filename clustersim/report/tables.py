@@ -185,6 +185,9 @@ def _exposed(result: "Result") -> str:
         return "no communication to speak of"
     total = sum(shares.values()) / result.step_time
     named = [f"{name} {format_seconds(seconds, 3)}" for name, seconds in shares.items()]
+    largest = list(shares).index(max(shares, key=shares.__getitem__))
+    limit = result.program.limits.get(list(shares)[largest])
+    named[largest] += f" over {limit.link}" if limit else ""
     return f"communication {percent(total)}: {', '.join(named)}"
 
 

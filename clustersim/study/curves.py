@@ -1,6 +1,6 @@
 """Measured curves of collectives beside what the closed forms of the same machine give.
 
-    validation/curves.yaml --points--> communicator on a cluster --cost--> error of the time
+validation/curves.yaml --points--> communicator on a cluster --cost--> error of the time
 """
 
 from collections.abc import Iterator, Sequence
