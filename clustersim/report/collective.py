@@ -13,8 +13,9 @@ from clustersim.units import format_bandwidth, format_binary, format_seconds
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FILES: Final = (folder.SUMMARY, "collective.csv", "collective.png", "collective.svg")
-"""What the verb leaves."""
+FILES: Final = (folder.SUMMARY, "collective.csv")
+FIGURES: Final = ("collective.png", "collective.svg")
+"""What the verb leaves; a barrier, which has no sizes, no figures."""
 
 COLOURS: Final = ("#1f5a8c", "#e08a1e", "#5a9e6f", "#8c3f8c", "#b03a2e", "#555555")
 MARKERS: Final = "os^Dvx"
@@ -75,11 +76,14 @@ def write(title: str, lines: Sequence[Line], place: Path, *, force: bool = False
     folder.check_free(place, force=force)
     with folder.replacing(place) as new:
         summary: dict[str, Any] = {"title": title, "timings": lines}
-        summary |= {"version": __version__, "files": FILES}
+        drawn = lines[0]["bytes"] > 0
+        files = (*FILES, *FIGURES) if drawn else FILES
+        summary |= {"version": __version__, "files": files}
         content = json.dumps(summary, indent=1, allow_nan=False)
         (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
         _write_csv(lines, new / "collective.csv")
-        draw(title, lines, new / "collective")
+        if drawn:
+            draw(title, lines, new / "collective")
 
 
 def _write_csv(lines: Sequence[Line], path: Path) -> None:

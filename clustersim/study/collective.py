@@ -155,12 +155,13 @@ class Bench:
         return communicator.traffic(name, other.operation, other.nbytes)
 
     def _beside(self, nbytes: float, others: Sequence[Traffic]) -> Beside:
-        from clustersim.engine.together import together
+        from clustersim.engine.together import held_back, seconds_together
 
         ours = self.communicator.traffic(self.operation, self.operation, nbytes)
         links = self.cluster.links
-        (outcome,) = together([ours], others, links.capacities)
-        return Beside(outcome.seconds, "" if outcome.link is None else links.names[outcome.link])
+        (seconds,) = seconds_together([ours], others, links.capacities)
+        (held,) = held_back([ours], others, links.capacities)
+        return Beside(seconds, "" if held.link is None else links.names[held.link])
 
     def _bottleneck(self, cost: Cost) -> str:
         links = self.cluster.links
