@@ -76,8 +76,8 @@ def fat_tree(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Dia
         kinds["cables"] = f"cables of {gigabytes(cable)} GB/s"
     return sketch.diagram(
         title=f"{record.name}: {_finding(measures)}",
-        caption=f"{counted(measures.nodes, 'node')}; raw rates in GB/s, each way; drawn are the"
-        f" first and the last of each level; routing {shape.routing.value}",
+        caption=f"{counted(measures.nodes, 'node')}; raw rates in GB/s, each way; drawn are a"
+        f" few of each level; routing {shape.routing.value}",
         kinds=kinds,
     )
 
