@@ -149,6 +149,16 @@ def test_traffic_elsewhere_changes_nothing(capsys):
     assert line["shared_link"] is None
 
 
+@pytest.mark.parametrize("copy", ["device-to-host", "host-to-device"])
+def test_copies_to_the_host_slow_what_passes_between_cards(capsys, copy):
+    """Two cards without peer access reduce by way of their host bridge, where copies go as well."""
+    command = ["collective", "--cluster", "desktop-2x4090", "--op", "all-reduce", "--devices", "2"]
+    (line,) = answered(capsys, *command, "--bytes", "256MiB", "--with", f"{copy} 1GiB on 0-1")
+
+    assert line["slowdown"] > 1.2
+    assert "cpu0" in line["shared_link"]
+
+
 # --- what is written on the command line ----------------------------------------------------------
 
 

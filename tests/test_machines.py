@@ -11,6 +11,7 @@ from clustersim.catalog import finding
 from clustersim.catalog.fabrics import Dragonfly, Torus
 from clustersim.catalog.facts import facts
 from clustersim.catalog.records import DeviceLinks, DeviceSwitch
+from clustersim.program.collectives.communicator import Communicator
 from clustersim.scenario.load import from_mapping
 from clustersim.topology.cluster import build_cluster
 from clustersim.topology.node import build_node
@@ -359,11 +360,12 @@ def test_a_put_to_the_next_node_of_fugaku_takes_as_long_as_measured():
     ],
 )
 def test_two_cards_meet_over_what_is_between_them(name, kinds, least, most):
-    """Over a bridge, or by the host where there is none, at the rate that is seen there."""
-    hops = list(build_node(node(name)).hops("n0", 0, 1))
+    """Over a bridge, or by the host where there is none, large buffers at the rate seen there."""
+    machine = build_cluster(cluster(name), 1)
+    cost = Communicator(machine, [range(2)]).cost("all-reduce", 2**34)
 
-    assert [hop.kind for hop in hops] == kinds
-    assert least <= min(hop.bandwidth for hop in hops) <= most
+    assert [hop.kind for hop in machine.hops(0, 1)] == kinds
+    assert least <= 2**34 / cost.seconds <= most
 
 
 @pytest.mark.parametrize("name", ["dgx-1v", "server-8xl40s"])

@@ -137,7 +137,8 @@ class NicPort(Strict):
 class HostFacts(Strict):
     """Host memory, and the link of each device to it, per direction.
 
-    `bandwidth` is that of the memory of the whole node, read and written together.
+    `bandwidth` is that of the memory of the whole node, read and written together. `link` counts
+    where the node draws no host bridges, ends of links called ``cpu0``, ``cpu1`` and so on.
     """
 
     memory: Fact[Bytes]

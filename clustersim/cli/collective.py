@@ -73,9 +73,11 @@ def _bench(
     settings: list[str],
 ) -> "Bench":
     """Return what is asked for, checked."""
+    from clustersim.catalog.libraries import OPERATIONS
     from clustersim.errors import ScenarioError
     from clustersim.scenario.load import load_cluster
     from clustersim.study.collective import (
+        COPIES,
         Bench,
         background_of,
         check,
@@ -94,8 +96,9 @@ def _bench(
     record = load_cluster(name, None, settings)
     last = max([*members, *(device for other in others for device in other.devices)])
     machine = build_cluster(record, nodes_of(record, last, f"--cluster {name}"))
-    check(machine, members, operation, f"--op {operation}")
+    check(members, operation, f"--op {operation}")
     for text, other in zip(background, others, strict=True):
-        check(machine, other.devices, other.operation, f"--with '{text}'")
+        able = (*OPERATIONS, *COPIES)
+        check(other.devices, other.operation, f"--with '{text}'", able)
     groups = split_of(members, split)
     return Bench(machine, groups, operation, prescribed(operation, algorithm), others)

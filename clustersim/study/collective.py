@@ -26,6 +26,10 @@ MOST_SIZES: Final = 200
 """Sizes of one table, at most."""
 
 
+COPIES: Final = {"device-to-host": Cluster.to_host, "host-to-device": Cluster.from_host}
+"""Copies that background traffic may be, beside the operations of a library."""
+
+
 class Beside(NamedTuple):
     """What background traffic does to a collective.
 
@@ -150,9 +154,21 @@ class Bench:
             yield Timing(self.operation, self.communicator.span.ranks, nbytes, cost, link, beside)
 
     def _traffic(self, other: Background) -> Traffic:
+        if other.operation in COPIES:
+            return self._copies(other)
         communicator = Communicator(self.cluster, [other.devices])
         name = f"{other.operation} on {len(other.devices)} devices"
         return communicator.traffic(name, other.operation, other.nbytes)
+
+    def _copies(self, other: Background) -> Traffic:
+        """Return copies between devices and host memory, one flow for each device."""
+        way = COPIES[other.operation]
+        weights: dict[int, float] = {}
+        for device in other.devices:
+            for link in way(self.cluster, device).links:
+                weights[link] = weights.get(link, 0.0) + 1.0
+        name = f"{other.operation} of {len(other.devices)} devices"
+        return Traffic(name, tuple(weights), tuple(weights.values()), other.nbytes, 0.0)
 
     def _beside(self, nbytes: float, others: Sequence[Traffic]) -> Beside:
         from clustersim.engine.together import held_back, seconds_together
@@ -172,20 +188,22 @@ class Bench:
         return links.names[link]
 
 
-def check(cluster: Cluster, devices: Sequence[int], operation: str, what: str) -> None:
-    """Refuse a group that cannot run an operation.
+def check(
+    devices: Sequence[int], operation: str, what: str, operations: Sequence[str] = OPERATIONS
+) -> None:
+    """Refuse a group that cannot run one of the operations.
 
     Raises
     ------
     ScenarioError
         in one line that begins with `what`.
     """
-    if operation not in OPERATIONS:
-        known = ", ".join(OPERATIONS)
+    if operation not in operations:
+        known = ", ".join(operations)
         raise ScenarioError(
-            f"{what}: no operation '{operation}'{nearest(operation, OPERATIONS)} (known: {known})"
+            f"{what}: no operation '{operation}'{nearest(operation, operations)} (known: {known})"
         )
-    if len(devices) < 2:
+    if len(devices) < 2 and operation not in COPIES:
         raise ScenarioError(f"{what}: a collective needs at least 2 devices")
 
 

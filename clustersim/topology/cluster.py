@@ -135,34 +135,47 @@ class Cluster:
     def to_host(self, device: int) -> Route:
         """Return the links from a device to the memory of its host.
 
+        Where the node draws its host bridges, the way is that to the nearest one, shared with what
+        passes between devices; else each device has a link of its own. Memory is written and read
+        over the same channels, so that link is one for both ways.
+
         Raises
         ------
         CatalogError
             when the node's file does not say how wide the link to the host is.
         """
-        return self._numbered(self._host_hops(device, "dev{}>host"), network=False)
+        number, local = divmod(device, self.node.devices)
+        bridge = self._bridge(local)
+        hops = list(self.node.hops(f"n{number}", local, bridge)) if bridge else []
+        return self._with_memory(number, hops or [self._host_link(f"dev{local}>host", number)])
 
     def from_host(self, device: int) -> Route:
-        """Return the links from the memory of its host to a device.
-
-        Memory is written and read over the same channels, so that link is one for both ways.
-        """
-        return self._numbered(self._host_hops(device, "host>dev{}")[::-1], network=False)
-
-    def _host_hops(self, device: int, ends: str) -> list[Hop]:
-        """Return the link between a device and its host, named by its `ends`, and to memory."""
+        """Return the links from the memory of its host to a device, as `to_host` does."""
         number, local = divmod(device, self.node.devices)
-        here, link, memory = f"n{number}", self.node.host_link, self.node.host_bandwidth
-        if link is None:
+        bridge = self._bridge(local)
+        hops = list(self.node.hops(f"n{number}", bridge, local)) if bridge else []
+        return self._with_memory(number, hops or [self._host_link(f"host>dev{local}", number)])
+
+    def _bridge(self, local: int) -> str:
+        """Return the host bridge that is the fewest links from a device; empty where none is."""
+        paths, bridges = self.node.paths, self.node.host_bridges
+        return min(bridges, key=lambda end: len(paths[local, end]), default="")
+
+    def _host_link(self, ends: str, number: int) -> Hop:
+        """Return a device's own link to its host, or from it."""
+        if self.node.host_link is None:
             raise CatalogError(
                 f"{self.node.name}: node.host.link: is not given, but data goes to host memory"
                 " (give the bandwidth per direction of a device's link to its host)"
             )
-        a, b = ends.format(local).split(">")
-        hops = [Hop(f"{here}.{a}>{here}.{b}", link, 0.0, "host")]
-        if memory is not None:
-            hops.append(Hop(f"{here}.host>{here}.memory", memory, 0.0, "host"))
-        return hops
+        a, b = ends.split(">")
+        return Hop(f"n{number}.{a}>n{number}.{b}", self.node.host_link, 0.0, "host")
+
+    def _with_memory(self, number: int, hops: list[Hop]) -> Route:
+        if self.node.host_bandwidth is not None:
+            name = f"n{number}.host>n{number}.memory"
+            hops = [*hops, Hop(name, self.node.host_bandwidth, 0.0, "host")]
+        return self._numbered(hops, network=False)
 
     def _way_out(self, device: int) -> tuple[Switch, Route]:
         found = self._out.get(device)

@@ -122,6 +122,11 @@ class Node:
         return found
 
     @cached_property
+    def host_bridges(self) -> tuple[str, ...]:
+        """The ends that are host bridges: those called ``cpu0``, ``cpu1`` and so on."""
+        return tuple(end for end in self._ends if isinstance(end, str) and end.startswith("cpu"))
+
+    @cached_property
     def _ends(self) -> dict[End, int]:
         """All ends with their order: devices by number, then the others as they are named."""
         named = [end for a, b, _ in self.cables for end in (a, b) if isinstance(end, str)]
