@@ -8,7 +8,7 @@ from clustersim.catalog.libraries import OPERATIONS
 from clustersim.cli import main
 from clustersim.errors import ScenarioError
 from clustersim.report.collective import rows, text
-from clustersim.study.collective import background_of, devices_of, sizes_of, split_of
+from clustersim.study.request import background_of, devices_of, sizes_of, split_of
 
 DGX = ["collective", "--cluster", "dgx-h100", "--op", "all-reduce"]
 

@@ -48,7 +48,7 @@ def collective(
     force: Annotated[bool, typer.Option("--force", help="Write over whatever is there.")] = False,
 ) -> None:
     """Tell how long a collective takes by size, by which algorithm, and what limits it."""
-    from clustersim.study.collective import sizes_of
+    from clustersim.study.request import sizes_of
 
     wanted = sizes_of(sizes) if op != "barrier" else [0.0]  # it carries nothing
     bench = _bench(cluster, op, (devices, on, split), algorithm, background or [], settings or [])
@@ -76,9 +76,8 @@ def _bench(
     from clustersim.catalog.libraries import OPERATIONS
     from clustersim.errors import ScenarioError
     from clustersim.scenario.load import load_cluster
-    from clustersim.study.collective import (
-        COPIES,
-        Bench,
+    from clustersim.study.collective import COPIES, Bench
+    from clustersim.study.request import (
         background_of,
         check,
         devices_of,
