@@ -83,7 +83,7 @@ def test_an_algorithm_alone_takes_its_closed_form(name, data, nbytes):
     st.floats(1.0, 1e10),
 )
 def test_what_the_library_chooses_takes_its_closed_form(name, operation, nbytes):
-    """Groups side by side end when the formula says, and leave what `wire` says on each link."""
+    """Groups side by side end when the formula says, and put their load on each link."""
     cluster = MACHINES[name]()
     communicator = Communicator(cluster, [range(i, 24, 8) for i in range(8)])
     cost = communicator.cost(operation, nbytes)
@@ -91,7 +91,9 @@ def test_what_the_library_chooses_takes_its_closed_form(name, operation, nbytes)
     carried = {link: weight * traffic.nbytes for link, weight in crossings(traffic).items()}
 
     assert engine_seconds(cluster, traffic) == pytest.approx(cost.seconds, rel=1e-9)
-    assert communicator.wire(operation, nbytes) == pytest.approx(carried)
+    load = communicator.load(cost.algorithm, operation)
+    wire = {link: share * cost.nbytes / load.unit for link, share in load.shares.items()}
+    assert wire == pytest.approx(carried)
 
 
 @MODEST

@@ -28,6 +28,9 @@ def hottest(links: Iterable[LinkUse], duration: float, count: int = 10) -> list[
     return list(kinds.values())[:count]
 
 
+_DIGITS = dict.fromkeys(map(ord, "0123456789"))
+
+
 def _kind(name: str) -> str:
     """Return a link's name without numbers: ``"n3.dev1>n3.nic0"`` is a ``"n.dev>n.nic"``."""
-    return "".join(letter for letter in name if not letter.isdigit())
+    return name.translate(_DIGITS)

@@ -18,9 +18,6 @@ from clustersim.traffic import Traffic
 from clustersim.workload import kernels as work
 from clustersim.workload.kernels import Collective, Kernel
 
-TENSOR_OPERATIONS = ("all-reduce", "all-gather")
-"""What the ranks of a tensor group do together."""
-
 
 class TensorGroups:
     """The communicator of every tensor group, and what blocks take with it."""
@@ -31,6 +28,9 @@ class TensorGroups:
         self._patterns: dict[tuple[int, int], Hashable] = {}
         self._examples: dict[Hashable, Communicator] = {}
         self._blocks: dict[Hashable, tuple[Seconds, Seconds]] = {}
+        self._moved: dict[Hashable, dict[tuple[str, str], float]] = {}
+        self._carried: dict[tuple[int, int], dict[int, float]] = {}
+        self._operations = _operations(job)
 
     def communicator(self, stage: int, replica: int) -> Communicator:
         """Return the communicator of a group."""
@@ -47,7 +47,7 @@ class TensorGroups:
         key = stage, replica
         if key not in self._patterns:
             communicator = self.communicator(stage, replica)
-            pattern = communicator.signature(TENSOR_OPERATIONS)
+            pattern = communicator.signature(self._operations)
             self._patterns[key] = pattern
             self._examples.setdefault(pattern, communicator)
         return self._patterns[key]
@@ -104,12 +104,33 @@ class TensorGroups:
 
     def carried(self, stage: int, replica: int) -> dict[int, float]:
         """Return what a group's collectives put on each link for one microbatch [B]."""
-        carried: dict[int, float] = {}
-        communicator = self.communicator(stage, replica)
-        for (operation, nbytes), times in _calls(self.job, stage).items():
-            for link, moved in communicator.wire(operation, nbytes).items():
-                carried[link] = carried.get(link, 0.0) + times * moved
-        return carried
+        key = stage, replica
+        if key not in self._carried:
+            carried: dict[int, float] = {}
+            streams = self._streams(stage, self.pattern(stage, replica))
+            for (algorithm, operation), each in streams.items():
+                load = self.communicator(stage, replica).load(algorithm, operation)
+                for link, share in load.shares.items():
+                    carried[link] = carried.get(link, 0.0) + share * each
+            self._carried[key] = carried
+        return self._carried[key]
+
+    def _streams(self, stage: int, pattern: Hashable) -> dict[tuple[str, str], float]:
+        """Return what a stage's groups of one pattern move by each algorithm and operation [B].
+
+        Of the buffers of one microbatch, protocol counted.
+        """
+        key = stage, pattern
+        if key not in self._moved:
+            moved: dict[tuple[str, str], float] = {}
+            example = self._examples[pattern]
+            for (operation, nbytes), times in _calls(self.job, stage).items():
+                cost = example.cost(operation, nbytes)
+                way = cost.algorithm, operation
+                wire = cost.nbytes / example.load(*way).unit
+                moved[way] = moved.get(way, 0.0) + times * wire
+            self._moved[key] = moved
+        return self._moved[key]
 
 
 def block_kernels(
@@ -143,6 +164,12 @@ def collectives_of(job: Job, stage: int) -> list[Collective]:
                     if isinstance(kernel, Collective):
                         found[kernel.operation, kernel.nbytes] = kernel
     return list(found.values())
+
+
+def _operations(job: Job) -> list[str]:
+    """Return what the ranks of tensor groups do together, in order of the alphabet."""
+    stages = range(job.plan.pipeline)
+    return sorted({each.operation for stage in stages for each in collectives_of(job, stage)})
 
 
 def tensor_name(stage: int, collective: Collective) -> Name:

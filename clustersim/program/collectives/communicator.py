@@ -40,6 +40,10 @@ RUNS: dict[str, tuple[str, ...]] = {
 """The operations that each algorithm can do."""
 
 
+TWICE = ("ring", "hierarchical", "torus")
+"""Algorithms whose all-reduce goes the way of its halves, twice."""
+
+
 class Prescribed(NamedTuple):
     """An algorithm that somebody prescribes, and where they say so: complaints begin with it."""
 
@@ -108,13 +112,6 @@ class Communicator:
         load = self.load(cost.algorithm, operation)
         return Traffic(name, load.links, load.weights, cost.nbytes, cost.latency, cost.rate)
 
-    def wire(self, operation: str, nbytes: float) -> dict[int, float]:
-        """Return what an operation puts on each link, protocol counted [B]."""
-        cost = self.cost(operation, nbytes)
-        load = self.load(cost.algorithm, operation)
-        each = cost.nbytes / load.unit
-        return {link: share * each for link, share in load.shares.items()}
-
     def choices(self, operation: str) -> list[str]:
         """Return the algorithms that may run an operation here.
 
@@ -171,7 +168,11 @@ class Communicator:
             phases = tuple(self._rounds(algorithm, operation))
             unit = max([max(phase.values(), default=0.0) for phase in phases], default=0.0)
             return Load(phases, unit or 1.0, self.span)
-        phase: Phase = {}
+        if algorithm in TWICE and operation == "all-reduce":
+            once = self.load(algorithm, "all-gather")
+            phase = {link: 2 * share for link, share in once.shares.items()}
+            return Load((phase,), 2 * once.unit, self.span)
+        phase = {}
         for group in self.groups:
             for link, share in self._phase(algorithm, operation, group).items():
                 phase[link] = phase.get(link, 0.0) + share
