@@ -17,26 +17,38 @@ runs at its alone-rate, exactly, and its end is known when it starts.  A link wh
 its capacity is *crowded*; only crowded links enter a solve, and only the activities that they
 connect.
 
+*A handful or a crowd.*  Where a few meet, the component that crowded links connect is found and
+solved transfer by transfer (`handful.py`).  A component of more than `MANY_CROSSINGS` goes to the
+crowd, where rows of arrays do the same (`crowd.py`).
+
 *Instants.*  All starts and ends of one instant are gathered and settled together, after everything
 else that happens then; rates are solved once.  A single timer stands at the next end of the shared
 activities.  An event that was overtaken does nothing when it fires; it may move the clock past the
 last completion, so take times from `done`, not from where the clock stops.
 
-*Self-checks.*  Bytes delivered are integrated from rates and times, never copied from what was
-asked; the load of every solved link is added up again.  `check` compares.
+*Self-checks.*  `books.py` adds up bytes and loads on a road of its own; `check` compares.
 """
 
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
-from itertools import islice
 from math import inf, isfinite, ulp
 from typing import Any, cast
 
 from simpy import Environment
 from simpy.events import NORMAL, Event, EventPriority, Timeout
 
-from clustersim.engine.fairness import max_min_rates
-from clustersim.engine.transfer import ALONE, DONE, FULL, SHARED, WAITING, Route, Transfer
+from clustersim.engine.books import Books
+from clustersim.engine.crowd import Crowd
+from clustersim.engine.handful import Handful
+from clustersim.engine.transfer import (
+    ALONE,
+    DONE,
+    FULL,
+    SHARED,
+    WAITING,
+    Route,
+    Transfer,
+    by_number,
+)
 from clustersim.errors import SimulationError
 from clustersim.traffic import Traffic
 
@@ -46,8 +58,15 @@ LAST = EventPriority(2)
 LIMIT = FULL + 32
 """Claims round up, so exact fits come out a few units above `FULL`; 5e-13 of it is let pass."""
 
-TOLERANCE = 1e-9
-"""Relative gap of bytes or capacity above which `check` calls it an error."""
+MANY_CROSSINGS = 150
+"""Components of more (transfer, link) pairs are faster in arrays, as measured by
+`benchmarks/network.py`."""
+
+FEW_MEMBERS = 8
+"""A crowd that has shrunk to so many is a handful again."""
+
+TIE = 1e-9
+"""Relative gap below which rates, or a load and its capacity, count as equal."""
 
 CLOCK_ULPS = 4.0
 """Instants closer than so many units in the last place of the clock are the same."""
@@ -55,6 +74,8 @@ CLOCK_ULPS = 4.0
 
 class Network:
     """Directed links of fixed capacity [B/s] and the activities that share them.
+
+    `settled` is called back whenever rates may have changed, with the new ones in place.
 
     >>> env = Environment()
     >>> network = Network(env, [10.0])
@@ -67,8 +88,14 @@ class Network:
     >>> network.check()
     """
 
-    def __init__(self, env: Environment, capacities: Sequence[float]) -> None:
+    def __init__(
+        self,
+        env: Environment,
+        capacities: Sequence[float],
+        settled: Callable[[], object] = lambda: None,
+    ) -> None:
         self._env = env
+        self._settled = settled
         self._schedule: Any = env.schedule  # also takes a transfer, which is an event while alone
         # One list for all: SimPy only reads it.
         self._when_alone: list[Callable[[Transfer], None]] = [self._finish_alone]
@@ -79,22 +106,15 @@ class Network:
         self._nowhere = Route((), (), inf, ())  # for what crosses nothing, or carries nothing
         self._claimed = [0] * len(self._capacities)
         self._started = 0
-        # The shared set, its next ends as (end, number), and what this instant has gathered.
-        self._shared: dict[int, Transfer] = {}
-        self._ends: list[tuple[float, int]] = []
+        # Who shares links, and what this instant has gathered.
+        self._handful = Handful(self._capacities)
+        self._crowd = Crowd(self._capacities)
         self._timer: Event | None = None
         self._timer_end = inf
         self._arrived: list[Transfer] = []
         self._left: list[Transfer] = []
         self._settling = False
-        # Totals for the self-checks.
-        self.bytes_asked = 0.0
-        self.bytes_delivered = 0.0
-        self.solves = 0
-        self.worst_load = 0.0
-        self._worst_link = -1
-        self._allowance = 0.0
-        self._short: list[Transfer] = []
+        self.books = Books()
 
     # --- starting -------------------------------------------------------------------------------
 
@@ -108,7 +128,7 @@ class Network:
         if not nbytes or route.rate == inf:
             return self._pass_by(traffic, done)
         self._started = number = self._started + 1
-        self.bytes_asked += nbytes
+        self.books.asked += nbytes
         begin = self._env._now + latency  # not `now`: a property costs as much as the whole line
         transfer = Transfer(traffic, route, done, number, begin, self._when_alone)
         route.flying[transfer] = None
@@ -136,7 +156,7 @@ class Network:
         """Complete after the latency: there is no rate to integrate, so the bytes are given."""
         assert traffic.nbytes >= 0
         self._started += 1
-        self.bytes_asked += traffic.nbytes
+        self.books.asked += traffic.nbytes
         begin = self._env.now + traffic.latency
         route = self._nowhere
         transfer = Transfer(traffic, route, done, self._started, begin, self._when_alone)
@@ -175,30 +195,22 @@ class Network:
             return
         now = self._env.now
         same_instant = now + CLOCK_ULPS * ulp(now)
-        while self._ends and self._ends[0][0] <= same_instant:
-            transfer = self._pop_end()
-            if transfer is not None:
-                del self._shared[transfer.number]
-                self._left.append(transfer)
-                self._complete(transfer)
+        ended = self._handful.take_ended(same_instant)
+        self._left += ended
+        if self._crowd.size:
+            ended += self._crowd.take_ended(same_instant)
+            ended.sort(key=_by_end)
+        for transfer in ended:
+            self._complete(transfer)
         self._timer = None
         self._settle_soon()
 
     def _complete(self, transfer: Transfer) -> None:
         """Give back the claims, keep the books, and tell whoever waits."""
-        now = self._env._now
-        route = transfer.route
-        nbytes = transfer.traffic.nbytes
-        rate = transfer.rate
-        delivered = transfer.delivered + rate * (now - transfer.since)
-        allowance = TOLERANCE * nbytes + rate * now * 4e-15  # the clock has a finite step
-        if not -allowance <= delivered - nbytes <= allowance:
-            self._short.append(transfer)
-        transfer.delivered = delivered
+        self.books.note_end(transfer, self._env._now)
         transfer.phase = DONE
-        self.bytes_delivered += delivered
-        self._allowance += allowance
-        route.nbytes += nbytes
+        route = transfer.route
+        route.nbytes += transfer.traffic.nbytes
         del route.flying[transfer]
         claimed = self._claimed
         for link, share in route.claims:
@@ -221,17 +233,33 @@ class Network:
     def _settle(self, _: Event) -> None:
         """Give everybody touched by this instant's starts and ends the rate they now have."""
         self._settling = False
+        now = self._env.now
         arrived, self._arrived = self._arrived, []
         left, self._left = self._left, []
         touched = self._neighbours(left)
         for transfer in arrived:
             transfer.phase = SHARED
-            transfer.since = self._env.now
-            self._shared[transfer.number] = transfer
+            transfer.since = now
+            self._handful.join(transfer)
             touched[transfer] = None
+        if 0 < self._crowd.size <= FEW_MEMBERS:
+            for transfer in self._crowd.dissolve():
+                self._handful.join(transfer)
+                touched[transfer] = None
         if touched:
-            self._solve(*self._component(touched))
+            self._share(*self._component(touched))
+        if self._crowd.changed:
+            self.books.note_solve(*self._crowd.settle(now))
         self._set_timer()
+        self._settled()
+
+    def _share(self, transfers: list[Transfer], crowded: list[int], meets_crowd: bool) -> None:
+        """Solve a component here and now, or let it join the crowd that it meets or makes."""
+        if meets_crowd or sum([len(t.route.links) for t in transfers]) > MANY_CROSSINGS:
+            self._handful.hand_over(transfers)
+            self._crowd.join(transfers)
+        else:
+            self.books.note_solve(*self._handful.solve(transfers, crowded, self._env.now))
 
     def _neighbours(self, left: list[Transfer]) -> dict[Transfer, None]:
         """Return the shared transfers on the links of those who left, as an ordered set."""
@@ -240,16 +268,18 @@ class Network:
             for link in dict.fromkeys(link for gone in left for link in gone.route.links)
             for route in self._crossing[link]
             for transfer in route.flying
-            if transfer.phase == SHARED
+            if transfer.phase == SHARED and transfer.row < 0
         }
 
-    def _component(self, found: dict[Transfer, None]) -> tuple[list[Transfer], list[int]]:
+    def _component(self, found: dict[Transfer, None]) -> tuple[list[Transfer], list[int], bool]:
         """Return all transfers that crowded links connect to those found, and these links.
 
-        Who ran alone on such a link until now is promoted to the shared set.
+        Who ran alone on such a link until now is promoted to the shared set.  The third value says
+        whether members of the crowd are among those connected, who are not returned.
         """
         queue = list(found)
         crowded: dict[int, None] = {}
+        meets_crowd = False
         for transfer in queue:
             for link in transfer.route.links:
                 if link in crowded or self._claimed[link] <= LIMIT:
@@ -259,11 +289,13 @@ class Network:
                     for other in route.flying:
                         if other.phase == ALONE:
                             self._promote(other)
-                        if other.phase == SHARED and other not in found:
+                        if other.row >= 0:
+                            meets_crowd = True
+                        elif other.phase == SHARED and other not in found:
                             found[other] = None
                             queue.append(other)
-        queue.sort(key=_number)
-        return queue, list(crowded)
+        queue.sort(key=by_number)
+        return queue, list(crowded), meets_crowd
 
     def _promote(self, transfer: Transfer) -> None:
         """Take a transfer that ran alone into the shared set, or let its latency pass first."""
@@ -272,74 +304,55 @@ class Network:
             self._wait(transfer, latency_left)
             return
         transfer.phase = SHARED
-        self._shared[transfer.number] = transfer
-
-    def _solve(self, transfers: list[Transfer], crowded: list[int]) -> None:
-        """Solve the rates of one connected component, and apply those that changed.
-
-        Transfers of one route are one class: their weights add up and their rates are equal.
-        """
-        classes: dict[Route, list[Transfer]] = {}
-        for transfer in transfers:
-            classes.setdefault(transfer.route, []).append(transfer)
-        place = {link: i for i, link in enumerate(crowded)}
-        capacities = [self._capacities[link] for link in crowded]
-        links, weights = _crossings(classes, place)
-        rates = max_min_rates(capacities, links, weights, [route.rate for route in classes])
-        self.solves += 1
-        self._note_loads(crowded, capacities, links, weights, rates)
-        for rate, members in zip(rates, classes.values(), strict=True):
-            for transfer in members:
-                if rate != transfer.rate or transfer.end == inf:
-                    self._set_rate(transfer, rate)
-
-    def _set_rate(self, transfer: Transfer, rate: float) -> None:
-        """Let the transfer flow at `rate` from now, and note when it will be through."""
-        now = self._env.now
-        transfer.advance(now)
-        transfer.rate = rate
-        transfer.end = now + max(0.0, transfer.traffic.nbytes - transfer.delivered) / rate
-        heappush(self._ends, (transfer.end, transfer.number))
-
-    def _note_loads(
-        self,
-        crowded: list[int],
-        capacities: list[float],
-        links: list[list[int]],
-        weights: list[list[float]],
-        rates: list[float],
-    ) -> None:
-        """Add up what the solved rates put on each link, and keep the worst ratio ever seen."""
-        loads = [0.0] * len(crowded)
-        for rate, its_links, its_weights in zip(rates, links, weights, strict=True):
-            for i, weight in zip(its_links, its_weights, strict=True):
-                loads[i] += weight * rate
-        for link, capacity, load in zip(crowded, capacities, loads, strict=True):
-            if load > self.worst_load * capacity:
-                self.worst_load = load / capacity
-                self._worst_link = link
+        self._handful.join(transfer)
 
     # --- the next end of the shared set ---------------------------------------------------------
 
-    def _pop_end(self) -> Transfer | None:
-        """Take the earliest end off the heap; None if its transfer has a new end or is gone."""
-        end, number = heappop(self._ends)
-        transfer = self._shared.get(number)
-        return transfer if transfer is not None and transfer.end == end else None
-
     def _set_timer(self) -> None:
         """Have one timer stand at the next end; a timer that was overtaken is forgotten."""
-        ends, shared = self._ends, self._shared
-        while ends and (ends[0][1] not in shared or shared[ends[0][1]].end != ends[0][0]):
-            heappop(ends)
-        if not ends:
+        end = min(self._handful.next_end(), self._crowd.next_end())
+        if end == inf:
             self._timer = None
             return
-        if self._timer is not None and self._timer_end == ends[0][0]:
+        if self._timer is not None and self._timer_end == end:
             return
-        self._timer_end = ends[0][0]
-        self._timer = timer = Timeout(self._env, max(0.0, self._timer_end - self._env.now))
+        self._timer_end = end
+        self._timer = timer = Timeout(self._env, max(0.0, end - self._env.now))
         timer.callbacks.append(self._finish_shared)
+
+    # --- questions ------------------------------------------------------------------------------
+
+    def rate(self, transfer: Transfer) -> float:
+        """Return the rate of one flow of a transfer in flight, at present [B/s].
+
+        In the instant at which it was started, a transfer may not have its rate yet.
+        """
+        return transfer.rate if transfer.row < 0 else self._crowd.rate(transfer)
+
+    def held_by(self, transfer: Transfer) -> int | None:
+        """Return the full link at which others hold a transfer below its own pace, if one does.
+
+        On that link nobody is faster; of several such links, the first of the route.
+        """
+        rate = self.rate(transfer)
+        if transfer.phase != SHARED or rate >= transfer.route.rate * (1 - TIE):
+            return None
+        for link in transfer.route.links:
+            if self._claimed[link] > LIMIT:
+                load, fastest = self._use_of(link)
+                if load >= self._capacities[link] * (1 - TIE) and fastest <= rate * (1 + TIE):
+                    return link
+        return None
+
+    def _use_of(self, link: int) -> tuple[float, float]:
+        """Return what flows over a crowded link, and the rate of the fastest flow there [B/s]."""
+        load = fastest = 0.0
+        for route in self._crossing[link]:
+            weight = route.weights[route.links.index(link)]
+            rates = [self.rate(other) for other in route.flying if other.phase == SHARED]
+            load += weight * sum(rates)
+            fastest = max(fastest, max(rates, default=0.0))
+        return load, fastest
 
     # --- the books ------------------------------------------------------------------------------
 
@@ -353,6 +366,11 @@ class Network:
         return carried
 
     @property
+    def solves(self) -> int:
+        """Times that links had to be shared out [count]."""
+        return self.books.solves
+
+    @property
     def started(self) -> int:
         """Activities started so far [count]."""
         return self._started
@@ -361,7 +379,7 @@ class Network:
     def in_flight(self) -> list[Transfer]:
         """The activities not yet complete, in the order they started."""
         routes = [*self._routes.values(), self._nowhere]
-        return sorted((transfer for route in routes for transfer in route.flying), key=_number)
+        return sorted((transfer for route in routes for transfer in route.flying), key=by_number)
 
     def check(self) -> None:
         """Raise a `SimulationError` that names what broke a law of the network.
@@ -369,67 +387,9 @@ class Network:
         All activities are complete, each delivered what was asked of it, and no link carried more
         than its capacity (both to 1e-9, beside the resolution of the clock).
         """
-        for problem in (
-            self._unfinished(),
-            self._bytes_missing(),
-            self._overloaded(),
-            self._claims_left(),
-        ):
-            if problem:
-                raise SimulationError(problem)
-
-    def _unfinished(self) -> str:
-        flying = self.in_flight
-        if not flying:
-            return ""
-        names = ", ".join(f"{t.traffic.name!r}" for t in islice(flying, 5))
-        more = f" and {len(flying) - 5} more" if len(flying) > 5 else ""
-        return f"network: still in flight at {self._env.now:.9g} s: {names}{more}"
-
-    def _bytes_missing(self) -> str:
-        if self._short:
-            first = self._short[0]
-            return (
-                f"network: {first.traffic.name!r} delivered {first.delivered:.12g} B "
-                f"of {first.traffic.nbytes:.12g} B ({len(self._short)} such)"
-            )
-        if abs(self.bytes_asked - self.bytes_delivered) > self._allowance:
-            return (
-                f"network: all activities together delivered {self.bytes_delivered:.12g} B "
-                f"of {self.bytes_asked:.12g} B"
-            )
-        return ""
-
-    def _overloaded(self) -> str:
-        if self.worst_load <= 1 + TOLERANCE:
-            return ""
-        return f"network: link {self._worst_link} ran at {self.worst_load:.9g} of its capacity"
-
-    def _claims_left(self) -> str:
-        for link, claimed in enumerate(self._claimed):
-            if claimed:
-                return f"network: link {link} is idle but {claimed / FULL:.3g} of it is claimed"
-        return ""
+        for problem in self.books.problems(self.in_flight, self._claimed, self._env.now):
+            raise SimulationError(problem)
 
 
-def _crossings(
-    classes: dict[Route, list[Transfer]], place: dict[int, int]
-) -> tuple[list[list[int]], list[list[float]]]:
-    """Return for each class the places of its crowded links, and how many flows cross them."""
-    links: list[list[int]] = []
-    weights: list[list[float]] = []
-    for route, members in classes.items():
-        count = len(members)
-        its_links: list[int] = []
-        its_weights: list[float] = []
-        for link, weight in zip(route.links, route.weights, strict=True):
-            if link in place:
-                its_links.append(place[link])
-                its_weights.append(weight * count)
-        links.append(its_links)
-        weights.append(its_weights)
-    return links, weights
-
-
-def _number(transfer: Transfer) -> int:
-    return transfer.number
+def _by_end(transfer: Transfer) -> tuple[float, int]:
+    return transfer.end, transfer.number

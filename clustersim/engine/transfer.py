@@ -61,6 +61,7 @@ class Transfer:
     since : up to here `delivered` is counted [s]
     delivered : of the payload of one flow [B]
     end : when it will be through at this rate, while shared [s]
+    row : its place in the crowd, which then knows rate, since, delivered and end; else -1
     """
 
     __slots__ = (
@@ -73,6 +74,7 @@ class Transfer:
         "phase",
         "rate",
         "route",
+        "row",
         "since",
         "traffic",
     )
@@ -98,13 +100,21 @@ class Transfer:
         self.since = begin
         self.delivered = 0.0
         self.end = inf
+        self.row = -1
         self.callbacks = callbacks
 
     def __repr__(self) -> str:
         phase = ("alone", "waiting", "shared", "done")[self.phase]
         return f"<Transfer {self.number} {self.traffic.name!r} {phase}>"
 
-    def advance(self, now: float) -> None:
-        """Count the bytes that flowed at the present rate until `now`."""
+    def flow_at(self, rate: float, now: float) -> None:
+        """Count the bytes that flowed until `now`; flow at another rate from then on."""
         self.delivered += self.rate * (now - self.since)
         self.since = now
+        self.rate = rate
+        self.end = now + max(0.0, self.traffic.nbytes - self.delivered) / rate
+
+
+def by_number(transfer: Transfer) -> int:
+    """Order transfers by their starts."""
+    return transfer.number

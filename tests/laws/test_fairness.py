@@ -3,16 +3,19 @@
 from math import inf
 from typing import NamedTuple
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from clustersim.engine import sharing as sharing_module
 from clustersim.engine.fairness import (
     FEW_CROSSINGS,
     max_min_rates,
     rates_in_rounds,
     rates_level_by_level,
 )
+from clustersim.engine.sharing import Sharing
 
 SOLVERS = [max_min_rates, rates_level_by_level, rates_in_rounds]
 CLOSE = 1e-9
@@ -139,6 +142,131 @@ def test_weight_two_is_two_equal_flows(data):
     assert max_min_rates(*problem._replace(weights=double)) == pytest.approx(
         expected[:-1], rel=1e-12
     )
+
+
+@given(st.data())
+def test_an_activity_cut_in_two_of_half_its_flows_changes_nothing(data):
+    """Two activities of half the weights run at the rate of the whole, and so does all else."""
+    problem = data.draw(problems())
+    a = data.draw(st.integers(0, len(problem.links) - 1))
+    half = list(problem.weights)
+    half[a] = [weight / 2 for weight in half[a]]
+    cut = Problem(
+        problem.capacities,
+        [*problem.links, problem.links[a]],
+        [*half, half[a]],
+        [*problem.caps, problem.caps[a]],
+    )
+
+    rates = max_min_rates(*problem)
+    assert max_min_rates(*cut) == pytest.approx([*rates, rates[a]], rel=1e-12)
+
+
+@given(st.data())
+def test_a_second_flow_beside_the_first_gains_at_most_its_share(data):
+    """Two flows instead of one: each at half to all of its rate; who was slower keeps its rate.
+
+    Until a link of theirs is full all rates rise as before, and there both stop: at r' <= r.  What
+    the others take on that link by then they take in the end as well, so r <= 2 r'.  Who was faster
+    than r' may lose, or gain where its rivals lost.
+    """
+    problem = data.draw(problems())
+    a = data.draw(st.integers(0, len(problem.links) - 1))
+    beside = Problem(
+        problem.capacities,
+        [*problem.links, problem.links[a]],
+        [*problem.weights, problem.weights[a]],
+        [*problem.caps, problem.caps[a]],
+    )
+    before, after = max_min_rates(*problem), max_min_rates(*beside)
+
+    assert before[a] / 2 * (1 - CLOSE) <= after[a] <= before[a] * (1 + CLOSE)
+    for old, new in zip(before, after, strict=False):
+        if old < after[a] * (1 - CLOSE):
+            assert new == pytest.approx(old, rel=1e-12)
+
+
+@given(st.data())
+def test_rates_below_those_of_who_leaves_stay(data):
+    """Without one activity, all that were slower than it keep their rates."""
+    problem = data.draw(problems())
+    a = data.draw(st.integers(0, len(problem.links) - 1))
+    without = Problem(problem.capacities, *(p[:a] + p[a + 1 :] for p in problem[1:]))
+    before, after = max_min_rates(*problem), max_min_rates(*without)
+
+    for old, new in zip(before[:a] + before[a + 1 :], after, strict=True):
+        if old < before[a] * (1 - CLOSE):
+            assert new == pytest.approx(old, rel=1e-12)
+
+
+# --- rates that are kept while flows come and go --------------------------------------------------
+
+
+def joined(sharing, problem, rows):
+    """Let some activities of a problem, caps at most their slowest link, join the sharing."""
+    links = [problem.links[a] for a in rows]
+    weights = [problem.weights[a] for a in rows]
+    sharing.add(
+        np.array([len(route) for route in links]),
+        np.array([link for route in links for link in route]),
+        np.array([weight for route in weights for weight in route]),
+        np.array([alone(problem, a) for a in rows]),
+    )
+
+
+def alone(problem, a):
+    """The rate of an activity that has its links to itself."""
+    crossings = zip(problem.links[a], problem.weights[a], strict=True)
+    return min([problem.caps[a], *(problem.capacities[link] / w for link, w in crossings)])
+
+
+@pytest.mark.parametrize("nearby", [0, 2, 300])
+@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_rates_kept_through_comings_and_goings_are_those_of_a_fresh_solve(
+    monkeypatch, nearby, data
+):
+    """Whatever came and left in whatever order, the rates are the fair ones of who is there.
+
+    Solved upward from the level, nearby, and now so, now so.
+    """
+    monkeypatch.setattr(sharing_module, "NEARBY", nearby)
+    problem = data.draw(problems(most=12))
+    sharing, rows = Sharing(), []  # `rows` says which activity is in each row, None when it left
+    sharing.add_links(problem.capacities)
+    absent = data.draw(st.permutations(range(len(problem.links))))
+    while absent:
+        count = data.draw(st.integers(1, len(absent)))
+        coming, absent = absent[:count], absent[count:]
+        if data.draw(st.booleans()):
+            rows = [rows[row] for row in sharing.close_ranks()]
+        joined(sharing, problem, coming)
+        rows += coming
+        sharing.solve()
+        for row in data.draw(st.sets(st.sampled_from(range(len(rows))), max_size=2)):
+            if rows[row] is not None:
+                sharing.leave(row)
+                rows[row] = None
+        worst, _ = sharing.solve()
+        here = [a for a in rows if a is not None]
+        fresh = max_min_rates(
+            problem.capacities,
+            [problem.links[a] for a in here],
+            [problem.weights[a] for a in here],
+            [problem.caps[a] for a in here],
+        )
+
+        kept = [rate for rate, a in zip(sharing.rate, rows, strict=True) if a is not None]
+        assert kept == pytest.approx(fresh, rel=1e-11)
+        assert worst <= 1 + CLOSE
+        assert sharing.load == pytest.approx(
+            loads(problem._replace(links=[problem.links[a] for a in here],
+                                   weights=[problem.weights[a] for a in here]), fresh),
+            rel=1e-9, abs=1e-9,
+        )  # fmt: skip
+
+
+# --- by hand --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -1,18 +1,23 @@
 """The network: what it gives does not depend on the road taken, and its books are right.
 
-Fast and shared are compared by a second network whose every start is pushed into the shared set.
+Fast and shared are compared by a second network whose every start is pushed into the shared set;
+the handful and the crowd, by networks that let all or nobody join the crowd.
 """
 
+import random
 from collections.abc import Callable
 from math import inf
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simpy import Environment
 from simpy.events import Timeout
 
+from clustersim.engine import network as network_module
 from clustersim.engine.network import ALONE, DONE, SHARED, WAITING, Network
+from clustersim.engine.together import Held, held_back, seconds_together
 from clustersim.errors import SimulationError
 from clustersim.traffic import Traffic
 
@@ -94,10 +99,10 @@ def test_bytes_delivered_are_bytes_asked(scene):
     for _, traffic in starts:
         for link, weight in zip(traffic.links, traffic.weights, strict=True):
             carried[link] += weight * traffic.nbytes
-    assert network.bytes_asked == sum(traffic.nbytes for _, traffic in starts)
-    assert network.bytes_delivered == pytest.approx(network.bytes_asked, rel=1e-9)
+    assert network.books.asked == sum(traffic.nbytes for _, traffic in starts)
+    assert network.books.delivered == pytest.approx(network.books.asked, rel=1e-9)
     assert network.carried == pytest.approx(carried, rel=1e-9)
-    assert network.worst_load <= 1 + 1e-12
+    assert network.books.worst_load <= 1 + 1e-12
 
 
 @given(scenes(), st.sampled_from([1.0, 64.0, 4096.0]))
@@ -108,6 +113,91 @@ def test_shifting_all_starts_shifts_all_ends(scene, shift):
     _, later, _ = run(capacities, [(instant + shift, traffic) for instant, traffic in starts])
 
     assert later == {name: pytest.approx(end + shift, rel=1e-12) for name, end in ends.items()}
+
+
+@given(scenes(), st.sampled_from([(0, 0), (0, 2), (4, 1), (9, 3)]))
+@settings(max_examples=200)
+def test_handful_and_crowd_end_at_the_same_instants(scene, sizes):
+    """Whether those who share are solved one by one or in rows makes no difference to any end."""
+    _, expected, _ = run(*scene)
+    network, ends, _ = run_with_crowds_of(*sizes, *scene)
+
+    assert ends == {name: pytest.approx(end, rel=1e-12) for name, end in expected.items()}
+    network.check()
+
+
+def run_with_crowds_of(many_crossings, few_members, capacities, starts):
+    """Run with crowds of more than so many crossings, which end at so few members."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network_module, "MANY_CROSSINGS", many_crossings)
+        patch.setattr(network_module, "FEW_MEMBERS", few_members)
+        return run(capacities, starts)
+
+
+def busy_scene(seed, count=150, links=40):
+    """Starts of many flows on few links at random instants, and some all at once."""
+    rng = random.Random(seed)
+    capacities = [rng.choice([1.0, 2.0, 5.0, rng.uniform(1, 20)]) for _ in range(links)]
+    starts = []
+    for i in range(count):
+        route = tuple(rng.sample(range(links), rng.randint(1, 5)))
+        weights = tuple(rng.choice([1.0, 1.0, 0.5, 1 / 3]) for _ in route)
+        traffic = Traffic(f"t{i}", route, weights, rng.uniform(1, 50), rng.choice([0.0, 0.5]))
+        starts.append((rng.choice([0.0, 1.0, rng.uniform(0, 20)]), traffic))
+    return capacities, starts
+
+
+@pytest.mark.parametrize("nearby", [0, 10, 300])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_crowd_that_grows_and_shrinks_ends_as_a_handful_does(monkeypatch, nearby, seed):
+    """150 flows on 40 links make a crowd and outlive it: each ends as without it, to 1e-11.
+
+    Whether rates are solved nearby or upward from a level, at every instant or now and then.
+    """
+    monkeypatch.setattr("clustersim.engine.sharing.NEARBY", nearby)
+    scene = busy_scene(seed)
+    _, expected, _ = run_with_crowds_of(inf, 0, *scene)
+    network, ends, _ = run(*scene)
+
+    assert ends == {name: pytest.approx(end, rel=1e-11) for name, end in expected.items()}
+    assert network.books.delivered == pytest.approx(network.books.asked, rel=1e-9)
+    assert network.books.worst_load <= 1 + 1e-11
+    network.check()
+
+
+@given(scenes(), st.data())
+@pytest.mark.parametrize("crowds", [False, True], ids=["handful", "crowd"])
+def test_the_order_of_simultaneous_starts_does_not_matter(crowds, scene, data):
+    """Starts of one instant may come in any order: all end at the same instants, to 1e-12."""
+    capacities, starts = scene
+    other = data.draw(st.permutations(starts))
+    sizes = (0, 0) if crowds else (inf, 0)
+    _, ends, _ = run_with_crowds_of(*sizes, capacities, starts)
+    _, permuted, _ = run_with_crowds_of(*sizes, capacities, other)
+
+    assert permuted == {name: pytest.approx(end, rel=1e-12) for name, end in ends.items()}
+
+
+@given(scenes(), st.data())
+@pytest.mark.parametrize("crowds", [False, True], ids=["handful", "crowd"])
+def test_names_of_links_and_flows_do_not_matter(crowds, scene, data):
+    """Renaming all links and flows, and reordering routes, changes no end beyond rounding."""
+    capacities, starts = scene
+    new = data.draw(st.permutations(range(len(capacities))))
+    renamed = [0.0] * len(capacities)
+    for link, capacity in enumerate(capacities):
+        renamed[new[link]] = capacity
+
+    def rename(traffic):
+        crossings = sorted(zip((new[x] for x in traffic.links), traffic.weights, strict=True))
+        links, weights = tuple(x for x, _ in crossings), tuple(w for _, w in crossings)
+        return traffic._replace(name=f"new {traffic.name}", links=links, weights=weights)
+
+    sizes = (0, 0) if crowds else (inf, 0)
+    _, ends, _ = run_with_crowds_of(*sizes, capacities, starts)
+    _, other, _ = run_with_crowds_of(*sizes, renamed, [(at, rename(t)) for at, t in starts])
+
+    assert other == {f"new {name}": pytest.approx(end, rel=1e-12) for name, end in ends.items()}
 
 
 @given(scenes())
@@ -307,7 +397,7 @@ def test_check_names_the_activity_whose_bytes_are_missing():
 def test_check_compares_the_totals():
     """Bytes lost between the activities are an error too."""
     network = finished()
-    network.bytes_delivered -= 1e-6
+    network.books.delivered -= 1e-6
 
     with pytest.raises(SimulationError, match="all activities together delivered"):
         network.check()
@@ -316,9 +406,22 @@ def test_check_compares_the_totals():
 def test_check_names_the_link_above_its_capacity(monkeypatch):
     """A solver that gives each flow the full link is caught by the loads it makes."""
     monkeypatch.setattr(
-        "clustersim.engine.network.max_min_rates", lambda capacities, links, weights, caps: caps
+        "clustersim.engine.handful.max_min_rates", lambda capacities, links, weights, caps: caps
     )
     network, _, _ = run([5.0, 10.0], [(0.0, one("a", links=(1,))), (0.0, one("b", links=(1,)))])
+
+    with pytest.raises(SimulationError, match="link 1 ran at 2 of its capacity"):
+        network.check()
+
+
+def test_check_names_a_link_that_a_crowd_overloads(monkeypatch):
+    """In rows, too, the loads are added up from the rates and not taken from the solver."""
+    monkeypatch.setattr(
+        "clustersim.engine.sharing.rates_of_crossings",
+        lambda capacity, activity, link, weight, cap: (cap, np.full(len(cap), -1)),
+    )
+    starts = [(0.0, one(name, links=(1,))) for name in "ab"]
+    network, _, _ = run_with_crowds_of(0, 0, [5.0, 10.0], starts)
 
     with pytest.raises(SimulationError, match="link 1 ran at 2 of its capacity"):
         network.check()
@@ -331,3 +434,84 @@ def test_check_names_the_link_whose_claims_are_left():
 
     with pytest.raises(SimulationError, match="link 1 is idle"):
         network.check()
+
+
+# --- beside background traffic --------------------------------------------------------------------
+
+
+@given(
+    nbytes=st.floats(1.0, 1e9),
+    latency=st.floats(0.0, 10.0),
+    widths=st.lists(st.floats(1.0, 1e9), min_size=1, max_size=5),
+    cap=st.one_of(st.just(inf), st.floats(1.0, 1e9)),
+)
+def test_a_foreground_without_background_takes_what_it_takes_alone(nbytes, latency, widths, cap):
+    """Latency plus bytes over the least of cap and links, and no link holds it back."""
+    traffic = one(links=tuple(range(len(widths))), nbytes=nbytes, latency=latency, cap=cap)
+
+    assert seconds_together([traffic], [], widths) == [
+        pytest.approx(latency + nbytes / min([*widths, cap]), rel=1e-12)
+    ]
+    assert held_back([traffic], [], widths) == [Held(0.0, None)]
+
+
+@given(st.floats(1.0, 1e9), st.floats(1.0, 1e9), st.floats(0.01, 100.0))
+def test_an_equal_flow_in_the_background_doubles_the_time_of_the_bytes(nbytes, width, relative):
+    """However often the other starts again: 2 x bytes / width, all of it held at that link."""
+    mine, theirs = one("mine", nbytes=nbytes), one("theirs", nbytes=nbytes * relative)
+    seconds = pytest.approx(2 * nbytes / width, rel=1e-9)
+
+    assert seconds_together([mine], [theirs], [width]) == [seconds]
+    assert held_back([mine], [theirs], [width]) == [Held(seconds, 0)]
+
+
+@given(scenes())
+def test_background_on_other_links_changes_nothing(scene):
+    """What crosses no link of the foreground leaves its times, and what held it, as they are."""
+    capacities, starts = scene
+    ours = [traffic for _, traffic in starts]
+    elsewhere = (len(capacities), len(capacities) + 1)
+    theirs = [one(f"theirs {i}", links=elsewhere, nbytes=3.0, latency=i / 4) for i in range(3)]
+    wider = [*capacities, 5.0, 7.0]
+
+    seconds = seconds_together(ours, [], capacities)
+    assert seconds_together(ours, theirs, wider) == pytest.approx(seconds, rel=1e-12)
+    held = [one.seconds for one in held_back(ours, [], capacities)]
+    assert [one.seconds for one in held_back(ours, theirs, wider)] == pytest.approx(held, rel=1e-12)
+
+
+def test_a_background_with_latency_leaves_the_link_to_others_meanwhile():
+    """Link 10: mine is 30 B, theirs 10 B after 1 s of latency, again and again.
+
+    1 s alone (10 B), 2 s shared (10 B), 1 s alone (10 B): 4 s, 2 of them held at link 0.
+    """
+    mine, theirs = one("mine", nbytes=30.0), one("theirs", nbytes=10.0, latency=1.0)
+
+    assert seconds_together([mine], [theirs], [10.0]) == [4.0]
+    assert held_back([mine], [theirs], [10.0]) == [Held(2.0, 0)]
+
+
+def test_the_link_that_held_longest_is_named():
+    """Links 10 and 8 under mine; on the first a lasting rival, on the second a capped one.
+
+    Mine gets 5 of link 0, while link 1 has 8 - 2 = 6 left for it: link 0 holds it, 20 / 5 = 4 s.
+    """
+    mine = one("mine", links=(0, 1))
+    theirs = [one("lasting", links=(0,), nbytes=1e3), one("capped", links=(1,), cap=2.0)]
+
+    assert held_back([mine], theirs, [10.0, 8.0]) == [Held(4.0, 0)]
+
+
+def test_a_foreground_may_hold_itself_back():
+    """Two equal activities of the foreground on one link hold each other, 20 + 20 B at 10 B/s."""
+    ours = [one("a"), one("b")]
+
+    assert seconds_together(ours, [], [10.0]) == [4.0, 4.0]
+    assert held_back(ours, [], [10.0]) == [Held(4.0, 0), Held(4.0, 0)]
+
+
+def test_background_that_carries_nothing_is_left_out():
+    """No bytes, or no links: it could start again for ever without time passing."""
+    empty, nowhere = one("empty", nbytes=0.0), one("nowhere", links=())
+
+    assert seconds_together([one()], [empty, nowhere], [10.0]) == [2.0]
