@@ -36,7 +36,8 @@ def test_help_names_every_verb_and_imports_nothing_slow():
     ).stdout
 
     assert text.endswith("slow: []\n")
-    for verb in ("run", "validate", "flows", "show", "schema"):
+    verbs = ("run", "validate", "collective", "flows", "list", "show", "import", "schema")
+    for verb in verbs:
         assert f"\n  {verb} " in text
 
 

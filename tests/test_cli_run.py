@@ -52,7 +52,7 @@ step          {N} s, {N} tokens/s, {N} samples/s
 rate          {N} TFLOP/s a device of model FLOPs \(MFU {P}\), {N} with recomputation \(HFU {P}\)
 bubble        {P} of the step \(overhead {P} of the time without it\)
 time          matmul {P}, bubble {P}(?:, [a-z ]+ {P}){{4}}
-exposed       communication {P}: pipeline {N} m?s, data {N} m?s over n0.dev0>n0.dev1, embedding {N} m?s
+exposed       communication {P}: pipeline {N} m?s, data {N} m?s over n0.dev0>n0.dev1, .*
 memory        fits: {N} of 59.6 GiB on stage 0
 hottest link  [\w.]+>[\w.]+, {P} of {N} GB/s over the step
 data group    2 ranks on 1 node, over xgmi {N} GB/s
