@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clustersim.catalog.tree import nearest
 from clustersim.engine.replay import replay
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.metrics.attribution import BUBBLES, average, recomputed
@@ -19,7 +20,7 @@ from clustersim.metrics.bounds import check_step
 from clustersim.metrics.groups import LinksOfGroup, links_of_groups
 from clustersim.metrics.utilisation import HotLink, hottest
 from clustersim.plan.fit import Verdict
-from clustersim.plan.parallelism import Plan, check_plan
+from clustersim.plan.parallelism import Plan, check_plan, even_layers, with_ends
 from clustersim.plan.placement import place
 from clustersim.program.check import check_program
 from clustersim.program.collectives.communicator import Prescribed
@@ -31,8 +32,11 @@ from clustersim.scenario.load import Loaded, load
 from clustersim.scenario.schema import Scenario
 from clustersim.timeline import Timeline
 from clustersim.topology.cluster import build_cluster
+from clustersim.workload.finetune import Finetune
 from clustersim.workload.flops import hardware_flops, model_flops
 from clustersim.workload.model import build_model
+from clustersim.workload.offload import Offload
+from clustersim.workload.recompute import Recompute
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,7 +167,6 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain values; the keys are stable and documented."""
-        fullest = self.memory.fullest
         return {
             "name": self.name,
             "title": self.scenario.title,
@@ -181,14 +184,7 @@ class Result:
             "bubble_overhead": self.bubble_overhead,
             "attribution": self.attribution,
             "recomputed_s": self.recomputed,
-            "memory": {
-                "peak_bytes": fullest.peak,
-                "capacity_bytes": self.memory.capacity,
-                "fits": self.memory.fits,
-                "verdict": self.memory.reason,
-                "stage": fullest.stage,
-                "parts": fullest.parts,
-            },
+            "memory": self.memory.to_json(),
             "links": [link._asdict() for link in self.links],
             "limits": {part: limit._asdict() for part, limit in self.program.limits.items()},
             "groups": [group.to_json() for group in self.groups],
@@ -285,14 +281,14 @@ def _simulated(loaded: Loaded, began: float) -> Result:
         memory=weigh(job, program),
         step_time=timeline.duration,
         model_flops=model_flops(job.model, sequences),
-        hardware_flops=hardware_flops(job.model, sequences, job.recompute),
+        hardware_flops=hardware_flops(job.model, sequences, job.again),
         attribution=average(timeline, program.actors),
         recomputed=recomputed(program),
         links=hottest(program.carried, timeline.duration),
         groups=links_of_groups(job.cluster, job.placement),
         activities=replayed.activities,
         wall=time.perf_counter() - began,
-        peak=job.cluster.accelerator.peak_rate(job.precision),
+        peak=job.cluster.accelerator.peak_rate(job.part.precision.peak),
     )
     check_step(program, timeline, result.links, result.attribution)
     return result
@@ -308,6 +304,11 @@ def build_job(loaded: Loaded) -> Job:
             f" '{given.cluster.name}' has {given.cluster.size.value}"
         )
     layout = _layout(given)
+    if given.model.experts is not None:
+        raise PlanError(
+            f"{loaded.where('model')}: '{given.model.name}' has experts, whose layers are not"
+            " replayed (take a model without; `clustersim show` tells its shape)"
+        )
     if given.precision not in given.framework.state:
         raise ScenarioError(
             f"{loaded.where('precision')}: '{given.precision}' has no recipe of training states in"
@@ -331,19 +332,33 @@ def build_job(loaded: Loaded) -> Job:
         loaded.where,
     )
     cluster, wanted = build_cluster(given.cluster, given.cluster.nodes), plan.placement
-    return Job(
+    job = Job(
         cluster=cluster,
         model=model,
         plan=layout,
         placement=place(layout, cluster, wanted.order, wanted.boxes, wanted.devices, loaded.where),
         framework=given.framework,
         precision=given.precision,
-        recompute=given.recompute,
+        recompute=_recompute(loaded),
+        offload=Offload(**given.offload.model_dump()),
+        finetune=_finetune(loaded),
         algorithms={
             operation: Prescribed(algorithm, loaded.where("collectives", operation))
             for operation, algorithm in given.collectives.items()
         },
     )
+    _check_recomputed(job, loaded)
+    return job
+
+
+def _check_recomputed(job: Job, loaded: Loaded) -> None:
+    """Refuse operations to be run again that no layer has."""
+    known = [op.name for layer in dict.fromkeys(job.model.stack) for op in job.ops(layer)]
+    for name in sorted(job.recompute.ops - {*known}):
+        raise PlanError(
+            f"{loaded.where('recompute', 'ops')}: no operation '{name}'{nearest(name, known)}"
+            f" (those of a layer: {', '.join(dict.fromkeys(known))})"
+        )
 
 
 def _layout(given: Scenario) -> Plan:
@@ -358,4 +373,45 @@ def _layout(given: Scenario) -> Plan:
         zero=plan.zero,
         micro=batch.micro,
         microbatches=max(1, batch.global_ // (plan.data * batch.micro)),
+        layers=_layers(given),
+        sequence_parallel=plan.sequence_parallel,
     )
+
+
+def _layers(given: Scenario) -> tuple[int, ...]:
+    """Return the layers of each virtual stage; none where they cannot be shared out evenly."""
+    plan, layers = given.plan, given.model.layers
+    parts = plan.pipeline * plan.chunks
+    if plan.layers == "with-ends":
+        return with_ends(layers, parts)
+    if plan.layers == "even":
+        return even_layers(layers, parts) if layers % parts == 0 else ()
+    return tuple(plan.layers)
+
+
+def _recompute(loaded: Loaded) -> Recompute:
+    """Return what is run again in the backward."""
+    said, count = loaded.scenario.recompute, loaded.scenario.plan.pipeline
+    if isinstance(said, str):
+        return Recompute(said)
+    if outside := [stage for stage in said.stages or () if stage >= count]:
+        raise PlanError(
+            f"{loaded.where('recompute', 'stages')}: there is no stage {outside[0]}"
+            f" (0 to {count - 1})"
+        )
+    stages = None if said.stages is None else frozenset(said.stages)
+    return Recompute("ops" if said.ops else said.mode, frozenset(said.ops), said.every, stages)
+
+
+def _finetune(loaded: Loaded) -> Finetune | None:
+    """Return what is trained of the model; None for all of it."""
+    said, model = loaded.scenario.finetune, loaded.scenario.model
+    if said is None:
+        return None
+    kind = "experts" if model.experts else "latent attention" if model.latent else None
+    if kind is not None:
+        raise PlanError(
+            f"{loaded.where('finetune')}: no adapters are known for {kind}, which '{model.name}'"
+            " has (train all of it, or a model without)"
+        )
+    return Finetune(said.method, said.rank, frozenset(said.targets), said.bits, said.quantiser)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from clustersim.catalog import records
+from clustersim.catalog import frameworks, models, records
 from clustersim.catalog.finding import FOLDERS, names
 from clustersim.catalog.reading import read_yaml
 from clustersim.report.folder import FILES
@@ -32,8 +32,8 @@ CATALOGUE: dict[str, type[BaseModel]] = {
     "node": records.NodeRecord,
     "accelerator": records.AcceleratorRecord,
     "library": records.LibraryRecord,
-    "model": records.ModelRecord,
-    "framework": records.FrameworkRecord,
+    "model": models.ModelRecord,
+    "framework": frameworks.FrameworkRecord,
 }
 """The kinds of catalogue files and their schemas."""
 

@@ -777,3 +777,69 @@ def test_facts_of_a_written_file_are_facts(tmp_path):
     record, _ = used(tmp_path, "nccl-h100.xml")
 
     assert all(isinstance(fact, Fact) for _, fact in facts(record.node))
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+def test_a_configuration_of_a_model_is_told_by_its_content(capsys, tmp_path):
+    """A JSON object is a model; its file is written whole, and has the name of the file."""
+    place = tmp_path / "my-llama.yaml"
+    code, out, err = ending(capsys, DATA / "llama3-8b.json", "-o", place)
+    written = parse_yaml(place.read_text(encoding="utf-8"), "out").data
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[:2] == [
+        "model     my-llama: my-llama, imported",
+        "read      llama3-8b.json as hugging-face",
+    ]
+    assert (written["kind"], written["name"], written["kv_heads"]) == ("model", "my-llama", 8)
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_json_tells_of_a_model_as_of_a_machine(capsys):
+    """The keys of the answer are the same."""
+    _, machine, _ = ending(capsys, DATA / "nccl-h100.xml", "--json")
+    _, model, _ = ending(capsys, DATA / "gpt3-125m.json", "--json")
+    answer = json.loads(model)
+
+    assert answer.keys() == json.loads(machine).keys()
+    assert (answer["kind"], answer["format"]) == ("model", "hugging-face")
+    assert answer["record"]["parameters"]["value"] == 125_226_240
+
+
+def test_a_file_called_config_is_named_after_its_architecture(capsys, tmp_path):
+    """Every model on Hugging Face has a file of that name."""
+    place = tmp_path / "config.json"
+    place.write_text((DATA / "gpt3-125m.json").read_text(encoding="utf-8"), encoding="utf-8")
+
+    assert "\nname: gpt2\n" in ending(capsys, place)[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "complaint"),
+    [
+        ("{}", (), "f: model_type: missing (one of gpt2, "),
+        ('{"model_type": "t5"}', (), "f:1: model_type: cannot be read, 't5'"),
+        ("{", (), "f:1: is not valid JSON ("),
+        ("[]", ("--format", "hugging-face"), "f: is not the configuration of a model"),
+        ("{}", ("--node", "polaris"), "--node: means nothing for a model, and f is one"),
+        (
+            "{}",
+            ("--format", "hugginface"),
+            "--format hugginface: no such format (did you mean 'hug",
+        ),
+    ],
+)
+def test_what_is_no_model_is_one_line_and_leaves_nothing_behind(
+    capsys, tmp_path, monkeypatch, content, options, complaint
+):
+    """No file is made, not even half of one."""
+    monkeypatch.chdir(tmp_path)
+    Path("f").write_text(content, encoding="utf-8")
+    code, out, err = ending(capsys, "f", "-o", "mine.yaml", *options)
+
+    assert (code, out) == (2, "")
+    assert err.startswith(complaint)
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]

@@ -37,7 +37,7 @@ def torus(*lengths):
 
 
 def plan_of(tensor, data, pipeline):
-    return Plan(tensor, data, pipeline, 1, "1f1b", 0, 1, 8)
+    return Plan(tensor, data, pipeline, 1, "1f1b", 0, 1, 8, (1,) * pipeline)
 
 
 def job_of(name="frontier-22b", **wanted):
@@ -78,7 +78,7 @@ def test_without_a_wish_rank_r_runs_on_device_r(shape):
     assert default.devices == tuple(range(prod(shape)))
     assert default == spelt == short
     for stage in range(shape[2]):
-        assert default.tensor_group(stage, 0) == tuple(default.plan.tensor_group(stage, 0))
+        assert default.cell(stage, 0) == tuple(default.plan.cell_ranks(stage, 0))
 
 
 @pytest.mark.parametrize("order", [*permutations(("tensor", "data", "pipeline"))])
@@ -100,7 +100,7 @@ def test_pipeline_first_makes_stages_neighbours():
     placement = placed(2, 2, 4, order="[pipeline, tensor, data]")
 
     assert [placement.device(stage, 0, 0) for stage in range(4)] == [0, 1, 2, 3]
-    assert placement.tensor_group(0, 0) == (0, 4)
+    assert placement.tensor_groups(0, 0) == [(0, 4)]
     assert placement.data_groups(0) == [(0, 8), (4, 12)]
 
 
@@ -130,7 +130,7 @@ def test_a_list_says_the_device_of_each_rank():
     devices = [15, 0, 7, 8, 3, 12, 1, 14, 2, 13, 4, 11, 5, 10, 6, 9]
     placement = placed(2, 4, 2, devices=devices)
 
-    assert placement.tensor_group(0, 1) == (7, 8)
+    assert placement.tensor_groups(0, 1) == [(7, 8)]
     assert placement.device(1, 3, 1) == 9
 
 
@@ -317,8 +317,8 @@ REFUSED = {
     ),
     "order=[data, pipeline, data]": "plan.placement.order: names data twice (each axis once)",
     "order=[data, pipe]": (
-        "plan.placement.order[1]: input should be 'tensor', 'context', 'expert', 'data' or"
-        " 'pipeline', not 'pipe'"
+        "plan.placement.order[1]: input should be 'tensor', 'context', 'data' or 'pipeline',"
+        " not 'pipe'"
     ),
     "boxes=[2, 2]": (
         "plan.placement.boxes: 'frontier' is no torus that could be cut into boxes"

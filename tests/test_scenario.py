@@ -195,8 +195,8 @@ def test_an_entry_with_a_value_is_replaced_as_a_whole():
     ("old", "new", "problem"),
     [
         (
-            "precision: fp16", "precision: fp8",
-            "precision: input should be 'fp16' or 'bf16', not 'fp8'",
+            "precision: fp16", "precision: fp7",
+            "precision: input should be 'fp32', 'tf32', 'fp16' or 'bf16', not 'fp7'",
         ),
         (
             "pipeline: 8", "pipeline: 0",
@@ -331,7 +331,18 @@ def test_a_plan_that_does_not_fill_its_devices_is_told_what_would(setting, probl
         (
             ["cluster.nodes=8", "plan.pipeline=32"],
             "plan.pipeline: 32 stages of 1 chunk(s) do not divide the 48 layers of 'gpt-22b'"
-            " (allowed: 1, 2, 3, 4, 6, 8, 12, 16, 24, 48)",
+            " (allowed: 1, 2, 3, 4, 6, 8, 12, 16, 24, 48; or plan.layers: with-ends, or a list)",
+        ),
+        (["plan.layers=[24, 24]"], "plan.layers: 2 numbers for 8 stages and chunks"),
+        (
+            ["plan.layers=[5, 6, 6, 6, 6, 6, 6, 6]"],
+            "plan.layers: add up to 47, but 'gpt-22b' has 48 layers"
+            " (with-ends would give 5, 6, 6, 7, 6, 6, 6, 6)",
+        ),
+        (
+            ["plan.sequence_parallel=true"],
+            "plan.sequence_parallel: has no effect with tensor 1"
+            " (leave it out, or take tensor 2 or more)",
         ),
         (
             ["framework=megatron-lm", "plan.zero=1"],
@@ -362,6 +373,36 @@ def test_a_layout_that_cannot_run_is_told_why(given_, problem):
     blamed = next(setting for setting in reversed(given_) if setting.startswith(f"{key}="))
 
     assert line == f"--set {blamed}: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("{stages: [0, 8]}", "recompute.stages: there is no stage 8 (0 to 7)"),
+        ("{mode: none, every: 2}",
+            "recompute: mode none runs nothing again (leave out every and stages)"),
+        ("{mode: full, ops: [up]}",
+            "recompute: 'ops' says by itself what is run again (leave out mode)"),
+        ("{evry: 2}", "recompute.evry: unknown key (did you mean 'every'?)"),
+        ("half", "recompute: input should be 'none', 'selective' or 'full', not 'half'"),
+    ],
+)  # fmt: skip
+def test_a_recomputation_that_cannot_be_is_told_why(table, problem):
+    """A table that contradicts itself, or the layout, is refused."""
+    with pytest.raises((ScenarioError, PlanError)) as refused:
+        build_job(load("frontier-22b", [f"recompute={table}"]))
+    line = str(refused.value)
+
+    assert line == f"--set recompute={table}: {problem}"
+
+
+def test_an_operation_that_no_layer_has_is_named_with_its_neighbour():
+    """Operations to be run again are those of the layers."""
+    with pytest.raises(PlanError) as refused:
+        build_job(load("frontier-22b", ["recompute={ops: [upp]}"]))
+    line = str(refused.value)
+
+    assert "recompute.ops: no operation 'upp' (did you mean 'up'?) (those of a layer: " in line
 
 
 def test_a_precision_that_the_device_lacks_is_named():

@@ -15,10 +15,12 @@ from clustersim.simulate import simulate
 from clustersim.study.cases import entries, read_cases
 from clustersim.study.curves import grade_curves, read_curves
 from clustersim.study.grading import MODEL, Measure, flops_convention, grade, measured_memory
+from clustersim.study.layers import layer_times
 from clustersim.study.machines import framework_of, frameworks, machine_of, machines
 from clustersim.study.scenarios import scenario_of
 from clustersim.study.settings import settings_of
-from clustersim.study.validate import validate
+from clustersim.study.validate import Here, validate
+from clustersim.study.verdicts import judge_all
 
 SMALL = Path(__file__).parent / "data" / "cases_small.yaml"
 SHIPPED = shipped("validation") / "cases.yaml"
@@ -50,7 +52,7 @@ def good():
 
 def scenario_like(case):
     """Return the scenario that stands for a case."""
-    return scenario_of(case, settings_of(case), machine_of(case), framework_of(case.group))
+    return scenario_of(case, machine_of(case), framework_of(case.group), settings_of(case))
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -90,11 +92,11 @@ def test_without_a_pipeline_there_is_no_schedule_to_state():
 
 
 def test_a_remark_is_no_value():
-    """A text that only begins like a value does not give it."""
+    """A text that only begins like a value does not give it: what is not stated has our default."""
     assumed = {"recompute": "none or selective; not stated", "micro": "4*2", "interleave": "likely"}
     settings = settings_of(case_of(parallel={"pp": 2}, assumed=assumed))
 
-    assert (settings.recompute, settings.micro, settings.chunks) == (None, None, 1)
+    assert (settings.recompute, settings.micro, settings.chunks) == ("cheapest", 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -122,12 +124,11 @@ def test_a_file_that_is_no_list_is_refused_in_one_line(tmp_path, text, problem):
     ("name", "why"),
     [
         ("unknown-accelerator", "no machine file for 'TPU-v9', 4 a node"),
-        ("recompute-untold", "not stated: recomputation"),
         (
             "missing-keys",
             "not stated: accelerator, model family, layers, hidden width, heads, ffn width,"
             " number of devices, tensor degree, pipeline degree, data degree, global batch,"
-            " microbatch, sequence length, recomputation, precision",
+            " sequence length, precision",
         ),
         (
             "wrong-types",
@@ -139,12 +140,11 @@ def test_a_file_that_is_no_list_is_refused_in_one_line(tmp_path, text, problem):
         ("part-of-a-mesh", "part of a node of direct links: 4 of its 8 devices"),
         (
             "does-not-divide",
-            "plan.pipeline: 3 stages of 1 chunk(s) do not divide the 4 layers of 'tiny'"
-            " (allowed: 1, 2, 4)",
+            "plan.tensor: 3 does not divide the 16 attention heads of 'tiny'"
+            " (divisors up to 6: 1, 2, 4)",
         ),
         ("no-whole-nodes", "12 devices are no whole nodes of 8"),
         ("efficiency-only", "scaling efficiency against an unstated start"),
-        ("one-layer", "times of a single layer only"),
     ],
 )
 def test_a_case_that_cannot_be_graded_says_why(small, name, why):
@@ -156,19 +156,15 @@ def test_a_case_that_cannot_be_graded_says_why(small, name, why):
 
 def test_all_that_stands_against_a_case_is_told_together(small):
     """Each thing that the model cannot express is named, in the case's own numbers."""
-    assert small["experts"]["why"].split("; ") == [
-        "family 'moe'",
-        "gated MLP",
-        "4 key and value heads for 16 heads",
-        "8 experts",
-        "expert parallelism over 4",
-        "context parallelism over 2",
-        "sequence parallelism",
-        "selective recomputation",
-        "ZeRO stage 3",
-        "offload 'cpu-params'",
-        "finetuning 'lora'",
-        "precision fp8",
+    assert small["unheard-of"]["why"].split("; ") == [
+        "family 'rwkv'",
+        "attention 'linear'",
+        "recomputation of another kind: 'per-op'",
+        "offload 'nvme'",
+        "finetuning 'ia3'",
+        "precision int8",
+        "schedule 'zb-v' with 2 stages",
+        "not stated: experts of a token",
     ]
 
 
@@ -361,12 +357,69 @@ def test_groups_are_summed_up():
     errors = sorted(abs(case["error"]) for case in group)
     sums = answer["groups"]["small"]
 
-    assert (sums["count"], sums["gradable"], sums["gating"]) == (5, 2, 0)
-    assert sums["mean_abs_error"] == sums["median_abs_error"] == pytest.approx(sum(errors) / 2)
+    assert (sums["count"], sums["gradable"], sums["gating"]) == (5, 3, 0)
+    assert sums["mean_abs_error"] == pytest.approx(sum(errors) / 3)
+    assert sums["median_abs_error"] == errors[1]
     assert sums["worst"] == errors[-1]
-    assert sums["bias"] == pytest.approx(sum(case["time_error"] for case in group) / 2)
-    assert answer["groups"]["other"]["mean_abs_error"] is None
-    assert answer["all"]["count"] == len(answer["cases"]) == 15
+    assert sums["bias"] == pytest.approx(sum(case["time_error"] for case in group) / 3)
+    assert answer["groups"]["(no group)"]["mean_abs_error"] is None
+    assert answer["all"]["count"] == len(answer["cases"]) == 17
+
+
+def test_memory_is_summed_up_apart():
+    """A case of memory alone has an error of memory and none of time, and counts no time."""
+    answer = validate(read_cases(SMALL), ["widths"]).to_json()
+    uneven, memory = answer["cases"]
+    sums = answer["groups"]["widths"]
+
+    assert (memory["metric"], memory["measured"], memory["gradable"]) == (
+        "memory_gb_per_gpu",
+        4,
+        True,
+    )
+    assert memory["error"] == pytest.approx(memory["memory_error"])
+    assert (memory["time_error"], memory["slower"]) == (None, None)
+    assert (sums["gradable"], sums["memory_count"]) == (2, 1)
+    assert sums["mean_abs_error"] == abs(uneven["error"])
+    assert sums["memory_mean_abs_error"] == abs(sums["memory_bias"]) == abs(memory["memory_error"])
+
+
+def test_a_run_that_took_place_and_is_said_not_to_fit_is_counted():
+    """A hundred times the microbatch does not fit, and that is a wrong verdict on a run."""
+    case = good().model_dump(by_alias=True)
+    large = {**case, "batch": {"global": 800, "micro": 800}, "recompute": "none"}
+    sums = validate(entries([large])).all
+
+    assert (sums.gradable, sums.called_out_of_memory) == (1, 1)
+
+
+def test_one_layer_is_graded_by_its_whole_time(small):
+    """Forward, backward and what is run again, of the first layer and for one microbatch."""
+    loaded = scenario_like(good())
+    case = small["one-layer"]
+
+    assert (case["metric"], case["measured"], case["memory_predicted"]) == (
+        "layer_total_ms",
+        19.6,
+        None,
+    )
+    assert case["predicted"] == pytest.approx(1e3 * sum(layer_times(loaded)))
+
+
+def test_the_least_recomputation_that_fits_is_taken_where_none_is_told(small):
+    """Where nothing has to be run again nothing is; a microbatch that is too large needs more."""
+    case = good().model_dump(by_alias=True)
+    untold = {**case, "recompute": None, "measured": {"step_time_s": 1}}
+    tight = {**untold, "id": "tight", "batch": {"global": 256, "micro": 256}}
+    stated = [{**tight, "id": mode, "recompute": mode} for mode in ("none", "selective", "full")]
+    roomy, chosen, none, selective, full = validate(entries([untold, tight, *stated])).outcomes
+    fitting = next(each for each in (none, selective, full) if each.fits)
+
+    assert roomy.fits
+    assert none.fits is False
+    assert chosen.grade == fitting.grade
+    assert "recompute" in chosen.assumed
+    assert not chosen.gates
 
 
 def test_reasons_are_counted_by_kind():
@@ -375,8 +428,8 @@ def test_reasons_are_counted_by_kind():
     counts = {reason["reason"]: (reason["cases"], reason["alone"]) for reason in reasons}
 
     assert counts["malformed"] == (2, 2)
-    assert counts["recomputation not stated"] == (3, 1)
-    assert counts["gated MLP"] == (1, 0)
+    assert counts["layout refused"] == (1, 1)
+    assert counts["precision int8"] == (1, 0)
 
 
 def test_only_the_groups_asked_for_are_run():
@@ -436,7 +489,7 @@ def test_the_tables_show_cases_groups_and_reasons(capsys):
     command(cases=SMALL)
     shown = capsys.readouterr().out
 
-    assert all(word in shown for word in ("good", "hardware TFLOP/s/device", "2 of 5", "TPU-v9"))
+    assert all(word in shown for word in ("good", "hardware TFLOP/s/device", "3 of 5", "TPU-v9"))
     assert "Not gradable, because" in shown
 
 
@@ -446,7 +499,7 @@ def test_markdown_has_a_row_for_each_group_and_case(capsys):
     shown = capsys.readouterr().out
 
     assert shown == to_markdown(json.loads(json.dumps(validate(read_cases(SMALL)).to_json())))
-    assert "| small | 2 of 5 | 0 |" in shown
+    assert "| small | 3 of 5 | 0 |" in shown
     assert "| unknown-accelerator | no machine file for 'TPU-v9', 4 a node |" in shown
 
 
@@ -479,6 +532,8 @@ def test_the_page_of_validation_is_what_the_command_prints():
     """docs/validation.md is the table of today; ``make validation`` writes it anew."""
     path = shipped("validation") / "cases.yaml"
     curves = tuple(grade_curves(read_curves()))
-    page = to_markdown(replace(validate(read_cases(path)), curves=curves).to_json())
+    claims = tuple(verdict.to_json() for verdict in judge_all(Here()))
+    validation = replace(validate(read_cases(path)), curves=curves, claims=claims)
+    page = to_markdown(validation.to_json())
 
     assert page == (Path(__file__).parents[1] / "docs" / "validation.md").read_text()

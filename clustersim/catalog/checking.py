@@ -29,9 +29,9 @@ def checked(
 
 
 def _complaint(record: type[BaseModel], tree: Tree, problem: Any) -> str:
-    path = _location(tree, problem["loc"])
-    place = tree.place(path)
     kind = problem["type"]
+    path = _location(tree, problem["loc"], whole=kind == "value_error")
+    place = tree.place(path)
     if kind == "extra_forbidden":
         hint = nearest(str(path[-1]), _keys(record, path[:-1]))
         return f"{place}: {dotted(path)}: unknown key{hint}"
@@ -56,12 +56,18 @@ def _shown(tree: Tree, path: Key) -> str:
     return dotted(path[:-1] if path and path[-1] == "value" and is_fact(owner) else path)
 
 
-def _location(tree: Tree, loc: tuple[Any, ...]) -> Key:
-    """Drop from pydantic's location what is no key of the file (the tags of unions)."""
+def _location(tree: Tree, loc: tuple[Any, ...], *, whole: bool) -> Key:
+    """Drop from pydantic's location what is no key of the file (the tags of unions).
+
+    The last part may be a key that is missing, unless the complaint is about a table as a `whole`.
+    """
     path: list[str | int] = []
     value: Any = tree.data
     for depth, part in enumerate(loc):
-        if isinstance(value, dict) and part not in value and depth < len(loc) - 1:
+        last = depth == len(loc) - 1 and not whole
+        if isinstance(value, dict) and part not in value and not last:
+            continue
+        if isinstance(value, str):
             continue
         path.append(part)
         if isinstance(value, dict):

@@ -4,7 +4,7 @@ from typing import Final, Literal, Self
 
 from pydantic import model_validator
 
-from clustersim.catalog.facts import Bandwidth, Fact, Fraction, Record, Seconds, Strict
+from clustersim.catalog.facts import Bandwidth, Count, Fact, Fraction, Record, Seconds, Strict
 
 OPERATIONS: Final = (
     "all-reduce",
@@ -63,7 +63,8 @@ class LibraryRecord(Record):
 
     `algorithms` gives each algorithm its protocols, `choices` the algorithms that an operation may
     take, `post` what the host pays to post one message of many, and `relay` whether a message to
-    another rail is first handed to the neighbour on that rail (NCCL's PXN).
+    another rail is first handed to the neighbour on that rail (NCCL's PXN). `channels` is the
+    number of compute units that a collective occupies while others compute; none if it is missing.
     """
 
     kind: Literal["library"]
@@ -72,6 +73,7 @@ class LibraryRecord(Record):
     choices: Fact[dict[Operation, list[Algorithm]]]
     post: Fact[Seconds]
     relay: Fact[bool] | None = None
+    channels: Fact[Count] | None = None
 
     @model_validator(mode="after")
     def _choices_exist(self) -> Self:

@@ -16,7 +16,6 @@ from clustersim.catalog.facts import (
     FlopsPerSecond,
     Fraction,
     NotNegative,
-    Positive,
     Record,
     Seconds,
     Strict,
@@ -219,98 +218,3 @@ class ClusterRecord(Record):
 
 
 # --- models and frameworks ---------------------------------------------------------------------
-
-
-class ModelRecord(Record):
-    """``workloads/models/*.yaml``: the shape of a transformer, all from one source."""
-
-    kind: Literal["model"]
-    family: Literal["gpt"]
-    layers: Count
-    hidden: Count
-    heads: Count
-    ffn: Count
-    vocab: Count
-    sequence: Count
-    parameters: Fact[Positive]
-    source: str
-    assumed: dict[str, str] = Field({})
-
-    @model_validator(mode="after")
-    def _heads_divide_hidden(self) -> Self:
-        if self.hidden % self.heads:
-            raise ValueError(f"heads: {self.heads} does not divide hidden {self.hidden}")
-        return self
-
-
-class StateBytes(Strict):
-    """Bytes of training state for each parameter held, by part."""
-
-    weights: Fact[NotNegative]
-    gradients: Fact[NotNegative]
-    optimiser: Fact[NotNegative]
-
-
-class PipelineFacts(Strict):
-    """How stages hand over activations.
-
-    `sharded`: each tensor rank sends its share and the receivers gather it, instead of every rank
-    sending the whole.  `blocking`: a stage waits for its send before it computes on.  The gathers
-    are all-gathers over the tensor group for each microbatch, where shares are sent.
-    """
-
-    sharded: Fact[bool]
-    blocking: Fact[bool]
-    gathers_forward: Fact[Annotated[int, Field(ge=0)]]
-    gathers_backward: Fact[Annotated[int, Field(ge=0)]]
-
-
-class KernelFacts(Strict):
-    """Which kernels a layer runs as."""
-
-    attention: Fact[Literal["unfused", "fused-softmax", "flash"]]
-    bias_gelu_fused: Fact[bool]
-    bias_dropout_fused: Fact[bool]
-    gradient_accumulation: Fact[NotNegative]
-    loss_forward: Fact[NotNegative]
-    loss_backward: Fact[NotNegative]
-
-
-class OptimiserFacts(Strict):
-    """The optimiser step.
-
-    `held` is the bytes moved for each parameter that a rank holds (its gradients are cleared,
-    scaled and averaged), `updated` for each one whose state it owns.
-    """
-
-    held: Fact[NotNegative]
-    updated: Fact[NotNegative]
-
-
-class GradientFacts(Strict):
-    """The reduction of gradients over the data axis.
-
-    `bytes_each` is the size of one gradient on the wire; `overlap` when the reduction runs beside
-    the last backward; `sharded_collective` what ZeRO-1 uses: an all-reduce of everything, or a
-    reduce-scatter.
-    """
-
-    bytes_each: Fact[NotNegative]
-    overlap: Fact[Literal["never", "without-pipeline", "always"]]
-    sharded_collective: Fact[Literal["all-reduce", "reduce-scatter"]]
-
-
-class FrameworkRecord(Record):
-    """``workloads/frameworks/*.yaml``: how a training framework runs a step."""
-
-    kind: Literal["framework"]
-    schedules: Fact[list[str]]
-    zero: Fact[list[int]]
-    vocab_multiple: Fact[Count]
-    dispatch: Fact[Seconds]
-    pipeline: PipelineFacts
-    kernels: KernelFacts
-    gradients: GradientFacts
-    optimiser: OptimiserFacts
-    state: dict[str, StateBytes]
-    runtime_memory: Fact[Bytes]

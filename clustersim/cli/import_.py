@@ -1,8 +1,9 @@
-"""`clustersim import FILE`: a machine file made of what another program prints or writes."""
+"""`clustersim import FILE`: a machine or a model from what another program prints or writes."""
 
 import json
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +11,10 @@ import typer
 
 if TYPE_CHECKING:
     from clustersim.topology.importers import Imported
+    from clustersim.topology.importers.source import Source
+    from clustersim.workload.importers import ImportedModel
 
-_FORMATS = "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm"
+_FORMATS = "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, hugging-face"
 
 _Format = Annotated[
     str | None,
@@ -33,7 +36,7 @@ def import_(
     file: Annotated[Path, typer.Argument(help="What the other program wrote or printed.")],
     format: _Format = None,
     out: _Out = None,
-    name: Annotated[str | None, _choice("Name of the machine [that of the file].")] = None,
+    name: Annotated[str | None, _choice("Name of the machine or model [that of the file].")] = None,
     accelerator: Annotated[str | None, _choice("Chip [the nearest of the catalogue].")] = None,
     library: Annotated[str | None, _choice("Collective library [the nearest].")] = None,
     node: Annotated[str | None, _choice("Node of an imported network [the nearest].")] = None,
@@ -42,21 +45,20 @@ def import_(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
 ) -> None:
-    """Make a node or cluster file from a topology that another program describes."""
+    """Make a node, cluster or model file from what another program describes."""
     from clustersim.catalog.writing import write_new
     from clustersim.errors import ScenarioError
-    from clustersim.topology.importers import Choices, import_file
+    from clustersim.topology.importers.source import read_source
 
     if out is not None and out.suffix != ".yaml":
         raise ScenarioError(f"{out}: must end in .yaml, so that a scenario beside it finds it")
-    choices = Choices(
-        name=name or _plain((out or file).stem),
-        accelerator=accelerator,
-        library=library,
-        node=node,
-        beside=Path.cwd() if out is None else out.parent,
-    )
-    imported = import_file(file, choices, format)
+    taken = {"accelerator": accelerator, "library": library, "node": node}
+    source = read_source(file)
+    imported: Imported | ImportedModel
+    if _is_model(source, format):
+        imported = _model(source, name or (None if out is None else _plain(out.stem)), taken)
+    else:
+        imported = _machine(source, name or _plain((out or file).stem), taken, out, format)
     if out is not None:
         write_new(out, imported.text, force=force)
     if json_output:
@@ -68,12 +70,66 @@ def import_(
         print("\n".join([*_summary(imported, file), f"written   {out}"]))
 
 
+def _is_model(source: "Source", format: str | None) -> bool:
+    """Whether a file is to be read as the configuration of a model: a JSON object is one.
+
+    Raises
+    ------
+    ScenarioError
+        when nobody reads the format.
+    """
+    from clustersim.catalog.tree import nearest
+    from clustersim.errors import ScenarioError
+    from clustersim.topology.importers import FORMATS
+    from clustersim.workload.importers import FORMAT
+
+    if format is None:
+        signs = [sign for _, sign in FORMATS.values()]
+        return source.text.lstrip().startswith("{") and not any(
+            sign.search(source.text) for sign in signs
+        )
+    known = (*FORMATS, FORMAT)
+    if format not in known:
+        raise ScenarioError(
+            f"--format {format}: no such format{nearest(format, known)} (known: {', '.join(known)})"
+        )
+    return format == FORMAT
+
+
+def _model(source: "Source", name: str | None, taken: Mapping[str, str | None]) -> "ImportedModel":
+    """Return what the configuration of a model makes; options about machines mean nothing."""
+    from clustersim.errors import ScenarioError
+    from clustersim.workload.importers import import_config
+
+    for option, value in taken.items():
+        if value is not None:
+            raise ScenarioError(f"--{option}: means nothing for a model, and {source.file} is one")
+    stem = Path(source.file).stem
+    return import_config(
+        source.file, source.text, name or ("" if stem == "config" else _plain(stem))
+    )
+
+
+def _machine(
+    source: "Source",
+    name: str,
+    taken: Mapping[str, str | None],
+    out: Path | None,
+    format: str | None,
+) -> "Imported":
+    """Return what the description of a machine makes."""
+    from clustersim.topology.importers import Choices, import_source
+
+    beside = Path.cwd() if out is None else out.parent
+    return import_source(source, Choices(name, beside=beside, **taken), format)
+
+
 def _plain(stem: str) -> str:
-    """Return the name of a machine after the name of a file."""
+    """Return the name of a machine or a model after the name of a file."""
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "imported"
 
 
-def _print_json(imported: "Imported", out: Path | None) -> None:
+def _print_json(imported: "Imported | ImportedModel", out: Path | None) -> None:
     draft = imported.draft
     answer = {
         "file": None if out is None else str(out),
@@ -87,7 +143,7 @@ def _print_json(imported: "Imported", out: Path | None) -> None:
     print(json.dumps(answer, allow_nan=False))
 
 
-def _summary(imported: "Imported", file: Path) -> list[str]:
+def _summary(imported: "Imported | ImportedModel", file: Path) -> list[str]:
     """Return what was found, and every value that the file does not state."""
     draft = imported.draft
     assumed = [f"assumed   {line}" for line in draft.assumed]

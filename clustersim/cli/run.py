@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from clustersim.scenario.load import Loaded
     from clustersim.simulate import Result
 
 
@@ -44,9 +45,19 @@ def run(
 
 
 def _simulate(scenario: str, settings: list[str]) -> "Result":
-    from clustersim.simulate import simulate
+    from clustersim.scenario.load import load
 
-    return simulate(scenario, settings)
+    return _advised(scenario, settings, load(scenario, settings))
+
+
+def _advised(scenario: str, settings: list[str], loaded: "Loaded") -> "Result":
+    """Simulate a scenario; where it does not fit, look for what would make it fit."""
+    from clustersim.scenario.load import load
+    from clustersim.simulate import simulate
+    from clustersim.study.advice import advise
+
+    result = simulate(loaded)
+    return advise(result, lambda more: load(scenario, [*settings, *more]))
 
 
 def _run_with_files(
@@ -58,12 +69,11 @@ def _run_with_files(
     with Artist() as artist:  # first, so that it gets ready while we load and replay
         from clustersim.report import folder
         from clustersim.scenario.load import load
-        from clustersim.simulate import simulate
 
         loaded = load(scenario, settings)
         place = out or Path("runs") / loaded.name
         folder.check_free(place, force=force)
-        result = simulate(loaded)
+        result = _advised(scenario, settings, loaded)
         if not quiet:
             _show(result)
         folder.write(result, place, artist, force=force)

@@ -25,6 +25,10 @@ def validate(
         list[str] | None,
         typer.Option("--group", help="Only cases of this group or pattern; may be repeated."),
     ] = None,
+    claims: Annotated[
+        bool,
+        typer.Option("--claims", help="The claims of papers too, beside the cases of some groups."),
+    ] = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes to run cases in.")] = 1,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of tables.")
@@ -42,12 +46,10 @@ def validate(
         raise ScenarioError("--json, --markdown: one or the other")
     entries = read_cases(cases or shipped("validation") / "cases.yaml")
     validation = _validated(entries, group or [], jobs)
+    if claims or (cases is None and not group):
+        validation = _with_claims(validation, jobs)
     if cases is None and not group:
-        from dataclasses import replace
-
-        from clustersim.study.curves import grade_curves, read_curves
-
-        validation = replace(validation, curves=tuple(grade_curves(read_curves())))
+        validation = _with_curves(validation)
     answer = validation.to_json()
     if json_output:
         print(json.dumps(answer))
@@ -59,10 +61,27 @@ def validate(
         _show(answer)
 
 
+def _with_claims(validation: "Validation", jobs: int) -> "Validation":
+    from dataclasses import replace
+
+    from clustersim.study.validate import workers
+    from clustersim.study.verdicts import judge_all
+
+    with workers(jobs) as executor:
+        verdicts = judge_all(executor)
+    return replace(validation, claims=tuple(verdict.to_json() for verdict in verdicts))
+
+
+def _with_curves(validation: "Validation") -> "Validation":
+    from dataclasses import replace
+
+    from clustersim.study.curves import grade_curves, read_curves
+
+    return replace(validation, curves=tuple(grade_curves(read_curves())))
+
+
 def _validated(entries: list[Any], groups: list[str], jobs: int) -> "Validation":
     """Run the cases, with a bar on the terminal while it takes."""
-    from concurrent.futures import Executor, ProcessPoolExecutor
-
     from rich.console import Console
     from rich.progress import Progress
 
@@ -76,8 +95,7 @@ def _validated(entries: list[Any], groups: list[str], jobs: int) -> "Validation"
         def advance() -> None:
             bar.advance(task)
 
-        executor: Executor = study.Here() if jobs == 1 else ProcessPoolExecutor(jobs)
-        with executor:
+        with study.workers(jobs) as executor:
             return study.validate(entries, groups, executor, advance)
 
 

@@ -14,7 +14,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 
 from clustersim.topology.accelerator import Accelerator, Tile
-from clustersim.workload.kernels import Collective, Flash, Gemm, Kernel, Stream
+from clustersim.workload.kernels import (
+    Beside,
+    Collective,
+    Flash,
+    Gemm,
+    Kernel,
+    Stream,
+)
 
 
 def gemm_efficiency(gemm: Gemm, device: Accelerator) -> float:
@@ -39,9 +46,9 @@ def _tile_share(gemm: Gemm, tile: Tile, units: int) -> float:
     return tile.efficiency * useful / (waves * units)
 
 
-def gemm_seconds(gemm: Gemm, device: Accelerator, precision: str) -> float:
+def gemm_seconds(gemm: Gemm, device: Accelerator) -> float:
     """Return the time of a matrix product on the device [s]."""
-    rate = device.peak_rate(precision) * gemm_efficiency(gemm, device)
+    rate = device.peak_rate(gemm.peak) * gemm_efficiency(gemm, device)
     return max(gemm.flops / rate, stream_seconds(gemm.nbytes, device)) + device.launch_overhead
 
 
@@ -50,10 +57,10 @@ def stream_seconds(nbytes: float, device: Accelerator) -> float:
     return nbytes / (device.memory_bandwidth * device.memory_achieved)
 
 
-def flash_seconds(kernel: Flash, device: Accelerator, precision: str) -> float:
+def flash_seconds(kernel: Flash, device: Accelerator) -> float:
     """Return the time of a fused attention kernel, its heads padded to a size there is [s]."""
     share = device.flash_backward if kernel.backward else device.flash_forward
-    rate = device.peak_rate(precision) * share
+    rate = device.peak_rate(kernel.peak) * share
     sizes = device.flash_head_sizes
     built = next((size for size in sizes if size >= kernel.head_size), kernel.head_size)
     done = kernel.flops * built / kernel.head_size
@@ -67,7 +74,7 @@ class Seconds:
     Attributes
     ----------
     gemm, attention, stream : device time by kind of kernel
-    tensor : collectives of the tensor group, exposed
+    tensor, context, expert, data : collectives of these groups, exposed
     dispatch : by how much the host is slower in launching than the device in computing
     launches : kernels that the host dispatches [count]
     flops : of the matrix products [FLOP]
@@ -77,6 +84,9 @@ class Seconds:
     attention: float = 0.0
     stream: float = 0.0
     tensor: float = 0.0
+    context: float = 0.0
+    expert: float = 0.0
+    data: float = 0.0
     dispatch: float = 0.0
     launches: int = 0
     flops: float = 0.0
@@ -87,9 +97,19 @@ class Seconds:
         return self.gemm + self.attention + self.stream
 
     @property
+    def exposed(self) -> float:
+        """Communication that nothing hides."""
+        return self.tensor + self.context + self.expert + self.data
+
+    @property
+    def busy(self) -> float:
+        """All of it but what the host is too slow for."""
+        return self.compute + self.exposed
+
+    @property
     def total(self) -> float:
         """All of it."""
-        return self.compute + self.tensor + self.dispatch
+        return self.busy + self.dispatch
 
     def __add__(self, other: "Seconds") -> "Seconds":
         return Seconds(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -102,36 +122,59 @@ class Seconds:
 
         A chain takes the larger of its device time and its launches times this.
         """
-        busy = self.compute + self.tensor
-        return replace(self, dispatch=max(0.0, self.launches * seconds - busy))
+        return replace(self, dispatch=max(0.0, self.launches * seconds - self.busy))
 
 
 def chain_seconds(
     kernels: Iterable[Kernel],
     device: Accelerator,
-    precision: str,
-    collective: Callable[[Collective], float],
+    moved: Callable[[Collective], float],
+    occupied: float = 0.0,
 ) -> Seconds:
     """Return what a chain of kernels takes, one after another on one stream.
 
     Parameters
     ----------
-    collective : time of a collective of the tensor group [s]
+    moved : time of a collective [s]
+    occupied : share of the device's compute units that a collective takes from what runs beside it
     """
-    parts = {"gemm": 0.0, "attention": 0.0, "stream": 0.0, "tensor": 0.0}
-    launches, flops = 0, 0.0
+    total = Seconds()
     for kernel in kernels:
-        launches += kernel.launches if isinstance(kernel, Stream) else 1
-        if isinstance(kernel, Gemm):
-            part = "attention" if kernel.attention else "gemm"
-            parts[part] += gemm_seconds(kernel, device, precision)
-            flops += kernel.flops
-        elif isinstance(kernel, Stream):
-            pause = kernel.launches * device.launch_overhead
-            parts["stream"] += stream_seconds(kernel.nbytes, device) + pause
-        elif isinstance(kernel, Flash):
-            parts["attention"] += flash_seconds(kernel, device, precision)
-            flops += kernel.flops
-        else:
-            parts["tensor"] += collective(kernel)
-    return Seconds(**parts, launches=launches, flops=flops)
+        total += _seconds(kernel, device, moved, occupied)
+    return total
+
+
+def _seconds(
+    kernel: Kernel, device: Accelerator, moved: Callable[[Collective], float], occupied: float
+) -> Seconds:
+    """Return what one kernel takes."""
+    if isinstance(kernel, Beside):
+        inner = chain_seconds(kernel.kernels, device, moved)
+        whole = beside_seconds(inner.compute, moved(kernel.moved), occupied)
+        return inner + _communication(kernel.moved, whole - inner.compute)
+    if isinstance(kernel, Collective):
+        return _communication(kernel, moved(kernel))
+    if isinstance(kernel, Stream):
+        pause = kernel.launches * device.launch_overhead
+        return Seconds(
+            stream=stream_seconds(kernel.nbytes, device) + pause, launches=kernel.launches
+        )
+    if isinstance(kernel, Flash):
+        return Seconds(attention=flash_seconds(kernel, device), launches=1, flops=kernel.flops)
+    part = "attention" if kernel.attention else "gemm"
+    return Seconds(**{part: gemm_seconds(kernel, device)}, launches=1, flops=kernel.flops)
+
+
+def _communication(collective: Collective, seconds: float) -> Seconds:
+    return Seconds(**{collective.axis: seconds}, launches=1)
+
+
+def beside_seconds(compute: float, moved: float, occupied: float) -> float:
+    r"""Return the time of kernels that take `compute` alone, with a collective beside them [s].
+
+    .. math:: \max(T, C + o T)
+
+    with C = `compute`, T = `moved` and o = `occupied`: while the collective runs, only 1 - o of the
+    device is left to the kernels. Their memory traffic is taken to leave room for the other's.
+    """
+    return max(moved, compute + occupied * moved)

@@ -1,6 +1,7 @@
 """Where every second of a step went, for every rank, adding up to the step time.
 
-block     matmul + attention + memory_bound + dispatch + tensor_communication
+block     matmul + attention + memory_bound + dispatch, and what nothing hides: tensor_, context_,
+          expert_, sharding_communication
 waiting   for a transfer on its way: pipeline_communication
           for a result not yet sent: bubble_fill before the first backward, bubble_drain after
           the last forward, bubble_steady between
@@ -30,6 +31,9 @@ PARTS = (
     "memory_bound",
     "dispatch",
     "tensor_communication",
+    "context_communication",
+    "expert_communication",
+    "sharding_communication",
     "pipeline_communication",
     "data_communication",
     "embedding_communication",
@@ -75,9 +79,15 @@ def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
         parts["matmul"] += count * seconds.gemm
         parts["attention"] += count * seconds.attention
         parts["memory_bound"] += count * seconds.stream
-        parts["dispatch"] += count * seconds.dispatch
+        for part, seconds_each in (
+            ("dispatch", seconds.dispatch),
+            ("context_communication", seconds.context),
+            ("expert_communication", seconds.expert),
+            ("sharding_communication", seconds.data),
+        ):
+            parts[part] += count * seconds_each
         taken = float((track.end[rows] - track.start[rows]).sum())
-        rest = taken - count * (seconds.compute + seconds.dispatch)
+        rest = taken - count * (seconds.total - seconds.tensor)
         parts["tensor_communication"] += rest if rest > ROUNDING * taken else 0.0
 
 

@@ -1,15 +1,45 @@
 """Does it fit?  What each stage holds at its peak, by part, and why not if not.
 
-Activations are counted from the schedule itself: how many microbatches of each chunk a stage has
-taken forward and not yet backward, at most, as its steps go by.
+    held all the time      parameters, states of the optimiser, buffers
+    held by a microbatch   from its forward to its backward: activations, logits
+    held inside a block    while it runs: the layer that is run again, the gradient of the logits
+
+Activations are counted from the schedule itself: what a stage has taken forward and not yet
+backward, step by step, and on top of that what the block at work holds.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+PARTS: Final = (
+    "parameters",
+    "master_weights",
+    "gradients",
+    "optimiser",
+    "quantised_base",
+    "gathered_layers",
+    "communication_buffers",
+    "transfers",
+    "offload_staging",
+    "activations",
+    "logits",
+    "workspace",
+    "runtime",
+    "fragmentation",
+)
+"""Parts of a device's memory, in the order in which they are drawn on top of each other."""
+
+STATES: Final = ("parameters", "master_weights", "gradients", "optimiser", "quantised_base")
+"""What is kept from step to step."""
+
+Parts = Mapping[str, float]
+"""Bytes by part; those that are missing hold nothing [B]."""
 
 
 class Peak(NamedTuple):
@@ -19,24 +49,71 @@ class Peak(NamedTuple):
     microbatches: int
 
 
-@dataclass(frozen=True)
-class StageMemory:
-    """The peak of one stage's ranks [B].
+class ChunkMemory(NamedTuple):
+    """What a microbatch holds in one chunk of a stage, by part [B].
 
     Attributes
     ----------
-    parts : ``weights``, ``gradients``, ``optimiser``, ``activations``, ``workspace``, ``runtime``
+    kept : from the end of its forward to the end of its backward
+    forward : on top of that at the fullest moment of its forward
+    backward : the same of its backward; below 0 for what is given up by then
+    """
+
+    kept: Parts
+    forward: Parts
+    backward: Parts
+
+
+@dataclass(frozen=True)
+class StageMemory:
+    """What one stage's ranks hold.
+
+    Attributes
+    ----------
+    steady : held all the time, by part [B]
+    chunks : what microbatches hold, by chunk
+    parts : at the peak, by part [B]
     in_flight : microbatches held at the peak, one for each chunk that is held
+    host : kept in the memory of the host for one rank, by part [B]
+    ranks : of the whole job on this stage
     """
 
     stage: int
+    steady: Parts = field(hash=False)
+    chunks: tuple[ChunkMemory, ...] = field(hash=False)
     parts: dict[str, float] = field(hash=False)
     in_flight: int = 0
+    host: dict[str, float] = field(default_factory=dict, hash=False)
+    ranks: int = 1
 
     @property
     def peak(self) -> float:
         """All parts together [B]."""
         return sum(self.parts.values())
+
+    @property
+    def states(self) -> float:
+        """What one rank keeps from step to step, on its device and on the host [B]."""
+        return sum(where.get(part, 0.0) for where in (self.parts, self.host) for part in STATES)
+
+
+class Remedy(NamedTuple):
+    """A change after which a job fits.
+
+    Attributes
+    ----------
+    change : settings as they are given to ``--set``
+    step_time : of the changed job [s]; None where it was only weighed
+    peak : of its fullest stage [B]
+    """
+
+    change: str
+    step_time: float | None
+    peak: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; the keys are stable and documented."""
+        return {"change": self.change, "step_time_s": self.step_time, "peak_bytes": self.peak}
 
 
 @dataclass(frozen=True)
@@ -47,20 +124,38 @@ class Verdict:
     ----------
     stages : every stage, in order
     capacity : memory of a device [B]
+    node : ranks that share the memory of one host
+    host_capacity : memory of a host [B]; infinite where nobody says it
+    advice : what would make it fit, the fastest first, where somebody looked for it
     """
 
     stages: tuple[StageMemory, ...]
     capacity: float
+    node: int = 1
+    host_capacity: float = math.inf
+    advice: tuple[Remedy, ...] = ()
 
     @property
     def fullest(self) -> StageMemory:
         """The stage with the highest peak, the first of equals."""
         return max(self.stages, key=lambda stage: stage.peak)
 
+    @cached_property
+    def host(self) -> dict[str, float]:
+        """What the host of a node keeps that holds ranks of the stage that asks most of it [B]."""
+        most = max(self.stages, key=lambda stage: sum(stage.host.values()))
+        return {part: self.node * nbytes for part, nbytes in most.host.items()}
+
+    @property
+    def state_bytes(self) -> float:
+        """What all ranks of the job together keep from step to step [B]."""
+        return sum(stage.ranks * stage.states for stage in self.stages)
+
     @property
     def fits(self) -> bool:
-        """Whether the fullest stage fits."""
-        return self.fullest.peak <= self.capacity
+        """Whether the fullest stage fits its devices, and what it offloads the host."""
+        on_host = sum(self.host.values()) <= self.host_capacity
+        return self.fullest.peak <= self.capacity and on_host
 
     @property
     def reason(self) -> str:
@@ -69,12 +164,49 @@ class Verdict:
         used = f"{stage.peak / gib:.1f} of {self.capacity / gib:.1f} GiB on stage {stage.stage}"
         if self.fits:
             return f"fits: {used}"
+        if stage.peak <= self.capacity:
+            return self._host_reason()
         part, nbytes = max(stage.parts.items(), key=lambda item: item[1])
         over = (stage.peak - self.capacity) / gib
         return (
-            f"does not fit: {used}, {over:.1f} GiB too many; most of it is {part}"
+            f"does not fit: {used}, {over:.1f} GiB too many; most of it is {_words(part)}"
             f" ({nbytes / gib:.1f} GiB)"
         )
+
+    def _host_reason(self) -> str:
+        asked, gib = sum(self.host.values()), 2.0**30
+        part, nbytes = max(self.host.items(), key=lambda item: item[1])
+        return (
+            f"does not fit: {asked / gib:.1f} of {self.host_capacity / gib:.1f} GiB of the host's"
+            f" memory, {(asked - self.host_capacity) / gib:.1f} GiB too many; most of it is"
+            f" {_words(part)} ({nbytes / gib:.1f} GiB)"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; the keys are stable and documented."""
+        bounded = math.isfinite(self.host_capacity)
+        return {
+            "peak_bytes": self.fullest.peak,
+            "capacity_bytes": self.capacity,
+            "fits": self.fits,
+            "verdict": self.reason,
+            "stage": self.fullest.stage,
+            "parts": self.fullest.parts,
+            "state_bytes": self.state_bytes,
+            "host": {
+                "peak_bytes": sum(self.host.values()),
+                "capacity_bytes": self.host_capacity if bounded else None,
+                "parts": self.host,
+            },
+            "advice": [remedy.to_json() for remedy in self.advice],
+        }
+
+
+def _words(part: str) -> str:
+    return part.replace("_", " ")
+
+
+# --- the peak -------------------------------------------------------------------------------------
 
 
 def peak_activations(
@@ -90,3 +222,60 @@ def peak_activations(
     signs = np.where(backward, -1, 1)
     kept = np.array(nbytes)[chunk]
     return Peak(float(np.cumsum(signs * kept).max()), int(np.cumsum(signs).max()))
+
+
+class Levels(NamedTuple):
+    """What a stage holds beside what it always holds, at every step, a column for each part [B].
+
+    Attributes
+    ----------
+    during : at the fullest moment of a step
+    after : between a step and the next
+    held : microbatches at that fullest moment, one for each chunk that is held
+    """
+
+    parts: tuple[str, ...]
+    during: NDArray[np.float64]
+    after: NDArray[np.float64]
+    held: NDArray[np.int64]
+
+
+def levels(
+    chunks: Sequence[ChunkMemory], backward: NDArray[np.bool_], chunk: NDArray[np.int64]
+) -> Levels:
+    """Return what microbatches hold as the steps of a stage go by."""
+    parts = tuple(sorted({part for memory in chunks for which in memory for part in which}))
+    table = np.array([[[which.get(p, 0.0) for p in parts] for which in c] for c in chunks])
+    kept, code = table[chunk, 0], np.where(backward, 2, 1)
+    signs = np.where(backward, -1, 1)
+    after = np.cumsum(signs[:, None] * kept, axis=0)
+    full = np.where(backward[:, None], after + kept, after)
+    held = np.cumsum(signs) + backward
+    return Levels(parts, full + table[chunk, code], after, held)
+
+
+def at_peak(found: Levels, steady: Parts) -> tuple[dict[str, float], int]:
+    """Return what a stage holds at its peak by part, in the order of `PARTS`, and its microbatches.
+
+    The first of several equal moments.
+    """
+    moment = int(found.during.sum(axis=1).argmax())
+    moving = dict(zip(found.parts, found.during[moment].tolist(), strict=True))
+    both = {part: steady.get(part, 0.0) + moving.get(part, 0.0) for part in PARTS}
+    return both, int(found.held[moment])
+
+
+__all__ = [
+    "PARTS",
+    "STATES",
+    "ChunkMemory",
+    "Levels",
+    "Parts",
+    "Peak",
+    "Remedy",
+    "StageMemory",
+    "Verdict",
+    "at_peak",
+    "levels",
+    "peak_activations",
+]

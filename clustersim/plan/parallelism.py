@@ -1,9 +1,13 @@
-"""How a model is spread over ranks: a mesh of tensor, data and pipeline axes.
+"""How a model is spread over ranks: a mesh of tensor, context, data and pipeline axes.
 
-Ranks count along the tensor axis first, then data, then pipeline, as Megatron-LM
+Ranks count along the tensor axis first, then context, data and pipeline, as Megatron-LM
 (``mpu/initialize.py``) and DeepSpeed (``PipeModelDataParallelTopology``) number them:
 
-    rank = (stage * data + replica) * tensor + part
+    rank = ((stage * data + replica) * context + slice) * tensor + part
+
+A cell is the ranks that work on one microbatch of a stage together, tensor times context.  Experts
+are shared by ranks of one stage in the same order: first those that share an expert, then those
+that hold other experts, then copies of both.
 """
 
 from collections.abc import Callable
@@ -12,8 +16,8 @@ from dataclasses import dataclass
 from clustersim.errors import PlanError
 from clustersim.workload.model import Transformer
 
-AXES = ("tensor", "context", "expert", "data", "pipeline")
-"""Axes of parallelism, innermost first: those that talk most often stand side by side."""
+AXES = ("tensor", "context", "data", "pipeline")
+"""Axes of the mesh, innermost first: those that talk most often stand side by side."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +26,19 @@ class Plan:
 
     Attributes
     ----------
-    tensor, data, pipeline : degrees; their product is the number of ranks
+    tensor, context, data, pipeline : degrees; their product is the number of ranks
     chunks : model chunks of each stage
-    zero : ZeRO stage, 0 or 1
+    zero : ZeRO stage, 0 to 3
     micro : sequences of a microbatch
     microbatches : microbatches of a replica in one step
+    layers : of each virtual stage, in the order of the model; chunk c of stage s is virtual stage
+        c * pipeline + s
+    sequence_parallel : whether tensor ranks share norms and dropouts by tokens
+    context_method : ``ring``, ``all-gather`` or ``ulysses``
+    expert, expert_tensor : ranks that share the experts, and those that share one expert; they are
+        ranks of one stage, counted in the same order
+    shard : ranks that share what ZeRO shards; all that hold the same weights if it is 0
+    reshard : whether weights sharded by ZeRO-3 are given up after a layer's forward
     """
 
     tensor: int
@@ -37,36 +49,88 @@ class Plan:
     zero: int
     micro: int
     microbatches: int
+    layers: tuple[int, ...]
+    context: int = 1
+    sequence_parallel: bool = False
+    context_method: str = "ring"
+    expert: int = 1
+    expert_tensor: int = 1
+    shard: int = 0
+    reshard: bool = True
 
     @property
     def ranks(self) -> int:
         """Ranks of the whole job."""
-        return self.tensor * self.data * self.pipeline
+        return self.cell * self.data * self.pipeline
+
+    @property
+    def cell(self) -> int:
+        """Ranks that work on one microbatch of one stage together: tensor times context."""
+        return self.tensor * self.context
 
     @property
     def degrees(self) -> dict[str, int]:
         """Ranks along each axis, in the order in which ranks count, innermost first."""
-        return {"tensor": self.tensor, "data": self.data, "pipeline": self.pipeline}
+        return {
+            "tensor": self.tensor,
+            "context": self.context,
+            "data": self.data,
+            "pipeline": self.pipeline,
+        }
+
+    @property
+    def copies(self) -> int:
+        """Ranks that hold the same weights outside the experts."""
+        return self.context * self.data
+
+    @property
+    def expert_copies(self) -> int:
+        """Ranks that hold the same weights of experts."""
+        return self.cell * self.data // (self.expert * self.expert_tensor)
+
+    @property
+    def sharers(self) -> int:
+        """Ranks that share what ZeRO shards."""
+        return self.shard or self.copies
 
     def rank(self, stage: int, replica: int, part: int) -> int:
-        """Return the rank at a place of the mesh."""
-        return (stage * self.data + replica) * self.tensor + part
+        """Return the rank at a place of the mesh; `part` counts through the cell."""
+        return (stage * self.data + replica) * self.cell + part
 
-    def tensor_group(self, stage: int, replica: int) -> range:
-        """Return the ranks that share the layers of one stage of one replica."""
+    def cell_ranks(self, stage: int, replica: int) -> range:
+        """Return the ranks that share a microbatch on one stage of one replica."""
         first = self.rank(stage, replica, 0)
-        return range(first, first + self.tensor)
+        return range(first, first + self.cell)
 
-    def data_group(self, stage: int, part: int) -> range:
-        """Return the ranks that hold the same weights."""
-        first = self.rank(stage, 0, part)
-        return range(first, first + self.data * self.tensor, self.tensor)
-
-    def layers_of(self, model: Transformer, stage: int, chunk: int) -> int:
-        """Return how many blocks one chunk of a stage holds: equal shares, early chunks first."""
-        parts = self.pipeline * self.chunks
+    def layers_of(self, stage: int, chunk: int) -> range:
+        """Return the layers of one chunk of a stage, by their numbers."""
         virtual = chunk * self.pipeline + stage
-        return (virtual + 1) * model.layers // parts - virtual * model.layers // parts
+        first = sum(self.layers[:virtual])
+        return range(first, first + self.layers[virtual])
+
+
+def even_layers(layers: int, parts: int) -> tuple[int, ...]:
+    """Return equal shares of the layers for each virtual stage, the later the larger.
+
+    >>> even_layers(10, 4)
+    (2, 3, 2, 3)
+    """
+    return tuple((i + 1) * layers // parts - i * layers // parts for i in range(parts))
+
+
+def with_ends(layers: int, parts: int) -> tuple[int, ...]:
+    """Return equal shares when embedding and logits count as a layer each.
+
+    DeepSpeed, ``PipelineModule``, ``partition_method='type:transformer|embedding'``; Megatron-Core,
+    ``account_for_embedding_in_pipeline_split`` and ``account_for_loss_in_pipeline_split``.
+
+    >>> with_ends(70, 12)
+    (5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 5)
+    """
+    shares = list(even_layers(layers + 2, parts))
+    shares[0] -= 1
+    shares[-1] -= 1
+    return tuple(shares)
 
 
 Where = Callable[..., str]
@@ -88,6 +152,7 @@ def check_plan(
     problems = [
         *_offered(plan, allowed_zero, allowed_schedules, where),
         *_model(plan, model, where),
+        *_tensor(plan, model, where),
         *_machine(plan, devices, where),
         *_batch(plan, sequences, where),
         *_schedule(plan, where),
@@ -114,15 +179,16 @@ def _offered(plan: Plan, zero: list[int], schedules: list[str], where: Where) ->
 def _machine(plan: Plan, devices: int, where: Where) -> list[str]:
     if plan.ranks == devices:
         return []
+    named = [f"{axis} {plan.degrees[axis]}" for axis in ("tensor", "pipeline", "data")]
+    named += [f"context {plan.context}"] if plan.context > 1 else []
     return [
-        f"{where('plan')}: tensor {plan.tensor} x pipeline {plan.pipeline} x data {plan.data}"
-        f" = {plan.ranks} ranks, but the job has {devices} devices"
-        f" ({_fill(plan, devices)})"
+        f"{where('plan')}: {' x '.join(named)} = {plan.ranks} ranks, but the job has {devices}"
+        f" devices ({_fill(plan, devices)})"
     ]
 
 
 def _fill(plan: Plan, devices: int) -> str:
-    data, rest = divmod(devices, plan.tensor * plan.pipeline)
+    data, rest = divmod(devices, plan.cell * plan.pipeline)
     if rest == 0 and data > 0:
         return f"data {data} would fill them"
     return "change the degrees or cluster.nodes so that both are equal"
@@ -143,13 +209,44 @@ def _model(plan: Plan, model: Transformer, where: Where) -> list[str]:
             f"{where('plan', 'pipeline')}: {parts} stages and chunks for the {model.layers} layers"
             f" of '{model.name}' (at most one for each layer)"
         )
-    elif model.layers % parts:
+    elif not plan.layers:
         fitting = [p for p in range(1, model.layers + 1) if model.layers % (p * plan.chunks) == 0]
         problems.append(
             f"{where('plan', 'pipeline')}: {plan.pipeline} stages of {plan.chunks} chunk(s) do not"
-            f" divide the {model.layers} layers of '{model.name}' (allowed: {_listed(fitting)})"
+            f" divide the {model.layers} layers of '{model.name}' (allowed: {_listed(fitting)};"
+            " or plan.layers: with-ends, or a list)"
         )
+    else:
+        problems += _layers(plan, model, parts, where)
     return problems
+
+
+def _layers(plan: Plan, model: Transformer, parts: int, where: Where) -> list[str]:
+    """Refuse layers that are not those of the model, or a stage without any."""
+    here = where("plan", "layers")
+    if len(plan.layers) != parts:
+        return [f"{here}: {len(plan.layers)} numbers for {parts} stages and chunks"]
+    if min(plan.layers) < 1:
+        return [f"{here}: leaves a stage without layers: {_listed([*plan.layers])} (at least 1)"]
+    if sum(plan.layers) != model.layers:
+        return [
+            f"{here}: add up to {sum(plan.layers)}, but '{model.name}' has {model.layers} layers"
+            f" (with-ends would give {_listed([*with_ends(model.layers, parts)])})"
+        ]
+    return []
+
+
+def _tensor(plan: Plan, model: Transformer, where: Where) -> list[str]:
+    """Refuse sharing by tokens that has no effect, or that tokens do not allow."""
+    if not plan.sequence_parallel:
+        return []
+    here = where("plan", "sequence_parallel")
+    if plan.tensor == 1:
+        return [f"{here}: has no effect with tensor 1 (leave it out, or take tensor 2 or more)"]
+    tokens = plan.micro * model.sequence
+    if tokens % plan.tensor:
+        return [f"{here}: tensor {plan.tensor} does not divide the {tokens} tokens of a microbatch"]
+    return []
 
 
 def _batch(plan: Plan, sequences: int, where: Where) -> list[str]:

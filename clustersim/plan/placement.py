@@ -37,24 +37,65 @@ class Placement:
     devices: tuple[int, ...]
 
     def device(self, stage: int, replica: int, part: int) -> int:
-        """Return the device of a rank."""
+        """Return the device of a rank; `part` counts through its cell."""
         plan = self.plan  # its rank(), inlined because transfers ask for every rank
-        return self.devices[(stage * plan.data + replica) * plan.tensor + part]
+        return self.devices[(stage * plan.data + replica) * plan.cell + part]
 
-    def tensor_group(self, stage: int, replica: int) -> tuple[int, ...]:
-        """Return the devices that share the layers of one stage of one replica."""
-        ranks = self.plan.tensor_group(stage, replica)
+    def cell(self, stage: int, replica: int) -> tuple[int, ...]:
+        """Return the devices that share a microbatch on one stage of one replica."""
+        ranks = self.plan.cell_ranks(stage, replica)
         return self.devices[ranks.start : ranks.stop]
+
+    def stage(self, stage: int) -> NDArray[np.int64]:
+        """Return the devices of a stage by replica, context slice and tensor part."""
+        plan = self.plan
+        size = plan.data * plan.cell
+        devices = self.devices[stage * size : (stage + 1) * size]
+        return np.array(devices).reshape(plan.data, plan.context, plan.tensor)
+
+    def tensor_groups(self, stage: int, replica: int) -> list[tuple[int, ...]]:
+        """Return for each context slice of a cell the devices that share its layers."""
+        return _rows(self.stage(stage)[replica])
+
+    def context_groups(self, stage: int, replica: int) -> list[tuple[int, ...]]:
+        """Return for each tensor part of a cell the devices that share its sequences."""
+        return _rows(self.stage(stage)[replica].T)
 
     def data_groups(self, stage: int) -> list[tuple[int, ...]]:
         """Return for each tensor part of a stage the devices that hold the same weights."""
-        groups = [self.plan.data_group(stage, part) for part in range(self.plan.tensor)]
-        return [self.devices[ranks.start : ranks.stop : ranks.step] for ranks in groups]
+        plan = self.plan
+        return _rows(self.stage(stage).reshape(plan.copies, plan.tensor).T)
+
+    def shard_groups(self, stage: int) -> list[tuple[int, ...]]:
+        """Return the data groups of a stage cut into those that share what ZeRO shards."""
+        mesh = np.array(self.data_groups(stage))
+        return _rows(mesh.reshape(-1, self.plan.sharers))
+
+    def shard_copies(self, stage: int) -> list[tuple[int, ...]]:
+        """Return across the shard groups of a stage the devices that hold the same shards."""
+        mesh = np.array(self.data_groups(stage)).reshape(self.plan.tensor, -1, self.plan.sharers)
+        return _rows(mesh.transpose(0, 2, 1).reshape(-1, mesh.shape[1]))
+
+    def expert_groups(self, stage: int) -> list[tuple[int, ...]]:
+        """Return the devices of a stage that share the experts, one group for each tensor part."""
+        plan = self.plan
+        mesh = self.stage(stage).reshape(plan.expert_copies, plan.expert, plan.expert_tensor)
+        return _rows(mesh.transpose(0, 2, 1).reshape(-1, plan.expert))
+
+    def expert_tensor_groups(self, stage: int) -> list[tuple[int, ...]]:
+        """Return the devices of a stage that share one expert's columns."""
+        return _rows(self.stage(stage).reshape(-1, self.plan.expert_tensor))
+
+    def expert_copies(self, stage: int) -> list[tuple[int, ...]]:
+        """Return the devices of a stage that hold the same weights of experts."""
+        plan = self.plan
+        mesh = self.stage(stage).reshape(plan.expert_copies, plan.expert * plan.expert_tensor)
+        return _rows(mesh.T)
 
     def model_group(self, replica: int) -> tuple[int, ...]:
         """Return the devices that hold one replica of the model, stage by stage."""
         stages = range(self.plan.pipeline)
-        return tuple(device for stage in stages for device in self.tensor_group(stage, replica))
+        return tuple(device for stage in stages for device in self.cell(stage, replica))
 
     def groups(self, axis: str) -> NDArray[np.int64]:
         """Return the devices of all groups along an axis, a row a group, members in order."""
@@ -62,6 +103,10 @@ class Placement:
         mesh = np.array(self.devices).reshape([*reversed(degrees.values())])
         last = len(degrees) - 1 - [*degrees].index(axis)
         return np.moveaxis(mesh, last, -1).reshape(-1, degrees[axis])
+
+
+def _rows(groups: NDArray[np.int64]) -> list[tuple[int, ...]]:
+    return [tuple(group) for group in groups.tolist()]
 
 
 def place(

@@ -5,12 +5,11 @@ job --blocks--> what each step computes
     --loads--> what the links carry
 """
 
-from collections.abc import Hashable
-
 from clustersim.cost.compute import stream_seconds
 from clustersim.plan.parallelism import Plan
-from clustersim.program.blocks import TensorGroups, cut_at_collectives
+from clustersim.program.blocks import Blocks, cut_at_collectives
 from clustersim.program.fold import Folded, Name, fold
+from clustersim.program.groups import Pattern
 from clustersim.program.job import Job
 from clustersim.program.loads import carried_by_links, fusion_bound_of, limits_of
 from clustersim.program.ops import (
@@ -41,36 +40,36 @@ def compile_program(job: Job, *, together: bool, fusion_bound: float) -> Program
     fusion_bound : most that other traffic may change a fused block, share of its time
     """
     plan = job.plan
-    groups = TensorGroups(job)
+    blocks = Blocks(job)
     sends = [stage_transfers(job, replica) for replica in range(plan.data)]
     joint = joint_collectives(job)
-    bound = fusion_bound_of(job, groups, sends, joint)
-    whole = bound <= fusion_bound
+    bound = fusion_bound_of(job, blocks, sends, joint)
+    whole = bound <= fusion_bound or blocks.axes != ["tensor"]
     if not whole:
         for replica, transfers in enumerate(sends):
-            transfers.update(groups.traffic(replica))
+            transfers.update(blocks.traffic(replica))
     links = job.cluster.links
-    carried = carried_by_links(job, groups, sends, joint)
-    kinds = [groups.kinds(replica) for replica in range(plan.data)]
+    carried = carried_by_links(job, blocks, sends, joint)
+    kinds = [blocks.groups.kinds(replica) for replica in range(plan.data)]
     folded = fold(sends, joint, links.capacities, links.names, kinds, together=together)
     return Program(
-        actors=tuple(_actors(job, groups, folded, whole=whole, together=together)),
+        actors=tuple(_actors(job, blocks, folded, whole=whole, together=together)),
         stages=plan.pipeline,
         chunks=plan.chunks,
         microbatches=plan.microbatches,
-        parts=1 if together else plan.tensor,
+        parts=1 if together else plan.cell,
         blocking=job.framework.pipeline.blocking.value,
         norm_sync=norm_sync(job),
         capacities=folded.capacities,
         link_names=folded.link_names,
         fused=Fused(whole, bound),
         carried=carried,
-        limits=limits_of(job, groups, sends, joint),
+        limits=limits_of(job, blocks, sends, joint),
     )
 
 
 def _actors(
-    job: Job, groups: TensorGroups, folded: Folded, *, whole: bool, together: bool
+    job: Job, blocks: Blocks, folded: Folded, *, whole: bool, together: bool
 ) -> list[Actor]:
     """Return the actors: by replica class, then stage, then tensor part where not folded."""
     plan = job.plan
@@ -79,16 +78,16 @@ def _actors(
     actors = []
     for number, replicas in enumerate(folded.classes):
         for stage, steps in enumerate(rows):
-            pattern = groups.pattern(stage, replicas[0])
+            pattern = blocks.pattern(stage, replicas[0])
             own = None if whole else _of_class(folded, number)
             codes = [(kind, chunk) for chunk in range(plan.chunks) for kind in KINDS]
-            blocks = {c: _block(job, groups, stage, *c, pattern, own) for c in codes}
+            work = {c: _block(job, blocks, stage, *c, pattern, own) for c in codes}
             send = {c: _send(plan, folded, number, stage, *c) for c in codes}
-            multiplicity = len(replicas) * (plan.tensor if together else 1)
-            for part in range(1 if together else plan.tensor):
+            multiplicity = len(replicas) * (plan.cell if together else 1)
+            for part in range(1 if together else plan.cell):
                 position = Position(number, stage, part)
                 actors.append(
-                    Actor(position, multiplicity, replicas, steps, blocks, send, tails[stage])
+                    Actor(position, multiplicity, replicas, steps, work, send, tails[stage])
                 )
     return actors
 
@@ -99,11 +98,11 @@ def _of_class(folded: Folded, number: int) -> dict[Name, Traffic]:
 
 
 def _block(
-    job: Job, groups: TensorGroups, stage: int, kind: str, chunk: int,
-    pattern: Hashable, own: dict[Name, Traffic] | None,
+    job: Job, blocks: Blocks, stage: int, kind: str, chunk: int,
+    pattern: Pattern, own: dict[Name, Traffic] | None,
 ) -> Block:  # fmt: skip
     """Return a block, all in one piece unless the traffic of its class is given."""
-    seconds, again = groups.block(stage, chunk, kind, pattern)
+    seconds, again = blocks.block(stage, chunk, kind, pattern)
     if own is None:
         return Block(seconds, again, (seconds.total,))
     cut = cut_at_collectives(job, stage, chunk, kind, seconds.dispatch, own)
@@ -123,8 +122,8 @@ def _send(
 def _tail(job: Job, stage: int, folded: Folded) -> Tail:
     """Return what follows the last step of a stage."""
     plan, facts, device = job.plan, job.framework.optimiser, job.cluster.accelerator
-    held = job.parameters(stage)
-    updated = held / plan.data if plan.zero else held
+    held = job.dense(stage) + job.of_experts(stage)
+    updated = held / plan.sharers if plan.zero else held
     moved = facts.held.value * held + facts.updated.value * updated
     overlapped = job.overlapped
     reduction = folded.joint.get(("gradients", stage))

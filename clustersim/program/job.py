@@ -3,15 +3,42 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
+from typing import NamedTuple
 
-from clustersim.catalog.records import FrameworkRecord
+from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.plan.parallelism import Plan
 from clustersim.plan.placement import Placement
 from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.topology.cluster import Cluster
-from clustersim.workload.kernels import KernelChoice, Slice
-from clustersim.workload.memory import rank_parameters
-from clustersim.workload.model import Transformer
+from clustersim.workload.finetune import Finetune, Frozen, frozen_bytes, trainable
+from clustersim.workload.layers import layer_ops
+from clustersim.workload.layers.ends import embedding_ops, head_ops
+from clustersim.workload.model import Layer, Transformer
+from clustersim.workload.offload import NO_OFFLOAD, Offload
+from clustersim.workload.ops import Op
+from clustersim.workload.parameters import (
+    Parameters,
+    embedding_parameters,
+    head_parameters,
+    layer_parameters,
+)
+from clustersim.workload.precision import PRECISIONS
+from clustersim.workload.recompute import NONE, Recompute
+from clustersim.workload.slice import Slice, kernel_choice
+
+
+class StackedLayer(NamedTuple):
+    """A layer where it stands in a stage.
+
+    Attributes
+    ----------
+    layer : what it is
+    again : operations that its backward runs again
+    """
+
+    layer: Layer
+    again: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -21,8 +48,10 @@ class Job:
     Attributes
     ----------
     placement : ranks on devices
-    precision : of the matrix products, ``fp16`` or ``bf16``
-    recompute : ``none`` or ``full``
+    precision : recipe, by name
+    recompute : what is run again in the backward
+    offload : what is kept on the host
+    finetune : what is trained of the model; None for all of it
     algorithms : of collectives, by operation, where the scenario prescribes them
     """
 
@@ -32,7 +61,9 @@ class Job:
     placement: Placement
     framework: FrameworkRecord
     precision: str
-    recompute: str
+    recompute: Recompute = NONE
+    offload: Offload = NO_OFFLOAD
+    finetune: Finetune | None = None
     algorithms: Mapping[str, Prescribed] = field(default_factory=dict)
 
     def communicator(self, groups: Sequence[Sequence[int]]) -> Communicator:
@@ -41,17 +72,21 @@ class Job:
 
     @cached_property
     def part(self) -> Slice:
-        """What one tensor rank computes on for one microbatch."""
-        facts = self.framework.kernels
-        choice = KernelChoice(
-            attention=facts.attention.value,
-            bias_gelu_fused=facts.bias_gelu_fused.value,
-            bias_dropout_fused=facts.bias_dropout_fused.value,
-            gradient_accumulation=facts.gradient_accumulation.value,
-            loss_forward=facts.loss_forward.value,
-            loss_backward=facts.loss_backward.value,
+        """What one rank computes on for one microbatch."""
+        plan = self.plan
+        return Slice(
+            self.model,
+            plan.micro,
+            plan.tensor,
+            kernel_choice(self.framework.kernels),
+            sequence_parallel=plan.sequence_parallel,
+            context=plan.context,
+            context_method=plan.context_method,
+            expert=plan.expert,
+            expert_tensor=plan.expert_tensor,
+            precision=PRECISIONS[self.precision],
+            finetune=self.finetune,
         )
-        return Slice(self.model, self.plan.micro, self.plan.tensor, choice)
 
     def ends(self, stage: int, chunk: int) -> tuple[bool, bool]:
         """Return whether a chunk holds the embedding, and whether it holds the logits."""
@@ -59,12 +94,95 @@ class Job:
         virtual = chunk * plan.pipeline + stage
         return virtual == 0, virtual == plan.pipeline * plan.chunks - 1
 
-    def parameters(self, stage: int) -> float:
-        """Return the parameters that one rank of a stage holds."""
-        plan = self.plan
-        layers = sum(plan.layers_of(self.model, stage, chunk) for chunk in range(plan.chunks))
-        first, last = stage == 0, stage == plan.pipeline - 1
-        return rank_parameters(self.model, plan.tensor, layers, first=first, last=last)
+    # --- layers --------------------------------------------------------------------------------
+
+    def stacked(self, stage: int, chunk: int) -> tuple[StackedLayer, ...]:
+        """Return the layers of a chunk of a stage, in order."""
+        before = sum(len(self.plan.layers_of(stage, c)) for c in range(chunk))
+        return tuple(
+            StackedLayer(layer, self._again(layer, stage, before + place))
+            for place, number in enumerate(self.plan.layers_of(stage, chunk))
+            for layer in [self.model.layer(number)]
+        )
+
+    def _again(self, layer: Layer, stage: int, place: int) -> frozenset[str]:
+        if not self.recompute.applies(stage, place):
+            return frozenset()
+        return self.recompute.of(self.ops(layer))
+
+    @cached_property
+    def _ops(self) -> dict[Layer, list[Op]]:
+        return {layer: layer_ops(self.part, layer) for layer in dict.fromkeys(self.model.stack)}
+
+    def ops(self, layer: Layer) -> list[Op]:
+        """Return the operations of a layer."""
+        return self._ops[layer]
+
+    @property
+    def again(self) -> list[StackedLayer]:
+        """Every layer of the model with what its backward runs again."""
+        places = product(range(self.plan.pipeline), range(self.plan.chunks))
+        return [stacked for place in places for stacked in self.stacked(*place)]
+
+    @cached_property
+    def embedding(self) -> list[Op]:
+        """The operations before the first layer."""
+        return embedding_ops(self.part)
+
+    @cached_property
+    def head(self) -> list[Op]:
+        """The operations after the last layer."""
+        return head_ops(self.part)
+
+    # --- parameters ----------------------------------------------------------------------------
+
+    def parameters(self, stage: int) -> Parameters:
+        """Return the parameters of a stage, not yet shared out over its ranks."""
+        plan, total = self.plan, Parameters()
+        for chunk in range(plan.chunks):
+            for number in plan.layers_of(stage, chunk):
+                total = total.plus(layer_parameters(self.model, self.model.layer(number)))
+        if stage == 0:
+            total = total.plus(embedding_parameters(self.model))
+        if stage == plan.pipeline - 1:
+            total = total.plus(head_parameters(self.model, alone=plan.pipeline > 1))
+        return total
+
+    def trained(self, stage: int) -> Parameters:
+        """Return the parameters of a stage that are trained, as `parameters`: all, or adapters."""
+        if self.finetune is None:
+            return self.parameters(stage)
+        total = Parameters()
+        for layer in self._layers_of(stage):
+            total = total.plus(trainable(self.model, layer, self.finetune))
+        return total
+
+    def frozen(self, stage: int) -> Frozen:
+        """Return the bytes of the parameters of a stage that are not trained."""
+        total = Frozen()
+        if self.finetune is None:
+            return total
+        width = self.framework.state[self.precision].weights.value
+        for layer in self._layers_of(stage):
+            total = total.plus(frozen_bytes(self.model, layer, self.finetune, width))
+        ends = Parameters()
+        if stage == 0:
+            ends = ends.plus(embedding_parameters(self.model))
+        if stage == self.plan.pipeline - 1:
+            ends = ends.plus(head_parameters(self.model, alone=self.plan.pipeline > 1))
+        return total.plus(Frozen(Parameters(*(width * count for count in ends))))
+
+    def _layers_of(self, stage: int) -> list[Layer]:
+        chunks = range(self.plan.chunks)
+        return [self.model.layer(n) for chunk in chunks for n in self.plan.layers_of(stage, chunk)]
+
+    def dense(self, stage: int) -> float:
+        """Return the parameters outside the experts that one rank of a stage computes with."""
+        return self.parameters(stage).dense(self.plan.tensor)
+
+    def of_experts(self, stage: int) -> float:
+        """Return the parameters of experts that one rank of a stage computes with."""
+        return self.parameters(stage).of_experts(self.plan.expert, self.plan.expert_tensor)
 
     @property
     def overlapped(self) -> bool:

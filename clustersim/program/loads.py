@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from clustersim.program.blocks import TensorGroups
+from clustersim.program.blocks import Blocks
 from clustersim.program.fold import Name
 from clustersim.program.job import Job
 from clustersim.program.ops import KINDS, Limit, LinkUse, Step, hand_over
@@ -11,7 +11,7 @@ from clustersim.traffic import Traffic
 
 
 def fusion_bound_of(
-    job: Job, groups: TensorGroups, sends: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]
+    job: Job, blocks: Blocks, sends: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]
 ) -> float:
     """Return the most that other traffic can lengthen a forward and backward, share of it.
 
@@ -20,7 +20,7 @@ def fusion_bound_of(
     delays the ring by no more than its own bytes take.
     """
     plan, capacities = job.plan, job.cluster.links.capacities
-    if plan.tensor == 1:
+    if not blocks.axes:
         return 0.0
     totals: dict[int, float] = {}
     for transfers in sends:
@@ -30,32 +30,34 @@ def fusion_bound_of(
         for (kind, *_), traffic in joint.items():
             if kind == "gradients":
                 _add_bytes(totals, traffic, 1.0 / plan.microbatches)
-    tensor = {place: groups.carried(*place) for place in _places(job)}
-    for carried in tensor.values():
+    stages = {stage: blocks.carried_by_stage(stage) for stage in range(plan.pipeline)}
+    cells = {place: blocks.carried(*place) for place in _places(job)}
+    for carried in [*cells.values(), *stages.values()]:
         for link, nbytes in carried.items():
             totals[link] = totals.get(link, 0.0) + nbytes / plan.chunks
     worst = 0.0
-    for (stage, replica), carried in tensor.items():
-        pattern = groups.pattern(stage, replica)
+    for (stage, replica), own in cells.items():
+        pattern, joint_own = blocks.pattern(stage, replica), stages[stage]
         taken = min(
-            sum(groups.block(stage, chunk, kind, pattern)[0].total for kind in KINDS)
+            sum(blocks.block(stage, chunk, kind, pattern)[0].total for kind in KINDS)
             for chunk in range(plan.chunks)
         )
         delay = max(
-            (totals[link] - nbytes / plan.chunks) / capacities[link]
-            for link, nbytes in carried.items()
+            (totals[link] - (own.get(link, 0.0) + joint_own.get(link, 0.0)) / plan.chunks)
+            / capacities[link]
+            for link in own or joint_own
         )
         worst = max(worst, delay / taken)
     return worst
 
 
 def _places(job: Job) -> Iterator[tuple[int, int]]:
-    """Yield stage and replica of every tensor group."""
+    """Yield stage and replica of every cell."""
     return product(range(job.plan.pipeline), range(job.plan.data))
 
 
 def carried_by_links(
-    job: Job, groups: TensorGroups, sends: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]
+    job: Job, blocks: Blocks, sends: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]
 ) -> tuple[LinkUse, ...]:
     """Return what every link carries in the step."""
     plan, totals = job.plan, dict[int, float]()
@@ -70,10 +72,11 @@ def carried_by_links(
                     for c in range(plan.chunks)
                 )
                 _add_bytes(totals, traffic, float(handed * plan.microbatches))
-    if plan.tensor > 1:
-        for place in _places(job):
-            for link, nbytes in groups.carried(*place).items():
-                totals[link] = totals.get(link, 0.0) + nbytes * plan.microbatches
+    inside = [blocks.carried(*place) for place in _places(job)] if blocks.axes else []
+    inside += [blocks.carried_by_stage(stage) for stage in range(plan.pipeline)]
+    for carried in inside:
+        for link, nbytes in carried.items():
+            totals[link] = totals.get(link, 0.0) + nbytes * plan.microbatches
     links = job.cluster.links
     return tuple(
         LinkUse(links.names[link], links.capacities[link], nbytes)
@@ -82,15 +85,15 @@ def carried_by_links(
 
 
 def limits_of(
-    job: Job, groups: TensorGroups, sends: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]
+    job: Job, blocks: Blocks, sends: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]
 ) -> dict[str, Limit]:
     """Return the link that sets the pace of each kind of communication: of replica 0, alone.
 
     Of several transfers of a kind, the one that takes longest tells.
     """
     found: dict[str, dict[int, float]] = {}
-    if job.plan.tensor > 1:
-        found["tensor"] = groups.carried(0, 0)
+    for axis in blocks.axes:
+        found[axis] = blocks.on_links([axis], 0, 0)
     for part, transfers in (("pipeline", sends[0]), ("data", joint), ("embedding", joint)):
         wanted = {"pipeline": "send", "data": "gradients", "embedding": "embedding"}[part]
         moved = [traffic for (name, *_), traffic in transfers.items() if name == wanted]

@@ -7,7 +7,6 @@ from clustersim.program.fold import Name, alone_rate
 from clustersim.program.job import Job
 from clustersim.program.ops import BACKWARD, FORWARD
 from clustersim.traffic import Traffic
-from clustersim.workload import kernels as work
 
 
 def stage_transfers(job: Job, replica: int) -> dict[Name, Traffic]:
@@ -25,13 +24,14 @@ def stage_transfers(job: Job, replica: int) -> dict[Name, Traffic]:
 
 
 def _boundary(job: Job, name: str, stage: int, to: int, replica: int) -> Traffic:
-    """Return one stage transfer: a flow from every tensor rank to its peer."""
+    """Return one stage transfer: a flow from every rank of a cell to its peer."""
     plan, cluster, placement = job.plan, job.cluster, job.placement
-    share = plan.tensor if job.framework.pipeline.sharded.value else 1
-    nbytes = work.WIDTH * job.part.stream / share
+    part = job.part
+    share = plan.tensor if job.framework.pipeline.sharded.value else part.shared
+    nbytes = part.width * part.stream / share
     routes = [
         cluster.route(placement.device(stage, replica, i), placement.device(to, replica, i))
-        for i in range(plan.tensor)
+        for i in range(plan.cell)
     ]
     weights: dict[int, float] = {}
     for route in routes:
@@ -53,22 +53,23 @@ def joint_collectives(job: Job) -> dict[Name, Traffic]:
     plan, facts = job.plan, job.framework.gradients
     found: dict[Name, Traffic] = {}
     for stage in range(plan.pipeline):
-        if plan.data > 1:
+        if plan.copies > 1:
             data = job.communicator(job.placement.data_groups(stage))
-            held = job.parameters(stage)
+            held = job.dense(stage)
             operation = facts.sharded_collective.value if plan.zero else "all-reduce"
             reduced = held * facts.bytes_each.value
             found["gradients", stage] = _joint(data, operation, reduced, stage)
             if plan.zero:
-                updated = held * work.WIDTH
+                updated = held * job.part.width
                 found["parameters", stage] = _joint(data, "all-gather", updated, stage)
-    if plan.pipeline > 1:
+    if plan.pipeline > 1 and job.model.tied:
         ends = [
             (job.placement.device(0, r, i), job.placement.device(plan.pipeline - 1, r, i))
             for r in range(plan.data)
-            for i in range(plan.tensor)
+            for i in range(plan.cell)
         ]
-        tied = job.model.embedding_parameters / plan.tensor * facts.bytes_each.value
+        rows = job.model.vocab * job.model.hidden / plan.tensor
+        tied = rows * facts.bytes_each.value
         found["embedding",] = _joint(job.communicator(ends), "all-reduce", tied, 0)
     return found
 
@@ -86,7 +87,7 @@ def norm_sync(job: Job) -> float:
     for each. Megatron-LM, ``megatron/optimizer/optimizer.py`` and ``clip_grads.py``.
     """
     plan = job.plan
-    if plan.tensor * plan.pipeline == 1:
+    if plan.cell * plan.pipeline == 1:
         return 0.0
     span = span_of(job.cluster, [job.placement.model_group(0)])
     return 2 * closed.scalar_reduction(span, job.cluster.library)

@@ -1,48 +1,127 @@
-"""What every stage holds at its peak, from the steps that its program takes."""
+"""What every stage holds at its peak, from the steps that its program takes.
+
+states, buffers        by the layout and the framework's recipe     --steady-->
+activations, logits    by the operations of the layers              --chunks-->  StageMemory
+when they come and go  by the steps of the schedule                 --levels-->
+"""
 
 import numpy as np
 
-from clustersim.plan.fit import StageMemory, Verdict, peak_activations
+from clustersim.plan.fit import (
+    ChunkMemory,
+    Parts,
+    StageMemory,
+    Verdict,
+    at_peak,
+    levels,
+)
 from clustersim.program.job import Job
-from clustersim.program.ops import Program
+from clustersim.program.ops import Actor, Program
+from clustersim.program.states import on_host, steady_parts
 from clustersim.workload import memory
+from clustersim.workload.finetune import linears
+from clustersim.workload.ops import kept
 
 
 def weigh(job: Job, program: Program) -> Verdict:
     """Return what every stage holds at its peak, and whether it fits."""
-    recipe = job.framework.state[job.precision]
-    plan = job.plan
-    stages = []
-    for actor in program.actors[:: program.parts][: plan.pipeline]:
-        stage = actor.position.stage
-        held = job.parameters(stage)
-        kept = [_kept(job, stage, chunk) for chunk in range(plan.chunks)]
-        code = np.array(actor.keys) % (2 * plan.chunks)
-        peak = peak_activations(code % 2 == 1, code // 2, kept)
-        shards = plan.data if plan.zero else 1
-        parts = {
-            "weights": held * recipe.weights.value,
-            "gradients": held * recipe.gradients.value,
-            "optimiser": held * recipe.optimiser.value / shards,
-            "activations": peak.nbytes,
-            "workspace": _workspace(job),
-            "runtime": job.framework.runtime_memory.value,
-        }
-        stages.append(StageMemory(stage, parts, peak.microbatches))
-    return Verdict(tuple(stages), job.cluster.accelerator.memory_capacity)
+    actors = program.actors[:: program.parts][: job.plan.pipeline]
+    node = job.cluster.node
+    return Verdict(
+        tuple(_stage(job, actor) for actor in actors),
+        job.cluster.accelerator.memory_capacity,
+        node.devices,
+        node.host_memory,
+    )
 
 
-def _kept(job: Job, stage: int, chunk: int) -> float:
-    """Return what one microbatch keeps in a chunk from forward to backward [B]."""
+def _stage(job: Job, actor: Actor) -> StageMemory:
+    plan, stage = job.plan, actor.position.stage
+    chunks = tuple(chunk_memory(job, stage, chunk) for chunk in range(plan.chunks))
+    code = np.array(actor.keys) % (2 * plan.chunks)
+    found = levels(chunks, code % 2 == 1, code // 2)
+    steady, away = steady_parts(job, stage), on_host(job, stage)
+    if job.offload.activations:
+        deepest = found.after[:, found.parts.index("activations")].max()
+        away["activations"] = float(deepest)
+        chunks = tuple(_offloaded(job, stage, c, each) for c, each in enumerate(chunks))
+        found = levels(chunks, code % 2 == 1, code // 2)
+    parts, in_flight = at_peak(found, steady)
+    parts["fragmentation"] = _cached(job, parts)
+    ranks = plan.cell * plan.data
+    return StageMemory(stage, steady, chunks, parts, in_flight, away, ranks)
+
+
+def _cached(job: Job, parts: Parts) -> float:
+    """Return what the allocator holds beyond what is alive, as far as the device has room [B].
+
+    Blocks that nothing uses are given back before an allocation fails: PyTorch,
+    ``c10/cuda/CUDACachingAllocator.cpp``, ``release_cached_blocks``.
+    """
+    alive = sum(parts.values())
+    room = max(0.0, job.cluster.accelerator.memory_capacity - alive)
+    share = job.framework.fragmentation
+    return 0.0 if share is None else min(room, share.value * (alive - parts["runtime"]))
+
+
+# --- what microbatches hold -----------------------------------------------------------------------
+
+
+def chunk_memory(job: Job, stage: int, chunk: int) -> ChunkMemory:
+    """Return what one microbatch holds in a chunk of a stage."""
     first, last = job.ends(stage, chunk)
-    full = job.recompute == "full"
-    each = memory.checkpoint(job.part) if full else memory.layer_activations(job.part)
-    kept = job.plan.layers_of(job.model, stage, chunk) * each
-    kept += memory.embedding_activations(job.part) if first else 0.0
-    return kept + (memory.head_activations(job.part) if last else 0.0)
+    logits = memory.of_loss(job.head) if last else 0.0
+    activations = sum(kept(job.ops(each.layer), each.again) for each in job.stacked(stage, chunk))
+    activations += kept(job.embedding) if first else 0.0
+    activations += kept(job.head) - logits if last else 0.0
+    layer = _layer_at_work(job, stage, chunk)
+    ahead, back = _loss_at_work(job) if last else ({}, {})
+    inside = {"workspace": layer, "logits": -logits}
+    return ChunkMemory(
+        {"activations": activations, "logits": logits},
+        ahead,
+        max(inside, back, key=lambda parts: sum(parts.values())),
+    )
 
 
-def _workspace(job: Job) -> float:
-    """Return what is alive inside a block: the layer at work, and two transfers [B]."""
-    again = memory.layer_activations(job.part) if job.recompute == "full" else 0.0
-    return again + 4 * memory.checkpoint(job.part)
+def _layer_at_work(job: Job, stage: int, chunk: int) -> float:
+    """Return what the fullest layer holds in its backward: itself again, and gradients [B]."""
+    most = 0.0
+    for each in dict.fromkeys(job.stacked(stage, chunk)):
+        ops = job.ops(each.layer)
+        again = memory.run_again(ops, each.again)
+        most = max(most, again + memory.gradients_inside(ops))
+    return most + 2 * memory.boundary(job.part) + _dequantised(job)
+
+
+def _dequantised(job: Job) -> float:
+    """Return the largest frozen weight of a linear layer in full width, where it is quantised."""
+    finetune, part = job.finetune, job.part
+    if finetune is None or not finetune.quantised:
+        return 0.0
+    largest = max(each.inputs * each.outputs for each in linears(job.model))
+    return part.width * largest / part.tensor
+
+
+def _loss_at_work(job: Job) -> tuple[Parts, Parts]:
+    """Return what the loss holds beside what it keeps, in its forward and in its backward."""
+    facts, count = job.framework.memory, memory.logits(job.part)
+    if facts is None:
+        return {}, {}
+    ahead = {"logits": facts.loss_forward.value * count}
+    return ahead, {"logits": facts.loss_backward.value * count}
+
+
+def _offloaded(job: Job, stage: int, chunk: int, whole: ChunkMemory) -> ChunkMemory:
+    """Return what is left of a microbatch on the device when its activations are on the host.
+
+    The layer that is copied out or in, and the one at work.
+    """
+    stacked = job.stacked(stage, chunk)
+    two = 2 * max((kept(job.ops(e.layer), e.again) for e in stacked), default=0.0)
+    staged = {"offload_staging": min(two, whole.kept["activations"])}
+    return ChunkMemory(
+        {"logits": whole.kept["logits"]},
+        {**whole.forward, **staged},
+        {**whole.backward, **staged},
+    )

@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 
 from clustersim import __version__
 from clustersim.errors import ScenarioError
+from clustersim.metrics.memory import columns as memory_columns
+from clustersim.metrics.memory import memory_curves
 from clustersim.report.artist import Artist, Drawing
 from clustersim.report.figures import draw_breakdown, draw_timeline
+from clustersim.report.memory import draw_memory, memory_picture
 from clustersim.report.pictures import breakdown_picture, timeline_picture
 from clustersim.report.trace import write_trace
 
@@ -35,6 +38,9 @@ FILES: Final = (
     "breakdown.png",
     "breakdown.svg",
     "memory.csv",
+    "memory.parquet",
+    "memory.png",
+    "memory.svg",
     "trace.json",
 )
 """What a run leaves."""
@@ -91,6 +97,7 @@ def write(result: "Result", folder: Path, artist: Artist, *, force: bool = False
             [
                 Drawing(draw_timeline, timeline, new / "timeline"),
                 Drawing(draw_breakdown, breakdown, new / "breakdown"),
+                Drawing(draw_memory, memory_picture(result), new / "memory"),
             ]
         )
         write_trace(result, new / "trace.json")
@@ -98,6 +105,8 @@ def write(result: "Result", folder: Path, artist: Artist, *, force: bool = False
         _write_parquet(result.timeline.columns(), new / "timeline.parquet")
         _write_csv(breakdown.columns(), new / "breakdown.csv")
         _write_csv(_memory(result), new / "memory.csv")
+        curves = memory_curves(result.memory, result.timeline)
+        _write_parquet(memory_columns(curves), new / "memory.parquet")
         artist.finish()
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from clustersim.catalog.records import AcceleratorRecord, ClusterRecord, ModelRecord, NodeRecord
+from clustersim.catalog.models import ModelRecord
+from clustersim.catalog.records import AcceleratorRecord, ClusterRecord, NodeRecord
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import ScenarioError
 from clustersim.scenario.schema import Scenario
@@ -261,16 +262,62 @@ def _balance(record: AcceleratorRecord) -> Iterator[Derived]:
 
 
 def _counted(record: ModelRecord) -> Iterator[Derived]:
-    """Yield the parameters that the shape of a model comes to."""
+    """Yield what the shape of a model comes to: parameters by part, and FLOPs of a token."""
+    from clustersim.workload.flops import attention_flops, model_flops
     from clustersim.workload.model import build_model
+    from clustersim.workload.parameters import active_parameters, model_parts
 
-    count = build_model(record, record.sequence, multiple=1, tensor=1).parameters
+    model = build_model(record, record.sequence, multiple=1, tensor=1)
+    yield _architecture(record)
+    parts = model_parts(model)
+    count = sum(parts.values())
     error = count / record.parameters.value - 1
-    text = f"{count / 1e9:,.4g} billion by its shape ({error:+.1%} of the stated number)"
+    text = f"{_large(count)} by its shape ({error:+.1%} of the stated number)"
     yield Derived("parameters", count, "parameters", text)
+    for name, part in parts.items():
+        key = f"parameters_{name.replace(' ', '_').lower()}"
+        yield Derived(key, part, f"  {name}", f"{_large(part)}, {part / count:.1%}")
+    if model.experts is not None:
+        yield from _active(record, active_parameters(model), model.vocab * model.hidden)
+    flops, core = model_flops(model, 1), 3 * attention_flops(model)
+    each = flops / record.sequence
+    text = f"{each / 1e9:,.4g} GFLOP forward and backward, {core / flops:.1%} of it attention"
+    text += f" over {record.sequence:,} tokens"
+    yield Derived("flops_per_token", each, "a token", text)
+
+
+def _architecture(record: ModelRecord) -> Derived:
+    """Return what a family means, as far as the file did not say otherwise."""
+    value = {key: getattr(record, key) for key in ("norm", "mlp", "positions", "tied", "biases")}
+    ends = "share the embedding" if record.tied else "have weights of their own"
+    text = f"{record.norm} norms, {record.mlp} MLP, positions {record.positions}, logits {ends}"
+    text += f", biases of {', '.join(record.biases)}" if record.biases else ", no biases"
+    return Derived("architecture", value, "architecture", text)
+
+
+def _active(record: ModelRecord, active: float, table: float) -> Iterator[Derived]:
+    """Yield what a token meets, with the embedding and without: sources count either way."""
+    text = f"{_large(active)} for a token, {_large(active - table)} without the embedding"
+    text += f" (stated: {_large(record.active.value)})" if record.active else ""
+    yield Derived("active_parameters", active, "active", text)
+    yield Derived("active_without_embedding", active - table, "", "")
+
+
+def _large(count: float) -> str:
+    """Return a number of parameters as people say it.
+
+    >>> _large(6738415616), _large(125e6)
+    ('6.738 billion', '125 million')
+    """
+    size, word = (1e9, "billion") if count >= 1e9 else (1e6, "million")
+    return f"{count / size:,.4g} {word}"
 
 
 # --- text ----------------------------------------------------------------------------------------
+
+_BANDWIDTHS = "bandwidths are of payload, per direction"
+_REMARKS: Final = {"cluster": _BANDWIDTHS, "node": _BANDWIDTHS, "model": "by its shape"}
+"""What is said above what follows from the facts, by kind of entry."""
 
 
 def tables(shown: Page) -> "list[Table]":
@@ -291,7 +338,7 @@ def tables(shown: Page) -> "list[Table]":
     if follows:
         derived = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
         derived.add_column("derived", no_wrap=True)
-        derived.add_column("bandwidths are of payload, per direction", overflow="fold")
+        derived.add_column(_REMARKS.get(shown.kind, ""), overflow="fold")
         for each in follows:
             derived.add_row(each.label, each.text)
         made.append(derived)

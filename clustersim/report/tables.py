@@ -64,6 +64,8 @@ def rows(result: "Result") -> list[Row]:
         Row("time", _where_time_goes(result)),
         Row("exposed", _exposed(result)),
         Row("memory", result.memory.reason, alarm=not fits),
+        Row("of which", _parts(result)),
+        *(Row("it would fit", remedy) for remedy in _remedies(result)),
         Row("hottest link", _hottest(result)),
         *(Row(_MEMBERS[group.group], _between(group)) for group in result.groups),
         *(Row("published", _beside(check)) for check in result.published),
@@ -189,6 +191,30 @@ def _exposed(result: "Result") -> str:
     limit = result.program.limits.get(list(shares)[largest])
     named[largest] += f" over {limit.link}" if limit else ""
     return f"communication {percent(total)}: {', '.join(named)}"
+
+
+def _parts(result: "Result") -> str:
+    """Return the biggest parts of the fullest stage's memory, and what is on its host."""
+    verdict, gib = result.memory, 2.0**30
+    parts = sorted(verdict.fullest.parts.items(), key=lambda item: -item[1])
+    named = [f"{words(part)} {nbytes / gib:.1f}" for part, nbytes in parts[:SHOWN] if nbytes]
+    rest = sum(nbytes for _, nbytes in parts[SHOWN:]) / gib
+    host = sum(verdict.host.values()) / gib
+    said = f"{', '.join(named)}, other {rest:.1f} GiB"
+    return f"{said}; on the host of a node {host:.1f} GiB" if host else said
+
+
+def _remedies(result: "Result") -> list[str]:
+    """Return what would make the job fit and what it costs; or that nothing was found."""
+    verdict, gib = result.memory, 2.0**30
+    if not verdict.fits and not verdict.advice:
+        return ["with none of the changes that were tried; more devices, or a smaller model"]
+    said = []
+    for remedy in verdict.advice:
+        peak = f"{remedy.peak / gib:.1f} GiB"
+        step = "" if remedy.step_time is None else f", {format_seconds(remedy.step_time)} a step"
+        said.append(f"with {remedy.change}: {peak}{step}")
+    return said
 
 
 def _hottest(result: "Result") -> str:

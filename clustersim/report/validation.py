@@ -20,6 +20,10 @@ UNITS: Final = {
     "hfu_pct": "% HFU",
     "samples_per_s": "sequences/s",
     "run_time_s": "s a run",
+    "layer_total_ms": "ms a layer",
+    "layer_forward_ms": "ms a layer, forward",
+    "layer_backward_ms": "ms a layer, backward",
+    "memory_gb_per_gpu": "GB, memory only",
 }
 """What the numbers of a metric are in."""
 
@@ -51,16 +55,62 @@ def group_rows(answer: Values) -> Iterator[tuple[str, ...]]:
     """Yield a row for each group with a gradable case, and one for all cases."""
     for name, sums in [*answer["groups"].items(), ("all", answer["all"])]:
         if sums["gradable"]:
+            worst = "" if sums["worst"] is None else f"{percent(sums['worst'])} {sums['worst_id']}"
             yield (
                 name,
                 f"{sums['gradable']} of {sums['count']}",
                 str(sums["gating"]),
-                percent(sums["mean_abs_error"]),
-                percent(sums["median_abs_error"]),
-                percent(sums["bias"], "+"),
-                f"{percent(sums['worst'])} {sums['worst_id']}",
-                _share(sums["memory_mean_abs_error"]),
+                _share(sums["mean_abs_error"]),
+                _share(sums["median_abs_error"]),
+                _share(sums["bias"], "+"),
+                worst,
             )
+
+
+def memory_rows(answer: Values) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each group with measured memory, or a run that is said not to fit."""
+    for name, sums in [*answer["groups"].items(), ("all", answer["all"])]:
+        if sums["memory_count"] or sums["called_out_of_memory"]:
+            yield (
+                name,
+                str(sums["memory_count"]),
+                _share(sums["memory_mean_abs_error"]),
+                _share(sums["memory_bias"], "+"),
+                str(sums["called_out_of_memory"]),
+            )
+
+
+def claim_rows(answer: Values) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each number of each claim; what it says and its source in its first."""
+    for claim in answer["claims"]:
+        said = str(claim["number"]), claim["claim"], claim["source"]
+        for number in claim["numbers"]:
+            found = number["predicted"]
+            yield (
+                *said[:2],
+                number["name"],
+                _expected(number),
+                "" if found is None else f"{_significant(found)} {number['unit']}",
+                VERDICTS[number["holds"]] if claim["why"] is None else claim["why"],
+                said[2],
+            )
+            said = "", "", ""
+
+
+VERDICTS: Final = {True: "holds", False: "missed"}
+"""Whether a number of a claim is what it expects, in words."""
+
+
+def _expected(number: Values) -> str:
+    """Return what a claim expects: a number with its tolerance, or a bound."""
+    unit = f" {number['unit']}".rstrip()
+    if number["at_least"] is not None:
+        return f"at least {_significant(number['at_least'])}{unit}"
+    if number["at_most"] is not None:
+        return f"at most {_significant(number['at_most'])}{unit}"
+    if number["relative"] is not None:
+        return f"{_significant(number['value'])}{unit} ± {percent(number['relative'])}"
+    return f"{_significant(number['value'])} ± {number['within']:.3g}{unit}"
 
 
 def curve_rows(answer: Values) -> Iterator[tuple[str, ...]]:
@@ -100,8 +150,18 @@ CASES = Table(
 )
 GROUPS = Table(
     "Groups: absolute errors; bias is that of the time, + where predictions are too slow",
-    ("group", ">graded", ">gating", ">mean", ">median", ">bias", ">worst", ">memory"),
+    ("group", ">graded", ">gating", ">mean", ">median", ">bias", ">worst"),
     group_rows,
+)
+MEMORY = Table(
+    "Memory of a device at its peak: absolute errors; runs that took place and are said not to fit",
+    ("group", ">measured", ">mean", ">bias", ">said not to fit"),
+    memory_rows,
+)
+CLAIMS = Table(
+    "Claims of papers and articles",
+    ("", "claim", "number", "published", "predicted", "verdict", "source"),
+    claim_rows,
 )
 CURVES = Table(
     "Collectives: errors of the time, over measured curves",
@@ -116,6 +176,8 @@ INTRODUCTION: Final = """# Validation
 Measured training runs beside what clustersim predicts for them, printed by `clustersim validate`.
 Errors are of the metric that the source prints.
 A bias of +5 % means that predicted steps take 5 % longer.
+Memory that was measured is compared apart, and whether a run that took place is said to fit.
+Claims hold where each of their numbers is within its tolerance.
 The tables of collectives stand beside them: measured curves by size and by number of devices.
 Cases that *inform only* are of low confidence, or lack settings that had to be assumed.
 What a coefficient was fitted to stands beside it, in `topologies/` and `workloads/`.
@@ -128,7 +190,7 @@ FEW: Final = 30
 
 def for_terminal(answer: Values) -> Iterator[tuple[Table, list[tuple[str, ...]]]]:
     """Yield the tables that have rows, the shortest answer last, where a terminal stops."""
-    for table in (CASES, REFUSED, CURVES, GROUPS, UNGRADABLE):
+    for table in (CASES, REFUSED, CURVES, CLAIMS, MEMORY, GROUPS, UNGRADABLE):
         rows = list(table.rows(answer))
         if rows and (table is not REFUSED or len(rows) <= FEW):
             yield table, rows
@@ -137,7 +199,7 @@ def for_terminal(answer: Values) -> Iterator[tuple[Table, list[tuple[str, ...]]]
 def to_markdown(answer: Values) -> str:
     """Return all tables as a page of Markdown, the shortest answer first."""
     parts = [INTRODUCTION]
-    for table in (GROUPS, CURVES, UNGRADABLE, CASES, REFUSED):
+    for table in (GROUPS, MEMORY, CLAIMS, CURVES, UNGRADABLE, CASES, REFUSED):
         rows = list(table.rows(answer))
         if rows:
             parts.append(f"## {table.title}\n\n{_markdown(table.headings, rows)}")
@@ -158,6 +220,8 @@ def _metric(case: Values) -> str:
 
 
 def _memory(case: Values) -> str:
+    if case["memory_predicted"] is None:
+        return ""
     if case["memory_measured"] is None:
         return "" if case["fits"] else "predicted not to fit"
     both = (case["memory_measured"] / 2**30, case["memory_predicted"] / 2**30)
@@ -169,5 +233,5 @@ def _significant(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
-def _share(share: float | None) -> str:
-    return "" if share is None else percent(share)
+def _share(share: float | None, sign: str = "") -> str:
+    return "" if share is None else percent(share, sign)

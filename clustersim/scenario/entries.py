@@ -13,13 +13,13 @@ from typing import Any, Final
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Record
+from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.libraries import LibraryRecord
+from clustersim.catalog.models import ModelRecord
 from clustersim.catalog.reading import Document, Key, read_yaml
 from clustersim.catalog.records import (
     AcceleratorRecord,
     ClusterRecord,
-    FrameworkRecord,
-    ModelRecord,
     NodeRecord,
 )
 from clustersim.catalog.tree import Tree, nearest

@@ -7,13 +7,17 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     model_validator,
 )
 
 from clustersim.catalog.facts import Count, Fraction, Positive, Strict
+from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.libraries import Algorithm, Operation
-from clustersim.catalog.records import ClusterRecord, FrameworkRecord, ModelRecord
+from clustersim.catalog.models import ModelRecord
+from clustersim.catalog.records import ClusterRecord
 from clustersim.plan.parallelism import AXES
 
 METRICS = (
@@ -68,6 +72,14 @@ class PlanFile(Strict):
     tensor: Count = Field(1, description="ranks that share each layer")
     pipeline: Count = Field(1, description="stages that share the layers")
     data: Count = Field(1, description="replicas that share the batch")
+    sequence_parallel: bool = Field(
+        False, description="tensor ranks share norms and dropouts as well, by tokens"
+    )
+    layers: Literal["even", "with-ends"] | list[Count] = Field(
+        "even",
+        description="layers of each stage, or of each chunk in the order of the model; with-ends"
+        " counts embedding and logits as a layer each",
+    )
     zero: Literal[0, 1] = Field(0, description="ZeRO stage: 1 shards the optimiser states")
     schedule: Annotated[Literal["gpipe", "1f1b", "interleaved-1f1b"], BeforeValidator(_in_full)] = (
         "1f1b"
@@ -84,6 +96,73 @@ class BatchFile(Strict):
     global_: Annotated[int, Field(alias="global", ge=1)]
     micro: Count
     sequence: Count = Field(description="tokens of a sequence")
+
+
+class RecomputeFile(Strict):
+    """What the backward runs again, where not every layer does the same."""
+
+    mode: Literal["none", "selective", "full"] = Field("full", description="as without this table")
+    every: Count = Field(1, description="of as many layers of a stage, the first")
+    stages: list[Annotated[int, Field(ge=0, strict=True)]] | None = Field(
+        None, description="stages that recompute; all if missing"
+    )
+    ops: list[str] = Field(
+        [], description="operations that are run again, by name, instead of a mode"
+    )
+
+    @model_validator(mode="after")
+    def _said_once(self) -> Self:
+        if self.ops and "mode" in self.model_fields_set:
+            raise ValueError("'ops' says by itself what is run again (leave out mode)")
+        if self.mode == "none" and (self.every > 1 or self.stages is not None):
+            raise ValueError("mode none runs nothing again (leave out every and stages)")
+        return self
+
+
+class OffloadFile(Strict):
+    """What is kept in the memory of the host."""
+
+    parameters: bool = Field(
+        False,
+        description="weights and gradients, copied layer by layer; the host runs the optimiser",
+    )
+    optimiser: bool = Field(False, description="optimiser states; the host runs the optimiser")
+    activations: bool = Field(False, description="what layers keep from forward to backward")
+
+
+class FinetuneFile(Strict):
+    """Adapters that are trained beside frozen weights."""
+
+    method: Literal["lora", "qlora", "dora"] = Field(
+        description="low-rank products, beside weights of few bits, or with a norm of the sum"
+    )
+    rank: Count = Field(64, description="inner dimension of the adapters")
+    targets: list[Literal["qkv", "output", "mlp"]] = Field(
+        ["qkv", "output", "mlp"], description="linear layers that have an adapter"
+    )
+    bits: Literal[4, 8, 16] = Field(16, description="of a frozen weight; 4 in qlora if missing")
+    quantiser: Literal["bnb", "hqq"] = Field("bnb", description="whose blocks and constants")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _four_bits_in_qlora(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("method") == "qlora":
+            return {"bits": 4, **data}
+        return data
+
+    @model_validator(mode="after")
+    def _means_something(self) -> Self:
+        if self.method == "qlora" and self.bits == 16:
+            raise ValueError("bits: 16 is not quantised (4 or 8 in qlora; or method: lora)")
+        if not self.targets:
+            raise ValueError("targets: names none, so nothing is trained (qkv, output, mlp)")
+        if "quantiser" in self.model_fields_set and self.bits == 16:
+            raise ValueError("quantiser: has no effect on weights of 16 bits (leave it out)")
+        return self
+
+
+def _mode_or_table(given: object) -> str:
+    return "table" if isinstance(given, dict | RecomputeFile) else "mode"
 
 
 class Published(Strict):
@@ -114,8 +193,16 @@ class ScenarioBase(Strict):
     title: str
     plan: PlanFile = PlanFile()
     batch: BatchFile
-    precision: Literal["fp16", "bf16"] = Field(description="numbers that kernels compute with")
-    recompute: Literal["none", "full"] = "none"
+    precision: Literal["fp32", "tf32", "fp16", "bf16"] = Field(
+        description="numbers that matrix products compute with"
+    )
+    recompute: Annotated[
+        Annotated[Literal["none", "selective", "full"], Tag("mode")]
+        | Annotated[RecomputeFile, Tag("table")],
+        Discriminator(_mode_or_table),
+    ] = "none"
+    offload: OffloadFile = OffloadFile()
+    finetune: FinetuneFile | None = None
     collectives: dict[Operation, Algorithm] = Field(
         {}, description="algorithms by operation, where the library is not to choose"
     )

@@ -66,6 +66,10 @@ class ModelShape(Section):
     seq: Count = None
     params_b: Number = None
     experts: Amount = None
+    topk: Count = None
+    moe_ffn: Count = None
+    shared_experts: Amount = None
+    first_dense_layers: Amount = None
     gated_mlp: Flag = None
     tied_embeddings: Flag = None
     learned_positions: Flag = None

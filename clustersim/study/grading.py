@@ -3,7 +3,8 @@
     Case --measure--> Measure --grade--> Grade
 
 A source prints several numbers about one run; the one that says most about the step is graded, in
-the order of `METRICS`.  TFLOP/s and utilisations count FLOPs either with recomputation (*hardware*)
+the order of `METRICS`.  Where only memory was measured, or the time of one layer, that is graded.
+TFLOP/s and utilisations count FLOPs either with recomputation (*hardware*)
 or without (*model*); a number is compared in the convention of its own source.
 """
 
@@ -20,11 +21,18 @@ MODEL, HARDWARE = "model", "hardware"
 
 
 class Metric(NamedTuple):
-    """A measured key and its prediction; `is_time` where more is slower."""
+    """A measured key and its prediction; `is_time` where more is slower, None if it is no speed."""
 
     predict: Callable[[Result, str, Measured], float]
-    is_time: bool
+    is_time: bool | None
     convention: str | None = None
+
+
+MEMORY: Final = "memory_gb_per_gpu"
+"""The measured key of memory, graded alone where no time or rate was measured."""
+
+LAYER: Final = ("layer_total_ms", "layer_backward_ms", "layer_forward_ms")
+"""Measured keys of one layer, first what says most."""
 
 
 def _run_time(result: Result, _: str, measured: Measured) -> float:
@@ -41,15 +49,16 @@ METRICS: Final[Mapping[str, Metric]] = {
     "hfu_pct": Metric(lambda r, c, m: 100 * r.hfu, False, HARDWARE),
     "samples_per_s": Metric(lambda r, c, m: r.samples_per_s, False),
     "run_time_s": Metric(_run_time, True),
+    MEMORY: Metric(lambda r, c, m: r.memory.fullest.peak / memory_unit(m), None),
 }
 """What can be graded, first what says most about a step."""
 
+SINGLE_LAYER: Final = "single-layer"
+"""The scope of cases that timed one layer."""
+
 _NOT_STEPS: Final = (
     ("scaling_efficiency_pct", "scaling efficiency against an unstated start"),
-    ("layer_total_ms", "times of a single layer only"),
-    ("layer_forward_ms", "times of a single layer only"),
     ("time_to_train_s", "only the time of a whole training"),
-    ("memory_gb_per_gpu", "only memory, no time or throughput"),
 )
 
 
@@ -69,7 +78,8 @@ class Grade:
     Attributes
     ----------
     error : predicted over measured, less one, of the metric itself [unitless]
-    time_error : the same of the time it stands for: above 0 where the prediction is too slow
+    time_error : the same of the time it stands for: above 0 where the prediction is too slow; None
+        for memory
     """
 
     metric: str
@@ -77,7 +87,7 @@ class Grade:
     measured: float
     predicted: float
     error: float
-    time_error: float
+    time_error: float | None
 
 
 def measured_metric(case: Case) -> str:
@@ -86,9 +96,13 @@ def measured_metric(case: Case) -> str:
     Raises
     ------
     Ungradable
-        when nothing about a whole step was measured.
+        when nothing about a whole step or a layer was measured.
     """
     measured = case.measured
+    if case.scope == SINGLE_LAYER:
+        for name in LAYER:
+            if getattr(measured, name) is not None:
+                return name
     if case.scope is None:
         for name in METRICS:
             if getattr(measured, name) is None:
@@ -112,7 +126,7 @@ def measure(case: Case, recompute: str, peak: float) -> Measure:
         when nothing about a whole step was measured, or it is not told which FLOPs were counted.
     """
     name = measured_metric(case)
-    convention = METRICS[name].convention
+    convention = METRICS[name].convention if name in METRICS else None
     if convention == "told":
         convention = flops_convention(case, recompute, peak)
     return Measure(name, float(getattr(case.measured, name)), convention)
@@ -151,8 +165,19 @@ def grade(measure: Measure, result: Result, measured: Measured) -> Grade:
     """Compare a prediction with what was measured."""
     metric = METRICS[measure.metric]
     predicted = metric.predict(result, measure.convention or MODEL, measured)
+    return compared(measure, predicted, metric.is_time)
+
+
+def grade_layer(measure: Measure, forward: float, backward: float) -> Grade:
+    """Compare the time of a layer, forward and whole backward [s], with what was measured."""
+    seconds = {"layer_forward_ms": forward, "layer_backward_ms": backward}
+    return compared(measure, 1e3 * seconds.get(measure.metric, forward + backward), True)
+
+
+def compared(measure: Measure, predicted: float, is_time: bool | None) -> Grade:
+    """Return the grade of a predicted number."""
     error = predicted / measure.value - 1
-    slower = error if metric.is_time else measure.value / predicted - 1
+    slower = {True: error, False: measure.value / predicted - 1, None: None}[is_time]
     return Grade(
         measure.metric, measure.convention, measure.value, predicted, error, time_error=slower
     )
@@ -161,14 +186,18 @@ def grade(measure: Measure, result: Result, measured: Measured) -> Grade:
 def measured_memory(measured: Measured) -> float | None:
     """Return the measured memory of a device [B].
 
-    PyTorch and nvidia-smi count in powers of two whatever they print; GB is 10^9 B only where the
-    unit says so and names neither.
-
     >>> measured_memory(Measured(memory_gb_per_gpu=2.0, memory_unit="GiB, peak reserved"))
     2147483648.0
     """
-    if measured.memory_gb_per_gpu is None:
-        return None
+    given = measured.memory_gb_per_gpu
+    return None if given is None else given * memory_unit(measured)
+
+
+def memory_unit(measured: Measured) -> float:
+    """Return the unit that the memory of a case is in [B].
+
+    PyTorch and nvidia-smi count in powers of two whatever they print; GB is 10^9 B only where the
+    unit says so and names neither.
+    """
     unit = (measured.memory_unit or "GiB").lower()
-    binary = any(told in unit for told in ("gib", "torch", "nvidia-smi"))
-    return measured.memory_gb_per_gpu * (2.0**30 if binary else 1e9)
+    return 2.0**30 if any(told in unit for told in ("gib", "torch", "nvidia-smi")) else 1e9

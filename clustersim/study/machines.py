@@ -64,11 +64,17 @@ class MachineTable(Strict):
 
 
 class FrameworkChoice(Choice):
-    """A framework profile for the cases of some groups, and the options that they ran it with."""
+    """A framework profile for the cases of some groups, and the options that they ran it with.
+
+    `recompute` says what the software runs again by a word for it (*selective*), `usual` what its
+    recipes set where a case does not tell.
+    """
 
     groups: list[str] = Field(default_factory=list)
     framework: str
     settings: dict[str, Any] = Field(default_factory=dict)
+    recompute: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    usual: dict[str, Any] = Field(default_factory=dict)
 
 
 class FrameworkTable(Strict):

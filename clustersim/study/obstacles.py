@@ -1,11 +1,12 @@
 """What stands against running a case: what the model does not have, and what nobody tells of it."""
 
-from collections.abc import Mapping
 from typing import Final
 
+from clustersim.study.architecture import FAMILIES, attention_of
 from clustersim.study.cases import Case
 from clustersim.study.reasons import NOT_STATED, Reason
-from clustersim.study.settings import PRECISIONS, RECOMPUTE, Settings
+from clustersim.study.settings import CHEAPEST, PRECISIONS, RECOMPUTE, Settings
+from clustersim.study.tuning import ALL_WEIGHTS, METHODS, OFFLOADS, method_of, told
 
 
 def obstacles(case: Case, settings: Settings) -> list[Reason]:
@@ -15,72 +16,31 @@ def obstacles(case: Case, settings: Settings) -> list[Reason]:
 
 def _architecture(case: Case) -> list[Reason]:
     model, found = case.model, []
-    if model.family not in (None, "gpt"):
-        found.append(Reason("model family other than gpt", f"family '{model.family}'"))
-    if model.gated_mlp:
-        found.append(Reason("gated MLP", "gated MLP"))
-    if model.kv_heads is not None and model.heads is not None and model.kv_heads != model.heads:
-        told = f"{model.kv_heads} key and value heads for {model.heads} heads"
-        found.append(Reason("grouped key and value heads", told))
-    if model.head_dim and model.heads and model.hidden != model.head_dim * model.heads:
-        told = f"{model.heads} heads of {model.head_dim} in a width of {model.hidden}"
-        found.append(Reason("heads that do not make up the width", told))
-    if (model.experts or 0) > 1:
-        found.append(Reason("mixture of experts", f"{model.experts} experts"))
-    if model.attention is not None:
+    if model.family not in (None, *FAMILIES):
+        found.append(Reason("unknown model family", f"family '{model.family}'"))
+    if attention_of(model.attention) is None:
         found.append(Reason("another kind of attention", f"attention '{model.attention}'"))
-    if model.tied_embeddings is False:
-        found.append(Reason("untied embeddings", "untied embeddings"))
-    if model.learned_positions is False:
-        found.append(Reason("positions that are not learned", "positions that are not learned"))
     return found
 
 
 def _layout(case: Case, settings: Settings) -> list[Reason]:
-    parallel, found = case.parallel, []
-    if (parallel.ep or 1) > 1:
-        found.append(Reason("expert parallelism", f"expert parallelism over {parallel.ep}"))
-    if (parallel.cp or 1) > 1:
-        found.append(Reason("context parallelism", f"context parallelism over {parallel.cp}"))
-    if settings.sequence_parallel and settings.tensor != 1:
-        found.append(Reason("sequence parallelism", "sequence parallelism"))
-    if settings.recompute == "selective":
-        found.append(Reason("selective recomputation", "selective recomputation"))
-    elif settings.recompute not in (None, *RECOMPUTE):
-        told = f"recomputation of another kind: '{settings.recompute}'"
-        found.append(Reason("recomputation of another kind", told))
-    if sharded := _sharded(case, settings):
-        found.append(Reason("sharded weights or gradients (ZeRO 2 and 3, FSDP)", sharded))
-    if _told(case.offload):
-        found.append(Reason("offload", f"offload '{case.offload}'"))
-    if _told(case.finetune):
-        found.append(Reason("finetuning", f"finetuning {_method(case.finetune)}"))
+    found = []
+    if settings.recompute not in (None, CHEAPEST, *RECOMPUTE):
+        what = f"recomputation of another kind: '{settings.recompute}'"
+        found.append(Reason("recomputation of another kind", what))
+    if told(case.offload) and str(case.offload).lower() not in OFFLOADS:
+        found.append(Reason("another offload", f"offload '{case.offload}'"))
+    method = method_of(case.finetune)
+    if told(case.finetune) and method not in (*METHODS, *ALL_WEIGHTS):
+        found.append(Reason("another finetuning", f"finetuning '{method}'"))
     if settings.precision is not None and settings.precision not in PRECISIONS:
-        told = f"precision {settings.precision}"
-        found.append(Reason(told, told))
+        what = f"precision {settings.precision}"
+        found.append(Reason(what, what))
     pipelined = (settings.pipeline or 1) > 1
     if pipelined and settings.schedule not in (None, "gpipe", "1f1b", "interleaved-1f1b"):
-        told = f"schedule '{settings.schedule}' with {settings.pipeline} stages"
-        found.append(Reason("another schedule", told))
+        what = f"schedule '{settings.schedule}' with {settings.pipeline} stages"
+        found.append(Reason("another schedule", what))
     return found
-
-
-def _sharded(case: Case, settings: Settings) -> str | None:
-    if (settings.zero or 0) > 1:
-        return f"ZeRO stage {settings.zero}"
-    if case.parallel.fsdp:
-        return "FSDP"
-    return case.parallel.sharding
-
-
-def _told(value: object) -> bool:
-    """Whether a field says something else than no."""
-    return value not in (None, False, "", {}, []) and str(value).strip().lower() != "none"
-
-
-def _method(finetune: object) -> str:
-    method = finetune.get("method") if isinstance(finetune, Mapping) else finetune
-    return f"'{method}'"
 
 
 _NAMES: Final = {
@@ -100,7 +60,9 @@ _NAMES: Final = {
 def _untold(case: Case, settings: Settings) -> list[Reason]:
     model = case.model
     needed = {"model family": model.family, "layers": model.layers, "hidden width": model.hidden}
-    needed |= {"heads": model.heads, "ffn width": model.ffn}
+    needed |= {"heads": model.heads, "ffn width": model.ffn or model.moe_ffn}
+    if (model.experts or 0) > 1:
+        needed |= {"experts of a token": model.topk}
     names = [name for name, value in needed.items() if value is None]
     names += [_NAMES.get(name, name) for name in settings.missing]
     return [Reason(f"{name}{NOT_STATED}", f"{name}{NOT_STATED}") for name in names]

@@ -43,6 +43,13 @@ class Outcome:
         return self.grade is not None
 
     @property
+    def slower(self) -> bool | None:
+        """Whether the prediction is slower than what was measured."""
+        if self.grade is None or self.grade.time_error is None:
+            return None
+        return self.grade.time_error > 0
+
+    @property
     def fits(self) -> bool | None:
         """Whether the run is predicted to fit its devices, as it must have."""
         if self.memory_predicted is None or self.memory_capacity is None:
@@ -71,7 +78,7 @@ class Outcome:
             "predicted": grade and grade.predicted,
             "error": grade and grade.error,
             "time_error": grade and grade.time_error,
-            "slower": None if grade is None else grade.time_error > 0,
+            "slower": self.slower,
             "memory_measured": self.memory_measured,
             "memory_predicted": self.memory_predicted,
             "memory_error": self.memory_error,

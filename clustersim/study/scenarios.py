@@ -1,6 +1,6 @@
 """A measured case as the scenario that stands for it.
 
-    Case, Settings, MachineChoice, FrameworkChoice --scenario_of--> Loaded
+    Case, MachineChoice, FrameworkChoice, Settings --scenario_of--> Loaded
 
 The cluster file is taken as it is but for the number of nodes, and of devices in a node where the
 job has fewer.
@@ -15,10 +15,12 @@ from typing import Any
 from clustersim.catalog import finding
 from clustersim.catalog.tree import is_fact
 from clustersim.scenario.load import Loaded, from_mapping
+from clustersim.study.architecture import model_of
 from clustersim.study.cases import Case
 from clustersim.study.machines import FrameworkChoice, MachineChoice
 from clustersim.study.reasons import Reason, Ungradable
 from clustersim.study.settings import PRECISIONS, Settings
+from clustersim.study.tuning import finetune_of, offload_of
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,11 @@ def _value(fact: Any) -> Any:
 
 
 def scenario_of(
-    case: Case, settings: Settings, machine: MachineChoice, framework: FrameworkChoice
+    case: Case, machine: MachineChoice, framework: FrameworkChoice, settings: Settings
 ) -> Loaded:
     """Return a case as a scenario.
+
+    A word of recomputation means what it means in the case's software.
 
     Raises
     ------
@@ -65,40 +69,61 @@ def scenario_of(
     changes |= framework.settings
     if settings.attention is not None and settings.attention.startswith("flash"):
         changes["framework.kernels.attention"] = "flash"
+    said = settings.recompute or ""
+    recompute = framework.recompute.get(said, said)
     data = {
         "title": case.id,
         "cluster": {"name": machine.cluster, "nodes": nodes},
-        "model": _model(case, settings),
-        "plan": {
-            "tensor": settings.tensor,
-            "pipeline": settings.pipeline,
-            "data": settings.data,
-            "zero": settings.zero,
-            "schedule": settings.schedule,
-            "chunks": settings.chunks,
-        },
+        "model": model_of(case, settings),
+        "plan": _plan(case, settings),
         "batch": {
             "global": settings.sequences,
             "micro": settings.micro,
             "sequence": settings.sequence,
         },
         "precision": PRECISIONS[settings.precision or ""],
-        "recompute": settings.recompute,
+        "recompute": recompute,
         "framework": framework.framework,
         "assumed": dict(settings.assumed),
     }
-    said = [f"{key}={json.dumps(value)}" for key, value in changes.items()]
-    return from_mapping(case.id, data, said)
+    tuned = {"offload": offload_of(case.offload), "finetune": finetune_of(case.finetune)}
+    data |= {key: value for key, value in tuned.items() if value}
+    laid = [f"{key}={json.dumps(value)}" for key, value in changes.items()]
+    return from_mapping(case.id, data, laid)
+
+
+def _plan(case: Case, settings: Settings) -> dict[str, Any]:
+    """Return the layout; layers that do not divide are shared out with the two ends."""
+    parts = (settings.pipeline or 1) * (settings.chunks or 1)
+    plan: dict[str, Any] = {
+        "tensor": settings.tensor,
+        "pipeline": settings.pipeline,
+        "data": settings.data,
+        "zero": settings.zero,
+        "schedule": settings.schedule,
+        "chunks": settings.chunks,
+    }
+    used = {
+        "context": settings.context > 1 and settings.context,
+        "expert": settings.expert > 1 and settings.expert,
+        "layers": (case.model.layers or 0) % parts and "with-ends",
+        "sequence_parallel": settings.sequence_parallel and settings.tensor != 1,
+        "shard": settings.shard,
+    }
+    plan |= {key: value for key, value in used.items() if value}
+    return plan if settings.reshard else {**plan, "reshard": False}
 
 
 def _nodes(case: Case, settings: Settings, machine: MachineChoice) -> tuple[int, dict[str, Any]]:
     """Return the nodes of a case, and the changes to the cluster file that make them up."""
     shape, changes = node_shape(machine.cluster), dict(machine.settings)
     devices = settings.devices or 0
-    degrees = (settings.tensor or 0, settings.pipeline or 0, settings.data or 0)
-    if math.prod(degrees) != devices:
-        told = "tensor {} x pipeline {} x data {} is not the number of devices, {}"
-        raise Ungradable(Reason("layout refused", told.format(*degrees, devices)))
+    degrees = {axis: getattr(settings, axis) or 0 for axis in ("tensor", "pipeline", "data")}
+    degrees |= {"context": settings.context} if settings.context > 1 else {}
+    if math.prod(degrees.values()) != devices:
+        told = " x ".join(f"{axis} {degree}" for axis, degree in degrees.items())
+        told = f"{told} is not the number of devices, {devices}"
+        raise Ungradable(Reason("layout refused", told))
     each = min(case.system.gpus_per_node or shape.devices, devices)
     if each > shape.devices:
         told = f"no machine file with {each} '{case.system.accelerator}' a node"
@@ -121,29 +146,4 @@ def _smaller_node(each: int, shape: NodeShape, changes: dict[str, Any]) -> dict[
     return {
         "cluster.node.devices": each,
         "cluster.node.nics.devices": [nic for nic in nics if nic < each],
-    }
-
-
-def _model(case: Case, settings: Settings) -> dict[str, Any]:
-    """Return the model of a case as a file of the catalogue would hold it."""
-    model = case.model
-    layers, hidden, ffn = model.layers or 0, model.hidden or 0, model.ffn or 0
-    if model.params_b is not None:
-        parameters = {"value": model.params_b * 1e9, "source": "case"}
-    else:
-        count = layers * (4 * hidden * hidden + 2 * hidden * ffn) + hidden * (settings.vocab or 0)
-        parameters = {"value": float(count), "assumed": "counted from the shape"}
-    return {
-        "kind": "model",
-        "name": model.name or case.id,
-        "family": model.family,
-        "layers": layers,
-        "hidden": hidden,
-        "heads": model.heads,
-        "ffn": ffn,
-        "vocab": settings.vocab,
-        "sequence": settings.sequence,
-        "parameters": parameters,
-        "source": "case",
-        "sources": {"case": {"title": case.source.title or case.id, "where": case.source.ref}},
     }

@@ -6,6 +6,7 @@ A setting is what the row states, else what its block `assumed` gives, else our 
 which of them is kept beside the value.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
@@ -14,10 +15,14 @@ from clustersim.study.cases import Batch, Case, Parallel
 from clustersim.study.values import count, flag, one_of, whole, word
 
 RECOMPUTE: Final = ("none", "selective", "full")
+CHEAPEST: Final = "cheapest"
+"""The recomputation of a case that does not tell: the least that fits its devices."""
+
 SCHEDULES: Final = ("none", "gpipe", "1f1b", "interleaved-1f1b")
 
 PRECISIONS: Final = {
     "fp16": "fp16", "float16": "fp16", "half": "fp16", "bf16": "bf16", "bfloat16": "bf16",
+    "fp32": "fp32", "float32": "fp32", "tf32": "tf32", "fp8": "fp8", "mxfp8": "mxfp8",
 }  # fmt: skip
 """What sources call a precision, and its name in a scenario."""
 
@@ -28,8 +33,11 @@ class Settings:
 
     Attributes
     ----------
-    devices, tensor, pipeline, data : of the job
+    devices, tensor, context, pipeline, data : of the job
+    expert : ranks that share the experts
     chunks : model chunks of a stage
+    zero, shard, reshard : what is sharded, over how many ranks (0 for all), and whether gathered
+        weights are given up after the forward
     sequences, micro : of a step and of a microbatch
     vocab : rows of the embedding, before padding for the layout
     assumed : for each setting that the source does not state, why it has its value
@@ -38,11 +46,15 @@ class Settings:
 
     devices: int | None
     tensor: int | None
+    context: int
+    expert: int
     pipeline: int | None
     data: int | None
     chunks: int | None
     schedule: str | None
     zero: int | None
+    shard: int
+    reshard: bool
     sequences: int | None
     micro: int | None
     sequence: int | None
@@ -70,8 +82,9 @@ class Settings:
 class _Chooser:
     """Takes settings one by one and remembers which of them were assumed, and why."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, usual: Mapping[str, Any]) -> None:
         self.given = case.assumed
+        self.usual = usual
         self.assumed: dict[str, str] = {}
 
     def take(
@@ -90,6 +103,9 @@ class _Chooser:
             if value is not None:
                 self.assumed[name] = "assumed in the case"
                 return value
+        if name in self.usual:
+            self.assumed[name] = "not stated: as the recipes of its software have it"
+            return self.usual[name]
         if default is not None:
             value, self.assumed[name] = default
             return value
@@ -104,27 +120,43 @@ def _readable(read: Callable[[object], Any], value: object) -> Any:
         return None
 
 
-def settings_of(case: Case) -> Settings:
-    """Return what the row states, else assumes, else what we assume."""
-    chooser = _Chooser(case)
+def settings_of(case: Case, usual: Mapping[str, Any] | None = None) -> Settings:
+    """Return what the row states, else assumes, else what we assume.
+
+    Parameters
+    ----------
+    usual : settings that the recipes of the case's software have where it does not tell
+    """
+    chooser = _Chooser(case, usual or {})
     take, parallel, model = chooser.take, case.parallel, case.model
     devices, tensor, pipeline, data = _degrees(chooser, case)
     sequences, micro = _batch(chooser, case.batch, data)
     schedule, chunks = _schedule(chooser, parallel, pipeline)
+    zero, shard, reshard = _sharding(chooser, case)
     vocab = _readable(count, case.assumed.get("padded_vocab"))
     return Settings(
         devices=devices,
         tensor=tensor,
+        context=parallel.cp or 1,
+        expert=parallel.ep or 1,
         pipeline=pipeline,
         data=data,
         chunks=chunks,
         schedule=schedule,
-        zero=take("zero", parallel.zero_stage, whole, ("zero_stage",), (0, "not stated")),
+        zero=zero,
+        shard=0 if shard == (data or 0) * (parallel.cp or 1) else shard,
+        reshard=reshard,
         sequences=sequences,
         micro=micro,
         sequence=take("sequence", model.seq, count, ("seq",)),
         vocab=vocab or take("vocab", model.vocab, count, ("vocab",), (50257, "that of GPT-2")),
-        recompute=take("recompute", case.recompute, one_of(*RECOMPUTE), ("recompute",)),
+        recompute=take(
+            "recompute",
+            case.recompute,
+            one_of(*RECOMPUTE),
+            ("recompute",),
+            (CHEAPEST, "not stated: the least that fits the devices"),
+        ),
         precision=take("precision", case.precision, word),
         sequence_parallel=take(
             "sequence_parallel", parallel.sequence_parallel, flag, ("sequence_parallel",)
@@ -142,14 +174,15 @@ def _degrees(
     pipeline = chooser.take("pipeline", case.parallel.pp, count, ("pp",))
     data = chooser.take("data", case.parallel.dp, count, ("dp",))
     devices = chooser.take("devices", case.system.gpus, count, ("gpus",))
-    data = data or _quotient(devices, tensor, pipeline)
-    return devices or _product(tensor, pipeline, data), tensor, pipeline, data
+    context = case.parallel.cp or 1
+    data = data or _quotient(devices, tensor, context, pipeline)
+    return devices or _product(tensor, context, pipeline, data), tensor, pipeline, data
 
 
 def _batch(chooser: _Chooser, batch: Batch, data: int | None) -> tuple[int | None, int | None]:
     """Return the sequences of a step and of a microbatch; one may follow from the other."""
-    micro = chooser.take("micro", batch.micro, count, ("micro",))
-    micro = micro or _quotient(batch.global_, data, batch.grad_accum)
+    micro = batch.micro or _quotient(batch.global_, data, batch.grad_accum)
+    micro = chooser.take("micro", micro, count, ("micro",), (1, "not stated: the smallest"))
     steps = batch.grad_accum or _readable(count, chooser.given.get("microbatches"))
     sequences = chooser.take("sequences", batch.global_, count, ("global_batch",))
     return sequences or _product(data, micro, steps), micro
@@ -170,7 +203,32 @@ def _schedule(
         ("schedule",),
         (usual, "not stated: the usual one"),
     )
-    return schedule, 1 if chunks is None and schedule != "interleaved-1f1b" else chunks
+    if chunks is None and schedule == "interleaved-1f1b":
+        return schedule, chooser.take("chunks", None, count, (), (2, "not stated: the fewest"))
+    return schedule, chunks or 1
+
+
+def _sharding(chooser: _Chooser, case: Case) -> tuple[int | None, int, bool]:
+    """Return the ZeRO stage, the ranks that share, and whether gathered weights are given up.
+
+    PyTorch's ``SHARD_GRAD_OP`` keeps what it gathered until the backward; ``HYBRID_SHARD`` shares
+    inside a node.  A text such as *FSDP2 over the FSDP column = 8* names the ranks that share.
+    """
+    parallel, way = case.parallel, (case.parallel.sharding or "").upper()
+    told = _COLUMN.search(str(chooser.given.get("zero_stage") or ""))
+    stated = parallel.zero_stage
+    if stated is None and (parallel.fsdp or way):
+        stated = 0 if told and int(told[1]) == 1 else 3
+    if way == "SHARD_GRAD_OP":
+        stated = 3
+    zero = chooser.take("zero", stated, whole, ("zero_stage",), (0, "not stated"))
+    ranks = int(told[1]) if told else 0
+    if way.startswith("HYBRID"):
+        ranks = case.system.gpus_per_node or 0
+    return zero, ranks if zero else 0, way != "SHARD_GRAD_OP"
+
+
+_COLUMN: Final = re.compile(r"FSDP column = (\d+)")
 
 
 def _quotient(total: int | None, *parts: int | None) -> int | None:

@@ -7,8 +7,9 @@ with the reason.  Many cases go through one `concurrent.futures.Executor`.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from clustersim.catalog.tree import nearest
@@ -17,14 +18,25 @@ from clustersim.scenario.load import Loaded
 from clustersim.simulate import Result, simulate
 from clustersim.study.cases import Case, Entry
 from clustersim.study.curves import Graded
-from clustersim.study.grading import Grade, grade, measure, measured_memory, measured_metric
+from clustersim.study.grading import (
+    SINGLE_LAYER,
+    Grade,
+    Measure,
+    grade,
+    grade_layer,
+    measure,
+    measured_memory,
+    measured_metric,
+)
+from clustersim.study.layers import layer_times
 from clustersim.study.machines import MachineChoice, alike, framework_of, frameworks, machine_of
 from clustersim.study.obstacles import obstacles
 from clustersim.study.outcomes import Outcome
 from clustersim.study.reasons import Reason, Ungradable, count_reasons
 from clustersim.study.scenarios import scenario_of
-from clustersim.study.settings import Settings, settings_of
+from clustersim.study.settings import CHEAPEST, RECOMPUTE, Settings, settings_of
 from clustersim.study.summary import Tally, tally
+from clustersim.workload.precision import PRECISIONS
 
 MOST_BLOCKS: Final = 2_000_000
 """Blocks of a replay that one case may cost: some 15 s."""
@@ -32,10 +44,16 @@ MOST_BLOCKS: Final = 2_000_000
 
 @dataclass(frozen=True)
 class Validation:
-    """All cases, in the order of their file, and the measured curves of collectives."""
+    """All cases, in the order of their file, measured curves of collectives, and claims.
+
+    Attributes
+    ----------
+    claims : verdicts as plain values, by `verdicts.Verdict.to_json`
+    """
 
     outcomes: tuple[Outcome, ...]
     curves: tuple[Graded, ...] = ()
+    claims: tuple[dict[str, Any], ...] = ()
 
     @property
     def groups(self) -> dict[str, Tally]:
@@ -56,6 +74,7 @@ class Validation:
             "all": asdict(self.all),
             "reasons": count_reasons(o.reasons for o in self.outcomes if not o.gradable),
             "curves": [graded.to_json() for graded in self.curves],
+            "claims": list(self.claims),
         }
 
 
@@ -114,6 +133,11 @@ class Here(Executor):
         return future
 
 
+def workers(jobs: int) -> Executor:
+    """Return where cases run: here, or in as many processes."""
+    return Here() if jobs == 1 else ProcessPoolExecutor(jobs)
+
+
 def _collected(entry: Entry, future: Future[Outcome]) -> Outcome:
     """Return an outcome; a worker that died costs its cases, not the run."""
     try:
@@ -137,7 +161,8 @@ def _run(entry: Entry) -> Outcome:
     if case is None:
         assert entry.trouble is not None, "an entry is a case or has a trouble"
         return Outcome(entry.id, entry.group, (entry.trouble,))
-    settings, framework = settings_of(case), framework_of(case.group)
+    framework = framework_of(case.group)
+    settings = settings_of(case, framework.usual)
     outcome = Outcome(
         id=case.id,
         group=case.group,
@@ -148,21 +173,25 @@ def _run(entry: Entry) -> Outcome:
     )
     try:
         machine = _prepared(case, settings)
-        loaded = scenario_of(case, settings, machine, framework)
-        graded, result = _graded(case, loaded)
+        graded, result = _graded(case, settings, partial(scenario_of, case, machine, framework))
     except Ungradable as problem:
         return replace(outcome, reasons=problem.reasons)
     except (ScenarioError, CatalogError) as problem:
         kind = "layout refused" if isinstance(problem, PlanError) else "scenario refused"
         return replace(outcome, reasons=(Reason(kind, _refusal(problem, case)),))
     sure = case.source.confidence in ("high", "medium")
-    return replace(
+    outcome = replace(
         outcome,
         grade=graded,
-        memory_predicted=result.memory.fullest.peak,
-        memory_capacity=result.memory.capacity,
         gates=sure and settings.complete and framework is not frameworks().default,
         cluster=machine.cluster,
+    )
+    if result is None:
+        return outcome
+    return replace(
+        outcome,
+        memory_predicted=result.memory.fullest.peak,
+        memory_capacity=result.memory.capacity,
         wall=result.wall,
     )
 
@@ -185,18 +214,43 @@ def _prepared(case: Case, settings: Settings) -> MachineChoice:
     return machine
 
 
-def _graded(case: Case, loaded: Loaded) -> tuple[Grade, Result]:
-    """Return the grade of a scenario and its result."""
+def _graded(
+    case: Case, settings: Settings, scenario: Callable[[Settings], Loaded]
+) -> tuple[Grade, Result | None]:
+    """Return the grade of a case, and its result unless only a layer is asked for."""
+    if case.scope == SINGLE_LAYER:
+        loaded = scenario(settings)
+        ahead, back, again = layer_times(loaded)
+        return grade_layer(_asked(case, loaded), ahead, back + again), None
+    modes = RECOMPUTE if settings.recompute == CHEAPEST else (settings.recompute,)
+    for mode in modes:
+        loaded = scenario(replace(settings, recompute=mode))
+        asked = _asked(case, loaded)
+        result = _simulated(loaded)
+        if result.memory.fits:
+            break
+    return grade(asked, result, case.measured), result
+
+
+def _asked(case: Case, loaded: Loaded) -> Measure:
+    """Return what a case is graded by."""
     given = loaded.scenario
-    peak = given.cluster.node.accelerator.peak[given.precision].value
-    asked = measure(case, given.recompute, peak)
+    peak = given.cluster.node.accelerator.peak.get(PRECISIONS[given.precision].peak)
+    if peak is None:
+        told = f"'{given.cluster.node.accelerator.name}' has no peak in {given.precision}"
+        raise Ungradable(Reason("no peak in its precision", told))
+    said = given.recompute if isinstance(given.recompute, str) else given.recompute.mode
+    return measure(case, said, peak.value)
+
+
+def _simulated(loaded: Loaded) -> Result:
+    given = loaded.scenario
     blocks = 2 * given.batch.global_ * given.plan.pipeline * given.plan.chunks
     blocks //= given.plan.data * given.batch.micro
     if blocks > MOST_BLOCKS:
         told = f"{blocks:,} blocks a step, more than {MOST_BLOCKS:,}"
         raise Ungradable(Reason("too large to replay here", told))
-    result = simulate(loaded)
-    return grade(asked, result, case.measured), result
+    return simulate(loaded)
 
 
 def _refusal(problem: ClustersimError, case: Case) -> str:

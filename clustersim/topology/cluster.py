@@ -56,6 +56,11 @@ class Cluster:
         """Devices of all nodes."""
         return self.nodes * self.node.devices
 
+    @property
+    def occupied(self) -> float:
+        """Share of a device's compute units that a collective takes while others compute."""
+        return min(1.0, self.library.channels / self.accelerator.compute_units)
+
     def rail(self, device: int) -> int:
         """Return the number of the NIC that a device uses, among those of its node."""
         return self.node.nic_of[device % self.node.devices]

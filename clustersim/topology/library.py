@@ -42,6 +42,7 @@ class Library:
     choices : the algorithms that each operation may take
     post : what each message of many costs its sender [s]
     relay : whether a message to another rail goes by the neighbour on that rail
+    channels : compute units that a collective occupies while others compute
     """
 
     name: str
@@ -50,6 +51,7 @@ class Library:
     choices: dict[str, tuple[str, ...]]
     post: float = 0.0
     relay: bool = False
+    channels: int = 0
 
 
 def build_library(record: LibraryRecord) -> Library:
@@ -66,6 +68,7 @@ def build_library(record: LibraryRecord) -> Library:
         },
         post=record.post.value,
         relay=record.relay is not None and record.relay.value,
+        channels=0 if record.channels is None else record.channels.value,
     )
 
 

@@ -6,19 +6,52 @@ recomputed forward of the blocks.  Narayanan et al. 2021, eq. 3, arXiv:2104.0447
 et al. 2022, eq. 7 and 8, arXiv:2205.05198.
 """
 
-from clustersim.workload.model import Transformer
+from collections.abc import Collection, Iterable
+
+from clustersim.workload.model import Layer, Transformer
 
 
-def layer_forward_flops(model: Transformer) -> float:
-    r"""Return the FLOPs of one block on one sequence, forward [FLOP].
+def layer_forward_flops(model: Transformer, layer: Layer) -> dict[str, float]:
+    r"""Return the FLOPs of one layer on one sequence, forward, by operation [FLOP].
 
     .. math:: 2 s (4 h^2 + 2 h f) + 4 s^2 h
 
-    with s = `sequence`, h = `hidden`, f = `ffn`: four projections of h by h, two of h by f, and
-    the two products of attention.
+    for the GPT, with s = `sequence`, h = `hidden`, f = `ffn`: four projections of h by h, two of h
+    by f, and the two products of attention.
     """
-    s, h, f = model.sequence, model.hidden, model.ffn
-    return 2.0 * s * (4 * h * h + 2 * h * f) + 4.0 * s * s * h
+    s, h = model.sequence, model.hidden
+    flops = _attention(model, layer)
+    mats, shape = (3 if model.gated else 2), model.experts
+    if layer.experts and shape is not None:
+        flops["experts"] = 2.0 * s * mats * h * shape.ffn * shape.top_k
+        flops["shared"] = 2.0 * s * mats * h * shape.ffn * shape.shared
+        flops["router"] = 2.0 * s * h * shape.count
+    else:
+        flops["up"] = 2.0 * s * (mats - 1) * h * model.ffn
+        flops["down"] = 2.0 * s * h * model.ffn
+    return flops
+
+
+def _attention(model: Transformer, layer: Layer) -> dict[str, float]:
+    s, h, a, d = model.sequence, model.hidden, model.heads, model.head_size
+    seen = min(s, layer.window or s)
+    core = 2.0 * s * seen * a * (d + model.value_size)
+    if model.latent is None:
+        columns = d * (a + 2 * model.kv_heads)
+        return {
+            "qkv": 2.0 * s * h * columns,
+            "attention": core,
+            "projection": 2.0 * s * a * d * h,
+        }
+    shape = model.latent
+    queries = h * a * d if shape.query is None else shape.query * (h + a * d)
+    keys = h * (shape.keys_values + shape.rope)
+    keys += shape.keys_values * a * (shape.nope + shape.value)
+    return {
+        "qkv": 2.0 * s * (queries + keys),
+        "attention": core,
+        "projection": 2.0 * s * a * shape.value * h,
+    }
 
 
 def logits_forward_flops(model: Transformer) -> float:
@@ -26,23 +59,40 @@ def logits_forward_flops(model: Transformer) -> float:
     return 2.0 * model.sequence * model.hidden * model.vocab
 
 
+def attention_flops(model: Transformer) -> float:
+    """Return the FLOPs of the two products of attention on one sequence, forward [FLOP]."""
+    return sum(layer_forward_flops(model, layer)["attention"] for layer in model.stack)
+
+
 def model_flops(model: Transformer, sequences: int) -> float:
     r"""Return the FLOPs that training on `sequences` needs [FLOP].
 
     .. math:: 72 B s l h^2 (1 + s / 6h + V / 12 l h)
 
-    for f = 4 h: three times the forward of blocks and logits.
+    for the GPT with f = 4 h: three times the forward of layers and logits.
     """
-    forward = model.layers * layer_forward_flops(model) + logits_forward_flops(model)
-    return 3.0 * sequences * forward
+    layers = sum(sum(layer_forward_flops(model, layer).values()) for layer in model.stack)
+    return 3.0 * sequences * (layers + logits_forward_flops(model))
 
 
-def hardware_flops(model: Transformer, sequences: int, recompute: str) -> float:
-    r"""Return the FLOPs that are carried out, recomputed blocks included [FLOP].
+def hardware_flops(
+    model: Transformer, sequences: int, again: Iterable[tuple[Layer, Collection[str]]]
+) -> float:
+    r"""Return the FLOPs that are carried out, recomputed operations included [FLOP].
 
     .. math:: 96 B s l h^2 (1 + s / 6h + V / 16 l h)
 
-    for f = 4 h and full recomputation; without, the same as `model_flops`.
+    for the GPT with f = 4 h and full recomputation; without, the same as `model_flops`.
+
+    Parameters
+    ----------
+    again : every layer with the operations of it that are run again
     """
-    again = model.layers * layer_forward_flops(model) if recompute == "full" else 0.0
-    return model_flops(model, sequences) + sequences * again
+    extra = sum(
+        flops
+        for layer, names in again
+        if names
+        for name, flops in layer_forward_flops(model, layer).items()
+        if name in names
+    )
+    return model_flops(model, sequences) + sequences * extra

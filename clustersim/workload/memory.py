@@ -1,68 +1,47 @@
-"""Bytes that are alive on one tensor rank: parameters it holds and activations it keeps.
+"""Bytes that are alive on one rank while an operation runs.
 
-Activation formulas are those of Korthikanti et al. 2022, arXiv:2205.05198, section 4, for numbers
-of 2 bytes and dropout masks of 1; letters as there: s tokens, b sequences, h hidden, a heads,
-t tensor ranks.
+What layers keep from forward to backward comes out of their operations, `ops.kept`: the formulas
+of Korthikanti et al. 2022, arXiv:2205.05198, section 4, for numbers of 2 bytes and dropout masks
+of 1, without sequence parallelism,
+
+.. math:: s b h (10 + 24 / t + 5 a s / h t)
 """
 
-from clustersim.workload.kernels import Slice
-from clustersim.workload.model import Transformer
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+from clustersim.workload.ops import Op, kept
+from clustersim.workload.slice import Slice
+
+LOSS = "loss"
+"""The operation that keeps the logits."""
 
 
-def layer_parameters(model: Transformer, tensor: int) -> float:
-    """Return the parameters of one block on one tensor rank.
+def boundary(part: Slice) -> float:
+    """Return the input of a layer, 2 s b h, over the tensor ranks if they share it [B]."""
+    return part.width * part.residual
 
-    Matrices and the biases of their columns are split; the biases after a reduction and the norms
-    are held by every rank.
+
+def logits(part: Slice) -> float:
+    """Return the logits of one microbatch on this rank, b s V / t c, how many they are."""
+    return part.tokens * part.model.vocab / part.tensor
+
+
+def of_loss(head: Sequence[Op]) -> float:
+    """Return what the loss keeps for its backward: the logits in one width or two [B]."""
+    return kept(op for op in head if op.name == LOSS)
+
+
+def gradients_inside(ops: Sequence[Op]) -> float:
+    """Return the most that gradients of activations take inside a layer's backward [B].
+
+    An operation has the gradient of its output, which is as large as the input of the next one,
+    when it makes that of its own input.
     """
-    h, f = model.hidden, model.ffn
-    split = 4 * h * h + 2 * h * f + 3 * h + f
-    whole = 2 * h + 4 * h
-    return split / tensor + whole
+    inputs = [op.inputs for op in ops if op.inputs]
+    return max((a + b for a, b in pairwise(inputs)), default=0.0)
 
 
-def rank_parameters(
-    model: Transformer, tensor: int, layers: int, *, first: bool, last: bool
-) -> float:
-    """Return the parameters of one rank of a stage.
-
-    The first stage holds both embeddings, the last the final norm and, when it is not the first,
-    its own copy of the tied token embedding for the logits.
-    """
-    held = layers * layer_parameters(model, tensor)
-    if first:
-        held += model.embedding_parameters / tensor + model.position_parameters
-    if last:
-        held += 2 * model.hidden + (0 if first else model.embedding_parameters / tensor)
-    return held
-
-
-def layer_activations(part: Slice) -> float:
-    r"""Return what one block keeps from forward to backward without recomputation [B].
-
-    .. math:: s b h \left(10 + \frac{24}{t} + \frac{5 a s}{h t}\right)
-
-    Flash attention keeps no attention matrix: the last term falls away but for one 4-byte number
-    for each row.
-    """
-    x, t = part.stream, part.tensor
-    if part.kernels.attention == "flash":
-        rows = part.micro * part.model.heads * part.model.sequence / t
-        return x * (10 + 24 / t) + 4 * rows
-    return x * (10 + 24 / t) + 5 * part.scores
-
-
-def checkpoint(part: Slice) -> float:
-    """Return what one fully recomputed block keeps: its input, 2 s b h [B]."""
-    return 2 * part.stream
-
-
-def embedding_activations(part: Slice) -> float:
-    """Return what the embedding keeps: the mask of its dropout, s b h [B]."""
-    return part.stream
-
-
-def head_activations(part: Slice) -> float:
-    """Return what norm, logits and loss keep: two inputs, and the logits in 2 and 4 bytes [B]."""
-    logits = part.tokens * part.model.vocab / part.tensor
-    return 4 * part.stream + (2 + 4) * logits
+def run_again(ops: Sequence[Op], again: Collection[str]) -> float:
+    """Return what a layer's recomputed operations hold once they have run again [B]."""
+    return kept(ops) - kept(ops, again)

@@ -1,8 +1,22 @@
-"""What is trained: a stack of transformer blocks with an embedding below and logits above."""
+"""What is trained: a stack of transformer layers with an embedding below and logits above."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from clustersim.catalog.records import ModelRecord
+from clustersim.catalog.models import ExpertShape, LatentShape, ModelRecord, WindowShape
+
+
+class Layer(NamedTuple):
+    """What tells a layer from its neighbours.
+
+    Attributes
+    ----------
+    experts : whether it has a mixture of experts instead of one MLP
+    window : tokens that a query sees; None for all before it
+    """
+
+    experts: bool = False
+    window: int | None = None
 
 
 @dataclass(frozen=True)
@@ -12,9 +26,23 @@ class Transformer:
     Attributes
     ----------
     hidden : width of the residual stream
-    ffn : width inside the MLP
+    kv_heads : heads of keys and values, each shared by `heads` / `kv_heads` queries
+    head_size : width of a head
+    ffn : width inside the MLP of a layer without experts
     vocab : rows of the embedding as it is held, padded to what the layout needs
     sequence : tokens of one sequence
+    norm : ``layer`` or ``rms``
+    mlp : ``gelu``, two matrices, or ``gated``, three
+    positions : ``learned``, ``rotary``, ``alibi`` or ``none``
+    tied : whether the logits share the embedding's weights
+    biases : of ``qkv``, ``output``, ``mlp``, ``norm`` and ``router``, what has one
+    dropout : whether attention, residuals and embedding are dropped out
+    qk_norm : whether queries and keys of a head are normed
+    sinks : whether each head has a learned logit that its softmax counts in
+    embedding_norm : whether a norm follows the embedding
+    latent : widths of multi-head latent attention, None without
+    experts : the mixture of experts, None without
+    window : which layers see only a window, None where all see all
     """
 
     name: str
@@ -24,41 +52,53 @@ class Transformer:
     ffn: int
     vocab: int
     sequence: int
+    kv_heads: int = 0
+    head_size: int = 0
+    norm: str = "layer"
+    mlp: str = "gelu"
+    positions: str = "learned"
+    tied: bool = True
+    biases: frozenset[str] = frozenset({"qkv", "output", "mlp", "norm"})
+    dropout: bool = True
+    qk_norm: bool = False
+    sinks: bool = False
+    embedding_norm: bool = False
+    latent: LatentShape | None = None
+    experts: ExpertShape | None = None
+    window: WindowShape | None = None
+
+    def __post_init__(self) -> None:
+        """Fill in what follows from the rest: as many key heads as heads, which make the width."""
+        if not self.kv_heads:
+            object.__setattr__(self, "kv_heads", self.heads)
+        if not self.head_size:
+            size = self.latent.nope + self.latent.rope if self.latent else self.hidden // self.heads
+            object.__setattr__(self, "head_size", size)
 
     @property
-    def head_size(self) -> int:
-        """Width of one attention head."""
-        return self.hidden // self.heads
+    def value_size(self) -> int:
+        """Width of a head's value, that of its key but in latent attention."""
+        return self.latent.value if self.latent else self.head_size
 
     @property
-    def layer_parameters(self) -> int:
-        """Weights and biases of one block: attention, MLP and two norms.
+    def gated(self) -> bool:
+        """Whether the MLP multiplies two products of its input."""
+        return self.mlp == "gated"
 
-        .. math:: 4 h^2 + 4 h + 2 h f + f + h + 4 h
-
-        For f = 4 h this is 12 h^2 + 13 h, Narayanan et al. 2021, eq. 2, arXiv:2104.04473.
-        """
-        h, f = self.hidden, self.ffn
-        attention = 4 * h * h + 4 * h
-        mlp = 2 * h * f + f + h
-        norms = 4 * h
-        return attention + mlp + norms
-
-    @property
-    def embedding_parameters(self) -> int:
-        """Rows of the token embedding, which the logits share."""
-        return self.vocab * self.hidden
+    def layer(self, index: int) -> Layer:
+        """Return what layer `index` is, counted from 0."""
+        window, experts = self.window, self.experts
+        seen = window.tokens if window and index % window.every == 0 else None
+        if seen is not None and seen >= self.sequence:
+            seen = None
+        if experts is None or index < experts.first_dense:
+            return Layer(False, seen)
+        return Layer((index - experts.first_dense + 1) % experts.every == 0, seen)
 
     @property
-    def position_parameters(self) -> int:
-        """Rows of the learned position embedding."""
-        return self.sequence * self.hidden
-
-    @property
-    def parameters(self) -> int:
-        """All parameters, the tied embedding once; the final norm has 2 h."""
-        blocks = self.layers * self.layer_parameters
-        return blocks + self.embedding_parameters + self.position_parameters + 2 * self.hidden
+    def stack(self) -> list[Layer]:
+        """All layers, in order."""
+        return [self.layer(index) for index in range(self.layers)]
 
 
 def padded_vocab(vocab: int, multiple: int, tensor: int) -> int:
@@ -83,4 +123,18 @@ def build_model(record: ModelRecord, sequence: int, multiple: int, tensor: int) 
         ffn=record.ffn,
         vocab=padded_vocab(record.vocab, multiple, tensor),
         sequence=sequence,
+        kv_heads=record.kv_heads or 0,
+        head_size=record.head_size or 0,
+        norm=record.norm,
+        mlp=record.mlp,
+        positions=record.positions,
+        tied=record.tied,
+        biases=frozenset(record.biases),
+        dropout=record.dropout,
+        qk_norm=record.qk_norm,
+        sinks=record.sinks,
+        embedding_norm=record.embedding_norm,
+        latent=record.latent,
+        experts=record.experts,
+        window=record.window,
     )

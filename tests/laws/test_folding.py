@@ -37,6 +37,13 @@ CASES = {
         "frontier-22b", "cluster.nodes=24", "plan.data=24", "batch.global=144", MINIMAL,
         "cluster.fabric.nodes_per_switch=2", "cluster.fabric.switches_per_group=8",
     ),
+    "uneven layers, half of the stages recomputing": (
+        "frontier-175b", "batch.global=64", "plan.layers=with-ends",
+        "recompute={stages: [0, 1, 2, 3, 4, 5, 6, 7]}",
+    ),
+    "sequence parallelism": (
+        "frontier-175b", "batch.global=64", "plan.sequence_parallel=true", "recompute=selective",
+    ),
     "collectives of their own": (
         "frontier-175b", "cluster.nodes=16", "plan.data=4", "plan.pipeline=8", "batch.global=32",
         "fusion_bound=1e-9",

@@ -1,0 +1,130 @@
+"""Framework files: how a training framework runs a step, every flag with its source."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from clustersim.catalog.facts import Bytes, Count, Fact, NotNegative, Record, Seconds, Share, Strict
+
+
+class StateBytes(Strict):
+    """Bytes of training state for each parameter held, by part.
+
+    `master` is the copy of the weights that the optimiser updates, where it has one of its own;
+    none if it is left out.
+    """
+
+    weights: Fact[NotNegative]
+    gradients: Fact[NotNegative]
+    optimiser: Fact[NotNegative]
+    master: Fact[NotNegative] | None = None
+
+
+class MemoryFacts(Strict):
+    """What is alive beside states and activations.
+
+    `loss_forward` and `loss_backward` are the bytes for each logit that the loss holds while it
+    runs, beside what it keeps: none if the table is left out.  `bucket` is the buffer that
+    gradients are flattened into to be reduced, none if it is left out.
+    """
+
+    loss_forward: Fact[NotNegative]
+    loss_backward: Fact[NotNegative]
+    bucket: Fact[Bytes] | None = None
+
+
+class PipelineFacts(Strict):
+    """How stages hand over activations.
+
+    `sharded`: each tensor rank sends its share and the receivers gather it, instead of every rank
+    sending the whole.  `blocking`: a stage waits for its send before it computes on.  The gathers
+    are all-gathers over the tensor group for each microbatch, where shares are sent.
+    """
+
+    sharded: Fact[bool]
+    blocking: Fact[bool]
+    gathers_forward: Fact[Annotated[int, Field(ge=0)]]
+    gathers_backward: Fact[Annotated[int, Field(ge=0)]]
+
+
+class KernelFacts(Strict):
+    """Which kernels a layer runs as.
+
+    `tensor_overlap`: in the backward of a linear layer whose columns are split, the sum of the
+    input's gradient runs beside the weight's product, and a gather of tokens beside the input's;
+    not where it is missing.  `gated_fused`, `rotary_fused`, `norm_fused`: a gate with its product,
+    the rotation by position and an RMSNorm are one kernel each; they are where that is missing.
+    `gradient_accumulation` is 0 where the products themselves add to the sum.
+    """
+
+    attention: Fact[Literal["unfused", "fused-softmax", "flash"]]
+    bias_gelu_fused: Fact[bool]
+    bias_dropout_fused: Fact[bool]
+    gradient_accumulation: Fact[NotNegative]
+    loss_forward: Fact[NotNegative]
+    loss_backward: Fact[NotNegative]
+    tensor_overlap: Fact[bool] | None = None
+    gated_fused: Fact[bool] | None = None
+    rotary_fused: Fact[bool] | None = None
+    norm_fused: Fact[bool] | None = None
+
+
+class OptimiserFacts(Strict):
+    """The optimiser step.
+
+    `held` is the bytes moved for each parameter that a rank holds (its gradients are cleared,
+    scaled and averaged), `updated` for each one whose state it owns. `host_updated` is the latter
+    in host memory where the host runs the optimiser; the same if it is missing.
+    """
+
+    held: Fact[NotNegative]
+    updated: Fact[NotNegative]
+    host_updated: Fact[NotNegative] | None = None
+
+
+class GradientFacts(Strict):
+    """The reduction of gradients over the data axis.
+
+    `bytes_each` is the size of one gradient on the wire; `overlap` when the reduction runs beside
+    the last backward; `sharded_collective` what ZeRO-1 uses: an all-reduce of everything, or a
+    reduce-scatter.
+    """
+
+    bytes_each: Fact[NotNegative]
+    overlap: Fact[Literal["never", "without-pipeline", "always"]]
+    sharded_collective: Fact[Literal["all-reduce", "reduce-scatter"]]
+
+
+class ShardingFacts(Strict):
+    """How weights that are sharded over the data axis come and go, layer by layer (ZeRO-3, FSDP).
+
+    `prefetch` is the number of layers that are gathered ahead of the one at work, none where
+    nothing runs beside it; `reshard` whether a layer is given up after its forward. `gather` and
+    `reduce` are the bytes of a weight and of a gradient on the wire. `each_microbatch` whether
+    gradients are reduced after every microbatch instead of once a step.
+    """
+
+    prefetch: Fact[Annotated[int, Field(ge=0)]]
+    reshard: Fact[bool]
+    gather: Fact[NotNegative]
+    reduce: Fact[NotNegative]
+    each_microbatch: Fact[bool]
+
+
+class FrameworkRecord(Record):
+    """``workloads/frameworks/*.yaml``: how a training framework runs a step."""
+
+    kind: Literal["framework"]
+    schedules: Fact[list[str]]
+    zero: Fact[list[int]]
+    vocab_multiple: Fact[Count]
+    dispatch: Fact[Seconds]
+    pipeline: PipelineFacts
+    kernels: KernelFacts
+    gradients: GradientFacts
+    optimiser: OptimiserFacts
+    sharding: ShardingFacts | None = None
+    state: dict[str, StateBytes]
+    memory: MemoryFacts | None = None
+    runtime_memory: Fact[Bytes]
+    fragmentation: Fact[Share] | None = None

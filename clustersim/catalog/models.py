@@ -1,0 +1,141 @@
+"""Model files: the shape of a transformer as its paper or its configuration states it.
+
+A family sets what is usual in it; any key of the file wins over the family.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from clustersim.catalog.facts import Count, Fact, Positive, Record, Strict
+
+Whole = Annotated[int, Field(ge=0, strict=True)]
+
+Biased = Literal["qkv", "output", "mlp", "norm", "router"]
+"""What may carry a bias: the projections around attention, the MLP's with a router, the norms.
+
+`router` is a bias of the router alone, as DeepSeek-V3 balances its experts by.
+"""
+
+FAMILIES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "gpt": {
+        "norm": "layer",
+        "mlp": "gelu",
+        "positions": "learned",
+        "tied": True,
+        "biases": ["qkv", "output", "mlp", "norm"],
+        "dropout": True,
+    },
+    "llama": {
+        "norm": "rms",
+        "mlp": "gated",
+        "positions": "rotary",
+        "tied": False,
+        "biases": [],
+        "dropout": False,
+    },
+}
+"""What is usual in a family: of GPT-2 and 3, and of Llama and what came after it."""
+
+
+class WindowShape(Strict):
+    """Sliding-window attention: `tokens` that a query sees, in one of `every` layers, the first."""
+
+    tokens: Count
+    every: Count = 1
+
+
+class LatentShape(Strict):
+    """Multi-head latent attention: widths of what queries, keys and values are compressed to.
+
+    `query` is missing where queries are not compressed. A head's query and key are `nope` wide
+    and `rope` more for the position, its value `value`. DeepSeek-V2, arXiv:2405.04434.
+    """
+
+    query: Count | None = None
+    keys_values: Count
+    nope: Count
+    rope: Count
+    value: Count
+
+
+class ExpertShape(Strict):
+    """A mixture of experts instead of the MLP: `top_k` of `count` experts for each token.
+
+    Layers from `first_dense` on have experts, one in `every`, the last of each group. `shared`
+    experts see every token. `capacity` is the most that an expert takes, over its even share;
+    without it nothing is dropped.
+    """
+
+    count: Count
+    top_k: Count
+    ffn: Count
+    shared: Whole = 0
+    first_dense: Whole = 0
+    every: Count = 1
+    capacity: Positive | None = None
+
+    @model_validator(mode="after")
+    def _enough(self) -> Self:
+        if self.top_k > self.count:
+            raise ValueError(f"top_k: {self.top_k} of {self.count} experts (at most all)")
+        return self
+
+
+def _left_to_the_family(schema: dict[str, Any]) -> None:
+    """Take out of a schema's required keys those that every family sets."""
+    given_by_all = set.intersection(*(set(family) for family in FAMILIES.values()))
+    schema["required"] = [key for key in schema["required"] if key not in given_by_all]
+
+
+class ModelRecord(Record):
+    """``workloads/models/*.yaml``: the shape of a transformer, all from one source."""
+
+    model_config = ConfigDict(json_schema_extra=_left_to_the_family)
+
+    kind: Literal["model"]
+    family: Literal["gpt", "llama"]
+    layers: Count
+    hidden: Count
+    heads: Count
+    kv_heads: Count | None = Field(None, description="key and value heads; as `heads` if missing")
+    head_size: Count | None = Field(None, description="`hidden` / `heads` if missing")
+    ffn: Count
+    vocab: Count
+    sequence: Count
+    norm: Literal["layer", "rms"]
+    mlp: Literal["gelu", "gated"]
+    positions: Literal["learned", "rotary", "alibi", "none"]
+    tied: bool = Field(description="whether the logits share the embedding's weights")
+    biases: list[Biased]
+    dropout: bool
+    qk_norm: bool = Field(False, description="norms of queries and keys, one weight a head width")
+    sinks: bool = Field(False, description="one learned logit a head that every softmax counts in")
+    embedding_norm: bool = Field(False, description="a norm behind the embedding")
+    window: WindowShape | None = None
+    latent: LatentShape | None = None
+    experts: ExpertShape | None = None
+    parameters: Fact[Positive]
+    active: Fact[Positive] | None = Field(None, description="parameters that a token meets")
+    source: str
+    assumed: dict[str, str] = Field({})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_in_the_family(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("family") in FAMILIES:
+            return {**FAMILIES[data["family"]], **data}
+        return data
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> Self:
+        if self.head_size is None and self.latent is None and self.hidden % self.heads:
+            raise ValueError(f"heads: {self.heads} does not divide hidden {self.hidden}")
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise ValueError(f"kv_heads: {self.kv_heads} does not divide heads {self.heads}")
+        if self.latent is not None and (self.kv_heads is not None or self.head_size is not None):
+            raise ValueError("latent: says the heads by itself (leave out kv_heads and head_size)")
+        if self.experts is not None and self.experts.first_dense >= self.layers:
+            raise ValueError("experts.first_dense: leaves no layer with experts")
+        return self

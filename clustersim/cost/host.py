@@ -1,0 +1,76 @@
+"""Host memory: how fast devices copy to it and from it, and how fast the host runs an optimiser.
+
+dev0 --pcie--> cpu0 --host--> memory      all devices of a node copy at once, so that they
+dev1 --pcie--> cpu0 --host--> memory      share what they have in common
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from clustersim.errors import CatalogError
+from clustersim.topology.cluster import Cluster
+from clustersim.topology.links import Route
+
+
+class HostRate(NamedTuple):
+    """Bandwidth between a device and host memory when all devices of its node copy [B/s]."""
+
+    to_host: float
+    from_host: float
+
+
+def host_rate(cluster: Cluster) -> HostRate:
+    """Return the rate of the slowest device of a node, all of them copying one way at once [B/s].
+
+    Raises
+    ------
+    CatalogError
+        when the node's file does not say how devices reach host memory.
+    """
+    devices = range(cluster.node.devices)
+    return HostRate(
+        _slowest(cluster, [cluster.to_host(device) for device in devices]),
+        _slowest(cluster, [cluster.from_host(device) for device in devices]),
+    )
+
+
+def _slowest(cluster: Cluster, routes: Iterable[Route]) -> float:
+    r"""Return the smallest rate of max-min fairness, that of the tightest link.
+
+    .. math:: \min_l c_l / n_l
+
+    with c the capacity of link l and n the flows that cross it: what fills up first.
+    """
+    crossed = Counter(link for route in routes for link in route.links)
+    capacities = cluster.links.capacities
+    return min(capacities[link] / flows for link, flows in crossed.items())
+
+
+def host_latency(cluster: Cluster) -> float:
+    """Return the latency of the longest way from a device of a node to host memory [s]."""
+    return max(cluster.to_host(device).latency for device in range(cluster.node.devices))
+
+
+def host_optimiser_seconds(cluster: Cluster, nbytes: float) -> float:
+    """Return the time of optimisers on the host, limited by its memory [s].
+
+    Every device's process runs one at the same time, so that they share the bandwidth.  Vectorised
+    optimisers are limited by memory: Ren et al. 2021, ZeRO-Offload, arXiv:2101.06840, section 5.
+
+    Parameters
+    ----------
+    nbytes : read and written by the optimiser of one device [B]
+
+    Raises
+    ------
+    CatalogError
+        when the node's file does not say how fast host memory is.
+    """
+    node = cluster.node
+    if node.host_bandwidth is None:
+        raise CatalogError(
+            f"{node.name}: node.host.bandwidth: is not given, but the optimiser runs on the host"
+            " (give the bandwidth of the node's memory, read and written together)"
+        )
+    return nbytes * node.devices / node.host_bandwidth

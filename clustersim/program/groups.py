@@ -1,0 +1,105 @@
+"""Groups: the communicators of every axis, and what collectives inside blocks take with them.
+
+tensor, context    of a cell: the groups of one stage of one replica, side by side
+expert, data       of a stage: all replicas together
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+from clustersim.cost.collectives import Cost
+from clustersim.program.collectives.communicator import Communicator
+from clustersim.program.job import Job
+from clustersim.workload.kernels import Axis, Collective
+
+OF_CELL: tuple[Axis, ...] = ("tensor", "context")
+OF_STAGE: tuple[Axis, ...] = ("expert", "data")
+
+Pattern = tuple[tuple[str, Hashable], ...]
+"""What the collectives of a block take: how the groups of each axis lie, and what links let by."""
+
+
+class Groups:
+    """The communicators of a job, made once.
+
+    Parameters
+    ----------
+    operations : for each axis, what its groups do together inside blocks
+    """
+
+    def __init__(self, job: Job, operations: Mapping[Axis, Sequence[str]]) -> None:
+        self.job = job
+        self.operations = {axis: sorted(which) for axis, which in operations.items() if which}
+        self._communicators: dict[tuple[Axis, int, int], Communicator] = {}
+        self._signatures: dict[tuple[Axis, int, int], Hashable] = {}
+        self._examples: dict[tuple[Axis, Hashable], Communicator] = {}
+        self._patterns: dict[tuple[int, int], Pattern] = {}
+
+    def communicator(self, axis: Axis, stage: int, replica: int = 0) -> Communicator:
+        """Return the communicator of an axis on a stage of a replica."""
+        key = axis, stage, replica if axis in OF_CELL else 0
+        if key not in self._communicators:
+            self._communicators[key] = self.job.communicator(self._devices(axis, stage, replica))
+        return self._communicators[key]
+
+    def _devices(self, axis: Axis, stage: int, replica: int) -> list[tuple[int, ...]]:
+        placement = self.job.placement
+        if axis in OF_CELL:
+            of_cell: dict[str, Callable[[int, int], list[tuple[int, ...]]]] = {
+                "tensor": placement.tensor_groups,
+                "context": placement.context_groups,
+            }
+            return of_cell[axis](stage, replica)
+        return placement.expert_groups(stage) if axis == "expert" else placement.shard_groups(stage)
+
+    def pattern(self, stage: int, replica: int) -> Pattern:
+        """Return what the times of the blocks of a stage of a replica depend on."""
+        key = stage, replica
+        if key not in self._patterns:
+            self._patterns[key] = tuple(
+                (axis, self._signature(axis, stage, replica)) for axis in self.operations
+            )
+        return self._patterns[key]
+
+    def kinds(self, replica: int) -> Hashable:
+        """Return the patterns of all stages of a replica."""
+        return tuple(self.pattern(stage, replica) for stage in range(self.job.plan.pipeline))
+
+    def _signature(self, axis: Axis, stage: int, replica: int) -> Hashable:
+        key = axis, stage, replica if axis in OF_CELL else 0
+        if key not in self._signatures:
+            communicator = self.communicator(axis, stage, replica)
+            found = communicator.signature(self.operations[axis])
+            self._signatures[key] = found
+            self._examples.setdefault((axis, found), communicator)
+        return self._signatures[key]
+
+    def example(self, axis: Axis, pattern: Pattern) -> Communicator:
+        """Return a communicator of an axis that lies as the pattern says."""
+        return self._examples[axis, dict(pattern)[axis]]
+
+    def cost(self, collective: Collective, pattern: Pattern) -> Cost:
+        """Return the closed form of a collective."""
+        return self.example(collective.axis, pattern).cost(collective.operation, collective.nbytes)
+
+    def carried(
+        self, axis: Axis, stage: int, replica: int, calls: Iterable[tuple[str, float, float]]
+    ) -> dict[int, float]:
+        """Return what collectives put on each link [B].
+
+        Parameters
+        ----------
+        calls : operation, bytes of the buffer [B], and how often
+        """
+        communicator = self.communicator(axis, stage, replica)
+        example = self.example(axis, self.pattern(stage, replica))
+        streams: dict[tuple[str, str], float] = {}
+        for operation, nbytes, times in calls:
+            cost = example.cost(operation, nbytes)
+            way = cost.algorithm, operation
+            wire = cost.nbytes / example.load(*way).unit
+            streams[way] = streams.get(way, 0.0) + times * wire
+        carried: dict[int, float] = {}
+        for way, each in streams.items():
+            for link, share in communicator.load(*way).shares.items():
+                carried[link] = carried.get(link, 0.0) + share * each
+        return carried

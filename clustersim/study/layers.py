@@ -1,0 +1,48 @@
+"""Layers alone: what one layer of a scenario takes, as papers time it outside of a step."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from clustersim.cost.compute import chain_seconds
+from clustersim.program.blocks import Blocks
+from clustersim.scenario.load import Loaded
+from clustersim.simulate import build_job
+from clustersim.workload.kernels import Collective, Kernel
+from clustersim.workload.ops import backward, forward
+
+
+class LayerTimes(NamedTuple):
+    """What one layer takes for one microbatch on one rank [s].
+
+    Attributes
+    ----------
+    forward : its forward
+    backward : its backward, without what is run again
+    recompute : what the backward runs again of the forward
+    """
+
+    forward: float
+    backward: float
+    recompute: float
+
+
+def layer_times(loaded: Loaded) -> LayerTimes:
+    """Return what the first layer of a scenario takes, with its collectives alone on the links.
+
+    Gradients are not added up over microbatches: there is one.
+    """
+    job = build_job(loaded)
+    cluster, blocks = job.cluster, Blocks(job)
+    groups, pattern = blocks.groups, blocks.pattern(0, 0)
+    stacked = job.stacked(0, 0)[0]
+    ops = [op for op in job.ops(stacked.layer) if op.forward]
+
+    def seconds(kernels: Iterable[Kernel]) -> float:
+        def moved(collective: Collective) -> float:
+            return groups.cost(collective, pattern).seconds
+
+        chain = chain_seconds(kernels, cluster.accelerator, moved, cluster.occupied)
+        return chain.dispatched(job.framework.dispatch.value).total
+
+    again = [op for op in ops if op.name in stacked.again]
+    return LayerTimes(seconds(forward(ops)), seconds(backward(ops)), seconds(forward(again)))

@@ -1,0 +1,140 @@
+"""Hugging Face's ``config.json`` read into a model file of ours, offline.
+
+    config.json --read_config--> Config --a reader of its architecture--> keys of a model file
+
+The parameters that a model file needs are counted from the shape: a configuration states none.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from clustersim.catalog.checking import checked
+from clustersim.catalog.models import FAMILIES, ModelRecord
+from clustersim.catalog.reading import Place
+from clustersim.catalog.tree import Tree, nearest
+from clustersim.catalog.writing import to_yaml
+from clustersim.errors import CatalogError
+from clustersim.workload.importers import dense, experts
+from clustersim.workload.importers.config import Config, read_config
+from clustersim.workload.model import build_model
+from clustersim.workload.parameters import active_parameters, model_parameters
+
+FORMAT: Final = "hugging-face"
+
+READERS: Final[Mapping[str, Callable[[Config], dict[str, Any]]]] = {
+    "gpt2": dense.gpt2,
+    "gpt_neox": dense.gpt_neox,
+    "bloom": dense.bloom,
+    "mpt": dense.mpt,
+    "llama": dense.llama,
+    "mistral": dense.mistral,
+    "qwen2": dense.qwen2,
+    "qwen3": dense.qwen3,
+    "mixtral": experts.mixtral,
+    "qwen3_moe": experts.qwen3_moe,
+    "deepseek_v2": experts.deepseek_v2,
+    "deepseek_v3": experts.deepseek_v3,
+    "kimi_k2": experts.deepseek_v3,
+    "gpt_oss": experts.gpt_oss,
+}
+"""Each architecture by its `model_type`."""
+
+_COUNTED: Final = "counted from the shape; a configuration states none"
+
+
+@dataclass(frozen=True)
+class ModelDraft:
+    """A model file as plain values, with what the user should know about it."""
+
+    data: dict[str, Any]
+    notes: tuple[str, ...] = ()
+    kind: str = "model"
+
+    @property
+    def assumed(self) -> list[str]:
+        """Every value that the configuration does not state, with the reason for it."""
+        counts = [(key, self.data[key]) for key in ("parameters", "active") if key in self.data]
+        return [f"{key} {fact['value']:,}: {fact['assumed']}" for key, fact in counts]
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """A model file made from a configuration: its plain values, its text and the format."""
+
+    draft: ModelDraft
+    text: str
+    format: str = FORMAT
+
+
+def import_config(file: str, text: str, name: str | None = None) -> ImportedModel:
+    """Return the model file that a Hugging Face configuration makes.
+
+    Parameters
+    ----------
+    file : as complaints and the table of sources name it
+    name : of the model, its architecture if empty or None
+
+    Raises
+    ------
+    CatalogError
+        with a line for each problem: keys that are missing, unknown or cannot be.
+    """
+    config = read_config(file, text)
+    kind = _architecture(config)
+    shape = READERS[kind](config)
+    config.check_all_read()
+    config.stop_if_wrong()
+    data = _model_file(shape, name or kind.replace("_", "-"), kind, Path(file).name)
+    record = _checked(data, file)
+    model = build_model(record, record.sequence, multiple=1, tensor=1)
+    data["parameters"]["value"] = int(model_parameters(model))
+    if model.experts:
+        data["active"]["value"] = int(active_parameters(model))
+    notes = tuple(dict.fromkeys(config.notes))
+    remarks = (f"Imported from {Path(file).name} ({FORMAT}).", *notes)
+    return ImportedModel(ModelDraft(data, notes), to_yaml(data, remarks))
+
+
+def _architecture(config: Config) -> str:
+    """Return the architecture of a configuration, if it can be read."""
+    kind = config.value("model_type")
+    if kind is None:
+        config.wrong("model_type", f"missing (one of {', '.join(READERS)})")
+    elif not isinstance(kind, str) or kind not in READERS:
+        known = ", ".join(READERS)
+        hint = nearest(str(kind), READERS)
+        config.wrong("model_type", f"cannot be read, {str(kind)[:40]!r}{hint} (known: {known})")
+    config.stop_if_wrong()
+    return str(kind)
+
+
+def _model_file(shape: dict[str, Any], name: str, kind: str, file: str) -> dict[str, Any]:
+    """Return the plain values of a model file, without what its family says already."""
+    family = FAMILIES[shape["family"]]
+    if shape.get("kv_heads") == shape["heads"]:
+        shape["kv_heads"] = None
+    if shape.get("head_size") and shape["head_size"] * shape["heads"] == shape["hidden"]:
+        shape["head_size"] = None
+    stated = {k: v for k, v in shape.items() if v is not None and v != family.get(k)}
+    counted = {"parameters": {"value": 1, "assumed": _COUNTED}}
+    if "experts" in shape:
+        counted["active"] = {"value": 1, "assumed": _COUNTED}
+    return {
+        "kind": "model",
+        "name": name,
+        "title": f"{name}, imported",
+        **stated,
+        **counted,
+        "source": "import",
+        "sources": {"import": {"title": f"Hugging Face configuration ({kind})", "where": file}},
+    }
+
+
+def _checked(data: dict[str, Any], file: str) -> ModelRecord:
+    """Return the record of a model file, a complaint about it being one about `file`."""
+    return checked(ModelRecord, Tree(dict(data), {(): Place(file)}), CatalogError)
+
+
+__all__ = ["FORMAT", "READERS", "ImportedModel", "ModelDraft", "import_config"]

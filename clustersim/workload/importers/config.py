@@ -1,0 +1,205 @@
+"""A Hugging Face ``config.json`` while it is read: typed values, and all that is wrong with it.
+
+A reader asks for the keys that it knows.  What is missing or cannot be is kept with its line, and a
+value that does no harm is returned instead, so that all problems of a file are told together.
+A key that nobody asked for is a problem as well, unless it is known to change no shape.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from clustersim.catalog.reading import Place
+from clustersim.catalog.tree import nearest
+from clustersim.errors import CatalogError
+from clustersim.workload.importers.harmless import is_harmless
+
+_MOST_LETTERS: Final = 80
+"""Letters of a value that a complaint quotes."""
+
+_MOST: Final = 10**9
+"""Sizes above this are slips of the pen."""
+
+
+class Config:
+    """The keys of one object of the file.
+
+    Attributes
+    ----------
+    notes : what the user should know about the result
+    problems : what is wrong, with the line it stands on
+    """
+
+    def __init__(self, file: str, text: str, data: Mapping[str, Any], within: str = "") -> None:
+        self.file, self.text, self.data, self.within = file, text, data, within
+        self.notes: list[str] = []
+        self.problems: list[tuple[int, str]] = []
+        self._asked: set[str] = set()
+
+    # --- values ----------------------------------------------------------------------------------
+
+    def given(self, key: str) -> bool:
+        """Whether the file has a key, be it null."""
+        self._asked.add(key)
+        return key in self.data
+
+    def value(self, key: str) -> Any:
+        """Return a value as it stands, None where it is null or not there."""
+        self._asked.add(key)
+        return self.data.get(key)
+
+    def count(
+        self, *keys: str, default: int | None = None, least: int = 1, most: int = _MOST
+    ) -> int:
+        """Return a whole number by the first of several names of it that is given.
+
+        Without a default it must be there.
+        """
+        values = [self.value(key) for key in keys]
+        for key, found in zip(keys, values, strict=True):
+            if found is None:
+                continue
+            whole = isinstance(found, int) and not isinstance(found, bool)
+            if not whole or not least <= found <= most:
+                self.wrong(key, f"must be a whole number, {least} to {most:,}, not {_short(found)}")
+                return least
+            return int(found)
+        if default is None:
+            others = f" ({' or '.join(keys)})" if len(keys) > 1 else ""
+            self.wrong(keys[0], f"missing (it must be given{others})")
+        return least if default is None else default
+
+    def flag(self, key: str, default: bool | None = None) -> bool:
+        """Return a truth value; without a default it must be there."""
+        found = self.value(key)
+        if found is None:
+            if default is None:
+                self.wrong(key, "missing (it must be given: true or false)")
+            return bool(default)
+        if not isinstance(found, bool):
+            self.wrong(key, f"must be true or false, not {_short(found)}")
+        return found is True
+
+    def share(self, key: str, default: float) -> float:
+        """Return a probability, as of a dropout."""
+        found = self.value(key)
+        if found is None:
+            return default
+        number = isinstance(found, int | float) and not isinstance(found, bool)
+        if not number or not 0 <= found < 1:
+            self.wrong(key, f"must be a number from 0 to 1, not {_short(found)}")
+            return default
+        return float(found)
+
+    def one_of(self, key: str, allowed: Mapping[str, str], default: str) -> str:
+        """Return what a word of the file is called here."""
+        found = self.value(key)
+        if found is None:
+            found = default
+        if not isinstance(found, str) or found not in allowed:
+            self.wrong(key, f"{_short(found)} cannot be written down (known: {', '.join(allowed)})")
+            found = default
+        return allowed[found]
+
+    def only(self, key: str, allowed: Iterable[Any], why: str) -> None:
+        """Refuse a value with which the shape could not be written down."""
+        found = self.value(key)
+        if found is not None and found not in list(allowed):
+            self.wrong(key, f"{_short(found)} cannot be written down: {why}")
+
+    def items(self, key: str) -> list[Any]:
+        """Return a list, empty where it is missing."""
+        found = self.value(key)
+        if found is not None and not isinstance(found, list):
+            self.wrong(key, f"must be a list, not {_short(found)}")
+        return found if isinstance(found, list) else []
+
+    def inside(self, key: str) -> "Config":
+        """Return the keys of an object inside this one, empty where it is missing."""
+        found = self.value(key)
+        if found is not None and not isinstance(found, dict):
+            self.wrong(key, f"must hold keys of its own, not {_short(found)}")
+            found = None
+        part = Config(self.file, self.text, found or {}, f"{self.within}{key}.")
+        part.notes, part.problems = self.notes, self.problems
+        return part
+
+    # --- what is wrong ---------------------------------------------------------------------------
+
+    def wrong(self, key: str, problem: str) -> None:
+        """Keep a problem of a key."""
+        line = self._line(key)
+        text = f"{Place(self.file, line)}: {self.within}{key}: {problem}"
+        self.problems.append((line or 0, text))
+
+    def check_all_read(self) -> None:
+        """Keep a problem for every key that nobody asked for and that may change the shape."""
+        for key in self.data:
+            if key not in self._asked and not is_harmless(key):
+                hint = nearest(key, self._asked)
+                reason = "is not known, and may change the shape"
+                self.wrong(_plain(key), f"{reason}{hint} (take it out if it does not)")
+
+    def stop_if_wrong(self) -> None:
+        """Tell all problems, in the order of the file.
+
+        Raises
+        ------
+        CatalogError
+            with one line for each problem.
+        """
+        if self.problems:
+            raise CatalogError("\n".join(dict.fromkeys(text for _, text in sorted(self.problems))))
+
+    def _line(self, key: str) -> int | None:
+        """Return the line of a key, inside its object if it has one."""
+        start = 0
+        for name in filter(None, (*self.within.split("."), key)):
+            found = re.compile(rf'"{re.escape(name)}"\s*:').search(self.text, start)
+            if found is None:
+                return None
+            start = found.start()
+        return self.text.count("\n", 0, start) + 1
+
+
+def read_config(file: str, text: str) -> Config:
+    """Return the keys of a file.
+
+    Raises
+    ------
+    CatalogError
+        with the line, when it is not one JSON object or gives a key twice.
+    """
+    twice: list[str] = []
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        times = Counter(key for key, _ in pairs)
+        twice.extend(key for key in found if times[key] > 1)
+        return found
+
+    try:
+        data = json.loads(text, object_pairs_hook=unique)
+    except json.JSONDecodeError as problem:
+        place = Place(file, problem.lineno)
+        raise CatalogError(f"{place}: is not valid JSON ({problem.msg})") from None
+    except (RecursionError, ValueError):
+        raise CatalogError(f"{file}: is not valid JSON (nested too deeply, or too long)") from None
+    if twice:
+        raise CatalogError(f"{file}: {_plain(twice[0])}: key given twice")
+    if not isinstance(data, dict):
+        raise CatalogError(f"{file}: is not the configuration of a model (one JSON object)")
+    return Config(file, text, data)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
+
+
+def _plain(key: str) -> str:
+    """Return a key as one line shows it."""
+    plain = "".join(letter if letter.isprintable() else "?" for letter in key)
+    return plain if len(plain) <= _MOST_LETTERS else f"{plain[:_MOST_LETTERS]}..."

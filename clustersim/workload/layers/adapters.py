@@ -1,0 +1,165 @@
+"""Linear layers: trained as a whole, frozen, or frozen with an adapter beside them.
+
+    trained            x W                       gradients of x and W
+    frozen             x W                       gradient of x
+    with an adapter    x W + drop(x) A B         gradients of x, A and B
+
+A frozen weight of few bits is made wide again before each product, forward and backward. The
+passes around the products are those of PEFT, ``tuners/lora/layer.py``, ``bnb.py`` and ``dora.py``,
+each a kernel of its own.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from clustersim.workload.finetune import Finetune
+from clustersim.workload.kernels import Gemm, Stream
+from clustersim.workload.slice import Slice
+
+
+class Linear(NamedTuple):
+    """What linear layers that read the same input run and keep.
+
+    Attributes
+    ----------
+    forward, backward : kernels on this rank, without collectives
+    inputs : of their input, what the backward needs again [B]
+    inside : what they make for their backward [B]
+    """
+
+    forward: tuple[Gemm | Stream, ...] = ()
+    backward: tuple[Gemm | Stream, ...] = ()
+    inputs: float = 0.0
+    inside: float = 0.0
+
+    def then(self, other: "Linear") -> "Linear":
+        """Return both, the backward of the later one first."""
+        return Linear(
+            self.forward + other.forward,
+            other.backward + self.backward,
+            max(self.inputs, other.inputs),
+            self.inside + other.inside,
+        )
+
+
+def linear(
+    part: Slice, name: str, target: str, m: int, columns: int | Sequence[int], k: int
+) -> Linear:
+    """Return linear layers that read the same input of m tokens by k numbers.
+
+    Trained ones are one product; frozen ones a product each, as each may have an adapter.
+
+    Parameters
+    ----------
+    target : ``qkv``, ``output`` or ``mlp``; ``logits``, which is never quantised
+    columns : outputs of each of them on this rank
+    """
+    each = [columns] if isinstance(columns, int) else list(columns)
+    if part.finetune is None:
+        return _trained(part, name, m, sum(each), k)
+    found = Linear()
+    for n in each:
+        found = found.then(_frozen(part, part.finetune, name, target, m, n, k))
+        if target in part.finetune.targets:
+            found = found.then(_adapter(part, part.finetune, name, m, n, k))
+    return found
+
+
+def _trained(part: Slice, name: str, m: int, n: int, k: int) -> Linear:
+    """Two products backward: the input's gradient (m, n)(n, k) and the weight's (k, m)(m, n).
+
+    The weight's comes last. An 8-bit input is kept in 8 bits.
+    """
+    back: tuple[Gemm | Stream, ...] = (
+        *_narrowed(part, f"{name} gradient", m * n),
+        part.gemm(f"{name} input gradient", m, k, n),
+        part.gemm(f"{name} weight gradient", n, k, m),
+    )
+    ahead: tuple[Gemm | Stream, ...] = (
+        *_narrowed(part, name, m * k),
+        part.gemm(name, m, n, k),
+    )
+    return Linear(ahead, back, inputs=part.precision.operand * m * k)
+
+
+def _narrowed(part: Slice, name: str, numbers: int) -> tuple[Stream, ...]:
+    """Return the pass that finds the largest of some numbers and writes them in 8 bits.
+
+    Twice, by rows and by columns, as products read them in forward and backward: Transformer
+    Engine, ``cast_transpose``. Weights are cast once a step, which is left out.
+    """
+    recipe = part.precision
+    if not recipe.cast:
+        return ()
+    return (Stream(f"{name} cast", float((recipe.width + 2 * recipe.operand) * numbers)),)
+
+
+def _frozen(
+    part: Slice, finetune: Finetune, name: str, target: str, m: int, n: int, k: int
+) -> Linear:
+    """The weight is made wide before each of its two products; it has no gradient."""
+    wide = () if target == "logits" else widened(finetune, name, n, k, part.width)
+    return Linear(
+        (*wide, part.gemm(name, m, n, k)),
+        (*wide, part.gemm(f"{name} input gradient", m, k, n)),
+    )
+
+
+def widened(finetune: Finetune, name: str, n: int, k: int, width: int) -> tuple[Stream, ...]:
+    """Return the pass that reads a weight of few bits with its constants and writes it wide.
+
+    Constants that are quantised themselves take two more kernels. bitsandbytes,
+    ``functional.py``, ``dequantize_4bit``; HQQ, ``core/quantize.py``, ``dequantize``.
+    """
+    if not finetune.quantised:
+        return ()
+    each = finetune.bits / 8 + finetune.constants(k) + width
+    return (Stream(f"{name} dequantisation", each * n * k, 3 if finetune.bits == 4 else 1),)
+
+
+def _adapter(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int) -> Linear:
+    """The input with dropout through A and B, scaled and added to the output.
+
+    Kept are the mask, the input with dropout and what comes out of A. The output of a quantised
+    layer is copied before anything is added to it.
+    """
+    r, w = finetune.rank, part.width
+    copied = 2 * w * m * n if finetune.quantised else 0
+    ahead: list[Gemm | Stream] = [
+        Stream(f"{name} adapter dropout", (2 * w + 1) * m * k),
+        part.gemm(f"{name} adapter down", m, r, k),
+        part.gemm(f"{name} adapter up", m, n, r),
+        Stream(f"{name} adapter sum", copied + (2 + 3) * w * m * n, 3 if copied else 2),
+    ]
+    back: list[Gemm | Stream] = [
+        Stream(f"{name} adapter scale backward", 2 * w * m * n),
+        part.gemm(f"{name} adapter up input gradient", m, r, n),
+        part.gemm(f"{name} adapter up weight gradient", n, r, m),
+        part.gemm(f"{name} adapter down input gradient", m, k, r),
+        part.gemm(f"{name} adapter down weight gradient", r, k, m),
+        Stream(f"{name} adapter dropout backward", (2 * w + 1) * m * k),
+        Stream(f"{name} adapter gradient sum", 3 * w * m * k),
+    ]
+    found = Linear(tuple(ahead), tuple(back), inside=(w + 1) * m * k + w * m * r)
+    return found.then(_magnitude(part, finetune, name, m, n, k))
+
+
+def _magnitude(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int) -> Linear:
+    """The norm of each column of W + A B divides the output, a trained magnitude multiplies it.
+
+    No gradient passes through the norm: DoRA, arXiv:2402.09353, section 4.3.
+    """
+    if finetune.method != "dora":
+        return Linear()
+    w = part.width
+    ahead: tuple[Gemm | Stream, ...] = (
+        *widened(finetune, f"{name} norm", n, k, w),
+        part.gemm(f"{name} adapter product", n, k, finetune.rank),
+        Stream(f"{name} column norm", (3 + 1) * w * n * k, 2),
+        Stream(f"{name} magnitude", (2 + 2) * w * m * n, 2),
+    )
+    back = (
+        Stream(f"{name} magnitude backward", (2 + 2 + 2) * w * m * n, 3),
+        Stream(f"{name} magnitude gradient sum", w * m * n),
+    )
+    return Linear(ahead, back, inside=w * m * n)

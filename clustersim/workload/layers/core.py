@@ -1,0 +1,140 @@
+"""The core of attention, by how it is run.
+
+    unfused          scores, softmax, dropout and their backward pass by pass over the matrix
+    fused-softmax    scale, mask and softmax in one pass
+    flash            all of it in one kernel, which never writes the matrix
+
+Letters: s tokens, c context ranks, d the width of a key, e of a value.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from clustersim.workload.kernels import Flash, Kernel, Stream
+from clustersim.workload.model import Layer
+from clustersim.workload.slice import Slice
+
+
+class Core(NamedTuple):
+    """Forward and backward of the core.
+
+    Attributes
+    ----------
+    numbers : of queries, keys and values that it reads
+    """
+
+    forward: list[Kernel]
+    backward: list[Kernel]
+    numbers: float
+
+
+def core(part: Slice, layer: Layer) -> Core:
+    """Return the core of attention of a layer on this rank's heads."""
+    return _CORES[part.attention](part, layer)
+
+
+def _numbers(part: Slice, kv_heads: int) -> float:
+    """Numbers of queries, keys and values."""
+    m = part.model
+    each = part.heads * m.head_size + kv_heads * (m.head_size + m.value_size)
+    return float(part.tokens * each)
+
+
+def _materialised(part: Slice, softmax: Stream, softmax_backward: Stream) -> Core:
+    """Scores (s, d)(d, s), softmax, dropout and context (s, s)(s, e) of every head of this rank.
+
+    Tokens outside a window are computed and then masked. Keys and values that several queries
+    share are copied to each before.
+    """
+    m, w = part.model, part.width
+    heads, s, d, e = part.micro * part.heads, m.sequence, m.head_size, m.value_size
+    rows = s // part.context
+    made = float(w * part.tokens * part.heads * e)
+    dropout = (2 * w + 1) * part.scores
+    spread, gathered = _spread(part)
+    ahead: list[Kernel] = [
+        *spread,
+        part.core("scores", rows, s, d, heads),
+        *([Stream("alibi", 2 * w * part.scores)] if m.positions == "alibi" else []),
+        softmax,
+        *([Stream("attention dropout", dropout)] if m.dropout else []),
+        part.core("context", rows, e, s, heads),
+        Stream("context transpose", 2 * made),
+    ]
+    back: list[Kernel] = [
+        Stream("context transpose backward", 2 * made),
+        part.core("context score gradient", rows, s, e, heads),
+        part.core("context value gradient", s, e, rows, heads),
+        *([Stream("attention dropout backward", dropout)] if m.dropout else []),
+        softmax_backward,
+        part.core("scores query gradient", rows, d, s, heads),
+        part.core("scores key gradient", s, d, rows, heads),
+        *gathered,
+        Stream("qkv gather", 2 * w * _numbers(part, part.kv_heads)),
+    ]
+    return Core(ahead, back, _numbers(part, part.heads))
+
+
+def _spread(part: Slice) -> tuple[list[Stream], list[Stream]]:
+    """Copy keys and values to the queries that share them, and add their gradients up again."""
+    if part.kv_heads == part.heads:
+        return [], []
+    each = part.model.head_size + part.model.value_size
+    moved = float(part.width * part.tokens * (part.kv_heads + part.heads) * each)
+    return [Stream("key value copies", moved, 2)], [Stream("key value gradient sums", moved, 2)]
+
+
+def _fused_softmax(part: Slice, layer: Layer) -> Core:
+    """Scale, causal mask and softmax at once: read the lower triangle, write whole rows."""
+    scores = part.width * part.scores
+    return _materialised(
+        part, Stream("softmax", 1.5 * scores), Stream("softmax backward", 2 * scores)
+    )
+
+
+def _unfused(part: Slice, layer: Layer) -> Core:
+    """Cast to 32 bits, scale, mask, softmax, cast back: each reads and writes all of it.
+
+    In this order and width by Megatron-LM, ``megatron/model/fused_softmax.py``, ``forward``, with
+    its scaling of queries and keys by layer, the default of 2021. The same five backward; that of
+    softmax reads gradient and result and writes. Numbers of 32 bits need no cast.
+    """
+    w, cast = part.width, part.width < 4
+    casts, launches = (2 * (w + 4) if cast else 0), 5 if cast else 3
+    ahead = casts + (4 + 4) + (4 + 4) + (4 + 4)
+    back = casts + (4 + 4 + 4) + (4 + 4) + (4 + 4)
+    return _materialised(
+        part,
+        Stream("softmax", ahead * part.scores, launches),
+        Stream("softmax backward", back * part.scores, launches),
+    )
+
+
+def _flash(part: Slice, layer: Layer) -> Core:
+    r"""Two products over the pairs of tokens that see each other, five backward.
+
+    .. math:: \text{pairs} = w s - w^2 / 2
+
+    with w tokens of a window, s^2 / 2 where a query sees all before it. Backward computes the
+    scores again. Dao 2023, arXiv:2307.08691.
+    """
+    m, w = part.model, part.width
+    s, d, e = m.sequence, m.head_size, m.value_size
+    window = float(min(s, layer.window or s))
+    pairs = part.micro * part.heads * (window * s - window**2 / 2) / part.context
+    made = part.tokens * part.heads * e
+    numbers = _numbers(part, part.kv_heads)
+    peak = part.precision.wide
+    ahead = Flash("flash attention", 2 * pairs * (d + e), w * (numbers + made), d, False, peak)
+    back = Flash(
+        "flash attention backward", 2 * pairs * (3 * d + 2 * e), 2 * w * (numbers + made), d,
+        backward=True, peak=peak,
+    )  # fmt: skip
+    return Core([ahead], [back], numbers)
+
+
+_CORES: dict[str, Callable[[Slice, Layer], Core]] = {
+    "flash": _flash,
+    "fused-softmax": _fused_softmax,
+    "unfused": _unfused,
+}

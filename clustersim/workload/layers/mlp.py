@@ -1,0 +1,56 @@
+"""The MLP: two products around an activation, or three around a gate."""
+
+from clustersim.workload.kernels import Stream
+from clustersim.workload.layers.pieces import column_op, row_op
+from clustersim.workload.ops import Op
+from clustersim.workload.slice import Slice
+
+
+def mlp_ops(part: Slice) -> list[Op]:
+    """Return up, activation and down, each tensor rank with f / t columns."""
+    m = part.model
+    columns = m.ffn // part.tensor
+    wide = (columns, columns) if m.gated else columns
+    inner = float(part.tokens * columns)
+    return [
+        column_op("up", part, "mlp up", "mlp", wide, m.hidden),
+        gate_op(part, inner) if m.gated else _gelu_op(part, inner),
+        row_op("down", part, "mlp down", "mlp", m.hidden, columns),
+    ]
+
+
+def _gelu_op(part: Slice, inner: float) -> Op:
+    """GELU with its bias on this rank's share of the MLP, b s f / t elements.
+
+    Forward reads and writes, and once more for the bias where that is a kernel of its own.
+    Backward reads gradient and input and writes, then sums the gradient over tokens for the bias.
+    """
+    w, biased = part.width, "mlp" in part.model.biases
+    kernels = 2 if biased and not part.kernels.bias_gelu_fused else 1
+    return Op(
+        "activation",
+        forward=(Stream("gelu", 2 * kernels * w * inner, kernels),),
+        backward=(Stream("gelu backward", (3 + biased) * w * inner, 1 + biased),),
+        inputs=w * inner,
+    )
+
+
+def gate_op(part: Slice, inner: float) -> Op:
+    """SiLU of one product times the other, b s f / t elements each.
+
+    In one kernel it reads two and writes one, backward reads three and writes two. Else SiLU
+    (2) and the product (3) are apart, and backward are the two gradients of the product (3 + 3)
+    and that of SiLU (3); the result of SiLU is kept as well. Biases are added and summed apart.
+    """
+    w, fused = part.width, part.kernels.gated_fused
+    biased = 2 if "mlp" in part.model.biases else 0
+    ahead, back = (3, 5) if fused else (2 + 3, 3 + 3 + 3)
+    launches = 1 if fused else 2
+    added = 0 if fused else 2 * biased
+    return Op(
+        "activation",
+        forward=(Stream("gate", (ahead + added) * w * inner, launches + (added > 0)),),
+        backward=(Stream("gate backward", (back + biased) * w * inner, launches + 1),),
+        inputs=2 * w * inner,
+        inside=0 if fused else w * inner,
+    )

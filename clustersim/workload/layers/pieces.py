@@ -1,0 +1,145 @@
+"""What the operations of a layer are made of: linear layers of a tensor group, norms, residuals.
+
+    columns split    gather tokens, multiply         backward: sum up the gradient of the input
+    rows split       multiply, sum up the output     backward: gather the gradient of the output
+
+Without sequence parallelism nothing is gathered and sums are all-reduced; with it each rank holds
+1 / t of the tokens in between, and sums are reduce-scattered.  Korthikanti et al. 2022, section
+4.2.2, arXiv:2205.05198.
+"""
+
+from collections.abc import Sequence
+
+from clustersim.workload.kernels import Beside, Collective, Gemm, Kernel, Stream
+from clustersim.workload.layers.adapters import Linear, linear
+from clustersim.workload.ops import Op
+from clustersim.workload.slice import Slice
+
+
+def column_op(
+    op: str, part: Slice, name: str, target: str, columns: int | Sequence[int], k: int,
+    *, biased: bool = False,
+) -> Op:  # fmt: skip
+    """Return a linear layer of k inputs whose outputs are split; `columns` are those of this rank.
+
+    Tokens that are shared out are gathered before the product, and a second time for the weight's
+    gradient instead of being kept. Megatron-LM, ``mpu/layers.py``, commit 02bb1f5,
+    ``ColumnParallelLinearWithSequenceParallelism``.
+    """
+    found = linear(part, name, target, part.tokens, columns, k)
+    numbers = columns if isinstance(columns, int) else sum(columns)
+    bias = part.width * part.tokens * numbers
+    after = (Stream(f"{name} bias gradient", bias),) if biased else ()
+    return Op(
+        op,
+        forward=(*gathered(part, name, k, part.precision.operand), *found.forward),
+        backward=_column_backward(part, name, k, found, after),
+        inputs=found.inputs / part.shared,
+        inside=found.inside,
+    )
+
+
+def _column_backward(
+    part: Slice, name: str, k: int, found: Linear, after: tuple[Stream, ...]
+) -> tuple[Kernel, ...]:
+    """The gradient of the input first, so that it is summed up beside the weight's if that may be.
+
+    Only the last product of a trained layer is the weight's.
+    """
+    gather = gathered(part, f"{name} again", k, part.precision.operand)
+    total = summed(part, f"{name} backward", k)
+    if part.finetune is not None or not part.kernels.tensor_overlap:
+        return (*gather, *found.backward, *after, *total)
+    first, last = found.backward[:-1], (*found.backward[-1:], *after)
+    return (*_beside(gather, first), *_beside(total, last))
+
+
+def _beside(moved: Sequence[Collective], kernels: tuple[Gemm | Stream, ...]) -> tuple[Kernel, ...]:
+    """Return kernels with the one collective that runs meanwhile, if there is one."""
+    return (Beside(moved[0], kernels),) if moved else kernels
+
+
+def row_op(op: str, part: Slice, name: str, target: str, n: int, k: int) -> Op:
+    """Return a linear layer of n outputs whose inputs are split; k are those of this rank."""
+    found = linear(part, name, target, part.tokens, n, k)
+    return Op(
+        op,
+        forward=(*found.forward, *summed(part, name, n)),
+        backward=(*gathered(part, f"{name} backward", n, part.precision.operand), *found.backward),
+        inputs=found.inputs,
+        inside=found.inside,
+    )
+
+
+def gathered(part: Slice, name: str, columns: int, width: int) -> list[Collective]:
+    """All-gather tokens of some columns over the tensor group, where its ranks share them out.
+
+    Parameters
+    ----------
+    width : bytes of a number [B]
+    """
+    if not part.sequence_parallel:
+        return []
+    return part.over_tensor(f"{name} gather", "all-gather", float(width * part.tokens * columns))
+
+
+def summed(part: Slice, name: str, columns: int) -> list[Collective]:
+    """Sum tokens of some columns up over the tensor group."""
+    operation = "reduce-scatter" if part.sequence_parallel else "all-reduce"
+    return part.over_tensor(name, operation, float(part.width * part.tokens * columns))
+
+
+def gradient_sum(name: str, part: Slice, weights: float) -> tuple[Stream, ...]:
+    """Add a microbatch's gradients of `weights` weights to what the earlier ones left.
+
+    Nothing where the products of the backward add to the sum themselves.
+    """
+    moved = part.kernels.gradient_accumulation * weights
+    return (Stream(f"{name} gradient sum", moved, 4),) if moved else ()
+
+
+def norm_op(name: str, part: Slice, numbers: float | None = None, *, residual: bool = True) -> Op:
+    """A norm reads and writes `numbers`, by default the residual stream.
+
+    Backward takes the input's gradient (3), those of its parameters (2), and the sum with the
+    gradient that comes by the residual (3). RMSNorm in as many kernels as it has operations casts
+    to 32 bits, squares, averages, scales, casts back and weighs: Hugging Face transformers,
+    ``LlamaRMSNorm``. Each of these has two in its backward.
+    """
+    w, x = part.width, part.residual if numbers is None else numbers
+    ahead, back, launches = 2 * w, (3 + 2) * w, 1
+    if part.model.norm == "rms" and not part.kernels.norm_fused:
+        ahead, launches = (w + 4) + 8 + 4 + 8 + (4 + w) + 2 * w, 6
+        back = 2 * ahead
+    back += 3 * w if residual else 0
+    return Op(
+        name,
+        forward=(Stream("norm", float(ahead * x), launches),),
+        backward=(Stream("norm backward", float(back * x), launches + 3),),
+        inputs=w * x,
+    )
+
+
+def residual_op(name: str, part: Slice, bias: str) -> Op:
+    """Bias, dropout and the sum with the residual stream.
+
+    Forward reads input and residual and writes the sum and the mask; unfused, pass by pass.
+    Backward reads gradient and mask, writes the gradient, then sums it over tokens for the bias.
+
+    Parameters
+    ----------
+    bias : ``output`` or ``mlp``, what would have one
+    """
+    x, w, dropout = part.residual, part.width, part.model.dropout
+    biased, mask = bias in part.model.biases, 1 if dropout else 0
+    ahead = Stream("bias dropout add", (3 * w + mask) * x)
+    if not part.kernels.bias_dropout_fused:
+        apart = 3 * w + (2 * w if biased else 0) + (2 * w + 1 if dropout else 0)
+        ahead = Stream("bias dropout add", apart * x, 1 + biased + dropout)
+    back = (w if biased else 0) + (2 * w + 1 if dropout else 0)
+    return Op(
+        name,
+        forward=(ahead,),
+        backward=(Stream("bias dropout add backward", back * x, biased + dropout),) if back else (),
+        inside=mask * x,
+    )

@@ -1,0 +1,62 @@
+"""Operations: what a layer does, forward and backward, and what it keeps from one to the other.
+
+A layer is a list of operations.  Everything that is asked of it follows from that list: the
+kernels of its forward, of its backward (the list turned round), of what is computed again, and the
+bytes that stay alive in between.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from clustersim.workload.kernels import Kernel
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation of a layer.
+
+    Attributes
+    ----------
+    name : as in ``recompute: {ops: [...]}``
+    forward, backward : its kernels
+    inputs : what it reads and needs again for its backward [B]
+    inside : what it makes for its backward, which need not be kept if it is run again [B]
+    """
+
+    name: str
+    forward: tuple[Kernel, ...] = ()
+    backward: tuple[Kernel, ...] = ()
+    inputs: float = 0.0
+    inside: float = 0.0
+
+
+def forward(ops: Iterable[Op]) -> list[Kernel]:
+    """Return the kernels of a forward."""
+    return [kernel for op in ops for kernel in op.forward]
+
+
+def backward(ops: Sequence[Op]) -> list[Kernel]:
+    """Return the kernels of a backward, from the last operation to the first."""
+    return [kernel for op in reversed(ops) for kernel in op.backward]
+
+
+def kept(ops: Iterable[Op], again: Collection[str] = ()) -> float:
+    """Return what stays alive from forward to backward when some operations are run again [B].
+
+    An operation that is run again keeps nothing of its own, and its inputs only where the
+    operation before it is not run again as well.
+    """
+    total, before = 0.0, False
+    for op in (op for op in ops if op.forward):
+        rerun = op.name in again
+        if not rerun:
+            total += op.inputs + op.inside
+        elif not before:
+            total += op.inputs
+        before = rerun
+    return total
+
+
+def names(ops: Iterable[Op]) -> frozenset[str]:
+    """Return the names of operations."""
+    return frozenset(op.name for op in ops)

@@ -1,0 +1,186 @@
+"""Parameters: how many there are, and which ranks hold which of them.
+
+    layer        attention, MLP or experts, norms
+    ends         embedding and positions before the first layer, norm and logits after the last
+
+Letters: h hidden, a heads, k key and value heads, d head size, f ffn, V vocabulary.
+"""
+
+from typing import NamedTuple
+
+from clustersim.workload.model import Layer, Transformer
+
+
+class Parameters(NamedTuple):
+    """Parameters by how tensor and expert parallelism share them out.
+
+    Attributes
+    ----------
+    split : each tensor rank holds an equal part
+    whole : each tensor rank holds all
+    experts : each expert rank holds some of the experts, an expert's tensor ranks part of each
+    """
+
+    split: float = 0.0
+    whole: float = 0.0
+    experts: float = 0.0
+
+    @property
+    def all(self) -> float:
+        """All of them, each once."""
+        return self.split + self.whole + self.experts
+
+    def plus(self, other: "Parameters") -> "Parameters":
+        """Return both together."""
+        return Parameters(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def dense(self, tensor: int) -> float:
+        """Return what one tensor rank holds outside the experts."""
+        return self.split / tensor + self.whole
+
+    def of_experts(self, expert: int, expert_tensor: int) -> float:
+        """Return what one rank holds of the experts."""
+        return self.experts / (expert * expert_tensor)
+
+
+def layer_parameters(model: Transformer, layer: Layer) -> Parameters:
+    r"""Return the parameters of one layer.
+
+    .. math:: h d (a + 2 k) + a d h + (2 | 3) h f
+
+    and norms and biases. For the GPT of Narayanan et al. 2021, eq. 2, arXiv:2104.04473, with
+    f = 4 h, this is 12 h^2 + 13 h.
+    """
+    total = Parameters()
+    for part in layer_parts(model, layer).values():
+        total = total.plus(part)
+    return total
+
+
+def layer_parts(model: Transformer, layer: Layer) -> dict[str, Parameters]:
+    """Return the parameters of one layer by part: attention, norms, and an MLP or experts."""
+    parts = {"attention": _attention(model)}
+    if layer.experts:
+        parts |= _experts(model)
+    else:
+        parts["MLP"] = _mlp(model, model.ffn)
+    return parts | {"norms": Parameters(whole=2 * _norm(model, model.hidden))}
+
+
+def embedding_parameters(model: Transformer) -> Parameters:
+    """Return those before the first layer: tokens V h, learned positions s h, and a norm."""
+    whole = model.sequence * model.hidden if model.positions == "learned" else 0
+    whole += _norm(model, model.hidden) if model.embedding_norm else 0
+    return Parameters(split=model.vocab * model.hidden, whole=whole)
+
+
+def head_parameters(model: Transformer, *, alone: bool) -> Parameters:
+    """Return those after the last layer: the norm, and the logits' V h if they are held apart.
+
+    Parameters
+    ----------
+    alone : whether the embedding is on another stage, so that tied weights are held here again
+    """
+    split = model.vocab * model.hidden if alone or not model.tied else 0
+    return Parameters(split=split, whole=_norm(model, model.hidden))
+
+
+def model_parameters(model: Transformer) -> float:
+    """Return all parameters, a tied embedding once."""
+    layers = sum(layer_parameters(model, layer).all for layer in model.stack)
+    return layers + embedding_parameters(model).all + head_parameters(model, alone=False).all
+
+
+def model_parts(model: Transformer) -> dict[str, float]:
+    """Return all parameters by part: those of the layers, embedding and logits.
+
+    Logits are missing where they share the embedding's weights.
+    """
+    counts: dict[str, float] = {}
+    for layer in model.stack:
+        for name, part in layer_parts(model, layer).items():
+            counts[name] = counts.get(name, 0.0) + part.all
+    head = head_parameters(model, alone=False)
+    counts["norms"] += head.whole
+    counts["embedding"] = embedding_parameters(model).all
+    if head.split:
+        counts["logits"] = head.split
+    return counts
+
+
+def active_parameters(model: Transformer) -> float:
+    """Return the parameters that one token meets: of the experts only `top_k`.
+
+    With the whole embedding, as the source of Mixtral counts. Those of gpt-oss and DeepSeek-V3
+    leave it out, because a token reads one row of it.
+    """
+    shape = model.experts
+    if shape is None:
+        return model_parameters(model)
+    idle = sum(
+        layer_parameters(model, layer).experts * (1 - shape.top_k / shape.count)
+        for layer in model.stack
+    )
+    return model_parameters(model) - idle
+
+
+# --- the pieces of a layer ------------------------------------------------------------------------
+
+
+def _norm(model: Transformer, width: int) -> int:
+    """Weights of a norm, and its biases where it has any."""
+    return width * (2 if model.norm == "layer" and "norm" in model.biases else 1)
+
+
+def _attention(model: Transformer) -> Parameters:
+    if model.latent is not None:
+        return _latent_attention(model)
+    h, d = model.hidden, model.head_size
+    columns = d * (model.heads + 2 * model.kv_heads)
+    split = h * columns + model.heads * d * h
+    split += columns if "qkv" in model.biases else 0
+    split += model.heads if model.sinks else 0
+    whole = h if "output" in model.biases else 0
+    whole += 2 * d if model.qk_norm else 0
+    return Parameters(split=split, whole=whole)
+
+
+def _latent_attention(model: Transformer) -> Parameters:
+    """Down-projections and their norms are held by every tensor rank; the heads are split.
+
+    DeepSeek-V3, arXiv:2412.19437, section 2.1.1; Megatron-LM holds ``linear_q_down_proj`` and
+    ``linear_kv_down_proj`` whole, ``megatron/core/transformer/multi_latent_attention.py``.
+    """
+    assert model.latent is not None
+    shape, h, a = model.latent, model.hidden, model.heads
+    whole = h * (shape.keys_values + shape.rope) + shape.keys_values
+    split = a * shape.keys_values * (shape.nope + shape.value) + a * shape.value * h
+    if shape.query is None:
+        split += h * a * model.head_size
+    else:
+        whole += h * shape.query + shape.query
+        split += shape.query * a * model.head_size
+    return Parameters(split=split, whole=whole)
+
+
+def _mlp(model: Transformer, width: int) -> Parameters:
+    """An MLP of some inner width; the bias after its reduction is held by every tensor rank."""
+    inner = 2 if model.gated else 1
+    split = (inner + 1) * model.hidden * width
+    if "mlp" not in model.biases:
+        return Parameters(split=split)
+    return Parameters(split=split + inner * width, whole=model.hidden)
+
+
+def _experts(model: Transformer) -> dict[str, Parameters]:
+    """The experts, those that see every token, and the router."""
+    assert model.experts is not None
+    shape = model.experts
+    router = model.hidden * shape.count + (shape.count if {"mlp", "router"} & model.biases else 0)
+    parts = {
+        "experts": Parameters(experts=shape.count * _mlp(model, shape.ffn).all),
+        "router": Parameters(whole=router),
+    }
+    if shape.shared:
+        parts["shared experts"] = _mlp(model, shape.shared * shape.ffn)
+    return parts

@@ -1,0 +1,147 @@
+"""A slice: what one rank computes on for one microbatch.
+
+Letters in the formulas: b sequences of a microbatch, s tokens, h hidden, f ffn, a heads,
+t tensor ranks, c context ranks, V vocabulary.
+"""
+
+from dataclasses import dataclass, field
+
+from clustersim.catalog.frameworks import KernelFacts
+from clustersim.workload.finetune import Finetune
+from clustersim.workload.kernels import Collective, Gemm
+from clustersim.workload.model import Transformer
+from clustersim.workload.precision import PRECISIONS, Precision
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """Which kernels the framework runs a layer as.
+
+    Attributes
+    ----------
+    attention : ``flash``, ``fused-softmax`` or ``unfused``
+    bias_gelu_fused, bias_dropout_fused : whether these chains are one kernel
+    gradient_accumulation : bytes moved for each weight and microbatch to add its gradient up [B]
+    loss_forward, loss_backward : bytes moved for each logit by the cross-entropy [B]
+    tensor_overlap : whether collectives of the tensor group run beside the gradients' products
+    gated_fused, rotary_fused, norm_fused : whether the gate of an MLP with its product, the
+        rotation by position and an RMSNorm are one kernel each
+    """
+
+    attention: str
+    bias_gelu_fused: bool
+    bias_dropout_fused: bool
+    gradient_accumulation: float
+    loss_forward: float
+    loss_backward: float
+    tensor_overlap: bool = False
+    gated_fused: bool = True
+    rotary_fused: bool = True
+    norm_fused: bool = True
+
+
+def kernel_choice(facts: KernelFacts) -> KernelChoice:
+    """Return what a framework file says of its kernels, with its documented defaults."""
+    said = {name: getattr(facts, name) for name in KernelFacts.model_fields}
+    return KernelChoice(**{name: fact.value for name, fact in said.items() if fact is not None})
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What one rank computes on for one microbatch.
+
+    Attributes
+    ----------
+    micro : sequences of a microbatch
+    tensor : ranks that share each layer
+    sequence_parallel : whether these share the norms and dropouts as well, by tokens
+    context, context_method : ranks that share each sequence, and how attention brings it together:
+        ``ring``, ``all-gather`` or ``ulysses``
+    expert, expert_tensor : ranks that share the experts of a layer, and those that share an expert
+    kernels : which kernels the framework runs
+    precision : of products, and of what is kept and sent
+    finetune : what is trained of the model; None for all of it
+    """
+
+    model: Transformer
+    micro: int
+    tensor: int
+    kernels: KernelChoice
+    sequence_parallel: bool = False
+    context: int = 1
+    context_method: str = "ring"
+    expert: int = 1
+    expert_tensor: int = 1
+    precision: Precision = field(default=PRECISIONS["bf16"])
+    finetune: Finetune | None = None
+
+    @property
+    def width(self) -> int:
+        """Bytes of an activation."""
+        return self.precision.width
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that this rank has of a microbatch, b s / c."""
+        return self.micro * self.model.sequence // self.context
+
+    @property
+    def stream(self) -> float:
+        """Elements of the residual stream as matrix products see it, b s h / c."""
+        return float(self.tokens * self.model.hidden)
+
+    @property
+    def shared(self) -> int:
+        """Ranks that share the residual stream between the products: t in sequence parallelism."""
+        return self.tensor if self.sequence_parallel else 1
+
+    @property
+    def residual(self) -> float:
+        """Elements of the residual stream between the products, b s h / c, over t if shared."""
+        return self.stream / self.shared
+
+    @property
+    def attention(self) -> str:
+        """How attention runs on this slice: the fused softmax has shapes that it does not take.
+
+        It needs at most 2,048 keys, and rows and attention matrices in fours. Megatron-LM,
+        ``megatron/model/fused_softmax.py``, ``is_kernel_available``.
+        """
+        chosen, sequence = self.kernels.attention, self.model.sequence
+        matrices = self.micro * self.model.heads // self.tensor
+        taken = sequence <= 2048 and sequence % 4 == 0 and matrices % 4 == 0
+        return "unfused" if chosen == "fused-softmax" and not taken else chosen
+
+    @property
+    def scores(self) -> float:
+        """Elements of the attention matrix of this rank, b a s^2 / t c."""
+        rows = float(self.model.sequence) ** 2 / self.context
+        return self.micro * self.model.heads * rows / self.tensor
+
+    @property
+    def heads(self) -> int:
+        """Query heads of this rank."""
+        return self.model.heads // self.tensor
+
+    @property
+    def kv_heads(self) -> int:
+        """Key and value heads of this rank: ranks beyond their number hold copies."""
+        return max(1, self.model.kv_heads // self.tensor)
+
+    def gemm(self, name: str, m: int, n: int, k: int, batch: int = 1) -> Gemm:
+        """Return a matrix product of a linear layer in this slice's precision."""
+        peak, width = self.precision.peak, self.precision.operand
+        return Gemm(name, m, n, k, batch, peak=peak, width=width)
+
+    def wide(self, name: str, m: int, n: int, k: int) -> Gemm:
+        """Return a matrix product that 8-bit recipes leave in 16 bits."""
+        return Gemm(name, m, n, k, peak=self.precision.wide, width=self.width)
+
+    def core(self, name: str, m: int, n: int, k: int, batch: int) -> Gemm:
+        """Return a product of the attention core, which 8-bit recipes leave in 16 bits."""
+        peak = self.precision.wide
+        return Gemm(name, m, n, k, batch, attention=True, peak=peak, width=self.width)
+
+    def over_tensor(self, name: str, operation: str, nbytes: float) -> list[Collective]:
+        """Return a collective of the tensor group; nothing if it is of one rank."""
+        return [] if self.tensor == 1 else [Collective(name, operation, nbytes)]
