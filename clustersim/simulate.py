@@ -32,7 +32,7 @@ from clustersim.scenario.load import Loaded, load
 from clustersim.scenario.schema import Scenario
 from clustersim.timeline import Timeline
 from clustersim.topology.cluster import build_cluster
-from clustersim.workload.finetune import Finetune
+from clustersim.workload.finetune import Finetune, tuned_flops
 from clustersim.workload.flops import hardware_flops, model_flops
 from clustersim.workload.model import build_model
 from clustersim.workload.offload import Offload
@@ -48,7 +48,7 @@ MOST_BLOCKS = 20_000_000
 
 @dataclass(frozen=True)
 class PublishedCheck:
-    """A published number beside ours; `error` is predicted over published, less one."""
+    """A published number beside ours; whether a run fits its devices is 1 or 0."""
 
     metric: str
     convention: str | None
@@ -57,9 +57,9 @@ class PublishedCheck:
     source: str
 
     @property
-    def error(self) -> float:
-        """Relative error of the prediction [unitless]."""
-        return self.predicted / self.value - 1
+    def error(self) -> float | None:
+        """Predicted over published, less one [unitless]; None for what is 1 or 0."""
+        return None if self.metric == "fits" else self.predicted / self.value - 1
 
 
 @dataclass(frozen=True)
@@ -162,6 +162,7 @@ class Result:
             "mfu": lambda: self.mfu,
             "hfu": lambda: self.hfu,
             "memory_bytes": lambda: self.memory.fullest.peak,
+            "fits": lambda: float(self.memory.fits),
         }
         return values[name]()
 
@@ -273,6 +274,7 @@ def _simulated(loaded: Loaded, began: float) -> Result:
     replayed = replay(program)
     timeline = replayed.timeline
     sequences = given.batch.global_
+    tuned = tuned_flops(job.model, job.finetune, sequences)
     result = Result(
         name=loaded.name,
         scenario=given,
@@ -280,8 +282,8 @@ def _simulated(loaded: Loaded, began: float) -> Result:
         timeline=timeline,
         memory=weigh(job, program),
         step_time=timeline.duration,
-        model_flops=model_flops(job.model, sequences),
-        hardware_flops=hardware_flops(job.model, sequences, job.again),
+        model_flops=model_flops(job.model, sequences) + tuned,
+        hardware_flops=hardware_flops(job.model, sequences, job.again) + tuned,
         attribution=average(timeline, program.actors),
         recomputed=recomputed(program),
         links=hottest(program.carried, timeline.duration),
@@ -304,11 +306,6 @@ def build_job(loaded: Loaded) -> Job:
             f" '{given.cluster.name}' has {given.cluster.size.value}"
         )
     layout = _layout(given)
-    if given.model.experts is not None:
-        raise PlanError(
-            f"{loaded.where('model')}: '{given.model.name}' has experts, whose layers are not"
-            " replayed (take a model without; `clustersim show` tells its shape)"
-        )
     if given.precision not in given.framework.state:
         raise ScenarioError(
             f"{loaded.where('precision')}: '{given.precision}' has no recipe of training states in"
@@ -331,6 +328,7 @@ def build_job(loaded: Loaded) -> Job:
         given.framework.schedules.value,
         loaded.where,
     )
+    _check_offload(loaded, layout)
     cluster, wanted = build_cluster(given.cluster, given.cluster.nodes), plan.placement
     job = Job(
         cluster=cluster,
@@ -371,6 +369,7 @@ def _layout(given: Scenario) -> Plan:
         chunks=plan.chunks,
         schedule=plan.schedule,
         zero=plan.zero,
+        reshard=plan.reshard,
         micro=batch.micro,
         microbatches=max(1, batch.global_ // (plan.data * batch.micro)),
         layers=_layers(given),
@@ -401,6 +400,15 @@ def _recompute(loaded: Loaded) -> Recompute:
         )
     stages = None if said.stages is None else frozenset(said.stages)
     return Recompute("ops" if said.ops else said.mode, frozenset(said.ops), said.every, stages)
+
+
+def _check_offload(loaded: Loaded, layout: Plan) -> None:
+    """Refuse weights in host memory of which every rank would copy all."""
+    if loaded.scenario.offload.parameters and layout.copies > 1 and layout.zero < 3:
+        raise PlanError(
+            f"{loaded.where('offload', 'parameters')}: {layout.copies} ranks would each copy all"
+            " weights of their stage for every layer (share them out: plan.zero: 3)"
+        )
 
 
 def _finetune(loaded: Loaded) -> Finetune | None:

@@ -54,7 +54,7 @@ bubble        {P} of the step \(overhead {P} of the time without it\)
 time          matmul {P}, bubble {P}(?:, [a-z ]+ {P}){{4}}
 exposed       communication {P}: pipeline {N} m?s, data {N} m?s over n0.dev0>n0.dev1, .*
 memory        fits: {N} of 59.6 GiB on stage 0
-of which      (?:[a-z ]+ {N}, )+other {N} GiB
+of which      optimiser {N}(?:, [a-z ]+ {N}){{4}}, other {N} GiB
 hottest link  [\w.]+>[\w.]+, {P} of {N} GB/s over the step
 data group    2 ranks on 1 node, over xgmi {N} GB/s
 stages        8 ranks on 2 nodes, over nic {N} GB/s, xgmi {N} GB/s, bus {N} GB/s.*

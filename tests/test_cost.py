@@ -11,6 +11,7 @@ from clustersim.cost import collectives
 from clustersim.cost.collectives import Span
 from clustersim.cost.compute import (
     Seconds,
+    beside_seconds,
     chain_seconds,
     gemm_efficiency,
     gemm_seconds,
@@ -19,7 +20,7 @@ from clustersim.cost.compute import (
 from clustersim.scenario.load import load
 from clustersim.topology.accelerator import Tile, build_accelerator
 from clustersim.topology.library import Library, Protocol
-from clustersim.workload.kernels import Collective, Gemm, Stream
+from clustersim.workload.kernels import Beside, Collective, Gemm, Stream
 
 MODEST = settings(max_examples=40, deadline=None)
 FRONTIER = load("frontier-22b").scenario.cluster
@@ -300,6 +301,35 @@ def test_a_chain_is_the_sum_of_its_kernels():
     assert chain.launches == 5
     assert chain.flops == 2e9 + 2e7
     assert chain.total == pytest.approx(1e-6 + 20e-6 + 2e-6 + 4 * 3e-6 + 7e-6)
+
+
+def test_a_collective_beside_products_shows_what_they_do_not_hide():
+    """A product of 20 us: 7 us of sum are hidden, of 27 us 7 show; a launch each.
+
+    Where the sum occupies a tenth of the units, the product has nine tenths of them for 7 us and
+    takes 0.7 us longer.
+    """
+    product, total = Gemm("up", 1000, 1000, 1000), Collective("sum", "all-reduce", 1e6)
+    chain = [Beside(total, (product,))]
+    short, long, slowed = (
+        chain_seconds(chain, PLAIN, lambda _, took=took: took, occupied)
+        for took, occupied in ((7e-6, 0.0), (27e-6, 0.0), (7e-6, 0.1))
+    )
+
+    assert (short.gemm, short.tensor, short.launches) == (pytest.approx(20e-6), 0.0, 2)
+    assert long.total == pytest.approx(27e-6)
+    assert long.tensor == pytest.approx(7e-6)
+    assert slowed.tensor == pytest.approx(0.7e-6)
+
+
+@MODEST
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_side_by_side_lies_between_the_longer_and_the_sum(compute, moved, occupied):
+    """Nothing is hidden beyond the shorter of both, and sharing a device never costs more."""
+    together = beside_seconds(compute, moved, occupied)
+
+    assert max(compute, moved) <= together <= compute + moved
+    assert beside_seconds(compute, moved, 1.0) == compute + moved
 
 
 def test_small_kernels_run_at_the_speed_of_the_host():

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.workload.finetune import Finetune, frozen_bytes, linears, trainable
+from clustersim.errors import ClustersimError
+from clustersim.scenario.load import load
+from clustersim.simulate import build_job
+from clustersim.workload.finetune import (
+    Finetune,
+    frozen_bytes,
+    linears,
+    trainable,
+    tuned_flops,
+)
+from clustersim.workload.flops import model_flops
 from clustersim.workload.kernels import Gemm, Stream
 from clustersim.workload.layers.adapters import linear
 from clustersim.workload.model import Layer, Transformer
@@ -189,3 +199,41 @@ def test_linear_layers_side_by_side_are_one_product_only_where_they_are_trained(
     assert len(trained.forward) == 1
     assert len(frozen.forward) == count
     assert products(trained.forward) == products(frozen.forward)
+
+
+def test_frozen_weights_take_two_thirds_of_the_work():
+    """Forward and the gradient of the input: four FLOPs a weight and token, attention apart.
+
+    Llama 2 70B has 68.71 billion weights in products; attention takes 12 l h s more for a token.
+    """
+    finetune = lora(targets=frozenset({"qkv"}), rank=1)
+    work = model_flops(LLAMA_70B, 1) + tuned_flops(LLAMA_70B, finetune, 1)
+    weights = 80 * sum(each.inputs * each.outputs for each in linears(LLAMA_70B)) + 8192 * 32000
+
+    assert work / 2048 == pytest.approx(4 * weights + 12 * 80 * 8192 * 2048, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("finetune", "complaint"),
+    [
+        ({"method": "qlora", "bits": 16}, "bits: 16 is not quantised"),
+        ({"method": "lora", "targets": []}, "targets: names none"),
+        ({"method": "lora", "quantiser": "hqq"}, "quantiser: has no effect"),
+        ({"method": "lora", "rang": 8}, "rang: unknown key"),
+    ],
+)
+def test_a_choice_that_means_nothing_is_refused(finetune, complaint):
+    """One line says which key has no effect or is unknown, and what is allowed."""
+    with pytest.raises(ClustersimError, match=complaint):
+        build_job(load("qlora-70b-2x3090", [f"finetune={{{_plain(finetune)}}}"]))
+
+
+def test_adapters_beside_experts_are_refused():
+    """A mixture of experts has no adapters here: one line says so."""
+    with pytest.raises(ClustersimError, match="no adapters are known for experts"):
+        build_job(load("qlora-70b-2x3090", ["model=mixtral-8x7b"]))
+
+
+def _plain(mapping):
+    """Keys and values as they are written in a setting."""
+    return ", ".join(f"{key}: {value}" for key, value in mapping.items())

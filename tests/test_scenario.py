@@ -130,7 +130,7 @@ def test_a_setting_is_the_place_of_its_value():
             "batch.global: input should be a valid integer, got a number with a fractional part,"
             " not 213.33333333333331",
         ),
-        ("plan.zero=x2", "plan.zero: input should be 0 or 1, not 2"),
+        ("plan.zero=x4", "plan.zero: input should be 0, 1, 2 or 3, not 4"),
         ("plan.tensor=", "plan.tensor: input should be a valid integer, not None"),
         (
             "cluster.node=dgx-a10",
@@ -196,7 +196,8 @@ def test_an_entry_with_a_value_is_replaced_as_a_whole():
     [
         (
             "precision: fp16", "precision: fp7",
-            "precision: input should be 'fp32', 'tf32', 'fp16' or 'bf16', not 'fp7'",
+            "precision: input should be 'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'mxfp8',"
+            " not 'fp7'",
         ),
         (
             "pipeline: 8", "pipeline: 0",
@@ -214,7 +215,8 @@ def test_an_entry_with_a_value_is_replaced_as_a_whole():
         ),
         ("metric: tflops_per_device", "metric: speed",
             "published[0].metric: input should be 'step_time_s', 'tokens_per_s',"
-            " 'tokens_per_s_per_device', 'tflops_per_device', 'mfu', 'hfu' or 'memory_bytes',"
+            " 'tokens_per_s_per_device', 'tflops_per_device', 'mfu', 'hfu', 'memory_bytes'"
+            " or 'fits',"
             " not 'speed'",
         ),
     ],
@@ -340,6 +342,12 @@ def test_a_plan_that_does_not_fill_its_devices_is_told_what_would(setting, probl
             " (with-ends would give 5, 6, 6, 7, 6, 6, 6, 6)",
         ),
         (
+            ["cluster.nodes=12", "plan.pipeline=48", "plan.layers=with-ends"],
+            "plan.layers: leaves a stage without layers: 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,"
+            " 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,"
+            " 1, 1, 1, 1, 1, 1 (at least 1)",
+        ),
+        (
             ["plan.sequence_parallel=true"],
             "plan.sequence_parallel: has no effect with tensor 1"
             " (leave it out, or take tensor 2 or more)",
@@ -389,18 +397,16 @@ def test_a_layout_that_cannot_run_is_told_why(given_, problem):
 )  # fmt: skip
 def test_a_recomputation_that_cannot_be_is_told_why(table, problem):
     """A table that contradicts itself, or the layout, is refused."""
-    with pytest.raises((ScenarioError, PlanError)) as refused:
+    with pytest.raises(ClustersimError) as caught:
         build_job(load("frontier-22b", [f"recompute={table}"]))
-    line = str(refused.value)
+    line = str(caught.value)
 
     assert line == f"--set recompute={table}: {problem}"
 
 
 def test_an_operation_that_no_layer_has_is_named_with_its_neighbour():
     """Operations to be run again are those of the layers."""
-    with pytest.raises(PlanError) as refused:
-        build_job(load("frontier-22b", ["recompute={ops: [upp]}"]))
-    line = str(refused.value)
+    (line,) = refusal("frontier-22b", "recompute={ops: [upp]}")
 
     assert "recompute.ops: no operation 'upp' (did you mean 'up'?) (those of a layer: " in line
 

@@ -25,12 +25,16 @@ class MemoryFacts(Strict):
 
     `loss_forward` and `loss_backward` are the bytes for each logit that the loss holds while it
     runs, beside what it keeps: none if the table is left out.  `bucket` is the buffer that
-    gradients are flattened into to be reduced, none if it is left out.
+    gradients are flattened into to be reduced.  `step` is the bytes of flat buffers that the
+    optimiser makes for each parameter it updates, `norm` for each number of the largest tensor
+    among them.  What is left out is nothing.
     """
 
     loss_forward: Fact[NotNegative]
     loss_backward: Fact[NotNegative]
     bucket: Fact[Bytes] | None = None
+    step: Fact[NotNegative] | None = None
+    norm: Fact[NotNegative] | None = None
 
 
 class PipelineFacts(Strict):
@@ -54,6 +58,8 @@ class KernelFacts(Strict):
     input's gradient runs beside the weight's product, and a gather of tokens beside the input's;
     not where it is missing.  `gated_fused`, `rotary_fused`, `norm_fused`: a gate with its product,
     the rotation by position and an RMSNorm are one kernel each; they are where that is missing.
+    `norm_persistent`: a norm finds the gradients of its input and of its parameters in one pass;
+    not where it is missing.
     `gradient_accumulation` is 0 where the products themselves add to the sum.
     """
 
@@ -67,6 +73,7 @@ class KernelFacts(Strict):
     gated_fused: Fact[bool] | None = None
     rotary_fused: Fact[bool] | None = None
     norm_fused: Fact[bool] | None = None
+    norm_persistent: Fact[bool] | None = None
 
 
 class OptimiserFacts(Strict):
@@ -101,7 +108,8 @@ class ShardingFacts(Strict):
     `prefetch` is the number of layers that are gathered ahead of the one at work, none where
     nothing runs beside it; `reshard` whether a layer is given up after its forward. `gather` and
     `reduce` are the bytes of a weight and of a gradient on the wire. `each_microbatch` whether
-    gradients are reduced after every microbatch instead of once a step.
+    gradients are reduced after every microbatch instead of once a step. `calls` is the number of
+    collectives that a layer is gathered or reduced in, one if it is missing.
     """
 
     prefetch: Fact[Annotated[int, Field(ge=0)]]
@@ -109,10 +117,15 @@ class ShardingFacts(Strict):
     gather: Fact[NotNegative]
     reduce: Fact[NotNegative]
     each_microbatch: Fact[bool]
+    calls: Fact[Count] | None = None
 
 
 class FrameworkRecord(Record):
-    """``workloads/frameworks/*.yaml``: how a training framework runs a step."""
+    """``workloads/frameworks/*.yaml``: how a training framework runs a step.
+
+    `fragmentation` is what the allocator holds beyond what is alive, as a share of what comes and
+    goes: activations, logits, workspace. None if it is left out.
+    """
 
     kind: Literal["framework"]
     schedules: Fact[list[str]]

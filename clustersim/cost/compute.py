@@ -74,7 +74,9 @@ class Seconds:
     Attributes
     ----------
     gemm, attention, stream : device time by kind of kernel
-    tensor, context, expert, data : collectives of these groups, exposed
+    tensor, context, expert, data : collectives of these groups, exposed; those that shard weights
+        and gradients are all of `data`
+    host : copies to and from the host, exposed
     dispatch : by how much the host is slower in launching than the device in computing
     launches : kernels that the host dispatches [count]
     flops : of the matrix products [FLOP]
@@ -87,6 +89,7 @@ class Seconds:
     context: float = 0.0
     expert: float = 0.0
     data: float = 0.0
+    host: float = 0.0
     dispatch: float = 0.0
     launches: int = 0
     flops: float = 0.0
@@ -98,8 +101,8 @@ class Seconds:
 
     @property
     def exposed(self) -> float:
-        """Communication that nothing hides."""
-        return self.tensor + self.context + self.expert + self.data
+        """Communication and copies that nothing hides."""
+        return self.tensor + self.context + self.expert + self.data + self.host
 
     @property
     def busy(self) -> float:
@@ -166,7 +169,11 @@ def _seconds(
 
 
 def _communication(collective: Collective, seconds: float) -> Seconds:
-    return Seconds(**{collective.axis: seconds}, launches=1)
+    return Seconds(**{_PART_OF.get(collective.axis, collective.axis): seconds}, launches=1)
+
+
+_PART_OF = {"copies": "data", "expert-data": "data"}
+"""Parts of `Seconds` that axes without one of their own belong to."""
 
 
 def beside_seconds(compute: float, moved: float, occupied: float) -> float:

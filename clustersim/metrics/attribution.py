@@ -1,7 +1,7 @@
 """Where every second of a step went, for every rank, adding up to the step time.
 
 block     matmul + attention + memory_bound + dispatch, and what nothing hides: tensor_, context_,
-          expert_, sharding_communication
+          expert_, sharding_communication, host_transfer
 waiting   for a transfer on its way: pipeline_communication
           for a result not yet sent: bubble_fill before the first backward, bubble_drain after
           the last forward, bubble_steady between
@@ -34,6 +34,7 @@ PARTS = (
     "context_communication",
     "expert_communication",
     "sharding_communication",
+    "host_transfer",
     "pipeline_communication",
     "data_communication",
     "embedding_communication",
@@ -84,6 +85,7 @@ def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
             ("context_communication", seconds.context),
             ("expert_communication", seconds.expert),
             ("sharding_communication", seconds.data),
+            ("host_transfer", seconds.host),
         ):
             parts[part] += count * seconds_each
         taken = float((track.end[rows] - track.start[rows]).sum())

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.plan.fit import PARTS, StageMemory, Verdict, levels
-from clustersim.timeline import Timeline, Track
+from clustersim.timeline import OPTIMISER, Timeline, Track
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,22 @@ def memory_curve(stage: StageMemory, track: Track) -> MemoryCurve:
     rows = 2 * len(track.start)
     time = np.stack([track.start, track.end], axis=1).reshape(rows)
     both = np.stack([found.during, found.after], axis=1).reshape(rows, len(found.parts))
-    time = np.concatenate([[0.0], time])
-    both = np.concatenate([np.zeros((1, len(found.parts))), both])
+    before, after = np.zeros(1), _optimiser_step(track)
+    time = np.concatenate([before, time, after])
+    none = np.zeros((len(after), len(found.parts)))
+    both = np.concatenate([none[:1], both, none])
     moving = dict(zip(found.parts, both.T, strict=True))
-    ordered: dict[str, NDArray[np.float64]] = {
-        part: moving[part] for part in PARTS if part in moving
-    }
+    moving["workspace"] = moving.get("workspace", np.zeros(len(time)))
+    moving["workspace"][-2] += stage.step
+    ordered = {str(part): moving[part] for part in PARTS if part in moving}
     steady = {part: nbytes for part, nbytes in stage.steady.items() if nbytes}
     return MemoryCurve(stage.stage, time, ordered, steady)
+
+
+def _optimiser_step(track: Track) -> NDArray[np.float64]:
+    """Return when a rank's optimiser began and when it was done; its end where it has none [s]."""
+    spans = [(span.start, span.end) for span in track.tail if span.name == OPTIMISER]
+    return np.array(spans[0] if spans else (track.end[-1], track.end[-1]))
 
 
 def memory_curves(verdict: Verdict, timeline: Timeline) -> list[MemoryCurve]:

@@ -72,6 +72,7 @@ class StageMemory:
     ----------
     steady : held all the time, by part [B]
     chunks : what microbatches hold, by chunk
+    step : buffers of the optimiser step, after the last microbatch [B]
     parts : at the peak, by part [B]
     in_flight : microbatches held at the peak, one for each chunk that is held
     host : kept in the memory of the host for one rank, by part [B]
@@ -81,6 +82,7 @@ class StageMemory:
     stage: int
     steady: Parts = field(hash=False)
     chunks: tuple[ChunkMemory, ...] = field(hash=False)
+    step: float
     parts: dict[str, float] = field(hash=False)
     in_flight: int = 0
     host: dict[str, float] = field(default_factory=dict, hash=False)
@@ -254,15 +256,19 @@ def levels(
     return Levels(parts, full + table[chunk, code], after, held)
 
 
-def at_peak(found: Levels, steady: Parts) -> tuple[dict[str, float], int]:
+def at_peak(found: Levels, steady: Parts, step: float = 0.0) -> tuple[dict[str, float], int]:
     """Return what a stage holds at its peak by part, in the order of `PARTS`, and its microbatches.
 
-    The first of several equal moments.
+    The first of several equal moments; the optimiser step, where its buffers are more than
+    microbatches ever hold.
     """
-    moment = int(found.during.sum(axis=1).argmax())
+    totals = found.during.sum(axis=1)
+    moment = int(totals.argmax())
     moving = dict(zip(found.parts, found.during[moment].tolist(), strict=True))
-    both = {part: steady.get(part, 0.0) + moving.get(part, 0.0) for part in PARTS}
-    return both, int(found.held[moment])
+    held = int(found.held[moment])
+    if step > totals[moment]:
+        moving, held = {"workspace": step}, 0
+    return {part: steady.get(part, 0.0) + moving.get(part, 0.0) for part in PARTS}, held
 
 
 __all__ = [

@@ -151,6 +151,7 @@ def check_plan(
     """
     problems = [
         *_offered(plan, allowed_zero, allowed_schedules, where),
+        *_sharding(plan, where),
         *_model(plan, model, where),
         *_tensor(plan, model, where),
         *_machine(plan, devices, where),
@@ -174,6 +175,21 @@ def _offered(plan: Plan, zero: list[int], schedules: list[str], where: Where) ->
             f" (it offers {_listed(schedules)})"
         )
     return problems
+
+
+def _sharding(plan: Plan, where: Where) -> list[str]:
+    """Refuse sharing out that has no effect."""
+    if plan.zero > 1 and plan.copies == 1:
+        return [
+            f"{where('plan', 'zero')}: {plan.zero} has no effect with data 1, since no other rank"
+            " holds the same weights (take zero: 0, or data 2 or more)"
+        ]
+    if not plan.reshard and plan.zero < 3:
+        return [
+            f"{where('plan', 'reshard')}: has no effect with zero {plan.zero}, which gathers no"
+            " weights (leave it out, or take zero: 3)"
+        ]
+    return []
 
 
 def _machine(plan: Plan, devices: int, where: Where) -> list[str]:

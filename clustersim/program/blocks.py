@@ -7,17 +7,21 @@ parameters has 205,000 blocks of six kinds.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from clustersim.cost.compute import Seconds, chain_seconds
 from clustersim.program.fold import Name
 from clustersim.program.groups import OF_CELL, Groups, Pattern
 from clustersim.program.job import Job, StackedLayer
+from clustersim.program.moves import Moves, moves_of
+from clustersim.program.offloading import HostLink
 from clustersim.program.ops import FORWARD, KINDS
+from clustersim.program.overlap import Move, Unit, total_seconds
 from clustersim.traffic import Traffic
-from clustersim.workload.kernels import Axis, Collective, Kernel, flat
+from clustersim.workload.kernels import Axis, Beside, Collective, Kernel, flat
 from clustersim.workload.layers.ends import boundary_gather
+from clustersim.workload.offload import HostCopy
 from clustersim.workload.ops import Op, backward, forward
 
 
@@ -31,6 +35,7 @@ class Blocks:
         self._blocks: dict[object, tuple[Seconds, Seconds]] = {}
         self._layers: dict[object, tuple[Seconds, Seconds]] = {}
         self._carried: dict[tuple[int, int], dict[int, float]] = {}
+        self._host = HostLink(job) if job.offload.any else None
 
     @property
     def axes(self) -> list[Axis]:
@@ -59,7 +64,37 @@ class Blocks:
         for stacked, times in Counter(job.stacked(stage, chunk)).items():
             own, again = self._layer(stacked, kind, pattern)
             seconds, repeated = seconds + (own + again) * times, repeated + again * times
+        if moves := moves_of(job, stage, chunk, kind):
+            seconds += self._moved(moves, (stage, chunk, kind), pattern)
         return seconds.dispatched(job.framework.dispatch.value), repeated
+
+    def _moved(self, moves: Moves, block: tuple[int, int, str], pattern: Pattern) -> Seconds:
+        """Return what a block takes longer since its weights and gradients come and go."""
+        stage, chunk, kind = block
+        before, after = around(self.job, stage, chunk, kind)
+        layers = []
+        for stacked in in_order(self.job, stage, chunk, kind):
+            own, again = self._layer(stacked, kind, pattern)
+            layers.append((own + again).busy)
+        ends = [self._chain(kernels, pattern).busy for kernels in (before, after)]
+        units = [
+            Unit(busy, self._carry(fetch, pattern), self._carry(push, pattern))
+            for busy, (fetch, push) in zip([ends[0], *layers, ends[1]], moves, strict=True)
+        ]
+        sharding = self.job.framework.sharding
+        ahead = 0 if sharding is None else sharding.prefetch.value
+        exposed = total_seconds(units, ahead) - sum(unit.compute for unit in units)
+        carried = [move for unit in units for move in (*unit.fetch, *unit.push)]
+        return _exposed(exposed, carried)
+
+    def _carry(self, what: Sequence[Collective | HostCopy], pattern: Pattern) -> tuple[Move, ...]:
+        """Return what moves take, each on its channel."""
+        return tuple(
+            Move("network", self.groups.cost(each, pattern).seconds)
+            if isinstance(each, Collective)
+            else Move(each.direction, self._host.seconds(each) if self._host else 0.0)
+            for each in what
+        )
 
     def _layer(self, stacked: StackedLayer, kind: str, pattern: Pattern) -> tuple[Seconds, Seconds]:
         """Return what a layer takes, and what running parts of it again adds to that."""
@@ -126,6 +161,21 @@ class Blocks:
         return total
 
 
+def _exposed(seconds: float, moves: Sequence[Move]) -> Seconds:
+    """Return exposed time, shared out over network and host as their moves take."""
+    taken = sum(move.seconds for move in moves)
+    if not taken:
+        return Seconds()
+    network = sum(move.seconds for move in moves if move.channel == "network") / taken
+    return Seconds(data=seconds * network, host=seconds * (1 - network), launches=len(moves))
+
+
+def in_order(job: Job, stage: int, chunk: int, kind: str) -> tuple[StackedLayer, ...]:
+    """Return the layers of a chunk as a block runs through them."""
+    stacked = job.stacked(stage, chunk)
+    return stacked if kind == FORWARD else stacked[::-1]
+
+
 class Call(NamedTuple):
     """A collective inside blocks."""
 
@@ -172,6 +222,8 @@ def _calls(job: Job, stage: int) -> Counter[Call]:
                 count(kernels, 1)
             for stacked, times in Counter(job.stacked(stage, chunk)).items():
                 count(layer_kernels(job, stacked, kind), times)
+            for fetch, push in moves_of(job, stage, chunk, kind):
+                count([each for each in (*fetch, *push) if isinstance(each, Collective)], 1)
     return calls
 
 
@@ -193,24 +245,31 @@ def tensor_name(stage: int, operation: str, nbytes: float) -> Name:
 
 
 def cut_at_collectives(
-    job: Job, stage: int, chunk: int, kind: str, dispatch: float, traffic: dict[Name, Traffic]
-) -> tuple[float | Traffic, ...]:
+    job: Job, stage: int, chunk: int, kind: str, dispatch: float, traffic: dict[Name, Traffic],
+    alone: Callable[[Collective], float],
+) -> tuple[float | Traffic, ...]:  # fmt: skip
     """Return a block as times of kernels with its collectives between them.
+
+    What runs beside a collective goes on in its time as far as that takes on free links; the rest
+    follows it.
 
     Parameters
     ----------
+    alone : time of a collective on free links [s]
     dispatch : by how much the host is slower than the whole block, at the end of it [s]
     """
     before, after = around(job, stage, chunk, kind)
     layers = [layer_kernels(job, stacked, kind) for stacked in job.stacked(stage, chunk)]
     segments: list[float | Traffic] = []
-    seconds = 0.0
+    seconds, cluster = 0.0, job.cluster
     for kernel in [*before, *(kernel for layer in layers for kernel in layer), *after]:
-        if isinstance(kernel, Collective):
-            name = tensor_name(stage, kernel.operation, kernel.nbytes)
+        if isinstance(kernel, Collective | Beside):
+            moved = kernel if isinstance(kernel, Collective) else kernel.moved
+            kernels = () if isinstance(kernel, Collective) else kernel.kernels
+            name = tensor_name(stage, moved.operation, moved.nbytes)
             segments += [seconds, traffic[name]]
-            seconds = 0.0
+            inner = chain_seconds(kernels, cluster.accelerator, alone).compute
+            seconds = max(0.0, inner - (1 - cluster.occupied) * alone(moved))
         else:
-            device = job.cluster.accelerator
-            seconds += chain_seconds([kernel], device, lambda _: 0.0).compute
+            seconds += chain_seconds([kernel], cluster.accelerator, alone).compute
     return (*segments, seconds + dispatch)

@@ -12,6 +12,7 @@ from clustersim.program.fold import Folded, Name, fold
 from clustersim.program.groups import Pattern
 from clustersim.program.job import Job
 from clustersim.program.loads import carried_by_links, fusion_bound_of, limits_of
+from clustersim.program.offloading import host_tail
 from clustersim.program.ops import (
     KINDS,
     Actor,
@@ -24,8 +25,10 @@ from clustersim.program.ops import (
     hand_over,
 )
 from clustersim.program.schedules import grid
+from clustersim.program.sharding import reduces
 from clustersim.program.transfers import joint_collectives, norm_sync, stage_transfers
 from clustersim.traffic import Traffic
+from clustersim.workload.kernels import Collective
 
 MOST_BUCKETS = 16
 """Pieces that an overlapped gradient reduction is replayed in, at most."""
@@ -44,7 +47,7 @@ def compile_program(job: Job, *, together: bool, fusion_bound: float) -> Program
     sends = [stage_transfers(job, replica) for replica in range(plan.data)]
     joint = joint_collectives(job)
     bound = fusion_bound_of(job, blocks, sends, joint)
-    whole = bound <= fusion_bound or blocks.axes != ["tensor"]
+    whole = bound <= fusion_bound or blocks.axes != ["tensor"] or job.offload.any
     if not whole:
         for replica, transfers in enumerate(sends):
             transfers.update(blocks.traffic(replica))
@@ -105,7 +108,11 @@ def _block(
     seconds, again = blocks.block(stage, chunk, kind, pattern)
     if own is None:
         return Block(seconds, again, (seconds.total,))
-    cut = cut_at_collectives(job, stage, chunk, kind, seconds.dispatch, own)
+
+    def alone(collective: Collective) -> float:
+        return blocks.groups.cost(collective, pattern).seconds
+
+    cut = cut_at_collectives(job, stage, chunk, kind, seconds.dispatch, own, alone)
     return Block(seconds, again, cut)
 
 
@@ -122,9 +129,13 @@ def _send(
 def _tail(job: Job, stage: int, folded: Folded) -> Tail:
     """Return what follows the last step of a stage."""
     plan, facts, device = job.plan, job.framework.optimiser, job.cluster.accelerator
-    held = job.dense(stage) + job.of_experts(stage)
+    mine = job.trained(stage)
+    held = mine.dense(plan.tensor) + mine.of_experts(plan.expert, plan.expert_tensor)
     updated = held / plan.sharers if plan.zero else held
     moved = facts.held.value * held + facts.updated.value * updated
+    optimiser = stream_seconds(moved, device)
+    if job.offload.host_optimiser:
+        optimiser = host_tail(job, stage, reduced=reduces(job) or plan.copies == 1)
     overlapped = job.overlapped
     reduction = folded.joint.get(("gradients", stage))
     pieces = min(MOST_BUCKETS, job.model.layers) if overlapped else 1
@@ -135,6 +146,6 @@ def _tail(job: Job, stage: int, folded: Folded) -> Tail:
         else (reduction._replace(nbytes=reduction.nbytes / pieces),) * pieces,
         overlapped=overlapped,
         embedding=folded.joint.get(("embedding",)) if ends else None,
-        optimiser=stream_seconds(moved, device),
+        optimiser=optimiser,
         parameters=folded.joint.get(("parameters", stage)),
     )

@@ -1,7 +1,7 @@
 """Groups: the communicators of every axis, and what collectives inside blocks take with them.
 
-tensor, context    of a cell: the groups of one stage of one replica, side by side
-expert, data       of a stage: all replicas together
+tensor, context            of a cell: the groups of one stage of one replica, side by side
+expert, data and others    of a stage: all replicas together
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from clustersim.program.job import Job
 from clustersim.workload.kernels import Axis, Collective
 
 OF_CELL: tuple[Axis, ...] = ("tensor", "context")
-OF_STAGE: tuple[Axis, ...] = ("expert", "data")
+OF_STAGE: tuple[Axis, ...] = ("expert", "data", "copies", "expert-data")
 
 Pattern = tuple[tuple[str, Hashable], ...]
 """What the collectives of a block take: how the groups of each axis lie, and what links let by."""
@@ -49,7 +49,13 @@ class Groups:
                 "context": placement.context_groups,
             }
             return of_cell[axis](stage, replica)
-        return placement.expert_groups(stage) if axis == "expert" else placement.shard_groups(stage)
+        of_stage: dict[str, Callable[[int], list[tuple[int, ...]]]] = {
+            "expert": placement.expert_groups,
+            "data": placement.shard_groups,
+            "copies": placement.shard_copies,
+            "expert-data": placement.expert_copies,
+        }
+        return of_stage[axis](stage)
 
     def pattern(self, stage: int, replica: int) -> Pattern:
         """Return what the times of the blocks of a stage of a replica depend on."""

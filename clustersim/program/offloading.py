@@ -11,7 +11,8 @@ other ranks.
 from clustersim.cost.host import HostRate, host_latency, host_optimiser_seconds, host_rate
 from clustersim.program.job import Job, StackedLayer
 from clustersim.program.ops import BACKWARD, FORWARD
-from clustersim.program.weights import stored, trained_of
+from clustersim.program.sharding import ends_of
+from clustersim.program.weights import stored, times, trained_of, weight_width
 from clustersim.workload.offload import HostCopy
 from clustersim.workload.ops import kept
 from clustersim.workload.parameters import Parameters
@@ -38,6 +39,15 @@ def host_fetch(job: Job, stacked: StackedLayer, kind: str) -> list[HostCopy]:
     if job.offload.activations and kind == BACKWARD:
         found.append(HostCopy("activations", _kept(job, stacked), "from-host"))
     return found
+
+
+def ends_fetch(job: Job, stage: int, chunk: int, kind: str) -> list[list[HostCopy]]:
+    """Return what comes from the host below and above the layers, where it stays until the end."""
+    if kind == BACKWARD or not job.offload.parameters:
+        return [[], []]
+    width = weight_width(job)
+    shares = [_share(job, times(width, end)) for end in ends_of(job, stage, chunk)]
+    return [[HostCopy("weights", share, "from-host")] if share else [] for share in shares]
 
 
 def host_push(job: Job, stacked: StackedLayer, kind: str, *, reduced: bool) -> list[HostCopy]:

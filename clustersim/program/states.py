@@ -152,6 +152,19 @@ def _buffers(job: Job, stage: int) -> float:
     return min(bucket, state_parts(job, stage)["gradients"])
 
 
+def step_buffers(job: Job, stage: int) -> float:
+    """Return the flat buffers that the optimiser step makes on the device for a while [B]."""
+    facts = job.framework.memory
+    if facts is None or facts.step is None or job.offload.host_optimiser:
+        return 0.0
+    owned = held(job, job.trained(stage), shared=job.plan.zero >= 1)
+    model, ends = job.model, _ends(job, stage).split > 0
+    widest = max(model.ffn, 3 * model.hidden, model.vocab if ends else 0)
+    largest = min(owned, model.hidden * widest / job.plan.tensor)
+    norm = 0.0 if facts.norm is None else facts.norm.value
+    return facts.step.value * owned + norm * largest
+
+
 def _staging(job: Job, stage: int) -> float:
     """Return the shares of two layers on their way from the host, or to it [B]."""
     if not job.offload.parameters:

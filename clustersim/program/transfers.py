@@ -6,6 +6,7 @@ from clustersim.program.collectives.load import span_of
 from clustersim.program.fold import Name, alone_rate
 from clustersim.program.job import Job
 from clustersim.program.ops import BACKWARD, FORWARD
+from clustersim.program.sharding import gathers, reduces
 from clustersim.traffic import Traffic
 
 
@@ -55,14 +56,15 @@ def joint_collectives(job: Job) -> dict[Name, Traffic]:
     for stage in range(plan.pipeline):
         if plan.copies > 1:
             data = job.communicator(job.placement.data_groups(stage))
-            held = job.dense(stage)
+            held = job.trained(stage).dense(plan.tensor)
             operation = facts.sharded_collective.value if plan.zero else "all-reduce"
             reduced = held * facts.bytes_each.value
-            found["gradients", stage] = _joint(data, operation, reduced, stage)
-            if plan.zero:
+            if not reduces(job):
+                found["gradients", stage] = _joint(data, operation, reduced, stage)
+            if plan.zero and not gathers(job, FORWARD):
                 updated = held * job.part.width
                 found["parameters", stage] = _joint(data, "all-gather", updated, stage)
-    if plan.pipeline > 1 and job.model.tied:
+    if plan.pipeline > 1 and job.model.tied and job.finetune is None:
         ends = [
             (job.placement.device(0, r, i), job.placement.device(plan.pipeline - 1, r, i))
             for r in range(plan.data)

@@ -5,6 +5,8 @@ activations, logits    by the operations of the layers              --chunks--> 
 when they come and go  by the steps of the schedule                 --levels-->
 """
 
+import math
+
 import numpy as np
 
 from clustersim.plan.fit import (
@@ -17,7 +19,7 @@ from clustersim.plan.fit import (
 )
 from clustersim.program.job import Job
 from clustersim.program.ops import Actor, Program
-from clustersim.program.states import on_host, steady_parts
+from clustersim.program.states import on_host, steady_parts, step_buffers
 from clustersim.workload import memory
 from clustersim.workload.finetune import linears
 from clustersim.workload.ops import kept
@@ -31,7 +33,7 @@ def weigh(job: Job, program: Program) -> Verdict:
         tuple(_stage(job, actor) for actor in actors),
         job.cluster.accelerator.memory_capacity,
         node.devices,
-        node.host_memory,
+        math.inf if node.host_memory is None else node.host_memory,
     )
 
 
@@ -46,22 +48,34 @@ def _stage(job: Job, actor: Actor) -> StageMemory:
         away["activations"] = float(deepest)
         chunks = tuple(_offloaded(job, stage, c, each) for c, each in enumerate(chunks))
         found = levels(chunks, code % 2 == 1, code // 2)
-    parts, in_flight = at_peak(found, steady)
-    parts["fragmentation"] = _cached(job, parts)
+    step = step_buffers(job, stage)
+    parts, in_flight = at_peak(found, steady, step)
+    moving = max(0.0, float(found.during.sum(axis=1).max()))
+    parts["fragmentation"] = _cached(job, sum(parts.values()), max(moving, step), moving, step)
     ranks = plan.cell * plan.data
-    return StageMemory(stage, steady, chunks, parts, in_flight, away, ranks)
+    return StageMemory(stage, steady, chunks, step, parts, in_flight, away, ranks)
 
 
-def _cached(job: Job, parts: Parts) -> float:
+def _cached(job: Job, alive: float, counted: float, moving: float, step: float) -> float:
     """Return what the allocator holds beyond what is alive, as far as the device has room [B].
 
-    Blocks that nothing uses are given back before an allocation fails: PyTorch,
+    Blocks that were got one by one are not joined: what comes and goes leaves holes, and the flat
+    buffers of the optimiser find no room in blocks of activations that are free by then.  Blocks
+    that nothing uses are given back before an allocation fails: PyTorch,
     ``c10/cuda/CUDACachingAllocator.cpp``, ``release_cached_blocks``.
+
+    Parameters
+    ----------
+    alive, counted : at the peak in all, and of it what comes and goes [B]
+    moving : the most that microbatches hold [B]
+    step : buffers of the optimiser step [B]
     """
-    alive = sum(parts.values())
-    room = max(0.0, job.cluster.accelerator.memory_capacity - alive)
     share = job.framework.fragmentation
-    return 0.0 if share is None else min(room, share.value * (alive - parts["runtime"]))
+    if share is None:
+        return 0.0
+    blocks = step + (1 + share.value) * moving
+    room = job.cluster.accelerator.memory_capacity - alive
+    return min(blocks - counted, max(0.0, room))
 
 
 # --- what microbatches hold -----------------------------------------------------------------------

@@ -23,7 +23,12 @@ def stored(job: Job, layer: Layer) -> Parameters:
     width = weight_width(job)
     trained = trained_of(job, layer)
     frozen = frozen_bytes(job.model, layer, job.finetune, width).weights
-    return frozen.plus(Parameters(*(width * count for count in trained)))
+    return frozen.plus(times(width, trained))
+
+
+def times(factor: float, parameters: Parameters) -> Parameters:
+    """Return each kind of parameters times a factor, such as their width [B]."""
+    return Parameters(*(factor * count for count in parameters))
 
 
 def weight_width(job: Job) -> float:

@@ -179,7 +179,7 @@ def breakdown_picture(result: "Result") -> BreakdownPicture:
         caption=f"{_signature(result)}; mean of all ranks; {again} of it computes a second time",
         duration=result.step_time,
         bars=tuple(bars),
-        published=tuple(_beside(check) for check in result.published),
+        published=tuple(_beside(check) for check in result.published if check.error is not None),
     )
 
 

@@ -213,7 +213,8 @@ def _remedies(result: "Result") -> list[str]:
     for remedy in verdict.advice:
         peak = f"{remedy.peak / gib:.1f} GiB"
         step = "" if remedy.step_time is None else f", {format_seconds(remedy.step_time)} a step"
-        said.append(f"with {remedy.change}: {peak}{step}")
+        flags = " ".join(f"--set {setting}" for setting in remedy.change.split())
+        said.append(f"with {flags}: {peak}{step}")
     return said
 
 
@@ -234,8 +235,14 @@ def _between(group: "LinksOfGroup") -> str:
     return f"{group.ranks:,} ranks on {nodes}, over {', '.join(links)}"
 
 
+_VERDICTS = "does not fit", "fits"
+
+
 def _beside(check: "PublishedCheck") -> str:
-    """Return a published number and the predicted one."""
+    """Return a published number and the predicted one, or both verdicts."""
+    if check.error is None:
+        published, predicted = (_VERDICTS[int(each)] for each in (check.value, check.predicted))
+        return f"{published}, predicted: {predicted}; {check.source}"
     convention = f" ({check.convention} FLOPs)" if check.convention else ""
     return (
         f"{check.metric}{convention} {_number(check.value)}, predicted {_number(check.predicted)}"

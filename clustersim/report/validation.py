@@ -84,17 +84,18 @@ def claim_rows(answer: Values) -> Iterator[tuple[str, ...]]:
     """Yield a row for each number of each claim; what it says and its source in its first."""
     for claim in answer["claims"]:
         said = str(claim["number"]), claim["claim"], claim["source"]
+        why = claim["why"]
         for number in claim["numbers"]:
             found = number["predicted"]
             yield (
                 *said[:2],
                 number["name"],
                 _expected(number),
-                "" if found is None else f"{_significant(found)} {number['unit']}",
-                VERDICTS[number["holds"]] if claim["why"] is None else claim["why"],
+                "" if found is None else f"{_significant(found)} {number['unit']}".rstrip(),
+                VERDICTS[number["holds"]] if claim["why"] is None else why,
                 said[2],
             )
-            said = "", "", ""
+            said, why = ("", "", ""), ""
 
 
 VERDICTS: Final = {True: "holds", False: "missed"}

@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from clustersim.catalog.facts import Count, Fraction, Positive, Strict
+from clustersim.catalog.facts import Count, Fraction, NotNegative, Strict
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.libraries import Algorithm, Operation
 from clustersim.catalog.models import ModelRecord
@@ -28,6 +28,7 @@ METRICS = (
     "mfu",
     "hfu",
     "memory_bytes",
+    "fits",
 )
 """What a published number may be about."""
 
@@ -80,7 +81,13 @@ class PlanFile(Strict):
         description="layers of each stage, or of each chunk in the order of the model; with-ends"
         " counts embedding and logits as a layer each",
     )
-    zero: Literal[0, 1] = Field(0, description="ZeRO stage: 1 shards the optimiser states")
+    zero: Literal[0, 1, 2, 3] = Field(
+        0,
+        description="ZeRO stage: 1 shards the optimiser states, 2 gradients as well, 3 weights too",
+    )
+    reshard: bool = Field(
+        True, description="give up a layer's gathered weights after its forward (zero: 3)"
+    )
     schedule: Annotated[Literal["gpipe", "1f1b", "interleaved-1f1b"], BeforeValidator(_in_full)] = (
         "1f1b"
     )
@@ -169,9 +176,17 @@ class Published(Strict):
     """A number that somebody measured for this run."""
 
     metric: Literal[METRICS]  # type: ignore[valid-type]
-    value: Positive
+    value: NotNegative
     convention: Literal["model", "hardware"] | None = None
     source: str
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.metric == "fits" and self.value not in (0, 1):
+            raise ValueError(f"value: fits is 1 or 0, not {self.value:g}")
+        if self.metric != "fits" and not self.value:
+            raise ValueError("value: 0 was measured of nothing (give a number above 0)")
+        return self
 
 
 class WeakScaling(Strict):
@@ -193,7 +208,7 @@ class ScenarioBase(Strict):
     title: str
     plan: PlanFile = PlanFile()
     batch: BatchFile
-    precision: Literal["fp32", "tf32", "fp16", "bf16"] = Field(
+    precision: Literal["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8"] = Field(
         description="numbers that matrix products compute with"
     )
     recompute: Annotated[

@@ -61,7 +61,7 @@ FRONTIER_RECIPE = (
     "framework.state.fp16.optimiser=4",
     "framework.state.fp16.master=0",
 )
-"""The 14 bytes that Frontier's paper counts for each parameter, master weights in the first."""
+"""The 14 bytes that the paper of Frontier counts for each parameter: 6 are both copies of it."""
 
 
 def _frontier_states() -> Numbers:

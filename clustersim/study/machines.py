@@ -36,13 +36,17 @@ class Choice(Strict):
 
 
 class MachineChoice(Choice):
-    """A cluster file for the cases whose texts match; `settings` are facts of that machine."""
+    """A cluster file for the cases whose texts match; `settings` are facts of that machine.
+
+    `take` is how many devices of a node of the file a job takes, where a case counts smaller nodes.
+    """
 
     accelerator: str
     system: str | None = None
     gpus_per_node: int | None = None
     interconnect: str | None = None
     cluster: str
+    take: int | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
 
     def matches(self, case: Case) -> bool:

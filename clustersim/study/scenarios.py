@@ -124,7 +124,7 @@ def _nodes(case: Case, settings: Settings, machine: MachineChoice) -> tuple[int,
         told = " x ".join(f"{axis} {degree}" for axis, degree in degrees.items())
         told = f"{told} is not the number of devices, {devices}"
         raise Ungradable(Reason("layout refused", told))
-    each = min(case.system.gpus_per_node or shape.devices, devices)
+    each = min(machine.take or case.system.gpus_per_node or shape.devices, devices)
     if each > shape.devices:
         told = f"no machine file with {each} '{case.system.accelerator}' a node"
         raise Ungradable(Reason("no machine file", told))

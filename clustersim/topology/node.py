@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from math import inf
 
 from clustersim.catalog.records import DeviceLinks, DeviceSwitch, NodeRecord
 from clustersim.topology.links import Hop
@@ -45,7 +44,7 @@ class Node:
     nic_ends : NIC i hangs on ``nic_ends[i]``
     bus : bandwidth between a NIC and its end [B/s]
     host_link, host_bandwidth : of each device to host memory, and of that memory [B/s]; or None
-    host_memory : of the whole node [B]; infinite where nobody says it
+    host_memory : its size [B], or None
     """
 
     name: str
@@ -57,7 +56,7 @@ class Node:
     bus: float
     host_link: float | None = None
     host_bandwidth: float | None = None
-    host_memory: float = inf
+    host_memory: float | None = None
 
     def hops(self, prefix: str, a: End, b: End) -> Iterator[Hop]:
         """Yield the links from end `a` to end `b` of the node named `prefix`."""
@@ -227,5 +226,5 @@ def build_node(record: NodeRecord) -> Node:
         bus=record.nics.bus.value,
         host_link=None if host is None or host.link is None else host.link.value,
         host_bandwidth=None if host is None or host.bandwidth is None else host.bandwidth.value,
-        host_memory=inf if host is None else host.memory.value,
+        host_memory=None if host is None else host.memory.value,
     )

@@ -170,3 +170,23 @@ def frozen_bytes(
         constants += size * finetune.constants(each.inputs)
     weights = weights.plus(Parameters(split=-narrower))
     return Frozen(weights, Parameters(split=constants))
+
+
+def tuned_flops(model: Transformer, finetune: Finetune | None, sequences: int) -> float:
+    r"""Return what fine-tuning computes more than training all weights; less is negative [FLOP].
+
+    .. math:: B s (6 P_{adapters} - 2 P_{frozen})
+
+    Frozen linear layers and logits have no product for the gradient of their weight; adapters have
+    three, forward and backward. The norm of DoRA is not counted.
+    """
+    if finetune is None:
+        return 0.0
+    adapters = sum(
+        finetune.rank * (each.inputs + each.outputs)
+        for each in linears(model)
+        if each.target in finetune.targets
+    )
+    frozen = sum(each.inputs * each.outputs for each in linears(model))
+    of_layers = model.layers * (6.0 * adapters - 2.0 * frozen)
+    return sequences * model.sequence * (of_layers - 2.0 * model.hidden * model.vocab)

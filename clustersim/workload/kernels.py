@@ -1,14 +1,14 @@
 """The kernels of a training step, with their shapes.
 
 Nothing here has a duration.  A `Gemm` knows its shape, a `Stream` the bytes it moves, a `Flash`
-its FLOPs, a `Collective` its payload;
-what they take is the business of `cost`.
+its FLOPs, a `Collective` its payload; what they take is the business of `cost`.
 """
 
 from typing import Final, Literal, NamedTuple
 
-Axis = Literal["tensor", "context", "expert", "data"]
-"""The group of ranks that a collective is run by."""
+Axis = Literal["tensor", "context", "expert", "data", "copies", "expert-data"]
+"""The group of ranks that a collective is run by: those that share a layer, a sequence, experts or
+what ZeRO shards; the copies of that, where only some share it; the holders of the same experts."""
 
 HALF: Final = 2
 """Bytes of a 16-bit number."""

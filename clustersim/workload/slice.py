@@ -26,6 +26,7 @@ class KernelChoice:
     tensor_overlap : whether collectives of the tensor group run beside the gradients' products
     gated_fused, rotary_fused, norm_fused : whether the gate of an MLP with its product, the
         rotation by position and an RMSNorm are one kernel each
+    norm_persistent : whether a norm finds the gradients of input and parameters in one pass
     """
 
     attention: str
@@ -38,6 +39,7 @@ class KernelChoice:
     gated_fused: bool = True
     rotary_fused: bool = True
     norm_fused: bool = True
+    norm_persistent: bool = False
 
 
 def kernel_choice(facts: KernelFacts) -> KernelChoice:

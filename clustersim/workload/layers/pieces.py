@@ -101,13 +101,15 @@ def gradient_sum(name: str, part: Slice, weights: float) -> tuple[Stream, ...]:
 def norm_op(name: str, part: Slice, numbers: float | None = None, *, residual: bool = True) -> Op:
     """A norm reads and writes `numbers`, by default the residual stream.
 
-    Backward takes the input's gradient (3), those of its parameters (2), and the sum with the
-    gradient that comes by the residual (3). RMSNorm in as many kernels as it has operations casts
-    to 32 bits, squares, averages, scales, casts back and weighs: Hugging Face transformers,
-    ``LlamaRMSNorm``. Each of these has two in its backward.
+    Backward takes the input's gradient (3), those of its parameters (2, none where a persistent
+    kernel finds them on the way), and the sum with the gradient that comes by the residual (3).
+    RMSNorm in as many kernels as it has operations casts to 32 bits, squares, averages, scales,
+    casts back and weighs: Hugging Face transformers, ``LlamaRMSNorm``. Each of these has two in
+    its backward.
     """
     w, x = part.width, part.residual if numbers is None else numbers
-    ahead, back, launches = 2 * w, (3 + 2) * w, 1
+    once = part.kernels.norm_persistent
+    ahead, back, launches = 2 * w, (3 if once else 3 + 2) * w, 1
     if part.model.norm == "rms" and not part.kernels.norm_fused:
         ahead, launches = (w + 4) + 8 + 4 + 8 + (4 + w) + 2 * w, 6
         back = 2 * ahead

@@ -1,0 +1,43 @@
+"""Moves: what comes before each part of a block and goes away behind it, over network and host.
+
+    before the layers | layer | layer | ... | after them        each with a fetch and a push
+
+Weights come from the host, if they are kept there, and then from the ranks that share them;
+gradients are reduced and then go to the host.
+"""
+
+from collections.abc import Sequence
+
+from clustersim.program.job import Job
+from clustersim.program.offloading import ends_fetch, host_fetch, host_push
+from clustersim.program.ops import BACKWARD, FORWARD
+from clustersim.program.sharding import ends_moved, layer_fetch, layer_push, reduces
+from clustersim.workload.kernels import Collective
+from clustersim.workload.offload import HostCopy
+
+Carried = Sequence[Collective | HostCopy]
+Moves = Sequence[tuple[Carried, Carried]]
+"""Fetch and push of each part of a block, in the order in which it runs."""
+
+
+def moves_of(job: Job, stage: int, chunk: int, kind: str) -> Moves:
+    """Return the moves of a block; none at all where nothing is shared out or offloaded."""
+    if job.plan.zero < 2 and not job.offload.any:
+        return []
+    before, after = ends_moved(job, stage, chunk, kind)
+    below, above = ends_fetch(job, stage, chunk, kind)
+    layers = job.stacked(stage, chunk)
+    ends: list[tuple[Carried, Carried]] = [([], before), ([], after)]
+    if kind == FORWARD:
+        ends = [([*below, *before], []), ([*above, *after], [])]
+    inner: list[tuple[Carried, Carried]] = []
+    for stacked in layers if kind == FORWARD else layers[::-1]:
+        fetch: Carried = [*host_fetch(job, stacked, kind), *layer_fetch(job, stacked.layer, kind)]
+        reduced = kind == BACKWARD and (reduces(job) or job.plan.copies == 1)
+        push: Carried = [
+            *layer_push(job, stacked.layer, kind),
+            *host_push(job, stacked, kind, reduced=reduced),
+        ]
+        inner.append((fetch, push))
+    moves = [ends[0], *inner, ends[1]]
+    return moves if any(fetch or push for fetch, push in moves) else []
