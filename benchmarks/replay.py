@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from clustersim.building import build_job
 from clustersim.engine.alone import AloneCrew
 from clustersim.engine.replay import run
 from clustersim.engine.stepping import SteppingCrew
 from clustersim.program.compile import compile_program
 from clustersim.scenario.load import load
-from clustersim.simulate import build_job
 
 Value = TypeVar("Value")
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.building import build_job
 from clustersim.engine.replay import replay
 from clustersim.errors import ProgramError
 from clustersim.program.check import check_program, check_steps, draw, steps_of
@@ -13,7 +14,6 @@ from clustersim.program.compile import compile_program
 from clustersim.program.ops import Step
 from clustersim.program.schedules import grid
 from clustersim.scenario.load import load
-from clustersim.simulate import build_job
 from strategies import Shape, shapes, uniform_program
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.building import build_job
 from clustersim.errors import ClustersimError
 from clustersim.scenario.load import load
-from clustersim.simulate import build_job
 from clustersim.workload.finetune import (
     Finetune,
     frozen_bytes,

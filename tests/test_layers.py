@@ -19,6 +19,7 @@ LAYERS = """
     cli
     report        study
     simulate
+    building
     scenario      engine      metrics
     program
     plan          cost

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.building import build_job
 from clustersim.catalog.finding import shipped
 from clustersim.metrics.memory import columns, memory_curves
 from clustersim.plan.fit import PARTS, STATES, ChunkMemory, StageMemory, Verdict, at_peak, levels
@@ -16,7 +17,7 @@ from clustersim.program.states import state_parts
 from clustersim.program.weigh import chunk_memory, weigh
 from clustersim.report.memory import MOST_MOMENTS, MOST_PARTS, memory_picture
 from clustersim.scenario.load import load
-from clustersim.simulate import build_job, simulate
+from clustersim.simulate import simulate
 from clustersim.study.advice import advise, changes
 from clustersim.study.cases import read_cases
 from clustersim.study.validate import validate

@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim import simulate
+from clustersim.building import build_job
 from clustersim.cost.host import host_optimiser_seconds, host_rate
 from clustersim.errors import CatalogError, ClustersimError
 from clustersim.program.offloading import HostLink, host_fetch, host_push
 from clustersim.program.ops import BACKWARD, FORWARD
 from clustersim.program.weights import stored
 from clustersim.scenario.load import from_mapping, load_cluster
-from clustersim.simulate import build_job
 from clustersim.topology.cluster import build_cluster
 from clustersim.workload.offload import HostCopy
 

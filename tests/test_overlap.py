@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.building import build_job
 from clustersim.errors import PlanError
 from clustersim.program.moves import moves_of
 from clustersim.program.ops import BACKWARD, FORWARD
 from clustersim.program.overlap import Move, Unit, total_seconds
 from clustersim.program.sharding import layer_fetch, layer_push
 from clustersim.scenario.load import from_mapping
-from clustersim.simulate import build_job, simulate
+from clustersim.simulate import simulate
 from clustersim.workload.parameters import layer_parameters
 
 MODEST = settings(max_examples=20, deadline=None)

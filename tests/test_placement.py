@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.building import build_job
 from clustersim.errors import ScenarioError
 from clustersim.metrics.groups import links_of_groups
 from clustersim.plan.parallelism import AXES, Plan
 from clustersim.plan.placement import Placement, snake
 from clustersim.scenario.load import load
-from clustersim.simulate import build_job, simulate
+from clustersim.simulate import simulate
 
 ALONE = (
     "cluster=dgx-a100", "cluster.nodes=8", "cluster.node.devices=1",

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.building import build_job
 from clustersim.catalog import finding
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
 from clustersim.scenario.load import from_mapping, load
 from clustersim.scenario.schema import json_schema
-from clustersim.simulate import build_job, simulate
+from clustersim.simulate import simulate
 
 SCENARIO = (finding.shipped("scenario") / "frontier-22b.yaml").read_text(encoding="utf-8")
 LINES = {line.partition(":")[0]: n for n, line in enumerate(SCENARIO.splitlines(), 1)}

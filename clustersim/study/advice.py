@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from clustersim.building import build_job
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.plan.fit import Remedy, Verdict
 from clustersim.program.compile import compile_program
 from clustersim.program.weigh import weigh
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
-from clustersim.simulate import Result, build_job, simulate
+from clustersim.simulate import Result, simulate
 
 MOST_TRIES: Final = 8
 """Single changes that are tried; as many are taken together at most."""

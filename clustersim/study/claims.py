@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
+from clustersim.building import build_job
 from clustersim.catalog.finding import shipped
 from clustersim.errors import ScenarioError
 from clustersim.program.job import Job
 from clustersim.scenario.load import load
-from clustersim.simulate import Result, build_job, simulate
+from clustersim.simulate import Result, simulate
 from clustersim.study.cases import Entry, read_cases
 from clustersim.study.outcomes import Outcome
 from clustersim.study.reasons import Ungradable

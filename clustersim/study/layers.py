@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from clustersim.building import build_job
 from clustersim.cost.compute import chain_seconds
 from clustersim.program.blocks import Blocks
 from clustersim.scenario.load import Loaded
-from clustersim.simulate import build_job
 from clustersim.workload.kernels import Collective, Kernel
 from clustersim.workload.ops import backward, forward
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from clustersim.building import build_job
 from clustersim.scenario.load import load
-from clustersim.simulate import build_job
 from clustersim.study.verdicts import judge
 from clustersim.workload.flops import hardware_flops
 

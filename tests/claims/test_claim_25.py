@@ -2,10 +2,10 @@
 
 import pytest
 
+from clustersim.building import build_job
 from clustersim.program.blocks import layer_kernels
 from clustersim.program.ops import KINDS
 from clustersim.scenario.load import load
-from clustersim.simulate import build_job
 from clustersim.study.verdicts import judge
 from clustersim.workload.kernels import Collective, flat
 
