@@ -20,7 +20,7 @@ from clustersim.program.ops import (
 from clustersim.program.schedules import grid
 from clustersim.traffic import Traffic
 
-NO_TAIL = Tail((), False, None, 0.0, None)
+NO_TAIL = Tail((), False, None, 0.0, ())
 NONE = Seconds()
 
 

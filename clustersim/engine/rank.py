@@ -150,8 +150,8 @@ class Rank:
         if tail.overlapped and tail.gradients:
             yield from self._spanned(GRADIENTS, self._last_piece())
         else:
-            for piece in tail.gradients:
-                meeting = self.together((GRADIENTS, stage), piece, crew.on_a_stage)
+            for number, piece in enumerate(tail.gradients):
+                meeting = self.together((GRADIENTS, stage, number), piece, crew.on_a_stage)
                 yield from self._spanned(GRADIENTS, meeting)
         if tail.embedding is not None:
             size = 2 * crew.on_a_stage
@@ -161,8 +161,8 @@ class Rank:
             traffic = Traffic(NORM, (), (), 0.0, crew.program.norm_sync)
             yield from self._spanned(NORM, self.together((NORM, replica), traffic, size))
         yield from self._spanned(OPTIMISER, self._alone(tail.optimiser))
-        if tail.parameters is not None:
-            meeting = self.together((PARAMETERS, stage), tail.parameters, crew.on_a_stage)
+        for number, gather in enumerate(tail.parameters):
+            meeting = self.together((PARAMETERS, stage, number), gather, crew.on_a_stage)
             yield from self._spanned(PARAMETERS, meeting)
         self.finished = True
 

@@ -7,6 +7,7 @@ job --blocks--> what each step computes
 
 from clustersim.cost.compute import stream_seconds
 from clustersim.plan.parallelism import Plan
+from clustersim.program import states
 from clustersim.program.blocks import Blocks, cut_at_collectives
 from clustersim.program.fold import Folded, Name, fold
 from clustersim.program.groups import Pattern
@@ -130,22 +131,32 @@ def _tail(job: Job, stage: int, folded: Folded) -> Tail:
     """Return what follows the last step of a stage."""
     plan, facts, device = job.plan, job.framework.optimiser, job.cluster.accelerator
     mine = job.trained(stage)
-    held = mine.dense(plan.tensor) + mine.of_experts(plan.expert, plan.expert_tensor)
-    updated = held / plan.sharers if plan.zero else held
-    moved = facts.held.value * held + facts.updated.value * updated
+    moved = facts.held.value * states.held(job, mine, shared=False)
+    moved += facts.updated.value * states.held(job, mine, shared=plan.zero >= 1)
     optimiser = stream_seconds(moved, device)
     if job.offload.host_optimiser:
         optimiser = host_tail(job, stage, reduced=reduces(job) or plan.copies == 1)
-    overlapped = job.overlapped
-    reduction = folded.joint.get(("gradients", stage))
-    pieces = min(MOST_BUCKETS, job.model.layers) if overlapped else 1
     ends = stage in (0, plan.pipeline - 1)
     return Tail(
-        gradients=()
-        if reduction is None
-        else (reduction._replace(nbytes=reduction.nbytes / pieces),) * pieces,
-        overlapped=overlapped,
+        gradients=_pieces(job, _of_stage(folded, "gradients", stage)),
+        overlapped=job.overlapped,
         embedding=folded.joint.get(("embedding",)) if ends else None,
         optimiser=optimiser,
-        parameters=folded.joint.get(("parameters", stage)),
+        parameters=_of_stage(folded, "parameters", stage),
     )
+
+
+def _of_stage(folded: Folded, what: str, stage: int) -> tuple[Traffic, ...]:
+    """Return what the replicas of a stage do together of one kind, in the order of its making."""
+    return tuple(
+        traffic
+        for (name, *rest), traffic in folded.joint.items()
+        if (name, *rest[:1]) == (what, stage)
+    )
+
+
+def _pieces(job: Job, reductions: tuple[Traffic, ...]) -> tuple[Traffic, ...]:
+    """Return reductions cut into pieces that become ready in turn, where they are overlapped."""
+    pieces = min(MOST_BUCKETS, job.model.layers) if job.overlapped else 1
+    cut = tuple(each._replace(nbytes=each.nbytes / pieces) for each in reductions)
+    return cut * pieces

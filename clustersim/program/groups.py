@@ -7,15 +7,27 @@ expert, data and others    of a stage: all replicas together
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from clustersim.cost.collectives import Cost
+from clustersim.plan.placement import Placement
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.job import Job
 from clustersim.workload.kernels import Axis, Collective
 
 OF_CELL: tuple[Axis, ...] = ("tensor", "context")
-OF_STAGE: tuple[Axis, ...] = ("expert", "data", "copies", "expert-data")
 
 Pattern = tuple[tuple[str, Hashable], ...]
 """What the collectives of a block take: how the groups of each axis lie, and what links let by."""
+
+
+def groups_of_stage(placement: Placement, axis: Axis, stage: int) -> list[tuple[int, ...]]:
+    """Return the devices of the groups along an axis that joins replicas."""
+    found: dict[str, Callable[[int], list[tuple[int, ...]]]] = {
+        "expert": placement.expert_groups,
+        "expert-tensor": placement.expert_tensor_groups,
+        "data": placement.shard_groups,
+        "copies": placement.shard_copies,
+        "expert-data": placement.expert_copies,
+    }
+    return found[axis](stage)
 
 
 class Groups:
@@ -49,13 +61,7 @@ class Groups:
                 "context": placement.context_groups,
             }
             return of_cell[axis](stage, replica)
-        of_stage: dict[str, Callable[[int], list[tuple[int, ...]]]] = {
-            "expert": placement.expert_groups,
-            "data": placement.shard_groups,
-            "copies": placement.shard_copies,
-            "expert-data": placement.expert_copies,
-        }
-        return of_stage[axis](stage)
+        return groups_of_stage(placement, axis, stage)
 
     def pattern(self, stage: int, replica: int) -> Pattern:
         """Return what the times of the blocks of a stage of a replica depend on."""

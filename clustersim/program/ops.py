@@ -69,19 +69,19 @@ class Tail:
 
     Attributes
     ----------
-    gradients : reduction over the data axis, by all replica classes of a stage together; in
-        several pieces where they start during the last backward as they become ready
+    gradients : reductions over those that hold the same weights, by all replica classes of a
+        stage together; in several pieces where they start during the last backward
     overlapped : whether they do
     embedding : reduction of the tied embedding between first and last stage
     optimiser : time of the optimiser step [s]
-    parameters : gathering of updated parameters over the data axis (ZeRO-1)
+    parameters : gathers of updated parameters (ZeRO-1)
     """
 
     gradients: tuple[Traffic, ...]
     overlapped: bool
     embedding: Traffic | None
     optimiser: float
-    parameters: Traffic | None
+    parameters: tuple[Traffic, ...]
 
 
 @dataclass(frozen=True)

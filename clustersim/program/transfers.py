@@ -1,13 +1,17 @@
 """Transfers: what stages and replicas send each other, as loads on the links of the machine."""
 
+from collections.abc import Iterator
+
 from clustersim.cost import collectives as closed
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.collectives.load import span_of
 from clustersim.program.fold import Name, alone_rate
+from clustersim.program.groups import groups_of_stage
 from clustersim.program.job import Job
 from clustersim.program.ops import BACKWARD, FORWARD
-from clustersim.program.sharding import gathers, reduces
+from clustersim.program.sharding import gathers, held, reduces
 from clustersim.traffic import Traffic
+from clustersim.workload.kernels import Axis
 
 
 def stage_transfers(job: Job, replica: int) -> dict[Name, Traffic]:
@@ -54,16 +58,8 @@ def joint_collectives(job: Job) -> dict[Name, Traffic]:
     plan, facts = job.plan, job.framework.gradients
     found: dict[Name, Traffic] = {}
     for stage in range(plan.pipeline):
-        if plan.copies > 1:
-            data = job.communicator(job.placement.data_groups(stage))
-            held = job.trained(stage).dense(plan.tensor)
-            operation = facts.sharded_collective.value if plan.zero else "all-reduce"
-            reduced = held * facts.bytes_each.value
-            if not reduces(job):
-                found["gradients", stage] = _joint(data, operation, reduced, stage)
-            if plan.zero and not gathers(job, FORWARD):
-                updated = held * job.part.width
-                found["parameters", stage] = _joint(data, "all-gather", updated, stage)
+        found |= {("gradients", stage, axis): moved for axis, moved in _reductions(job, stage)}
+        found |= {("parameters", stage, axis): moved for axis, moved in _updates(job, stage)}
     if plan.pipeline > 1 and job.model.tied and job.finetune is None:
         ends = [
             (job.placement.device(0, r, i), job.placement.device(plan.pipeline - 1, r, i))
@@ -74,6 +70,36 @@ def joint_collectives(job: Job) -> dict[Name, Traffic]:
         tied = rows * facts.bytes_each.value
         found["embedding",] = _joint(job.communicator(ends), "all-reduce", tied, 0)
     return found
+
+
+def _reductions(job: Job, stage: int) -> Iterator[tuple[Axis, Traffic]]:
+    """Yield the reductions of a stage's gradients, where blocks do not reduce them already."""
+    facts, zero = job.framework.gradients, job.plan.zero
+    if reduces(job):
+        return
+    for each in held(job, job.trained(stage)):
+        reduced = each.amount * facts.bytes_each.value
+        if each.sharers > 1:
+            operation = facts.sharded_collective.value if zero else "all-reduce"
+            yield each.axis, _over(job, each.axis, operation, reduced, stage)
+        if each.copies > 1:
+            yield "copies", _over(job, "copies", "all-reduce", reduced / each.sharers, stage)
+
+
+def _updates(job: Job, stage: int) -> Iterator[tuple[Axis, Traffic]]:
+    """Yield the gathers of a stage's new weights, where ranks own shares that all compute with."""
+    if not job.plan.zero or gathers(job, FORWARD):
+        return
+    for each in held(job, job.trained(stage)):
+        if each.sharers > 1:
+            updated = each.amount * job.part.width
+            yield each.axis, _over(job, each.axis, "all-gather", updated, stage)
+
+
+def _over(job: Job, axis: Axis, operation: str, nbytes: float, stage: int) -> Traffic:
+    """Return a collective of the groups of an axis of a stage."""
+    communicator = job.communicator(groups_of_stage(job.placement, axis, stage))
+    return _joint(communicator, operation, nbytes, stage)
 
 
 def _joint(communicator: Communicator, operation: str, nbytes: float, stage: int) -> Traffic:

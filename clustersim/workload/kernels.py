@@ -6,7 +6,7 @@ its FLOPs, a `Collective` its payload; what they take is the business of `cost`.
 
 from typing import Final, Literal, NamedTuple
 
-Axis = Literal["tensor", "context", "expert", "data", "copies", "expert-data"]
+Axis = Literal["tensor", "context", "expert", "expert-tensor", "data", "copies", "expert-data"]
 """The group of ranks that a collective is run by: those that share a layer, a sequence, experts or
 what ZeRO shards; the copies of that, where only some share it; the holders of the same experts."""
 

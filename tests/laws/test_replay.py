@@ -46,7 +46,7 @@ def uneven(draw):
         overlapped=draw(st.booleans()),
         embedding=None,
         optimiser=draw(length),
-        parameters=Traffic("parameters", (), (), 0.0, draw(length)),
+        parameters=(Traffic("parameters", (), (), 0.0, draw(length)),),
     )
     return shape, {
         "forward": draw(durations()),
@@ -200,7 +200,7 @@ def test_a_step_is_no_shorter_than_its_critical_paths(case):
     hops = 2 * (shape.stages * shape.chunks - 1) * (given_["latency"] + given_["nbytes"])
     through = both * sum(given_["factors"]) + hops
     tail = given_["tail"]
-    after = tail.optimiser + given_["norm_sync"] + tail.parameters.latency
+    after = tail.optimiser + given_["norm_sync"] + tail.parameters[0].latency
 
     taken = step_time(uniform_program(shape, **given_))
     assert taken >= max(busiest, through) * (1 - 1e-12) + after * (1 - 1e-9)
@@ -326,7 +326,7 @@ def test_transfers_judged_alone_end_as_they_do_in_the_network(case, data):
 
 def test_a_collective_that_one_rank_class_misses_is_named():
     """Ranks that wait for a meeting which nobody completes are an error that names them."""
-    tail = Tail((), False, None, 0.0, None)
+    tail = Tail((), False, None, 0.0, ())
     program = uniform_program(Shape("1f1b", 2, 1, 1), tail=tail)
     lonely = replace(tail, embedding=Traffic("tied embedding", (), (), 0.0, 1.0))
     actors = (replace(program.actors[0], tail=lonely), program.actors[1])
