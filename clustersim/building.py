@@ -1,18 +1,29 @@
 """From a scenario to a job: the machine, the model and the layout, checked against each other."""
 
+from collections.abc import Sequence
+
 from clustersim.catalog.tree import nearest
 from clustersim.errors import PlanError, ScenarioError
-from clustersim.plan.parallelism import Plan, check_plan, even_layers, with_ends
-from clustersim.plan.placement import place
+from clustersim.plan.checks import check_plan
+from clustersim.plan.parallelism import Plan, even_layers, with_ends
+from clustersim.plan.placement import Placement, place
 from clustersim.program.collectives.communicator import Prescribed
 from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 from clustersim.topology.cluster import build_cluster
 from clustersim.workload.finetune import Finetune
-from clustersim.workload.model import build_model
+from clustersim.workload.model import Transformer, build_model
 from clustersim.workload.offload import Offload
 from clustersim.workload.recompute import Recompute
+from clustersim.workload.routing import (
+    BALANCED,
+    Routing,
+    nodes_of_token,
+    route,
+    task_shares,
+    zipf_shares,
+)
 
 MOST_BLOCKS = 20_000_000
 """Blocks of a replica that a replay takes on: a hundred times the trillion-parameter step."""
@@ -41,27 +52,29 @@ def build_job(loaded: Loaded) -> Job:
         )
     multiple = given.framework.vocab_multiple.value
     model = build_model(given.model, batch.sequence, multiple, plan.tensor)
+    finetune = _finetune(loaded)
     check_plan(
         layout,
         model,
         batch.global_,
         given.devices,
-        given.framework.zero.value,
-        given.framework.schedules.value,
+        given.framework,
         loaded.where,
     )
     _check_offload(loaded, layout)
     cluster, wanted = build_cluster(given.cluster, given.cluster.nodes), plan.placement
+    placement = place(layout, cluster, wanted.order, wanted.boxes, wanted.devices, loaded.where)
     job = Job(
         cluster=cluster,
         model=model,
         plan=layout,
-        placement=place(layout, cluster, wanted.order, wanted.boxes, wanted.devices, loaded.where),
+        placement=placement,
         framework=given.framework,
         precision=given.precision,
         recompute=_recompute(loaded),
         offload=Offload(**given.offload.model_dump()),
-        finetune=_finetune(loaded),
+        finetune=finetune,
+        routing=_routing(loaded, model, placement),
         algorithms={
             operation: Prescribed(algorithm, loaded.where("collectives", operation))
             for operation, algorithm in given.collectives.items()
@@ -96,6 +109,11 @@ def _layout(given: Scenario) -> Plan:
         microbatches=max(1, batch.global_ // (plan.data * batch.micro)),
         layers=_layers(given),
         sequence_parallel=plan.sequence_parallel,
+        context=plan.context,
+        context_method=plan.context_method,
+        expert=plan.expert,
+        expert_tensor=plan.expert_tensor,
+        shard=plan.shard,
     )
 
 
@@ -145,3 +163,64 @@ def _finetune(loaded: Loaded) -> Finetune | None:
             " has (train all of it, or a model without)"
         )
     return Finetune(said.method, said.rank, frozenset(said.targets), said.bits, said.quantiser)
+
+
+# --- experts --------------------------------------------------------------------------------------
+
+
+def _routing(loaded: Loaded, model: Transformer, placement: Placement) -> Routing:
+    """Return what ranks get of the tokens of a layer with experts."""
+    said, shape, plan = loaded.scenario.experts, model.experts, placement.plan
+    if shape is None:
+        if said is not None:
+            raise PlanError(
+                f"{loaded.where('experts')}: has no effect, '{model.name}' has no experts"
+                " (leave it out)"
+            )
+        return BALANCED
+    sent, facts = None, loaded.scenario.framework.experts
+    if facts is not None and facts.once_per_node.value:
+        devices = loaded.scenario.cluster.node.devices.value
+        nodes = [{d // devices for d in group} for group in placement.expert_groups(0)]
+        sent = nodes_of_token(shape, max(map(len, nodes)))
+    shares = _shares(loaded, model, plan)
+    return route(shares, plan.expert, shape.capacity, sent)
+
+
+def _shares(loaded: Loaded, model: Transformer, plan: Plan) -> list[float]:
+    """Return the shares of the experts in the tokens."""
+    said, shape = loaded.scenario.experts, model.experts
+    assert shape is not None
+    if said is None or said.load == "balanced":
+        return [1.0] * shape.count
+    if said.load == "zipf":
+        return zipf_shares(shape.count, said.exponent, plan.expert)
+    if said.load == "histogram":
+        if len(said.histogram) != shape.count:
+            raise PlanError(
+                f"{loaded.where('experts', 'histogram')}: {len(said.histogram)} numbers for the"
+                f" {shape.count} experts of '{model.name}' (one each)"
+            )
+        return said.histogram
+    return _of_tasks(loaded, said.tasks, model, plan)
+
+
+def _of_tasks(
+    loaded: Loaded, tasks: Sequence[float], model: Transformer, plan: Plan
+) -> list[float]:
+    """Return the sequences of each expert where a sequence goes to the expert of its task."""
+    shape = model.experts
+    assert shape is not None
+    if len(tasks) > shape.count:
+        raise PlanError(
+            f"{loaded.where('experts', 'tasks')}: {len(tasks)} tasks for the {shape.count} experts"
+            f" of '{model.name}' (at most one each)"
+        )
+    if shape.top_k != 1:
+        raise PlanError(
+            f"{loaded.where('experts', 'load')}: 'task-gate' sends a token to one expert, but"
+            f" '{model.name}' to {shape.top_k} (set model.experts.top_k to 1)"
+        )
+    ranks = plan.expert * plan.expert_tensor
+    sequences = max(1, plan.micro * ranks // plan.cell)
+    return task_shares(tasks, shape.count, sequences)

@@ -120,11 +120,26 @@ class ShardingFacts(Strict):
     calls: Fact[Count] | None = None
 
 
+class ExpertFacts(Strict):
+    """How a layer with experts is run.
+
+    `grouped`: whether the products of a rank's experts are one kernel. `once_per_node`: whether a
+    token is sent once to each node that has some of its experts, and copied there. `dispatched` is
+    the bytes of a number on its way to its expert, as wide as it is kept if it is missing.
+    """
+
+    grouped: Fact[bool]
+    once_per_node: Fact[bool]
+    dispatched: Fact[NotNegative] | None = None
+
+
 class FrameworkRecord(Record):
     """``workloads/frameworks/*.yaml``: how a training framework runs a step.
 
     `fragmentation` is what the allocator holds beyond what is alive, as a share of what comes and
-    goes: activations, logits, workspace. None if it is left out.
+    goes: activations, logits, workspace. None if it is left out. `context` is the methods by which
+    ranks can share a sequence, and `experts` how layers with experts run; neither is offered where
+    it is left out.
     """
 
     kind: Literal["framework"]
@@ -137,6 +152,8 @@ class FrameworkRecord(Record):
     gradients: GradientFacts
     optimiser: OptimiserFacts
     sharding: ShardingFacts | None = None
+    context: Fact[list[str]] | None = None
+    experts: ExpertFacts | None = None
     state: dict[str, StateBytes]
     memory: MemoryFacts | None = None
     runtime_memory: Fact[Bytes]

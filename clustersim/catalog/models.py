@@ -60,12 +60,26 @@ class LatentShape(Strict):
     value: Count
 
 
+class GroupsOfExperts(Strict):
+    """Groups of experts on a node each: a token's experts are of at most `limit` of them."""
+
+    count: Count
+    limit: Count
+
+    @model_validator(mode="after")
+    def _enough(self) -> Self:
+        if self.limit > self.count:
+            raise ValueError(f"limit: {self.limit} of {self.count} groups (at most all)")
+        return self
+
+
 class ExpertShape(Strict):
     """A mixture of experts instead of the MLP: `top_k` of `count` experts for each token.
 
     Layers from `first_dense` on have experts, one in `every`, the last of each group. `shared`
     experts see every token. `capacity` is the most that an expert takes, over its even share;
-    without it nothing is dropped.
+    without it nothing is dropped. Where experts stand in `groups` of equal size, a token chooses
+    its experts from the best `limit` groups.
     """
 
     count: Count
@@ -75,9 +89,13 @@ class ExpertShape(Strict):
     first_dense: Whole = 0
     every: Count = 1
     capacity: Positive | None = None
+    groups: GroupsOfExperts | None = None
 
     @model_validator(mode="after")
     def _enough(self) -> Self:
+        groups = 1 if self.groups is None else self.groups.count
+        if self.count % groups:
+            raise ValueError(f"groups.count: {groups} does not divide {self.count} experts")
         if self.top_k > self.count:
             raise ValueError(f"top_k: {self.top_k} of {self.count} experts (at most all)")
         return self

@@ -77,6 +77,7 @@ class Seconds:
     tensor, context, expert, data : collectives of these groups, exposed; those that shard weights
         and gradients are all of `data`
     host : copies to and from the host, exposed
+    imbalance : waiting for the rank with the most tokens to compute on
     dispatch : by how much the host is slower in launching than the device in computing
     launches : kernels that the host dispatches [count]
     flops : of the matrix products [FLOP]
@@ -90,6 +91,7 @@ class Seconds:
     expert: float = 0.0
     data: float = 0.0
     host: float = 0.0
+    imbalance: float = 0.0
     dispatch: float = 0.0
     launches: int = 0
     flops: float = 0.0
@@ -107,7 +109,7 @@ class Seconds:
     @property
     def busy(self) -> float:
         """All of it but what the host is too slow for."""
-        return self.compute + self.exposed
+        return self.compute + self.exposed + self.imbalance
 
     @property
     def total(self) -> float:
@@ -119,6 +121,10 @@ class Seconds:
 
     def __mul__(self, times: int) -> "Seconds":
         return Seconds(*(getattr(self, f.name) * times for f in fields(self)))
+
+    def skewed(self, skew: float) -> "Seconds":
+        """Return the chain with a wait for a rank that computes so many times as long."""
+        return replace(self, imbalance=self.imbalance + (skew - 1) * self.compute)
 
     def dispatched(self, seconds: float) -> "Seconds":
         """Return the chain issued by a host that needs `seconds` for each kernel.
@@ -172,7 +178,7 @@ def _communication(collective: Collective, seconds: float) -> Seconds:
     return Seconds(**{_PART_OF.get(collective.axis, collective.axis): seconds}, launches=1)
 
 
-_PART_OF = {"copies": "data", "expert-data": "data"}
+_PART_OF = {"copies": "data", "expert-data": "data", "expert-tensor": "expert"}
 """Parts of `Seconds` that axes without one of their own belong to."""
 
 

@@ -1,7 +1,8 @@
 """Where every second of a step went, for every rank, adding up to the step time.
 
 block     matmul + attention + memory_bound + dispatch, and what nothing hides: tensor_, context_,
-          expert_, sharding_communication, host_transfer
+          expert_, sharding_communication, host_transfer; imbalance, where a rank has more tokens
+          to compute on than the mean
 waiting   for a transfer on its way: pipeline_communication
           for a result not yet sent: bubble_fill before the first backward, bubble_drain after
           the last forward, bubble_steady between
@@ -35,6 +36,7 @@ PARTS = (
     "expert_communication",
     "sharding_communication",
     "host_transfer",
+    "imbalance",
     "pipeline_communication",
     "data_communication",
     "embedding_communication",
@@ -86,6 +88,7 @@ def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
             ("expert_communication", seconds.expert),
             ("sharding_communication", seconds.data),
             ("host_transfer", seconds.host),
+            ("imbalance", seconds.imbalance),
         ):
             parts[part] += count * seconds_each
         taken = float((track.end[rows] - track.start[rows]).sum())

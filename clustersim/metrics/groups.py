@@ -32,7 +32,8 @@ class LinksOfGroup:
 
     Attributes
     ----------
-    group : ``tensor``, ``data``, ``pipeline`` (the stages of a replica) or ``embedding`` (its ends)
+    group : ``tensor``, ``context``, ``expert``, ``data``, ``pipeline`` (the stages of a replica)
+        or ``embedding`` (its ends)
     ranks : of one group
     groups : groups of this kind
     nodes : that one group spans, fewest and most
@@ -76,10 +77,18 @@ def _kinds(placement: Placement) -> Iterator[tuple[str, Groups, Groups, bool]]:
     plan = placement.plan
     tensor, data, stages = map(placement.groups, ("tensor", "data", "pipeline"))
     yield "tensor", tensor, tensor[:: plan.data], True
+    for axis, found in (("context", placement.groups("context")), ("expert", _experts(placement))):
+        yield axis, found, found, True
     yield "data", data, data, True
-    yield "pipeline", stages, stages[: plan.tensor], plan.chunks > 1
+    yield "pipeline", stages, stages[: plan.cell], plan.chunks > 1
     ends = stages[:, [0, -1]] if plan.pipeline > 1 else stages
-    yield "embedding", ends, ends[: plan.tensor], True
+    yield "embedding", ends, ends[: plan.cell], True
+
+
+def _experts(placement: Placement) -> Groups:
+    """Return the groups of all stages whose ranks share the experts of a layer."""
+    stages = range(placement.plan.pipeline)
+    return np.array([group for stage in stages for group in placement.expert_groups(stage)])
 
 
 def _spans(nodes: Groups) -> NDArray[np.int64]:

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.errors import PlanError
-from clustersim.plan.parallelism import AXES, Plan, Where
+from clustersim.plan.parallelism import AXES, Plan
+from clustersim.plan.wording import Where
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.fabrics.torus import TorusFabric
 

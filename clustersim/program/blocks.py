@@ -110,7 +110,8 @@ class Blocks:
         """Return what operations take forward or backward."""
         total = Seconds()
         for op in ops:
-            total += self._chain(op.forward if kind == FORWARD else op.backward, pattern)
+            kernels = op.forward if kind == FORWARD else op.backward
+            total += self._chain(kernels, pattern).skewed(op.skew)
         return total
 
     def _chain(self, kernels: Iterable[Kernel], pattern: Pattern) -> Seconds:

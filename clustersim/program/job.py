@@ -25,6 +25,7 @@ from clustersim.workload.parameters import (
 )
 from clustersim.workload.precision import PRECISIONS
 from clustersim.workload.recompute import NONE, Recompute
+from clustersim.workload.routing import BALANCED, Routing
 from clustersim.workload.slice import Slice, kernel_choice
 
 
@@ -52,6 +53,7 @@ class Job:
     recompute : what is run again in the backward
     offload : what is kept on the host
     finetune : what is trained of the model; None for all of it
+    routing : what ranks get of the tokens of a layer with experts
     algorithms : of collectives, by operation, where the scenario prescribes them
     """
 
@@ -64,6 +66,7 @@ class Job:
     recompute: Recompute = NONE
     offload: Offload = NO_OFFLOAD
     finetune: Finetune | None = None
+    routing: Routing = BALANCED
     algorithms: Mapping[str, Prescribed] = field(default_factory=dict)
 
     def communicator(self, groups: Sequence[Sequence[int]]) -> Communicator:
@@ -78,12 +81,13 @@ class Job:
             self.model,
             plan.micro,
             plan.tensor,
-            kernel_choice(self.framework.kernels),
+            kernel_choice(self.framework),
             sequence_parallel=plan.sequence_parallel,
             context=plan.context,
             context_method=plan.context_method,
             expert=plan.expert,
             expert_tensor=plan.expert_tensor,
+            routing=self.routing,
             precision=PRECISIONS[self.precision],
             finetune=self.finetune,
         )

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _MEMBERS = {
     "tensor": "tensor group",
+    "context": "context group",
+    "expert": "expert group",
     "data": "data group",
     "pipeline": "stages",
     "embedding": "embedding",
@@ -115,8 +117,12 @@ def _setting(result: "Result") -> list[Row]:
     cluster, plan, batch = given.cluster, given.plan, given.batch
     machine = f"{counted(cluster.nodes, 'node')} of {cluster.name}, {result.devices:,} x"
     layout = f"tensor {plan.tensor} x pipeline {plan.pipeline} x data {plan.data}"
+    layout += f" x context {plan.context}" if plan.context > 1 else ""
+    layout += f", experts over {plan.expert}" if plan.expert > 1 else ""
+    layout += f" x {plan.expert_tensor}" if plan.expert_tensor > 1 else ""
     chunks = f", {plan.chunks} chunks a stage" if plan.chunks > 1 else ""
     zero = f", ZeRO-{plan.zero}" if plan.zero else ""
+    zero += f" in shards of {plan.shard}" if plan.shard else ""
     placed = _placed(plan.placement)
     return [
         Row("machine", f"{machine} {cluster.node.accelerator.name}"),

@@ -73,6 +73,12 @@ class PlanFile(Strict):
     tensor: Count = Field(1, description="ranks that share each layer")
     pipeline: Count = Field(1, description="stages that share the layers")
     data: Count = Field(1, description="replicas that share the batch")
+    context: Count = Field(1, description="ranks that share each sequence")
+    context_method: Literal["ring", "all-gather", "ulysses"] = Field(
+        "ring", description="how attention brings a shared sequence together"
+    )
+    expert: Count = Field(1, description="ranks that share the experts of a layer")
+    expert_tensor: Count = Field(1, description="ranks that share each expert")
     sequence_parallel: bool = Field(
         False, description="tensor ranks share norms and dropouts as well, by tokens"
     )
@@ -87,6 +93,9 @@ class PlanFile(Strict):
     )
     reshard: bool = Field(
         True, description="give up a layer's gathered weights after its forward (zero: 3)"
+    )
+    shard: Annotated[int, Field(ge=0, strict=True)] = Field(
+        0, description="ranks that share what ZeRO shards; 0 for all that hold the same weights"
     )
     schedule: Annotated[Literal["gpipe", "1f1b", "interleaved-1f1b"], BeforeValidator(_in_full)] = (
         "1f1b"
@@ -168,6 +177,33 @@ class FinetuneFile(Strict):
         return self
 
 
+class RoutingFile(Strict):
+    """How tokens spread over the experts of a layer."""
+
+    load: Literal["balanced", "zipf", "histogram", "task-gate"] = Field(
+        "balanced", description="by which law, count or gate"
+    )
+    exponent: Annotated[float, Field(ge=0)] = Field(
+        1.0, description="of zipf: the i-th expert takes 1 / i^exponent of what the first takes"
+    )
+    histogram: list[Annotated[float, Field(ge=0)]] = Field(
+        [], description="tokens of each expert, in any unit"
+    )
+    tasks: list[Annotated[float, Field(gt=0)]] = Field(
+        [], description="of task-gate: shares of the tasks; a sequence goes to its task's expert"
+    )
+
+    @model_validator(mode="after")
+    def _used(self) -> Self:
+        for key, load in (("exponent", "zipf"), ("histogram", "histogram"), ("tasks", "task-gate")):
+            if key in self.model_fields_set and self.load != load:
+                raise ValueError(f"{key}: has no effect with load '{self.load}' (load: {load})")
+        for key, load in (("histogram", "histogram"), ("tasks", "task-gate")):
+            if self.load == load and not sum(getattr(self, key)):
+                raise ValueError(f"load: '{load}' needs {key} (a number above 0 for some expert)")
+        return self
+
+
 def _mode_or_table(given: object) -> str:
     return "table" if isinstance(given, dict | RecomputeFile) else "mode"
 
@@ -221,6 +257,7 @@ class ScenarioBase(Strict):
     collectives: dict[Operation, Algorithm] = Field(
         {}, description="algorithms by operation, where the library is not to choose"
     )
+    experts: RoutingFile | None = Field(None, description="without it every expert takes as many")
     published: list[Published] = Field(default_factory=list)
     scaling: Scaling | None = None
     assumed: dict[str, str] = Field({}, description="keys that no source states, with the reason")

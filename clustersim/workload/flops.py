@@ -23,9 +23,10 @@ def layer_forward_flops(model: Transformer, layer: Layer) -> dict[str, float]:
     flops = _attention(model, layer)
     mats, shape = (3 if model.gated else 2), model.experts
     if layer.experts and shape is not None:
-        flops["experts"] = 2.0 * s * mats * h * shape.ffn * shape.top_k
-        flops["shared"] = 2.0 * s * mats * h * shape.ffn * shape.shared
         flops["router"] = 2.0 * s * h * shape.count
+        for kind, met in (("expert", shape.top_k), ("shared", shape.shared)):
+            flops[f"{kind} up"] = 2.0 * s * (mats - 1) * h * shape.ffn * met
+            flops[f"{kind} down"] = 2.0 * s * h * shape.ffn * met
     else:
         flops["up"] = 2.0 * s * (mats - 1) * h * model.ffn
         flops["down"] = 2.0 * s * h * model.ffn

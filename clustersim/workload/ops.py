@@ -21,6 +21,7 @@ class Op:
     forward, backward : its kernels
     inputs : what it reads and needs again for its backward [B]
     inside : what it makes for its backward, which need not be kept if it is run again [B]
+    skew : time of the rank that has most to do over the mean rank's, whose kernels these are
     """
 
     name: str
@@ -28,6 +29,7 @@ class Op:
     backward: tuple[Kernel, ...] = ()
     inputs: float = 0.0
     inside: float = 0.0
+    skew: float = 1.0
 
 
 def forward(ops: Iterable[Op]) -> list[Kernel]:

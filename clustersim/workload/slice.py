@@ -6,11 +6,12 @@ t tensor ranks, c context ranks, V vocabulary.
 
 from dataclasses import dataclass, field
 
-from clustersim.catalog.frameworks import KernelFacts
+from clustersim.catalog.frameworks import FrameworkRecord, KernelFacts
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.kernels import Collective, Gemm
 from clustersim.workload.model import Transformer
 from clustersim.workload.precision import PRECISIONS, Precision
+from clustersim.workload.routing import BALANCED, Routing
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class KernelChoice:
     gated_fused, rotary_fused, norm_fused : whether the gate of an MLP with its product, the
         rotation by position and an RMSNorm are one kernel each
     norm_persistent : whether a norm finds the gradients of input and parameters in one pass
+    experts_grouped : whether the products of a rank's experts are one kernel
+    dispatched : bytes of a number on its way to its expert, as wide as it is kept if None [B]
     """
 
     attention: str
@@ -40,11 +43,16 @@ class KernelChoice:
     rotary_fused: bool = True
     norm_fused: bool = True
     norm_persistent: bool = False
+    experts_grouped: bool = True
+    dispatched: float | None = None
 
 
-def kernel_choice(facts: KernelFacts) -> KernelChoice:
+def kernel_choice(framework: FrameworkRecord) -> KernelChoice:
     """Return what a framework file says of its kernels, with its documented defaults."""
+    facts, experts = framework.kernels, framework.experts
     said = {name: getattr(facts, name) for name in KernelFacts.model_fields}
+    if experts is not None:
+        said |= {"experts_grouped": experts.grouped, "dispatched": experts.dispatched}
     return KernelChoice(**{name: fact.value for name, fact in said.items() if fact is not None})
 
 
@@ -60,6 +68,7 @@ class Slice:
     context, context_method : ranks that share each sequence, and how attention brings it together:
         ``ring``, ``all-gather`` or ``ulysses``
     expert, expert_tensor : ranks that share the experts of a layer, and those that share an expert
+    routing : what ranks get of the tokens of a layer with experts
     kernels : which kernels the framework runs
     precision : of products, and of what is kept and sent
     finetune : what is trained of the model; None for all of it
@@ -74,6 +83,7 @@ class Slice:
     context_method: str = "ring"
     expert: int = 1
     expert_tensor: int = 1
+    routing: Routing = BALANCED
     precision: Precision = field(default=PRECISIONS["bf16"])
     finetune: Finetune | None = None
 

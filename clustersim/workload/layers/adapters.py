@@ -71,18 +71,18 @@ def _trained(part: Slice, name: str, m: int, n: int, k: int) -> Linear:
     The weight's comes last. An 8-bit input is kept in 8 bits.
     """
     back: tuple[Gemm | Stream, ...] = (
-        *_narrowed(part, f"{name} gradient", m * n),
+        *narrowed(part, f"{name} gradient", m * n),
         part.gemm(f"{name} input gradient", m, k, n),
         part.gemm(f"{name} weight gradient", n, k, m),
     )
     ahead: tuple[Gemm | Stream, ...] = (
-        *_narrowed(part, name, m * k),
+        *narrowed(part, name, m * k),
         part.gemm(name, m, n, k),
     )
     return Linear(ahead, back, inputs=part.precision.operand * m * k)
 
 
-def _narrowed(part: Slice, name: str, numbers: int) -> tuple[Stream, ...]:
+def narrowed(part: Slice, name: str, numbers: int) -> tuple[Stream, ...]:
     """Return the pass that finds the largest of some numbers and writes them in 8 bits.
 
     Twice, by rows and by columns, as products read them in forward and backward: Transformer

@@ -10,7 +10,7 @@ Letters: s tokens, c context ranks, d the width of a key, e of a value.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from clustersim.workload.kernels import Flash, Kernel, Stream
+from clustersim.workload.kernels import Beside, Collective, Flash, Gemm, Kernel, Stream
 from clustersim.workload.model import Layer
 from clustersim.workload.slice import Slice
 
@@ -30,7 +30,8 @@ class Core(NamedTuple):
 
 def core(part: Slice, layer: Layer) -> Core:
     """Return the core of attention of a layer on this rank's heads."""
-    return _CORES[part.attention](part, layer)
+    made = _CORES[part.attention](part, layer)
+    return made if part.context == 1 else _METHODS[part.context_method](part, made)
 
 
 def _numbers(part: Slice, kv_heads: int) -> float:
@@ -137,4 +138,68 @@ _CORES: dict[str, Callable[[Slice, Layer], Core]] = {
     "flash": _flash,
     "fused-softmax": _fused_softmax,
     "unfused": _unfused,
+}
+
+
+# --- sequences that ranks share -------------------------------------------------------------------
+
+
+def _keys_values(part: Slice) -> float:
+    """Return the keys and values of whole sequences on this rank's heads [B]."""
+    each = part.kv_heads * (part.model.head_size + part.model.value_size)
+    return float(part.width * part.context * part.tokens * each)
+
+
+def _ring(part: Slice, made: Core) -> Core:
+    """Keys and values go round while the device computes on those that it has.
+
+    Backward their gradients go round as well. Each rank has the first and the last part of what
+    is left of a sequence, so that all have as many pairs. Liu et al. 2023, arXiv:2310.01889;
+    Transformer Engine, ``attention.py``, ``AttnFuncWithCPAndKVP2P``.
+    """
+    whole = _keys_values(part)
+    ahead = Collective("ring of keys and values", "all-gather", whole, "context")
+    back = Collective("ring backward", "all-gather", 2 * whole, "context")
+    return made._replace(
+        forward=[Beside(ahead, _kernels(made.forward))],
+        backward=[Beside(back, _kernels(made.backward))],
+    )
+
+
+def _kernels(chain: list[Kernel]) -> tuple[Gemm | Stream | Flash, ...]:
+    """Return a chain without collectives as what may run beside one."""
+    return tuple(kernel for kernel in chain if isinstance(kernel, Gemm | Stream | Flash))
+
+
+def _gathering(part: Slice, made: Core) -> Core:
+    """Keys and values are gathered first, and again backward, whose gradients are scattered.
+
+    Llama Team 2024, arXiv:2407.21783, section 3.3.2.
+    """
+    whole = _keys_values(part)
+    gather = Collective("keys and values", "all-gather", whole, "context")
+    scatter = Collective("keys and values backward", "reduce-scatter", whole, "context")
+    return made._replace(
+        forward=[gather, *made.forward], backward=[gather, *made.backward, scatter]
+    )
+
+
+def _ulysses(part: Slice, made: Core) -> Core:
+    """Tokens of all heads are exchanged for all tokens of some heads, and back behind the core.
+
+    Jacobs et al. 2023, arXiv:2309.14509, section 3.
+    """
+    numbers = part.width * _numbers(part, part.kv_heads)
+    there = Collective("heads for tokens", "all-to-all", numbers, "context")
+    result = float(part.width * part.tokens * part.heads * part.model.value_size)
+    back = Collective("tokens for heads", "all-to-all", result, "context")
+    return made._replace(
+        forward=[there, *made.forward, back], backward=[back, *made.backward, there]
+    )
+
+
+_METHODS: dict[str, Callable[[Slice, Core], Core]] = {
+    "ring": _ring,
+    "all-gather": _gathering,
+    "ulysses": _ulysses,
 }

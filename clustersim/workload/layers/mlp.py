@@ -6,20 +6,31 @@ from clustersim.workload.ops import Op
 from clustersim.workload.slice import Slice
 
 
-def mlp_ops(part: Slice) -> list[Op]:
-    """Return up, activation and down, each tensor rank with f / t columns."""
+def mlp_ops(part: Slice, width: int | None = None, prefix: str = "") -> list[Op]:
+    """Return up, activation and down, each tensor rank with f / t columns.
+
+    Parameters
+    ----------
+    width : f, that of a layer without experts if it is None
+    prefix : of the operations' names
+    """
     m = part.model
-    columns = m.ffn // part.tensor
+    columns = (m.ffn if width is None else width) // part.tensor
     wide = (columns, columns) if m.gated else columns
     inner = float(part.tokens * columns)
     return [
-        column_op("up", part, "mlp up", "mlp", wide, m.hidden),
-        gate_op(part, inner) if m.gated else _gelu_op(part, inner),
-        row_op("down", part, "mlp down", "mlp", m.hidden, columns),
+        column_op(f"{prefix}up", part, f"{prefix}mlp up", "mlp", wide, m.hidden),
+        activation_op(part, inner, f"{prefix}activation"),
+        row_op(f"{prefix}down", part, f"{prefix}mlp down", "mlp", m.hidden, columns),
     ]
 
 
-def _gelu_op(part: Slice, inner: float) -> Op:
+def activation_op(part: Slice, inner: float, name: str) -> Op:
+    """Return what lies between the products of an MLP, on so many numbers."""
+    return gate_op(part, inner, name) if part.model.gated else _gelu_op(part, inner, name)
+
+
+def _gelu_op(part: Slice, inner: float, name: str) -> Op:
     """GELU with its bias on this rank's share of the MLP, b s f / t elements.
 
     Forward reads and writes, and once more for the bias where that is a kernel of its own.
@@ -28,14 +39,14 @@ def _gelu_op(part: Slice, inner: float) -> Op:
     w, biased = part.width, "mlp" in part.model.biases
     kernels = 2 if biased and not part.kernels.bias_gelu_fused else 1
     return Op(
-        "activation",
+        name,
         forward=(Stream("gelu", 2 * kernels * w * inner, kernels),),
         backward=(Stream("gelu backward", (3 + biased) * w * inner, 1 + biased),),
         inputs=w * inner,
     )
 
 
-def gate_op(part: Slice, inner: float) -> Op:
+def gate_op(part: Slice, inner: float, name: str) -> Op:
     """SiLU of one product times the other, b s f / t elements each.
 
     In one kernel it reads two and writes one, backward reads three and writes two. Else SiLU
@@ -48,7 +59,7 @@ def gate_op(part: Slice, inner: float) -> Op:
     launches = 1 if fused else 2
     added = 0 if fused else 2 * biased
     return Op(
-        "activation",
+        name,
         forward=(Stream("gate", (ahead + added) * w * inner, launches + (added > 0)),),
         backward=(Stream("gate backward", (back + biased) * w * inner, launches + 1),),
         inputs=2 * w * inner,

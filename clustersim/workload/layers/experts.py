@@ -1,0 +1,189 @@
+"""A mixture of experts: tokens are sent to the ranks of their experts, and back from there.
+
+    router | permute | dispatch | up | activation | down | combine | unpermute
+                      all-to-all                         all-to-all
+
+Letters: n tokens of this rank, k experts of a token, E ranks that share the experts, T that share
+one expert, f the width inside an expert.  A rank computes on n k T rows on average; what the
+fullest rank has more makes all others wait.  Megatron-Core,
+``megatron/core/transformer/moe/token_dispatcher.py``, ``MoEAlltoAllTokenDispatcher``.
+"""
+
+from dataclasses import replace
+
+from clustersim.workload.kernels import Collective, Kernel, Stream
+from clustersim.workload.layers.adapters import narrowed
+from clustersim.workload.layers.mlp import activation_op, mlp_ops
+from clustersim.workload.ops import Op
+from clustersim.workload.slice import Slice
+
+ROUTER_PASSES = 6
+"""Passes over the 32-bit scores of all experts: softmax 3, top k 1, counts and balance 2."""
+
+
+def experts_ops(part: Slice) -> list[Op]:
+    """Return the operations of a layer's experts, and of those that see every token."""
+    shape, m = part.model.experts, part.model
+    assert shape is not None
+    columns = shape.ffn // part.expert_tensor
+    experts = [
+        _product(part, "expert up", (2 if m.gated else 1) * columns, m.hidden),
+        activation_op(part, float(_rows(part) * columns), "expert activation"),
+        _product(part, "expert down", m.hidden, columns),
+    ]
+    ops = [
+        _router(part),
+        _permute(part),
+        _dispatch(part),
+        *(_skewed(op, part.routing.skew) for op in experts),
+        _combine(part),
+        _unpermute(part),
+    ]
+    if shape.shared:
+        ops += [*mlp_ops(part, shape.shared * shape.ffn, "shared "), _sum(part)]
+    return ops
+
+
+def _skewed(op: Op, skew: float) -> Op:
+    """Return an operation whose fullest rank has more to do, and to keep, than the mean."""
+    return replace(op, skew=skew, inputs=skew * op.inputs, inside=skew * op.inside)
+
+
+def _tokens(part: Slice) -> int:
+    """Tokens of this rank, n = b s / c, over the tensor ranks that share them out."""
+    return part.tokens // part.shared
+
+
+def _copies(part: Slice) -> float:
+    """Rows of this rank's tokens, one for each expert that takes them, n k."""
+    assert part.model.experts is not None
+    return _tokens(part) * part.model.experts.top_k * part.routing.kept
+
+
+def _rows(part: Slice) -> int:
+    """Rows that a rank's experts compute on, on average, n k T."""
+    return max(1, round(_copies(part) * part.expert_tensor))
+
+
+def _router(part: Slice) -> Op:
+    """Scores of all experts for each token, and the best k of them."""
+    m, shape = part.model, part.model.experts
+    assert shape is not None
+    tokens, scores = _tokens(part), 4.0 * _tokens(part) * shape.count
+    return Op(
+        "router",
+        forward=(
+            part.wide("router", tokens, shape.count, m.hidden),
+            Stream("router choice", ROUTER_PASSES * scores, ROUTER_PASSES),
+        ),
+        backward=(
+            Stream("router choice backward", ROUTER_PASSES * scores, ROUTER_PASSES),
+            part.wide("router input gradient", tokens, m.hidden, shape.count),
+            part.wide("router weight gradient", shape.count, m.hidden, tokens),
+        ),
+        inputs=0.0 if shape.shared else part.width * part.residual,
+        inside=scores,
+    )
+
+
+def _permute(part: Slice) -> Op:
+    """Copy tokens in the order of their experts; backward adds up the gradients of the copies."""
+    moved = part.width * (_tokens(part) + _copies(part)) * part.model.hidden
+    return Op(
+        "permute",
+        forward=(Stream("permute", moved, 2),),
+        backward=(Stream("permute backward", moved, 2),),
+    )
+
+
+def _dispatch(part: Slice) -> Op:
+    """Send rows to the ranks of their experts; ranks that share an expert gather them."""
+    width = part.width if part.kernels.dispatched is None else part.kernels.dispatched
+    whole = part.width * _rows(part) * part.model.hidden
+    return Op(
+        "dispatch",
+        forward=(
+            *_exchange(part, "dispatch", width),
+            *_over_expert(part, "dispatch gather", "all-gather", whole),
+        ),
+        backward=(
+            *_over_expert(part, "dispatch backward sum", "reduce-scatter", whole),
+            *_exchange(part, "dispatch backward", part.width),
+        ),
+    )
+
+
+def _combine(part: Slice) -> Op:
+    """Send what the experts made back, once the shares of it are summed up."""
+    whole = part.width * _rows(part) * part.model.hidden
+    return Op(
+        "combine",
+        forward=(
+            *_over_expert(part, "combine sum", "reduce-scatter", whole),
+            *_exchange(part, "combine", part.width),
+        ),
+        backward=(
+            *_exchange(part, "combine backward", part.width),
+            *_over_expert(part, "combine backward gather", "all-gather", whole),
+        ),
+    )
+
+
+def _exchange(part: Slice, name: str, width: float) -> list[Kernel]:
+    """The all-to-all of an expert group, at the pace of the rank that gets or sends most.
+
+    A token goes once to each of its experts, or once to each node that has some of them.
+    """
+    if part.expert == 1:
+        return []
+    sent = part.routing.sent
+    rows = _copies(part) if sent is None else _tokens(part) * part.routing.kept * sent
+    nbytes = width * rows * part.model.hidden * part.routing.skew
+    return [Collective(name, "all-to-all", nbytes, "expert")]
+
+
+def _over_expert(part: Slice, name: str, operation: str, nbytes: float) -> list[Kernel]:
+    """A collective of the ranks that share an expert."""
+    if part.expert_tensor == 1:
+        return []
+    return [Collective(name, operation, nbytes * part.routing.skew, "expert-tensor")]
+
+
+def _product(part: Slice, name: str, columns: int, k: int) -> Op:
+    """One product for each expert of this rank, in one kernel or one after another."""
+    shape = part.model.experts
+    assert shape is not None
+    local = shape.count // part.expert
+    rows = _rows(part)
+    m = max(1, round(rows / local))
+    batch, times = (local, 1) if part.kernels.experts_grouped else (1, local)
+    return Op(
+        name,
+        forward=(
+            *narrowed(part, name, rows * k),
+            *[part.gemm(name, m, columns, k, batch)] * times,
+        ),
+        backward=(
+            *narrowed(part, f"{name} gradient", rows * columns),
+            *[part.gemm(f"{name} input gradient", m, k, columns, batch)] * times,
+            *[part.gemm(f"{name} weight gradient", columns, k, m, batch)] * times,
+        ),
+        inputs=float(part.precision.operand * rows * k),
+    )
+
+
+def _unpermute(part: Slice) -> Op:
+    """Weigh what a token's experts made and add it up; the weights' gradients need it again."""
+    copies = part.width * _copies(part) * part.model.hidden
+    tokens = part.width * _tokens(part) * part.model.hidden
+    return Op(
+        "unpermute",
+        forward=(Stream("unpermute", copies + tokens, 2),),
+        backward=(Stream("unpermute backward", 2 * copies + tokens, 3),),
+        inputs=copies,
+    )
+
+
+def _sum(part: Slice) -> Op:
+    """Add what the shared experts made to what the others made."""
+    return Op("shared sum", forward=(Stream("shared sum", 3 * part.width * part.residual),))
