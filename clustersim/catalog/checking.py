@@ -67,7 +67,9 @@ def _location(tree: Tree, loc: tuple[Any, ...], *, whole: bool) -> Key:
         last = depth == len(loc) - 1 and not whole
         if isinstance(value, dict) and part not in value and not last:
             continue
-        if isinstance(value, str):
+        if isinstance(value, str | int | float):
+            continue
+        if isinstance(value, list) and not isinstance(part, int):
             continue
         path.append(part)
         if isinstance(value, dict):

@@ -134,8 +134,12 @@ def _layers(plan: Plan, model: Transformer, parts: int, where: Where) -> list[st
     here = where("plan", "layers")
     if len(plan.layers) != parts:
         return [f"{here}: {len(plan.layers)} numbers for {parts} stages and chunks"]
-    if min(plan.layers) < 1:
-        return [f"{here}: leaves a stage without layers: {listed([*plan.layers])} (at least 1)"]
+    if 0 in plan.layers[1:-1]:
+        place = plan.layers.index(0, 1)
+        return [
+            f"{here}: leaves stage or chunk {place} of {parts} empty (at least 1 layer, or 0 in the"
+            " first and the last, which hold embedding and logits)"
+        ]
     if sum(plan.layers) != model.layers:
         return [
             f"{here}: add up to {sum(plan.layers)}, but '{model.name}' has {model.layers} layers"

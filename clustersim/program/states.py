@@ -147,7 +147,7 @@ def _buffers(job: Job, stage: int) -> float:
     if plan.zero == 3:
         each = job.part.width if sharding is None else sharding.reduce.value
         layers = [trainable(job.model, layer, job.finetune) for layer in _layers(job, stage)]
-        return 2 * each * max(held(job, layer, shared=False) for layer in layers)
+        return 2 * each * max((held(job, each, shared=False) for each in layers), default=0.0)
     bucket = 0.0 if facts is None or facts.bucket is None else facts.bucket.value
     return min(bucket, state_parts(job, stage)["gradients"])
 
@@ -171,4 +171,4 @@ def _staging(job: Job, stage: int) -> float:
         return 0.0
     sizes = [layer_bytes(job, layer) for layer in _layers(job, stage)]
     shares = job.plan.sharers if job.plan.zero == 3 else 1
-    return 2 * max(sizes) / shares
+    return 2 * max(sizes, default=0.0) / shares

@@ -67,6 +67,10 @@ class PlacementFile(Strict):
         return self
 
 
+def _word_or_list(given: object) -> str:
+    return "list" if isinstance(given, list) else "word"
+
+
 class PlanFile(Strict):
     """How the model is spread over the devices."""
 
@@ -82,7 +86,11 @@ class PlanFile(Strict):
     sequence_parallel: bool = Field(
         False, description="tensor ranks share norms and dropouts as well, by tokens"
     )
-    layers: Literal["even", "with-ends"] | list[Count] = Field(
+    layers: Annotated[
+        Annotated[Literal["even", "with-ends"], Tag("word")]
+        | Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Tag("list")],
+        Discriminator(_word_or_list),
+    ] = Field(
         "even",
         description="layers of each stage, or of each chunk in the order of the model; with-ends"
         " counts embedding and logits as a layer each",

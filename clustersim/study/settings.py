@@ -120,6 +120,9 @@ def _readable(read: Callable[[object], Any], value: object) -> Any:
         return None
 
 
+SHARED_TOKENS: Final = True, "tensor ranks must share out the tokens where layers have experts"
+
+
 def settings_of(case: Case, usual: Mapping[str, Any] | None = None) -> Settings:
     """Return what the row states, else assumes, else what we assume.
 
@@ -159,7 +162,11 @@ def settings_of(case: Case, usual: Mapping[str, Any] | None = None) -> Settings:
         ),
         precision=take("precision", case.precision, word),
         sequence_parallel=take(
-            "sequence_parallel", parallel.sequence_parallel, flag, ("sequence_parallel",)
+            "sequence_parallel",
+            parallel.sequence_parallel,
+            flag,
+            ("sequence_parallel",),
+            SHARED_TOKENS if (model.experts or 0) > 1 else None,
         ),
         attention=_readable(word, case.assumed.get("attention")),
         assumed=chooser.assumed,
