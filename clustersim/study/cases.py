@@ -42,13 +42,14 @@ class Source(Section):
 
 
 class System(Section):
-    """The machine; `gpus` counts devices, a GCD as one."""
+    """The machine; `gpus` counts devices, a GCD as one, `clock_ghz` is their clock as run."""
 
     name: Text = None
     accelerator: Text = None
     gpus: Count = None
     gpus_per_node: Count = None
     interconnect: Text = None
+    clock_ghz: Number = None
 
 
 class ModelShape(Section):

@@ -39,12 +39,14 @@ class MachineChoice(Choice):
     """A cluster file for the cases whose texts match; `settings` are facts of that machine.
 
     `take` is how many devices of a node of the file a job takes, where a case counts smaller nodes.
+    `clock_ghz` is the clock that a case says its devices ran at, where jobs may choose it.
     """
 
     accelerator: str
     system: str | None = None
     gpus_per_node: int | None = None
     interconnect: str | None = None
+    clock_ghz: float | None = None
     cluster: str
     take: int | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -57,6 +59,7 @@ class MachineChoice(Choice):
             and alike(self.system, system.name)
             and alike(self.interconnect, system.interconnect)
             and self.gpus_per_node in (None, system.gpus_per_node)
+            and self.clock_ghz in (None, system.clock_ghz)
         )
 
 
