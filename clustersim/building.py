@@ -62,7 +62,8 @@ def build_job(loaded: Loaded) -> Job:
         loaded.where,
     )
     _check_offload(loaded, layout)
-    cluster, wanted = build_cluster(given.cluster, given.cluster.nodes), plan.placement
+    passes = None if given.framework.passes is None else given.framework.passes.value
+    cluster, wanted = build_cluster(given.cluster, given.cluster.nodes, passes), plan.placement
     placement = place(layout, cluster, wanted.order, wanted.boxes, wanted.devices, loaded.where)
     job = Job(
         cluster=cluster,

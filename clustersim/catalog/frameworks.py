@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from clustersim.catalog.facts import Bytes, Count, Fact, NotNegative, Record, Seconds, Share, Strict
+from clustersim.catalog.facts import Bytes, Count, Fact, Fraction, NotNegative, Record, Seconds, Share, Strict
 
 
 class StateBytes(Strict):
@@ -137,9 +137,10 @@ class FrameworkRecord(Record):
     """``workloads/frameworks/*.yaml``: how a training framework runs a step.
 
     `fragmentation` is what the allocator holds beyond what is alive, as a share of what comes and
-    goes: activations, logits, workspace. None if it is left out. `context` is the methods by which
-    ranks can share a sequence, and `experts` how layers with experts run; neither is offered where
-    it is left out.
+    goes: activations, logits, workspace. None if it is left out. `passes` is the share of the
+    memory bandwidth that its passes over activations reach at most; what the device reaches if it
+    is left out. `context` is the methods by which ranks can share a sequence, and `experts` how
+    layers with experts run; neither is offered where it is left out.
     """
 
     kind: Literal["framework"]
@@ -158,3 +159,4 @@ class FrameworkRecord(Record):
     memory: MemoryFacts | None = None
     runtime_memory: Fact[Bytes]
     fragmentation: Fact[Share] | None = None
+    passes: Fact[Fraction] | None = None

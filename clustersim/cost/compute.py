@@ -57,6 +57,11 @@ def stream_seconds(nbytes: float, device: Accelerator) -> float:
     return nbytes / (device.memory_bandwidth * device.memory_achieved)
 
 
+def pass_seconds(nbytes: float, device: Accelerator) -> float:
+    """Return the time of passes over activations that read and write `nbytes` [s]."""
+    return nbytes / (device.memory_bandwidth * device.passes_achieved)
+
+
 def flash_seconds(kernel: Flash, device: Accelerator) -> float:
     """Return the time of a fused attention kernel, its heads padded to a size there is [s]."""
     share = device.flash_backward if kernel.backward else device.flash_forward
@@ -166,7 +171,7 @@ def _seconds(
     if isinstance(kernel, Stream):
         pause = kernel.launches * device.launch_overhead
         return Seconds(
-            stream=stream_seconds(kernel.nbytes, device) + pause, launches=kernel.launches
+            stream=pass_seconds(kernel.nbytes, device) + pause, launches=kernel.launches
         )
     if isinstance(kernel, Flash):
         return Seconds(attention=flash_seconds(kernel, device), launches=1, flops=kernel.flops)

@@ -24,6 +24,7 @@ class Accelerator:
     peak : dense rate of each precision, accumulating in 32 bits [FLOP/s]
     memory_capacity, memory_bandwidth : device memory [B], [B/s]
     memory_achieved : share of the bandwidth that streaming kernels reach
+    passes_achieved : share of it that the software's passes over activations reach
     compute_units : streaming multiprocessors or compute units
     launch_overhead : time between two kernels on a busy stream [s]
     gemm_best : share of peak on the best shape
@@ -38,6 +39,7 @@ class Accelerator:
     memory_capacity: float
     memory_bandwidth: float
     memory_achieved: float
+    passes_achieved: float
     compute_units: int
     launch_overhead: float
     gemm_best: float
@@ -61,14 +63,22 @@ class Accelerator:
         return self.peak[precision]
 
 
-def build_accelerator(record: AcceleratorRecord) -> Accelerator:
-    """Return the device that a catalogue file describes."""
+def build_accelerator(record: AcceleratorRecord, passes: float | None = None) -> Accelerator:
+    """Return the device that a catalogue file describes.
+
+    Parameters
+    ----------
+    passes : share of the memory bandwidth that passes over activations reach at most, where the
+        software that runs them is slower than the device
+    """
+    achieved = record.memory.achieved.value
     return Accelerator(
         name=record.name,
         peak={precision: fact.value for precision, fact in record.peak.items()},
         memory_capacity=record.memory.capacity.value,
         memory_bandwidth=record.memory.bandwidth.value,
-        memory_achieved=record.memory.achieved.value,
+        memory_achieved=achieved,
+        passes_achieved=achieved if passes is None else min(achieved, passes),
         compute_units=record.compute_units.value,
         launch_overhead=record.launch_overhead.value,
         gemm_best=record.gemm.best.value,

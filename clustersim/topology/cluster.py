@@ -261,13 +261,18 @@ def _of_node(node: int, links: list[Ends]) -> list[Hop]:
     ]
 
 
-def build_cluster(record: ClusterRecord, nodes: int) -> Cluster:
-    """Return the first `nodes` nodes of the machine that a cluster file describes."""
+def build_cluster(record: ClusterRecord, nodes: int, passes: float | None = None) -> Cluster:
+    """Return the first `nodes` nodes of the machine that a cluster file describes.
+
+    Parameters
+    ----------
+    passes : as in `build_accelerator`
+    """
     return Cluster(
         name=record.name,
         nodes=nodes,
         node=build_node(record.node),
-        accelerator=build_accelerator(record.node.accelerator),
+        accelerator=build_accelerator(record.node.accelerator, passes),
         library=build_library(record.node.library),
         fabric=build_fabric(record, nodes),
     )
