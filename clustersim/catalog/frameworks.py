@@ -4,7 +4,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from clustersim.catalog.facts import Bytes, Count, Fact, Fraction, NotNegative, Record, Seconds, Share, Strict
+from clustersim.catalog.facts import (
+    Bytes,
+    Count,
+    Fact,
+    Fraction,
+    NotNegative,
+    Record,
+    Seconds,
+    Share,
+    Strict,
+)
 
 
 class StateBytes(Strict):

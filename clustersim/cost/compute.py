@@ -170,9 +170,7 @@ def _seconds(
         return _communication(kernel, moved(kernel))
     if isinstance(kernel, Stream):
         pause = kernel.launches * device.launch_overhead
-        return Seconds(
-            stream=pass_seconds(kernel.nbytes, device) + pause, launches=kernel.launches
-        )
+        return Seconds(stream=pass_seconds(kernel.nbytes, device) + pause, launches=kernel.launches)
     if isinstance(kernel, Flash):
         return Seconds(attention=flash_seconds(kernel, device), launches=1, flops=kernel.flops)
     part = "attention" if kernel.attention else "gemm"
