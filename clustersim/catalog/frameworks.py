@@ -10,6 +10,7 @@ from clustersim.catalog.facts import (
     Fact,
     Fraction,
     NotNegative,
+    Positive,
     Record,
     Seconds,
     Share,
@@ -71,9 +72,12 @@ class KernelFacts(Strict):
     `norm_persistent`: a norm finds the gradients of its input and of its parameters in one pass;
     not where it is missing.
     `gradient_accumulation` is 0 where the products themselves add to the sum.
+    `attention_share` is the rate of the flash attention kernel as a share of that of
+    FlashAttention-2, which accelerator files give; the same where it is missing.
     """
 
     attention: Fact[Literal["unfused", "fused-softmax", "flash"]]
+    attention_share: Fact[Positive] | None = None
     bias_gelu_fused: Fact[bool]
     bias_dropout_fused: Fact[bool]
     gradient_accumulation: Fact[NotNegative]

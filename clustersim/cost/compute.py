@@ -65,7 +65,7 @@ def pass_seconds(nbytes: float, device: Accelerator) -> float:
 def flash_seconds(kernel: Flash, device: Accelerator) -> float:
     """Return the time of a fused attention kernel, its heads padded to a size there is [s]."""
     share = device.flash_backward if kernel.backward else device.flash_forward
-    rate = device.peak_rate(kernel.peak) * share
+    rate = device.peak_rate(kernel.peak) * share * kernel.share
     sizes = device.flash_head_sizes
     built = next((size for size in sizes if size >= kernel.head_size), kernel.head_size)
     done = kernel.flops * built / kernel.head_size

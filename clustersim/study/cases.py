@@ -91,6 +91,7 @@ class Parallel(Section):
     sequence_parallel: Flag = None
     fsdp: Flag = None
     sharding: Text = None
+    mp_mode: Word = None
 
 
 class Batch(Section):

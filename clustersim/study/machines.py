@@ -74,7 +74,7 @@ class FrameworkChoice(Choice):
     """A framework profile for the cases of some groups, and the options that they ran it with.
 
     `recompute` says what the software runs again by a word for it (*selective*), `usual` what its
-    recipes set where a case does not tell.
+    recipes set where a case does not tell, `modes` the options behind a mode of mixed precision.
     """
 
     groups: list[str] = Field(default_factory=list)
@@ -82,6 +82,7 @@ class FrameworkChoice(Choice):
     settings: dict[str, Any] = Field(default_factory=dict)
     recompute: dict[str, dict[str, Any]] = Field(default_factory=dict)
     usual: dict[str, Any] = Field(default_factory=dict)
+    modes: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
 class FrameworkTable(Strict):

@@ -66,7 +66,7 @@ def scenario_of(
         when the scenario does not pass its check.
     """
     nodes, changes = _nodes(case, settings, machine)
-    changes |= framework.settings
+    changes |= framework.settings | framework.modes.get(case.parallel.mp_mode or "", {})
     if settings.attention is not None and settings.attention.startswith("flash"):
         changes["framework.kernels.attention"] = "flash"
     said = settings.recompute or ""

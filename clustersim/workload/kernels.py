@@ -50,7 +50,10 @@ class Stream(NamedTuple):
 
 
 class Flash(NamedTuple):
-    """Fused attention: `flops` carried out (half of the square where a mask skips the rest)."""
+    """Fused attention: `flops` carried out (half of the square where a mask skips the rest).
+
+    `share` is its rate over that of the kernel which the device was measured with.
+    """
 
     name: str
     flops: float
@@ -58,6 +61,7 @@ class Flash(NamedTuple):
     head_size: int
     backward: bool
     peak: str = "bf16"
+    share: float = 1.0
 
 
 class Collective(NamedTuple):

@@ -30,6 +30,7 @@ class KernelChoice:
     norm_persistent : whether a norm finds the gradients of input and parameters in one pass
     experts_grouped : whether the products of a rank's experts are one kernel
     dispatched : bytes of a number on its way to its expert, as wide as it is kept if None [B]
+    attention_share : rate of flash attention over that of FlashAttention-2
     """
 
     attention: str
@@ -45,6 +46,7 @@ class KernelChoice:
     norm_persistent: bool = False
     experts_grouped: bool = True
     dispatched: float | None = None
+    attention_share: float = 1.0
 
 
 def kernel_choice(framework: FrameworkRecord) -> KernelChoice:

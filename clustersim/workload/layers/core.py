@@ -125,11 +125,14 @@ def _flash(part: Slice, layer: Layer) -> Core:
     pairs = part.micro * part.heads * (window * s - window**2 / 2) / part.context
     made = part.tokens * part.heads * e
     numbers = _numbers(part, part.kv_heads)
-    peak = part.precision.wide
-    ahead = Flash("flash attention", 2 * pairs * (d + e), w * (numbers + made), d, False, peak)
+    peak, share = part.precision.wide, part.kernels.attention_share
+    ahead = Flash(
+        "flash attention", 2 * pairs * (d + e), w * (numbers + made), d,
+        backward=False, peak=peak, share=share,
+    )  # fmt: skip
     back = Flash(
         "flash attention backward", 2 * pairs * (3 * d + 2 * e), 2 * w * (numbers + made), d,
-        backward=True, peak=peak,
+        backward=True, peak=peak, share=share,
     )  # fmt: skip
     return Core([ahead], [back], numbers)
 
