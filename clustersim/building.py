@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from clustersim.catalog.tree import nearest
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.plan.checks import check_plan
-from clustersim.plan.parallelism import Plan, even_layers, with_ends
+from clustersim.plan.parallelism import Plan, by_work, even_layers, with_ends
 from clustersim.plan.placement import Placement, place
 from clustersim.program.collectives.communicator import Prescribed
 from clustersim.program.job import Job
@@ -15,6 +15,7 @@ from clustersim.topology.cluster import build_cluster
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.model import Transformer, build_model
 from clustersim.workload.offload import Offload
+from clustersim.workload.parameters import multiplied
 from clustersim.workload.recompute import Recompute
 from clustersim.workload.routing import (
     BALANCED,
@@ -124,6 +125,11 @@ def _layers(given: Scenario) -> tuple[int, ...]:
     parts = plan.pipeline * plan.chunks
     if plan.layers == "with-ends":
         return with_ends(layers, parts)
+    if plan.layers == "by-work":
+        multiple = given.framework.vocab_multiple.value
+        model = build_model(given.model, given.batch.sequence, multiple, plan.tensor)
+        work = [multiplied(model, layer) for layer in model.stack]
+        return by_work(work, model.vocab * model.hidden, parts)
     if plan.layers == "even":
         return even_layers(layers, parts) if layers % parts == 0 else ()
     return tuple(plan.layers)

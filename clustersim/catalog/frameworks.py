@@ -73,7 +73,9 @@ class KernelFacts(Strict):
     not where it is missing.
     `gradient_accumulation` is 0 where the products themselves add to the sum.
     `attention_share` is the rate of the flash attention kernel as a share of that of
-    FlashAttention-2, which accelerator files give; the same where it is missing.
+    FlashAttention-2, which accelerator files give; the same where it is missing.  `loss_kept` is
+    the bytes for each logit that the loss keeps for its backward: in their own width and in 32 bits
+    where it is missing.
     """
 
     attention: Fact[Literal["unfused", "fused-softmax", "flash"]]
@@ -83,6 +85,7 @@ class KernelFacts(Strict):
     gradient_accumulation: Fact[NotNegative]
     loss_forward: Fact[NotNegative]
     loss_backward: Fact[NotNegative]
+    loss_kept: Fact[NotNegative] | None = None
     tensor_overlap: Fact[bool] | None = None
     gated_fused: Fact[bool] | None = None
     rotary_fused: Fact[bool] | None = None

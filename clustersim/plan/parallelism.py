@@ -10,6 +10,7 @@ are shared by ranks of one stage in the same order: first those that share an ex
 that hold other experts, then copies of both.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 AXES = ("tensor", "context", "data", "pipeline")
@@ -126,4 +127,31 @@ def with_ends(layers: int, parts: int) -> tuple[int, ...]:
     shares = list(even_layers(layers + 2, parts))
     shares[0] -= 1
     shares[-1] -= 1
+    return tuple(shares)
+
+
+def by_work(layers: Sequence[float], logits: float, parts: int) -> tuple[int, ...]:
+    """Return shares of the layers that end where their part of all work is passed.
+
+    The logits count as work, the last part has what is left, and no part is without a layer.
+    nanotron, ``models/base.py``, ``build_model``.
+
+    Parameters
+    ----------
+    layers, logits : their work in any unit, the layers in order
+
+    >>> by_work([1.0] * 16, 4.0, 2)
+    (11, 5)
+    >>> by_work([1.0] * 16, 4.0, 4)
+    (6, 5, 4, 1)
+    """
+    total, done, shares = sum(layers) + logits, 0.0, [0]
+    for number, work in enumerate(layers):
+        ended = len(shares) < parts and (
+            done > total * len(shares) / parts or len(layers) - number == parts - len(shares)
+        )
+        if shares[-1] and ended:
+            shares.append(0)
+        shares[-1] += 1
+        done += work
     return tuple(shares)

@@ -9,7 +9,7 @@ a table says what it rests on.
 
 import fnmatch
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -75,6 +75,7 @@ class FrameworkChoice(Choice):
 
     `recompute` says what the software runs again by a word for it (*selective*), `usual` what its
     recipes set where a case does not tell, `modes` the options behind a mode of mixed precision.
+    `memory` is the stage whose memory they tell: the fullest one, or the first, that of rank 0.
     """
 
     groups: list[str] = Field(default_factory=list)
@@ -83,6 +84,7 @@ class FrameworkChoice(Choice):
     recompute: dict[str, dict[str, Any]] = Field(default_factory=dict)
     usual: dict[str, Any] = Field(default_factory=dict)
     modes: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    memory: Literal["fullest", "first"] = "fullest"
 
 
 class FrameworkTable(Strict):

@@ -16,7 +16,8 @@ class Outcome:
     ----------
     reasons : why it is not gradable; empty where it is
     grade : the prediction against the measured number
-    memory_measured, memory_predicted, memory_capacity : of a device [B]
+    memory_measured, memory_predicted : of a device of the stage that the source tells of [B]
+    memory_peak, memory_capacity : of a device of the fullest stage [B]
     confidence : of the source
     gates : whether a tolerance may be held to it: not of low confidence, nothing assumed that
         shapes the step
@@ -29,6 +30,7 @@ class Outcome:
     grade: Grade | None = None
     memory_measured: float | None = None
     memory_predicted: float | None = None
+    memory_peak: float | None = None
     memory_capacity: float | None = None
     confidence: str | None = None
     gates: bool = False
@@ -52,9 +54,9 @@ class Outcome:
     @property
     def fits(self) -> bool | None:
         """Whether the run is predicted to fit its devices, as it must have."""
-        if self.memory_predicted is None or self.memory_capacity is None:
+        if self.memory_peak is None or self.memory_capacity is None:
             return None
-        return self.memory_predicted <= self.memory_capacity
+        return self.memory_peak <= self.memory_capacity
 
     @property
     def memory_error(self) -> float | None:

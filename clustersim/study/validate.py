@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from clustersim.catalog.tree import nearest
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
+from clustersim.plan.fit import Verdict
 from clustersim.scenario.load import Loaded
 from clustersim.simulate import Result, simulate
 from clustersim.study.cases import Case, Entry
@@ -190,10 +191,16 @@ def _run(entry: Entry) -> Outcome:
         return outcome
     return replace(
         outcome,
-        memory_predicted=result.memory.fullest.peak,
+        memory_predicted=_told_memory(result.memory, framework.memory),
+        memory_peak=result.memory.fullest.peak,
         memory_capacity=result.memory.capacity,
         wall=result.wall,
     )
+
+
+def _told_memory(memory: Verdict, stage: str) -> float:
+    """Return the peak of the stage that a source tells of [B]."""
+    return (memory.stages[0] if stage == "first" else memory.fullest).peak
 
 
 def _prepared(case: Case, settings: Settings) -> MachineChoice:

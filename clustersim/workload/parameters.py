@@ -108,6 +108,13 @@ def model_parts(model: Transformer) -> dict[str, float]:
     return counts
 
 
+def multiplied(model: Transformer, layer: Layer) -> float:
+    """Return the weights of a layer that one token is multiplied with: of experts, only `top_k`."""
+    found = layer_parameters(model, layer)
+    shape = model.experts
+    return found.split + (found.experts * shape.top_k / shape.count if shape else 0.0)
+
+
 def active_parameters(model: Transformer) -> float:
     """Return the parameters that one token meets: of the experts only `top_k`.
 

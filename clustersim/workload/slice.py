@@ -31,6 +31,7 @@ class KernelChoice:
     experts_grouped : whether the products of a rank's experts are one kernel
     dispatched : bytes of a number on its way to its expert, as wide as it is kept if None [B]
     attention_share : rate of flash attention over that of FlashAttention-2
+    loss_kept : bytes for each logit that the loss keeps; None for both widths of it [B]
     """
 
     attention: str
@@ -47,6 +48,7 @@ class KernelChoice:
     experts_grouped: bool = True
     dispatched: float | None = None
     attention_share: float = 1.0
+    loss_kept: float | None = None
 
 
 def kernel_choice(framework: FrameworkRecord) -> KernelChoice:

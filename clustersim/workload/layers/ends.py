@@ -65,6 +65,7 @@ def head_ops(part: Slice) -> list[Op]:
     m, columns = part.model, part.model.vocab // part.tensor
     logits, w = part.tokens * columns, part.width
     weights = m.vocab * m.hidden / part.tensor
+    each = w + 4 if part.kernels.loss_kept is None else part.kernels.loss_kept
     return [
         Op("logits gradient sum", backward=gradient_sum("logits", part, weights)),
         norm_op("final norm", part),
@@ -76,7 +77,7 @@ def head_ops(part: Slice) -> list[Op]:
                 *_scalars(part, "loss", 3),
             ),
             backward=(Stream("loss backward", part.kernels.loss_backward * logits, 4),),
-            inside=(w + 4) * logits,
+            inside=each * logits,
         ),
     ]
 
