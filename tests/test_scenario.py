@@ -131,7 +131,10 @@ def test_a_setting_is_the_place_of_its_value():
             "batch.global: input should be a valid integer, got a number with a fractional part,"
             " not 213.33333333333331",
         ),
-        ("plan.layers=3", "plan.layers: input should be 'even' or 'with-ends', not 3"),
+        (
+            "plan.layers=3",
+            "plan.layers: input should be 'even', 'with-ends' or 'by-work', not 3",
+        ),
         (
             "plan.layers=[6, -1]",
             "plan.layers[1]: input should be greater than or equal to 0, not -1",
