@@ -38,7 +38,8 @@ class MemoryFacts(Strict):
     runs, beside what it keeps: none if the table is left out.  `bucket` is the buffer that
     gradients are flattened into to be reduced.  `step` is the bytes of flat buffers that the
     optimiser makes for each parameter it updates, `norm` for each number of the largest tensor
-    among them.  What is left out is nothing.
+    among them.  `outputs` is whether a stage keeps what it handed on until its backward, though
+    nothing reads it again.  What is left out is nothing.
     """
 
     loss_forward: Fact[NotNegative]
@@ -46,6 +47,7 @@ class MemoryFacts(Strict):
     bucket: Fact[Bytes] | None = None
     step: Fact[NotNegative] | None = None
     norm: Fact[NotNegative] | None = None
+    outputs: Fact[bool] | None = None
 
 
 class PipelineFacts(Strict):
@@ -70,7 +72,8 @@ class KernelFacts(Strict):
     not where it is missing.  `gated_fused`, `rotary_fused`, `norm_fused`: a gate with its product,
     the rotation by position and an RMSNorm are one kernel each; they are where that is missing.
     `norm_persistent`: a norm finds the gradients of its input and of its parameters in one pass;
-    not where it is missing.
+    not where it is missing. `dropout_mask` is the bytes of a number of a dropout's mask as it is
+    kept, 1 where it is missing.
     `gradient_accumulation` is 0 where the products themselves add to the sum.
     `attention_share` is the rate of the flash attention kernel as a share of that of
     FlashAttention-2, which accelerator files give; the same where it is missing.  `loss_kept` is
@@ -91,6 +94,7 @@ class KernelFacts(Strict):
     rotary_fused: Fact[bool] | None = None
     norm_fused: Fact[bool] | None = None
     norm_persistent: Fact[bool] | None = None
+    dropout_mask: Fact[NotNegative] | None = None
 
 
 class OptimiserFacts(Strict):

@@ -87,7 +87,7 @@ def chunk_memory(job: Job, stage: int, chunk: int) -> ChunkMemory:
     logits = memory.of_loss(job.head) if last else 0.0
     activations = sum(kept(job.ops(each.layer), each.again) for each in job.stacked(stage, chunk))
     activations += kept(job.embedding) if first else 0.0
-    activations += kept(job.head) - logits if last else 0.0
+    activations += kept(job.head) - logits if last else _handed_on(job)
     layer = _layer_at_work(job, stage, chunk)
     ahead, back = _loss_at_work(job) if last else ({}, {})
     inside = {"workspace": layer, "logits": -logits}
@@ -96,6 +96,16 @@ def chunk_memory(job: Job, stage: int, chunk: int) -> ChunkMemory:
         ahead,
         max(inside, back, key=lambda parts: sum(parts.values())),
     )
+
+
+def _handed_on(job: Job) -> float:
+    """Return what a chunk keeps of its output until its backward, which reads none of it [B].
+
+    Megatron-LM gives it up since 2022, ``megatron/schedules.py``, ``deallocate_output_tensor``.
+    """
+    facts = job.framework.memory
+    kept_on = facts is not None and facts.outputs is not None and facts.outputs.value
+    return memory.boundary(job.part) if kept_on else 0.0
 
 
 def _layer_at_work(job: Job, stage: int, chunk: int) -> float:

@@ -28,6 +28,7 @@ class KernelChoice:
     gated_fused, rotary_fused, norm_fused : whether the gate of an MLP with its product, the
         rotation by position and an RMSNorm are one kernel each
     norm_persistent : whether a norm finds the gradients of input and parameters in one pass
+    dropout_mask : bytes of a number of a dropout's mask as it is kept [B]
     experts_grouped : whether the products of a rank's experts are one kernel
     dispatched : bytes of a number on its way to its expert, as wide as it is kept if None [B]
     attention_share : rate of flash attention over that of FlashAttention-2
@@ -45,6 +46,7 @@ class KernelChoice:
     rotary_fused: bool = True
     norm_fused: bool = True
     norm_persistent: bool = False
+    dropout_mask: float = 1
     experts_grouped: bool = True
     dispatched: float | None = None
     attention_share: float = 1.0

@@ -63,7 +63,7 @@ def _core_op(part: Slice, layer: Layer) -> Op:
     """
     m, w = part.model, part.width
     made = core(part, layer)
-    matrix = 2 * w + 1 if m.dropout else w
+    matrix = 2 * w + part.kernels.dropout_mask if m.dropout else w
     rows = 4.0 * part.tokens * part.heads
     return Op(
         "attention",

@@ -27,7 +27,7 @@ def embedding_ops(part: Slice) -> list[Op]:
     if m.dropout:
         moved = (2 * w + 1) * x
         ahead, back = (Stream(f"embedding dropout{what}", moved) for what in ("", " backward"))
-        ops.append(Op("embedding dropout", (ahead,), (back,), inside=x))
+        ops.append(Op("embedding dropout", (ahead,), (back,), inside=part.kernels.dropout_mask * x))
     return ops
 
 

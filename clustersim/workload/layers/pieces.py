@@ -143,5 +143,5 @@ def residual_op(name: str, part: Slice, bias: str) -> Op:
         name,
         forward=(ahead,),
         backward=(Stream("bias dropout add backward", back * x, biased + dropout),) if back else (),
-        inside=mask * x,
+        inside=mask * part.kernels.dropout_mask * x,
     )
