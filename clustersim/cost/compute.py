@@ -59,7 +59,8 @@ def stream_seconds(nbytes: float, device: Accelerator) -> float:
 
 def pass_seconds(nbytes: float, device: Accelerator) -> float:
     """Return the time of passes over activations that read and write `nbytes` [s]."""
-    return nbytes / (device.memory_bandwidth * device.passes_achieved)
+    share = min(device.memory_achieved, device.passes_limit)
+    return nbytes / (device.memory_bandwidth * share)
 
 
 def flash_seconds(kernel: Flash, device: Accelerator) -> float:

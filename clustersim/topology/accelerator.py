@@ -24,7 +24,6 @@ class Accelerator:
     peak : dense rate of each precision, accumulating in 32 bits [FLOP/s]
     memory_capacity, memory_bandwidth : device memory [B], [B/s]
     memory_achieved : share of the bandwidth that streaming kernels reach
-    passes_achieved : share of it that the software's passes over activations reach
     compute_units : streaming multiprocessors or compute units
     launch_overhead : time between two kernels on a busy stream [s]
     gemm_best : share of peak on the best shape
@@ -32,6 +31,7 @@ class Accelerator:
     tiles : output tiles that the library chooses from
     flash_forward, flash_backward : share of peak of fused attention
     flash_head_sizes : head sizes that its kernels were built for, ascending
+    passes_limit : share of the bandwidth that its software's passes over activations reach at most
     """
 
     name: str
@@ -39,7 +39,6 @@ class Accelerator:
     memory_capacity: float
     memory_bandwidth: float
     memory_achieved: float
-    passes_achieved: float
     compute_units: int
     launch_overhead: float
     gemm_best: float
@@ -48,6 +47,7 @@ class Accelerator:
     flash_forward: float
     flash_backward: float
     flash_head_sizes: tuple[int, ...]
+    passes_limit: float = 1.0
 
     def peak_rate(self, precision: str) -> float:
         """Return the dense peak of a precision [FLOP/s].
@@ -71,14 +71,12 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
     passes : share of the memory bandwidth that passes over activations reach at most, where the
         software that runs them is slower than the device
     """
-    achieved = record.memory.achieved.value
     return Accelerator(
         name=record.name,
         peak={precision: fact.value for precision, fact in record.peak.items()},
         memory_capacity=record.memory.capacity.value,
         memory_bandwidth=record.memory.bandwidth.value,
-        memory_achieved=achieved,
-        passes_achieved=achieved if passes is None else min(achieved, passes),
+        memory_achieved=record.memory.achieved.value,
         compute_units=record.compute_units.value,
         launch_overhead=record.launch_overhead.value,
         gemm_best=record.gemm.best.value,
@@ -87,4 +85,5 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
         flash_forward=record.flash_attention.forward.value,
         flash_backward=record.flash_attention.backward.value,
         flash_head_sizes=tuple(sorted(record.flash_attention.head_sizes.value)),
+        passes_limit=1.0 if passes is None else passes,
     )
