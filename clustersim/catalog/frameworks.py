@@ -159,7 +159,7 @@ class FrameworkRecord(Record):
 
     `fragmentation` is what the allocator holds beyond what is alive, as a share of what comes and
     goes: activations, logits, workspace. None if it is left out. `passes` is the share of the
-    memory bandwidth that its passes over activations reach at most; what the device reaches if it
+    memory bandwidth that its elementwise passes reach at most; what the device reaches if it
     is left out. `context` is the methods by which ranks can share a sequence, and `experts` how
     layers with experts run; neither is offered where it is left out.
     """

@@ -58,7 +58,7 @@ def stream_seconds(nbytes: float, device: Accelerator) -> float:
 
 
 def pass_seconds(nbytes: float, device: Accelerator) -> float:
-    """Return the time of passes over activations that read and write `nbytes` [s]."""
+    """Return the time of passes by which software reads and writes `nbytes`, one by one [s]."""
     share = min(device.memory_achieved, device.passes_limit)
     return nbytes / (device.memory_bandwidth * share)
 

@@ -5,7 +5,7 @@ job --blocks--> what each step computes
     --loads--> what the links carry
 """
 
-from clustersim.cost.compute import stream_seconds
+from clustersim.cost.compute import pass_seconds
 from clustersim.plan.parallelism import Plan
 from clustersim.program import states
 from clustersim.program.blocks import Blocks, cut_at_collectives
@@ -133,7 +133,7 @@ def _tail(job: Job, stage: int, folded: Folded) -> Tail:
     mine = job.trained(stage)
     moved = facts.held.value * states.held(job, mine, shared=False)
     moved += facts.updated.value * states.held(job, mine, shared=plan.zero >= 1)
-    optimiser = stream_seconds(moved, device)
+    optimiser = pass_seconds(moved, device)
     if job.offload.host_optimiser:
         optimiser = host_tail(job, stage, reduced=reduces(job) or plan.copies == 1)
     ends = stage in (0, plan.pipeline - 1)

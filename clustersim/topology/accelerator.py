@@ -31,7 +31,7 @@ class Accelerator:
     tiles : output tiles that the library chooses from
     flash_forward, flash_backward : share of peak of fused attention
     flash_head_sizes : head sizes that its kernels were built for, ascending
-    passes_limit : share of the bandwidth that its software's passes over activations reach at most
+    passes_limit : share of the bandwidth that its software's elementwise passes reach at most
     """
 
     name: str
@@ -68,7 +68,7 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
 
     Parameters
     ----------
-    passes : share of the memory bandwidth that passes over activations reach at most, where the
+    passes : share of the memory bandwidth that elementwise passes reach at most, where the
         software that runs them is slower than the device
     """
     return Accelerator(
