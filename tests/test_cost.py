@@ -32,7 +32,6 @@ PLAIN = replace(
     peak={"bf16": 100e12},
     memory_bandwidth=1e12,
     memory_achieved=1.0,
-    passes_achieved=1.0,
     compute_units=100,
     launch_overhead=0.0,
     gemm_best=1.0,
