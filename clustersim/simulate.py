@@ -267,7 +267,7 @@ def _simulated(loaded: Loaded, began: float) -> Result:
         scenario=given,
         program=program,
         timeline=timeline,
-        memory=weigh(job, program),
+        memory=weigh(job),
         step_time=timeline.duration,
         model_flops=model_flops(job.model, sequences) + tuned,
         hardware_flops=hardware_flops(job.model, sequences, job.again) + tuned,

@@ -78,9 +78,9 @@ def test_all_ranks_together_hold_the_recipe_for_every_parameter():
 
 def test_whole_weights_come_back_layer_by_layer_under_zero_3():
     """A rank has its share of the weights, and the layers at work whole beside it."""
-    job, program = built()
+    job, _ = built()
     sharded = replace(job, plan=replace(job.plan, zero=3))
-    before, after = (weigh(j, program).stages[3].parts for j in (job, sharded))
+    before, after = (weigh(j).stages[3].parts for j in (job, sharded))
     layers = len(job.stacked(3, 0))
 
     assert after["parameters"] == pytest.approx(before["parameters"] / job.plan.copies)

@@ -112,7 +112,7 @@ def _model(plan: Plan, model: Transformer, where: Where) -> list[str]:
                 f" of '{model.name}' (divisors up to {2 * plan.tensor}: {listed(allowed)})"
             )
     parts = plan.pipeline * plan.chunks
-    if parts > model.layers:
+    if parts > model.layers and (not plan.layers or min(plan.layers) < 0):
         problems.append(
             f"{where('plan', 'pipeline')}: {parts} stages and chunks for the {model.layers} layers"
             f" of '{model.name}' (at most one for each layer)"

@@ -16,7 +16,7 @@ from clustersim.workload.layers import layer_ops
 from clustersim.workload.layers.ends import embedding_ops, head_ops
 from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.offload import NO_OFFLOAD, Offload
-from clustersim.workload.ops import Op
+from clustersim.workload.ops import Op, kept
 from clustersim.workload.parameters import (
     Parameters,
     embedding_parameters,
@@ -36,10 +36,12 @@ class StackedLayer(NamedTuple):
     ----------
     layer : what it is
     again : operations that its backward runs again
+    outputs : whether what these hand on is kept all the same
     """
 
     layer: Layer
     again: frozenset[str]
+    outputs: bool = True
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Job:
         """Return the layers of a chunk of a stage, in order."""
         before = sum(len(self.plan.layers_of(stage, c)) for c in range(chunk))
         return tuple(
-            StackedLayer(layer, self._again(layer, stage, before + place))
+            StackedLayer(layer, self._again(layer, stage, before + place), self.recompute.outputs)
             for place, number in enumerate(self.plan.layers_of(stage, chunk))
             for layer in [self.model.layer(number)]
         )
@@ -122,11 +124,15 @@ class Job:
         """Return the operations of a layer."""
         return self._ops[layer]
 
+    def kept(self, stacked: StackedLayer) -> float:
+        """Return what a layer keeps of a microbatch from forward to backward [B]."""
+        return kept(self.ops(stacked.layer), stacked.again, outputs=stacked.outputs)
+
     @property
-    def again(self) -> list[StackedLayer]:
+    def again(self) -> list[tuple[Layer, frozenset[str]]]:
         """Every layer of the model with what its backward runs again."""
         places = product(range(self.plan.pipeline), range(self.plan.chunks))
-        return [stacked for place in places for stacked in self.stacked(*place)]
+        return [(each.layer, each.again) for place in places for each in self.stacked(*place)]
 
     @cached_property
     def embedding(self) -> list[Op]:

@@ -43,9 +43,12 @@ def fusion_bound_of(
             for chunk in range(plan.chunks)
         )
         delay = max(
-            (totals[link] - (own.get(link, 0.0) + joint_own.get(link, 0.0)) / plan.chunks)
-            / capacities[link]
-            for link in own or joint_own
+            (
+                (totals[link] - (own.get(link, 0.0) + joint_own.get(link, 0.0)) / plan.chunks)
+                / capacities[link]
+                for link in own or joint_own
+            ),
+            default=0.0,
         )
         worst = max(worst, delay / taken)
     return worst
@@ -93,7 +96,8 @@ def limits_of(
     """
     found: dict[str, dict[int, float]] = {}
     for axis in blocks.axes:
-        found[axis] = blocks.on_links([axis], 0, 0)
+        stages = (blocks.on_links([axis], stage, 0) for stage in range(job.plan.pipeline))
+        found[axis] = next(filter(None, stages))
     for part, transfers in (("pipeline", sends[0]), ("data", joint), ("embedding", joint)):
         wanted = {"pipeline": "send", "data": "gradients", "embedding": "embedding"}[part]
         moved = [traffic for (name, *_), traffic in transfers.items() if name == wanted]

@@ -14,7 +14,6 @@ from clustersim.program.ops import BACKWARD, FORWARD
 from clustersim.program.sharding import ends_of
 from clustersim.program.weights import stored, times, trained_of, weight_width
 from clustersim.workload.offload import HostCopy
-from clustersim.workload.ops import kept
 from clustersim.workload.parameters import Parameters
 
 
@@ -37,7 +36,7 @@ def host_fetch(job: Job, stacked: StackedLayer, kind: str) -> list[HostCopy]:
     if job.offload.parameters and (kind == FORWARD or job.plan.reshard):
         found.append(HostCopy("weights", _share(job, stored(job, stacked.layer)), "from-host"))
     if job.offload.activations and kind == BACKWARD:
-        found.append(HostCopy("activations", _kept(job, stacked), "from-host"))
+        found.append(HostCopy("activations", job.kept(stacked), "from-host"))
     return found
 
 
@@ -59,7 +58,7 @@ def host_push(job: Job, stacked: StackedLayer, kind: str, *, reduced: bool) -> l
     """
     if kind == FORWARD:
         kept_there = job.offload.activations
-        return [HostCopy("activations", _kept(job, stacked), "to-host")] if kept_there else []
+        return [HostCopy("activations", job.kept(stacked), "to-host")] if kept_there else []
     if not (job.offload.host_optimiser and reduced):
         return []
     held = trained_of(job, stacked.layer)
@@ -81,11 +80,6 @@ def host_tail(job: Job, stage: int, *, reduced: bool) -> float:
     if not job.offload.parameters:
         seconds += link.seconds(HostCopy("weights", job.part.width * owned, "from-host"))
     return seconds
-
-
-def _kept(job: Job, stacked: StackedLayer) -> float:
-    """Return what a layer keeps from forward to backward [B]."""
-    return kept(job.ops(stacked.layer), stacked.again)
 
 
 def _share(job: Job, held: Parameters) -> float:

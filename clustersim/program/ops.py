@@ -5,6 +5,7 @@ A program gives each rank class its steps, and for each kind of step a `Block` o
 `Traffic` of what is handed on, and what follows the last step.  Ops carry work, not time.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
@@ -84,6 +85,15 @@ class Tail:
     parameters: tuple[Traffic, ...]
 
 
+def keys_of(steps: Iterable[Step], chunks: int) -> list[int]:
+    """Return steps as numbers: microbatch, then chunk, then forward or backward.
+
+    With v chunks, step (kind, microbatch, chunk) is 2 v microbatch + 2 chunk + (1 backward).
+    """
+    codes = 2 * chunks
+    return [mb * codes + 2 * chunk + (kind == BACKWARD) for kind, mb, chunk in steps]
+
+
 @dataclass(frozen=True)
 class Actor:
     """A rank class: ranks that do the same at the same instants.
@@ -107,12 +117,8 @@ class Actor:
 
     @cached_property
     def keys(self) -> list[int]:
-        """The steps as numbers: microbatch, then chunk, then forward or backward.
-
-        With v chunks, step (kind, microbatch, chunk) is 2 v microbatch + 2 chunk + (1 backward).
-        """
-        codes = len(self.blocks)
-        return [mb * codes + 2 * chunk + (kind == BACKWARD) for kind, mb, chunk in self.steps]
+        """The steps as numbers, as `keys_of`."""
+        return keys_of(self.steps, len(self.blocks) // 2)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ when they come and go  by the steps of the schedule                 --levels-->
 """
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -18,29 +19,30 @@ from clustersim.plan.fit import (
     levels,
 )
 from clustersim.program.job import Job
-from clustersim.program.ops import Actor, Program
+from clustersim.program.ops import Step, keys_of
+from clustersim.program.schedules import grid
 from clustersim.program.states import on_host, steady_parts, step_buffers
 from clustersim.workload import memory
 from clustersim.workload.finetune import linears
 from clustersim.workload.ops import kept
 
 
-def weigh(job: Job, program: Program) -> Verdict:
+def weigh(job: Job) -> Verdict:
     """Return what every stage holds at its peak, and whether it fits."""
-    actors = program.actors[:: program.parts][: job.plan.pipeline]
-    node = job.cluster.node
+    plan, node = job.plan, job.cluster.node
+    rows = grid(plan.schedule, plan.pipeline, plan.microbatches, plan.chunks)
     return Verdict(
-        tuple(_stage(job, actor) for actor in actors),
+        tuple(_stage(job, stage, steps) for stage, steps in enumerate(rows)),
         job.cluster.accelerator.memory_capacity,
         node.devices,
         math.inf if node.host_memory is None else node.host_memory,
     )
 
 
-def _stage(job: Job, actor: Actor) -> StageMemory:
-    plan, stage = job.plan, actor.position.stage
+def _stage(job: Job, stage: int, steps: Iterable[Step]) -> StageMemory:
+    plan = job.plan
     chunks = tuple(chunk_memory(job, stage, chunk) for chunk in range(plan.chunks))
-    code = np.array(actor.keys) % (2 * plan.chunks)
+    code = np.array(keys_of(steps, plan.chunks)) % (2 * plan.chunks)
     found = levels(chunks, code % 2 == 1, code // 2)
     steady, away = steady_parts(job, stage), on_host(job, stage)
     if job.offload.activations:
@@ -85,7 +87,7 @@ def chunk_memory(job: Job, stage: int, chunk: int) -> ChunkMemory:
     """Return what one microbatch holds in a chunk of a stage."""
     first, last = job.ends(stage, chunk)
     logits = memory.of_loss(job.head) if last else 0.0
-    activations = sum(kept(job.ops(each.layer), each.again) for each in job.stacked(stage, chunk))
+    activations = sum(job.kept(each) for each in job.stacked(stage, chunk))
     activations += kept(job.embedding) if first else 0.0
     activations += kept(job.head) - logits if last else _handed_on(job)
     layer = _layer_at_work(job, stage, chunk)
@@ -113,7 +115,7 @@ def _layer_at_work(job: Job, stage: int, chunk: int) -> float:
     most = 0.0
     for each in dict.fromkeys(job.stacked(stage, chunk)):
         ops = job.ops(each.layer)
-        again = memory.run_again(ops, each.again)
+        again = kept(ops) - job.kept(each)
         most = max(most, again + memory.gradients_inside(ops))
     return most + 2 * memory.boundary(job.part) + _dequantised(job)
 
@@ -142,7 +144,7 @@ def _offloaded(job: Job, stage: int, chunk: int, whole: ChunkMemory) -> ChunkMem
     The layer that is copied out or in, and the one at work.
     """
     stacked = job.stacked(stage, chunk)
-    two = 2 * max((kept(job.ops(e.layer), e.again) for e in stacked), default=0.0)
+    two = 2 * max((job.kept(each) for each in stacked), default=0.0)
     staged = {"offload_staging": min(two, whole.kept["activations"])}
     return ChunkMemory(
         {"logits": whole.kept["logits"]},

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from clustersim.metrics.groups import LinksOfGroup
-    from clustersim.scenario.schema import PlacementFile
+    from clustersim.scenario.schema import PlacementFile, RecomputeFile
     from clustersim.simulate import PublishedCheck, Result
 
 _MEMBERS = {
@@ -127,7 +127,10 @@ def _setting(result: "Result") -> list[Row]:
     return [
         Row("machine", f"{machine} {cluster.node.accelerator.name}"),
         Row("model", f"{given.model.name} in {given.precision}, {given.framework.name}"),
-        Row("layout", f"{layout}, {plan.schedule}{chunks}{zero}, recompute {given.recompute}"),
+        Row(
+            "layout",
+            f"{layout}, {plan.schedule}{chunks}{zero}, recompute {_again(given.recompute)}",
+        ),
         *([Row("placement", placed)] if placed else []),
         Row(
             "batch",
@@ -136,6 +139,15 @@ def _setting(result: "Result") -> list[Row]:
             " for each replica",
         ),
     ]
+
+
+def _again(said: "str | RecomputeFile") -> str:
+    """Return what the backward runs again, in a few words."""
+    if isinstance(said, str):
+        return said
+    what = f"{counted(len(said.ops), 'operation')} by name" if said.ops else said.mode
+    every = f", of one layer in {said.every}" if said.every > 1 else ""
+    return what + every + (f", on {counted(len(said.stages), 'stage')}" if said.stages else "")
 
 
 def _placed(given: "PlacementFile") -> str:

@@ -13,7 +13,6 @@ from typing import Final
 from clustersim.building import build_job
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.plan.fit import Remedy, Verdict
-from clustersim.program.compile import compile_program
 from clustersim.program.weigh import weigh
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
@@ -23,7 +22,9 @@ MOST_TRIES: Final = 8
 """Single changes that are tried; as many are taken together at most."""
 
 MOST_BLOCKS: Final = 100_000
-"""Blocks of a replay that is run again for each try, about a second; larger jobs are weighed."""
+MOST_DEVICES: Final = 1024
+"""Blocks and devices of a job that is replayed again with each change that helps, in about a
+second; larger ones are weighed."""
 
 Reload = Callable[[Sequence[str]], Loaded]
 """Loads the scenario again with more settings."""
@@ -33,7 +34,8 @@ def advise(result: Result, reload: Reload) -> Result:
     """Return a result whose verdict says what would make it fit; as it is where it fits."""
     if result.memory.fits:
         return result
-    tried = _Tries(reload, replayed=result.timeline.blocks <= MOST_BLOCKS)
+    small = result.timeline.blocks <= MOST_BLOCKS and result.devices <= MOST_DEVICES
+    tried = _Tries(reload, replayed=small)
     singles = list(changes(result.scenario))[:MOST_TRIES]
     found = [remedy for change in singles if (remedy := tried.remedy(change))]
     if not found:
@@ -113,9 +115,7 @@ class _Tries:
 
     def _weighed(self, loaded: Loaded) -> tuple[Verdict, float | None]:
         """Return the verdict on a job, and its step time if it fits and may be replayed."""
-        given, job = loaded.scenario, build_job(loaded)
-        program = compile_program(job, together=given.fold, fusion_bound=given.fusion_bound)
-        verdict = weigh(job, program)
+        verdict = weigh(build_job(loaded))
         if not (verdict.fits and self._replayed):
             return verdict, None
         return verdict, simulate(loaded).step_time

@@ -23,7 +23,7 @@ from clustersim.study.reasons import Ungradable
 from clustersim.study.validate import run
 from clustersim.workload.flops import hardware_flops
 from clustersim.workload.kernels import Collective, flat
-from clustersim.workload.ops import backward, forward, kept
+from clustersim.workload.ops import backward, forward
 from clustersim.workload.parameters import model_parameters
 
 Numbers = dict[str, float]
@@ -117,7 +117,7 @@ def _kept(name: str, *settings: str) -> float:
     """Return what the first layer keeps for its backward [B]."""
     job = _job(name, *settings)
     first = job.stacked(0, 0)[0]
-    return kept(job.ops(first.layer), first.again)
+    return job.kept(first)
 
 
 def _recomputation() -> Numbers:

@@ -7,7 +7,7 @@ of 1, without sequence parallelism,
 .. math:: s b h (10 + 24 / t + 5 a s / h t)
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from clustersim.workload.ops import Op, kept
@@ -40,8 +40,3 @@ def gradients_inside(ops: Sequence[Op]) -> float:
     """
     inputs = [op.inputs for op in ops if op.inputs]
     return max((a + b for a, b in pairwise(inputs)), default=0.0)
-
-
-def run_again(ops: Sequence[Op], again: Collection[str]) -> float:
-    """Return what a layer's recomputed operations hold once they have run again [B]."""
-    return kept(ops) - kept(ops, again)

@@ -42,17 +42,21 @@ def backward(ops: Sequence[Op]) -> list[Kernel]:
     return [kernel for op in reversed(ops) for kernel in op.backward]
 
 
-def kept(ops: Iterable[Op], again: Collection[str] = ()) -> float:
+def kept(ops: Iterable[Op], again: Collection[str] = (), *, outputs: bool = True) -> float:
     """Return what stays alive from forward to backward when some operations are run again [B].
 
     An operation that is run again keeps nothing of its own, and its inputs only where the
     operation before it is not run again as well.
+
+    Parameters
+    ----------
+    outputs : whether what they hand on is kept, or given up and made again as well
     """
     total, before = 0.0, False
     for op in (op for op in ops if op.forward):
         rerun = op.name in again
         if not rerun:
-            total += op.inputs + op.inside
+            total += op.inside + (0.0 if before and not outputs else op.inputs)
         elif not before:
             total += op.inputs
         before = rerun

@@ -32,6 +32,16 @@ class Recompute:
     every: int = 1
     stages: frozenset[int] | None = None
 
+    @property
+    def outputs(self) -> bool:
+        """Whether what operations that are run again hand on is kept.
+
+        A checkpoint of selective recomputation keeps it. Operations that are named are run again
+        when it is asked for: Megatron-Core, ``tensor_parallel/random.py``,
+        ``CheckpointWithoutOutput``.
+        """
+        return self.mode != "ops"
+
     def applies(self, stage: int, place: int) -> bool:
         """Return whether a layer is recomputed: the one at `place` of a stage, counted from 0."""
         here = self.stages is None or stage in self.stages

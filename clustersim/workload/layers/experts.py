@@ -173,14 +173,16 @@ def _product(part: Slice, name: str, columns: int, k: int) -> Op:
 
 
 def _unpermute(part: Slice) -> Op:
-    """Weigh what a token's experts made and add it up; the weights' gradients need it again."""
-    copies = part.width * _copies(part) * part.model.hidden
-    tokens = part.width * _tokens(part) * part.model.hidden
+    """Add up what a token's experts made, each weighed inside its expert.
+
+    Megatron-Core, ``moe/experts.py``, ``TEGroupedMLP``: weights multiply the activation, so that
+    what comes back need not be kept.
+    """
+    moved = part.width * (_copies(part) + _tokens(part)) * part.model.hidden
     return Op(
         "unpermute",
-        forward=(Stream("unpermute", copies + tokens, 2),),
-        backward=(Stream("unpermute backward", 2 * copies + tokens, 3),),
-        inputs=copies,
+        forward=(Stream("unpermute", moved, 2),),
+        backward=(Stream("unpermute backward", moved, 2),),
     )
 
 
