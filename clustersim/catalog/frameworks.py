@@ -130,7 +130,13 @@ class ShardingFacts(Strict):
     nothing runs beside it; `reshard` whether a layer is given up after its forward. `gather` and
     `reduce` are the bytes of a weight and of a gradient on the wire. `each_microbatch` whether
     gradients are reduced after every microbatch instead of once a step. `calls` is the number of
-    collectives that a layer is gathered or reduced in, one if it is missing.
+    collectives that a layer is gathered or reduced in, one if it is missing; `small` further ones
+    for the gradients of its norms and biases, none if it is missing. `by_module` is whether each
+    of these brings a weight that is given up by itself, rather than the layer as a whole. `again`
+    is whether a layer that is run again is gathered for that and once more for its backward; once
+    for both where it is missing. `host_each` is what the host takes for each rank's share in each
+    of these collectives while the device waits, `gather_copied` and `reduce_copied` what the device
+    moves in its own memory for each byte of them; nothing where they are missing.
     """
 
     prefetch: Fact[Annotated[int, Field(ge=0)]]
@@ -139,6 +145,12 @@ class ShardingFacts(Strict):
     reduce: Fact[NotNegative]
     each_microbatch: Fact[bool]
     calls: Fact[Count] | None = None
+    small: Fact[Count] | None = None
+    by_module: Fact[bool] | None = None
+    again: Fact[bool] | None = None
+    host_each: Fact[Seconds] | None = None
+    gather_copied: Fact[NotNegative] | None = None
+    reduce_copied: Fact[NotNegative] | None = None
 
 
 class ExpertFacts(Strict):

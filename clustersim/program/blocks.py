@@ -18,6 +18,7 @@ from clustersim.program.moves import Moves, moves_of
 from clustersim.program.offloading import HostLink
 from clustersim.program.ops import FORWARD, KINDS
 from clustersim.program.overlap import Move, Unit, total_seconds
+from clustersim.program.sharding import share_seconds
 from clustersim.traffic import Traffic
 from clustersim.workload.kernels import Axis, Beside, Collective, Kernel, flat
 from clustersim.workload.layers.ends import boundary_gather
@@ -85,7 +86,9 @@ class Blocks:
         ahead = 0 if sharding is None else sharding.prefetch.value
         exposed = total_seconds(units, ahead) - sum(unit.compute for unit in units)
         carried = [move for unit in units for move in (*unit.fetch, *unit.push)]
-        return _exposed(exposed, carried)
+        asked = [what for move in moves for part in move for what in part]
+        beside = share_seconds(self.job, (what for what in asked if isinstance(what, Collective)))
+        return _exposed(exposed, carried) + Seconds(data=beside)
 
     def _carry(self, what: Sequence[Collective | HostCopy], pattern: Pattern) -> tuple[Move, ...]:
         """Return what moves take, each on its channel."""

@@ -32,7 +32,7 @@ def moves_of(job: Job, stage: int, chunk: int, kind: str) -> Moves:
         ends = [([*below, *before], []), ([*above, *after], [])]
     inner: list[tuple[Carried, Carried]] = []
     for stacked in layers if kind == FORWARD else layers[::-1]:
-        fetch: Carried = [*host_fetch(job, stacked, kind), *layer_fetch(job, stacked.layer, kind)]
+        fetch: Carried = [*host_fetch(job, stacked, kind), *layer_fetch(job, stacked, kind)]
         reduced = kind == BACKWARD and (reduces(job) or job.plan.copies == 1)
         push: Carried = [
             *layer_push(job, stacked.layer, kind),

@@ -11,10 +11,11 @@ same experts.  In a hybrid, groups of `shard` ranks hold a copy each, and gradie
 the copies once they are reduced within them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from clustersim.program.job import Job
+from clustersim.cost.compute import stream_seconds
+from clustersim.program.job import Job, StackedLayer
 from clustersim.program.ops import BACKWARD, FORWARD
 from clustersim.program.weights import stored, times, trained_of, weight_width
 from clustersim.workload.kernels import Axis, Collective
@@ -65,16 +66,26 @@ def reduces(job: Job) -> bool:
     return facts.each_microbatch.value or job.plan.microbatches == 1
 
 
-def layer_fetch(job: Job, layer: Layer, kind: str) -> list[Collective]:
+def layer_fetch(job: Job, stacked: StackedLayer, kind: str) -> list[Collective]:
     """Return the gathers that a layer waits for."""
-    return [*_gathers(job, stored(job, layer), _calls(job))] if gathers(job, kind) else []
+    if not gathers(job, kind):
+        return []
+    facts = job.framework.sharding
+    twice = facts is not None and facts.again is not None and facts.again.value
+    times = 2 if twice and kind == BACKWARD and stacked.again else 1
+    return [*_gathers(job, stored(job, stacked.layer), _calls(job))] * times
 
 
 def layer_push(job: Job, layer: Layer, kind: str) -> list[Collective]:
     """Return the reductions that follow a layer."""
     if kind != BACKWARD or not reduces(job):
         return []
-    return [*_reductions(job, trained_of(job, layer), _calls(job))]
+    weights, facts = trained_of(job, layer), job.framework.sharding
+    found = [*_reductions(job, weights, _calls(job))]
+    if facts is not None and facts.small is not None:
+        norms = Parameters(whole=weights.whole)
+        found += _reductions(job, norms, facts.small.value)
+    return found
 
 
 def ends_moved(job: Job, stage: int, chunk: int, kind: str) -> list[list[Collective]]:
@@ -97,6 +108,25 @@ def ends_of(job: Job, stage: int, chunk: int) -> tuple[Parameters, Parameters]:
     below = embedding_parameters(job.model) if first else Parameters()
     alone = job.plan.pipeline > 1
     return below, head_parameters(job.model, alone=alone) if last else Parameters()
+
+
+def share_seconds(job: Job, moved: Iterable[Collective]) -> float:
+    """Return what collectives take beside the network [s].
+
+    The host prepares the shares of all ranks one by one, the device copies them to and from a
+    buffer in which they lie together.
+    """
+    facts, plan = job.framework.sharding, job.plan
+    if facts is None:
+        return 0.0
+    ranks = {"data": plan.sharers, "expert-data": plan.expert_copies}
+    each = 0.0 if facts.host_each is None else facts.host_each.value
+    shares, copied = 0.0, 0.0
+    for one in moved:
+        shares += ranks.get(one.axis, plan.copies // plan.sharers)
+        fact = facts.gather_copied if one.operation == "all-gather" else facts.reduce_copied
+        copied += 0.0 if fact is None else fact.value * one.nbytes
+    return each * shares + stream_seconds(copied, job.cluster.accelerator)
 
 
 def _calls(job: Job) -> int:

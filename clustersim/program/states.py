@@ -7,6 +7,8 @@
 Rajbhandari et al. 2020, arXiv:1910.02054, section 5. Experts are shared out over their own copies.
 """
 
+import math
+
 from clustersim.plan.fit import STATES
 from clustersim.program.job import Job
 from clustersim.workload.finetune import frozen_bytes, trainable
@@ -132,7 +134,21 @@ def _gathered(job: Job, stage: int) -> float:
     ahead = 0 if facts is None else facts.prefetch.value
     whole = sizes[-(1 + ahead) :] if given_up else sizes
     each = job.part.width if facts is None else facts.gather.value
-    return sum(whole) + each * held(job, _ends(job, stage), shared=False)
+    at_once = sum(min(size, _unit(job, each)) for size in whole)
+    return at_once + each * held(job, _ends(job, stage), shared=False)
+
+
+def _unit(job: Job, each: float) -> float:
+    """Return the most that is gathered or reduced at once where modules come one by one [B].
+
+    Parameters
+    ----------
+    each : bytes of a weight
+    """
+    facts, model = job.framework.sharding, job.model
+    if facts is None or facts.by_module is None or not facts.by_module.value:
+        return math.inf
+    return each * model.hidden * max(model.ffn, 3 * model.hidden) / job.plan.tensor
 
 
 def _buffers(job: Job, stage: int) -> float:
@@ -147,7 +163,8 @@ def _buffers(job: Job, stage: int) -> float:
     if plan.zero == 3:
         each = job.part.width if sharding is None else sharding.reduce.value
         layers = [trainable(job.model, layer, job.finetune) for layer in _layers(job, stage)]
-        return 2 * each * max((held(job, each, shared=False) for each in layers), default=0.0)
+        largest = max((each * held(job, layer, shared=False) for layer in layers), default=0.0)
+        return 2 * min(largest, _unit(job, each))
     bucket = 0.0 if facts is None or facts.bucket is None else facts.bucket.value
     return min(bucket, state_parts(job, stage)["gradients"])
 
