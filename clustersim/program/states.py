@@ -11,6 +11,7 @@ import math
 
 from clustersim.plan.fit import STATES
 from clustersim.program.job import Job
+from clustersim.program.sharding import reduces
 from clustersim.workload.finetune import frozen_bytes, trainable
 from clustersim.workload.memory import boundary
 from clustersim.workload.model import Layer
@@ -71,10 +72,16 @@ def state_parts(job: Job, stage: int) -> dict[str, float]:
         "parameters": recipe.weights.value * held(job, mine, shared=zero >= 3)
         + (0.0 if quantised else base),
         "master_weights": master * sharded,
-        "gradients": recipe.gradients.value * held(job, mine, shared=zero >= 2),
+        "gradients": recipe.gradients.value
+        * held(job, mine, shared=zero >= 2 and not _summed(job)),
         "optimiser": recipe.optimiser.value * sharded,
         "quantised_base": base if quantised else 0.0,
     }
+
+
+def _summed(job: Job) -> bool:
+    """Return whether whole gradients are summed up over microbatches, to be reduced once a step."""
+    return job.framework.sharding is not None and not reduces(job)
 
 
 def held(job: Job, parameters: Parameters, *, shared: bool) -> float:

@@ -74,7 +74,8 @@ class FrameworkChoice(Choice):
     """A framework profile for the cases of some groups, and the options that they ran it with.
 
     `recompute` says what the software runs again by a word for it (*selective*), `usual` what its
-    recipes set where a case does not tell, `modes` the options behind a mode of mixed precision.
+    recipes set where a case does not tell, `modes` the options behind a mode of mixed precision,
+    `pipelined` those that it has with a pipeline.
     `memory` is the stage whose memory they tell: the fullest one, or the first, that of rank 0.
     """
 
@@ -84,6 +85,7 @@ class FrameworkChoice(Choice):
     recompute: dict[str, dict[str, Any]] = Field(default_factory=dict)
     usual: dict[str, Any] = Field(default_factory=dict)
     modes: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    pipelined: dict[str, Any] = Field(default_factory=dict)
     memory: Literal["fullest", "first"] = "fullest"
 
 

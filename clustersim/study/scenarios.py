@@ -72,6 +72,8 @@ def scenario_of(
     """
     nodes, changes = _nodes(case, settings, machine)
     changes |= framework.settings | framework.modes.get(case.parallel.mp_mode or "", {})
+    if (settings.pipeline or 1) > 1:
+        changes |= framework.pipelined
     if settings.attention is not None and settings.attention.startswith("flash"):
         changes["framework.kernels.attention"] = "flash"
     said = settings.recompute or ""
