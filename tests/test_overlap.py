@@ -81,11 +81,12 @@ def test_without_prefetch_everything_adds_up(units):
 def test_a_layer_is_gathered_forward_and_backward_and_its_gradients_reduced_once():
     """Twice two bytes of every weight come, once two bytes of every gradient go."""
     job = build_job(scenario())
-    layer = job.model.layer(0)
+    stacked = job.stacked(0, 0)[0]
+    layer = stacked.layer
     nbytes = 2 * layer_parameters(job.model, layer).all
 
     for kind in (FORWARD, BACKWARD):
-        assert sum(c.nbytes for c in layer_fetch(job, layer, kind)) == pytest.approx(nbytes)
+        assert sum(c.nbytes for c in layer_fetch(job, stacked, kind)) == pytest.approx(nbytes)
     assert layer_push(job, layer, FORWARD) == []
     assert sum(c.nbytes for c in layer_push(job, layer, BACKWARD)) == pytest.approx(nbytes)
 

@@ -1,0 +1,176 @@
+"""Frameworks that share weights out: what moves, what it takes beside the network, what is held."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.building import build_job
+from clustersim.catalog.finding import shipped
+from clustersim.plan.parallelism import by_work
+from clustersim.program.ops import BACKWARD, FORWARD
+from clustersim.program.sharding import layer_fetch, layer_push, share_seconds
+from clustersim.program.states import state_parts, steady_parts
+from clustersim.scenario.load import from_mapping
+from clustersim.simulate import simulate
+from clustersim.study.cases import read_cases
+from clustersim.study.validate import validate
+from clustersim.workload.kernels import Collective
+from clustersim.workload.parameters import layer_parameters, model_parameters
+
+MODEST = settings(max_examples=20, deadline=None)
+
+GATHERED = {"llm-foundry": 2, "torchtitan": 2, "deepspeed-zero3": 3}
+"""How often a layer that is run again comes whole in a step, by framework."""
+
+
+def scenario(framework, *changes, **plan):
+    """Llama 2 7B on two boards of eight A100, its weights shared out."""
+    data = {
+        "title": "Llama 2 7B on two boards",
+        "cluster": {"name": "dgx-a100", "nodes": 2},
+        "model": "llama2-7b",
+        "plan": {"data": 16, "zero": 3, **plan},
+        "batch": {"global": 16, "micro": 1, "sequence": 2048},
+        "precision": "fp16" if framework == "deepspeed-zero3" else "bf16",
+        "recompute": "full",
+        "framework": framework,
+    }
+    return from_mapping("sharding", data, changes)
+
+
+# --- what moves -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("framework", "times"), GATHERED.items())
+def test_bytes_that_move_are_their_closed_form(framework, times):
+    """A layer comes in 16 bits before its forward and its backward, and once more if that is so.
+
+    Its gradients go once, in the width in which they are reduced; those of norms may go apart.
+    """
+    job = build_job(scenario(framework))
+    stacked = job.stacked(0, 0)[0]
+    weights = layer_parameters(job.model, stacked.layer).all
+    fetched = [c for kind in (FORWARD, BACKWARD) for c in layer_fetch(job, stacked, kind)]
+    pushed = layer_push(job, stacked.layer, BACKWARD)
+    width = job.framework.sharding.reduce.value
+
+    assert sum(c.nbytes for c in fetched) == pytest.approx(2 * times * weights)
+    assert sum(c.nbytes for c in pushed) == pytest.approx(width * weights, rel=1e-3)
+
+
+def test_a_weight_for_itself_is_a_collective_for_itself():
+    """DeepSpeed of 2021 gathers 4 times 3 and reduces 4 + 8 times for each layer."""
+    job = build_job(scenario("deepspeed-zero3"))
+    stacked = job.stacked(0, 0)[0]
+
+    assert len(layer_fetch(job, stacked, FORWARD)) == 4
+    assert len(layer_fetch(job, stacked, BACKWARD)) == 8
+    assert len(layer_push(job, stacked.layer, BACKWARD)) == 12
+
+
+@MODEST
+@given(st.integers(1, 50), st.floats(1e-6, 1e-3))
+def test_the_host_takes_its_time_for_each_share_of_each_collective(count, seconds):
+    """Ranks times collectives times what one share takes, where nothing is copied."""
+    changes = [f"framework.sharding.host_each={seconds} s"]
+    changes += [f"framework.sharding.{which}_copied=0" for which in ("gather", "reduce")]
+    job = build_job(scenario("deepspeed-zero3", *changes))
+    moved = [Collective("weights", "all-gather", 1e6, "data")] * count
+
+    assert share_seconds(job, moved) == pytest.approx(16 * count * seconds)
+
+
+def test_prefetch_hides_what_a_blocking_fetch_shows():
+    """The same bytes take less of a step where the next layer comes while one is computed."""
+    ahead = simulate(scenario("llm-foundry"))
+    blocking = simulate(scenario("llm-foundry", "framework.sharding.prefetch=0"))
+    part = "sharding_communication"
+
+    assert ahead.attribution["matmul"] == pytest.approx(blocking.attribution["matmul"])
+    assert ahead.attribution[part] < 0.7 * blocking.attribution[part]
+
+
+def test_a_slower_attention_kernel_takes_longer_in_proportion():
+    """Half the rate of flash attention is twice its time."""
+    usual = simulate(scenario("llm-foundry", "framework.kernels.attention_share=0.6"))
+    half = simulate(scenario("llm-foundry", "framework.kernels.attention_share=0.3"))
+
+    assert half.attribution["attention"] == pytest.approx(2 * usual.attribution["attention"], 0.01)
+
+
+# --- what is held ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("framework", GATHERED)
+def test_states_are_shared_out_over_all_ranks(framework):
+    """A rank holds a sixteenth of the states, and beside them no more than what it computes with.
+
+    Layers at work are whole: at most two of them with the embedding and the logits.
+    """
+    job = build_job(scenario(framework))
+    recipe = job.framework.state[job.precision]
+    each = [recipe.weights, recipe.gradients, recipe.optimiser, recipe.master]
+    states = sum(fact.value for fact in each if fact is not None)
+    layer = layer_parameters(job.model, job.model.layer(0)).all
+    ends = 2 * job.model.vocab * job.model.hidden
+    held = steady_parts(job, 0)
+
+    assert sum(state_parts(job, 0).values()) == pytest.approx(
+        states * model_parameters(job.model) / 16
+    )
+    assert 2 * ends <= held["gathered_layers"] <= 2 * (2 * layer + ends) * 1.001
+
+
+def test_modules_one_by_one_hold_less_than_layers():
+    """What is gathered weight by weight is whole for its largest weight only."""
+    job = build_job(scenario("deepspeed-zero3"))
+    whole = build_job(scenario("deepspeed-zero3", "framework.sharding.by_module=false"))
+    largest = 2 * job.model.hidden * 3 * job.model.hidden
+    ends = 2 * 2 * job.model.vocab * job.model.hidden
+
+    found = steady_parts(job, 0)["gathered_layers"] - ends
+    assert found == pytest.approx(largest, rel=0.01)
+    assert found < steady_parts(whole, 0)["gathered_layers"] - ends
+
+
+def test_gradients_that_are_reduced_once_a_step_are_whole_until_then():
+    """Summed up over microbatches they take their full size, reduced each time a sixteenth."""
+    often = scenario("torchtitan", "batch.global=64")
+    once = scenario("torchtitan", "batch.global=64", "framework.sharding.each_microbatch=false")
+    shared, whole = (state_parts(build_job(each), 0)["gradients"] for each in (often, once))
+
+    assert whole == pytest.approx(16 * shared)
+
+
+# --- layers by work -------------------------------------------------------------------------------
+
+
+@MODEST
+@given(
+    st.lists(st.floats(0.5, 2.0), min_size=1, max_size=60), st.floats(0.0, 20.0), st.integers(1, 12)
+)
+def test_layers_by_work_are_all_there_and_no_stage_is_empty(work, logits, parts):
+    """Each layer is on one stage, each stage has one, and stages end once their part is passed."""
+    parts = min(parts, len(work))
+    shares = by_work(work, logits, parts)
+    first = sum(work[: shares[0]])
+
+    assert len(shares) == parts
+    assert sum(shares) == len(work)
+    assert min(shares) >= 1
+    if parts > 1 and shares[0] < len(work) - parts + 1:
+        assert first > (sum(work) + logits) / parts >= first - work[shares[0] - 1]
+
+
+# --- what was measured ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("group", ["mosaicml-a100-80g", "mosaicml-h100-large", "torchtitan-a100"])
+def test_measured_groups_are_within_15_percent(group):
+    """Half of the rows of a group are predicted within 15 %, and all of them fit their devices."""
+    found = validate(read_cases(shipped("validation") / "cases.yaml"), [group])
+    tally = found.groups[group]
+
+    assert tally.gradable == tally.count
+    assert tally.median_abs_error < 0.15
+    assert tally.called_out_of_memory == 0
