@@ -90,6 +90,18 @@ def test_prefetch_hides_what_a_blocking_fetch_shows():
     assert ahead.attribution[part] < 0.7 * blocking.attribution[part]
 
 
+def test_what_runs_beside_a_collective_has_the_rest_of_the_device():
+    """Hidden gathers cost the share of the device that they occupy, of all that is hidden."""
+    loaded = scenario("llm-foundry")
+    occupied = build_job(loaded).cluster.occupied
+    part = "sharding_communication"
+    ahead = simulate(loaded).attribution[part]
+    every = simulate(scenario("llm-foundry", "framework.sharding.prefetch=0")).attribution[part]
+
+    assert occupied > 0.1
+    assert occupied * (every - ahead) < ahead < every
+
+
 def test_a_slower_attention_kernel_takes_longer_in_proportion():
     """Half the rate of flash attention is twice its time."""
     usual = simulate(scenario("llm-foundry", "framework.kernels.attention_share=0.6"))
@@ -166,11 +178,11 @@ def test_layers_by_work_are_all_there_and_no_stage_is_empty(work, logits, parts)
 
 
 @pytest.mark.parametrize("group", ["mosaicml-a100-80g", "mosaicml-h100-large", "torchtitan-a100"])
-def test_measured_groups_are_within_15_percent(group):
-    """Half of the rows of a group are predicted within 15 %, and all of them fit their devices."""
+def test_measured_groups_are_within_10_percent(group):
+    """Half of the rows of a group are predicted within 10 %, and all of them fit their devices."""
     found = validate(read_cases(shipped("validation") / "cases.yaml"), [group])
     tally = found.groups[group]
 
     assert tally.gradable == tally.count
-    assert tally.median_abs_error < 0.15
+    assert tally.median_abs_error < 0.1
     assert tally.called_out_of_memory == 0

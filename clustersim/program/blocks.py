@@ -70,7 +70,10 @@ class Blocks:
         return seconds.dispatched(job.framework.dispatch.value), repeated
 
     def _moved(self, moves: Moves, block: tuple[int, int, str], pattern: Pattern) -> Seconds:
-        """Return what a block takes longer since its weights and gradients come and go."""
+        """Return what a block takes longer since its weights and gradients come and go.
+
+        What runs beside a collective has the rest of the device, as in `cost.beside_seconds`.
+        """
         stage, chunk, kind = block
         before, after = around(self.job, stage, chunk, kind)
         layers = []
@@ -88,7 +91,10 @@ class Blocks:
         carried = [move for unit in units for move in (*unit.fetch, *unit.push)]
         asked = [what for move in moves for part in move for what in part]
         beside = share_seconds(self.job, (what for what in asked if isinstance(what, Collective)))
-        return _exposed(exposed, carried) + Seconds(data=beside)
+        told = _exposed(exposed, carried)
+        network = sum(move.seconds for move in carried if move.channel == "network")
+        slower = self.job.cluster.occupied * max(0.0, network - told.data) if ahead else 0.0
+        return told + Seconds(data=beside + slower)
 
     def _carry(self, what: Sequence[Collective | HostCopy], pattern: Pattern) -> tuple[Move, ...]:
         """Return what moves take, each on its channel."""
