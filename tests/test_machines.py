@@ -249,7 +249,7 @@ def test_hopper_and_blackwell_switches_add_up_and_older_ones_do_not():
     """NVLink SHARP came with the third NVSwitch."""
     adds = {name for name in NODES if build_node(node(name)).reduces}
 
-    assert adds == {"dgx-h100", "dgx-h200", "hgx-h100-roce", "dgx-b200", "gb200-nvl72"}
+    assert adds == {"dgx-h100", "dgx-h200", "hgx-h100-roce", "hgx-h800", "dgx-b200", "gb200-nvl72"}
 
 
 def test_lumi_is_wired_as_frontier():

@@ -22,13 +22,12 @@ def result(name: str) -> Result:
 
 @pytest.mark.parametrize("name", names("scenario"))
 def test_every_scenario_runs_and_states_what_was_published(name):
-    """A shipped scenario fits if it did, uses its machine, and stands beside a published number,
-    or says that there is none."""
+    """A shipped scenario fits if it did, uses its machine, and has a published number, or a reason."""
     answer = result(name)
     verdicts = [check for check in answer.published if check.metric == "fits"]
 
     assert answer.memory.fits == all(check.value for check in verdicts)
-    assert 0 < answer.mfu < answer.hfu < 1
+    assert 0 < answer.mfu <= answer.hfu < 1
     assert answer.published or "published" in answer.scenario.assumed
     assert all(check.source for check in answer.published)
 

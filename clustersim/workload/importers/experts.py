@@ -70,8 +70,15 @@ def deepseek_v2(config: Config) -> Shape:
             "ffn": config.count("moe_intermediate_size"),
             "shared": config.count("n_shared_experts", default=0, least=0),
             "first_dense": config.count("first_k_dense_replace", least=0),
+            **_groups(config),
         },
     }
+
+
+def _groups(config: Config) -> dict[str, Any]:
+    """Return the groups that a token's experts are chosen from, where not all are."""
+    count, limit = config.count("n_group", default=1), config.count("topk_group", default=1)
+    return {"groups": {"count": count, "limit": limit}} if limit < count else {}
 
 
 def deepseek_v3(config: Config) -> Shape:

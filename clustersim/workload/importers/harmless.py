@@ -22,7 +22,7 @@ _HARMLESS: Final = re.compile(
     | attn_impl | attn_uses_sequence_id | alibi_bias_max | prefix_lm | fc_type
     | use_pad_tok_in_ffn
     | .*_loss_coef | aux_loss_alpha | seq_aux | router_jitter_noise
-    | norm_topk_prob | scoring_func | routed_scaling_factor | n_group | topk_group | topk_method
+    | norm_topk_prob | scoring_func | routed_scaling_factor | topk_method
     | max_window_layers
     """,
     re.VERBOSE,
