@@ -22,6 +22,7 @@ class Op:
     inputs : what it reads and needs again for its backward [B]
     inside : what it makes for its backward, which need not be kept if it is run again [B]
     skew : time of the rank that has most to do over the mean rank's, whose kernels these are
+    reads : all that it needs to be run again, where that is more than its `inputs` [B]
     """
 
     name: str
@@ -30,6 +31,7 @@ class Op:
     inputs: float = 0.0
     inside: float = 0.0
     skew: float = 1.0
+    reads: float = 0.0
 
 
 def forward(ops: Iterable[Op]) -> list[Kernel]:
@@ -58,7 +60,7 @@ def kept(ops: Iterable[Op], again: Collection[str] = (), *, outputs: bool = True
         if not rerun:
             total += op.inside + (0.0 if before and not outputs else op.inputs)
         elif not before:
-            total += op.inputs
+            total += op.inputs if outputs else max(op.inputs, op.reads)
         before = rerun
     return total
 

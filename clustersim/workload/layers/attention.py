@@ -34,12 +34,14 @@ def _plain(part: Slice) -> list[Op]:
     if m.qk_norm:
         ops.append(norm_op("qk norm", part, turned, residual=False))
     if m.positions == "rotary":
-        ops.append(rotary_op(part, turned))
+        ops.append(rotary_op(part, turned, sum(columns)))
     return ops
 
 
-def rotary_op(part: Slice, numbers: float) -> Op:
+def rotary_op(part: Slice, numbers: float, columns: int) -> Op:
     """Turn queries and keys by their position: read and write both.
+
+    To be run again it needs them, and what follows it needs the values that stand beside them.
 
     Pass by pass it is a product with the cosine, half of the numbers negated, both halves joined,
     a product with the sine, and the sum: 10 numbers moved for one, for queries and for keys.
@@ -52,6 +54,7 @@ def rotary_op(part: Slice, numbers: float) -> Op:
         "rotary",
         forward=(Stream("rotary", moved, launches),),
         backward=(Stream("rotary backward", moved, launches),),
+        reads=float(part.width * part.tokens * columns),
     )
 
 
