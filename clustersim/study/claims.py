@@ -13,6 +13,7 @@ from typing import Final
 
 from clustersim.building import build_job
 from clustersim.catalog.finding import shipped
+from clustersim.cost.compute import chain_seconds
 from clustersim.errors import ScenarioError
 from clustersim.program.job import Job
 from clustersim.scenario.load import load
@@ -33,6 +34,9 @@ GPT3 = "frontier-175b"
 
 A100_PEAK = 312e12
 """Dense 16-bit peak of an A100 [FLOP/s]."""
+
+MIXTRAL = "mixtral-ep-imbalance"
+"""The scenario of eight experts on eight ranks."""
 
 KORTHIKANTI = ("22b", "175b", "530b", "1t")
 
@@ -216,6 +220,24 @@ def _slow_links() -> Numbers:
     }
 
 
+def _uneven_experts() -> Numbers:
+    """Claim 29: the wait of a step, over what its experts compute when all have as many tokens."""
+    job, even = _job(MIXTRAL, "experts={load: balanced}"), 0.0
+    device = job.cluster.accelerator
+    for layer, again in job.again:
+        for op in job.ops(layer):
+            if op.name.startswith("expert "):
+                kernels = (*op.forward * (2 if op.name in again else 1), *op.backward)
+                even += chain_seconds(kernels, device, lambda _: 0.0).compute
+    found = {}
+    for most in (1.5, 2.0, 4.0):
+        rest = ", ".join([str((8 - most) / 7)] * 7)
+        load_ = f"experts={{load: histogram, histogram: [{most}, {rest}]}}"
+        wait = simulate(MIXTRAL, [load_]).attribution["imbalance"]
+        found[f"{most:g} times the mean"] = 1 + wait / (even * job.plan.microbatches)
+    return found
+
+
 CLAIMS: Final[Mapping[int, Callable[[], Numbers]]] = {
     1: _states,
     2: _gpt3_flops,
@@ -231,6 +253,7 @@ CLAIMS: Final[Mapping[int, Callable[[], Numbers]]] = {
     26: _two_cards,
     27: _offload,
     28: _slow_links,
+    29: _uneven_experts,
 }
 """By number: functions that return what is predicted, by the names of the claim."""
 
