@@ -1,6 +1,6 @@
 """Loads: what every link carries in a step, and what that can do to a fused block."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from clustersim.program.blocks import Blocks
@@ -35,23 +35,30 @@ def fusion_bound_of(
     for carried in [*cells.values(), *stages.values()]:
         for link, nbytes in carried.items():
             totals[link] = totals.get(link, 0.0) + nbytes / plan.chunks
+    spare = {
+        stage: _longest(capacities, totals, carried, plan.chunks)
+        for stage, carried in stages.items()
+    }
     worst = 0.0
     for (stage, replica), own in cells.items():
-        pattern, joint_own = blocks.pattern(stage, replica), stages[stage]
+        pattern = blocks.pattern(stage, replica)
         taken = min(
             sum(blocks.block(stage, chunk, kind, pattern)[0].total for kind in KINDS)
             for chunk in range(plan.chunks)
         )
-        delay = max(
-            (
-                (totals[link] - (own.get(link, 0.0) + joint_own.get(link, 0.0)) / plan.chunks)
-                / capacities[link]
-                for link in own or joint_own
-            ),
-            default=0.0,
-        )
+        delay = max(spare[stage], _longest(capacities, totals, own, plan.chunks))
         worst = max(worst, delay / taken)
     return worst
+
+
+def _longest(
+    capacities: Sequence[float], totals: Mapping[int, float], own: Mapping[int, float], chunks: int
+) -> float:
+    """Return what others take at most on a link that carries something of one's own [s]."""
+    return max(
+        ((totals[link] - nbytes / chunks) / capacities[link] for link, nbytes in own.items()),
+        default=0.0,
+    )
 
 
 def _places(job: Job) -> Iterator[tuple[int, int]]:

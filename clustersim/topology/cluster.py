@@ -47,6 +47,7 @@ class Cluster:
         self.links = LinkTable()
         self._routes: dict[tuple[int, int], Route] = {}
         self._relayed: dict[tuple[int, int], Route] = {}
+        self._relays: dict[tuple[int, int], int] = {}
         self._out: dict[int, tuple[Switch, Route]] = {}
         self._in: dict[int, tuple[Switch, Route]] = {}
         self._between: dict[tuple[Switch, Switch, int], Route] = {}
@@ -124,18 +125,28 @@ class Cluster:
             return self.route(a, b)
         route = self._relayed.get((a, b))
         if route is None:
-            start = a - a % size
-            neighbours = [start + i for i, nic in enumerate(self.node.nic_of) if nic == rail]
-            neighbour = min(neighbours, key=lambda device: self._distance(a, device))
+            neighbour = a - a % size + self._relay(a % size, rail)
             to, on = self.route(a, neighbour), self.route(neighbour, b)
             route = Route((*to.links, *on.links), to.latency + on.latency, True)
             self._relayed[a, b] = route
         return route
 
-    def _distance(self, a: int, neighbour: int) -> int:
-        """Return the links inside a node from a device by its neighbour to the neighbour's NIC."""
-        local = neighbour % self.node.devices
-        return len(self.route(a, neighbour).links) + sum(1 for _ in self.node.to_nic("", local))
+    def _relay(self, local: int, rail: int) -> int:
+        """Return the device of a node that hands on what another one sends by a rail's NIC.
+
+        That by which there are the fewest links to the NIC, the same in every node.
+        """
+        relay = self._relays.get((local, rail))
+        if relay is None:
+            neighbours = [i for i, nic in enumerate(self.node.nic_of) if nic == rail]
+            relay = self._relays[local, rail] = min(
+                neighbours,
+                key=lambda other: (
+                    len(self.route(local, other).links)
+                    + sum(1 for _ in self.node.to_nic("", other))
+                ),
+            )
+        return relay
 
     def to_host(self, device: int) -> Route:
         """Return the links from a device to the memory of its host.
