@@ -23,6 +23,7 @@ FORWARD: Final = ((0.62, 0.79, 0.93), (0.42, 0.65, 0.86))
 BACKWARD: Final = ((0.16, 0.36, 0.55), (0.08, 0.20, 0.36))
 COMMUNICATION: Final = (0.93, 0.60, 0.10)
 OPTIMISER: Final = (0.50, 0.25, 0.50)
+IMBALANCE: Final = (0.80, 0.30, 0.24)
 BUBBLE: Final = (0.94, 0.94, 0.92)
 WHITE: Final = (1.0, 1.0, 1.0)
 """Light before dark, to be read in grey as well; chunks go from the first shade to the second."""
@@ -30,6 +31,7 @@ WHITE: Final = (1.0, 1.0, 1.0)
 GROUPS: Final[dict[str, Colour]] = {
     "compute": BACKWARD[0],
     "communication": COMMUNICATION,
+    "imbalance": IMBALANCE,
     "bubble": BUBBLE,
     "optimiser": OPTIMISER,
 }
@@ -249,7 +251,8 @@ def draw_breakdown(picture: BreakdownPicture, stem: Path) -> None:
         _draw_parts(axes[0], picture)
         if both:
             _draw_published(axes[1], picture.published)
-        legend(figure, GROUPS)
+        kinds = {bar.kind for bar in picture.bars} | {"compute", "communication", "bubble"}
+        legend(figure, {kind: GROUPS[kind] for kind in GROUPS if kind in kinds})
         save(figure, stem)
 
 

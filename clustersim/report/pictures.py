@@ -166,16 +166,17 @@ def breakdown_picture(result: "Result") -> BreakdownPicture:
     """Return what the breakdown shows: parts by kind, the larger first."""
     bars = [Bar(part, kind_of(part), s) for part, s in result.attribution.items()]
     bars = [bar for bar in bars if bar.seconds > 5e-5 * result.step_time]
-    totals = dict.fromkeys(("compute", "communication", "bubble", "optimiser"), 0.0)
+    totals = dict.fromkeys(("compute", "communication", "imbalance", "bubble", "optimiser"), 0.0)
     for bar in bars:
         totals[bar.kind] += bar.seconds
     bars.sort(key=lambda bar: (-totals[bar.kind], bar.kind, -bar.seconds))
     again = format_seconds(result.recomputed, 3)
     share = {kind: percent(seconds / result.step_time) for kind, seconds in totals.items()}
+    uneven = f", {share['imbalance']} imbalance" if totals["imbalance"] else ""
     return BreakdownPicture(
         name=result.name,
         title=f"{result.name}: {share['compute']} of the step computes,"
-        f" {share['communication']} is communication, {share['bubble']} bubble",
+        f" {share['communication']} is communication{uneven}, {share['bubble']} bubble",
         caption=f"{_signature(result)}; mean of all ranks; {again} of it computes a second time",
         duration=result.step_time,
         bars=tuple(bars),

@@ -36,15 +36,15 @@ class Row(NamedTuple):
 
 
 def kind_of(part: str) -> str:
-    """Return what a part of the step time is: compute, communication, optimiser or bubble.
+    """Return what a part is: compute, communication, optimiser, imbalance or bubble.
 
     >>> [kind_of(part) for part in ("matmul", "data_communication", "bubble_fill")]
     ['compute', 'communication', 'bubble']
     """
-    if part.endswith("communication") or part == "synchronisation":
+    if part.endswith("communication") or part in ("synchronisation", "host_transfer"):
         return "communication"
     kind = part.partition("_")[0]
-    return kind if kind in ("bubble", "optimiser") else "compute"
+    return kind if kind in ("bubble", "imbalance", "optimiser") else "compute"
 
 
 def words(part: str) -> str:
