@@ -28,6 +28,7 @@ from clustersim.scenario.schema import Scenario
 from clustersim.timeline import Timeline
 from clustersim.workload.finetune import tuned_flops
 from clustersim.workload.flops import hardware_flops, model_flops
+from clustersim.workload.routing import Routing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +61,7 @@ class Result:
     attribution : mean seconds of a rank by part, adding up to `step_time`
     recomputed : of these, seconds that blocks spend computing a second time
     groups : the links between the members of each kind of group
+    routing : what ranks get of the tokens of layers with experts; None where there are none
     wall : seconds that the simulation itself took
     """
 
@@ -75,6 +77,7 @@ class Result:
     recomputed: float
     links: list[HotLink]
     groups: list[LinksOfGroup]
+    routing: Routing | None
     activities: int
     wall: float
     peak: float = field(repr=False)
@@ -176,6 +179,7 @@ class Result:
             "links": [link._asdict() for link in self.links],
             "limits": {part: limit._asdict() for part, limit in self.program.limits.items()},
             "groups": [group.to_json() for group in self.groups],
+            "experts": None if self.routing is None else self.routing.to_json(),
             "published": [
                 {
                     "metric": check.metric,
@@ -275,6 +279,7 @@ def _simulated(loaded: Loaded, began: float) -> Result:
         recomputed=recomputed(program),
         links=hottest(program.carried, timeline.duration),
         groups=links_of_groups(job.cluster, job.placement),
+        routing=job.routing if job.model.experts else None,
         activities=replayed.activities,
         wall=time.perf_counter() - began,
         peak=job.cluster.accelerator.peak_rate(job.part.precision.peak),

@@ -199,3 +199,12 @@ def test_an_impossible_mixture_is_told_what_would_do(changes, complaint):
 
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_what_is_dropped_is_counted():
+    """Two experts would take a quarter each; with room for an eighth, a quarter is lost."""
+    loads = "experts={load: histogram, histogram: [3, 3, 1, 1, 1, 1, 1, 1]}"
+    answer = simulate(scenario(loads, "model.experts.capacity=1")).to_json()["experts"]
+
+    assert answer["dropped"] == pytest.approx(2 * (3 / 12 - 1 / 8))
+    assert simulate(scenario()).to_json()["experts"] == {"skew": 1, "dropped": 0}

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from clustersim.building import build_job
 from clustersim.catalog.finding import shipped
+from clustersim.errors import PlanError
 from clustersim.plan.parallelism import by_work
 from clustersim.program.ops import BACKWARD, FORWARD
 from clustersim.program.sharding import layer_fetch, layer_push, share_seconds
@@ -186,3 +187,34 @@ def test_measured_groups_are_within_10_percent(group):
     assert tally.gradable == tally.count
     assert tally.median_abs_error < 0.1
     assert tally.called_out_of_memory == 0
+
+
+# --- shards of some of the ranks ------------------------------------------------------------------
+
+
+def test_a_hybrid_reduces_inside_its_shards_and_sums_over_the_copies():
+    """On two nodes of eight: scattered over the eight of a node, then a share summed over two."""
+    job = build_job(scenario("torchtitan", shard=8))
+    stacked = job.stacked(0, 0)[0]
+    pushed = layer_push(job, stacked.layer, BACKWARD)
+    scattered = sum(c.nbytes for c in pushed if c.operation == "reduce-scatter")
+    summed = sum(c.nbytes for c in pushed if c.axis == "copies")
+
+    assert {c.operation for c in pushed} == {"reduce-scatter", "all-reduce"}
+    assert summed == pytest.approx(scattered / 8)
+
+
+def test_a_hybrid_holds_more_and_gathers_inside_a_node():
+    """Eight shares instead of sixteen: twice the states a rank, all of whose sharers are near."""
+    whole, hybrid = (scenario("torchtitan", shard=n) for n in (0, 8))
+    parts = [simulate(each).memory.fullest.parts for each in (whole, hybrid)]
+    groups = build_job(hybrid).placement.shard_groups(0)
+
+    assert parts[1]["optimiser"] == pytest.approx(2 * parts[0]["optimiser"])
+    assert all(len({device // 8 for device in group}) == 1 for group in groups)
+
+
+def test_shards_that_do_not_share_evenly_are_told_what_would():
+    """Five ranks do not divide sixteen."""
+    with pytest.raises(PlanError, match="5 does not divide the 16 ranks that hold the same"):
+        build_job(scenario("torchtitan", shard=5))

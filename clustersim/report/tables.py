@@ -69,6 +69,7 @@ def rows(result: "Result") -> list[Row]:
         Row("of which", _parts(result)),
         *(Row("it would fit", remedy) for remedy in _remedies(result)),
         Row("hottest link", _hottest(result)),
+        *_experts(result),
         *(Row(_MEMBERS[group.group], _between(group)) for group in result.groups),
         *(Row("published", _beside(check)) for check in result.published),
         Row("assumed", _assumed(result)),
@@ -243,6 +244,16 @@ def _hottest(result: "Result") -> str:
     link = result.links[0]
     share = f"{percent(link.utilisation)} of {format_bandwidth(link.capacity)}"
     return f"{link.name}, {share} over the step"
+
+
+def _experts(result: "Result") -> list[Row]:
+    """Return how unevenly experts are loaded, and what share of the tokens they drop."""
+    routing = result.routing
+    if routing is None:
+        return []
+    dropped = 1 - routing.kept
+    lost = f", {percent(dropped)} of the tokens dropped" if dropped > 1e-9 else ""
+    return [Row("experts", f"the fullest rank has {routing.skew:.4g} times the mean{lost}")]
 
 
 def _between(group: "LinksOfGroup") -> str:
