@@ -208,3 +208,24 @@ def test_what_is_dropped_is_counted():
 
     assert answer["dropped"] == pytest.approx(2 * (3 / 12 - 1 / 8))
     assert simulate(scenario()).to_json()["experts"] == {"skew": 1, "dropped": 0}
+
+
+@pytest.mark.parametrize(
+    "plan", [{"expert": 8}, {"data": 8, "tensor": 2, "sequence_parallel": True, "expert": 4}]
+)
+def test_folding_changes_nothing_where_replicas_share_experts(plan):
+    """A step takes as long with every rank as an event of its own."""
+    folded, alone = (simulate(scenario(f"fold={fold}", **plan)) for fold in ("true", "false"))
+
+    assert alone.step_time == folded.step_time
+    assert len(alone.program.actors) > len(folded.program.actors)
+
+
+def test_ranks_that_share_an_expert_gather_its_tokens():
+    """Two ranks an expert: each computes half of its columns on the tokens of both."""
+    job = build_job(scenario(expert=4, expert_tensor=2))
+    moved = [k for k in flat(forward(job.ops(EXPERTS))) if isinstance(k, Collective)]
+    shared = [k for k in moved if k.axis == "expert-tensor"]
+
+    assert [k.operation for k in shared] == ["all-gather", "reduce-scatter"]
+    assert {k.nbytes for k in shared} == {2 * 2 * 4096 * 4096 * 2}
