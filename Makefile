@@ -36,10 +36,10 @@ validation: $(STAMP) ## write docs/validation.md anew
 	@mv docs/validation.md.new docs/validation.md
 
 test: $(STAMP) ## run all tests
-	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(PYTEST)
 
 test-quick: $(STAMP) ## run the tests, but for those marked large
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not large" $(PYTEST)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not large" $(PYTEST)
 
 lint: $(STAMP) ## check style and formatting
 	@$(BIN)/python -m ruff check .

@@ -63,6 +63,7 @@ def build_job(loaded: Loaded) -> Job:
         loaded.where,
     )
     _check_offload(loaded, layout)
+    _check_context(loaded, layout)
     passes = None if given.framework.passes is None else given.framework.passes.value
     cluster, wanted = build_cluster(given.cluster, given.cluster.nodes, passes), plan.placement
     placement = place(layout, cluster, wanted.order, wanted.boxes, wanted.devices, loaded.where)
@@ -147,6 +148,15 @@ def _recompute(loaded: Loaded) -> Recompute:
         )
     stages = None if said.stages is None else frozenset(said.stages)
     return Recompute("ops" if said.ops else said.mode, frozenset(said.ops), said.every, stages)
+
+
+def _check_context(loaded: Loaded, layout: Plan) -> None:
+    """Refuse a way to share sequences where nobody shares them."""
+    if layout.context == 1 and "context_method" in loaded.scenario.plan.model_fields_set:
+        raise PlanError(
+            f"{loaded.where('plan', 'context_method')}: has no effect with context 1"
+            " (leave it out, or take context 2 or more)"
+        )
 
 
 def _check_offload(loaded: Loaded, layout: Plan) -> None:
