@@ -104,6 +104,14 @@ class Job:
 
     def stacked(self, stage: int, chunk: int) -> tuple[StackedLayer, ...]:
         """Return the layers of a chunk of a stage, in order."""
+        return self._stacks[stage, chunk]
+
+    @cached_property
+    def _stacks(self) -> dict[tuple[int, int], tuple[StackedLayer, ...]]:
+        places = product(range(self.plan.pipeline), range(self.plan.chunks))
+        return {place: self._stack(*place) for place in places}
+
+    def _stack(self, stage: int, chunk: int) -> tuple[StackedLayer, ...]:
         before = sum(len(self.plan.layers_of(stage, c)) for c in range(chunk))
         return tuple(
             StackedLayer(layer, self._again(layer, stage, before + place), self.recompute.outputs)
