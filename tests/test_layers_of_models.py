@@ -313,6 +313,35 @@ def test_running_more_again_never_keeps_more(model, data):
     assert kept(ops, more) <= kept(ops, some)
 
 
+SECOND = {"rotary", "projection", "attention norm", "attention residual", "mlp norm", "up"}
+"""What torchtitan runs again beside the activation: every second product, and what is cheap."""
+
+
+def test_a_gate_of_two_products_is_as_much_work_as_one_of_both():
+    """Apart or as one, they compute the same and keep their one input once."""
+    merged, apart = (block(slice_of(LLAMA, gate_merged=merged)) for merged in (True, False))
+
+    assert names(apart) - names(merged) == {"gate"}
+    assert flops(forward(apart)) == flops(forward(merged))
+    assert flops(backward(apart)) == flops(backward(merged))
+    assert kept(apart) == kept(merged)
+
+
+def test_of_the_two_products_of_a_gate_only_the_one_run_again_is_given_up():
+    """The activation needs both: f numbers a token stay, those of the one that is not made again.
+
+    Apart from that stay the layer's input, queries, keys and values, and the result of attention
+    with its 32-bit number a row: b s = 512, h = 1,024, f = 3,072, 4 of 16 heads are of keys.
+    """
+    ops = block(slice_of(LLAMA, gate_merged=False))
+    numbers = 1024 + 1024 + 2 * 256 + 1024
+
+    found = kept(ops, SECOND | {"activation"}, outputs=False)
+    assert found == 512 * (2 * (numbers + 3072) + 4 * 16)
+    more = kept(ops, SECOND | {"activation", "gate"}, outputs=False)
+    assert found - more == 512 * 2 * 3072
+
+
 def test_modes_are_sets_of_operations():
     """None, the attention core, the named ones, or all; of every second layer, on some stages."""
     ops = block(slice_of(GPT))

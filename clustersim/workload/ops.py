@@ -22,7 +22,10 @@ class Op:
     inputs : what it reads and needs again for its backward [B]
     inside : what it makes for its backward, which need not be kept if it is run again [B]
     skew : time of the rank that has most to do over the mean rank's, whose kernels these are
-    reads : all that it needs to be run again, where that is more than its `inputs` [B]
+    reads : all that it reads from the one before it to be run again, where that is more than its
+        `inputs` [B]
+    sources : the operations that made what it reads and how much each made [B], where that is not
+        the one before it alone
     """
 
     name: str
@@ -32,6 +35,7 @@ class Op:
     inside: float = 0.0
     skew: float = 1.0
     reads: float = 0.0
+    sources: tuple[tuple[str, float], ...] = ()
 
 
 def forward(ops: Iterable[Op]) -> list[Kernel]:
@@ -48,20 +52,22 @@ def kept(ops: Iterable[Op], again: Collection[str] = (), *, outputs: bool = True
     """Return what stays alive from forward to backward when some operations are run again [B].
 
     An operation that is run again keeps nothing of its own, and its inputs only where the
-    operation before it is not run again as well.
+    operation that made them is not run again as well.
 
     Parameters
     ----------
     outputs : whether what they hand on is kept, or given up and made again as well
     """
-    total, before = 0.0, False
+    total, before = 0.0, ""
     for op in (op for op in ops if op.forward):
-        rerun = op.name in again
-        if not rerun:
-            total += op.inside + (0.0 if before and not outputs else op.inputs)
-        elif not before:
-            total += op.inputs if outputs else max(op.inputs, op.reads)
-        before = rerun
+        read = op.inputs if outputs else max(op.inputs, op.reads)
+        sources = op.sources or ((before, read),)
+        made_again = sum(nbytes for name, nbytes in sources if name in again)
+        if op.name in again:
+            total += sum(nbytes for _, nbytes in sources) - made_again
+        else:
+            total += op.inside + (op.inputs if outputs else max(0.0, op.inputs - made_again))
+        before = op.name
     return total
 
 

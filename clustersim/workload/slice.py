@@ -27,6 +27,7 @@ class KernelChoice:
     tensor_overlap : whether collectives of the tensor group run beside the gradients' products
     gated_fused, rotary_fused, norm_fused : whether the gate of an MLP with its product, the
         rotation by position and an RMSNorm are one kernel each
+    gate_merged : whether the two products of a gated MLP are one
     norm_persistent : whether a norm finds the gradients of input and parameters in one pass
     dropout_mask : bytes of a number of a dropout's mask as it is kept [B]
     experts_grouped : whether the products of a rank's experts are one kernel
@@ -43,6 +44,7 @@ class KernelChoice:
     loss_backward: float
     tensor_overlap: bool = False
     gated_fused: bool = True
+    gate_merged: bool = True
     rotary_fused: bool = True
     norm_fused: bool = True
     norm_persistent: bool = False

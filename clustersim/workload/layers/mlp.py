@@ -1,6 +1,9 @@
 """The MLP: two products around an activation, or three around a gate."""
 
+from dataclasses import replace
+
 from clustersim.workload.kernels import Stream
+from clustersim.workload.layers.adapters import linear
 from clustersim.workload.layers.pieces import column_op, row_op
 from clustersim.workload.ops import Op
 from clustersim.workload.slice import Slice
@@ -16,13 +19,28 @@ def mlp_ops(part: Slice, width: int | None = None, prefix: str = "") -> list[Op]
     """
     m = part.model
     columns = (m.ffn if width is None else width) // part.tensor
-    wide = (columns, columns) if m.gated else columns
     inner = float(part.tokens * columns)
-    return [
-        column_op(f"{prefix}up", part, f"{prefix}mlp up", "mlp", wide, m.hidden),
-        activation_op(part, inner, f"{prefix}activation"),
-        row_op(f"{prefix}down", part, f"{prefix}mlp down", "mlp", m.hidden, columns),
-    ]
+    activation = activation_op(part, inner, f"{prefix}activation")
+    apart = m.gated and not part.kernels.gate_merged
+    wide = (columns, columns) if m.gated and not apart else columns
+    ops = [column_op(f"{prefix}up", part, f"{prefix}mlp up", "mlp", wide, m.hidden)]
+    if apart:
+        each = part.width * inner
+        ops.append(_gate_product(part, f"{prefix}gate", columns))
+        activation = replace(activation, sources=((ops[0].name, each), (ops[1].name, each)))
+    ops.append(activation)
+    ops.append(row_op(f"{prefix}down", part, f"{prefix}mlp down", "mlp", m.hidden, columns))
+    return ops
+
+
+def _gate_product(part: Slice, name: str, columns: int) -> Op:
+    """The product that a gate is made of, where it is not one with that up.
+
+    It reads what that one has gathered and keeps; the sum of both gradients of it is left out, as
+    a product adds to what is there.
+    """
+    found = linear(part, f"mlp {name}", "mlp", part.tokens, columns, part.model.hidden)
+    return Op(name, forward=found.forward, backward=found.backward, inside=found.inside)
 
 
 def activation_op(part: Slice, inner: float, name: str) -> Op:
