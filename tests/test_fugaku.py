@@ -123,6 +123,16 @@ def test_recomputation_on_half_of_the_stages_is_run_on_those_only():
     assert max(kept[:4]) < min(kept[4:])
 
 
+def test_gradients_are_flattened_beside_what_was_freed():
+    """The tensor that is reduced is one of 4 B a parameter more, whatever a stage held before."""
+    settings = ["batch.global=96"]
+    flat = simulate("fugaku-30b-pp48", settings).memory
+    none = simulate("fugaku-30b-pp48", [*settings, "framework.memory.step=0"]).memory
+
+    for with_it, without in zip(flat.stages, none.stages, strict=True):
+        assert with_it.peak - without.peak == pytest.approx(with_it.parts["gradients"])
+
+
 def test_passes_take_the_pace_of_the_software():
     """Half the share of memory bandwidth makes passes, and nothing else, take twice as long."""
     times = [
