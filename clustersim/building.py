@@ -179,7 +179,16 @@ def _finetune(loaded: Loaded) -> Finetune | None:
             f"{loaded.where('finetune')}: no adapters are known for {kind}, which '{model.name}'"
             " has (train all of it, or a model without)"
         )
-    return Finetune(said.method, said.rank, frozenset(said.targets), said.bits, said.quantiser)
+    merged = loaded.scenario.framework.kernels.adapters_merged
+    return Finetune(
+        said.method,
+        said.rank,
+        frozenset(said.targets),
+        said.bits,
+        said.quantiser,
+        said.dropout,
+        merged is not None and merged.value,
+    )
 
 
 # --- experts --------------------------------------------------------------------------------------

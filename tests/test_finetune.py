@@ -21,6 +21,7 @@ from clustersim.workload.kernels import Gemm, Stream
 from clustersim.workload.layers.adapters import linear
 from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.parameters import layer_parameters
+from clustersim.workload.precision import PRECISIONS
 from clustersim.workload.slice import KernelChoice, Slice
 
 MODEST = settings(max_examples=20, deadline=None)
@@ -71,6 +72,41 @@ def test_a_low_rank_adapter_trains_r_times_inputs_and_outputs():
     """
     assert trainable(LLAMA_70B, PLAIN, lora()).all == 10_354_688
     assert 80 * 10_354_688 == 828_375_040
+
+
+def test_layers_that_are_one_have_one_adapter():
+    """Queries, keys and values, and gate and up, read one A; each keeps its columns of B."""
+    apart, merged = lora(), replace(lora(), merged=True)
+    saved = 64 * 8192 * (2 + 1)
+
+    assert trainable(LLAMA_70B, PLAIN, apart).all - trainable(LLAMA_70B, PLAIN, merged).all == saved
+    columns = (8192, 1024, 1024)
+    one, three = (linear(part_of(f), "qkv", "qkv", 2048, columns, 8192) for f in (merged, apart))
+    assert sum(k.name == "qkv adapter down" for k in one.forward) == 1
+    assert sum(k.name == "qkv adapter down" for k in three.forward) == 3
+    assert products(three.forward) - products(one.forward) == 2 * (2 * 2048 * 8192 * 64)
+
+
+def test_an_adapter_without_dropout_keeps_its_input_and_no_mask():
+    """With dropout m k numbers and their mask are kept apart; without, the input."""
+    drops, none = (
+        linear(part_of(replace(lora(), dropout=told)), "up", "mlp", 2048, 28672, 8192)
+        for told in (True, False)
+    )
+
+    assert passes(drops.forward, "dropout") == 5 * 2048 * 8192
+    assert passes(none.forward + none.backward, "dropout") == 0
+    assert (drops.inputs, none.inputs) == (0, 2 * 2048 * 8192)
+    assert drops.inside - none.inside == 3 * 2048 * 8192
+
+
+def test_frozen_products_in_8_bits_cast_what_they_read_in_one_way():
+    """Input and gradient are read in 16 bits and written in 8 once: 3 B a number."""
+    part = replace(part_of(lora(targets=frozenset())), precision=PRECISIONS["fp8"])
+    found = linear(part, "up", "mlp", 2048, 28672, 8192)
+
+    assert passes(found.forward, "cast") == 3 * 2048 * 8192
+    assert passes(found.backward, "cast") == 3 * 2048 * 28672
 
 
 def test_targets_choose_the_layers_that_have_an_adapter():

@@ -165,6 +165,7 @@ class FinetuneFile(Strict):
     targets: list[Literal["qkv", "output", "mlp"]] = Field(
         ["qkv", "output", "mlp"], description="linear layers that have an adapter"
     )
+    dropout: bool = Field(True, description="whether an adapter drops some of its input out")
     bits: Literal[4, 8, 16] = Field(16, description="of a frozen weight; 4 in qlora if missing")
     quantiser: Literal["bnb", "hqq"] = Field("bnb", description="whose blocks and constants")
 

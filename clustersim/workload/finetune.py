@@ -30,6 +30,8 @@ class Finetune:
     targets : linear layers that have one, of ``qkv``, ``output`` and ``mlp``
     bits : of a frozen weight: 16, 8 or 4
     quantiser : ``bnb`` or ``hqq``, whose blocks and constants differ
+    dropout : whether an adapter drops some of its input out
+    merged : whether layers that read the same input are one, with one adapter
     """
 
     method: str
@@ -37,6 +39,8 @@ class Finetune:
     targets: frozenset[str]
     bits: int = 16
     quantiser: str = "bnb"
+    dropout: bool = True
+    merged: bool = False
 
     @property
     def quantised(self) -> bool:
@@ -93,18 +97,19 @@ class Linear(NamedTuple):
     split_inputs: bool = False
 
 
-def linears(model: Transformer) -> list[Linear]:
+def linears(model: Transformer, *, merged: bool = False) -> list[Linear]:
     """Return the linear layers of a layer with an MLP, each as it can have an adapter.
 
     Queries, keys and values are three, and so are the products of a gated MLP, as in Hugging
-    Face's ``modeling_llama.py``.
+    Face's ``modeling_llama.py``; merged they are one each.
     """
     h, d, f = model.hidden, model.head_size, model.ffn
-    columns = [model.heads * d, model.kv_heads * d, model.kv_heads * d]
+    qkv = [model.heads * d, model.kv_heads * d, model.kv_heads * d]
+    up = [f] * (2 if model.gated else 1)
     return [
-        *(Linear("qkv", h, n) for n in columns),
+        *(Linear("qkv", h, n) for n in ([sum(qkv)] if merged else qkv)),
         Linear("output", model.heads * d, h, split_inputs=True),
-        *(Linear("mlp", h, f) for _ in range(2 if model.gated else 1)),
+        *(Linear("mlp", h, n) for n in ([sum(up)] if merged else up)),
         Linear("mlp", f, h, split_inputs=True),
     ]
 
@@ -118,7 +123,7 @@ def trainable(model: Transformer, layer: Layer, finetune: Finetune | None) -> Pa
     if finetune is None:
         return layer_parameters(model, layer)
     total = Parameters()
-    for each in linears(model):
+    for each in linears(model, merged=finetune.merged):
         if each.target in finetune.targets:
             whole = finetune.rank * (each.outputs if each.split_inputs else each.inputs)
             split = finetune.adapter(each.inputs, each.outputs) - whole
@@ -184,7 +189,7 @@ def tuned_flops(model: Transformer, finetune: Finetune | None, sequences: int) -
         return 0.0
     adapters = sum(
         finetune.rank * (each.inputs + each.outputs)
-        for each in linears(model)
+        for each in linears(model, merged=finetune.merged)
         if each.target in finetune.targets
     )
     frozen = sum(each.inputs * each.outputs for each in linears(model))

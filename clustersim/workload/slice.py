@@ -4,7 +4,7 @@ Letters in the formulas: b sequences of a microbatch, s tokens, h hidden, f ffn,
 t tensor ranks, c context ranks, V vocabulary.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from clustersim.catalog.frameworks import FrameworkRecord, KernelFacts
 from clustersim.workload.finetune import Finetune
@@ -58,7 +58,8 @@ class KernelChoice:
 def kernel_choice(framework: FrameworkRecord) -> KernelChoice:
     """Return what a framework file says of its kernels, with its documented defaults."""
     facts, experts = framework.kernels, framework.experts
-    said = {name: getattr(facts, name) for name in KernelFacts.model_fields}
+    known = {field.name for field in fields(KernelChoice)}
+    said = {name: getattr(facts, name) for name in KernelFacts.model_fields if name in known}
     if experts is not None:
         said |= {"experts_grouped": experts.grouped, "dispatched": experts.dispatched}
     return KernelChoice(**{name: fact.value for name, fact in said.items() if fact is not None})

@@ -47,7 +47,8 @@ def linear(
 ) -> Linear:
     """Return linear layers that read the same input of m tokens by k numbers.
 
-    Trained ones are one product; frozen ones a product each, as each may have an adapter.
+    Trained ones are one product; frozen ones a product each, as each may have an adapter, unless
+    they are merged.
 
     Parameters
     ----------
@@ -57,6 +58,8 @@ def linear(
     each = [columns] if isinstance(columns, int) else list(columns)
     if part.finetune is None:
         return _trained(part, name, m, sum(each), k)
+    if part.finetune.merged:
+        each = [sum(each)]
     found = Linear()
     for n in each:
         found = found.then(_frozen(part, part.finetune, name, target, m, n, k))
@@ -82,7 +85,7 @@ def _trained(part: Slice, name: str, m: int, n: int, k: int) -> Linear:
     return Linear(ahead, back, inputs=part.precision.operand * m * k)
 
 
-def narrowed(part: Slice, name: str, numbers: int) -> tuple[Stream, ...]:
+def narrowed(part: Slice, name: str, numbers: int, ways: int = 2) -> tuple[Stream, ...]:
     """Return the pass that finds the largest of some numbers and writes them in 8 bits.
 
     Twice, by rows and by columns, as products read them in forward and backward: Transformer
@@ -91,17 +94,25 @@ def narrowed(part: Slice, name: str, numbers: int) -> tuple[Stream, ...]:
     recipe = part.precision
     if not recipe.cast:
         return ()
-    return (Stream(f"{name} cast", float((recipe.width + 2 * recipe.operand) * numbers)),)
+    return (Stream(f"{name} cast", float((recipe.width + ways * recipe.operand) * numbers)),)
 
 
 def _frozen(
     part: Slice, finetune: Finetune, name: str, target: str, m: int, n: int, k: int
 ) -> Linear:
-    """The weight is made wide before each of its two products; it has no gradient."""
+    """The weight is made wide before each of its two products; it has no gradient.
+
+    Input and gradient are cast to 8 bits in one way only, as no product of the weight's gradient
+    reads them.
+    """
     wide = () if target == "logits" else widened(finetune, name, n, k, part.width)
     return Linear(
-        (*wide, part.gemm(name, m, n, k)),
-        (*wide, part.gemm(f"{name} input gradient", m, k, n)),
+        (*narrowed(part, name, m * k, ways=1), *wide, part.gemm(name, m, n, k)),
+        (
+            *narrowed(part, f"{name} gradient", m * n, ways=1),
+            *wide,
+            part.gemm(f"{name} input gradient", m, k, n),
+        ),
     )
 
 
@@ -120,13 +131,15 @@ def widened(finetune: Finetune, name: str, n: int, k: int, width: int) -> tuple[
 def _adapter(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int) -> Linear:
     """The input with dropout through A and B, scaled and added to the output.
 
-    Kept are the mask, the input with dropout and what comes out of A. The output of a quantised
-    layer is copied before anything is added to it.
+    Kept are the mask, the input with dropout and what comes out of A; without dropout the input
+    itself, which what else reads it may keep as well. The output of a quantised layer is copied
+    before anything is added to it.
     """
     r, w = finetune.rank, part.width
+    drops = finetune.dropout
     copied = 2 * w * m * n if finetune.quantised else 0
     ahead: list[Gemm | Stream] = [
-        Stream(f"{name} adapter dropout", (2 * w + 1) * m * k),
+        *([Stream(f"{name} adapter dropout", (2 * w + 1) * m * k)] if drops else []),
         part.gemm(f"{name} adapter down", m, r, k),
         part.gemm(f"{name} adapter up", m, n, r),
         Stream(f"{name} adapter sum", copied + (2 + 3) * w * m * n, 3 if copied else 2),
@@ -137,10 +150,15 @@ def _adapter(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int)
         part.gemm(f"{name} adapter up weight gradient", n, r, m),
         part.gemm(f"{name} adapter down input gradient", m, k, r),
         part.gemm(f"{name} adapter down weight gradient", r, k, m),
-        Stream(f"{name} adapter dropout backward", (2 * w + 1) * m * k),
+        *([Stream(f"{name} adapter dropout backward", (2 * w + 1) * m * k)] if drops else []),
         Stream(f"{name} adapter gradient sum", 3 * w * m * k),
     ]
-    found = Linear(tuple(ahead), tuple(back), inside=(w + 1) * m * k + w * m * r)
+    found = Linear(
+        tuple(ahead),
+        tuple(back),
+        inputs=0.0 if drops else w * m * k,
+        inside=((w + 1) * m * k if drops else 0) + w * m * r,
+    )
     return found.then(_magnitude(part, finetune, name, m, n, k))
 
 
