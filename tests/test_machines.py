@@ -234,6 +234,8 @@ def test_the_links_of_each_device_add_up(name, kind, total):
         ("dgx-h100", 18 * 25e9),
         ("dgx-h200", 18 * 25e9),
         ("dgx-b200", 18 * 50e9),
+        ("dgx-b300", 18 * 50e9),
+        ("gb300-nvl72", 130e12 / 2 / 72),
         ("gb200-nvl72", 130e12 / 2 / 72),  # 130 TB/s of the rack counts both directions
     ],
 )
@@ -249,7 +251,8 @@ def test_hopper_and_blackwell_switches_add_up_and_older_ones_do_not():
     """NVLink SHARP came with the third NVSwitch."""
     adds = {name for name in NODES if build_node(node(name)).reduces}
 
-    assert adds == {"dgx-h100", "dgx-h200", "hgx-h100-roce", "hgx-h800", "dgx-b200", "gb200-nvl72"}
+    hopper = {"dgx-h100", "dgx-h200", "hgx-h100-roce", "hgx-h800"}
+    assert adds == hopper | {"dgx-b200", "dgx-b300", "gb200-nvl72", "gb300-nvl72"}
 
 
 def test_lumi_is_wired_as_frontier():
