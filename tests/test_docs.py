@@ -61,6 +61,19 @@ def has_examples(page, *, large):
     return bool(languages & {"console", "pycon"})
 
 
+@pytest.fixture
+def unpainted(monkeypatch):
+    """Leave the figures of runs empty, which tests of `run` look at and no page shows."""
+
+    def make(drawing):
+        for ending in (".png", ".svg"):
+            drawing.stem.with_suffix(ending).touch()
+
+    monkeypatch.setattr("clustersim.report.artist._start", lambda: None)
+    monkeypatch.setattr("clustersim.report.artist.Drawing.make", make)
+
+
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("page", [name for name in NAMES if has_examples(name, large=False)])
 def test_examples_print_what_is_shown(page, tmp_path, monkeypatch):
     """Every command and session of a page runs, and prints the lines below it."""
@@ -70,6 +83,7 @@ def test_examples_print_what_is_shown(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("page", [name for name in NAMES if has_examples(name, large=True)])
 def test_large_examples_print_what_is_shown(page, tmp_path, monkeypatch):
     """The same for commands that take long."""
