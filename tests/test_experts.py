@@ -142,10 +142,7 @@ def test_gradients_of_experts_are_summed_up_over_those_that_hold_the_same():
 @MODEST
 @given(st.floats(0.0, 2.0))
 def test_a_step_grows_as_the_fullest_rank_over_the_mean_of_the_experts_part(exponent):
-    """The wait is the experts' compute times max over mean load, less one; nothing else grows.
-
-    Over one expert in eight, so that no all-to-all changes: dispatch is taken off.
-    """
+    """The wait is the experts' compute times max over mean load, less one; products stay."""
     even = simulate(scenario())
     skewed = simulate(scenario(f"experts={{load: zipf, exponent: {exponent}}}"))
     skew = route(zipf_shares(8, exponent, 8), 8).skew

@@ -160,10 +160,21 @@ class Job:
         for chunk in range(plan.chunks):
             for number in plan.layers_of(stage, chunk):
                 total = total.plus(layer_parameters(self.model, self.model.layer(number)))
-        if stage == 0:
-            total = total.plus(embedding_parameters(self.model))
-        if stage == plan.pipeline - 1:
-            total = total.plus(head_parameters(self.model, alone=plan.pipeline > 1))
+        return total.plus(self.ends_of_stage(stage))
+
+    def outside(self, stage: int, chunk: int) -> tuple[Parameters, Parameters]:
+        """Return the parameters of a chunk below its layers and above them."""
+        first, last = self.ends(stage, chunk)
+        below = embedding_parameters(self.model) if first else Parameters()
+        alone = self.plan.pipeline > 1
+        return below, head_parameters(self.model, alone=alone) if last else Parameters()
+
+    def ends_of_stage(self, stage: int) -> Parameters:
+        """Return the parameters of a stage outside its layers."""
+        total = Parameters()
+        for chunk in range(self.plan.chunks):
+            for end in self.outside(stage, chunk):
+                total = total.plus(end)
         return total
 
     def trained(self, stage: int) -> Parameters:
@@ -183,11 +194,7 @@ class Job:
         width = self.framework.state[self.precision].weights.value
         for layer in self._layers_of(stage):
             total = total.plus(frozen_bytes(self.model, layer, self.finetune, width))
-        ends = Parameters()
-        if stage == 0:
-            ends = ends.plus(embedding_parameters(self.model))
-        if stage == self.plan.pipeline - 1:
-            ends = ends.plus(head_parameters(self.model, alone=self.plan.pipeline > 1))
+        ends = self.ends_of_stage(stage)
         return total.plus(Frozen(Parameters(*(width * count for count in ends))))
 
     def _layers_of(self, stage: int) -> list[Layer]:

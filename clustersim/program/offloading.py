@@ -11,7 +11,7 @@ other ranks.
 from clustersim.cost.host import HostRate, host_latency, host_optimiser_seconds, host_rate
 from clustersim.program.job import Job, StackedLayer
 from clustersim.program.ops import BACKWARD, FORWARD
-from clustersim.program.sharding import ends_of
+from clustersim.program.states import held
 from clustersim.program.weights import stored, times, trained_of, weight_width
 from clustersim.workload.offload import HostCopy
 from clustersim.workload.parameters import Parameters
@@ -45,7 +45,7 @@ def ends_fetch(job: Job, stage: int, chunk: int, kind: str) -> list[list[HostCop
     if kind == BACKWARD or not job.offload.parameters:
         return [[], []]
     width = weight_width(job)
-    shares = [_share(job, times(width, end)) for end in ends_of(job, stage, chunk)]
+    shares = [_share(job, times(width, end)) for end in job.outside(stage, chunk)]
     return [[HostCopy("weights", share, "from-host")] if share else [] for share in shares]
 
 
@@ -61,8 +61,8 @@ def host_push(job: Job, stacked: StackedLayer, kind: str, *, reduced: bool) -> l
         return [HostCopy("activations", job.kept(stacked), "to-host")] if kept_there else []
     if not (job.offload.host_optimiser and reduced):
         return []
-    held = trained_of(job, stacked.layer)
-    return [HostCopy("gradients", _gradient(job) * _share(job, held), "to-host")]
+    share = _share(job, trained_of(job, stacked.layer))
+    return [HostCopy("gradients", _gradient(job) * share, "to-host")]
 
 
 def host_tail(job: Job, stage: int, *, reduced: bool) -> float:
@@ -82,13 +82,9 @@ def host_tail(job: Job, stage: int, *, reduced: bool) -> float:
     return seconds
 
 
-def _share(job: Job, held: Parameters) -> float:
+def _share(job: Job, parameters: Parameters) -> float:
     """Return the share of a rank in weights, or in bytes of weights, of a layer or stage."""
-    plan = job.plan
-    if plan.zero == 0:
-        return held.dense(plan.tensor) + held.of_experts(plan.expert, plan.expert_tensor)
-    experts = held.of_experts(plan.expert, plan.expert_tensor) / plan.expert_copies
-    return held.dense(plan.tensor) / plan.sharers + experts
+    return held(job, parameters, shared=job.plan.zero >= 1)
 
 
 def _gradient(job: Job) -> float:

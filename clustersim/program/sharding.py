@@ -20,7 +20,7 @@ from clustersim.program.ops import BACKWARD, FORWARD
 from clustersim.program.weights import stored, times, trained_of, weight_width
 from clustersim.workload.kernels import Axis, Collective
 from clustersim.workload.model import Layer
-from clustersim.workload.parameters import Parameters, embedding_parameters, head_parameters
+from clustersim.workload.parameters import Parameters
 
 
 class Held(NamedTuple):
@@ -39,7 +39,7 @@ class Held(NamedTuple):
     copies: int = 1
 
 
-def held(job: Job, parameters: Parameters) -> list[Held]:
+def alike(job: Job, parameters: Parameters) -> list[Held]:
     """Return the weights of a rank by who holds them alike, those that nobody shares left out."""
     plan = job.plan
     dense = Held("data", parameters.dense(plan.tensor), plan.sharers, plan.copies // plan.sharers)
@@ -94,20 +94,12 @@ def ends_moved(job: Job, stage: int, chunk: int, kind: str) -> list[list[Collect
     What stands outside of the layers is gathered for the forward and stays until the backward, in
     which its gradients are reduced: PyTorch's FSDP does not give up its root in between.
     """
-    below, above = ends_of(job, stage, chunk)
+    below, above = job.outside(stage, chunk)
     if kind == FORWARD:
         wanted, width = gathers(job, FORWARD), weight_width(job)
         return [[*_gathers(job, times(width, end), 1)] if wanted else [] for end in (below, above)]
     wanted = reduces(job) and job.finetune is None
     return [[*_reductions(job, end, 1)] if wanted else [] for end in (above, below)]
-
-
-def ends_of(job: Job, stage: int, chunk: int) -> tuple[Parameters, Parameters]:
-    """Return the parameters of a chunk below its layers and above them."""
-    first, last = job.ends(stage, chunk)
-    below = embedding_parameters(job.model) if first else Parameters()
-    alone = job.plan.pipeline > 1
-    return below, head_parameters(job.model, alone=alone) if last else Parameters()
 
 
 def share_seconds(job: Job, moved: Iterable[Collective]) -> float:
@@ -135,7 +127,7 @@ def _calls(job: Job) -> int:
 
 
 def _gathers(job: Job, nbytes: Parameters, calls: int) -> Iterator[Collective]:
-    for each in held(job, nbytes):
+    for each in alike(job, nbytes):
         if each.sharers > 1:
             one = Collective("weights", "all-gather", each.amount / calls, each.axis)
             yield from [one] * calls
@@ -144,7 +136,7 @@ def _gathers(job: Job, nbytes: Parameters, calls: int) -> Iterator[Collective]:
 def _reductions(job: Job, weights: Parameters, calls: int) -> Iterator[Collective]:
     facts = job.framework.sharding
     assert facts is not None
-    for each in held(job, times(facts.reduce.value, weights)):
+    for each in alike(job, times(facts.reduce.value, weights)):
         nbytes = each.amount / calls
         if each.sharers > 1:
             yield from [Collective("gradients", "reduce-scatter", nbytes, each.axis)] * calls

@@ -15,7 +15,7 @@ from clustersim.program.sharding import reduces
 from clustersim.workload.finetune import frozen_bytes, trainable
 from clustersim.workload.memory import boundary
 from clustersim.workload.model import Layer
-from clustersim.workload.parameters import Parameters, embedding_parameters, head_parameters
+from clustersim.workload.parameters import Parameters
 
 FROM_WEIGHTS = ("parameters", "quantised_base", "gradients", "master_weights", "optimiser")
 FROM_OPTIMISER = ("master_weights", "optimiser")
@@ -105,16 +105,6 @@ def _layers(job: Job, stage: int) -> list[Layer]:
     return [each.layer for chunk in chunks for each in job.stacked(stage, chunk)]
 
 
-def _ends(job: Job, stage: int) -> Parameters:
-    """Return the parameters of a stage outside its layers."""
-    last, total = job.plan.pipeline - 1, Parameters()
-    if stage == 0:
-        total = total.plus(embedding_parameters(job.model))
-    if stage == last:
-        total = total.plus(head_parameters(job.model, alone=last > 0))
-    return total
-
-
 # --- layers that come and go ----------------------------------------------------------------------
 
 
@@ -142,7 +132,7 @@ def _gathered(job: Job, stage: int) -> float:
     whole = sizes[-(1 + ahead) :] if given_up else sizes
     each = job.part.width if facts is None else facts.gather.value
     at_once = sum(min(size, _unit(job, each)) for size in whole)
-    return at_once + each * held(job, _ends(job, stage), shared=False)
+    return at_once + each * held(job, job.ends_of_stage(stage), shared=False)
 
 
 def _unit(job: Job, each: float) -> float:
@@ -182,7 +172,7 @@ def step_buffers(job: Job, stage: int) -> float:
     if facts is None or facts.step is None or job.offload.host_optimiser:
         return 0.0
     owned = held(job, job.trained(stage), shared=job.plan.zero >= 1)
-    model, ends = job.model, _ends(job, stage).split > 0
+    model, ends = job.model, job.ends_of_stage(stage).split > 0
     widest = max(model.ffn, 3 * model.hidden, model.vocab if ends else 0)
     largest = min(owned, model.hidden * widest / job.plan.tensor)
     norm = 0.0 if facts.norm is None else facts.norm.value

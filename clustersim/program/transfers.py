@@ -9,7 +9,7 @@ from clustersim.program.fold import Name, alone_rate
 from clustersim.program.groups import groups_of_stage
 from clustersim.program.job import Job
 from clustersim.program.ops import BACKWARD, FORWARD
-from clustersim.program.sharding import gathers, held, reduces
+from clustersim.program.sharding import alike, gathers, reduces
 from clustersim.traffic import Traffic
 from clustersim.workload.kernels import Axis
 
@@ -77,7 +77,7 @@ def _reductions(job: Job, stage: int) -> Iterator[tuple[Axis, Traffic]]:
     facts, zero = job.framework.gradients, job.plan.zero
     if reduces(job):
         return
-    for each in held(job, job.trained(stage)):
+    for each in alike(job, job.trained(stage)):
         reduced = each.amount * facts.bytes_each.value
         if each.sharers > 1:
             operation = facts.sharded_collective.value if zero else "all-reduce"
@@ -90,7 +90,7 @@ def _updates(job: Job, stage: int) -> Iterator[tuple[Axis, Traffic]]:
     """Yield the gathers of a stage's new weights, where ranks own shares that all compute with."""
     if not job.plan.zero or gathers(job, FORWARD):
         return
-    for each in held(job, job.trained(stage)):
+    for each in alike(job, job.trained(stage)):
         if each.sharers > 1:
             updated = each.amount * job.part.width
             yield each.axis, _over(job, each.axis, "all-gather", updated, stage)
