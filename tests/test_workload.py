@@ -17,7 +17,15 @@ from clustersim.workload.kernels import Collective, Flash, Gemm, flat
 from clustersim.workload.layers import layer_ops
 from clustersim.workload.layers.ends import boundary_gather, embedding_ops, head_ops
 from clustersim.workload.model import Layer, Transformer, build_model, padded_vocab
-from clustersim.workload.ops import backward, forward, kept, names
+from clustersim.workload.ops import (
+    backward,
+    forward,
+    kept,
+    kept_for_weights,
+    names,
+    of_inputs,
+    of_weights,
+)
 from clustersim.workload.parameters import (
     embedding_parameters,
     head_parameters,
@@ -193,6 +201,33 @@ def test_flash_attention_skips_half_of_the_square(model, tensor, micro):
 
     assert flops(forward(block(part))) == pytest.approx(dense + square / 2, rel=1e-12)
     assert flops(backward(block(part))) == pytest.approx(2 * dense + 2.5 * square / 2, rel=1e-12)
+
+
+@MODEST
+@given(transformers(), st.sampled_from([1, 2, 4]), st.booleans())
+def test_gradients_of_weights_are_as_much_work_as_the_linear_layers(model, tensor, overlap):
+    """A backward is split without loss; its weights' part does the FLOPs of the linear layers."""
+    part = slice_of(model, tensor)
+    part = replace(part, kernels=replace(part.kernels, tensor_overlap=overlap))
+    whole = backward(block(part))
+    inputs, weights = of_inputs(whole), of_weights(whole)
+    linear = sum(
+        part for name, part in layer_forward_flops(model, PLAIN).items() if name != "attention"
+    )
+
+    assert sorted(flat(inputs) + flat(weights)) == sorted(flat(whole))
+    assert flops(weights) == pytest.approx(linear / tensor, rel=1e-12)
+    assert collectives(weights) == []
+
+
+@MODEST
+@given(transformers(), st.integers(1, 4))
+def test_32_sbh_wait_for_the_gradients_of_weights(model, micro):
+    """Both factors of the four weights' gradients: 14 s b h of inputs and 18 of outputs."""
+    part = slice_of(model, 1, micro)
+
+    expected = 32 * model.sequence * micro * model.hidden
+    assert kept_for_weights(block(part)) == pytest.approx(expected, rel=1e-12)
 
 
 def collectives(kernels):

@@ -18,6 +18,7 @@ class Gemm(NamedTuple):
     """`batch` products of (m, k) by (k, n); `attention` where they are of the attention core.
 
     `peak` names the rate of the device that they run at, `width` is the bytes of a number.
+    `of_weight` is whether they make the gradient of a weight, which nothing waits for.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Gemm(NamedTuple):
     attention: bool = False
     peak: str = "bf16"
     width: int = HALF
+    of_weight: bool = False
 
     @property
     def flops(self) -> float:
@@ -42,11 +44,15 @@ class Gemm(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """An elementwise or reduction pass: `nbytes` read and written in all, by `launches` kernels."""
+    """An elementwise or reduction pass: `nbytes` read and written in all, by `launches` kernels.
+
+    `of_weight` as in `Gemm`.
+    """
 
     name: str
     nbytes: float
     launches: int = 1
+    of_weight: bool = False
 
 
 class Flash(NamedTuple):

@@ -8,7 +8,7 @@ bytes that stay alive in between.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from clustersim.workload.kernels import Kernel
+from clustersim.workload.kernels import Beside, Gemm, Kernel, Stream
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,47 @@ def forward(ops: Iterable[Op]) -> list[Kernel]:
 def backward(ops: Sequence[Op]) -> list[Kernel]:
     """Return the kernels of a backward, from the last operation to the first."""
     return [kernel for op in reversed(ops) for kernel in op.backward]
+
+
+def of_inputs(kernels: Iterable[Kernel]) -> list[Kernel]:
+    """Return what of a backward the stage below waits for: all but the gradients of weights.
+
+    A collective beside these has nothing left to run beside.
+    """
+    found: list[Kernel] = []
+    for kernel in kernels:
+        if isinstance(kernel, Beside):
+            left = tuple(each for each in kernel.kernels if not _of_weight(each))
+            found.append(kernel._replace(kernels=left) if left else kernel.moved)
+        elif not _of_weight(kernel):
+            found.append(kernel)
+    return found
+
+
+def of_weights(kernels: Iterable[Kernel]) -> list[Kernel]:
+    """Return what of a backward makes the gradients of weights."""
+    found: list[Kernel] = []
+    for kernel in kernels:
+        inner = kernel.kernels if isinstance(kernel, Beside) else (kernel,)
+        found += [each for each in inner if _of_weight(each)]
+    return found
+
+
+def _of_weight(kernel: Kernel) -> bool:
+    return isinstance(kernel, Gemm | Stream) and kernel.of_weight
+
+
+def kept_for_weights(ops: Iterable[Op]) -> float:
+    """Return what stays alive until the gradients of weights are made: both factors of each [B].
+
+    For a layer of Megatron-LM 32 s b h, as Qi et al. 2023 count it, arXiv:2401.10241, Table 1.
+    """
+    total = 0.0
+    for op in ops:
+        products = [k for k in of_weights(op.backward) if isinstance(k, Gemm)]
+        if products:
+            total += op.inputs + sum(each.width * each.batch * each.m * each.k for each in products)
+    return total
 
 
 def kept(ops: Iterable[Op], again: Collection[str] = (), *, outputs: bool = True) -> float:

@@ -149,14 +149,17 @@ class Slice:
         """Key and value heads of this rank: ranks beyond their number hold copies."""
         return max(1, self.model.kv_heads // self.tensor)
 
-    def gemm(self, name: str, m: int, n: int, k: int, batch: int = 1) -> Gemm:
+    def gemm(
+        self, name: str, m: int, n: int, k: int, batch: int = 1, *, of_weight: bool = False
+    ) -> Gemm:
         """Return a matrix product of a linear layer in this slice's precision."""
         peak, width = self.precision.peak, self.precision.operand
-        return Gemm(name, m, n, k, batch, peak=peak, width=width)
+        return Gemm(name, m, n, k, batch, peak=peak, width=width, of_weight=of_weight)
 
-    def wide(self, name: str, m: int, n: int, k: int) -> Gemm:
+    def wide(self, name: str, m: int, n: int, k: int, *, of_weight: bool = False) -> Gemm:
         """Return a matrix product that 8-bit recipes leave in 16 bits."""
-        return Gemm(name, m, n, k, peak=self.precision.wide, width=self.width)
+        peak, width = self.precision.wide, self.width
+        return Gemm(name, m, n, k, peak=peak, width=width, of_weight=of_weight)
 
     def core(self, name: str, m: int, n: int, k: int, batch: int) -> Gemm:
         """Return a product of the attention core, which 8-bit recipes leave in 16 bits."""

@@ -76,7 +76,7 @@ def _trained(part: Slice, name: str, m: int, n: int, k: int) -> Linear:
     back: tuple[Gemm | Stream, ...] = (
         *narrowed(part, f"{name} gradient", m * n),
         part.gemm(f"{name} input gradient", m, k, n),
-        part.gemm(f"{name} weight gradient", n, k, m),
+        part.gemm(f"{name} weight gradient", n, k, m, of_weight=True),
     )
     ahead: tuple[Gemm | Stream, ...] = (
         *narrowed(part, name, m * k),
@@ -147,9 +147,9 @@ def _adapter(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int)
     back: list[Gemm | Stream] = [
         Stream(f"{name} adapter scale backward", 2 * w * m * n),
         part.gemm(f"{name} adapter up input gradient", m, r, n),
-        part.gemm(f"{name} adapter up weight gradient", n, r, m),
+        part.gemm(f"{name} adapter up weight gradient", n, r, m, of_weight=True),
         part.gemm(f"{name} adapter down input gradient", m, k, r),
-        part.gemm(f"{name} adapter down weight gradient", r, k, m),
+        part.gemm(f"{name} adapter down weight gradient", r, k, m, of_weight=True),
         *([Stream(f"{name} adapter dropout backward", (2 * w + 1) * m * k)] if drops else []),
         Stream(f"{name} adapter gradient sum", 3 * w * m * k),
     ]
@@ -178,6 +178,6 @@ def _magnitude(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: in
     )
     back = (
         Stream(f"{name} magnitude backward", (2 + 2 + 2) * w * m * n, 3),
-        Stream(f"{name} magnitude gradient sum", w * m * n),
+        Stream(f"{name} magnitude gradient sum", w * m * n, of_weight=True),
     )
     return Linear(ahead, back, inside=w * m * n)

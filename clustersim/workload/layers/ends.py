@@ -50,7 +50,7 @@ def _lookup(part: Slice) -> Op:
         forward=(Stream("embedding", 2 * whole, 3), *total),
         backward=(
             *gathered(part, "embedding backward", part.model.hidden, w),
-            Stream("embedding scatter", 2 * whole + w * rows, 2),
+            Stream("embedding scatter", 2 * whole + w * rows, 2, of_weight=True),
             *gradient_sum("embedding", part, rows),
         ),
     )
@@ -91,7 +91,7 @@ def _logits(part: Slice, columns: int) -> Op:
         backward=(
             *gathered(part, "logits again", h, w),
             part.wide("logits input gradient", rows, h, columns),
-            part.wide("logits weight gradient", columns, h, rows),
+            part.wide("logits weight gradient", columns, h, rows, of_weight=True),
             *summed(part, "logits backward", h),
         ),
         inputs=w * part.residual,

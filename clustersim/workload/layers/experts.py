@@ -80,7 +80,7 @@ def _router(part: Slice) -> Op:
         backward=(
             Stream("router choice backward", ROUTER_PASSES * scores, ROUTER_PASSES),
             part.wide("router input gradient", tokens, m.hidden, shape.count),
-            part.wide("router weight gradient", shape.count, m.hidden, tokens),
+            part.wide("router weight gradient", shape.count, m.hidden, tokens, of_weight=True),
         ),
         inputs=0.0 if shape.shared else part.width * part.residual,
         inside=scores,
@@ -167,7 +167,7 @@ def _product(part: Slice, name: str, columns: int, k: int) -> Op:
         backward=(
             *narrowed(part, f"{name} gradient", rows * columns),
             *[part.gemm(f"{name} input gradient", m, k, columns, batch)] * times,
-            *[part.gemm(f"{name} weight gradient", columns, k, m, batch)] * times,
+            *[part.gemm(f"{name} weight gradient", columns, k, m, batch, of_weight=True)] * times,
         ),
         inputs=float(part.precision.operand * rows * k),
     )

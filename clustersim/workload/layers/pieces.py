@@ -29,7 +29,7 @@ def column_op(
     found = linear(part, name, target, part.tokens, columns, k)
     numbers = columns if isinstance(columns, int) else sum(columns)
     bias = part.width * part.tokens * numbers
-    after = (Stream(f"{name} bias gradient", bias),) if biased else ()
+    after = (Stream(f"{name} bias gradient", bias, of_weight=True),) if biased else ()
     return Op(
         op,
         forward=(*gathered(part, name, k, part.precision.operand), *found.forward),
@@ -95,7 +95,7 @@ def gradient_sum(name: str, part: Slice, weights: float) -> tuple[Stream, ...]:
     Nothing where the products of the backward add to the sum themselves.
     """
     moved = part.kernels.gradient_accumulation * weights
-    return (Stream(f"{name} gradient sum", moved, 4),) if moved else ()
+    return (Stream(f"{name} gradient sum", moved, 4, of_weight=True),) if moved else ()
 
 
 def norm_op(name: str, part: Slice, numbers: float | None = None, *, residual: bool = True) -> Op:
