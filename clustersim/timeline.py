@@ -13,6 +13,13 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
 
+FORWARD: Final = "F"
+BACKWARD: Final = "B"
+INPUT: Final = "I"
+WEIGHT: Final = "W"
+KINDS: Final = (FORWARD, BACKWARD, INPUT, WEIGHT)
+"""What a step does: forward, the whole backward, or that of its inputs and of its weights apart."""
+
 GRADIENTS: Final = "gradients"
 EMBEDDING: Final = "embedding"
 NORM: Final = "gradient norm"
@@ -41,7 +48,7 @@ class Track:
 
     Attributes
     ----------
-    backward, microbatch, chunk : which step each row is
+    kind, microbatch, chunk : which step each row is, `kind` by its place in `KINDS`
     free : when the stream was free for it, its sends done where they block; one more at the end,
         when it was free for what follows the last block [s]
     sent : when the transfer that it waited for set out; NaN where it waited for none [s]
@@ -53,7 +60,7 @@ class Track:
     stage: int
     part: int
     multiplicity: int
-    backward: NDArray[np.bool_]
+    kind: NDArray[np.int8]
     microbatch: Integers
     chunk: Integers
     free: Floats
@@ -61,6 +68,11 @@ class Track:
     start: Floats
     end: Floats
     tail: tuple[Span, ...]
+
+    @property
+    def backward(self) -> NDArray[np.bool_]:
+        """Which rows are backward, all of it or a part."""
+        return self.kind > 0
 
     @property
     def finish(self) -> float:
@@ -93,5 +105,6 @@ class Timeline:
             for name in ("replica", "stage", "part")
         }
         names = ("backward", "microbatch", "chunk", "start", "end")
-        columns = whose | {n: np.concatenate([getattr(t, n) for t in tracks]) for n in names}
+        columns = whose | {"kind": np.array(KINDS)[np.concatenate([t.kind for t in tracks])]}
+        columns |= {n: np.concatenate([getattr(t, n) for t in tracks]) for n in names}
         return columns | {"free": np.concatenate([t.free[: len(t.start)] for t in tracks])}

@@ -4,24 +4,13 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from clustersim.cost.compute import Seconds
-from clustersim.program.ops import (
-    BACKWARD,
-    FORWARD,
-    Actor,
-    Block,
-    Fused,
-    Position,
-    Program,
-    Step,
-    Tail,
-    hand_over,
-)
-from clustersim.program.schedules import grid
-from clustersim.traffic import Traffic
+from clustersim.program import uniform
+from clustersim.program.ops import BACKWARD, FORWARD, INPUT, WEIGHT, Row
+from clustersim.program.schedules import SCHEDULES
+from clustersim.program.uniform import NOTHING_AFTER as NO_TAIL
 
-NO_TAIL = Tail((), False, None, 0.0, ())
-NONE = Seconds()
+CLASSIC = ("gpipe", "1f1b", "interleaved-1f1b")
+"""Schedules that split no backward, in chunks that loop."""
 
 
 class Shape(NamedTuple):
@@ -33,20 +22,29 @@ class Shape(NamedTuple):
     chunks: int
 
     @property
-    def rows(self) -> list[tuple[Step, ...]]:
+    def rows(self) -> list[Row]:
         """Return the steps of each stage."""
-        return grid(*self)
+        return SCHEDULES[self.schedule].rows(self.stages, self.microbatches, self.chunks)
+
+    @property
+    def wiring(self):
+        """Return how the chunks make up the model."""
+        return SCHEDULES[self.schedule].wired(self.stages, self.chunks)
 
 
 @st.composite
-def shapes(draw, schedules=("gpipe", "1f1b", "interleaved-1f1b")):
+def shapes(draw, schedules=CLASSIC):
     """Up to 8 stages, 16 microbatches and 4 chunks, as the schedule allows."""
-    schedule = draw(st.sampled_from(schedules))
-    if schedule != "interleaved-1f1b":
-        return Shape(schedule, draw(st.integers(1, 8)), draw(st.integers(1, 16)), 1)
-    stages = draw(st.integers(2, 8))
-    laps = draw(st.integers(1, 16 // stages))
-    return Shape(schedule, stages, laps * stages, draw(st.integers(2, 4)))
+    schedule = SCHEDULES[draw(st.sampled_from(sorted(schedules)))]
+    least, most = schedule.chunks
+    chunks = draw(st.integers(least, most or 4))
+    allowed = [
+        (stages, microbatches)
+        for stages in range(1, 9)
+        for microbatches in range(1, 17)
+        if schedule.misfit(stages, microbatches, chunks) is None
+    ]
+    return Shape(schedule.name, *draw(st.sampled_from(allowed)), chunks)
 
 
 def durations(least=0.001):
@@ -54,40 +52,18 @@ def durations(least=0.001):
     return st.floats(least, 100.0, allow_nan=False)
 
 
-def uniform_program(
-    shape, forward=1.0, backward=2.0, *, latency=0.0, nbytes=0.0, bandwidth=1.0, blocking=False,
-    tail=NO_TAIL, norm_sync=0.0, factors=None,
-):  # fmt: skip
+def uniform_program(shape, forward=1.0, backward=2.0, *, weights=None, factors=None, **facts):
     """Return a program of equal stages, each with links of its own up and down.
 
-    `forward` and `backward` are of a whole stage, `factors` by stage make some of them longer;
-    a transfer takes `latency` and its `nbytes` over `bandwidth`.
+    `forward` and `backward` are of a whole stage, `weights` is the part of the backward that can
+    wait, half of it if it is left out; `factors` by stage make some of them longer.
     """
-    _, stages, microbatches, chunks = shape
-    factors = factors or [1.0] * stages
-    actors = []
-    for stage, steps in enumerate(grid(*shape)):
-        blocks, send = {}, {}
-        for chunk in range(chunks):
-            for kind, whole in ((FORWARD, forward), (BACKWARD, backward)):
-                seconds = whole * factors[stage] / chunks
-                blocks[kind, chunk] = Block(Seconds(gemm=seconds), NONE, (seconds,))
-                link = 2 * stage + (kind == BACKWARD)
-                moved = Traffic(f"{kind} of {stage}", (link,), (1.0,), nbytes, latency, bandwidth)
-                onward = hand_over(Step(kind, 0, chunk), stage, stages, chunks)
-                send[kind, chunk] = None if onward is None else moved
-        actors.append(Actor(Position(0, stage), 1, (0,), steps, blocks, send, tail))
-    return Program(
-        actors=tuple(actors),
-        stages=stages,
-        chunks=chunks,
-        microbatches=microbatches,
-        parts=1,
-        blocking=blocking,
-        norm_sync=norm_sync,
-        capacities=(bandwidth,) * (2 * stages),
-        link_names=tuple(f"{way} of {s}" for s in range(stages) for way in ("up", "down")),
-        fused=Fused(True, 0.0),
-        carried=(),
-        limits={},
+    late = backward / 2 if weights is None else weights
+    whole = {FORWARD: forward, BACKWARD: backward, INPUT: backward - late, WEIGHT: late}
+    seconds = {kind: taken / shape.chunks for kind, taken in whole.items()}
+    return uniform.uniform_program(
+        shape.rows, shape.wiring, shape.microbatches, seconds, factors or (), **facts
     )
+
+
+__all__ = ["CLASSIC", "NO_TAIL", "Shape", "durations", "shapes", "uniform_program"]

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from clustersim.building import build_job
 from clustersim.engine.replay import replay
 from clustersim.errors import ProgramError
+from clustersim.plan.wiring import Wiring
 from clustersim.program.check import check_program, check_steps, draw, steps_of
 from clustersim.program.compile import compile_program
-from clustersim.program.ops import Step
-from clustersim.program.schedules import grid
+from clustersim.program.ops import Step, order_of
+from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import load
 from strategies import Shape, shapes, uniform_program
 
@@ -32,7 +33,7 @@ def rows(*lines):
 
 def refusal(lines, microbatches=2, chunks=1):
     with pytest.raises(ProgramError) as caught:
-        check_steps(rows(*lines), microbatches, chunks)
+        check_steps(rows(*lines), microbatches, Wiring("loop", len(lines), chunks))
     return str(caught.value)
 
 
@@ -93,11 +94,11 @@ def test_a_circle_through_chunks_is_found():
 
 def test_a_long_schedule_is_cut_around_the_culprit():
     """Of a hundred microbatches some twenty steps are drawn, with dots for the rest."""
-    lines = grid("1f1b", 2, 100)
+    lines = SCHEDULES["1f1b"].rows(2, 100, 1)
     lines[1] = (*lines[1][:100], lines[1][0], *lines[1][100:])
 
     with pytest.raises(ProgramError) as caught:
-        check_steps(lines, 100, 1)
+        check_steps(lines, 100, Wiring("loop", 2, 1))
     first, *drawn = str(caught.value).splitlines()
     assert first == "stage 1 runs F0 twice"
     assert all(line.partition("   ")[2].startswith("... ") for line in drawn)
@@ -108,7 +109,7 @@ def test_a_long_schedule_is_cut_around_the_culprit():
 
 def test_stage_names_keep_one_width():
     """From ten stages on, the letters still stand below each other."""
-    lines = draw(grid("1f1b", 11, 2), {}).splitlines()
+    lines = draw(SCHEDULES["1f1b"].rows(11, 2, 1), {}).splitlines()
 
     assert lines[9].startswith("stage 9    F0")
     assert lines[10].startswith("stage 10   F0")
@@ -128,24 +129,23 @@ def test_any_single_fault_is_refused(shape, data):
         *lines[stage][at : at + 1] * again,
         *lines[stage][at + 1 :],
     )
-    program = uniform_program(shape)
-    actors = list(program.actors)
-    actors[stage] = replace(actors[stage], steps=faulty[stage])
-    program = replace(program, actors=tuple(actors))
+    program = with_rows(uniform_program(shape), {stage: faulty[stage]})
     if again == 1:
-        check_steps(faulty, shape.microbatches, shape.chunks)
+        check_steps(faulty, shape.microbatches, shape.wiring)
         check_program(program)
         return
 
     with pytest.raises(ProgramError, match=rf"stage {stage} (never runs|runs)"):
-        check_steps(faulty, shape.microbatches, shape.chunks)
+        check_steps(faulty, shape.microbatches, shape.wiring)
     with pytest.raises(ProgramError, match=rf"stage {stage} (never runs|runs)"):
         check_program(program)
 
 
 def with_rows(program, lines):
     """Return the program with other steps on its stages, the same for all replica classes."""
-    actors = [replace(a, steps=lines.get(a.position.stage, a.steps)) for a in program.actors]
+    rows = [lines.get(stage, steps) for stage, steps in enumerate(steps_of(program))]
+    order = order_of(rows, program.chunks)
+    actors = [replace(a, steps=rows[a.position.stage], order=order) for a in program.actors]
     return replace(program, actors=tuple(actors))
 
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ SLOW = {"matplotlib", "networkx", "numpy", "pandas", "pyarrow", "pydantic", "ric
 
 HELP = f"""
 import sys
+from pathlib import Path
 from clustersim.cli import main
 try:
     main(["--help"])
@@ -46,21 +48,38 @@ def test_version_is_the_distribution_s(capsys):
     assert ending(capsys, "--version") == (0, f"clustersim {__version__}\n", "")
 
 
-def test_show_prints_a_schedule_as_letters(capsys):
-    """A row a stage, in the order of the steps."""
+def test_show_prints_a_schedule_as_letters(capsys, tmp_path, monkeypatch):
+    """A row a stage in the order of the steps, its grid in time, and what there is to see."""
+    monkeypatch.chdir(tmp_path)
     code, out, _ = ending(capsys, "show", "1f1b", "--stages", "2", "--microbatches", "3")
 
     assert code == 0
-    assert out == "stage 0   F0 F1 B0 F2 B1 B2\nstage 1   F0 B0 F1 B1 F2 B2\n"
+    assert out == (
+        "# 1f1b: One forward, one backward: the schedule that holds few microbatches\n"
+        "stage 0   F0 F1 B0 F2 B1 B2\n"
+        "stage 1   F0 B0 F1 B1 F2 B2\n"
+        "#\n"
+        "# a slot for a forward and for each half of a backward:\n"
+        "# 0 F0 F1 .  .  B0 B0 F2 B1 B1 .  B2 B2\n"
+        "# 1 .  F0 B0 B0 F1 B1 B1 F2 B2 B2 .  .\n"
+        "#\n"
+        "# bubble 25 % of 12 slots, at most 2 microbatches in flight\n"
+        "#\n"
+        "# files in runs/show-1f1b/: schedule.txt, schedule.png, schedule.svg\n"
+    )
+    assert {path.name for path in Path("runs/show-1f1b").iterdir()} == {
+        "schedule.png", "schedule.svg", "schedule.txt", "summary.json",
+    }  # fmt: skip
 
 
-def test_show_prints_the_chunk_of_each_step(capsys):
+def test_show_prints_the_chunk_of_each_step(capsys, tmp_path, monkeypatch):
     """Steps of the second chunk carry its number."""
+    monkeypatch.chdir(tmp_path)
     shape = ("--stages", "2", "--microbatches", "2", "--chunks", "2")
 
     _, out, _ = ending(capsys, "show", "interleaved-1f1b", *shape)
 
-    assert out.splitlines()[0] == "stage 0   F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1"
+    assert out.splitlines()[1] == "stage 0   F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1"
 
 
 @pytest.mark.parametrize(
@@ -69,19 +88,20 @@ def test_show_prints_the_chunk_of_each_step(capsys):
         (
             ["show", "1f1"],
             "1f1: no schedule of that name (did you mean '1f1b'?)"
-            " (known: gpipe, 1f1b, interleaved-1f1b)\n",
+            " (known: gpipe, 1f1b, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, zb-v, dualpipe,"
+            " dualpipe-v)\n",
         ),
         (
             ["show", "gpipe", "--chunks", "2"],
-            "gpipe: has one chunk a stage (interleaved-1f1b has several)\n",
+            "gpipe: needs 1 chunk a stage, and there are 2\n",
         ),
         (
-            ["show", "interleaved-1f1b"],
-            "interleaved-1f1b: needs --stages and --chunks of at least 2\n",
+            ["show", "interleaved-1f1b", "--stages", "1"],
+            "interleaved-1f1b: needs at least 2 stages\n",
         ),
         (
             ["show", "interleaved-1f1b", "--chunks", "2", "--microbatches", "6"],
-            "interleaved-1f1b: needs --microbatches to be a multiple of --stages, and 6 is none\n",
+            "interleaved-1f1b: needs the microbatches to be a multiple of the 4 stages, not 6\n",
         ),
         (
             ["schema", "scenarios"],

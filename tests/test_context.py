@@ -83,7 +83,7 @@ def test_gradients_are_summed_over_slices_as_well():
     """All sixteen ranks hold the same weights, however they share sequences."""
     tail = simulate(scenario()).program.actors[0].tail
 
-    assert tail.gradients[0].name == "all-reduce over 16 ranks, stage 0"
+    assert tail.gradients[0][0].name == "all-reduce over 16 ranks, stage 0"
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_step_shorter_than_its_critical_path_is_refused(result):
     longest = path_bound(result.program)
     factor = 0.999 * longest / result.timeline.duration
 
-    assert compute_bound(result.program.actors[-1], result.program.microbatches) < longest
+    assert compute_bound(result.program.actors[-1]) < longest
     with pytest.raises(SimulationError, match="its critical path"):
         check(result, timeline=hurried(result.timeline, factor))
 

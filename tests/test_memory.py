@@ -92,17 +92,31 @@ def test_whole_weights_come_back_layer_by_layer_under_zero_3():
 
 @st.composite
 def stages(draw):
-    """The chunks of a stage, and its steps: each microbatch forward, some time later backward."""
+    """The chunks of a stage, and its steps: each microbatch forward, later backward, maybe split.
+
+    A step is its kind, by its place in `KINDS`, and its chunk.
+    """
     amounts = st.floats(0.0, 100.0)
     made = st.dictionaries(st.sampled_from(["activations", "logits", "workspace"]), amounts)
-    chunks = draw(st.lists(st.builds(ChunkMemory, made, made, made), min_size=1, max_size=3))
-    steps, open_ = [], []
-    for mb in range(draw(st.integers(1, 12))):
-        open_.append((mb, draw(st.integers(0, len(chunks) - 1))))
-        steps.append((False, *open_[-1]))
-        while open_ and draw(st.booleans()):
-            steps.append((True, *open_.pop(draw(st.integers(0, len(open_) - 1)))))
-    return chunks, [*steps, *((True, *each) for each in open_)]
+    chunks = draw(st.lists(st.builds(ChunkMemory, made, made, made, made), min_size=1, max_size=3))
+    steps, waiting = [], []
+    for _ in range(draw(st.integers(1, 12))):
+        chunk = draw(st.integers(0, len(chunks) - 1))
+        steps.append((0, chunk))
+        waiting.append([(2, chunk), (3, chunk)] if draw(st.booleans()) else [(1, chunk)])
+        while waiting and draw(st.booleans()):
+            _next(draw, steps, waiting)
+    while waiting:
+        _next(draw, steps, waiting)
+    return chunks, steps
+
+
+def _next(draw, steps, waiting):
+    """Take a step backward of some microbatch that waits for it."""
+    place = draw(st.integers(0, len(waiting) - 1))
+    steps.append(waiting[place].pop(0))
+    if not waiting[place]:
+        waiting.pop(place)
 
 
 @MODEST
@@ -111,14 +125,13 @@ def test_the_peak_is_the_fullest_moment_of_the_steps(stage):
     """Step by step, the peak is the most that open microbatches and the block at work hold."""
     chunks, steps = stage
     held, most = 0.0, 0.0
-    for backward, _, c in steps:
-        kept, ahead, back = (sum(which.values()) for which in chunks[c])
-        held += 0.0 if backward else kept
-        most = max(most, held + (back if backward else ahead))
-        held -= kept if backward else 0.0
-    found = levels(
-        chunks, np.array([s[0] for s in steps]), np.array([s[2] for s in steps], dtype=np.int64)
-    )
+    for kind, c in steps:
+        kept, ahead, back, left = (sum(which.values()) for which in chunks[c])
+        before, after = held, held + (kept, -kept, left - kept, -left)[kind]
+        most = max(most, (after + ahead, before + back, before + back, before)[kind])
+        held = after
+    kinds, places = (np.array(column, dtype=np.int64) for column in zip(*steps, strict=True))
+    found = levels(chunks, kinds, places)
     peak, in_flight = at_peak(found, {})
 
     assert sum(peak.values()) == pytest.approx(most, abs=1e-9)

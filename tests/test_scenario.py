@@ -214,7 +214,9 @@ def test_an_entry_with_a_value_is_replaced_as_a_whole():
         ),
         (
             "schedule: 1f1b", "schedule: 1f2b",
-            "plan.schedule: input should be 'gpipe', '1f1b' or 'interleaved-1f1b', not '1f2b'",
+            "plan.schedule: input should be 'gpipe', '1f1b', 'interleaved-1f1b', 'looped-bfs',"
+            " 'zb-h1', 'zb-h2', 'zb-v', 'dualpipe', 'dualpipe-v' or a .txt file of steps,"
+            " not '1f2b'",
         ),
         ("tensor: 1,", "tensor: 1, tensr: 2,", "plan.tensr: unknown key (did you mean 'tensor'?)"),
         ("micro: 1, ", "", "batch.micro: missing (it must be given)"),
@@ -333,7 +335,8 @@ def test_a_plan_that_does_not_fill_its_devices_is_told_what_would(setting, probl
         ),
         (["cluster.nodes=9409"], "cluster.nodes: 9409 nodes, but 'frontier' has 9408"),
         (["plan.chunks=2"],
-            "plan.chunks: 2 has no effect with schedule '1f1b' (use schedule: interleaved-1f1b)"),
+            "plan.chunks: 2 has no effect with schedule '1f1b' (leave it out, or one of"
+            " interleaved-1f1b, looped-bfs, zb-v, dualpipe, dualpipe-v)"),
         (
             ["cluster.nodes=16", "plan.pipeline=64"],
             "plan.pipeline: 64 stages and chunks for the 48 layers of 'gpt-22b'"
@@ -367,18 +370,17 @@ def test_a_plan_that_does_not_fill_its_devices_is_told_what_would(setting, probl
         (
             ["plan.chunks=2", "plan.schedule=interleaved-1f1b"],
             "plan.schedule: 'interleaved-1f1b' is not offered by the framework"
-            " (it offers 1f1b, gpipe)",
+            " (it offers 1f1b, gpipe; what if it did: framework.schedules=[interleaved-1f1b])",
         ),
         (
             ["framework=megatron-lm", "plan.zero=0", "plan.schedule=interleaved-1f1b"],
-            "plan.schedule: interleaved-1f1b needs pipeline and chunks of at least 2"
-            " (pipeline is 8, chunks is 1)",
+            "plan.schedule: interleaved-1f1b needs at least 2 chunks a stage, and there are 1",
         ),
         (
             ["framework=megatron-lm", "plan.zero=0", "plan.chunks=2", "batch.global=24",
              "plan.schedule=interleaved-1f1b"],
-            "plan.schedule: interleaved-1f1b needs the 12 microbatches of a replica to be a"
-            " multiple of pipeline 8",
+            "plan.schedule: interleaved-1f1b needs the microbatches to be a multiple of the 8"
+            " stages, not 12",
         ),
     ],
 )  # fmt: skip

@@ -1,7 +1,13 @@
 """From a scenario to a job: the machine, the model and the layout, checked against each other."""
 
 from clustersim.building.experts import routing_of
-from clustersim.building.layout import check_effects, layout_of, recompute_of
+from clustersim.building.layout import (
+    check_effects,
+    check_schedule,
+    layout_of,
+    recompute_of,
+    schedule_of,
+)
 from clustersim.catalog.tree import nearest
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.plan.checks import check_plan
@@ -23,11 +29,13 @@ def build_job(loaded: Loaded) -> Job:
     """Return the machine, the model and the layout of a scenario, checked against each other."""
     given = loaded.scenario
     plan, batch = given.plan, given.batch
-    layout = layout_of(given)
+    schedule = schedule_of(loaded)
+    layout = layout_of(given, schedule)
     _check_reach(loaded, layout)
     multiple = given.framework.vocab_multiple.value
     model = build_model(given.model, batch.sequence, multiple, plan.tensor)
     finetune = _finetune(loaded)
+    check_schedule(loaded, layout, schedule)
     check_plan(layout, model, batch.global_, given.devices, given.framework, loaded.where)
     check_effects(loaded, layout)
     passes = None if given.framework.passes is None else given.framework.passes.value
@@ -38,6 +46,7 @@ def build_job(loaded: Loaded) -> Job:
         model=model,
         plan=layout,
         placement=placement,
+        schedule=schedule,
         framework=given.framework,
         precision=given.precision,
         recompute=recompute_of(loaded),

@@ -1,7 +1,12 @@
 """The layout of a scenario: degrees, layers of each stage, and what the backward runs again."""
 
+from pathlib import Path
+
 from clustersim.errors import PlanError
 from clustersim.plan.parallelism import Plan, by_work, even_layers, with_ends
+from clustersim.plan.wording import listed
+from clustersim.program.schedules import SCHEDULES, Schedule
+from clustersim.program.schedules.written import read_schedule
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 from clustersim.workload.model import build_model
@@ -9,20 +14,22 @@ from clustersim.workload.parameters import multiplied
 from clustersim.workload.recompute import Recompute
 
 
-def layout_of(given: Scenario) -> Plan:
+def layout_of(given: Scenario, schedule: Schedule) -> Plan:
     """Return the layout that a scenario asks for."""
     plan, batch = given.plan, given.batch
+    chunks = _chunks(given, schedule)
     return Plan(
         tensor=plan.tensor,
         data=plan.data,
         pipeline=plan.pipeline,
-        chunks=plan.chunks,
-        schedule=plan.schedule,
+        chunks=chunks,
+        schedule=schedule.name,
+        wiring=schedule.wiring,
         zero=plan.zero,
         reshard=plan.reshard,
         micro=batch.micro,
         microbatches=max(1, batch.global_ // (plan.data * batch.micro)),
-        layers=_layers(given),
+        layers=_layers(given, schedule.wired(plan.pipeline, chunks).parts),
         sequence_parallel=plan.sequence_parallel,
         context=plan.context,
         context_method=plan.context_method,
@@ -32,10 +39,33 @@ def layout_of(given: Scenario) -> Plan:
     )
 
 
-def _layers(given: Scenario) -> tuple[int, ...]:
-    """Return the layers of each virtual stage; none where they cannot be shared out evenly."""
+def schedule_of(loaded: Loaded) -> Schedule:
+    """Return the schedule that a scenario names, or reads from a file beside it.
+
+    Raises
+    ------
+    ScenarioError
+        when there is no such file, or it is no schedule of this shape.
+    """
+    name = loaded.scenario.plan.schedule
+    if name in SCHEDULES:
+        return SCHEDULES[name]
+    folder = Path(loaded.place("plan", "schedule").file).parent
+    beside = folder / name
+    return read_schedule(
+        beside if beside.is_file() else Path(name), loaded.where("plan", "schedule")
+    )
+
+
+def _chunks(given: Scenario, schedule: Schedule) -> int:
+    """Return the chunks of a stage, those that the schedule needs if nobody says."""
+    least, most = schedule.chunks
+    return given.plan.chunks or (least if least == most else 1)
+
+
+def _layers(given: Scenario, parts: int) -> tuple[int, ...]:
+    """Return the layers of each part; none where they cannot be shared out evenly."""
     plan, layers = given.plan, given.model.layers
-    parts = plan.pipeline * plan.chunks
     if plan.layers == "with-ends":
         return with_ends(layers, parts)
     if plan.layers == "by-work":
@@ -72,6 +102,31 @@ def check_effects(loaded: Loaded, layout: Plan) -> None:
     """
     _check_context(loaded, layout)
     _check_offload(loaded, layout)
+
+
+def check_schedule(loaded: Loaded, layout: Plan, schedule: Schedule) -> None:
+    """Refuse a schedule that the framework does not offer, or that cannot have this shape.
+
+    Raises
+    ------
+    PlanError
+        in one line, and a drawing of the steps of a file that are none.
+    """
+    here, offered = loaded.where("plan", "schedule"), loaded.scenario.framework.schedules.value
+    if schedule.name in SCHEDULES and schedule.name not in offered:
+        raise PlanError(
+            f"{here}: '{schedule.name}' is not offered by the framework (it offers"
+            f" {listed(offered)}; what if it did: framework.schedules=[{schedule.name}])"
+        )
+    if layout.chunks > 1 and schedule.chunks == (1, 1):
+        several = listed([each.name for each in SCHEDULES.values() if each.chunks[0] > 1])
+        raise PlanError(
+            f"{loaded.where('plan', 'chunks')}: {layout.chunks} has no effect with schedule"
+            f" '{schedule.name}' (leave it out, or one of {several})"
+        )
+    problem = schedule.misfit(layout.pipeline, layout.microbatches, layout.chunks)
+    if problem is not None:
+        raise PlanError(f"{here}: {schedule.name} {problem}")
 
 
 def _check_context(loaded: Loaded, layout: Plan) -> None:

@@ -58,26 +58,15 @@ def titles(kind: str) -> dict[str, str]:
     if kind == "schedule":
         from clustersim.program.schedules import SCHEDULES
 
-        return {name: title_of_schedule(name) for name in SCHEDULES}
+        return {name: schedule.title for name, schedule in SCHEDULES.items()}
     from clustersim.catalog.finding import names
     from clustersim.scenario.entries import title_of
 
     return {name: title_of(kind, name) for name in names(kind)}
 
 
-def title_of_schedule(name: str) -> str:
-    """Return what the file of a schedule says that it is."""
-    import inspect
-    import sys
-
-    from clustersim.program.schedules import SCHEDULES
-
-    module = sys.modules[SCHEDULES[name].__module__]
-    return (inspect.getdoc(module) or "").partition("\n")[0]
-
-
 def _objects(found: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "title": title} for name, title in found.items()]
 
 
-__all__ = ["PLURALS", "list_", "title_of_schedule", "titles"]
+__all__ = ["PLURALS", "list_", "titles"]

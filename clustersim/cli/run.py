@@ -21,6 +21,10 @@ def run(
             help="Change a value: plan.data=4, cluster.nic.bandwidth=x2, batch.global=/2.",
         ),
     ] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(help="Of the pipeline: a name, or a .txt file of steps; as plan.schedule."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the files [runs/NAME].", show_default=False)
     ] = None,
@@ -33,7 +37,7 @@ def run(
     ] = False,
 ) -> None:
     """Simulate one training step and tell how long it takes and why."""
-    changes = settings or []
+    changes = [*(settings or []), *([f"plan.schedule={schedule}"] if schedule else [])]
     if json_output and out is None:
         _print_json(_simulate(scenario, changes))
         return

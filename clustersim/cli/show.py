@@ -9,6 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from clustersim.program.schedules import Schedule
     from clustersim.report.machine import Page
     from clustersim.scenario.entries import Entry
 
@@ -23,7 +24,7 @@ def show(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the pictures of a machine [runs/show-NAME]."),
+        typer.Option(help="Folder for the pictures [runs/show-NAME]."),
     ] = None,
     nodes: Annotated[
         int | None, typer.Option(min=1, help="Only the first nodes of a cluster [all].")
@@ -42,7 +43,8 @@ def show(
         int | None, typer.Option(min=1, help="Microbatches of a schedule's step [8].")
     ] = None,
     chunks: Annotated[
-        int | None, typer.Option(min=1, help="Model chunks of each stage of a schedule [1].")
+        int | None,
+        typer.Option(min=1, help="Model chunks of each stage of a schedule [the fewest]."),
     ] = None,
 ) -> None:
     """Look at an entry: its facts with their sources, what follows, and pictures of a machine."""
@@ -50,10 +52,9 @@ def show(
     shape = {"--stages": stages, "--microbatches": microbatches, "--chunks": chunks}
     files = {"--out": out, "--force": force or None}
     if kind == "schedule":
-        _refuse(name, kind, {**files, "--nodes": nodes})
-        _show_schedule(
-            name.rpartition("/")[2], stages or 4, microbatches or 8, chunks or 1, json_output
-        )
+        _refuse(name, kind, {"--nodes": nodes})
+        shaped = stages, microbatches, chunks
+        _show_schedule(_schedule(name), shaped, out, json_output, force)
         return
     assert entry is not None
     unused = shape if kind in ("cluster", "node") else {**shape, **files}
@@ -78,6 +79,8 @@ def _found(name: str) -> "tuple[str, Entry | None]":
             return kind, entry(kind, rest)
         if rest in SCHEDULES:
             return kind, None
+    elif Path(name).suffix == ".txt":
+        return "schedule", None
     elif Path(name).suffix in {".yaml", ".yml"} or (slash and Path(name).exists()):
         found = entry_of_file(Path(name))
         return found.kind, found
@@ -86,6 +89,15 @@ def _found(name: str) -> "tuple[str, Entry | None]":
     elif name in SCHEDULES:
         return "schedule", None
     raise _unknown(rest if kind == "schedule" else name)
+
+
+def _schedule(name: str) -> "Schedule":
+    """Return a schedule by its name, or from a file."""
+    from clustersim.program.schedules import SCHEDULES
+    from clustersim.program.schedules.written import read_schedule
+
+    known = SCHEDULES.get(name.rpartition("/")[2])
+    return read_schedule(Path(name)) if known is None else known
 
 
 def _unknown(name: str) -> Exception:
@@ -175,36 +187,31 @@ def _lines(table: "Table") -> str:
 
 
 def _show_schedule(
-    name: str, stages: int, microbatches: int, chunks: int, json_output: bool
-) -> None:
-    """Print a schedule: a line a stage, F forward, B backward."""
-    from clustersim.cli.list import title_of_schedule
+    schedule: "Schedule", shape: tuple[int | None, int | None, int | None], out: Path | None,
+    json_output: bool, force: bool,
+) -> None:  # fmt: skip
+    """Print a schedule: a line a stage, its grid in time, and what there is to see in it."""
     from clustersim.errors import ScenarioError
-    from clustersim.program.schedules import grid, text
+    from clustersim.study.schedules import unroll
 
-    if problem := _misfit(name, stages, microbatches, chunks):
-        raise ScenarioError(f"{name}: {problem}")
-    rows = grid(name, stages, microbatches, chunks)
-    if not json_output:
-        print(text(rows))
+    written, least = schedule.shape or (4, 8, 0), schedule.chunks[0]
+    stages, microbatches, chunks = (
+        given or usual for given, usual in zip(shape, (*written[:2], least), strict=True)
+    )
+    if problem := schedule.misfit(stages, microbatches, chunks):
+        raise ScenarioError(f"{schedule.name}: {problem}")
+    shown = unroll(schedule, stages, microbatches, chunks)
+    if json_output:
+        page = {"name": schedule.name, "kind": "schedule", "title": schedule.title, "facts": []}
+        print(json.dumps({**page, "derived": shown.to_json()}))
+    if json_output and out is None:
         return
-    derived = {
-        "stages": stages,
-        "microbatches": microbatches,
-        "chunks": chunks,
-        "steps": [[str(step) for step in row] for row in rows],
-    }
-    title = title_of_schedule(name)
-    page = {"name": name, "kind": "schedule", "title": title, "facts": [], "derived": derived}
-    print(json.dumps(page))
+    from clustersim.report import schedules as paper
 
-
-def _misfit(name: str, stages: int, microbatches: int, chunks: int) -> str | None:
-    """Return why a schedule cannot have this shape, or None."""
-    if name != "interleaved-1f1b":
-        return None if chunks == 1 else "has one chunk a stage (interleaved-1f1b has several)"
-    if stages == 1 or chunks == 1:
-        return "needs --stages and --chunks of at least 2"
-    if microbatches % stages:
-        return f"needs --microbatches to be a multiple of --stages, and {microbatches} is none"
-    return None
+    folder = out or Path("runs") / f"show-{Path(schedule.name).stem}"
+    paper.check_free(folder, force=force)
+    if not json_output:
+        print(paper.page(shown))
+    paper.write(shown, folder, force=force)
+    if not json_output:
+        print(f"#\n# files in {folder}/: {', '.join(paper.FILES)}")

@@ -84,6 +84,7 @@ class Seconds:
         and gradients are all of `data`
     host : copies to and from the host, exposed
     imbalance : waiting for the rank with the most tokens to compute on
+    slowed : what kernels take longer since collectives beside them hold compute units
     dispatch : by how much the host is slower in launching than the device in computing
     launches : kernels that the host dispatches [count]
     flops : of the matrix products [FLOP]
@@ -98,6 +99,7 @@ class Seconds:
     data: float = 0.0
     host: float = 0.0
     imbalance: float = 0.0
+    slowed: float = 0.0
     dispatch: float = 0.0
     launches: int = 0
     flops: float = 0.0
@@ -115,7 +117,7 @@ class Seconds:
     @property
     def busy(self) -> float:
         """All of it but what the host is too slow for."""
-        return self.compute + self.exposed + self.imbalance
+        return self.compute + self.exposed + self.imbalance + self.slowed
 
     @property
     def total(self) -> float:
@@ -138,6 +140,20 @@ class Seconds:
         A chain takes the larger of its device time and its launches times this.
         """
         return replace(self, dispatch=max(0.0, self.launches * seconds - self.busy))
+
+
+def beside_step(own: Seconds, other: Seconds, occupied: float) -> Seconds:
+    """Return a chain that runs beside another: its experts' exchange goes on while that computes.
+
+    DeepSeek-AI 2024, section 3.2.1, arXiv:2412.19437.  What else is exposed in it stays so.
+
+    Parameters
+    ----------
+    occupied : share of the device's compute units that the exchange takes from the other
+    """
+    hidden = min(own.expert, other.compute)
+    slowed = own.slowed + occupied * hidden
+    return replace(own, expert=own.expert - hidden, slowed=slowed, dispatch=0.0)
 
 
 def chain_seconds(
@@ -164,9 +180,11 @@ def _seconds(
 ) -> Seconds:
     """Return what one kernel takes."""
     if isinstance(kernel, Beside):
-        inner = chain_seconds(kernel.kernels, device, moved)
-        whole = beside_seconds(inner.compute, moved(kernel.moved), occupied)
-        return inner + _communication(kernel.moved, whole - inner.compute)
+        inner, alone = chain_seconds(kernel.kernels, device, moved), moved(kernel.moved)
+        whole = beside_seconds(inner.compute, alone, occupied)
+        exposed = max(0.0, alone - inner.compute)
+        slowed = Seconds(slowed=whole - inner.compute - exposed)
+        return inner + _communication(kernel.moved, exposed) + slowed
     if isinstance(kernel, Collective):
         return _communication(kernel, moved(kernel))
     if isinstance(kernel, Stream):

@@ -5,7 +5,8 @@ Whether the assumption held is asked afterwards, of all transfers together.
 """
 
 from collections import deque
-from functools import cached_property
+from functools import cached_property, partial
+from math import isnan
 
 import numpy as np
 
@@ -54,9 +55,9 @@ class AloneRank(Rank):
     Attributes
     ----------
     clock : up to when it has got [s]
-    arrivals : for the key of a step, when its input set out and when it arrived [s]
+    arrivals : by address, when an input set out and when it arrived [s]
     channel : when each direction is free for the next transfer [s]
-    behind : when the transfers of each kind of step set out, where sends do not block [s]
+    leaving : when the transfers of each code set out, where that is not the end of their steps [s]
     """
 
     crew: AloneCrew
@@ -66,26 +67,33 @@ class AloneRank(Rank):
         self.clock = 0.0
         self.arrivals: dict[int, tuple[float, float]] = {}
         self.channel = [0.0, 0.0]
-        self.behind: list[list[float]] = [[] for _ in range(crew.codes)]
+        self.leaving: list[list[float]] = [[] for _ in self.rows]
 
     def flow(self, ready: "deque[AloneRank]") -> None:
         """Run on until an input is missing; whoever waited for a result of this rank is ready.
 
         Results do not depend on whose turn it is: a rank reads only what was sent to it.
         """
-        keys, rows, codes, inbox = self.keys, self.rows, self.codes, self.arrivals
+        codes, inputs, rows, inbox = self.codes, self.inputs, self.rows, self.arrivals
         free, sent, start, end = self.free, self.sent, self.start, self.end
         others, first_peer = self.crew.all, self.number - self.actor.position.stage
         at, now = self.at, self.clock
-        while at < len(keys):
-            key = keys[at]
-            source, seconds, _, _, traffic, _, alone, stage, shift = rows[key % codes]
+        while at < len(codes):
+            source, seconds, _, _, stage, shift, traffic, _, alone, way, leads, follows = rows[
+                codes[at]
+            ]
             left = NOTHING
             begin = now
-            if not source:
-                arrival = inbox.pop(key, None)
+            if leads:
+                missing = self._missing(at)
+                if missing >= 0:
+                    self.at, self.clock, self.wanted = at, now, missing
+                    return
+                left, begin = self._both(at, now)
+            elif not (source or follows):
+                arrival = inbox.pop(inputs[at], None)
                 if arrival is None:
-                    self.at, self.clock, self.wanted = at, now, key
+                    self.at, self.clock, self.wanted = at, now, inputs[at]
                     return
                 left, arrived = arrival
                 if arrived > now:
@@ -96,43 +104,88 @@ class AloneRank(Rank):
             now = computed = begin + seconds
             end.append(computed)
             at += 1
+            if leads:
+                continue
+            if follows:
+                now = self._hand_on(at - 2, now, ready)
             if traffic is not None:
-                leaves = computed if self.blocking else max(computed, self.channel[key % 2])
+                leaves = now if self.blocking else max(computed, self.channel[way])
                 through = leaves + alone
                 if self.blocking:
                     now = through
                 else:
-                    self.channel[key % 2] = through
-                    self.behind[key % codes].append(leaves)
-                peer = others[first_peer + stage]
-                peer.arrivals[key + shift] = leaves, through
-                if peer.wanted == key + shift:
+                    self.channel[way] = through
+                if follows or not self.blocking:
+                    self.leaving[codes[at - 1]].append(leaves)
+                peer, target = others[first_peer + stage], inputs[at - 1] + shift
+                peer.arrivals[target] = leaves, through
+                if peer.wanted == target:
                     peer.wanted = -1
                     ready.append(peer)
+            elif stage >= 0:
+                inbox[inputs[at - 1] + shift] = computed, computed
         self.at = at
         free.append(now)
-        self._go_on_at(start[-1], now)
+        self._go_on_at(now)
 
-    def _go_on_at(self, last: float, done: float) -> None:
+    def _missing(self, at: int) -> int:
+        """Return the address of an input that two steps beside each other wait for; -1 for none."""
+        for place in (at, at + 1):
+            if not self.rows[self.codes[place]].source and self.inputs[place] not in self.arrivals:
+                return self.inputs[place]
+        return -1
+
+    def _both(self, at: int, now: float) -> tuple[float, float]:
+        """Take the inputs of two steps: when the later set out, and when both can begin."""
+        left, begin = NOTHING, now
+        for place in (at, at + 1):
+            if not self.rows[self.codes[place]].source:
+                set_out, arrived = self.arrivals.pop(self.inputs[place])
+                if isnan(left) or arrived > begin:
+                    left, begin = set_out, max(begin, arrived)
+        return left, begin
+
+    def _hand_on(self, at: int, now: float, ready: "deque[AloneRank]") -> float:
+        """Hand on the result of the first of two steps; return when the rank can go on."""
+        row = self.rows[self.codes[at]]
+        if row.stage < 0:
+            return now
+        target = self.inputs[at] + row.shift
+        if row.traffic is None:
+            self.arrivals[target] = now, now
+            return now
+        leaves = now if self.blocking else max(now, self.channel[row.direction])
+        through = leaves + row.alone
+        self.leaving[self.codes[at]].append(leaves)
+        peer = self.crew.all[self.number - self.actor.position.stage + row.stage]
+        peer.arrivals[target] = leaves, through
+        if peer.wanted == target:
+            peer.wanted = -1
+            ready.append(peer)
+        if self.blocking:
+            return through
+        self.channel[row.direction] = through
+        return now
+
+    def _go_on_at(self, done: float) -> None:
         """Leave what follows the last step, and runs beside it, to the clock."""
         env = self.env
-        if self.actor.tail.overlapped:
-            length = self.rows[self.keys[-1] % self.codes].length
-            env.call_at(last, lambda: env.process(self.reduce_beside(length)))
+        for at, group in self.completing.items():
+            begin = partial(self.reduce_beside, group, self.rows[self.codes[at]].length)
+            env.call_at(self.start[at], begin)
         env.call_at(done, lambda: env.process(self.after()))
 
     def passages(self) -> list[Passage]:
-        """Return the stage transfers of this rank, by kind and chunk."""
+        """Return the stage transfers of this rank, by code."""
         found: list[Passage] = []
-        codes = np.array(self.keys) % self.codes
-        end, through = np.array(self.end), np.array(self.free[1:])
+        codes, end = np.array(self.codes), np.array(self.end)
         for code, row in enumerate(self.rows):
-            if row.traffic is not None:
-                rows = codes == code
-                sender = 2 * self.number
-                sender += 0 if self.blocking else code % 2  # then both directions go at once
-                leaves = end[rows] if self.blocking else np.array(self.behind[code])
-                done = through[rows] if self.blocking else leaves + row.alone
-                begin = leaves + row.traffic.latency
-                found.append(Passage(sender, row.traffic, row.rate, begin, done))
+            if row.traffic is None:
+                continue
+            told = self.leaving[code]
+            leaves = np.array(told) if told else end[codes == code]
+            # Where sends do not block both directions go at once.
+            sender = 2 * self.number + (0 if self.blocking else row.direction)
+            begin, done = leaves + row.traffic.latency, leaves + row.alone
+            found.append(Passage(sender, row.traffic, row.rate, begin, done))
         return found

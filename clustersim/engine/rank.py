@@ -18,10 +18,12 @@ from clustersim.engine.network import Network
 from clustersim.engine.passages import Passage
 from clustersim.engine.transfer import Transfer
 from clustersim.program.fold import alone_rate
-from clustersim.program.ops import BACKWARD, FORWARD, Actor, Position, Program, Step, hand_over
+from clustersim.program.ops import WEIGHT, Actor, Code, Position, Program, completing
 from clustersim.timeline import (
     EMBEDDING,
+    FORWARD,
     GRADIENTS,
+    KINDS,
     NORM,
     OPTIMISER,
     PARAMETERS,
@@ -60,7 +62,6 @@ class Crew:
 
     Attributes
     ----------
-    codes : kinds of steps, forward and backward of each chunk
     shared : collectives that crossed links, with their times
     """
 
@@ -68,7 +69,6 @@ class Crew:
         self.program = program
         self.env = Clock()
         self.network = Network(self.env, program.capacities)
-        self.codes = 2 * program.chunks
         self._meetings: dict[tuple[Any, ...], Meeting] = {}
         self.shared: list[Passage] = []
 
@@ -90,28 +90,35 @@ class Crew:
 
 
 class Row(NamedTuple):
-    """What a rank class does in one kind of step.
+    """What a rank class does in steps of one code.
 
     Attributes
     ----------
-    source : whether it needs nothing from another stage
+    source : whether it needs nothing that another chunk makes
     seconds : of a fused block; NaN where its collectives are ops of their own
     segments : of the block otherwise
     length : of the block with all links to itself [s]
-    traffic : handed on afterwards; None where nothing is
+    stage, shift : who gets the result, and what to add to this step's address for that of the step
+        it is for; stage -1 where nobody does
+    traffic : it is handed on with; None where it stays on the stage
     rate, alone : of one flow, and time of the whole, when it meets nobody [B/s], [s]
-    stage, shift : who gets it, and what to add to this step's key to name the step it is for
+    direction : 0 to the next stage, 1 to the one before
+    leads, follows : whether it is the first or the second of two steps beside each other; the
+        first waits for the inputs of both, the second hands on the results of both
     """
 
     source: bool
     seconds: float
     segments: tuple[float | Traffic, ...]
     length: float
+    stage: int
+    shift: int
     traffic: Traffic | None
     rate: float
     alone: float
-    stage: int
-    shift: int
+    direction: int
+    leads: bool
+    follows: bool
 
 
 class Rank:
@@ -120,20 +127,27 @@ class Rank:
     Attributes
     ----------
     at : the step it is at, by its place in the order
-    wanted : key of the step whose input it waits for; -1 for none
+    codes, inputs : of its steps, as in `Order`
+    wanted : address of the input it waits for; -1 for none
+    completing : by the place of a step that completes the gradients of a chunk, how many did before
+    reducing : the reduction of gradients that was begun last, if any
     finished, waits : whether it got through, and what it waits for if not
     """
 
     def __init__(self, crew: Crew, actor: Actor) -> None:
         self.crew, self.actor = crew, actor
         self.env, self.network = crew.env, crew.network
-        self.blocking, self.codes = crew.program.blocking, crew.codes
+        self.blocking = crew.program.blocking
         self.finished = False
         self.waits = "its first step"
         self.at = 0
         self.wanted = -1
-        self.keys = actor.keys
-        self.rows = [row_of(actor, crew.program, code) for code in range(crew.codes)]
+        order, stage = crew.program.order, actor.position.stage
+        self.codes, self.inputs = order.of[stage], order.inputs[stage]
+        self.rows = [row_of(actor, crew.program, code) for code in order.codes]
+        beside = actor.tail.overlapped and actor.tail.gradients
+        self.completing = completing(order, stage) if beside else {}
+        self.reducing: Event | None = None
         self.number = crew.number(actor.position)
         self.free: list[float] = []
         self.sent: list[float] = []
@@ -150,9 +164,13 @@ class Rank:
         if tail.overlapped and tail.gradients:
             yield from self._spanned(GRADIENTS, self._last_piece())
         else:
-            for number, piece in enumerate(tail.gradients):
-                meeting = self.together((GRADIENTS, stage, number), piece, crew.on_a_stage)
+            for number, piece in enumerate(piece for pieces in tail.gradients for piece in pieces):
+                meeting = self.together((GRADIENTS, stage, 0, number), piece, crew.on_a_stage)
                 yield from self._spanned(GRADIENTS, meeting)
+        if tail.twin is not None:
+            pair = min(stage, crew.program.stages - 1 - stage)
+            meeting = self.together(("twin", pair), tail.twin, 2 * crew.on_a_stage)
+            yield from self._spanned(GRADIENTS, meeting)
         if tail.embedding is not None:
             size = 2 * crew.on_a_stage
             yield from self._spanned(EMBEDDING, self.together((EMBEDDING,), tail.embedding, size))
@@ -196,22 +214,31 @@ class Rank:
         begun = yield from work
         self.tail.append(Span(name, ready, max(ready, begun), self.env.now))
 
-    def reduce_beside(self, seconds: float) -> Generator[Event, Any, None]:
-        """Reduce the gradients piece by piece while the last backward of `seconds` makes them."""
-        stage, pieces = self.actor.position.stage, self.actor.tail.gradients
+    def reduce_beside(self, group: int, seconds: float) -> None:
+        """Begin to reduce the gradients of a chunk, which its last step of `seconds` completes."""
+        work = self._reduce(group, seconds, self.reducing)
+        self.reducing = self.env.process(work)
+
+    def _reduce(
+        self, group: int, seconds: float, before: Event | None
+    ) -> Generator[Event, Any, None]:
+        """Reduce gradients piece by piece as they are made, after those of the chunk before."""
+        stage, pieces = self.actor.position.stage, self.actor.tail.gradients[group]
         begun = self.env.now
+        if before is not None:
+            yield before
         for number, piece in enumerate(pieces):
             ready = begun + seconds * (number + 1) / len(pieces)
             if ready > self.env.now:
                 yield Timeout(self.env, ready - self.env.now)
-            yield from self.together((GRADIENTS, stage, number), piece, self.crew.on_a_stage)
+            name = GRADIENTS, stage, group, number
+            yield from self.together(name, piece, self.crew.on_a_stage)
 
     def _last_piece(self) -> Process:
         """Wait until the last piece is reduced; all of the wait is for communication."""
-        ready = float(self.env.now)
-        number = len(self.actor.tail.gradients) - 1
-        name = (GRADIENTS, self.actor.position.stage, number)
-        self.waits = self.actor.tail.gradients[-1].name
+        ready, pieces = float(self.env.now), self.actor.tail.gradients
+        name = GRADIENTS, self.actor.position.stage, len(pieces) - 1, len(pieces[-1]) - 1
+        self.waits = pieces[-1][-1].name
         meeting = self.crew.meeting(*name, size=self.crew.on_a_stage)
         yield meeting.done
         return ready
@@ -221,21 +248,23 @@ class Rank:
     def stuck_at(self) -> str:
         """Return what an unfinished rank waits for."""
         if self.wanted >= 0:
-            return f"the input of {self.actor.steps[self.at]}"
+            return f"the input of {self.actor.steps[self.at].alone}"
         return self.waits
 
     def track(self) -> Track:
         """Return the record of this rank class."""
-        keys = np.array(self.keys)
-        code, position = keys % self.codes, self.actor.position
+        position, order = self.actor.position, self.crew.program.order
+        codes, inputs = np.array(self.codes), np.array(self.inputs)
+        kind = np.array([KINDS.index(code.kind) for code in order.codes], np.int8)
+        chunk = np.array([code.chunk for code in order.codes], np.int32)
         return Track(
             replica=position.replica,
             stage=position.stage,
             part=position.part,
             multiplicity=self.actor.multiplicity,
-            backward=code % 2 == 1,
-            microbatch=(keys // self.codes).astype(np.int32),
-            chunk=(code // 2).astype(np.int32),
+            kind=kind[codes],
+            microbatch=(inputs // (2 * self.crew.program.chunks)).astype(np.int32),
+            chunk=chunk[codes],
             free=np.array(self.free),
             sent=np.array(self.sent),
             start=np.array(self.start),
@@ -244,27 +273,33 @@ class Rank:
         )
 
 
-def row_of(actor: Actor, program: Program, code: int) -> Row:
-    """Return what an actor does in the steps of one kind and chunk."""
-    chunk, backward = divmod(code, 2)
-    step = Step(BACKWARD if backward else FORWARD, 0, chunk)
-    stage, stages, chunks = actor.position.stage, program.stages, program.chunks
-    first, last = stage == 0 and chunk == 0, stage == stages - 1 and chunk == chunks - 1
-    block = actor.blocks[step.kind, chunk]
-    target = hand_over(step, stage, stages, chunks) or (stage, step)
-    traffic = actor.send[step.kind, chunk]
+def row_of(actor: Actor, program: Program, code: Code) -> Row:
+    """Return what an actor does in steps of a code."""
+    stage, wiring = actor.position.stage, program.wiring
+    forward, weight = code.kind == FORWARD, code.kind == WEIGHT
+    if code not in actor.blocks:
+        return NO_ROW
+    block, traffic = actor.blocks[code], actor.send[code]
+    target = None if weight else wiring.onward(stage, code.chunk, forward=forward)
     rate = float("inf") if traffic is None else alone_rate(traffic, program.capacities)
     return Row(
-        source=last if backward else first,
+        source=weight or not wiring.fed(stage, code.chunk, forward=forward),
         seconds=_alone(block.segments),
         segments=block.segments,
         length=block.seconds.total,
+        stage=-1 if target is None else target.stage,
+        shift=0 if target is None else 2 * (target.chunk - code.chunk),
         traffic=traffic,
         rate=rate,
         alone=0.0 if traffic is None else traffic.latency + traffic.nbytes / rate,
-        stage=target[0],
-        shift=2 * (target[1].chunk - chunk),
+        direction=0 if wiring.upward(code.chunk, forward=forward) else 1,
+        leads=code.leads,
+        follows=code.beside is not None and not code.leads,
     )
+
+
+NO_ROW = Row(True, 0.0, (0.0,), 0.0, -1, 0, None, float("inf"), 0.0, 0, False, False)
+"""Of a code that only other stages have."""
 
 
 def _alone(segments: tuple[float | Traffic, ...]) -> float:

@@ -60,7 +60,7 @@ def run(crew: Ranks) -> Ranks:
     crew.run()
     stuck = [rank for rank in crew.all if not rank.finished]
     if stuck:
-        check_steps(steps_of(program), program.microbatches, program.chunks)
+        check_steps(steps_of(program), program.microbatches, program.wiring)
         waits = "; ".join(f"{r.actor.position} waits for {r.stuck_at()}" for r in stuck[:4])
         raise SimulationError(f"{len(stuck)} rank classes did not finish: {waits}")
     return crew

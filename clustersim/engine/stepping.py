@@ -67,6 +67,7 @@ class SteppingRank(Rank):
         self.callbacks: list[Callable[[Any], None]] | None = None
         self._when_computed: list[Callable[[Any], None]] = [self._computed]
         self._sending = (-1, -1)
+        self._unsent: list[int] = []
         self._busy: dict[int, deque[tuple[Traffic, SteppingRank, int]]] = {}
 
     def peer(self, stage: int) -> "SteppingRank":
@@ -75,35 +76,42 @@ class SteppingRank(Rank):
 
     def take(self) -> None:
         """Take the next step; compute when its input is there, else leave word what is wanted."""
-        self.at = at = self.at + 1
+        self.at += 1
         self.free.append(self.env._now)
-        if at == len(self.keys):
+        if self.at == len(self.codes):
             self.env.process(self.after())
             return
-        key = self.keys[at]
-        if self.rows[key % self.codes].source:
+        self._begin()
+
+    def _begin(self) -> None:
+        """Compute the step at hand, unless an input of it is missing."""
+        at, row = self.at, self.rows[self.codes[self.at]]
+        if row.follows:
             self._compute(NOTHING)
             return
-        left = self.inbox.pop(key, None)
-        if left is None:
-            self.wanted = key
-        else:
-            self._compute(left)
+        places = [place for place in range(at, at + 1 + row.leads) if not self._source(place)]
+        for place in places:
+            if self.inputs[place] not in self.inbox:
+                self.wanted = self.inputs[place]
+                return
+        self._compute(max((self.inbox.pop(self.inputs[p]) for p in places), default=NOTHING))
 
-    def receive(self, key: int, left: float) -> None:
+    def _source(self, place: int) -> bool:
+        return self.rows[self.codes[place]].source
+
+    def receive(self, target: int, left: float) -> None:
         """Take delivery of a step's input, which had set out at `left`."""
-        if self.wanted == key:
+        self.inbox[target] = left
+        if self.wanted == target:
             self.wanted = -1
-            self._compute(left)
-        else:
-            self.inbox[key] = left
+            self._begin()
 
     def _compute(self, left: float) -> None:
-        row = self.rows[self.keys[self.at] % self.codes]
+        row = self.rows[self.codes[self.at]]
         self.sent.append(left)
         self.start.append(self.env._now)
-        if self.at == len(self.keys) - 1 and self.actor.tail.overlapped:
-            self.env.process(self.reduce_beside(row.length))
+        if self.at in self.completing:
+            self.reduce_beside(self.completing[self.at], row.length)
         if isnan(row.seconds):
             self.env.process(self._segments(self.at, row.segments))
         else:
@@ -111,28 +119,41 @@ class SteppingRank(Rank):
             self.crew.schedule(self, NORMAL, row.seconds)
 
     def _computed(self, _: object) -> None:
-        """Hand the result on; go on at once, or when it is through where sends block."""
+        """Hand results on; go on at once, or when they are through where sends block."""
         self.end.append(self.env._now)
-        key = self.keys[self.at]
-        row = self.rows[key % self.codes]
-        if row.traffic is None:
+        row = self.rows[self.codes[self.at]]
+        if row.leads:
             self.take()
             return
-        target = key + row.shift
-        if self.crew.program.parts > 1:
-            self._send_as_group(key, row, target)
-        elif self.blocking:
-            self._sending = row.stage, target
-            self.network.start(row.traffic, self._through)
-        else:
-            self._send_behind(key % 2, row.traffic, self.peer(row.stage), target)
-            self.take()
+        self._unsent = [self.at - 1, self.at] if row.follows else [self.at]
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Hand on the next result that is not handed on yet; take the next step after the last."""
+        while self._unsent:
+            at = self._unsent.pop(0)
+            row, target = self.rows[self.codes[at]], self.inputs[at]
+            if row.stage < 0:
+                continue
+            target += row.shift
+            if row.traffic is None:
+                self.receive(target, self.env._now)
+            elif self.crew.program.parts > 1:
+                if self._send_as_group(at, row, row.traffic, target):
+                    return
+            elif self.blocking:
+                self._sending = row.stage, target
+                self.network.start(row.traffic, self._through)
+                return
+            else:
+                self._send_behind(row.direction, row.traffic, self.peer(row.stage), target)
+        self.take()
 
     def _through(self, transfer: Transfer) -> None:
-        """A send that held this rank up has arrived: the peer has it, and the next step begins."""
+        """A send that held this rank up has arrived: the peer has it, and the rank goes on."""
         stage, target = self._sending
         self.peer(stage).receive(target, transfer.begin - transfer.traffic.latency)
-        self.take()
+        self._hand_on()
 
     def _send_behind(
         self, direction: int, traffic: Traffic, peer: "SteppingRank", target: int
@@ -151,14 +172,17 @@ class SteppingRank(Rank):
         if queue:
             self.network.start(queue[0][0], partial(self._arrived_behind, queue))
 
-    def _send_as_group(self, key: int, row: Row, target: int) -> None:
-        """Send once for the whole tensor group, when its last part is ready."""
-        assert row.traffic is not None
-        group = self.crew.gather((*self.actor.position[:2], key), self)
+    def _send_as_group(self, at: int, row: Row, traffic: Traffic, target: int) -> bool:
+        """Send once for the whole tensor group, when its last part is ready.
+
+        Returns
+        -------
+        bool
+            Whether the rank waits for the send.
+        """
+        group = self.crew.gather((*self.actor.position[:2], at), self)
         if group is None:
-            if not self.blocking:
-                self.take()
-            return
+            return self.blocking
         peers = [rank.peer(row.stage) for rank in group]
 
         def arrived(transfer: Transfer) -> None:
@@ -166,11 +190,10 @@ class SteppingRank(Rank):
                 peer.receive(target, transfer.begin - transfer.traffic.latency)
             if self.blocking:
                 for rank in group:
-                    rank.take()
+                    rank._hand_on()
 
-        self.network.start(row.traffic, arrived)
-        if not self.blocking:
-            self.take()
+        self.network.start(traffic, arrived)
+        return self.blocking
 
     def _segments(
         self, at: int, segments: tuple[float | Traffic, ...]

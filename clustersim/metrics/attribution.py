@@ -2,7 +2,8 @@
 
 block     matmul + attention + memory_bound + dispatch, and what nothing hides: tensor_, context_,
           expert_, sharding_communication, host_transfer; imbalance, where a rank has more tokens
-          to compute on than the mean
+          to compute on than the mean; overlap_slowdown, where kernels lack what collectives beside
+          them hold of the device
 waiting   for a transfer on its way: pipeline_communication
           for a result not yet sent: bubble_fill before the first backward, bubble_drain after
           the last forward, bubble_steady between
@@ -15,7 +16,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from clustersim.program.ops import BACKWARD, Actor, Program
+from clustersim.program.ops import Actor, Program
 from clustersim.timeline import (
     EMBEDDING,
     GRADIENTS,
@@ -37,6 +38,7 @@ PARTS = (
     "sharding_communication",
     "host_transfer",
     "imbalance",
+    "overlap_slowdown",
     "pipeline_communication",
     "data_communication",
     "embedding_communication",
@@ -75,10 +77,11 @@ def attribute(track: Track, actor: Actor, duration: float) -> dict[str, float]:
 
 
 def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
-    for (kind, chunk), block in actor.blocks.items():
-        rows = (track.backward == (kind == BACKWARD)) & (track.chunk == chunk)
+    order = actor.order
+    codes = np.array(order.of[actor.position.stage])
+    for code, block in actor.blocks.items():
+        rows, seconds = codes == order.codes.index(code), block.seconds
         count = int(rows.sum())
-        seconds = block.seconds
         parts["matmul"] += count * seconds.gemm
         parts["attention"] += count * seconds.attention
         parts["memory_bound"] += count * seconds.stream
@@ -89,6 +92,7 @@ def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
             ("sharding_communication", seconds.data),
             ("host_transfer", seconds.host),
             ("imbalance", seconds.imbalance),
+            ("overlap_slowdown", seconds.slowed),
         ):
             parts[part] += count * seconds_each
         taken = float((track.end[rows] - track.start[rows]).sum())
@@ -128,6 +132,7 @@ def recomputed(program: Program) -> float:
     total, ranks = 0.0, 0
     for actor in program.actors:
         ranks += actor.multiplicity
-        once = sum(block.again.total for block in actor.blocks.values())
-        total += actor.multiplicity * program.microbatches * once
+        times = program.order.times(actor.position.stage)
+        once = sum(block.again.total * times[code] for code, block in actor.blocks.items())
+        total += actor.multiplicity * once
     return total / ranks

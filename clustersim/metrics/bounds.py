@@ -2,8 +2,8 @@
 
 compute bound   the device time of the busiest rank
 link bound      the bytes of the busiest link over its capacity
-path bound      for every stage: the way there of the first microbatch, all its own blocks, and
-                the way back of the last one
+path bound      for every stage: the way there of the first microbatch, its own blocks, and the
+                way back of the last one
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 
 from clustersim.errors import SimulationError
 from clustersim.metrics.utilisation import HotLink
-from clustersim.program.ops import BACKWARD, FORWARD, Actor, Program
+from clustersim.program.ops import FORWARD, WEIGHT, Actor, Code, Program
 from clustersim.timeline import Timeline, Track
 
 SLACK = 1 + 1e-9
@@ -40,7 +40,7 @@ def check_step(
     """
     step = timeline.duration
     for track, actor in zip(timeline.tracks, program.actors, strict=True):
-        busy = compute_bound(actor, program.microbatches)
+        busy = compute_bound(actor)
         if busy > step * SLACK:
             raise SimulationError(f"{actor.position} computes {busy:g} s in a step of {step:g} s")
         if _overlaps(track):
@@ -59,32 +59,46 @@ def check_step(
         raise SimulationError(f"attribution adds up to {total:g} s, not the step's {step:g} s")
 
 
-def compute_bound(actor: Actor, microbatches: int) -> float:
-    """Return the device time of all blocks of one rank [s]."""
-    return microbatches * sum(block.seconds.compute for block in actor.blocks.values())
+def compute_bound(actor: Actor, without: str | None = None) -> float:
+    """Return the device time of all blocks of one rank, `without` those of a kind [s]."""
+    times = actor.order.times(actor.position.stage)
+    return sum(
+        block.seconds.compute * times[code]
+        for code, block in actor.blocks.items()
+        if code.kind != without
+    )
 
 
 def path_bound(program: Program) -> float:
     """Return the longest of the shortest possible ways through each stage [s].
 
     A stage cannot start before the first microbatch has come through all stages below, and the
-    step cannot end before its last backward has gone down through them again.
+    step cannot end before its last backward has gone down through them again, for which no
+    gradient of a weight need be there. Told of schedules whose chunks all begin at the first stage
+    and whose steps run one after another.
     """
-    longest = 0.0
+    longest, wiring = 0.0, program.wiring
+    if wiring.name != "loop" or any(code.beside for code in program.order.codes):
+        return longest
     for first in range(0, len(program.actors), program.stages * program.parts):
-        way = 0.0
+        there, back = 0.0, 0.0
         for actor in program.actors[first : first + program.stages * program.parts : program.parts]:
-            own = program.microbatches * sum(b.seconds.compute for b in actor.blocks.values())
-            longest = max(longest, way + own)
-            way += sum(_alone(actor, kind) for kind in (FORWARD, BACKWARD))
+            awaited = compute_bound(actor, without=WEIGHT)
+            longest = max(longest, there + compute_bound(actor), there + awaited + back)
+            first_chunk = [code for code in actor.blocks if code.chunk == 0]
+            there += sum(_alone(actor, code) for code in first_chunk if code.kind == FORWARD)
+            back += sum(_alone(actor, code) for code in first_chunk if code.kind != FORWARD)
     return longest
 
 
-def _alone(actor: Actor, kind: str) -> float:
-    """Return the time of one block of the first chunk, and of handing it on, with all to itself."""
-    seconds = actor.blocks[kind, 0].seconds.compute
-    traffic = actor.send[kind, 0]
-    if kind == BACKWARD or traffic is None:
+def _alone(actor: Actor, code: Code) -> float:
+    """Return the time of one block of the first chunk, and of handing it on, with all to itself.
+
+    Gradients of weights are on nobody's way.
+    """
+    seconds = actor.blocks[code].seconds.compute if code.kind != WEIGHT else 0.0
+    traffic = actor.send[code]
+    if code.kind != FORWARD or traffic is None:
         return seconds
     return seconds + traffic.latency + traffic.nbytes / traffic.cap
 

@@ -42,3 +42,37 @@ def uniform_step(
     33.0
     """
     return (microbatches + (stages - 1) / chunks) * (forward + backward)
+
+
+def zero_bubble(
+    stages: int, forward: float, inputs: float, weights: float, delay: int = 1
+) -> float:
+    r"""Return how long a stage of ZB-H1 or ZB-H2 waits in a step [s].
+
+    .. math:: (p - 1) (f + i - d w)
+
+    with f, i, w = `forward`, `inputs` and `weights`, the times of a whole stage for one microbatch
+    [s]. With d = `delay` = 1 it is all that a stage of ZB-H1 waits; with d = 2 what one of ZB-H2
+    waits between its own first and last step. Holds for w no longer than f and i. Qi et al. 2023,
+    Table 2, arXiv:2401.10241.
+
+    >>> zero_bubble(stages=4, forward=1.0, inputs=1.0, weights=1.0)
+    3.0
+    """
+    return (stages - 1) * (forward + inputs - delay * weights)
+
+
+def dualpipe_bubble(stages: int, both: float, backward: float, weights: float) -> float:
+    r"""Return how long a stage of DualPipe waits in a step [s].
+
+    .. math:: (p / 2 - 1) (fb + b - 3 w)
+
+    with p parts of the model, fb = `both`, the time of a forward and a backward beside each other,
+    b = `backward`, all of it, and w = `weights`, the part of it that can wait [s].  With DualPipe-V
+    p is twice the number of stages.  Holds where the rest of b takes as long as a forward.
+    DeepSeek-AI 2024, Table 2, arXiv:2412.19437; deepseek-ai/DualPipe, README.
+
+    >>> dualpipe_bubble(stages=8, both=3.0, backward=2.0, weights=1.0)
+    6.0
+    """
+    return (stages / 2 - 1) * (both + backward - 3 * weights)

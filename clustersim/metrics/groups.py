@@ -80,7 +80,7 @@ def _kinds(placement: Placement) -> Iterator[tuple[str, Groups, Groups, bool]]:
     for axis, found in (("context", placement.groups("context")), ("expert", _experts(placement))):
         yield axis, found, found, True
     yield "data", data, data, True
-    yield "pipeline", stages, stages[: plan.cell], plan.chunks > 1
+    yield "pipeline", stages, stages[: plan.cell], plan.chunks > 1 and plan.wiring == "loop"
     ends = stages[:, [0, -1]] if plan.pipeline > 1 else stages
     yield "embedding", ends, ends[: plan.cell], True
 

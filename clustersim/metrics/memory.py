@@ -39,7 +39,7 @@ class MemoryCurve:
 
 def memory_curve(stage: StageMemory, track: Track) -> MemoryCurve:
     """Return what a stage holds in time, by the record of its rank class."""
-    found = levels(stage.chunks, track.backward, track.chunk.astype(np.int64))
+    found = levels(stage.chunks, track.kind.astype(np.int64), track.chunk.astype(np.int64))
     rows = 2 * len(track.start)
     time = np.stack([track.start, track.end], axis=1).reshape(rows)
     both = np.stack([found.during, found.after], axis=1).reshape(rows, len(found.parts))

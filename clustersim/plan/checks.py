@@ -25,7 +25,7 @@ def check_plan(
         before the machine's before the batch's: one wrong degree makes the others wrong as well.
     """
     problems = [
-        *_offered(plan, framework.zero.value, framework.schedules.value, where),
+        *_offered(plan, framework.zero.value, where),
         *_sharding(plan, model, where),
         *_model(plan, model, where),
         *_tensor(plan, model, where),
@@ -33,25 +33,18 @@ def check_plan(
         *_machine(plan, devices, where),
         *expert_problems(plan, model, framework, where),
         *_batch(plan, sequences, where),
-        *_schedule(plan, where),
     ]
     if problems:
         raise PlanError(problems[0])
 
 
-def _offered(plan: Plan, zero: list[int], schedules: list[str], where: Where) -> list[str]:
-    problems = []
-    if plan.zero not in zero:
-        problems.append(
-            f"{where('plan', 'zero')}: {plan.zero} is not offered by the framework"
-            f" (it offers {listed(zero)})"
-        )
-    if plan.schedule not in schedules:
-        problems.append(
-            f"{where('plan', 'schedule')}: '{plan.schedule}' is not offered by the framework"
-            f" (it offers {listed(schedules)})"
-        )
-    return problems
+def _offered(plan: Plan, zero: list[int], where: Where) -> list[str]:
+    if plan.zero in zero:
+        return []
+    return [
+        f"{where('plan', 'zero')}: {plan.zero} is not offered by the framework"
+        f" (it offers {listed(zero)})"
+    ]
 
 
 def _sharding(plan: Plan, model: Transformer, where: Where) -> list[str]:
@@ -111,14 +104,15 @@ def _model(plan: Plan, model: Transformer, where: Where) -> list[str]:
                 f"{where('plan', 'tensor')}: {plan.tensor} does not divide the {count} {what}"
                 f" of '{model.name}' (divisors up to {2 * plan.tensor}: {listed(allowed)})"
             )
-    parts = plan.pipeline * plan.chunks
+    parts = plan.wired.parts
     if parts > model.layers and (not plan.layers or min(plan.layers) < 0):
         problems.append(
             f"{where('plan', 'pipeline')}: {parts} stages and chunks for the {model.layers} layers"
             f" of '{model.name}' (at most one for each layer)"
         )
     elif not plan.layers:
-        fitting = [p for p in range(1, model.layers + 1) if model.layers % (p * plan.chunks) == 0]
+        each = parts // plan.pipeline
+        fitting = [p for p in range(1, model.layers + 1) if model.layers % (p * each) == 0]
         problems.append(
             f"{where('plan', 'pipeline')}: {plan.pipeline} stages of {plan.chunks} chunk(s) do not"
             f" divide the {model.layers} layers of '{model.name}' (allowed: {listed(fitting)};"
@@ -171,24 +165,3 @@ def _batch(plan: Plan, sequences: int, where: Where) -> list[str]:
         f"{where('batch', 'global')}: {sequences} is not a multiple of data {plan.data}"
         f" x micro {plan.micro} = {share} (nearest: {listed(near)})"
     ]
-
-
-def _schedule(plan: Plan, where: Where) -> list[str]:
-    problems = []
-    if plan.chunks > 1 and plan.schedule != "interleaved-1f1b":
-        problems.append(
-            f"{where('plan', 'chunks')}: {plan.chunks} has no effect with schedule"
-            f" '{plan.schedule}' (use schedule: interleaved-1f1b)"
-        )
-    if plan.schedule == "interleaved-1f1b":
-        if plan.pipeline == 1 or plan.chunks == 1:
-            problems.append(
-                f"{where('plan', 'schedule')}: interleaved-1f1b needs pipeline and chunks of at"
-                f" least 2 (pipeline is {plan.pipeline}, chunks is {plan.chunks})"
-            )
-        elif plan.microbatches % plan.pipeline:
-            problems.append(
-                f"{where('plan', 'schedule')}: interleaved-1f1b needs the {plan.microbatches}"
-                f" microbatches of a replica to be a multiple of pipeline {plan.pipeline}"
-            )
-    return problems

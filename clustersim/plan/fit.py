@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -57,11 +58,13 @@ class ChunkMemory(NamedTuple):
     kept : from the end of its forward to the end of its backward
     forward : on top of that at the fullest moment of its forward
     backward : the same of its backward; below 0 for what is given up by then
+    weights : where a backward is split, what is left between its two parts
     """
 
     kept: Parts
     forward: Parts
     backward: Parts
+    weights: Parts = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -212,18 +215,19 @@ def _words(part: str) -> str:
 
 
 def peak_activations(
-    backward: NDArray[np.bool_], chunk: NDArray[np.int64], nbytes: Sequence[float]
+    kind: NDArray[np.int64], chunk: NDArray[np.int64], nbytes: Sequence[float], left: float = 0.0
 ) -> Peak:
     """Return the most that a stage keeps between forward and backward.
 
     Parameters
     ----------
-    backward, chunk : which step each one is, in order
+    kind, chunk : which step each one is, in order, `kind` by its place in `timeline.KINDS`
     nbytes : kept for one microbatch in each chunk [B]
+    left : share of that which is left between the two parts of a split backward
     """
-    signs = np.where(backward, -1, 1)
-    kept = np.array(nbytes)[chunk]
-    return Peak(float(np.cumsum(signs * kept).max()), int(np.cumsum(signs).max()))
+    kept = np.array(nbytes)[chunk] * np.array([1.0, -1.0, left - 1.0, -left])[kind]
+    held = np.cumsum(np.array([1, -1, 0, -1])[kind])
+    return Peak(float(np.cumsum(kept).max()), int(held.max()))
 
 
 class Levels(NamedTuple):
@@ -243,17 +247,26 @@ class Levels(NamedTuple):
 
 
 def levels(
-    chunks: Sequence[ChunkMemory], backward: NDArray[np.bool_], chunk: NDArray[np.int64]
+    chunks: Sequence[ChunkMemory], kind: NDArray[np.int64], chunk: NDArray[np.int64]
 ) -> Levels:
-    """Return what microbatches hold as the steps of a stage go by."""
+    """Return what microbatches hold as the steps of a stage go by.
+
+    Parameters
+    ----------
+    kind, chunk : of each step, `kind` by its place in `timeline.KINDS`
+    """
     parts = tuple(sorted({part for memory in chunks for which in memory for part in which}))
     table = np.array([[[which.get(p, 0.0) for p in parts] for which in c] for c in chunks])
-    kept, code = table[chunk, 0], np.where(backward, 2, 1)
-    signs = np.where(backward, -1, 1)
-    after = np.cumsum(signs[:, None] * kept, axis=0)
-    full = np.where(backward[:, None], after + kept, after)
-    held = np.cumsum(signs) + backward
-    return Levels(parts, full + table[chunk, code], after, held)
+    kept, ahead, back, left = (table[:, which] for which in range(4))
+    none = np.zeros_like(kept)
+    changes = np.stack([kept, -kept, left - kept, -left], axis=1)
+    inside = np.stack([ahead, back, back, none], axis=1)
+    change, signs = changes[chunk, kind], np.array([1, -1, 0, -1])[kind]
+    after = np.cumsum(change, axis=0)
+    before = after - change
+    during = np.where((kind == 0)[:, None], after, before) + inside[chunk, kind]
+    held = np.cumsum(signs) + (signs < 0)
+    return Levels(parts, during, after, held)
 
 
 def at_peak(found: Levels, steady: Parts, step: float = 0.0) -> tuple[dict[str, float], int]:

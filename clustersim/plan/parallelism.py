@@ -12,6 +12,9 @@ that hold other experts, then copies of both.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+
+from clustersim.plan.wiring import Wiring, WiringName
 
 AXES = ("tensor", "context", "data", "pipeline")
 """Axes of the mesh, innermost first: those that talk most often stand side by side."""
@@ -25,11 +28,11 @@ class Plan:
     ----------
     tensor, context, data, pipeline : degrees; their product is the number of ranks
     chunks : model chunks of each stage
+    wiring : which part of the model each chunk holds
     zero : ZeRO stage, 0 to 3
     micro : sequences of a microbatch
     microbatches : microbatches of a replica in one step
-    layers : of each virtual stage, in the order of the model; chunk c of stage s is virtual stage
-        c * pipeline + s
+    layers : of each part of the model, in order; a chunk of a stage holds one of them
     sequence_parallel : whether tensor ranks share norms and dropouts by tokens
     context_method : ``ring``, ``all-gather`` or ``ulysses``
     expert, expert_tensor : ranks that share the experts, and those that share one expert; they are
@@ -54,6 +57,12 @@ class Plan:
     expert_tensor: int = 1
     shard: int = 0
     reshard: bool = True
+    wiring: WiringName = "loop"
+
+    @cached_property
+    def wired(self) -> Wiring:
+        """How the chunks of all stages make up the model."""
+        return Wiring(self.wiring, self.pipeline, self.chunks)
 
     @property
     def ranks(self) -> int:
@@ -101,9 +110,9 @@ class Plan:
 
     def layers_of(self, stage: int, chunk: int) -> range:
         """Return the layers of one chunk of a stage, by their numbers."""
-        virtual = chunk * self.pipeline + stage
-        first = sum(self.layers[:virtual])
-        return range(first, first + self.layers[virtual])
+        part = self.wired.part(stage, chunk)
+        first = sum(self.layers[:part])
+        return range(first, first + self.layers[part])
 
 
 def even_layers(layers: int, parts: int) -> tuple[int, ...]:

@@ -10,20 +10,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from clustersim.cost.compute import Seconds, chain_seconds
+from clustersim.cost.compute import Seconds, beside_step, chain_seconds
 from clustersim.program.fold import Name
 from clustersim.program.groups import OF_CELL, Groups, Pattern
 from clustersim.program.job import Job, StackedLayer
 from clustersim.program.moves import Moves, moves_of
 from clustersim.program.offloading import HostLink
-from clustersim.program.ops import FORWARD, KINDS
+from clustersim.program.ops import BACKWARD, FORWARD, INPUT, WEIGHT, WHOLE, Code
 from clustersim.program.overlap import Move, Unit, total_seconds
 from clustersim.program.sharding import share_seconds
 from clustersim.traffic import Traffic
 from clustersim.workload.kernels import Axis, Beside, Collective, Kernel, flat
 from clustersim.workload.layers.ends import boundary_gather
 from clustersim.workload.offload import HostCopy
-from clustersim.workload.ops import Op, backward, forward
+from clustersim.workload.ops import Op, backward, forward, of_inputs, of_weights
 
 
 class Blocks:
@@ -54,6 +54,16 @@ class Blocks:
         if key not in self._blocks:
             self._blocks[key] = self._costed(stage, chunk, kind, pattern)
         return self._blocks[key]
+
+    def step(self, stage: int, code: Code, pattern: Pattern) -> tuple[Seconds, Seconds]:
+        """Return the same of a step, with what it runs beside."""
+        own, again = self.block(stage, code.chunk, code.kind, pattern)
+        if code.beside is None:
+            return own, again
+        kind, chunk = code.beside
+        other, _ = self.block(stage, chunk, kind, pattern)
+        own = beside_step(own, other, self.job.cluster.occupied)
+        return own.dispatched(self.job.framework.dispatch.value), again
 
     def _costed(
         self, stage: int, chunk: int, kind: str, pattern: Pattern
@@ -94,7 +104,7 @@ class Blocks:
         told = _exposed(exposed, carried)
         network = sum(move.seconds for move in carried if move.channel == "network")
         slower = self.job.cluster.occupied * max(0.0, network - told.data) if ahead else 0.0
-        return told + Seconds(data=beside + slower)
+        return told + Seconds(data=beside, slowed=slower)
 
     def _carry(self, what: Sequence[Collective | HostCopy], pattern: Pattern) -> tuple[Move, ...]:
         """Return what moves take, each on its channel."""
@@ -110,7 +120,8 @@ class Blocks:
         key = stacked, kind, pattern
         if key not in self._layers:
             ops = self.job.ops(stacked.layer)
-            again = [op for op in ops if op.name in stacked.again and kind != FORWARD]
+            repeats = kind in (BACKWARD, INPUT)
+            again = [op for op in ops if op.name in stacked.again and repeats]
             own = self._ops(ops, kind, pattern), self._ops(again, FORWARD, pattern)
             self._layers[key] = own
         return self._layers[key]
@@ -119,7 +130,7 @@ class Blocks:
         """Return what operations take forward or backward."""
         total = Seconds()
         for op in ops:
-            kernels = op.forward if kind == FORWARD else op.backward
+            kernels = op.forward if kind == FORWARD else part_of(op.backward, kind)
             total += self._chain(kernels, pattern).skewed(op.skew)
         return total
 
@@ -194,6 +205,13 @@ class Call(NamedTuple):
     nbytes: float
 
 
+def part_of(kernels: Iterable[Kernel], kind: str) -> list[Kernel]:
+    """Return what of the kernels of a backward a step of some kind runs: all, or its part."""
+    if kind == INPUT:
+        return of_inputs(kernels)
+    return of_weights(kernels) if kind == WEIGHT else list(kernels)
+
+
 def around(job: Job, stage: int, chunk: int, kind: str) -> tuple[list[Kernel], list[Kernel]]:
     """Return the kernels of a block before its layers and after them."""
     first, last = job.ends(stage, chunk)
@@ -205,8 +223,8 @@ def around(job: Job, stage: int, chunk: int, kind: str) -> tuple[list[Kernel], l
     if kind == FORWARD:
         below = forward(job.embedding) if first else []
         return handed + below, forward(job.head) if last else []
-    above = backward(job.head) if last else []
-    return handed + above, backward(job.embedding) if first else []
+    above = part_of(handed + (backward(job.head) if last else []), kind)
+    return above, part_of(backward(job.embedding), kind) if first else []
 
 
 def layer_kernels(job: Job, stacked: StackedLayer, kind: str) -> list[Kernel]:
@@ -214,7 +232,8 @@ def layer_kernels(job: Job, stacked: StackedLayer, kind: str) -> list[Kernel]:
     ops = job.ops(stacked.layer)
     if kind == FORWARD:
         return forward(ops)
-    return forward(op for op in ops if op.name in stacked.again) + backward(ops)
+    repeated = forward(op for op in ops if op.name in stacked.again) if kind != WEIGHT else []
+    return repeated + part_of(backward(ops), kind)
 
 
 def _calls(job: Job, stage: int) -> Counter[Call]:
@@ -227,7 +246,7 @@ def _calls(job: Job, stage: int) -> Counter[Call]:
                 calls[Call(kernel.axis, kernel.operation, kernel.nbytes)] += times
 
     for chunk in range(job.plan.chunks):
-        for kind in KINDS:
+        for kind in WHOLE:
             for kernels in around(job, stage, chunk, kind):
                 count(kernels, 1)
             for stacked, times in Counter(job.stacked(stage, chunk)).items():

@@ -12,12 +12,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.errors import ProgramError
-from clustersim.program.ops import BACKWARD, FORWARD, Actor, Program, Step, hand_over
+from clustersim.plan.wiring import Wiring
+from clustersim.program.ops import (
+    BACKWARD,
+    FORWARD,
+    INPUT,
+    KINDS,
+    WEIGHT,
+    Actor,
+    Order,
+    Program,
+    Row,
+    Step,
+    hand_over,
+    words,
+)
 
-Rows = Sequence[Sequence[Step]]
+Rows = Sequence[Row]
 
 MOST_DRAWN = 24
 """Steps that are drawn around the culprit."""
+
+_BEFORE = {BACKWARD: FORWARD, INPUT: FORWARD, WEIGHT: INPUT}
+"""What a chunk does with a microbatch before."""
 
 
 def check_program(program: Program) -> None:
@@ -25,20 +42,37 @@ def check_program(program: Program) -> None:
 
     Waiting in a circle is left to the replay, which finds it for nothing, and to `check_steps`.
     """
-    for actor in _one_of_each_stage(program):
-        if not _runs_each_once(np.array(actor.keys), program.microbatches * program.chunks):
-            stage = actor.position.stage
-            _check_once(steps_of(program), stage, actor.steps, program.microbatches, program.chunks)
+    rows = steps_of(program)
+    for stage in range(program.stages):
+        if not _runs_each_once(program.order, stage, program.wiring, program.microbatches):
+            _check_once(rows, stage, program.microbatches, program.wiring)
 
 
-def _runs_each_once(keys: NDArray[np.int64], count: int) -> bool:
-    """Whether keys are those of `count` forwards and backwards, each forward the earlier."""
-    if len(keys) != 2 * count or keys.min() < 0 or keys.max() >= 2 * count:
+def _runs_each_once(order: Order, stage: int, wiring: Wiring, microbatches: int) -> bool:
+    """Whether each chunk takes each of its microbatches forward, then backward, whole or split.
+
+    Joined steps, and those whose microbatches are numbered otherwise, are left to the slow way.
+    """
+    if any(code.beside for code in order.codes) or wiring.copies > 1:
         return False
-    place = np.full(2 * count, -1)
-    place[keys] = np.arange(2 * count)
-    forward, backward = place[0::2], place[1::2]
-    return bool((forward >= 0).all() and (backward > forward).all())
+    codes, inputs = np.array(order.of[stage]), np.array(order.inputs[stage])
+    width = microbatches * wiring.chunks
+    if len(codes) < 2 * width or inputs.min() < 0 or inputs.max() >= 2 * width:
+        return False
+    kinds = np.array([KINDS.index(code.kind) for code in order.codes])[codes]
+    place = [_places(kinds == kind, inputs // 2, width) for kind in range(len(KINDS))]
+    forward, whole, ahead, weight = place
+    apart = (whole < 0) & (ahead > forward) & (weight > ahead)
+    once = (whole > forward) & (ahead < 0) & (weight < 0)
+    run = sum(int((each >= 0).sum()) for each in place)
+    return run == len(codes) and bool(((forward >= 0) & (apart | once)).all())
+
+
+def _places(chosen: NDArray[np.bool_], numbers: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Return where each number stands among the chosen ones; -1 where it does not."""
+    place = np.full(width, -1)
+    place[numbers[chosen]] = np.flatnonzero(chosen)
+    return place
 
 
 def _one_of_each_stage(program: Program) -> tuple[Actor, ...]:
@@ -46,12 +80,12 @@ def _one_of_each_stage(program: Program) -> tuple[Actor, ...]:
     return program.actors[: program.stages * program.parts : program.parts]
 
 
-def steps_of(program: Program) -> list[tuple[Step, ...]]:
+def steps_of(program: Program) -> list[Row]:
     """Return the steps of each stage, which are the same for all replicas."""
     return [actor.steps for actor in _one_of_each_stage(program)]
 
 
-def check_steps(rows: Rows, microbatches: int, chunks: int) -> None:
+def check_steps(rows: Rows, microbatches: int, wiring: Wiring) -> None:
     """Refuse steps that are not a schedule.
 
     Raises
@@ -61,68 +95,95 @@ def check_steps(rows: Rows, microbatches: int, chunks: int) -> None:
         each chunk, or when stages wait for each other in a circle. The message draws the steps
         and marks the first one at fault.
     """
-    for stage, steps in enumerate(rows):
-        _check_once(rows, stage, steps, microbatches, chunks)
-    _check_order(rows, chunks)
+    for stage in range(len(rows)):
+        _check_once(rows, stage, microbatches, wiring)
+    _check_order(rows, wiring)
 
 
-def _check_once(
-    rows: Rows, stage: int, steps: Sequence[Step], microbatches: int, chunks: int
-) -> None:
-    seen: dict[Step, int] = {}
-    for at, step in enumerate(steps):
-        if step in seen:
-            _refuse(rows, {stage: at}, f"stage {stage} runs {step} twice")
-        if not (0 <= step.microbatch < microbatches and 0 <= step.chunk < chunks):
-            _refuse(rows, {stage: at}, f"stage {stage} runs {step}, which is not in the batch")
-        if step.kind == BACKWARD and step._replace(kind=FORWARD) not in seen:
-            forward = step._replace(kind=FORWARD)
-            _refuse(rows, {stage: at}, f"stage {stage} runs {step} before {forward}")
-        seen[step] = at
-    for microbatch in range(microbatches):
-        for chunk in range(chunks):
-            for kind in (FORWARD, BACKWARD):
-                if Step(kind, microbatch, chunk) not in seen:
-                    missing = Step(kind, microbatch, chunk)
-                    _refuse(rows, {}, f"stage {stage} never runs {missing}")
+def _check_once(rows: Rows, stage: int, microbatches: int, wiring: Wiring) -> None:
+    seen: set[Step] = set()
+    for at, given in enumerate(rows[stage]):
+        step = given.alone
+        if problem := _problem(step, seen, microbatches, wiring):
+            _refuse(rows, {stage: at}, f"stage {stage} runs {step} {problem}")
+        if given.joined and (at + 1 == len(rows[stage]) or rows[stage][at + 1].joined):
+            _refuse(rows, {stage: at}, f"stage {stage} runs {step} beside no other step")
+        seen.add(step)
+    for chunk in range(wiring.chunks):
+        for microbatch in wiring.batch(chunk, microbatches):
+            for missing in _missing(microbatch, chunk, seen):
+                _refuse(rows, {}, f"stage {stage} never runs {missing}")
 
 
-def _check_order(rows: Rows, chunks: int) -> None:
+def _problem(step: Step, seen: set[Step], microbatches: int, wiring: Wiring) -> str | None:
+    """Return what is wrong with a step after those that were seen, in words that follow it."""
+    if step in seen:
+        return "twice"
+    chunks = range(wiring.chunks)
+    if step.chunk not in chunks or step.microbatch not in wiring.batch(step.chunk, microbatches):
+        return ", which is not in the batch"
+    before = _BEFORE.get(step.kind)
+    if before is not None and step._replace(kind=before) not in seen:
+        return f"before {step._replace(kind=before)}"
+    other = {BACKWARD: INPUT, INPUT: BACKWARD}.get(step.kind)
+    if other is not None and step._replace(kind=other) in seen:
+        return f"after {step._replace(kind=other)}, which is a backward as well"
+    return None
+
+
+def _missing(microbatch: int, chunk: int, seen: set[Step]) -> list[Step]:
+    """Return what a chunk still has to do with a microbatch."""
+    kinds = [FORWARD, BACKWARD]
+    if Step(INPUT, microbatch, chunk) in seen:
+        kinds = [FORWARD, INPUT, WEIGHT]
+    steps = [Step(kind, microbatch, chunk) for kind in kinds]
+    return [step for step in steps if step not in seen]
+
+
+def _check_order(rows: Rows, wiring: Wiring) -> None:
     """Run the steps without a clock: each as soon as its input is there; all must get through."""
-    stages = len(rows)
-    place = [0] * stages
-    arrived: set[tuple[int, Step]] = set()
+    place = [0] * len(rows)
+    arrived: set[tuple[int, bool, int, int]] = set()
     moved = True
     while moved:
         moved = False
         for stage, steps in enumerate(rows):
             while place[stage] < len(steps):
-                step = steps[place[stage]]
-                if not _is_source(step, stage, stages, chunks) and (stage, step) not in arrived:
+                taken = steps[place[stage] : place[stage] + 1 + steps[place[stage]].joined]
+                if not all(_ready(step, stage, wiring, arrived) for step in taken):
                     break
-                target = hand_over(step, stage, stages, chunks)
-                if target is not None:
-                    arrived.add(target)
-                place[stage] += 1
+                arrived |= {found for step in taken for found in _made(step, stage, wiring)}
+                place[stage] += len(taken)
                 moved = True
     stuck = {stage: at for stage, at in enumerate(place) if at < len(rows[stage])}
     if stuck:
         waits = "; ".join(
-            f"stage {stage} waits for the input of {rows[stage][at]}"
+            f"stage {stage} waits for the input of {rows[stage][at].alone}"
             for stage, at in list(stuck.items())[:4]
         )
         _refuse(rows, stuck, f"stages wait for each other: {waits}")
 
 
-def _is_source(step: Step, stage: int, stages: int, chunks: int) -> bool:
-    """Whether a step needs nothing from another stage."""
-    if step.kind == FORWARD:
-        return stage == 0 and step.chunk == 0
-    return stage == stages - 1 and step.chunk == chunks - 1
+def _ready(
+    step: Step, stage: int, wiring: Wiring, arrived: set[tuple[int, bool, int, int]]
+) -> bool:
+    """Whether a step needs nothing from another chunk, or has it."""
+    forward = step.kind == FORWARD
+    if step.kind == WEIGHT or not wiring.fed(stage, step.chunk, forward=forward):
+        return True
+    return (stage, forward, step.microbatch, step.chunk) in arrived
+
+
+def _made(step: Step, stage: int, wiring: Wiring) -> list[tuple[int, bool, int, int]]:
+    """Return the input that a step makes: of which stage, whether forward, microbatch, chunk."""
+    target = hand_over(step, stage, wiring)
+    if target is None:
+        return []
+    return [(target[0], step.kind == FORWARD, step.microbatch, target[1].chunk)]
 
 
 def _refuse(rows: Rows, marks: dict[int, int], reason: str) -> None:
-    raise ProgramError(f"{reason}\n{draw(rows, marks)}")
+    raise ProgramError(f"{reason.replace(' , ', ', ')}\n{draw(rows, marks)}")
 
 
 def draw(rows: Rows, marks: dict[int, int]) -> str:
@@ -132,11 +193,15 @@ def draw(rows: Rows, marks: dict[int, int]) -> str:
     width = len(str(len(rows) - 1))
     lines = []
     for stage, steps in enumerate(rows):
-        words = [
+        marked = [
             f"[{step}]" if marks.get(stage) == at else str(step)
             for at, step in enumerate(steps[start : start + MOST_DRAWN], start)
         ]
         before = "... " if start else ""
         after = " ..." if len(steps) > start + MOST_DRAWN else ""
-        lines.append(f"stage {stage:<{width}}   {before}{' '.join(words)}{after}")
+        joined = " ".join(marked).replace("& ", "&")
+        lines.append(f"stage {stage:<{width}}   {before}{joined}{after}")
     return "\n".join(lines)
+
+
+__all__ = ["check_program", "check_steps", "draw", "steps_of", "words"]

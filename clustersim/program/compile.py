@@ -15,19 +15,24 @@ from clustersim.program.job import Job
 from clustersim.program.loads import carried_by_links, fusion_bound_of, limits_of
 from clustersim.program.offloading import host_tail
 from clustersim.program.ops import (
-    KINDS,
     Actor,
     Block,
+    Code,
     Fused,
     Position,
     Program,
     Step,
     Tail,
+    completing,
     hand_over,
 )
-from clustersim.program.schedules import grid
 from clustersim.program.sharding import reduces
-from clustersim.program.transfers import joint_collectives, norm_sync, stage_transfers
+from clustersim.program.transfers import (
+    joint_collectives,
+    norm_sync,
+    send_name,
+    stage_transfers,
+)
 from clustersim.traffic import Traffic
 from clustersim.workload.kernels import Collective
 
@@ -58,8 +63,7 @@ def compile_program(job: Job, *, together: bool, fusion_bound: float) -> Program
     folded = fold(sends, joint, links.capacities, links.names, kinds, together=together)
     return Program(
         actors=tuple(_actors(job, blocks, folded, whole=whole, together=together)),
-        stages=plan.pipeline,
-        chunks=plan.chunks,
+        wiring=plan.wired,
         microbatches=plan.microbatches,
         parts=1 if together else plan.cell,
         blocking=job.framework.pipeline.blocking.value,
@@ -77,21 +81,21 @@ def _actors(
 ) -> list[Actor]:
     """Return the actors: by replica class, then stage, then tensor part where not folded."""
     plan = job.plan
-    rows = grid(plan.schedule, plan.pipeline, plan.microbatches, plan.chunks)
     tails = [_tail(job, stage, folded) for stage in range(plan.pipeline)]
     actors = []
     for number, replicas in enumerate(folded.classes):
-        for stage, steps in enumerate(rows):
+        for stage, steps in enumerate(job.rows):
             pattern = blocks.pattern(stage, replicas[0])
             own = None if whole else _of_class(folded, number)
-            codes = [(kind, chunk) for chunk in range(plan.chunks) for kind in KINDS]
-            work = {c: _block(job, blocks, stage, *c, pattern, own) for c in codes}
-            send = {c: _send(plan, folded, number, stage, *c) for c in codes}
+            codes = [job.order.codes[number] for number in sorted({*job.order.of[stage]})]
+            work = {c: _block(job, blocks, stage, c, pattern, own) for c in codes}
+            send = {c: _send(plan, folded, number, stage, c) for c in codes}
             multiplicity = len(replicas) * (plan.cell if together else 1)
             for part in range(1 if together else plan.cell):
                 position = Position(number, stage, part)
+                tail = tails[stage]
                 actors.append(
-                    Actor(position, multiplicity, replicas, steps, work, send, tails[stage])
+                    Actor(position, multiplicity, replicas, steps, work, send, tail, job.order)
                 )
     return actors
 
@@ -102,29 +106,27 @@ def _of_class(folded: Folded, number: int) -> dict[Name, Traffic]:
 
 
 def _block(
-    job: Job, blocks: Blocks, stage: int, kind: str, chunk: int,
-    pattern: Pattern, own: dict[Name, Traffic] | None,
+    job: Job, blocks: Blocks, stage: int, code: Code, pattern: Pattern,
+    own: dict[Name, Traffic] | None,
 ) -> Block:  # fmt: skip
     """Return a block, all in one piece unless the traffic of its class is given."""
-    seconds, again = blocks.block(stage, chunk, kind, pattern)
+    seconds, again = blocks.step(stage, code, pattern)
     if own is None:
         return Block(seconds, again, (seconds.total,))
 
     def alone(collective: Collective) -> float:
         return blocks.groups.cost(collective, pattern).seconds
 
-    cut = cut_at_collectives(job, stage, chunk, kind, seconds.dispatch, own, alone)
+    cut = cut_at_collectives(job, stage, code.chunk, code.kind, seconds.dispatch, own, alone)
     return Block(seconds, again, cut)
 
 
-def _send(
-    plan: Plan, folded: Folded, number: int, stage: int, kind: str, chunk: int
-) -> Traffic | None:
-    """Return what a class hands on after a step; None at either end of the pipeline."""
-    from_here = hand_over(Step(kind, 0, chunk), stage, plan.pipeline, plan.chunks)
-    if from_here is None or plan.pipeline == 1:
+def _send(plan: Plan, folded: Folded, number: int, stage: int, code: Code) -> Traffic | None:
+    """Return what a class sends after a step; None where nothing leaves the stage."""
+    target = hand_over(Step(code.kind, 0, code.chunk), stage, plan.wired)
+    if target is None or target[0] == stage:
         return None
-    return folded.traffic[("send", kind, stage), number]
+    return folded.traffic[send_name(code.kind, stage, code.chunk, plan.wired), number]
 
 
 def _tail(job: Job, stage: int, folded: Folded) -> Tail:
@@ -138,11 +140,12 @@ def _tail(job: Job, stage: int, folded: Folded) -> Tail:
         optimiser = host_tail(job, stage, reduced=reduces(job) or plan.copies == 1)
     ends = stage in (0, plan.pipeline - 1)
     return Tail(
-        gradients=_pieces(job, _of_stage(folded, "gradients", stage)),
+        gradients=_pieces(job, stage, _of_stage(folded, "gradients", stage)),
         overlapped=job.overlapped,
         embedding=folded.joint.get(("embedding",)) if ends else None,
         optimiser=optimiser,
         parameters=_of_stage(folded, "parameters", stage),
+        twin=folded.joint.get(("twin", min(stage, plan.pipeline - 1 - stage))),
     )
 
 
@@ -155,8 +158,20 @@ def _of_stage(folded: Folded, what: str, stage: int) -> tuple[Traffic, ...]:
     )
 
 
-def _pieces(job: Job, reductions: tuple[Traffic, ...]) -> tuple[Traffic, ...]:
-    """Return reductions cut into pieces that become ready in turn, where they are overlapped."""
-    pieces = min(MOST_BUCKETS, job.model.layers) if job.overlapped else 1
-    cut = tuple(each._replace(nbytes=each.nbytes / pieces) for each in reductions)
-    return cut * pieces
+def _pieces(
+    job: Job, stage: int, reductions: tuple[Traffic, ...]
+) -> tuple[tuple[Traffic, ...], ...]:
+    """Return the reductions of a stage: all of them, or in pieces for each chunk that completes.
+
+    Pieces of a chunk become ready in turn, and carry its share of the stage's parameters.
+    """
+    if not job.overlapped or not reductions:
+        return (reductions,) if reductions else ()
+    order, plan = job.order, job.plan
+    number = max(1, min(MOST_BUCKETS, job.model.layers) // plan.chunks)
+    groups = []
+    for at in completing(order, stage):
+        share = job.share_of(stage, order.codes[order.of[stage][at]].chunk) / number
+        cut = tuple(each._replace(nbytes=each.nbytes * share) for each in reductions)
+        groups.append(cut * number)
+    return tuple(groups)

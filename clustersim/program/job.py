@@ -1,6 +1,6 @@
 """A job: everything that decides a program, and what follows from it alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -10,6 +10,9 @@ from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.plan.parallelism import Plan
 from clustersim.plan.placement import Placement
 from clustersim.program.collectives.communicator import Communicator, Prescribed
+from clustersim.program.ops import Order, Row, order_of
+from clustersim.program.schedules import Schedule
+from clustersim.program.schedules.one_f_one_b import ONE_F_ONE_B
 from clustersim.topology.cluster import Cluster
 from clustersim.workload.finetune import Finetune, Frozen, frozen_bytes, trainable
 from clustersim.workload.layers import layer_ops
@@ -51,6 +54,7 @@ class Job:
     Attributes
     ----------
     placement : ranks on devices
+    schedule : of the pipeline
     precision : recipe, by name
     recompute : what is run again in the backward
     offload : what is kept on the host
@@ -70,6 +74,7 @@ class Job:
     finetune: Finetune | None = None
     routing: Routing = BALANCED
     algorithms: Mapping[str, Prescribed] = field(default_factory=dict)
+    schedule: Schedule = ONE_F_ONE_B
 
     def communicator(self, groups: Sequence[Sequence[int]]) -> Communicator:
         """Return the communicator of groups of devices that work side by side."""
@@ -96,9 +101,19 @@ class Job:
 
     def ends(self, stage: int, chunk: int) -> tuple[bool, bool]:
         """Return whether a chunk holds the embedding, and whether it holds the logits."""
+        part = self.plan.wired.part(stage, chunk)
+        return part == 0, part == self.plan.wired.parts - 1
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The steps of every stage."""
         plan = self.plan
-        virtual = chunk * plan.pipeline + stage
-        return virtual == 0, virtual == plan.pipeline * plan.chunks - 1
+        return self.schedule.rows(plan.pipeline, plan.microbatches, plan.chunks)
+
+    @cached_property
+    def order(self) -> Order:
+        """The same as numbers."""
+        return order_of(self.rows, self.plan.chunks)
 
     # --- layers --------------------------------------------------------------------------------
 
@@ -156,17 +171,16 @@ class Job:
 
     def parameters(self, stage: int) -> Parameters:
         """Return the parameters of a stage, not yet shared out over its ranks."""
-        plan, total = self.plan, Parameters()
-        for chunk in range(plan.chunks):
-            for number in plan.layers_of(stage, chunk):
-                total = total.plus(layer_parameters(self.model, self.model.layer(number)))
+        total = Parameters()
+        for layer in self._layers_of(stage):
+            total = total.plus(layer_parameters(self.model, layer))
         return total.plus(self.ends_of_stage(stage))
 
     def outside(self, stage: int, chunk: int) -> tuple[Parameters, Parameters]:
         """Return the parameters of a chunk below its layers and above them."""
         first, last = self.ends(stage, chunk)
         below = embedding_parameters(self.model) if first else Parameters()
-        alone = self.plan.pipeline > 1
+        alone = not self.plan.wired.ends_meet
         return below, head_parameters(self.model, alone=alone) if last else Parameters()
 
     def ends_of_stage(self, stage: int) -> Parameters:
@@ -185,6 +199,26 @@ class Job:
         for layer in self._layers_of(stage):
             total = total.plus(trainable(self.model, layer, self.finetune))
         return total
+
+    def share_of(self, stage: int, chunk: int) -> float:
+        """Return the share of a stage's trained parameters that one of its chunks holds."""
+
+        def amount(layers: Iterable[StackedLayer]) -> float:
+            each = (trainable(self.model, layer.layer, self.finetune) for layer in layers)
+            return sum(self.on_a_rank(parameters) for parameters in each)
+
+        own = amount(self.stacked(stage, chunk))
+        if self.finetune is None:
+            own += sum(self.on_a_rank(end) for end in self.outside(stage, chunk))
+        whole = self.on_a_rank(self.trained(stage))
+        return own / whole if whole else 1 / self.plan.chunks
+
+    def on_a_rank(self, parameters: Parameters) -> float:
+        """Return what one rank computes with of some parameters."""
+        plan = self.plan
+        return parameters.dense(plan.tensor) + parameters.of_experts(
+            plan.expert, plan.expert_tensor
+        )
 
     def frozen(self, stage: int) -> Frozen:
         """Return the bytes of the parameters of a stage that are not trained."""

@@ -1,12 +1,15 @@
 """Loads: what every link carries in a step, and what that can do to a fused block."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
+from clustersim.plan.parallelism import Plan
 from clustersim.program.blocks import Blocks
 from clustersim.program.fold import Name
 from clustersim.program.job import Job
-from clustersim.program.ops import KINDS, Limit, LinkUse, Step, hand_over
+from clustersim.program.ops import FORWARD, WHOLE, Limit, LinkUse
+from clustersim.program.transfers import send_name
 from clustersim.traffic import Traffic
 
 
@@ -43,7 +46,7 @@ def fusion_bound_of(
     for (stage, replica), own in cells.items():
         pattern = blocks.pattern(stage, replica)
         taken = min(
-            sum(blocks.block(stage, chunk, kind, pattern)[0].total for kind in KINDS)
+            sum(blocks.block(stage, chunk, kind, pattern)[0].total for kind in WHOLE)
             for chunk in range(plan.chunks)
         )
         delay = max(spare[stage], _longest(capacities, totals, own, plan.chunks))
@@ -74,24 +77,30 @@ def carried_by_links(
     for traffic in joint.values():
         _add_bytes(totals, traffic, 1.0)
     for transfers in sends:
-        for (what, kind, stage, *_), traffic in transfers.items():
-            if what == "send":
-                handed = sum(
-                    hand_over(Step(str(kind), 0, c), int(str(stage)), plan.pipeline, plan.chunks)
-                    is not None
-                    for c in range(plan.chunks)
-                )
-                _add_bytes(totals, traffic, float(handed * plan.microbatches))
+        handed = _times_handed_on(plan)
+        for name, traffic in transfers.items():
+            if name[0] == "send":
+                _add_bytes(totals, traffic, float(handed[name]))
     inside = [blocks.carried(*place) for place in _places(job)] if blocks.axes else []
     inside += [blocks.carried_by_stage(stage) for stage in range(plan.pipeline)]
     for carried in inside:
         for link, nbytes in carried.items():
-            totals[link] = totals.get(link, 0.0) + nbytes * plan.microbatches
+            totals[link] = totals.get(link, 0.0) + nbytes * plan.microbatches / plan.wired.copies
     links = job.cluster.links
     return tuple(
         LinkUse(links.names[link], links.capacities[link], nbytes)
         for link, nbytes in sorted(totals.items())
     )
+
+
+def _times_handed_on(plan: Plan) -> Counter[Name]:
+    """Return how often each stage transfer happens in a step."""
+    wiring, times = plan.wired, Counter[Name]()
+    for kind, stage, chunk in product(WHOLE, range(plan.pipeline), range(plan.chunks)):
+        if wiring.onward(stage, chunk, forward=kind == FORWARD) is not None:
+            count = len(wiring.batch(chunk, plan.microbatches))
+            times[send_name(kind, stage, chunk, wiring)] += count
+    return times
 
 
 def limits_of(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from clustersim.program.job import Job
 from clustersim.program.offloading import ends_fetch, host_fetch, host_push
-from clustersim.program.ops import BACKWARD, FORWARD
+from clustersim.program.ops import BACKWARD, FORWARD, INPUT, WEIGHT
 from clustersim.program.sharding import ends_moved, layer_fetch, layer_push, reduces
 from clustersim.workload.kernels import Collective
 from clustersim.workload.offload import HostCopy
@@ -21,13 +21,19 @@ Moves = Sequence[tuple[Carried, Carried]]
 
 
 def moves_of(job: Job, stage: int, chunk: int, kind: str) -> Moves:
-    """Return the moves of a block; none at all where nothing is shared out or offloaded."""
+    """Return the moves of a block; none at all where nothing is shared out or offloaded.
+
+    Where a backward is split, that of the inputs fetches and that of the weights pushes.
+    """
     if job.plan.zero < 2 and not job.offload.any:
         return []
+    fetches, pushes = kind != WEIGHT, kind != INPUT
+    kind = FORWARD if kind == FORWARD else BACKWARD
     before, after = ends_moved(job, stage, chunk, kind)
     below, above = ends_fetch(job, stage, chunk, kind)
     layers = job.stacked(stage, chunk)
     ends: list[tuple[Carried, Carried]] = [([], before), ([], after)]
+    ends = ends if pushes else [([], []), ([], [])]
     if kind == FORWARD:
         ends = [([*below, *before], []), ([*above, *after], [])]
     inner: list[tuple[Carried, Carried]] = []
@@ -38,6 +44,6 @@ def moves_of(job: Job, stage: int, chunk: int, kind: str) -> Moves:
             *layer_push(job, stacked.layer, kind),
             *host_push(job, stacked, kind, reduced=reduced),
         ]
-        inner.append((fetch, push))
+        inner.append((fetch if fetches else [], push if pushes else []))
     moves = [ends[0], *inner, ends[1]]
     return moves if any(fetch or push for fetch, push in moves) else []

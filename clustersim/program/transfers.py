@@ -1,31 +1,37 @@
 """Transfers: what stages and replicas send each other, as loads on the links of the machine."""
 
 from collections.abc import Iterator
+from itertools import product
 
 from clustersim.cost import collectives as closed
+from clustersim.plan.wiring import Wiring
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.collectives.load import span_of
 from clustersim.program.fold import Name, alone_rate
 from clustersim.program.groups import groups_of_stage
 from clustersim.program.job import Job
-from clustersim.program.ops import BACKWARD, FORWARD
+from clustersim.program.ops import BACKWARD, FORWARD, WHOLE
 from clustersim.program.sharding import alike, gathers, reduces
 from clustersim.traffic import Traffic
 from clustersim.workload.kernels import Axis
 
 
 def stage_transfers(job: Job, replica: int) -> dict[Name, Traffic]:
-    """Return what one replica hands from stage to stage, by ("send", kind, stage)."""
+    """Return what one replica hands from stage to stage, by its `send_name`."""
     plan, found = job.plan, dict[Name, Traffic]()
-    for kind, step in ((FORWARD, 1), (BACKWARD, -1)):
-        for stage in range(plan.pipeline):
-            to = stage + step
-            if plan.chunks > 1:
-                to %= plan.pipeline
-            if 0 <= to < plan.pipeline and plan.pipeline > 1:
-                name: Name = ("send", kind, stage)
-                found[name] = _boundary(job, f"send {kind} of stage {stage}", stage, to, replica)
+    for kind, stage, chunk in product(WHOLE, range(plan.pipeline), range(plan.chunks)):
+        place = plan.wired.onward(stage, chunk, forward=kind == FORWARD)
+        name = send_name(kind, stage, chunk, plan.wired)
+        if place is not None and place.stage != stage and name not in found:
+            what = f"send {kind} of stage {stage}"
+            found[name] = _boundary(job, what, stage, place.stage, replica)
     return found
+
+
+def send_name(kind: str, stage: int, chunk: int, wiring: Wiring) -> Name:
+    """Return the name of what a chunk hands on: the same for chunks that send the same way."""
+    forward = kind == FORWARD
+    return "send", FORWARD if forward else BACKWARD, stage, wiring.upward(chunk, forward=forward)
 
 
 def _boundary(job: Job, name: str, stage: int, to: int, replica: int) -> Traffic:
@@ -60,7 +66,7 @@ def joint_collectives(job: Job) -> dict[Name, Traffic]:
     for stage in range(plan.pipeline):
         found |= {("gradients", stage, axis): moved for axis, moved in _reductions(job, stage)}
         found |= {("parameters", stage, axis): moved for axis, moved in _updates(job, stage)}
-    if plan.pipeline > 1 and job.model.tied and job.finetune is None:
+    if not plan.wired.ends_meet and job.model.tied and job.finetune is None:
         ends = [
             (job.placement.device(0, r, i), job.placement.device(plan.pipeline - 1, r, i))
             for r in range(plan.data)
@@ -69,6 +75,25 @@ def joint_collectives(job: Job) -> dict[Name, Traffic]:
         rows = job.model.vocab * job.model.hidden / plan.tensor
         tied = rows * facts.bytes_each.value
         found["embedding",] = _joint(job.communicator(ends), "all-reduce", tied, 0)
+    return found | _twins(job)
+
+
+def _twins(job: Job) -> dict[Name, Traffic]:
+    """Return what stages reduce that hold the same part of the model, before all else."""
+    plan, found = job.plan, dict[Name, Traffic]()
+    if plan.wired.copies == 1:
+        return found
+    device = job.placement.device
+    for stage in range(plan.pipeline // 2):
+        other = plan.pipeline - 1 - stage
+        pairs = [
+            (device(stage, r, i), device(other, r, i))
+            for r in range(plan.data)
+            for i in range(plan.cell)
+        ]
+        own = job.on_a_rank(job.trained(stage))
+        nbytes = own * job.framework.gradients.bytes_each.value
+        found["twin", stage] = _joint(job.communicator(pairs), "all-reduce", nbytes, stage)
     return found
 
 

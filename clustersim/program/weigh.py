@@ -6,7 +6,6 @@ when they come and go  by the steps of the schedule                 --levels-->
 """
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -19,37 +18,37 @@ from clustersim.plan.fit import (
     levels,
 )
 from clustersim.program.job import Job
-from clustersim.program.ops import Step, keys_of
-from clustersim.program.schedules import grid
+from clustersim.program.ops import KINDS
 from clustersim.program.states import on_host, steady_parts, step_buffers
 from clustersim.workload import memory
 from clustersim.workload.finetune import linears
-from clustersim.workload.ops import kept
+from clustersim.workload.ops import kept, kept_for_weights
 
 
 def weigh(job: Job) -> Verdict:
     """Return what every stage holds at its peak, and whether it fits."""
     plan, node = job.plan, job.cluster.node
-    rows = grid(plan.schedule, plan.pipeline, plan.microbatches, plan.chunks)
     return Verdict(
-        tuple(_stage(job, stage, steps) for stage, steps in enumerate(rows)),
+        tuple(_stage(job, stage) for stage in range(plan.pipeline)),
         job.cluster.accelerator.memory_capacity,
         node.devices,
         math.inf if node.host_memory is None else node.host_memory,
     )
 
 
-def _stage(job: Job, stage: int, steps: Iterable[Step]) -> StageMemory:
-    plan = job.plan
+def _stage(job: Job, stage: int) -> StageMemory:
+    plan, order = job.plan, job.order
     chunks = tuple(chunk_memory(job, stage, chunk) for chunk in range(plan.chunks))
-    code = np.array(keys_of(steps, plan.chunks)) % (2 * plan.chunks)
-    found = levels(chunks, code % 2 == 1, code // 2)
+    codes = np.array(order.of[stage])
+    kind = np.array([KINDS.index(code.kind) for code in order.codes])[codes]
+    chunk = np.array([code.chunk for code in order.codes])[codes]
+    found = levels(chunks, kind, chunk)
     steady, away = steady_parts(job, stage), on_host(job, stage)
     if job.offload.activations:
         deepest = found.after[:, found.parts.index("activations")].max()
         away["activations"] = float(deepest)
         chunks = tuple(_offloaded(job, stage, c, each) for c, each in enumerate(chunks))
-        found = levels(chunks, code % 2 == 1, code // 2)
+        found = levels(chunks, kind, chunk)
     step = step_buffers(job, stage)
     parts, in_flight = at_peak(found, steady, step)
     moving = max(0.0, float(found.during.sum(axis=1).max()))
@@ -97,7 +96,16 @@ def chunk_memory(job: Job, stage: int, chunk: int) -> ChunkMemory:
         {"activations": activations, "logits": logits},
         ahead,
         max(inside, back, key=lambda parts: sum(parts.values())),
+        _left_for_weights(job, stage, chunk) if job.schedule.split else {},
     )
+
+
+def _left_for_weights(job: Job, stage: int, chunk: int) -> Parts:
+    """Return what a microbatch leaves between the two parts of a split backward."""
+    first, last = job.ends(stage, chunk)
+    total = sum(kept_for_weights(job.ops(each.layer)) for each in job.stacked(stage, chunk))
+    total += kept_for_weights(job.embedding) if first else 0.0
+    return {"activations": total + (kept_for_weights(job.head) if last else 0.0)}
 
 
 def _handed_on(job: Job) -> float:
@@ -150,4 +158,5 @@ def _offloaded(job: Job, stage: int, chunk: int, whole: ChunkMemory) -> ChunkMem
         {"logits": whole.kept["logits"]},
         {**whole.forward, **staged},
         {**whole.backward, **staged},
+        whole.weights,
     )

@@ -26,6 +26,8 @@ OPTIMISER: Final = (0.50, 0.25, 0.50)
 IMBALANCE: Final = (0.80, 0.30, 0.24)
 BUBBLE: Final = (0.94, 0.94, 0.92)
 WHITE: Final = (1.0, 1.0, 1.0)
+WEIGHTS: Final = ((0.20, 0.50, 0.42), (0.10, 0.32, 0.27))
+BLOCKS: Final = (FORWARD, BACKWARD, BACKWARD, WEIGHTS)
 """Light before dark, to be read in grey as well; chunks go from the first shade to the second."""
 
 GROUPS: Final[dict[str, Colour]] = {
@@ -66,14 +68,14 @@ def panels(picture: TimelinePicture) -> list[Panel]:
     ]
 
 
-def draw_timeline(picture: TimelinePicture, stem: Path) -> None:
+def draw_timeline(picture: TimelinePicture, stem: Path, unit: str = "s") -> None:
     """Draw the pipeline, stages down and time across, as ``stem.png`` and ``stem.svg``."""
     views = panels(picture)
     height = float(np.clip(0.24 * picture.stages, 0.5, 5.0 if len(views) == 1 else 2.6))
     with plots(picture.title, picture.caption, 11.0, len(views), height) as (figure, axes):
         for view, place in zip(views, axes, strict=True):
             _draw_view(place, picture.within(view.begin, view.end), view)
-        axes[-1].set_xlabel("time [s]")
+        axes[-1].set_xlabel(f"time [{unit}]")
         legend(figure, _timeline_colours(picture))
         save(figure, stem)
 
@@ -105,30 +107,37 @@ def _stage_ticks(stages: int) -> list[int]:
 
 
 def _palette(chunks: int) -> NDArray[np.float64]:
-    """Return the colour of each code: forward by chunk, backward by chunk, the two that follow."""
+    """Return the colour of each code: each kind of block by chunk, then the two that follow."""
     share = np.linspace(0, 1, chunks)[:, None]
-    shades = [np.array(a) * (1 - share) + np.array(b) * share for a, b in (FORWARD, BACKWARD)]
+    shades = [np.array(a) * (1 - share) + np.array(b) * share for a, b in BLOCKS]
     return np.vstack([*shades, COMMUNICATION, OPTIMISER])
 
 
 def _codes(picture: TimelinePicture) -> NDArray[np.int64]:
     """Return the row of the palette for each block."""
     chunks = picture.chunks
-    after = 2 * chunks + picture.kind - KINDS.index("communication")
-    return np.where(picture.kind < 2, picture.kind * chunks + picture.chunk, after).astype(np.int64)
+    blocks = len(BLOCKS)
+    after = blocks * (chunks - 1) + picture.kind
+    own = picture.kind * chunks + picture.chunk
+    return np.where(picture.kind < blocks, own, after).astype(np.int64)
 
 
 def _timeline_colours(picture: TimelinePicture) -> dict[str, Colour]:
     """Return what the legend explains."""
     palette = [(float(r), float(g), float(b)) for r, g, b in _palette(picture.chunks)]
+    there = [kind for kind in range(len(BLOCKS)) if (picture.kind == kind).any()]
     named: dict[str, Colour] = {}
-    for row, what in ((0, "forward"), (picture.chunks, "backward")):
-        if picture.chunks == 1:
+    for kind in there:
+        row, what = kind * picture.chunks, KINDS[kind]
+        if picture.chunks == 1 or len(there) > 2:
             named[what] = palette[row]
         else:
             named[f"{what}, first chunk"] = palette[row]
             named[f"{what}, last chunk"] = palette[row + picture.chunks - 1]
-    named |= {"gradients, parameters": COMMUNICATION, "optimiser": OPTIMISER}
+    if picture.chunks > 1 and len(there) > 2:
+        named["the last chunk is darker"] = palette[picture.chunks - 1]
+    if (picture.microbatch < 0).any():
+        named |= {"gradients, parameters": COMMUNICATION, "optimiser": OPTIMISER}
     return named | {"waiting (bubble)": BUBBLE}
 
 
@@ -156,8 +165,8 @@ def _draw_labels(axes: "Axes", picture: TimelinePicture, view: Panel) -> None:
     if size < 4.5:
         return
     inside = (picture.start >= view.begin) & (picture.end <= view.end) & blocks
-    for kind, colour in ((0, INK), (1, WHITE)):
-        _write_numbers(axes, picture, inside & (picture.kind == kind), size, colour)
+    _write_numbers(axes, picture, inside & (picture.kind == 0), size, INK)
+    _write_numbers(axes, picture, inside & (picture.kind > 0), size, WHITE)
 
 
 def _write_numbers(

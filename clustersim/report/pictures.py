@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from clustersim.simulate import PublishedCheck, Result
     from clustersim.timeline import Span, Track
 
-KINDS: Final = ("forward", "backward", "communication", "optimiser")
+KINDS: Final = (
+    "forward",
+    "backward",
+    "backward of inputs",
+    "backward of weights",
+    "communication",
+    "optimiser",
+)
 """What a row of the timeline can be."""
 
 _ROWS: Final = ("stage", "kind", "microbatch", "chunk", "start", "end")
@@ -33,7 +40,7 @@ class TimelinePicture:
     name : of the scenario
     title : the finding
     caption : what is drawn, of which scenario, by which version
-    kind : 0 forward, 1 backward, 2 communication after the last block, 3 optimiser
+    kind : of the row, by its place in `KINDS`; blocks come first, as in `timeline.KINDS`
     microbatch, chunk : of the block; -1 after the last block
     start, end : [s]
     """
@@ -132,7 +139,7 @@ def _track_columns(track: "Track") -> dict[str, NDArray[Any]]:
     rows, after = len(track.start), [-1] * len(tail)
     return {
         "stage": np.full(rows + len(tail), track.stage, np.int32),
-        "kind": np.concatenate([track.backward, [_tail_kind(s) for s in tail]]).astype(np.int8),
+        "kind": np.concatenate([track.kind, [_tail_kind(s) for s in tail]]).astype(np.int8),
         "microbatch": np.concatenate([track.microbatch, after]).astype(np.int32),
         "chunk": np.concatenate([track.chunk, after]).astype(np.int32),
         "start": np.concatenate([track.start, [span.start for span in tail]]),

@@ -121,7 +121,7 @@ def _setting(result: "Result") -> list[Row]:
     layout += f" x context {plan.context}" if plan.context > 1 else ""
     layout += f", experts over {plan.expert}" if plan.expert > 1 else ""
     layout += f" x {plan.expert_tensor}" if plan.expert_tensor > 1 else ""
-    chunks = f", {plan.chunks} chunks a stage" if plan.chunks > 1 else ""
+    chunks = f", {count} chunks a stage" if (count := result.program.chunks) > 1 else ""
     zero = f", ZeRO-{plan.zero}" if plan.zero else ""
     zero += f" in shards of {plan.shard}" if plan.shard else ""
     placed = _placed(plan.placement)

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim import __version__
-from clustersim.program.ops import BACKWARD, FORWARD, Step, hand_over
-from clustersim.timeline import TAIL
+from clustersim.program.ops import Step, hand_over
+from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, TAIL, WEIGHT
 
 if TYPE_CHECKING:
     from clustersim.program.ops import Program
@@ -67,7 +67,9 @@ class Sample:
 def sample(program: "Program", most: int = MOST_EVENTS) -> Sample:
     """Return the largest sample of at most `most` events, but for one microbatch at either end."""
     threads = program.stages * program.parts
-    each, fixed = 2 * threads * program.chunks * 2 * _EACH, threads * (3 + len(TAIL))
+    steps = max(sum(program.order.times(stage).values()) for stage in range(program.stages))
+    each = threads * 2 * -(-steps // program.microbatches) * _EACH
+    fixed = threads * (3 + len(TAIL))
     classes = max(1, min(program.classes, most // (each + fixed)))
     ends = max(1, (most - fixed * classes) // (each * classes))
     return Sample(classes, min(ends, -(-program.microbatches // 2)), program.microbatches)
@@ -132,22 +134,27 @@ def _blocks(track: "Track", program: "Program", chosen: Sample) -> Iterator[str]
     ends = np.rint(track.end[rows] * 1e9).astype(np.int64).tolist()
     whose = f'"pid":{track.replica},"tid":{_thread(track, program)}'
     arrows = _Arrows(track, program)
-    columns = (c[rows].tolist() for c in (track.backward, track.microbatch, track.chunk))
-    for back, mb, chunk, start, end in zip(*columns, starts, ends, strict=True):
-        kind = BACKWARD if back else FORWARD
+    columns = (c[rows].tolist() for c in (track.kind, track.microbatch, track.chunk))
+    for number, mb, chunk, start, end in zip(*columns, starts, ends, strict=True):
+        kind = KINDS[number]
         yield (
             f'{{"ph":"X","name":"{Step(kind, mb, chunk)}","cat":"{_CATEGORY[kind]}",{whose},'
             f'"ts":{_us(start)},"dur":{_us(end - start)},'
             f'"args":{{"microbatch":{mb},"chunk":{chunk}}}}}'
         )
-        if (number := arrows.into(kind, mb, chunk)) is not None:
-            yield f'{{"ph":"f","bp":"e",{_SEND},"id":{number},{whose},"ts":{_us(start)}}}'
-        if (number := arrows.out_of(kind, mb, chunk)) is not None:
+        if (arrow := arrows.into(kind, mb, chunk)) is not None:
+            yield f'{{"ph":"f","bp":"e",{_SEND},"id":{arrow},{whose},"ts":{_us(start)}}}'
+        if (arrow := arrows.out_of(kind, mb, chunk)) is not None:
             # One nanosecond earlier, because an arrow has to leave from inside its block.
-            yield f'{{"ph":"s",{_SEND},"id":{number},{whose},"ts":{_us(max(start, end - 1))}}}'
+            yield f'{{"ph":"s",{_SEND},"id":{arrow},{whose},"ts":{_us(max(start, end - 1))}}}'
 
 
-_CATEGORY: Final = {FORWARD: "forward", BACKWARD: "backward"}
+_CATEGORY: Final = {
+    FORWARD: "forward",
+    BACKWARD: "backward",
+    INPUT: "backward of inputs",
+    WEIGHT: "backward of weights",
+}
 _SEND: Final = '"name":"hand over","cat":"pipeline"'
 
 
@@ -177,25 +184,24 @@ class _Arrows:
         self.program = program
         self.here, self.part = track.stage, track.part
         self.first = track.replica * program.stages * program.parts
-        self._kinds = [(kind, c) for kind in (FORWARD, BACKWARD) for c in range(program.chunks)]
+        self._kinds = [(kind, c) for kind in KINDS for c in range(program.chunks)]
         self._next = {name: self._target(*name) for name in self._kinds}
         self._fed = {name for name in self._kinds if self._has_source(*name)}
 
     def _target(self, kind: str, chunk: int) -> tuple[int, int] | None:
         """Return the stage and chunk that a block hands on to, if that is another stage."""
-        program = self.program
-        found = hand_over(Step(kind, 0, chunk), self.here, program.stages, program.chunks)
+        found = hand_over(Step(kind, 0, chunk), self.here, self.program.wiring)
         return None if found is None or found[0] == self.here else (found[0], found[1].chunk)
 
     def _has_source(self, kind: str, chunk: int) -> bool:
-        virtual = chunk * self.program.stages + self.here
-        edge = 0 if kind == FORWARD else self.program.stages * self.program.chunks - 1
-        return virtual != edge and self.program.stages > 1
+        wiring, forward = self.program.wiring, kind == FORWARD
+        before = wiring.onward(self.here, chunk, forward=not forward)
+        return kind != WEIGHT and before is not None and before.stage != self.here
 
     def _number(self, stage: int, kind: str, microbatch: int, chunk: int) -> int:
         program = self.program
         track = self.first + stage * program.parts + self.part
-        code = 2 * chunk + (kind == BACKWARD)
+        code = 2 * chunk + (kind != FORWARD)
         return (track * program.microbatches + microbatch) * 2 * program.chunks + code
 
     def into(self, kind: str, microbatch: int, chunk: int) -> int | None:

@@ -5,7 +5,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -19,6 +18,7 @@ from clustersim.catalog.libraries import Algorithm, Operation
 from clustersim.catalog.models import ModelRecord
 from clustersim.catalog.records import ClusterRecord
 from clustersim.plan.parallelism import AXES
+from clustersim.program.schedules import SCHEDULES
 
 METRICS = (
     "step_time_s",
@@ -33,9 +33,13 @@ METRICS = (
 """What a published number may be about."""
 
 
-def _in_full(schedule: object) -> object:
-    """Return a schedule's name in full where people cut it short."""
-    return "interleaved-1f1b" if schedule == "interleaved" else schedule
+def _schedule(given: str) -> str:
+    """Return a schedule's name in full where people cut it short; refuse one that nobody knows."""
+    name = "interleaved-1f1b" if given == "interleaved" else given
+    if name not in SCHEDULES and not name.endswith(".txt"):
+        known = ", ".join(f"'{each}'" for each in SCHEDULES)
+        raise ValueError(f"input should be {known} or a .txt file of steps")
+    return name
 
 
 def _each_once(order: list[str]) -> list[str]:
@@ -106,10 +110,14 @@ class PlanFile(Strict):
     shard: Annotated[int, Field(ge=0, strict=True)] = Field(
         0, description="ranks that share what ZeRO shards; 0 for all that hold the same weights"
     )
-    schedule: Annotated[Literal["gpipe", "1f1b", "interleaved-1f1b"], BeforeValidator(_in_full)] = (
-        "1f1b"
+    schedule: Annotated[str, AfterValidator(_schedule)] = Field(
+        "1f1b",
+        description="name of a schedule, or a .txt file of steps beside the scenario",
+        examples=[*SCHEDULES],
     )
-    chunks: Count = Field(1, description="model chunks of each stage (interleaved-1f1b)")
+    chunks: Count | None = Field(
+        None, description="model chunks of each stage; what the schedule needs if it needs a number"
+    )
     placement: PlacementFile = PlacementFile()
 
 

@@ -252,7 +252,7 @@ def _asked(case: Case, loaded: Loaded) -> Measure:
 
 def _simulated(loaded: Loaded) -> Result:
     given = loaded.scenario
-    blocks = 2 * given.batch.global_ * given.plan.pipeline * given.plan.chunks
+    blocks = 2 * given.batch.global_ * given.plan.pipeline * (given.plan.chunks or 1)
     blocks //= given.plan.data * given.batch.micro
     if blocks > MOST_BLOCKS:
         told = f"{blocks:,} blocks a step, more than {MOST_BLOCKS:,}"

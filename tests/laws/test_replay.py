@@ -15,6 +15,7 @@ from clustersim.metrics.attribution import BUBBLES, PARTS, attribute, average
 from clustersim.metrics.bubble import bubble_fraction, uniform_step
 from clustersim.plan.fit import Peak, peak_activations
 from clustersim.program.ops import Tail
+from clustersim.timeline import KINDS
 from clustersim.traffic import Traffic
 from strategies import Shape, durations, shapes, uniform_program
 
@@ -22,8 +23,9 @@ MODEST = settings(max_examples=40, deadline=None)
 
 
 def held_by_stage_0(program) -> Peak:
-    backward = np.array(program.actors[0].keys) % 2 == 1
-    return peak_activations(backward, np.zeros(len(backward), int), [1.0])
+    order = program.order
+    kind = np.array([KINDS.index(order.codes[code].kind) for code in order.of[0]])
+    return peak_activations(kind, np.zeros(len(kind), int), [1.0])
 
 
 def step_time(program):
@@ -41,8 +43,9 @@ def uneven(draw):
     """A program of unequal stages, transfers that take time, and a tail that all share."""
     shape = draw(shapes())
     length = st.floats(0.0, 3.0)
+    piece = Traffic("gradients", (), (), 0.0, draw(length))
     tail = Tail(
-        gradients=(Traffic("gradients", (), (), 0.0, draw(length)),),
+        gradients=((piece,),) * shape.chunks,
         overlapped=draw(st.booleans()),
         embedding=None,
         optimiser=draw(length),
@@ -304,7 +307,7 @@ def test_transfers_judged_alone_end_as_they_do_in_the_network(case, data):
     tail = program.actors[0].tail
     if data.draw(st.booleans()):
         beside = Traffic("gradients", (0,), (1.0,), data.draw(st.floats(0.1, 5.0)), 0.1, 1.0)
-        tail = replace(tail, gradients=(beside,))
+        tail = replace(tail, gradients=((beside,),))
     actors = tuple(
         replace(
             actor,

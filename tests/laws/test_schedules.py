@@ -2,73 +2,118 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from clustersim.errors import ScenarioError
+from clustersim.metrics.bubble import bubble_overhead, dualpipe_bubble, zero_bubble
+from clustersim.plan.fit import peak_activations
+from clustersim.plan.wiring import WIRINGS, Wiring
 from clustersim.program.check import check_steps
-from clustersim.program.ops import BACKWARD, FORWARD, Step, hand_over
+from clustersim.program.ops import BACKWARD, FORWARD, INPUT, WEIGHT, Step, hand_over
 from clustersim.program.schedules import SCHEDULES, text
-from strategies import Shape, shapes
+from clustersim.program.schedules.written import read_schedule
+from clustersim.report.schedules import page
+from clustersim.study.schedules import unroll
+from clustersim.timeline import KINDS
+from strategies import CLASSIC, durations, shapes
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODEST = settings(max_examples=60, deadline=None)
+TOLERANCE = 1e-9
 
 
 def in_flight(steps):
-    """Microbatches of a chunk that a stage holds between forward and backward, at most."""
+    """Microbatches of a chunk that a stage holds between forward and its last backward, at most."""
     held = most = 0
     for step in steps:
-        held += 1 if step.kind == FORWARD else -1
+        held += {FORWARD: 1, BACKWARD: -1, WEIGHT: -1, INPUT: 0}[step.kind]
         most = max(most, held)
     return most
 
 
+def bare(steps):
+    """The steps of a stage, with whatever they run beside."""
+    return [step.alone for step in steps]
+
+
 @MODEST
-@given(shapes())
+@given(shapes(SCHEDULES))
 def test_every_forward_precedes_its_backward(shape):
-    """On each stage a microbatch runs forward once through each chunk, then backward once."""
+    """A chunk takes each of its microbatches forward, then backward, once, whole or split."""
     for steps in shape.rows:
-        position = {step: i for i, step in enumerate(steps)}
+        place = {step: i for i, step in enumerate(bare(steps))}
 
-        assert len(position) == len(steps) == 2 * shape.microbatches * shape.chunks
-        for microbatch in range(shape.microbatches):
-            for chunk in range(shape.chunks):
-                before = position[Step(FORWARD, microbatch, chunk)]
-                assert before < position[Step(BACKWARD, microbatch, chunk)]
+        assert len(place) == len(steps)
+        for chunk in range(shape.chunks):
+            for mb in shape.wiring.batch(chunk, shape.microbatches):
+                whole = [Step(FORWARD, mb, chunk), Step(BACKWARD, mb, chunk)]
+                split = [Step(kind, mb, chunk) for kind in (FORWARD, INPUT, WEIGHT)]
+                taken = whole if whole[1] in place else split
+                places = [place.pop(step) for step in taken]
+                assert places == sorted(places)
+        assert not place
 
 
 @MODEST
-@given(shapes())
+@given(shapes(SCHEDULES))
 def test_no_schedule_waits_in_a_circle(shape):
     """Run without a clock, every schedule gets through to its last step."""
-    check_steps(shape.rows, shape.microbatches, shape.chunks)
+    check_steps(shape.rows, shape.microbatches, shape.wiring)
 
 
 @MODEST
-@given(shapes())
+@given(shapes(SCHEDULES))
 def test_each_direction_goes_through_a_chunk_in_order(shape):
-    """Forwards of one chunk, and backwards of one chunk, keep the order of the microbatches."""
+    """Steps of one kind through one chunk keep the order of the microbatches."""
     for steps in shape.rows:
-        for kind in (FORWARD, BACKWARD):
+        for way in ((FORWARD,), (BACKWARD, INPUT), (WEIGHT,)):
             for chunk in range(shape.chunks):
-                order = [s.microbatch for s in steps if (s.kind, s.chunk) == (kind, chunk)]
+                order = [s.microbatch for s in steps if s.kind in way and s.chunk == chunk]
                 assert order == sorted(order)
 
 
 @MODEST
-@given(shapes())
+@given(shapes(CLASSIC))
 def test_results_are_handed_on_in_the_order_in_which_they_are_taken(shape):
     """A stage takes its inputs in the order in which the stage before sends them."""
     sent = {}
     for stage, steps in enumerate(shape.rows):
         for step in steps:
-            target = hand_over(step, stage, shape.stages, shape.chunks)
+            target = hand_over(step, stage, shape.wiring)
             if target is not None:
                 sent.setdefault((stage, step.kind, target[0]), []).append(target[1])
     for (_, kind, to), handed in sent.items():
         wanted = [step for step in shape.rows[to] if step.kind == kind]
 
         assert [step for step in wanted if step in set(handed)] == handed
+
+
+@pytest.mark.parametrize("name", WIRINGS)
+@given(stages=st.integers(1, 8), chunks=st.integers(1, 4))
+def test_a_wiring_holds_every_part_and_hands_it_to_the_next(name, stages, chunks):
+    """Every part is held by as many chunks as there are copies; onward leads to the next part."""
+    wiring = Wiring(name, stages, chunks)
+    places = [(stage, chunk) for stage in range(stages) for chunk in range(chunks)]
+    held = [wiring.part(*place) for place in places]
+
+    assert sorted(held) == sorted(list(range(wiring.parts)) * wiring.copies)
+    for place in places:
+        onward = wiring.onward(*place, forward=True)
+        if onward is None:
+            assert wiring.part(*place) == wiring.parts - 1
+            continue
+        assert wiring.part(*onward) == wiring.part(*place) + 1
+        assert wiring.onward(*onward, forward=False) == place
+        assert wiring.fed(*onward, forward=True)
+        if stages > 2 and onward.stage != place[0]:
+            up = wiring.upward(place[1], forward=True)
+            assert (onward.stage - place[0]) % stages == (1 if up else stages - 1)
+
+
+# --- what is in flight ----------------------------------------------------------------------------
 
 
 @MODEST
@@ -80,10 +125,10 @@ def test_one_f_one_b_holds_no_more_microbatches_than_stages_are_left(shape):
 
 
 @MODEST
-@given(shapes(["gpipe"]))
+@given(shapes(["gpipe", "looped-bfs"]))
 def test_gpipe_holds_the_whole_batch(shape):
-    """Every stage holds all m microbatches at the turn."""
-    assert {in_flight(steps) for steps in shape.rows} == {shape.microbatches}
+    """Every stage holds all m microbatches at the turn, in each of its chunks."""
+    assert {in_flight(steps) for steps in shape.rows} == {shape.microbatches * shape.chunks}
 
 
 @MODEST
@@ -101,10 +146,167 @@ def test_interleaving_holds_less_than_one_lap_more(shape):
         assert in_flight(steps) == most
 
 
-@pytest.mark.parametrize("name", sorted(SCHEDULES))
-def test_a_schedule_reads_like_its_drawing(name):
-    """The letters of 4 stages and 8 microbatches (2 chunks where interleaved) have not changed."""
-    chunks = 2 if name == "interleaved-1f1b" else 1
-    drawn = text(Shape(name, 4, 8, chunks).rows) + "\n"
+@MODEST
+@given(shapes(["zb-h1", "zb-h2"]))
+def test_zero_bubble_holds_as_much_on_every_stage(shape):
+    """Each stage holds min(p, m) microbatches in ZB-H1, min(2 p - 1, m) in ZB-H2."""
+    most = shape.stages if shape.schedule == "zb-h1" else 2 * shape.stages - 1
+
+    assert {in_flight(steps) for steps in shape.rows} == {min(most, shape.microbatches)}
+
+
+@MODEST
+@given(shapes(["zb-h1"]), st.floats(0.0, 1.0))
+def test_the_first_stage_of_zb_h1_holds_what_1f1b_holds(shape, left):
+    """Whatever waits between the parts of a backward, ZB-H1 never holds more than min(p, m)."""
+    for steps in shape.rows:
+        kind = np.array([KINDS.index(step.kind) for step in steps])
+        peak = peak_activations(kind, np.zeros(len(kind), int), [1.0], left)
+
+        assert peak.nbytes <= min(shape.stages, shape.microbatches) + TOLERANCE
+
+
+@MODEST
+@given(shapes(["zb-v", "dualpipe", "dualpipe-v"]))
+def test_two_pipelines_hold_about_a_chunk_for_each_part(shape):
+    """With P parts ZB-V holds at most P halves of a stage, DualPipe P + 1 chunks, less for few m.
+
+    Qi et al. 2024, Table 1, arXiv:2405.15362; DeepSeek-AI 2024, Table 2, arXiv:2412.19437.
+    """
+    parts = shape.wiring.parts
+    most = parts + (shape.schedule != "zb-v")
+    held = [in_flight(steps) for steps in shape.rows]
+
+    assert max(held) <= min(most, 2 * shape.microbatches)
+    assert shape.microbatches < 2 * shape.stages or max(held) >= parts
+
+
+# --- the bubble -----------------------------------------------------------------------------------
+
+
+def unrolled(shape, forward, inputs, weights):
+    """The schedule replayed; times are those of a chunk's steps."""
+    seconds = {FORWARD: forward, BACKWARD: inputs + weights, INPUT: inputs, WEIGHT: weights}
+    return unroll(SCHEDULES[shape.schedule], *shape[1:], seconds)
+
+
+@MODEST
+@given(shapes(["zb-h1", "zb-h2"]), durations(), durations(), st.floats(0.0, 1.0))
+def test_zero_bubble_waits_as_its_paper_says(shape, forward, inputs, share):
+    """A stage of ZB-H1 waits (p - 1)(f + i - w); one of ZB-H2, while it runs, a w less each."""
+    p, m = shape.stages, shape.microbatches
+    weights = share * min(forward, inputs)
+    shown = unrolled(shape, forward, inputs, weights)
+    if shape.schedule == "zb-h1" and m >= p:
+        assert shown.idle == pytest.approx([zero_bubble(p, forward, inputs, weights)] * p)
+    if shape.schedule == "zb-h2" and m >= 2 * p - 1:
+        expected = zero_bubble(p, forward, inputs, weights, delay=2)
+        assert max(shown.idle_inside) == pytest.approx(expected, abs=1e-9 * shown.duration)
+
+
+@MODEST
+@given(shapes(["zb-h2", "zb-v"]), durations())
+def test_nobody_waits_between_its_first_and_its_last_step(shape, unit):
+    """With f = i = w and 2 p - 1 microbatches ZB-H2 and ZB-V leave no bubble inside a stage."""
+    shown = unrolled(shape, unit, unit, unit)
+    if shape.microbatches >= 2 * shape.stages - 1:
+        assert shown.idle_inside == pytest.approx([0.0] * shape.stages, abs=1e-9 * shown.duration)
+
+
+@MODEST
+@given(shapes(["dualpipe", "dualpipe-v"]), durations(), st.floats(0.0, 1.0))
+def test_dualpipe_waits_as_its_paper_says(shape, forward, share):
+    """A stage waits (P / 2 - 1)(fb + b - 3 w) with P parts, fb = f + b and b = f + w."""
+    weights = share * forward
+    backward = forward + weights
+    shown = unrolled(shape, forward, forward, weights)
+
+    expected = dualpipe_bubble(shape.wiring.parts, forward + backward, backward, weights)
+    assert shown.idle == pytest.approx([expected] * shape.stages, abs=1e-9 * shown.duration)
+
+
+@MODEST
+@given(shapes(["looped-bfs"]), durations(), durations())
+def test_breadth_first_waits_as_long_as_interleaving(shape, forward, backward):
+    """Idle time over ideal time is (p - 1) / v m, as that of interleaved 1F1B."""
+    shown = unrolled(shape, forward, backward / 2, backward / 2)
+    ideal = shape.microbatches * shape.chunks * (forward + backward)
+
+    expected = bubble_overhead(shape.stages, shape.microbatches, shape.chunks)
+    assert max(shown.idle) / ideal == pytest.approx(expected)
+
+
+# --- drawings -------------------------------------------------------------------------------------
+
+DRAWN = [(name, 8 if name != "dualpipe" else 10, 4) for name in sorted(SCHEDULES)]
+
+
+@pytest.mark.parametrize(("name", "microbatches", "stages"), DRAWN)
+def test_a_schedule_reads_like_its_drawing(name, microbatches, stages):
+    """The page of 4 stages with the fewest chunks has not changed."""
+    schedule = SCHEDULES[name]
+    drawn = page(unroll(schedule, stages, microbatches, schedule.chunks[0])) + "\n"
 
     assert drawn == (GOLDEN / f"schedule-{name}.txt").read_text(encoding="utf-8")
+
+
+@MODEST
+@given(shapes(SCHEDULES))
+def test_a_printed_schedule_is_a_file_of_the_same_steps(tmp_path_factory, shape):
+    """What `show` prints can be read back: the same steps, wiring and shape."""
+    schedule = SCHEDULES[shape.schedule]
+    file = tmp_path_factory.mktemp("written") / "my.txt"
+    file.write_text(page(unroll(schedule, *shape[1:])), encoding="utf-8")
+    found = read_schedule(file)
+
+    assert found.rows(*shape[1:]) == shape.rows
+    assert (found.wiring, found.split) == (
+        schedule.wiring if shape.chunks > 1 else found.wiring,
+        any(step.kind == INPUT for row in shape.rows for step in row),
+    )
+    assert found.misfit(*shape[1:]) is None
+
+
+WRONG = {
+    "F0 B0": "my.txt:1: 'F0 B0' is not the line of stage 0 (write: stage 0   F0 F1 B0 B1)",
+    "stage 1 F0 B0": "my.txt:1: 'stage 1 F0 B0' is not the line of stage 0"
+    " (write: stage 0   F0 F1 B0 B1)",
+    "stage 0 F0 X1": "my.txt:1: 'X1' is not a step (F forward, B backward, I of the inputs, W of"
+    " the weights, then a microbatch, and a chunk behind a point: F0, B12.1)",
+    "\nwiring: w": "my.txt:2: wiring: no such wiring, 'w' (allowed: loop, v, mirrored)",
+    "# nothing": "my.txt: has no steps (write: stage 0   F0 F1 B0 B1)",
+    "stage 0 F0 B0 B0": "my.txt: stage 0 runs B0 twice\nstage 0   F0 B0 [B0]",
+    "stage 0 F0 W0 I0": "my.txt: stage 0 runs W0 before I0\nstage 0   F0 [W0] I0",
+    "stage 0 F0 I0": "my.txt: stage 0 never runs W0\nstage 0   F0 I0",
+    "stage 0 F0 I0 W0 B0": "my.txt: stage 0 runs B0 after I0, which is a backward as well\n"
+    "stage 0   F0 I0 W0 [B0]",
+    "stage 0 F0 B0&": "my.txt: stage 0 runs B0 beside no other step\nstage 0   F0 [B0&]",
+    "stage 0 F0 B0&F1&B1": "my.txt: stage 0 runs B0 beside no other step\nstage 0   F0 [B0&] F1&B1",
+}
+
+
+@pytest.mark.parametrize("lines", WRONG)
+def test_a_file_that_is_no_schedule_is_told_where(tmp_path, monkeypatch, lines):
+    """A wrong line is named with its number; steps that are no schedule are drawn."""
+    monkeypatch.chdir(tmp_path)
+    Path("my.txt").write_text(lines + "\n", encoding="utf-8")
+
+    with pytest.raises(ScenarioError) as caught:
+        read_schedule(Path("my.txt"))
+    assert str(caught.value) == WRONG[lines]
+
+
+def test_a_file_serves_one_shape_only(tmp_path):
+    """Stages and microbatches of a file are those that it is written for."""
+    file = tmp_path / "my.txt"
+    file.write_text("stage 0 F0 B0\nstage 1 F0 B0\n", encoding="utf-8")
+
+    told = "is written for 2 stages and 1 microbatches, and the job has 2 stages and 4 microbatches"
+    assert read_schedule(file).misfit(2, 4, 1) == told
+
+
+def test_steps_are_written_as_they_are_read():
+    """``&`` joins two steps, a point leads to the chunk."""
+    rows = [(Step(FORWARD, 3, 0, True), Step(BACKWARD, 1, 1), Step(WEIGHT, 12))]
+
+    assert text(rows) == "stage 0   F3&B1.1 W12"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from clustersim.program.ops import BACKWARD, FORWARD, Step, whole_batch
+from clustersim.program.schedules.schedule import Schedule
 
 
 def gpipe(stage: int, stages: int, microbatches: int, chunks: int = 1) -> Iterator[Step]:
@@ -12,3 +13,6 @@ def gpipe(stage: int, stages: int, microbatches: int, chunks: int = 1) -> Iterat
     """
     yield from whole_batch(FORWARD, microbatches)
     yield from whole_batch(BACKWARD, microbatches)
+
+
+GPIPE = Schedule("gpipe", "All forwards, then all backwards", gpipe)

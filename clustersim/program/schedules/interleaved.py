@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from clustersim.program.ops import BACKWARD, FORWARD, Step, whole_batch
+from clustersim.program.schedules.schedule import Schedule
 
 
 def interleaved(stage: int, stages: int, microbatches: int, chunks: int) -> Iterator[Step]:
@@ -36,3 +37,18 @@ def _turns(kind: str, stages: int, microbatches: int, chunks: int) -> tuple[Step
         for chunk in order
         for step in batch[chunk][lap : lap + stages]
     )
+
+
+def _asks(stages: int, microbatches: int, chunks: int) -> str | None:
+    if microbatches % stages:
+        return f"needs the microbatches to be a multiple of the {stages} stages, not {microbatches}"
+    return None
+
+
+INTERLEAVED = Schedule(
+    "interleaved-1f1b",
+    "1F1B over several model chunks a stage: a shorter bubble for more traffic",
+    interleaved,
+    chunks=(2, None),
+    asks=_asks,
+)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from clustersim.program.ops import BACKWARD, FORWARD, Step, whole_batch
+from clustersim.program.schedules.schedule import Schedule
 
 
 def one_f_one_b(stage: int, stages: int, microbatches: int, chunks: int = 1) -> Iterator[Step]:
@@ -18,3 +19,8 @@ def one_f_one_b(stage: int, stages: int, microbatches: int, chunks: int = 1) -> 
         yield forward
         yield backward
     yield from backwards[microbatches - warmup :]
+
+
+ONE_F_ONE_B = Schedule(
+    "1f1b", "One forward, one backward: the schedule that holds few microbatches", one_f_one_b
+)

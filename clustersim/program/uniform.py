@@ -1,0 +1,67 @@
+"""A program of equal stages, without a machine or a model: what a schedule is looked at with."""
+
+from collections.abc import Mapping, Sequence
+
+from clustersim.cost.compute import Seconds
+from clustersim.plan.wiring import Wiring
+from clustersim.program.ops import (
+    FORWARD,
+    Actor,
+    Block,
+    Code,
+    Fused,
+    Position,
+    Program,
+    Row,
+    Step,
+    Tail,
+    hand_over,
+    order_of,
+)
+from clustersim.traffic import Traffic
+
+NOTHING_AFTER = Tail((), False, None, 0.0, ())
+
+
+def uniform_program(
+    rows: Sequence[Row], wiring: Wiring, microbatches: int, seconds: Mapping[str, float],
+    factors: Sequence[float] = (), *, latency: float = 0.0, nbytes: float = 0.0,
+    bandwidth: float = 1.0, blocking: bool = False, tail: Tail = NOTHING_AFTER,
+    norm_sync: float = 0.0,
+) -> Program:  # fmt: skip
+    """Return a program whose stages have links of their own up and down.
+
+    Parameters
+    ----------
+    seconds : of a chunk's step, by kind [s]
+    factors : by stage, how many times as long that stage takes; once if it is left out
+    latency, nbytes, bandwidth : of what is handed to another stage [s], [B], [B/s]
+    """
+    order = order_of(rows, wiring.chunks)
+    actors = []
+    for stage, steps in enumerate(rows):
+        blocks, send = {}, dict[Code, Traffic | None]()
+        for code in order.codes:
+            taken = seconds[code.kind] * (factors[stage] if factors else 1.0)
+            blocks[code] = Block(Seconds(gemm=taken), Seconds(), (taken,))
+            upward = wiring.upward(code.chunk, forward=code.kind == FORWARD)
+            link = 2 * stage + (not upward)
+            name = f"{code.kind} of {stage}"
+            moved = Traffic(name, (link,), (1.0,), nbytes, latency, bandwidth)
+            target = hand_over(Step(code.kind, 0, code.chunk), stage, wiring)
+            send[code] = moved if target is not None and target[0] != stage else None
+        actors.append(Actor(Position(0, stage), 1, (0,), steps, blocks, send, tail, order))
+    stages = range(wiring.stages)
+    return Program(
+        actors=tuple(actors),
+        wiring=wiring,
+        microbatches=microbatches,
+        parts=1,
+        blocking=blocking,
+        norm_sync=norm_sync,
+        capacities=(bandwidth,) * (2 * wiring.stages),
+        link_names=tuple(f"{way} of {s}" for s in stages for way in ("up", "down")),
+        fused=Fused(True, 0.0),
+        carried=(),
+        limits={},
+    )
