@@ -102,6 +102,7 @@ def check_effects(loaded: Loaded, layout: Plan) -> None:
     """
     _check_context(loaded, layout)
     _check_offload(loaded, layout)
+    _check_graphs(loaded)
 
 
 def check_schedule(loaded: Loaded, layout: Plan, schedule: Schedule) -> None:
@@ -144,4 +145,26 @@ def _check_offload(loaded: Loaded, layout: Plan) -> None:
         raise PlanError(
             f"{loaded.where('offload', 'parameters')}: {layout.copies} ranks would each copy all"
             " weights of their stage for every layer (share them out: plan.zero: 3)"
+        )
+
+
+def _check_graphs(loaded: Loaded) -> None:
+    """Refuse what no graph of a layer can hold: a layer run again as a whole, copies to the host.
+
+    Megatron-Core, ``transformer_config.py``: "full recompute is only supported with full iteration
+    CUDA graph", and no graphs with offloading.
+    """
+    given = loaded.scenario
+    if given.framework.graphs is None:
+        return
+    name = given.framework.name
+    if recompute_of(loaded).mode == "full":
+        raise PlanError(
+            f"{loaded.where('recompute')}: '{name}' captures layers in graphs, which cannot be run"
+            " again as a whole (take selective, ops or none, or a framework without graphs)"
+        )
+    if given.offload.parameters or given.offload.activations:
+        raise PlanError(
+            f"{loaded.where('offload')}: '{name}' captures layers in graphs, which cannot copy to"
+            " the host (leave it out, or take a framework without graphs)"
         )

@@ -10,8 +10,8 @@ In a checkout the folders stand beside the package; in an installed wheel, insid
 from pathlib import Path
 from typing import Final
 
-from clustersim.catalog.reading import Document, read_yaml
-from clustersim.catalog.tree import nearest
+from clustersim.catalog.reading import Document, Place, read_yaml
+from clustersim.catalog.tree import nearest, over
 from clustersim.errors import CatalogError
 
 FOLDERS: Final = {
@@ -25,6 +25,9 @@ FOLDERS: Final = {
     "validation": "validation",
 }
 """The folder of each kind of catalogue file."""
+
+EXTENDED: Final = frozenset({"framework"})
+"""Kinds whose files may extend another one: ``extends: megatron-core``."""
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
@@ -52,6 +55,11 @@ def find(kind: str, name: str, beside: Path | None = None, where: str = "") -> D
     CatalogError
         when no file carries the name; `where` is put before the message.
     """
+    return extended(_written(kind, name, beside, where), kind, beside)
+
+
+def _written(kind: str, name: str, beside: Path | None, where: str) -> Document:
+    """Return the file of that kind and name as it is written."""
     if beside is not None and (path := beside / f"{name}.yaml").is_file():
         document = read_yaml(path, CatalogError)
         if isinstance(document.data, dict) and document.data.get("kind") == kind:
@@ -62,3 +70,43 @@ def find(kind: str, name: str, beside: Path | None = None, where: str = "") -> D
         hint = nearest(name, known) or f" (known: {', '.join(known)})"
         raise CatalogError(f"{where}no {kind} named '{name}'{hint}")
     return read_yaml(path, CatalogError)
+
+
+def extended(document: Document, kind: str, beside: Path | None = None) -> Document:
+    """Return a file on top of the one that it extends, which may extend another in turn.
+
+    Its values win one by one; sources are those of all of them.  Name and title are its own.  A
+    file beside the scenario that extends its own name means the shipped one.
+
+    Raises
+    ------
+    CatalogError
+        when what it extends is not there, or leads back to it.
+    """
+    chain = [document]
+    while (base := _extends(chain[-1], kind)) is not None:
+        name, place = base
+        found = _written(kind, name, beside, f"{place}: extends: ")
+        if found.file == chain[-1].file:
+            found = _written(kind, name, None, f"{place}: extends: ")
+        if found.file in [each.file for each in chain]:
+            told = " extends ".join(each.file for each in [*chain, found])
+            raise CatalogError(f"{place}: extends: leads back to its own file ({told})")
+        chain.append(found)
+    whole = chain.pop()
+    while chain:
+        whole = over(whole, chain.pop(), own=("name", "title"))
+    return whole
+
+
+def _extends(document: Document, kind: str) -> tuple[str, Place] | None:
+    """Return the name that a file extends, and where it says so."""
+    data = document.data
+    if kind not in EXTENDED or not isinstance(data, dict) or data.get("extends") is None:
+        return None
+    place = document.places["extends",]
+    if not isinstance(data["extends"], str):
+        raise CatalogError(
+            f"{place}: extends: needs the name of a {kind} (known: {', '.join(names(kind))})"
+        )
+    return data["extends"], place

@@ -171,9 +171,26 @@ class ExpertFacts(Strict):
     dispatched: Fact[NotNegative] | None = None
 
 
+class GraphFacts(Strict):
+    """Which kernels the host issues as CUDA graphs: captured once, replayed as a whole.
+
+    `parts` are those of a layer that are captured: `attention` and `mlp` with the norm before and
+    the residual behind, `router` with the norm before it and the shared experts. What is captured
+    of a layer is one graph forward and one backward. `replay` is the time of the host for each of
+    them, `memory` what their buffers hold that would else be given back.
+    """
+
+    parts: Fact[list[Literal["attention", "mlp", "router"]]]
+    replay: Fact[Seconds]
+    memory: Fact[Bytes] | None = None
+
+
 class FrameworkRecord(Record):
     """``workloads/frameworks/*.yaml``: how a training framework runs a step.
 
+    `extends` names the framework file that this one is laid over: its values win one by one.
+    `dispatch` is the time of the host for each kernel that it issues one by one, and `graphs` which
+    it does not; all of them where that is left out.
     `fragmentation` is what the allocator holds beyond what is alive, as a share of what comes and
     goes: activations, logits, workspace. None if it is left out. `passes` is the share of the
     memory bandwidth that its elementwise passes reach at most; what the device reaches if it
@@ -182,10 +199,12 @@ class FrameworkRecord(Record):
     """
 
     kind: Literal["framework"]
+    extends: str | None = None
     schedules: Fact[list[str]]
     zero: Fact[list[int]]
     vocab_multiple: Fact[Count]
     dispatch: Fact[Seconds]
+    graphs: GraphFacts | None = None
     pipeline: PipelineFacts
     kernels: KernelFacts
     gradients: GradientFacts

@@ -7,7 +7,7 @@ complaint can always name a file and a line.
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -172,6 +172,19 @@ class Tree:
                 return owner, part
             owner = owner[part]
         raise AssertionError("a path has at least one part")
+
+
+def over(below: Document, above: Document, own: Collection[str] = ()) -> Document:
+    """Return a document laid on top of another: its facts win one by one, tables are joined.
+
+    Parameters
+    ----------
+    own : keys that are not taken over from below
+    """
+    tree = Tree.of(above)
+    taken = {key: value for key, value in below.mapping().items() if key not in own}
+    data = tree._merged(taken, tree.data, (), below.places, ())
+    return Document(above.file, data, tree.places)
 
 
 def _path(name: str) -> Key:

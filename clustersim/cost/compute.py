@@ -87,6 +87,7 @@ class Seconds:
     slowed : what kernels take longer since collectives beside them hold compute units
     dispatch : by how much the host is slower in launching than the device in computing
     launches : kernels that the host dispatches [count]
+    replays : graphs of kernels that it issues as a whole [count]
     flops : of the matrix products [FLOP]
     """
 
@@ -102,6 +103,7 @@ class Seconds:
     slowed: float = 0.0
     dispatch: float = 0.0
     launches: int = 0
+    replays: float = 0.0
     flops: float = 0.0
 
     @property
@@ -134,12 +136,18 @@ class Seconds:
         """Return the chain with a wait for a rank that computes so many times as long."""
         return replace(self, imbalance=self.imbalance + (skew - 1) * self.compute)
 
-    def dispatched(self, seconds: float) -> "Seconds":
+    def captured(self) -> "Seconds":
+        """Return the chain with none of its kernels issued one by one."""
+        return replace(self, launches=0)
+
+    def dispatched(self, seconds: float, replay: float = 0.0) -> "Seconds":
         """Return the chain issued by a host that needs `seconds` for each kernel.
 
-        A chain takes the larger of its device time and its launches times this.
+        A chain takes the larger of its device time and what the host takes to issue it: its
+        launches times this, and its replays times `replay`.
         """
-        return replace(self, dispatch=max(0.0, self.launches * seconds - self.busy))
+        issued = self.launches * seconds + self.replays * replay
+        return replace(self, dispatch=max(0.0, issued - self.busy))
 
 
 def beside_step(own: Seconds, other: Seconds, occupied: float) -> Seconds:

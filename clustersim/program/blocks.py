@@ -7,7 +7,7 @@ parameters has 205,000 blocks of six kinds.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from clustersim.cost.compute import Seconds, beside_step, chain_seconds
@@ -77,7 +77,7 @@ class Blocks:
             seconds, repeated = seconds + (own + again) * times, repeated + again * times
         if moves := moves_of(job, stage, chunk, kind):
             seconds += self._moved(moves, (stage, chunk, kind), pattern)
-        return seconds.dispatched(job.framework.dispatch.value), repeated
+        return job.dispatched(seconds), repeated
 
     def _moved(self, moves: Moves, block: tuple[int, int, str], pattern: Pattern) -> Seconds:
         """Return what a block takes longer since its weights and gradients come and go.
@@ -122,16 +122,21 @@ class Blocks:
             ops = self.job.ops(stacked.layer)
             repeats = kind in (BACKWARD, INPUT)
             again = [op for op in ops if op.name in stacked.again and repeats]
-            own = self._ops(ops, kind, pattern), self._ops(again, FORWARD, pattern)
-            self._layers[key] = own
+            captured = self.job.captured(stacked.layer)
+            graph = Seconds(replays=float(bool(captured)))
+            own = self._ops(ops, kind, pattern, captured) + graph
+            self._layers[key] = own, self._ops(again, FORWARD, pattern, captured)
         return self._layers[key]
 
-    def _ops(self, ops: Iterable[Op], kind: str, pattern: Pattern) -> Seconds:
-        """Return what operations take forward or backward."""
+    def _ops(
+        self, ops: Iterable[Op], kind: str, pattern: Pattern, captured: Collection[str]
+    ) -> Seconds:
+        """Return what operations take forward or backward, some of them captured in a graph."""
         total = Seconds()
         for op in ops:
             kernels = op.forward if kind == FORWARD else part_of(op.backward, kind)
-            total += self._chain(kernels, pattern).skewed(op.skew)
+            seconds = self._chain(kernels, pattern).skewed(op.skew)
+            total += seconds.captured() if op.name in captured else seconds
         return total
 
     def _chain(self, kernels: Iterable[Kernel], pattern: Pattern) -> Seconds:

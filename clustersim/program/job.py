@@ -7,6 +7,7 @@ from itertools import product
 from typing import NamedTuple
 
 from clustersim.catalog.frameworks import FrameworkRecord
+from clustersim.cost.compute import Seconds
 from clustersim.plan.parallelism import Plan
 from clustersim.plan.placement import Placement
 from clustersim.program.collectives.communicator import Communicator, Prescribed
@@ -15,7 +16,7 @@ from clustersim.program.schedules import Schedule
 from clustersim.program.schedules.one_f_one_b import ONE_F_ONE_B
 from clustersim.topology.cluster import Cluster
 from clustersim.workload.finetune import Finetune, Frozen, frozen_bytes, trainable
-from clustersim.workload.layers import layer_ops
+from clustersim.workload.layers import captured_ops, layer_ops
 from clustersim.workload.layers.ends import embedding_ops, head_ops
 from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.offload import NO_OFFLOAD, Offload
@@ -146,6 +147,22 @@ class Job:
     def ops(self, layer: Layer) -> list[Op]:
         """Return the operations of a layer."""
         return self._ops[layer]
+
+    def captured(self, layer: Layer) -> frozenset[str]:
+        """Return the names of the operations of a layer that the host issues as one graph."""
+        return self._captured[layer]
+
+    @cached_property
+    def _captured(self) -> dict[Layer, frozenset[str]]:
+        graphs = self.framework.graphs
+        parts = [] if graphs is None else graphs.parts.value
+        return {layer: captured_ops(self.part, layer, parts) for layer in self._ops}
+
+    def dispatched(self, seconds: Seconds) -> Seconds:
+        """Return a chain of kernels as the host issues it: no faster than it can."""
+        host = self.framework
+        replay = 0.0 if host.graphs is None else host.graphs.replay.value
+        return seconds.dispatched(host.dispatch.value, replay)
 
     def kept(self, stacked: StackedLayer) -> float:
         """Return what a layer keeps of a microbatch from forward to backward [B]."""

@@ -32,8 +32,14 @@ def steady_parts(job: Job, stage: int) -> dict[str, float]:
         "communication_buffers": _buffers(job, stage),
         "transfers": 2 * boundary(job.part) if job.plan.pipeline > 1 else 0.0,
         "offload_staging": _staging(job, stage),
-        "runtime": job.framework.runtime_memory.value,
+        "runtime": job.framework.runtime_memory.value + _graphs(job),
     }
+
+
+def _graphs(job: Job) -> float:
+    """Return what buffers of graphs hold that would else be given back [B]."""
+    graphs = job.framework.graphs
+    return 0.0 if graphs is None or graphs.memory is None else graphs.memory.value
 
 
 def on_host(job: Job, stage: int) -> dict[str, float]:

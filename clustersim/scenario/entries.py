@@ -103,7 +103,7 @@ def entry_of_file(path: Path) -> Entry:
             f"{place}: kind: no kind of file that can be shown, {kind!r}{hint}"
             f" (allowed: {', '.join(RECORDS)}; a scenario has no kind)"
         )
-    return _entry(kind, document, path.parent)
+    return _entry(kind, finding.extended(document, kind, path.parent), path.parent)
 
 
 def _entry(kind: str, document: Document, beside: Path | None) -> Entry:

@@ -42,7 +42,7 @@ def layer_times(loaded: Loaded) -> LayerTimes:
             return groups.cost(collective, pattern).seconds
 
         chain = chain_seconds(kernels, cluster.accelerator, moved, cluster.occupied)
-        return chain.dispatched(job.framework.dispatch.value).total
+        return job.dispatched(chain).total
 
     again = [op for op in ops if op.name in stacked.again]
     return LayerTimes(seconds(forward(ops)), seconds(backward(ops)), seconds(forward(again)))

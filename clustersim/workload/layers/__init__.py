@@ -1,7 +1,9 @@
 """Layers as lists of operations: attention, an MLP or experts, and the two ends of the model."""
 
+from collections.abc import Collection
+
 from clustersim.workload.layers.attention import attention_ops
-from clustersim.workload.layers.experts import experts_ops
+from clustersim.workload.layers.experts import experts_ops, shared_ops, shared_sum
 from clustersim.workload.layers.mlp import mlp_ops
 from clustersim.workload.layers.pieces import gradient_sum, norm_op, residual_op
 from clustersim.workload.model import Layer
@@ -12,14 +14,45 @@ from clustersim.workload.slice import Slice
 
 def layer_ops(part: Slice, layer: Layer) -> list[Op]:
     """Return the operations of one layer, in the order of its forward."""
+    return [op for ops in layer_parts(part, layer).values() for op in ops]
+
+
+def layer_parts(part: Slice, layer: Layer) -> dict[str, list[Op]]:
+    """Return the operations of one layer by the part that they are of, in the order of its forward.
+
+    Parts are ``gradients``, ``attention``, and ``mlp`` or ``router``, ``experts``, ``shared`` and
+    ``end``.
+    """
     held = layer_parameters(part.model, layer)
     weights = held.dense(part.tensor) + held.of_experts(part.expert, part.expert_tensor)
-    return [
-        Op("layer gradient sum", backward=gradient_sum("layer", part, weights)),
-        norm_op("attention norm", part),
-        *attention_ops(part, layer),
-        residual_op("attention residual", part, "output"),
-        norm_op("mlp norm", part),
-        *(experts_ops(part) if layer.experts else mlp_ops(part)),
-        residual_op("mlp residual", part, "mlp"),
-    ]
+    norm, residual = norm_op("mlp norm", part), residual_op("mlp residual", part, "mlp")
+    return {
+        "gradients": [Op("layer gradient sum", backward=gradient_sum("layer", part, weights))],
+        "attention": [
+            norm_op("attention norm", part),
+            *attention_ops(part, layer),
+            residual_op("attention residual", part, "output"),
+        ],
+        **(
+            _with_experts(part, norm, residual)
+            if layer.experts
+            else {"mlp": [norm, *mlp_ops(part), residual]}
+        ),
+    }
+
+
+def _with_experts(part: Slice, norm: Op, residual: Op) -> dict[str, list[Op]]:
+    router, *routed = experts_ops(part)
+    shared = shared_ops(part)
+    end = [shared_sum(part), residual] if shared else [residual]
+    return {"router": [norm, router], "experts": routed, "shared": shared, "end": end}
+
+
+def captured_ops(part: Slice, layer: Layer, parts: Collection[str]) -> frozenset[str]:
+    """Return the names of the operations of a layer that graphs of some parts capture.
+
+    Shared experts are captured with the router: Megatron-Core, ``TransformerLayer``.
+    """
+    taken = {*parts, "shared"} if "router" in parts else {*parts}
+    found = layer_parts(part, layer)
+    return frozenset(op.name for name in found if name in taken for op in found[name])

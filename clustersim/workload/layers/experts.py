@@ -23,7 +23,7 @@ by reading Megatron-Core, ``moe/moe_utils.py``, not by profile."""
 
 
 def experts_ops(part: Slice) -> list[Op]:
-    """Return the operations of a layer's experts, and of those that see every token."""
+    """Return the operations of a layer's experts, its router first."""
     shape, m = part.model.experts, part.model
     assert shape is not None
     columns = shape.ffn // part.expert_tensor
@@ -32,7 +32,7 @@ def experts_ops(part: Slice) -> list[Op]:
         activation_op(part, float(_rows(part) * columns), "expert activation"),
         _product(part, "expert down", m.hidden, columns),
     ]
-    ops = [
+    return [
         _router(part),
         _permute(part),
         _dispatch(part),
@@ -40,9 +40,13 @@ def experts_ops(part: Slice) -> list[Op]:
         _combine(part),
         _unpermute(part),
     ]
-    if shape.shared:
-        ops += [*mlp_ops(part, shape.shared * shape.ffn, "shared "), _sum(part)]
-    return ops
+
+
+def shared_ops(part: Slice) -> list[Op]:
+    """Return the operations of the experts that see every token; none where there are none."""
+    shape = part.model.experts
+    assert shape is not None
+    return mlp_ops(part, shape.shared * shape.ffn, "shared ") if shape.shared else []
 
 
 def _skewed(op: Op, skew: float) -> Op:
@@ -187,6 +191,6 @@ def _unpermute(part: Slice) -> Op:
     )
 
 
-def _sum(part: Slice) -> Op:
+def shared_sum(part: Slice) -> Op:
     """Add what the shared experts made to what the others made."""
     return Op("shared sum", forward=(Stream("shared sum", 3 * part.width * part.residual),))
