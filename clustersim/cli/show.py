@@ -162,8 +162,11 @@ def _print(page: "Page", json_output: bool) -> None:
     from rich.console import Console
 
     from clustersim.report.machine import tables
+    from clustersim.report.profile import paragraphs
 
     print(f"{page.kind} {page.name}: {page.title}")
+    if page.words:
+        print(f"\n{paragraphs(page.words)}")
     console = Console(markup=False, highlight=False)
     for table in tables(page):
         print()

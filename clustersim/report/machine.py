@@ -8,6 +8,7 @@ from clustersim.catalog.models import ModelRecord
 from clustersim.catalog.records import AcceleratorRecord, ClusterRecord, NodeRecord
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import ScenarioError
+from clustersim.report.profile import Told, told
 from clustersim.scenario.schema import Scenario
 from clustersim.units import format_bandwidth
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from clustersim.scenario.entries import Entry
     from clustersim.topology.measures import Measures
 
-_HEAD: Final = {"kind", "name", "title", "sources", "source", "assumed"}
+_HEAD: Final = {"kind", "name", "title", "extends", "sources", "source", "assumed"}
 """Keys of a file that are no facts about the thing itself."""
 
 LONGEST: Final = 120
@@ -53,13 +54,14 @@ class Derived(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """All that `clustersim show` tells of one entry."""
+    """All that `clustersim show` tells of one entry; `words` of a framework only."""
 
     name: str
     kind: str
     title: str
     facts: tuple[FactRow, ...]
     derived: tuple[Derived, ...]
+    words: tuple[Told, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the page as plain values for scripts."""
@@ -69,13 +71,16 @@ class Page:
             "title": self.title,
             "facts": [row._asdict() for row in self.facts],
             "derived": {row.key: row.value for row in self.derived},
+            **({"words": [each._asdict() for each in self.words]} if self.words else {}),
         }
 
 
 def page(entry: "Entry", measures: "Measures | None" = None) -> Page:
     """Return the page of an entry; `measures` are those of a cluster."""
     derived = derived_of(entry.record) if measures is None else derived_of_cluster(measures)
-    return Page(entry.name, entry.kind, entry.title, tuple(fact_rows(entry.data)), tuple(derived))
+    rows = tuple(fact_rows(entry.data))
+    words = told(entry.data) if entry.kind == "framework" else ()
+    return Page(entry.name, entry.kind, entry.title, rows, tuple(derived), words)
 
 
 def look(entry: "Entry", nodes: int | None = None) -> tuple[Page, dict[str, "Diagram"]]:
