@@ -286,6 +286,34 @@ def test_eight_bits_are_for_the_products_of_linear_layers():
     assert {k.peak for k in flat(forward(head_ops(part))) if isinstance(k, Gemm)} == {"bf16"}
 
 
+@pytest.mark.parametrize("tensor", [2, 4])
+def test_shares_of_tokens_are_cast_before_they_are_gathered(tensor):
+    """Each rank casts its own share, and turns what it gathered round for the weight's gradient.
+
+    Without shares a number of an input or a gradient moves 4 B in one pass. With them an input of
+    split columns moves 3 / t B, then 2 B in the backward; one of split rows 3 and 2. A gradient of
+    split rows moves 3 / t and 2; one of split columns, which is not gathered, 4 in one pass.
+    """
+    recipe = PRECISIONS["fp8"]
+    whole = block(slice_of(GPT, tensor, precision=recipe))
+    shares = block(slice_of(GPT, tensor, precision=recipe, sequence_parallel=True))
+    tokens, wide = GPT.sequence, GPT.hidden
+
+    thin = GPT.ffn / tensor
+    for name, inputs, outputs in (("up", wide, thin), ("down", thin, wide)):
+        read, given = tokens * inputs, tokens * outputs
+        first, late = (3 / tensor if name == part else 3 for part in ("up", "down"))
+        one, other = named(whole, name), named(shares, name)
+
+        assert moved(one.forward, f"mlp {name} cast") == 4 * read
+        assert moved(one.backward, f"mlp {name} gradient cast") == 4 * given
+        assert moved(other.forward, f"mlp {name} cast") == first * read
+        assert moved(other.backward, f"mlp {name} transpose") == 2 * read
+        casts = moved(other.backward, f"mlp {name} gradient cast")
+        turned = moved(other.backward, f"mlp {name} gradient transpose")
+        assert (casts, turned) == ((4 * given, 0) if name == "up" else (late * given, 2 * given))
+
+
 def test_thirty_two_bits_are_twice_as_wide_and_need_no_cast():
     """Products and passes move twice the bytes; the softmax of 32-bit numbers casts nothing."""
     half = slice_of(GPT, attention="unfused", precision=PRECISIONS["bf16"])

@@ -10,11 +10,17 @@ each a kernel of its own.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.kernels import Gemm, Stream
 from clustersim.workload.slice import Slice
+
+Shape = tuple[int, int, int]
+"""Tokens, outputs and inputs of a product, (m, k) by (k, n)."""
+
+Shared = Literal["input", "gradient"] | None
+"""Which operand of a layer is gathered from shares of the tokens."""
 
 
 class Linear(NamedTuple):
@@ -43,8 +49,9 @@ class Linear(NamedTuple):
 
 
 def linear(
-    part: Slice, name: str, target: str, m: int, columns: int | Sequence[int], k: int
-) -> Linear:
+    part: Slice, name: str, target: str, m: int, columns: int | Sequence[int], k: int,
+    shared: Shared = None,
+) -> Linear:  # fmt: skip
     """Return linear layers that read the same input of m tokens by k numbers.
 
     Trained ones are one product; frozen ones a product each, as each may have an adapter, unless
@@ -54,35 +61,60 @@ def linear(
     ----------
     target : ``qkv``, ``output`` or ``mlp``; ``logits``, which is never quantised
     columns : outputs of each of them on this rank
+    shared : what is gathered from shares of the tokens in sequence parallelism
     """
     each = [columns] if isinstance(columns, int) else list(columns)
     if part.finetune is None:
-        return _trained(part, name, m, sum(each), k)
+        return _trained(part, name, (m, sum(each), k), shared)
     if part.finetune.merged:
         each = [sum(each)]
     found = Linear()
     for n in each:
-        found = found.then(_frozen(part, part.finetune, name, target, m, n, k))
+        found = found.then(_frozen(part, part.finetune, name, target, (m, n, k), shared))
         if target in part.finetune.targets:
             found = found.then(_adapter(part, part.finetune, name, m, n, k))
     return found
 
 
-def _trained(part: Slice, name: str, m: int, n: int, k: int) -> Linear:
+def _trained(part: Slice, name: str, shape: Shape, shared: Shared) -> Linear:
     """Two products backward: the input's gradient (m, n)(n, k) and the weight's (k, m)(m, n).
 
     The weight's comes last. An 8-bit input is kept in 8 bits.
     """
+    m, n, k = shape
+    apart = part.sequence_parallel
+    read, turned = _cast(part, name, m * k, apart=apart, first=shared == "input")
+    late = apart and shared == "gradient"
+    given, given_turned = _cast(part, f"{name} gradient", m * n, apart=late, first=late)
     back: tuple[Gemm | Stream, ...] = (
-        *narrowed(part, f"{name} gradient", m * n),
+        *given,
         part.gemm(f"{name} input gradient", m, k, n),
+        *turned,
+        *given_turned,
         part.gemm(f"{name} weight gradient", n, k, m, of_weight=True),
     )
-    ahead: tuple[Gemm | Stream, ...] = (
-        *narrowed(part, name, m * k),
-        part.gemm(name, m, n, k),
-    )
-    return Linear(ahead, back, inputs=part.precision.operand * m * k)
+    return Linear((*read, part.gemm(name, m, n, k)), back, inputs=part.precision.operand * m * k)
+
+
+def _cast(
+    part: Slice, name: str, numbers: int, *, apart: bool, first: bool
+) -> tuple[tuple[Stream, ...], tuple[Stream, ...]]:
+    """Return the passes that make an operand 8 bits wide, and those that turn it round later.
+
+    In sequence parallelism an input is cast by rows alone, its own share where it is to be
+    gathered, and turned round for the product of the weight's gradient; so is a gradient that is
+    to be gathered. Else one pass does both. Transformer Engine, ``module/linear.py``, commit
+    0004dbd, and ``module/base.py``, ``grad_output_preprocess``.
+
+    Parameters
+    ----------
+    apart : whether it is turned round by a pass of its own
+    first : whether it is cast before it is gathered
+    """
+    if not (part.precision.cast and apart):
+        return narrowed(part, name, numbers), ()
+    turned = Stream(f"{name} transpose", 2.0 * part.precision.operand * numbers, of_weight=True)
+    return narrowed(part, name, numbers // (part.tensor if first else 1), ways=1), (turned,)
 
 
 def narrowed(part: Slice, name: str, numbers: int, ways: int = 2) -> tuple[Stream, ...]:
@@ -98,18 +130,21 @@ def narrowed(part: Slice, name: str, numbers: int, ways: int = 2) -> tuple[Strea
 
 
 def _frozen(
-    part: Slice, finetune: Finetune, name: str, target: str, m: int, n: int, k: int
+    part: Slice, finetune: Finetune, name: str, target: str, shape: Shape, shared: Shared
 ) -> Linear:
     """The weight is made wide before each of its two products; it has no gradient.
 
     Input and gradient are cast to 8 bits in one way only, as no product of the weight's gradient
     reads them.
     """
+    m, n, k = shape
     wide = () if target == "logits" else widened(finetune, name, n, k, part.width)
+    read = m * k // (part.shared if shared == "input" else 1)
+    given = m * n // (part.shared if shared == "gradient" else 1)
     return Linear(
-        (*narrowed(part, name, m * k, ways=1), *wide, part.gemm(name, m, n, k)),
+        (*narrowed(part, name, read, ways=1), *wide, part.gemm(name, m, n, k)),
         (
-            *narrowed(part, f"{name} gradient", m * n, ways=1),
+            *narrowed(part, f"{name} gradient", given, ways=1),
             *wide,
             part.gemm(f"{name} input gradient", m, k, n),
         ),

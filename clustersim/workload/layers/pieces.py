@@ -26,7 +26,7 @@ def column_op(
     gradient instead of being kept. Megatron-LM, ``mpu/layers.py``, commit 02bb1f5,
     ``ColumnParallelLinearWithSequenceParallelism``.
     """
-    found = linear(part, name, target, part.tokens, columns, k)
+    found = linear(part, name, target, part.tokens, columns, k, "input")
     numbers = columns if isinstance(columns, int) else sum(columns)
     bias = part.width * part.tokens * numbers
     after = (Stream(f"{name} bias gradient", bias, of_weight=True),) if biased else ()
@@ -61,7 +61,7 @@ def _beside(moved: Sequence[Collective], kernels: tuple[Gemm | Stream, ...]) -> 
 
 def row_op(op: str, part: Slice, name: str, target: str, n: int, k: int) -> Op:
     """Return a linear layer of n outputs whose inputs are split; k are those of this rank."""
-    found = linear(part, name, target, part.tokens, n, k)
+    found = linear(part, name, target, part.tokens, n, k, "gradient")
     return Op(
         op,
         forward=(*found.forward, *summed(part, name, n)),
