@@ -158,6 +158,28 @@ def test_other_kinds_of_files_extend_nothing(folder):
     assert "extends: unknown key" in complaint(folder / "model.yaml")
 
 
+@pytest.mark.parametrize(
+    ("framework", "settings_", "where"),
+    [
+        ({"name": "megatron-core", "extends": "nanotron"}, [], "test: framework.extends"),
+        ({"kind": "framework", "extends": "nanotron"}, [], "test: framework.extends"),
+        (
+            "megatron-core-graphs",
+            ["framework.extends=nanotron"],
+            "--set framework.extends=nanotron: framework.extends",
+        ),
+    ],
+)
+def test_a_scenario_extends_nothing_itself(framework, settings_, where):
+    """What a scenario says of a framework changes its values; `extends` there is refused."""
+    with pytest.raises(ClustersimError) as caught:
+        from_mapping("test", {**deepcopy(DATA), "framework": framework}, settings_)
+    assert str(caught.value) == (
+        f"{where}: only a file of its own extends another"
+        " (name that one, and say beside the name what differs)"
+    )
+
+
 # --- graphs ---------------------------------------------------------------------------------------
 
 

@@ -99,6 +99,7 @@ def resolve(name: str, tree: Tree, beside: Path | None, settings: Sequence[str])
     """Look up the names in a scenario, apply the settings and check the whole."""
     named = tree.place(("cluster",))
     _name_and_set(tree, beside, settings)
+    _check_extends(tree)
     cluster = tree.data.get("cluster")
     if isinstance(cluster, dict) and cluster.get("nodes") is None:
         raise ScenarioError(
@@ -115,6 +116,19 @@ def _name_and_set(tree: Tree, beside: Path | None, settings: Sequence[str]) -> N
     for setting in late:
         if setting is not None:
             tree.set(setting)
+
+
+def _check_extends(tree: Tree) -> None:
+    """Refuse `extends` where nothing reads it: it is for files, and a scenario changes values."""
+    framework, path = tree.data.get("framework"), ("framework", "extends")
+    if not isinstance(framework, dict) or framework.get("extends") is None:
+        return
+    root, said = tree.roots.get(path[:1]), tree.places.get(path)
+    if root is None or said is None or said.file != root.file:
+        raise ScenarioError(
+            f"{said or tree.place(())}: framework.extends: only a file of its own extends another"
+            " (name that one, and say beside the name what differs)"
+        )
 
 
 class _Machine(Strict):
