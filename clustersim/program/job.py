@@ -150,13 +150,14 @@ class Job:
 
     def captured(self, layer: Layer) -> frozenset[str]:
         """Return the names of the operations of a layer that the host issues as one graph."""
-        return self._captured[layer]
+        return self._captured.get(layer, frozenset())
 
     @cached_property
     def _captured(self) -> dict[Layer, frozenset[str]]:
         graphs = self.framework.graphs
-        parts = [] if graphs is None else graphs.parts.value
-        return {layer: captured_ops(self.part, layer, parts) for layer in self._ops}
+        if graphs is None:
+            return {}
+        return {layer: captured_ops(self.part, layer, graphs.parts.value) for layer in self._ops}
 
     def dispatched(self, seconds: Seconds) -> Seconds:
         """Return a chain of kernels as the host issues it: no faster than it can."""
