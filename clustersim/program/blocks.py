@@ -63,7 +63,7 @@ class Blocks:
         kind, chunk = code.beside
         other, _ = self.block(stage, chunk, kind, pattern)
         own = beside_step(own, other, self.job.cluster.occupied)
-        return own.dispatched(self.job.framework.dispatch.value), again
+        return self.job.dispatched(own), again
 
     def _costed(
         self, stage: int, chunk: int, kind: str, pattern: Pattern
