@@ -133,7 +133,7 @@ def test_a_setting_is_the_place_of_its_value():
         ),
         (
             "plan.layers=3",
-            "plan.layers: input should be 'even', 'with-ends' or 'by-work', not 3",
+            "plan.layers: input should be 'even', 'with-ends', 'filled' or 'by-work', not 3",
         ),
         (
             "plan.layers=[6, -1]",

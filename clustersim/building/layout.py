@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from clustersim.errors import PlanError
-from clustersim.plan.parallelism import Plan, by_work, even_layers, with_ends
+from clustersim.plan.parallelism import Plan, by_work, even_layers, filled, with_ends
 from clustersim.plan.wording import listed
 from clustersim.program.schedules import SCHEDULES, Schedule
 from clustersim.program.schedules.written import read_schedule
@@ -68,6 +68,8 @@ def _layers(given: Scenario, parts: int) -> tuple[int, ...]:
     plan, layers = given.plan, given.model.layers
     if plan.layers == "with-ends":
         return with_ends(layers, parts)
+    if plan.layers == "filled":
+        return filled(layers, parts)
     if plan.layers == "by-work":
         multiple = given.framework.vocab_multiple.value
         model = build_model(given.model, given.batch.sequence, multiple, plan.tensor)

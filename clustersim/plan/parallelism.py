@@ -139,6 +139,21 @@ def with_ends(layers: int, parts: int) -> tuple[int, ...]:
     return tuple(shares)
 
 
+def filled(layers: int, parts: int) -> tuple[int, ...]:
+    """Return as many layers as the fullest part needs, part by part, and what is left to the last.
+
+    DeepSpeed, ``runtime/utils.py``, ``partition_balanced``, which Megatron-DeepSpeed asks for by
+    ``partition_method='type:transformer'``. If that leaves parts without any, see `even_layers`.
+
+    >>> filled(78, 12)
+    (7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 1)
+    """
+    most = -(-layers // parts)
+    full, rest = divmod(layers, most)
+    shares = [most] * full + [rest] * (rest > 0)
+    return tuple(shares) if len(shares) == parts else even_layers(layers, parts)
+
+
 def by_work(layers: Sequence[float], logits: float, parts: int) -> tuple[int, ...]:
     """Return shares of the layers that end where their part of all work is passed.
 

@@ -91,14 +91,15 @@ class PlanFile(Strict):
         False, description="tensor ranks share norms and dropouts as well, by tokens"
     )
     layers: Annotated[
-        Annotated[Literal["even", "with-ends", "by-work"], Tag("word")]
+        Annotated[Literal["even", "with-ends", "filled", "by-work"], Tag("word")]
         | Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Tag("list")],
         Discriminator(_word_or_list),
     ] = Field(
         "even",
         description="layers of each stage, or of each chunk in the order of the model; with-ends"
-        " counts embedding and logits as a layer each, by-work shares out the products of the"
-        " layers and the logits",
+        " counts embedding and logits as a layer each, filled gives each stage what the fullest one"
+        " needs and the last one the rest, by-work shares out the products of the layers and the"
+        " logits",
     )
     zero: Literal[0, 1, 2, 3] = Field(
         0,

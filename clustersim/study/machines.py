@@ -76,6 +76,7 @@ class FrameworkChoice(Choice):
     `recompute` says what the software runs again by a word for it (*selective*), `usual` what its
     recipes set where a case does not tell, `modes` the options behind a mode of mixed precision,
     `pipelined` those that it has with a pipeline.
+    `uneven` is how layers are shared out that the stages divide neither alone nor with both ends.
     `memory` is the stage whose memory they tell: the fullest one, or the first, that of rank 0.
     """
 
@@ -86,6 +87,7 @@ class FrameworkChoice(Choice):
     usual: dict[str, Any] = Field(default_factory=dict)
     modes: dict[str, dict[str, Any]] = Field(default_factory=dict)
     pipelined: dict[str, Any] = Field(default_factory=dict)
+    uneven: Literal["with-ends", "filled"] = "with-ends"
     memory: Literal["fullest", "first"] = "fullest"
 
 

@@ -82,7 +82,7 @@ def scenario_of(
         "title": case.id,
         "cluster": {"name": machine.cluster, "nodes": nodes},
         "model": model_of(case, settings),
-        "plan": _plan(case, settings),
+        "plan": _plan(case, settings, framework.uneven),
         "batch": {
             "global": settings.sequences,
             "micro": settings.micro,
@@ -100,9 +100,14 @@ def scenario_of(
     return from_mapping(case.id, data, laid)
 
 
-def _plan(case: Case, settings: Settings) -> dict[str, Any]:
-    """Return the layout; layers that do not divide are shared out with the two ends."""
-    parts = (settings.pipeline or 1) * (settings.chunks or 1)
+def _plan(case: Case, settings: Settings, uneven: str) -> dict[str, Any]:
+    """Return the layout; layers that do not divide are shared out with the two ends if that does.
+
+    Parameters
+    ----------
+    uneven : how else, ``with-ends`` or ``filled``
+    """
+    parts, layers = (settings.pipeline or 1) * (settings.chunks or 1), case.model.layers or 0
     plan: dict[str, Any] = {
         "tensor": settings.tensor,
         "pipeline": settings.pipeline,
@@ -114,7 +119,7 @@ def _plan(case: Case, settings: Settings) -> dict[str, Any]:
     used = {
         "context": settings.context > 1 and settings.context,
         "expert": settings.expert > 1 and settings.expert,
-        "layers": (case.model.layers or 0) % parts and "with-ends",
+        "layers": layers % parts and (uneven if (layers + 2) % parts else "with-ends"),
         "sequence_parallel": settings.sequence_parallel and settings.tensor != 1,
         "shard": settings.shard,
     }
