@@ -22,13 +22,18 @@ class StateBytes(Strict):
     """Bytes of training state for each parameter held, by part.
 
     `master` is the copy of the weights that the optimiser updates, where it has one of its own;
-    none if it is left out.
+    none if it is left out.  `accumulation`, `reduced` and `collective` are what gradients of this
+    recipe are summed up and reduced by, where that is not what `kernels.gradient_accumulation`,
+    `gradients.bytes_each` and `gradients.sharded_collective` say of all recipes.
     """
 
     weights: Fact[NotNegative]
     gradients: Fact[NotNegative]
     optimiser: Fact[NotNegative]
     master: Fact[NotNegative] | None = None
+    accumulation: Fact[NotNegative] | None = None
+    reduced: Fact[NotNegative] | None = None
+    collective: Fact[Literal["all-reduce", "reduce-scatter"]] | None = None
 
 
 class MemoryFacts(Strict):
@@ -194,7 +199,8 @@ class FrameworkRecord(Record):
     `fragmentation` is what the allocator holds beyond what is alive, as a share of what comes and
     goes: activations, logits, workspace. None if it is left out. `passes` is the share of the
     memory bandwidth that its elementwise passes reach at most; what the device reaches if it
-    is left out. `context` is the methods by which ranks can share a sequence, and `experts` how
+    is left out. `launches_wait` is whether the host waits for each kernel before it issues the
+    next, so that its time adds to that of the device; no if it is left out. `context` is the methods by which ranks can share a sequence, and `experts` how
     layers with experts run; neither is offered where it is left out.
     """
 
@@ -217,3 +223,4 @@ class FrameworkRecord(Record):
     runtime_memory: Fact[Bytes]
     fragmentation: Fact[Share] | None = None
     passes: Fact[Fraction] | None = None
+    launches_wait: Fact[bool] | None = None

@@ -140,14 +140,17 @@ class Seconds:
         """Return the chain with none of its kernels issued one by one."""
         return replace(self, launches=0)
 
-    def dispatched(self, seconds: float, replay: float = 0.0) -> "Seconds":
+    def dispatched(
+        self, seconds: float, replay: float = 0.0, *, waits: bool = False
+    ) -> "Seconds":
         """Return the chain issued by a host that needs `seconds` for each kernel.
 
         A chain takes the larger of its device time and what the host takes to issue it: its
-        launches times this, and its replays times `replay`.
+        launches times this, and its replays times `replay`; both one after the other where the
+        host waits for each kernel.
         """
         issued = self.launches * seconds + self.replays * replay
-        return replace(self, dispatch=max(0.0, issued - self.busy))
+        return replace(self, dispatch=issued if waits else max(0.0, issued - self.busy))
 
 
 def beside_step(own: Seconds, other: Seconds, occupied: float) -> Seconds:

@@ -89,7 +89,7 @@ class Job:
             self.model,
             plan.micro,
             plan.tensor,
-            kernel_choice(self.framework),
+            kernel_choice(self.framework, self.precision),
             sequence_parallel=plan.sequence_parallel,
             context=plan.context,
             context_method=plan.context_method,
@@ -163,7 +163,8 @@ class Job:
         """Return a chain of kernels as the host issues it: no faster than it can."""
         host = self.framework
         replay = 0.0 if host.graphs is None else host.graphs.replay.value
-        return seconds.dispatched(host.dispatch.value, replay)
+        waits = host.launches_wait is not None and host.launches_wait.value
+        return seconds.dispatched(host.dispatch.value, replay, waits=waits)
 
     def kept(self, stacked: StackedLayer) -> float:
         """Return what a layer keeps of a microbatch from forward to backward [B]."""
@@ -260,6 +261,18 @@ class Job:
     def of_experts(self, stage: int) -> float:
         """Return the parameters of experts that one rank of a stage computes with."""
         return self.parameters(stage).of_experts(self.plan.expert, self.plan.expert_tensor)
+
+    @property
+    def gradient_bytes(self) -> float:
+        """Return the bytes of a gradient where ranks reduce it [B]."""
+        own = self.framework.state[self.precision].reduced
+        return (own or self.framework.gradients.bytes_each).value
+
+    @property
+    def sharded_reduction(self) -> str:
+        """Return what reduces gradients whose states are sharded: the half of it, or all."""
+        own = self.framework.state[self.precision].collective
+        return (own or self.framework.gradients.sharded_collective).value
 
     @property
     def overlapped(self) -> bool:

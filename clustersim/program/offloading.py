@@ -90,4 +90,4 @@ def _share(job: Job, parameters: Parameters) -> float:
 def _gradient(job: Job) -> float:
     """Return the bytes of a gradient on its way to the host [B]."""
     sharding = job.framework.sharding
-    return job.framework.gradients.bytes_each.value if sharding is None else sharding.reduce.value
+    return job.gradient_bytes if sharding is None else sharding.reduce.value

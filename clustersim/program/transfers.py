@@ -61,7 +61,7 @@ def _boundary(job: Job, name: str, stage: int, to: int, replica: int) -> Traffic
 
 def joint_collectives(job: Job) -> dict[Name, Traffic]:
     """Return what all replicas do together: reductions over the data axis and of the embedding."""
-    plan, facts = job.plan, job.framework.gradients
+    plan = job.plan
     found: dict[Name, Traffic] = {}
     for stage in range(plan.pipeline):
         found |= {("gradients", stage, axis): moved for axis, moved in _reductions(job, stage)}
@@ -73,7 +73,7 @@ def joint_collectives(job: Job) -> dict[Name, Traffic]:
             for i in range(plan.cell)
         ]
         rows = job.model.vocab * job.model.hidden / plan.tensor
-        tied = rows * facts.bytes_each.value
+        tied = rows * job.gradient_bytes
         found["embedding",] = _joint(job.communicator(ends), "all-reduce", tied, 0)
     return found | _twins(job)
 
@@ -99,13 +99,12 @@ def _twins(job: Job) -> dict[Name, Traffic]:
 
 def _reductions(job: Job, stage: int) -> Iterator[tuple[Axis, Traffic]]:
     """Yield the reductions of a stage's gradients, where blocks do not reduce them already."""
-    facts, zero = job.framework.gradients, job.plan.zero
     if reduces(job):
         return
     for each in alike(job, job.trained(stage)):
-        reduced = each.amount * facts.bytes_each.value
+        reduced = each.amount * job.gradient_bytes
         if each.sharers > 1:
-            operation = facts.sharded_collective.value if zero else "all-reduce"
+            operation = job.sharded_reduction if job.plan.zero else "all-reduce"
             yield each.axis, _over(job, each.axis, operation, reduced, stage)
         if each.copies > 1:
             yield "copies", _over(job, "copies", "all-reduce", reduced / each.sharers, stage)

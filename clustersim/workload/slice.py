@@ -55,13 +55,20 @@ class KernelChoice:
     loss_kept: float | None = None
 
 
-def kernel_choice(framework: FrameworkRecord) -> KernelChoice:
-    """Return what a framework file says of its kernels, with its documented defaults."""
+def kernel_choice(framework: FrameworkRecord, recipe: str) -> KernelChoice:
+    """Return what a framework file says of its kernels, with its documented defaults.
+
+    Parameters
+    ----------
+    recipe : name of the precision, whose gradients may be added up in a way of their own
+    """
     facts, experts = framework.kernels, framework.experts
     known = {field.name for field in fields(KernelChoice)}
     said = {name: getattr(facts, name) for name in KernelFacts.model_fields if name in known}
     if experts is not None:
         said |= {"experts_grouped": experts.grouped, "dispatched": experts.dispatched}
+    if (own := framework.state[recipe].accumulation) is not None:
+        said["gradient_accumulation"] = own
     return KernelChoice(**{name: fact.value for name, fact in said.items() if fact is not None})
 
 
