@@ -45,11 +45,14 @@ class GemmFacts(Strict):
     """The efficiency surface of matrix products.
 
     `best` is the share of peak on the best shape; `inner_half` the inner dimension at which half
-    of the pipeline's depth is hidden; `tiles` what the library can choose from.
+    of the pipeline's depth is hidden; `tiles` what the library can choose from. `ragged` is the
+    peak of products whose rows are no whole vectors of 16 bytes, where the library has no kernels
+    of tensor cores for them; that of all others if it is left out.
     """
 
     best: Fact[Fraction]
     inner_half: Fact[NotNegative]
+    ragged: Fact[FlopsPerSecond] | None = None
     tiles: Fact[Annotated[list[Tile], Field(min_length=1)]]
 
 

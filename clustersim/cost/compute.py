@@ -31,11 +31,19 @@ def gemm_efficiency(gemm: Gemm, device: Accelerator) -> float:
               \frac{k}{k + k_{1/2}}
 
     with r, c the tile's rows and columns, U = `compute_units` and waves = tiles / U. The library
-    picks the best tile.
+    picks the best tile. Filling the pipeline takes as long at a lower peak, so that k_1/2 shrinks
+    with it.
     """
     shape = max(_tile_share(gemm, tile, device.compute_units) for tile in device.tiles)
-    depth = gemm.k / (gemm.k + device.gemm_inner_half)
+    slower = _peak(gemm, device) / device.peak_rate(gemm.peak)
+    depth = gemm.k / (gemm.k + device.gemm_inner_half * slower)
     return device.gemm_best * shape * depth
+
+
+def _peak(gemm: Gemm, device: Accelerator) -> float:
+    """Return the peak that a product runs at: that of ragged rows where there is one [FLOP/s]."""
+    peak = device.peak_rate(gemm.peak)
+    return min(peak, device.gemm_ragged) if gemm.ragged and device.gemm_ragged else peak
 
 
 def _tile_share(gemm: Gemm, tile: Tile, units: int) -> float:
@@ -48,7 +56,7 @@ def _tile_share(gemm: Gemm, tile: Tile, units: int) -> float:
 
 def gemm_seconds(gemm: Gemm, device: Accelerator) -> float:
     """Return the time of a matrix product on the device [s]."""
-    rate = device.peak_rate(gemm.peak) * gemm_efficiency(gemm, device)
+    rate = _peak(gemm, device) * gemm_efficiency(gemm, device)
     return max(gemm.flops / rate, stream_seconds(gemm.nbytes, device)) + device.launch_overhead
 
 

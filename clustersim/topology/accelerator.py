@@ -31,6 +31,8 @@ class Accelerator:
     tiles : output tiles that the library chooses from
     flash_forward, flash_backward : share of peak of fused attention
     flash_head_sizes : head sizes that its kernels were built for, ascending
+    gemm_ragged : peak of products whose rows are no whole vectors; that of all others if None
+        [FLOP/s]
     passes_limit : share of the bandwidth that its software's elementwise passes reach at most
     """
 
@@ -47,6 +49,7 @@ class Accelerator:
     flash_forward: float
     flash_backward: float
     flash_head_sizes: tuple[int, ...]
+    gemm_ragged: float | None = None
     passes_limit: float = 1.0
 
     def peak_rate(self, precision: str) -> float:
@@ -85,5 +88,6 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
         flash_forward=record.flash_attention.forward.value,
         flash_backward=record.flash_attention.backward.value,
         flash_head_sizes=tuple(sorted(record.flash_attention.head_sizes.value)),
+        gemm_ragged=None if record.gemm.ragged is None else record.gemm.ragged.value,
         passes_limit=1.0 if passes is None else passes,
     )

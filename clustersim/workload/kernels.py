@@ -13,12 +13,17 @@ what ZeRO shards; the copies of that, where only some share it; the holders of t
 HALF: Final = 2
 """Bytes of a 16-bit number."""
 
+VECTOR: Final = 16
+"""Bytes that a thread of a GPU loads at once."""
+
 
 class Gemm(NamedTuple):
     """`batch` products of (m, k) by (k, n); `attention` where they are of the attention core.
 
     `peak` names the rate of the device that they run at, `width` is the bytes of a number.
-    `of_weight` is whether they make the gradient of a weight, which nothing waits for.
+    `of_weight` is whether they make the gradient of a weight, which nothing waits for.  `row` is
+    the numbers beside each other in memory that rows of all operands are multiples of, where it is
+    not plain that they are whole vectors; 0 where it is.
     """
 
     name: str
@@ -30,6 +35,12 @@ class Gemm(NamedTuple):
     peak: str = "bf16"
     width: int = HALF
     of_weight: bool = False
+    row: int = 0
+
+    @property
+    def ragged(self) -> bool:
+        """Whether rows begin in the middle of a vector, which the device loads at once."""
+        return self.row * self.width % VECTOR != 0
 
     @property
     def flops(self) -> float:

@@ -4,6 +4,7 @@ Letters in the formulas: b sequences of a microbatch, s tokens, h hidden, f ffn,
 t tensor ranks, c context ranks, V vocabulary.
 """
 
+import math
 from dataclasses import dataclass, field, fields
 
 from clustersim.catalog.frameworks import FrameworkRecord, KernelFacts
@@ -169,9 +170,12 @@ class Slice:
         return Gemm(name, m, n, k, peak=peak, width=width, of_weight=of_weight)
 
     def core(self, name: str, m: int, n: int, k: int, batch: int) -> Gemm:
-        """Return a product of the attention core, which 8-bit recipes leave in 16 bits."""
-        peak = self.precision.wide
-        return Gemm(name, m, n, k, batch, attention=True, peak=peak, width=self.width)
+        """Return a product of the attention core, which 8-bit recipes leave in 16 bits.
+
+        Its operands lie in rows of a head's width or of the keys; heads stand side by side.
+        """
+        peak, row = self.precision.wide, math.gcd(m, n, k)
+        return Gemm(name, m, n, k, batch, attention=True, peak=peak, width=self.width, row=row)
 
     def over_tensor(self, name: str, operation: str, nbytes: float) -> list[Collective]:
         """Return a collective of the tensor group; nothing if it is of one rank."""
