@@ -200,8 +200,9 @@ class FrameworkRecord(Record):
     goes: activations, logits, workspace. None if it is left out. `passes` is the share of the
     memory bandwidth that its elementwise passes reach at most; what the device reaches if it
     is left out. `launches_wait` is whether the host waits for each kernel before it issues the
-    next, so that its time adds to that of the device; no if it is left out. `context` is the methods by which ranks can share a sequence, and `experts` how
-    layers with experts run; neither is offered where it is left out.
+    next, so that its time adds to that of the device; no if it is left out. `context` is the
+    methods by which ranks can share a sequence, and `experts` how layers with experts run; neither
+    is offered where it is left out.
     """
 
     kind: Literal["framework"]
