@@ -2,30 +2,22 @@
 
     CLAIMS[19]() -> {"22b": 16.1, "175b": 18.5, ...}
 
-Numbers are in the units of ``validation/claims.yaml``.  What was measured in a case is predicted by
-running that case, so that a claim and the table of cases cannot tell two stories.
+Numbers are in the units of ``validation/claims.yaml``.  Claims on pipelines are those of one paper,
+and predicted in a module of their own.
 """
 
 import math
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Final
 
-from clustersim.building import build_job
-from clustersim.catalog.finding import shipped
 from clustersim.cost.compute import chain_seconds
-from clustersim.errors import ScenarioError
-from clustersim.program.job import Job
 from clustersim.scenario.load import load
-from clustersim.simulate import Result, simulate
-from clustersim.study.cases import Entry, read_cases
-from clustersim.study.outcomes import Outcome
-from clustersim.study.reasons import Ungradable
-from clustersim.study.validate import run
+from clustersim.simulate import simulate
+from clustersim.study import megatron_claims as megatron
+from clustersim.study.predictions import job_of, measured, rate, state_bytes
 from clustersim.workload.flops import hardware_flops
 from clustersim.workload.kernels import Collective, flat
 from clustersim.workload.ops import backward, forward
-from clustersim.workload.parameters import model_parameters
 
 Numbers = dict[str, float]
 
@@ -43,13 +35,13 @@ KORTHIKANTI = ("22b", "175b", "530b", "1t")
 
 def _states() -> Numbers:
     """Claim 1: parameters times the 16 bytes of the recipe of ZeRO's paper."""
-    nbytes = _state_bytes(GPT3)
+    nbytes = state_bytes(GPT3)
     return {"states": nbytes / 1e12, "devices": float(math.ceil(nbytes / 80e9))}
 
 
 def _gpt3_flops() -> Numbers:
     """Claim 2: FLOPs of a step with recomputation, and how many of them train on 300e9 tokens."""
-    job = _job(GPT3)
+    job = job_of(GPT3)
     step = hardware_flops(job.model, 1536, job.again)
     steps = 300e9 / (1536 * 2048)
     return {
@@ -72,15 +64,15 @@ FRONTIER_RECIPE = (
 def _frontier_states() -> Numbers:
     """Claim 3: parameters times the 14 bytes of the recipe of that paper."""
     sizes = ("22b", "175b", "1t")
-    return {size: _state_bytes(f"frontier-{size}", *FRONTIER_RECIPE) / 1e9 for size in sizes}
+    return {size: state_bytes(f"frontier-{size}", *FRONTIER_RECIPE) / 1e9 for size in sizes}
 
 
 def _frontier_signs() -> Numbers:
     """Claim 7: throughput of a device, over that of the layout it is compared with."""
-    inside = _rate(GPT3, "plan.tensor=8", "plan.pipeline=8")
-    across = _rate(GPT3, "plan.tensor=16", "plan.pipeline=4")
-    few, usual = _rate(GPT3, "batch.global=320"), _rate(GPT3)
-    deep = _rate(GPT3, "plan.pipeline=32", "cluster.nodes=32")
+    inside = rate(GPT3, "plan.tensor=8", "plan.pipeline=8")
+    across = rate(GPT3, "plan.tensor=16", "plan.pipeline=4")
+    few, usual = rate(GPT3, "batch.global=320"), rate(GPT3)
+    deep = rate(GPT3, "plan.pipeline=32", "cluster.nodes=32")
     return {
         "tensor 16 over 8": across / inside,
         "twice the microbatches": usual / few,
@@ -97,7 +89,7 @@ def _zero_alone() -> Numbers:
         ("530b", "PTD-P", (560, 2240)),
     )
     return {
-        f"{size} {way} on {devices}": _measured(
+        f"{size} {way} on {devices}": measured(
             f"megatron21-t2-{way.replace('-', '').lower()}-{size}-{devices}"
         )
         for size, way, counts in rows
@@ -119,7 +111,7 @@ def _kept_share(size: str, way: str) -> float:
 
 def _kept(name: str, *settings: str) -> float:
     """Return what the first layer keeps for its backward [B]."""
-    job = _job(name, *settings)
+    job = job_of(name, *settings)
     first = job.stacked(0, 0)[0]
     return job.kept(first)
 
@@ -152,7 +144,7 @@ def _faster() -> Numbers:
 
 
 def _t5(size: str, way: str) -> float:
-    return _measured(f"korthikanti22-t5-{size}-{way}")
+    return measured(f"korthikanti22-t5-{size}-{way}")
 
 
 def _one_layer() -> Numbers:
@@ -171,9 +163,7 @@ def _one_layer() -> Numbers:
 
 def _eight_replicas() -> Numbers:
     """Claim 23: the step over eight replicas, over that of one [s]."""
-    eight, one = (
-        _measured(f"korthikanti22-{row}") for row in ("530b-dp8-seqsel", "t5-530b-seqsel")
-    )
+    eight, one = (measured(f"korthikanti22-{row}") for row in ("530b-dp8-seqsel", "t5-530b-seqsel"))
     return {"longer": eight - one}
 
 
@@ -184,7 +174,7 @@ def _all_reduces() -> Numbers:
 
 
 def _count(*settings: str) -> float:
-    job = _job(GPT3, *settings)
+    job = job_of(GPT3, *settings)
     first = job.stacked(0, 0)[0]
     ops = job.ops(first.layer)
     kernels = [*forward(ops), *backward(ops), *forward([o for o in ops if o.name in first.again])]
@@ -200,8 +190,8 @@ def _two_cards() -> Numbers:
 
 def _offload() -> Numbers:
     """Claim 27: the time of 1,024 samples [s]."""
-    plain = _measured("fsdpqlora-3090-34b-qlora-2048-b2")
-    offloaded = _measured("fsdpqlora-3090-34b-qlora-2048-b4-offload")
+    plain = measured("fsdpqlora-3090-34b-qlora-2048-b2")
+    offloaded = measured("fsdpqlora-3090-34b-qlora-2048-b4-offload")
     return {
         "without offload": plain,
         "with offload": offloaded,
@@ -211,8 +201,8 @@ def _offload() -> Numbers:
 
 def _slow_links() -> Numbers:
     """Claim 28: the time of 1,024 samples [s]."""
-    sharded = _measured("fsdpqlora-3090-7b-lora-2048-b4")
-    replicas = _measured("fsdpqlora-3090-7b-lora-2048-b4-ddp")
+    sharded = measured("fsdpqlora-3090-7b-lora-2048-b4")
+    replicas = measured("fsdpqlora-3090-7b-lora-2048-b4-ddp")
     return {
         "sharded": sharded,
         "replicas": replicas,
@@ -222,7 +212,7 @@ def _slow_links() -> Numbers:
 
 def _uneven_experts() -> Numbers:
     """Claim 29: the wait of a step, over what its experts compute when all have as many tokens."""
-    job, even = _job(MIXTRAL, "experts={load: balanced}"), 0.0
+    job, even = job_of(MIXTRAL, "experts={load: balanced}"), 0.0
     device = job.cluster.accelerator
     for layer, again in job.again:
         for op in job.ops(layer):
@@ -244,11 +234,21 @@ CLAIMS: Final[Mapping[int, Callable[[], Numbers]]] = {
     3: _frontier_states,
     7: _frontier_signs,
     9: _zero_alone,
+    10: megatron.interleaving,
+    11: megatron.two_chunks,
+    12: megatron.all_forwards_first,
+    13: megatron.tensor_and_pipeline,
+    14: megatron.microbatches,
+    15: megatron.recomputation,
+    16: megatron.scatter_gather,
+    17: megatron.fusion,
+    18: megatron.trillion,
     19: _activations,
     20: _recomputation,
     21: _faster,
     22: _one_layer,
     23: _eight_replicas,
+    24: megatron.strong_scaling,
     25: _all_reduces,
     26: _two_cards,
     27: _offload,
@@ -256,45 +256,3 @@ CLAIMS: Final[Mapping[int, Callable[[], Numbers]]] = {
     29: _uneven_experts,
 }
 """By number: functions that return what is predicted, by the names of the claim."""
-
-
-# --- what they are made of ------------------------------------------------------------------------
-
-
-def _job(name: str, *settings: str) -> Job:
-    return build_job(load(name, settings))
-
-
-def _state_bytes(name: str, *settings: str) -> float:
-    """Return the training states of a scenario's model, over all ranks of a replica [B]."""
-    job = _job(name, *settings)
-    recipe = job.framework.state[job.precision]
-    parts = (recipe.weights, recipe.gradients, recipe.optimiser, recipe.master)
-    each = sum(part.value for part in parts if part is not None)
-    return model_parameters(job.model) * each
-
-
-def _rate(name: str, *settings: str) -> float:
-    """Return the model FLOPs of a device in a second."""
-    result: Result = simulate(name, settings)
-    return result.flops_per_device("model")
-
-
-@lru_cache
-def _cases() -> Mapping[str, Entry]:
-    return {entry.id: entry for entry in read_cases(shipped("validation") / "cases.yaml")}
-
-
-@lru_cache
-def _outcome(case: str) -> Outcome:
-    if case not in _cases():
-        raise ScenarioError(f"validation/cases.yaml: has no case '{case}' any more")
-    return run(_cases()[case])
-
-
-def _measured(case: str) -> float:
-    """Return what is predicted for the measured number of a case, in the units of the case."""
-    outcome = _outcome(case)
-    if outcome.grade is None:
-        raise Ungradable(*outcome.reasons)
-    return outcome.grade.predicted
