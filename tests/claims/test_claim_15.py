@@ -21,15 +21,15 @@ def test_a_small_batch_takes_a_third_longer():
 
 
 def test_sixteen_microbatches_nearly_fill_a_device_without_it():
-    """At a batch of 16 and more stage 0 holds 16 microbatches: within 3 % of all memory.
+    """At a batch of 16 and more stage 0 holds 16 microbatches: within 2 % of all memory.
 
-    The claim wants more than there is, 79.25 GiB: 77.6 are 2 % below.
+    The claim wants more than there is, 79.25 GiB: 78.5 are 1 % below.
     """
     memory = step(16, "none").memory
 
     assert memory.fullest.stage == 0
     assert memory.fullest.in_flight == 16
-    assert memory.fullest.peak > 0.97 * memory.capacity
+    assert memory.fullest.peak > 0.98 * memory.capacity
     assert step(64, "none").memory.fullest.peak == pytest.approx(memory.fullest.peak)
 
 
