@@ -189,6 +189,18 @@ def test_a_message_by_hand():
     assert far.seconds == pytest.approx(140e-6)
 
 
+def test_a_message_to_another_node_moves_no_more_than_the_library_does():
+    """1 MB between nodes at 10 of 25 GB/s: 20 + 8 + 14 us, then 100 us; inside a node as fast.
+
+    By the other protocol, which needs twice the bytes, it would be 20 + 1 + 2 us, then 200 us.
+    """
+    library = replace(LIBRARY, message=10e9)
+    across, inside = (collectives.message(1e6, way, 25e9, 0, library) for way in (True, False))
+
+    assert across.seconds == pytest.approx(142e-6)
+    assert inside == collectives.message(1e6, False, 25e9, 0, LIBRARY)
+
+
 def test_one_number_goes_down_and_up_a_tree():
     """64 ranks on 8 nodes: 20 + 1 + 2 (7 x 0.5 + 3 x 2) us = 40 us by the quicker protocol.
 

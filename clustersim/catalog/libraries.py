@@ -65,6 +65,8 @@ class LibraryRecord(Record):
     take, `post` what the host pays to post one message of many, and `relay` whether a message to
     another rail is first handed to the neighbour on that rail (NCCL's PXN). `channels` is the
     number of compute units that a collective occupies while others compute; none if it is missing.
+    `message` is the most that one message to another node moves, where fewer blocks of threads
+    carry it than fill a NIC; what the NIC takes if it is missing.
     """
 
     kind: Literal["library"]
@@ -74,6 +76,7 @@ class LibraryRecord(Record):
     post: Fact[Seconds]
     relay: Fact[bool] | None = None
     channels: Fact[Count] | None = None
+    message: Fact[Bandwidth] | None = None
 
     @model_validator(mode="after")
     def _choices_exist(self) -> Self:

@@ -265,11 +265,12 @@ def _pieces(protocol: Protocol, steps: Steps, moving: float) -> float:
 def message(nbytes: float, network: bool, bandwidth: float, path: float, library: Library) -> Cost:
     r"""Return the cost of one message between two devices by the protocol that is fastest.
 
-    .. math:: t = \max(o + b + a, l) + \frac{S}{B e}
+    .. math:: t = \max(o + b + a, l) + \frac{S}{\min(B, M) e}
 
-    with a the hop latency inside a node or across the network, and l = `path`, the latency of the
-    links themselves [s]. The library's latency was measured from end to end, so it contains a
-    usual path; only a longer one shows.
+    with a the hop latency inside a node or across the network, l = `path`, the latency of the
+    links themselves [s], and M the most that the library moves to one device in another node. The
+    library's latency was measured from end to end, so it contains a usual path; only a longer one
+    shows.
     """
     costs = []
     for protocol in protocols(library, "send"):
@@ -277,7 +278,8 @@ def message(nbytes: float, network: bool, bandwidth: float, path: float, library
         latency = max(library.call_overhead + protocol.base + hop, path)
         wire = nbytes / protocol.bandwidth
         limit = protocol.network_limit if network else protocol.limit
-        rate = min(bandwidth, limit / protocol.bandwidth)
+        most = min(bandwidth, library.message) if network else bandwidth
+        rate = min(most, limit / protocol.bandwidth)
         costs.append(Cost("send", protocol.name, latency, wire, rate, latency + wire / rate))
     return ranked_first(costs)
 

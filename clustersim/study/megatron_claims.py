@@ -61,6 +61,7 @@ FREE: Final = (
     "cluster.nic.bandwidth=x1000000",
     "cluster.node.nics.bus=x1000000",
     "cluster.fabric.link.bandwidth=x1000000",
+    "cluster.node.library.message=x1000000",
     *WHOLE,
 )
 """Stages hand on what they have in no time."""

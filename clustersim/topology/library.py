@@ -43,6 +43,7 @@ class Library:
     post : what each message of many costs its sender [s]
     relay : whether a message to another rail goes by the neighbour on that rail
     channels : compute units that a collective occupies while others compute
+    message : the most that one message to another node moves [B/s]
     """
 
     name: str
@@ -52,6 +53,7 @@ class Library:
     post: float = 0.0
     relay: bool = False
     channels: int = 0
+    message: float = inf
 
 
 def build_library(record: LibraryRecord) -> Library:
@@ -69,6 +71,7 @@ def build_library(record: LibraryRecord) -> Library:
         post=record.post.value,
         relay=record.relay is not None and record.relay.value,
         channels=0 if record.channels is None else record.channels.value,
+        message=_or(record.message, inf),
     )
 
 
