@@ -163,7 +163,7 @@ def test_all_that_stands_against_a_case_is_told_together(small):
         "offload 'nvme'",
         "finetuning 'ia3'",
         "precision int8",
-        "schedule 'zb-v' with 2 stages",
+        "schedule 'zb-w' with 2 stages",
         "not stated: experts of a token",
     ]
 

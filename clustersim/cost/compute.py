@@ -148,9 +148,7 @@ class Seconds:
         """Return the chain with none of its kernels issued one by one."""
         return replace(self, launches=0)
 
-    def dispatched(
-        self, seconds: float, replay: float = 0.0, *, waits: bool = False
-    ) -> "Seconds":
+    def dispatched(self, seconds: float, replay: float = 0.0, *, waits: bool = False) -> "Seconds":
         """Return the chain issued by a host that needs `seconds` for each kernel.
 
         A chain takes the larger of its device time and what the host takes to issue it: its

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from clustersim.program.ops import FORWARD
+from clustersim.program.ops import FORWARD, Code
 from clustersim.simulate import Result, simulate
 from clustersim.study.predictions import state_bytes
 from clustersim.traffic import Traffic
@@ -198,14 +198,15 @@ def trillion() -> Numbers:
     result = simulate(TRILLION)
     actors, middle = result.program.actors, result.program.stages // 2 - 1
     messages = [
-        (actor.multiplicity, actor.send[FORWARD, 0])
+        (actor.multiplicity, actor.send[Code(FORWARD, 0)])
         for actor in actors
         if actor.position.stage == middle
     ]
     rings = [
         (actor.multiplicity / result.scenario.plan.data, moved)
         for actor in actors
-        for moved in actor.tail.gradients
+        for pieces in actor.tail.gradients
+        for moved in pieces
     ]
     return {
         "pipelines": sum(count * _rate(moved) for count, moved in messages if moved) / 1e9,

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from clustersim.program.schedules import SCHEDULES
 from clustersim.study.architecture import FAMILIES, attention_of
 from clustersim.study.cases import Case
 from clustersim.study.reasons import NOT_STATED, Reason
@@ -37,7 +38,7 @@ def _layout(case: Case, settings: Settings) -> list[Reason]:
         what = f"precision {settings.precision}"
         found.append(Reason(what, what))
     pipelined = (settings.pipeline or 1) > 1
-    if pipelined and settings.schedule not in (None, "gpipe", "1f1b", "interleaved-1f1b"):
+    if pipelined and settings.schedule not in (None, *SCHEDULES):
         what = f"schedule '{settings.schedule}' with {settings.pipeline} stages"
         found.append(Reason("another schedule", what))
     return found

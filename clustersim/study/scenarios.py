@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from clustersim.catalog import finding
 from clustersim.catalog.tree import is_fact
+from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import Loaded, from_mapping
 from clustersim.study.architecture import model_of
 from clustersim.study.cases import Case
@@ -74,6 +75,8 @@ def scenario_of(
     changes |= framework.settings | framework.modes.get(case.parallel.mp_mode or "", {})
     if (settings.pipeline or 1) > 1:
         changes |= framework.pipelined
+    if settings.schedule is not None:
+        changes["framework.schedules"] = [settings.schedule]  # it ran, so it was offered
     if settings.attention is not None and settings.attention.startswith("flash"):
         changes["framework.kernels.attention"] = "flash"
     said = settings.recompute or ""
@@ -107,7 +110,8 @@ def _plan(case: Case, settings: Settings, uneven: str) -> dict[str, Any]:
     ----------
     uneven : how else, ``with-ends`` or ``filled``
     """
-    parts, layers = (settings.pipeline or 1) * (settings.chunks or 1), case.model.layers or 0
+    schedule, layers = SCHEDULES[settings.schedule or "1f1b"], case.model.layers or 0
+    parts = schedule.wired(settings.pipeline or 1, settings.chunks or 1).parts
     plan: dict[str, Any] = {
         "tensor": settings.tensor,
         "pipeline": settings.pipeline,

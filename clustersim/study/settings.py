@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from clustersim.program.schedules import SCHEDULES
 from clustersim.study.cases import Batch, Case, Parallel
 from clustersim.study.values import count, flag, one_of, whole, word
 
 RECOMPUTE: Final = ("none", "selective", "full")
 CHEAPEST: Final = "cheapest"
 """The recomputation of a case that does not tell: the least that fits its devices."""
-
-SCHEDULES: Final = ("none", "gpipe", "1f1b", "interleaved-1f1b")
 
 PRECISIONS: Final = {
     "fp16": "fp16", "float16": "fp16", "half": "fp16", "bf16": "bf16", "bfloat16": "bf16",
@@ -206,12 +205,16 @@ def _schedule(
     schedule = chooser.take(
         "schedule",
         parallel.schedule,
-        one_of(*SCHEDULES),
+        one_of("none", *SCHEDULES),
         ("schedule",),
         (usual, "not stated: the usual one"),
     )
-    if chunks is None and schedule == "interleaved-1f1b":
-        return schedule, chooser.take("chunks", None, count, (), (2, "not stated: the fewest"))
+    known = SCHEDULES.get(schedule or "")
+    least = 1 if known is None else known.chunks[0]
+    if known is not None and known.chunks == (least, least):
+        return schedule, least
+    if chunks is None and least > 1:
+        return schedule, chooser.take("chunks", None, count, (), (least, "not stated: the fewest"))
     return schedule, chunks or 1
 
 
