@@ -6,7 +6,6 @@ Whether the assumption held is asked afterwards, of all transfers together.
 
 from collections import deque
 from functools import cached_property, partial
-from math import isnan
 
 import numpy as np
 
@@ -137,13 +136,10 @@ class AloneRank(Rank):
 
     def _both(self, at: int, now: float) -> tuple[float, float]:
         """Take the inputs of two steps: when the later set out, and when both can begin."""
-        left, begin = NOTHING, now
-        for place in (at, at + 1):
-            if not self.rows[self.codes[place]].source:
-                set_out, arrived = self.arrivals.pop(self.inputs[place])
-                if isnan(left) or arrived > begin:
-                    left, begin = set_out, max(begin, arrived)
-        return left, begin
+        places = [place for place in (at, at + 1) if not self.rows[self.codes[place]].source]
+        taken = [self.arrivals.pop(self.inputs[place]) for place in places]
+        left = max((set_out for set_out, _ in taken), default=NOTHING)
+        return left, max([now, *(arrived for _, arrived in taken)])
 
     def _hand_on(self, at: int, now: float, ready: "deque[AloneRank]") -> float:
         """Hand on the result of the first of two steps; return when the rank can go on."""
