@@ -1,6 +1,9 @@
 """How fast programs are compiled and replayed: blocks a second, and each road against the other.
 
 python benchmarks/replay.py [scenario ...]
+
+Without scenarios, deep pipelines of equal stages as well: 35 stages of 3 chunks and 280
+microbatches, and 16 stages of DualPipe with 480.
 """
 
 import sys
@@ -13,7 +16,9 @@ from clustersim.engine.alone import AloneCrew
 from clustersim.engine.replay import run
 from clustersim.engine.stepping import SteppingCrew
 from clustersim.program.compile import compile_program
+from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import load
+from clustersim.study.schedules import unroll
 
 Value = TypeVar("Value")
 
@@ -50,5 +55,17 @@ def main(names: list[str]) -> None:
         )
 
 
+def deep(name: str, stages: int, microbatches: int, chunks: int) -> None:
+    """Print a line for a schedule on equal stages and free links."""
+    schedule = SCHEDULES[name]
+    seconds, shown = timed(lambda: unroll(schedule, stages, microbatches, chunks))
+    blocks = sum(len(row) for row in shown.rows)
+    shape = f"{name}, {stages} stages, {microbatches} microbatches, {chunks} chunks"
+    print(f"{shape}: {blocks:,} blocks in {seconds:.3f} s, {blocks / seconds:,.0f}/s")
+
+
 if __name__ == "__main__":
+    if not sys.argv[1:]:
+        deep("interleaved-1f1b", 35, 280, 3)
+        deep("dualpipe", 16, 480, 2)
     main(sys.argv[1:] or ["frontier-22b", "megatron21-t1-530b", "frontier-1t"])

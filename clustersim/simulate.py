@@ -16,6 +16,7 @@ from clustersim.building import build_job
 from clustersim.engine.replay import replay
 from clustersim.metrics.attribution import BUBBLES, average, recomputed
 from clustersim.metrics.bounds import check_step
+from clustersim.metrics.exposed import Exposed, exposed
 from clustersim.metrics.groups import LinksOfGroup, links_of_groups
 from clustersim.metrics.utilisation import HotLink, hottest
 from clustersim.plan.fit import Verdict
@@ -128,6 +129,11 @@ class Result:
         """Bubble over the time without it [unitless]."""
         return self.bubble / (self.step_time - self.bubble)
 
+    @property
+    def exposed(self) -> list[Exposed]:
+        """Communication that nothing hides, by kind and by the link that sets its pace."""
+        return exposed(self.attribution, self.program.limits)
+
     @cached_property
     def published(self) -> list[PublishedCheck]:
         """Each published number beside the predicted one, in its own convention."""
@@ -175,6 +181,7 @@ class Result:
             "bubble_overhead": self.bubble_overhead,
             "attribution": self.attribution,
             "recomputed_s": self.recomputed,
+            "exposed": [each.to_json() for each in self.exposed],
             "memory": self.memory.to_json(),
             "links": [link._asdict() for link in self.links],
             "limits": {part: limit._asdict() for part, limit in self.program.limits.items()},

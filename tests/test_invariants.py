@@ -72,6 +72,21 @@ def test_a_step_shorter_than_its_critical_path_is_refused(result):
         check(result, timeline=hurried(result.timeline, factor))
 
 
+def test_exposed_communication_names_its_links(result):
+    """Each part of the communication is told once, the longest first, with a link of its kind."""
+    told = {each["part"]: each for each in result.to_json()["exposed"]}
+    seconds = [each["seconds"] for each in told.values()]
+
+    assert seconds == sorted(seconds, reverse=True)
+    for part, whole in result.attribution.items():
+        if part.endswith("_communication"):
+            assert (part in told) == (whole > 0)
+            assert told.get(part, {"seconds": 0.0})["seconds"] == whole
+    limits = result.program.limits
+    assert told["pipeline_communication"]["link"] == limits["pipeline"].link
+    assert told["pipeline_communication"]["kind"] == limits["pipeline"].kind
+
+
 def test_a_link_that_carried_more_than_it_can_is_refused(result):
     """No link carries more bytes than its capacity allows in the step."""
     hot = HotLink("n0.dev0>n0.dev1", 1e9, 1e9 * 1.01 * result.step_time, 1.01)
