@@ -12,6 +12,7 @@ from clustersim.plan.parallelism import even_layers, filled
 from clustersim.program.transfers import joint_collectives
 from clustersim.scenario.load import load
 from clustersim.simulate import simulate
+from clustersim.topology.accelerator import Tile
 from clustersim.workload.kernels import Gemm, Stream
 
 MODEST = settings(max_examples=20, deadline=None)
@@ -48,14 +49,16 @@ def test_rows_are_ragged_where_they_are_no_whole_vectors(eighths, batch):
 def test_a_ragged_product_runs_at_its_peak_by_hand():
     """2048 x 2048 x 1024 on 19.5 TFLOP/s: its pipeline fills in 180 x 19.5 / 312 = 11.25.
 
-    512 tiles of 128 x 64, at 0.85, are 4.74 waves of 108 units, so 5: 0.85 x 0.948 of the best.
+    256 tiles of 128 x 128 are 2.37 waves of 108 units, so 3: 256 of 324 of the best, 0.8.
     """
+    tiles = (Tile(128, 128, 1.0),)
+    device = replace(A100, tiles=tiles, gemm_best=0.8, gemm_inner_half=180.0)
     product = Gemm("x", 2048, 2048, 1024, peak="fp16", row=4)
-    share = A100.gemm_best * 0.85 * (512 / 540) * 1024 / 1035.25
+    share = 0.8 * (256 / 324) * 1024 / 1035.25
 
-    assert gemm_efficiency(product, A100) == pytest.approx(share)
-    assert gemm_seconds(product, A100) == pytest.approx(
-        product.flops / (19.5e12 * share) + A100.launch_overhead
+    assert gemm_efficiency(product, device) == pytest.approx(share)
+    assert gemm_seconds(product, device) == pytest.approx(
+        product.flops / (19.5e12 * share) + device.launch_overhead
     )
 
 
