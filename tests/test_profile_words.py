@@ -64,7 +64,12 @@ def test_every_key_is_told_or_listed(name):
     record = entry("framework", name).record
     said = {key for each in words(name) for key in each.keys}
     absent = {key for key in (*TABLES, "extends") if getattr(record, key) is None}
-    optional = {f"state.{name}.master" for name, each in record.state.items() if not each.master}
+    optional = {
+        f"state.{name}.{part}"
+        for name, each in record.state.items()
+        for part in ("master", "accumulation", "reduced", "collective")
+        if getattr(each, part) is None
+    }
 
     for key in keys(record):
         assert key in said or key.partition(".")[0] in absent or key in optional, key

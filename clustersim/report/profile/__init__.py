@@ -112,7 +112,7 @@ def _of_topic(topic: str, facts: Mapping[str, Any], data: Mapping[str, Any]) -> 
     """Yield the sentences of a topic."""
     rules = list(TOPICS[topic])
     if topic == "Precision":
-        rules += [keeping.recipe(name) for name in data["state"]]
+        rules += [rule for name in data["state"] for rule in keeping.of_recipe(name)]
     yield from (_told(topic, rule, facts) for rule in rules if rule.keys[0] in facts)
     for key, (where, text) in MISSING.items():
         if where == topic and data.get(key) is None:

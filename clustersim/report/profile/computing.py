@@ -109,6 +109,11 @@ EXPERTS: Final = (
 
 HOST: Final = (
     Rule(("dispatch",), lambda each: f"The host takes {each} for each kernel that it issues."),
+    either(
+        "launches_wait",
+        "It waits for each kernel before it issues the next.",
+        "It issues kernels ahead of the device.",
+    ),
     Rule(
         ("graphs.parts",),
         lambda parts: f"Of a layer, {listed(parts)} are captured in one graph each way.",

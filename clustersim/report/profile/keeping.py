@@ -27,6 +27,28 @@ def recipe(name: str) -> Rule:
     return Rule(tuple(f"state.{name}.{part}" for part in parts), tell)
 
 
+def sums(name: str) -> tuple[Rule, ...]:
+    """Return the rules of how a precision adds its gradients up and reduces them."""
+    how = {"all-reduce": "all-reduced", "reduce-scatter": "reduce-scattered"}
+
+    def reduced(each: float, collective: str | None) -> str:
+        told = f", and {how[collective]} where states are sharded" if collective else ""
+        return f"In {name} a gradient is {counted(each, 'byte')} on the wire{told}."
+
+    return (
+        Rule(
+            (f"state.{name}.accumulation",),
+            lambda each: f"In {name} adding gradients up moves {counted(each, 'byte')} a weight.",
+        ),
+        Rule((f"state.{name}.reduced", f"state.{name}.collective"), reduced),
+    )
+
+
+def of_recipe(name: str) -> tuple[Rule, ...]:
+    """Return all rules of a precision."""
+    return recipe(name), *sums(name)
+
+
 def _fragmented(share: float) -> str:
     more = f"{percent(share)} more than" if share else "no more than"
     return f"The allocator holds {more} is alive of what comes and goes."
