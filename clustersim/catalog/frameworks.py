@@ -69,6 +69,10 @@ class PipelineFacts(Strict):
     gathers_backward: Fact[Annotated[int, Field(ge=0)]]
 
 
+Times = Annotated[int, Field(ge=0)]
+BothWays = Annotated[tuple[Times, Times], "forward and backward"]
+
+
 class KernelFacts(Strict):
     """Which kernels a layer runs as.
 
@@ -84,19 +88,37 @@ class KernelFacts(Strict):
     kept, 1 where it is missing.
     `gradient_accumulation` is 0 where the products themselves add to the sum.
     `attention_share` is the rate of the flash attention kernel as a share of that of
-    FlashAttention-2, which accelerator files give; the same where it is missing.  `loss_kept` is
+    FlashAttention-2, which accelerator files give; the same where it is missing.
+    `attention_cudnn`: it takes cuDNN's kernels on devices whose file knows them; not where it is
+    missing.  `loss_kept` is
     the bytes for each logit that the loss keeps for its backward: in their own width and in 32 bits
-    where it is missing.
+    where it is missing.  `weight_cast_forward` and `weight_cast_backward` are the bytes moved for
+    each weight of an 8-bit product to cast it whenever the product is run; none where they are
+    missing, as weights are cast once a step.
+    `query_copies`, `key_copies` and `result_copies` are how often queries, keys with values, and
+    the result are copied into another order of their numbers around flash attention, forward and
+    backward; not at all where they are missing.  `kv_repeated`: keys and values are copied to the
+    queries that share them before flash attention; not where it is missing.
+    `tensor_pipelined`: in linear layers the collectives of the tensor group run piece by piece
+    beside the products that they feed or follow, forward and backward; not where it is missing.
     """
 
     attention: Fact[Literal["unfused", "fused-softmax", "flash"]]
     attention_share: Fact[Positive] | None = None
+    attention_cudnn: Fact[bool] | None = None
     bias_gelu_fused: Fact[bool]
     bias_dropout_fused: Fact[bool]
     gradient_accumulation: Fact[NotNegative]
     loss_forward: Fact[NotNegative]
     loss_backward: Fact[NotNegative]
     loss_kept: Fact[NotNegative] | None = None
+    weight_cast_forward: Fact[NotNegative] | None = None
+    weight_cast_backward: Fact[NotNegative] | None = None
+    query_copies: Fact[BothWays] | None = None
+    key_copies: Fact[BothWays] | None = None
+    result_copies: Fact[BothWays] | None = None
+    kv_repeated: Fact[bool] | None = None
+    tensor_pipelined: Fact[bool] | None = None
     tensor_overlap: Fact[bool] | None = None
     gated_fused: Fact[bool] | None = None
     gate_merged: Fact[bool] | None = None

@@ -45,26 +45,45 @@ class GemmFacts(Strict):
     """The efficiency surface of matrix products.
 
     `best` is the share of peak on the best shape; `inner_half` the inner dimension at which half
-    of the pipeline's depth is hidden; `tiles` what the library can choose from. `ragged` is the
-    peak of products whose rows are no whole vectors of 16 bytes, where the library has no kernels
-    of tensor cores for them; that of all others if it is left out.
+    of the pipeline's depth is hidden; `tiles` what the library can choose from. `narrow_best` and
+    `narrow_inner_half` are those of products of 8-bit numbers, the same where they are missing.
+    `ragged` is the peak of products whose rows are no whole vectors of 16 bytes, where the library
+    has no kernels of tensor cores for them; that of all others if it is left out.
     """
 
     best: Fact[Fraction]
     inner_half: Fact[NotNegative]
     ragged: Fact[FlopsPerSecond] | None = None
+    narrow_best: Fact[Fraction] | None = None
+    narrow_inner_half: Fact[NotNegative] | None = None
     tiles: Fact[Annotated[list[Tile], Field(min_length=1)]]
 
 
-class FlashFacts(Strict):
-    """Share of peak that fused attention kernels reach, forward and backward.
+class FlashKernelFacts(Strict):
+    """Share of peak that a fused attention kernel reaches, forward and backward.
 
-    `head_sizes` are the widths that kernels were built for; others are padded up to the next.
+    These are of long sequences with heads of 128.  `forward_sequence` and `backward_sequence` are
+    the tokens of a sequence at which it runs at half of that, `forward_head` and `backward_head`
+    the width of a head that halves what an endless one would reach; none of that where missing.
     """
 
     forward: Fact[Fraction]
     backward: Fact[Fraction]
+    forward_sequence: Fact[NotNegative] | None = None
+    backward_sequence: Fact[NotNegative] | None = None
+    forward_head: Fact[NotNegative] | None = None
+    backward_head: Fact[NotNegative] | None = None
+
+
+class FlashFacts(FlashKernelFacts):
+    """Fused attention: FlashAttention-2, unless a note says otherwise, and that of cuDNN.
+
+    `head_sizes` are the widths that kernels were built for; others are padded up to the next.
+    `cudnn` is left out where software that could take cuDNN's kernels takes the others.
+    """
+
     head_sizes: Fact[list[Count]]
+    cudnn: FlashKernelFacts | None = None
 
 
 class AcceleratorRecord(Record):

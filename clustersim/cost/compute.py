@@ -31,13 +31,16 @@ def gemm_efficiency(gemm: Gemm, device: Accelerator) -> float:
               \frac{k}{k + k_{1/2}}
 
     with r, c the tile's rows and columns, U = `compute_units` and waves = tiles / U. The library
-    picks the best tile. Filling the pipeline takes as long at a lower peak, so that k_1/2 shrinks
-    with it.
+    picks the best tile. Products of 8-bit numbers may have a rate and a depth of their own. Filling
+    the pipeline takes as long at a lower peak, so that k_1/2 shrinks with it.
     """
+    best, half = device.gemm_best, device.gemm_inner_half
+    if gemm.width == 1:
+        best = best if device.narrow_best is None else device.narrow_best
+        half = half if device.narrow_inner_half is None else device.narrow_inner_half
     shape = max(_tile_share(gemm, tile, device.compute_units) for tile in device.tiles)
     slower = _peak(gemm, device) / device.peak_rate(gemm.peak)
-    depth = gemm.k / (gemm.k + device.gemm_inner_half * slower)
-    return device.gemm_best * shape * depth
+    return best * shape * gemm.k / (gemm.k + half * slower)
 
 
 def _peak(gemm: Gemm, device: Accelerator) -> float:
@@ -73,12 +76,14 @@ def pass_seconds(nbytes: float, device: Accelerator) -> float:
 
 def flash_seconds(kernel: Flash, device: Accelerator) -> float:
     """Return the time of a fused attention kernel, its heads padded to a size there is [s]."""
-    share = device.flash_backward if kernel.backward else device.flash_forward
-    rate = device.peak_rate(kernel.peak) * share * kernel.share
+    library = device.cudnn if kernel.cudnn and device.cudnn is not None else device.flash
+    rate = library.backward if kernel.backward else library.forward
     sizes = device.flash_head_sizes
     built = next((size for size in sizes if size >= kernel.head_size), kernel.head_size)
+    share = kernel.share * rate.at(kernel.sequence, built)
     done = kernel.flops * built / kernel.head_size
-    return max(done / rate, stream_seconds(kernel.nbytes, device)) + device.launch_overhead
+    seconds = done / (device.peak_rate(kernel.peak) * share)
+    return max(seconds, stream_seconds(kernel.nbytes, device)) + device.launch_overhead
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from clustersim.catalog.records import AcceleratorRecord
+from clustersim.catalog.facts import Fact
+from clustersim.catalog.records import AcceleratorRecord, FlashKernelFacts
 from clustersim.errors import CatalogError
 
 
@@ -13,6 +14,43 @@ class Tile:
     rows: int
     columns: int
     efficiency: float
+
+
+@dataclass(frozen=True)
+class FlashRate:
+    """How fast fused attention runs one way.
+
+    Attributes
+    ----------
+    share : of peak, on long sequences with heads of 128
+    sequence : tokens of a sequence at which it runs at half of that
+    head : width of a head at which it runs at half of what an endless one would reach
+    """
+
+    share: float
+    sequence: float = 0.0
+    head: float = 0.0
+
+    def at(self, sequence: float, head: float) -> float:
+        r"""Return the share of peak on a sequence with heads of some width [unitless].
+
+        .. math:: e \frac{s}{s + s_{1/2}} \frac{d}{d + d_{1/2}} \frac{128 + d_{1/2}}{128}
+
+        Blocks that the mask cuts through, and the first and last ones of a row, cost the more the
+        shorter it is; the exponentials of a score are as many for a narrow head as for a wide one.
+        Fits the curves of Shah et al. 2024, arXiv:2407.08608, Figures 5 and 6, from 1,024 tokens
+        up within 3 %.
+        """
+        long = sequence / (sequence + self.sequence)
+        return self.share * long * head / (head + self.head) * (128 + self.head) / 128
+
+
+@dataclass(frozen=True)
+class FlashKernel:
+    """Fused attention of one library, both ways."""
+
+    forward: FlashRate
+    backward: FlashRate
 
 
 @dataclass(frozen=True)
@@ -28,8 +66,9 @@ class Accelerator:
     launch_overhead : time between two kernels on a busy stream [s]
     gemm_best : share of peak on the best shape
     gemm_inner_half : inner dimension whose product runs at half of that
+    narrow_best, narrow_inner_half : the same of products of 8-bit numbers, where they differ
     tiles : output tiles that the library chooses from
-    flash_forward, flash_backward : share of peak of fused attention
+    flash, cudnn : fused attention, and that of cuDNN where it is another
     flash_head_sizes : head sizes that its kernels were built for, ascending
     gemm_ragged : peak of products whose rows are no whole vectors; that of all others if None
         [FLOP/s]
@@ -46,11 +85,13 @@ class Accelerator:
     gemm_best: float
     gemm_inner_half: float
     tiles: tuple[Tile, ...]
-    flash_forward: float
-    flash_backward: float
+    flash: FlashKernel
     flash_head_sizes: tuple[int, ...]
     gemm_ragged: float | None = None
     passes_limit: float = 1.0
+    cudnn: FlashKernel | None = None
+    narrow_best: float | None = None
+    narrow_inner_half: float | None = None
 
     def peak_rate(self, precision: str) -> float:
         """Return the dense peak of a precision [FLOP/s].
@@ -74,6 +115,7 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
     passes : share of the memory bandwidth that elementwise passes reach at most, where the
         software that runs them is slower than the device
     """
+    cudnn = record.flash_attention.cudnn
     return Accelerator(
         name=record.name,
         peak={precision: fact.value for precision, fact in record.peak.items()},
@@ -85,9 +127,29 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
         gemm_best=record.gemm.best.value,
         gemm_inner_half=record.gemm.inner_half.value,
         tiles=tuple(Tile(t.rows, t.columns, t.efficiency) for t in record.gemm.tiles.value),
-        flash_forward=record.flash_attention.forward.value,
-        flash_backward=record.flash_attention.backward.value,
+        flash=_flash(record.flash_attention),
         flash_head_sizes=tuple(sorted(record.flash_attention.head_sizes.value)),
         gemm_ragged=None if record.gemm.ragged is None else record.gemm.ragged.value,
         passes_limit=1.0 if passes is None else passes,
+        cudnn=None if cudnn is None else _flash(cudnn),
+        narrow_best=_value(record.gemm.narrow_best),
+        narrow_inner_half=_value(record.gemm.narrow_inner_half),
+    )
+
+
+def _value(fact: Fact[float] | None) -> float | None:
+    return None if fact is None else fact.value
+
+
+def _flash(facts: FlashKernelFacts) -> FlashKernel:
+    """Return a fused attention kernel with what is known of it."""
+    ahead, back = (
+        [_value(fact) or 0.0 for fact in pair]
+        for pair in (
+            (facts.forward_sequence, facts.forward_head),
+            (facts.backward_sequence, facts.backward_head),
+        )
+    )
+    return FlashKernel(
+        FlashRate(facts.forward.value, *ahead), FlashRate(facts.backward.value, *back)
     )

@@ -69,7 +69,9 @@ class Stream(NamedTuple):
 class Flash(NamedTuple):
     """Fused attention: `flops` carried out (half of the square where a mask skips the rest).
 
-    `share` is its rate over that of the kernel which the device was measured with.
+    `sequence` is the tokens that a query meets at most. `share` is its rate over that of the
+    kernel which the device was measured with; `cudnn` whether it is that of cuDNN, where the device
+    knows one.
     """
 
     name: str
@@ -77,8 +79,10 @@ class Flash(NamedTuple):
     nbytes: float
     head_size: int
     backward: bool
+    sequence: int
     peak: str = "bf16"
     share: float = 1.0
+    cudnn: bool = False
 
 
 class Collective(NamedTuple):

@@ -34,7 +34,16 @@ class KernelChoice:
     experts_grouped : whether the products of a rank's experts are one kernel
     dispatched : bytes of a number on its way to its expert, as wide as it is kept if None [B]
     attention_share : rate of flash attention over that of FlashAttention-2
+    attention_cudnn : whether flash attention is that of cuDNN, where the device is known with it
+    query_copies, key_copies, result_copies : how often queries, keys with values, and the result
+        are copied into another order around flash attention, forward and backward; the result only
+        where a microbatch has several sequences
+    kv_repeated : whether keys and values are copied to the queries that share them
+    tensor_pipelined : whether collectives of the tensor group run piece by piece beside the
+        products that they feed or follow
     loss_kept : bytes for each logit that the loss keeps; None for both widths of it [B]
+    weight_cast_forward, weight_cast_backward : bytes moved to cast a weight of an 8-bit product
+        whenever it is run, none where that is done once a step [B]
     """
 
     attention: str
@@ -53,7 +62,15 @@ class KernelChoice:
     experts_grouped: bool = True
     dispatched: float | None = None
     attention_share: float = 1.0
+    attention_cudnn: bool = False
     loss_kept: float | None = None
+    weight_cast_forward: float = 0.0
+    weight_cast_backward: float = 0.0
+    query_copies: tuple[int, int] = (0, 0)
+    key_copies: tuple[int, int] = (0, 0)
+    result_copies: tuple[int, int] = (0, 0)
+    kv_repeated: bool = False
+    tensor_pipelined: bool = False
 
 
 def kernel_choice(framework: FrameworkRecord, recipe: str) -> KernelChoice:

@@ -81,19 +81,26 @@ def _trained(part: Slice, name: str, shape: Shape, shared: Shared) -> Linear:
 
     The weight's comes last. An 8-bit input is kept in 8 bits.
     """
+    facts = part.kernels
     m, n, k = shape
     apart = part.sequence_parallel
     read, turned = _cast(part, name, m * k, apart=apart, first=shared == "input")
     late = apart and shared == "gradient"
     given, given_turned = _cast(part, f"{name} gradient", m * n, apart=late, first=late)
     back: tuple[Gemm | Stream, ...] = (
+        *_weight_cast(part, f"{name} weight again", facts.weight_cast_backward * n * k, 1),
         *given,
         part.gemm(f"{name} input gradient", m, k, n),
         *turned,
         *given_turned,
         part.gemm(f"{name} weight gradient", n, k, m, of_weight=True),
     )
-    return Linear((*read, part.gemm(name, m, n, k)), back, inputs=part.precision.operand * m * k)
+    ahead: tuple[Gemm | Stream, ...] = (
+        *read,
+        *_weight_cast(part, f"{name} weight", facts.weight_cast_forward * n * k, 2),
+        part.gemm(name, m, n, k),
+    )
+    return Linear(ahead, back, inputs=part.precision.operand * m * k)
 
 
 def _cast(
@@ -117,11 +124,18 @@ def _cast(
     return narrowed(part, name, numbers // (part.tensor if first else 1), ways=1), (turned,)
 
 
+def _weight_cast(part: Slice, name: str, nbytes: float, launches: int) -> tuple[Stream, ...]:
+    """Return the passes that cast a weight to 8 bits, where that is not done once a step."""
+    if not (part.precision.cast and nbytes):
+        return ()
+    return (Stream(f"{name} cast", nbytes, launches),)
+
+
 def narrowed(part: Slice, name: str, numbers: int, ways: int = 2) -> tuple[Stream, ...]:
     """Return the pass that finds the largest of some numbers and writes them in 8 bits.
 
     Twice, by rows and by columns, as products read them in forward and backward: Transformer
-    Engine, ``cast_transpose``. Weights are cast once a step, which is left out.
+    Engine, ``cast_transpose``.
     """
     recipe = part.precision
     if not recipe.cast:

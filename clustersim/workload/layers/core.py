@@ -117,24 +117,48 @@ def _flash(part: Slice, layer: Layer) -> Core:
     .. math:: \text{pairs} = w s - w^2 / 2
 
     with w tokens of a window, s^2 / 2 where a query sees all before it. Backward computes the
-    scores again. Dao 2023, arXiv:2307.08691.
+    scores again. Dao 2023, arXiv:2307.08691. Keys and values that several queries share are read
+    by all of these, unless the software copies them to each before.
     """
     m, w = part.model, part.width
     s, d, e = m.sequence, m.head_size, m.value_size
     window = float(min(s, layer.window or s))
     pairs = part.micro * part.heads * (window * s - window**2 / 2) / part.context
     made = part.tokens * part.heads * e
-    numbers = _numbers(part, part.kv_heads)
-    peak, share = part.precision.wide, part.kernels.attention_share
+    repeated = part.kernels.kv_repeated
+    numbers = _numbers(part, part.heads if repeated else part.kv_heads)
+    spread, gathered = _spread(part) if repeated else ([], [])
     ahead = Flash(
         "flash attention", 2 * pairs * (d + e), w * (numbers + made), d,
-        backward=False, peak=peak, share=share,
+        backward=False, sequence=int(window), peak=part.precision.wide,
+        share=part.kernels.attention_share, cudnn=part.kernels.attention_cudnn,
     )  # fmt: skip
-    back = Flash(
-        "flash attention backward", 2 * pairs * (3 * d + 2 * e), 2 * w * (numbers + made), d,
-        backward=True, peak=peak, share=share,
+    moved = 2 * w * (numbers + made)
+    back = ahead._replace(
+        name="flash attention backward", flops=2 * pairs * (3 * d + 2 * e), nbytes=moved,
+        backward=True,
     )  # fmt: skip
-    return Core([ahead], [back], numbers)
+    laid, given = (_copies(part, way) for way in (0, 1))
+    return Core([*laid, *spread, ahead], [back, *gathered, *given], numbers)
+
+
+def _copies(part: Slice, way: int) -> list[Stream]:
+    """Copy queries, keys and values, and the result, into other orders of their numbers.
+
+    Parameters
+    ----------
+    way : 0 forward, 1 backward
+    """
+    m, facts = part.model, part.kernels
+    queries = part.heads * m.head_size
+    keys = part.kv_heads * (m.head_size + m.value_size)
+    result = part.heads * m.value_size if part.micro > 1 else 0
+    parts = (facts.query_copies, queries), (facts.key_copies, keys), (facts.result_copies, result)
+    moved = sum(2.0 * times[way] * numbers for times, numbers in parts)
+    launches = sum(times[way] for times, numbers in parts if numbers)
+    nbytes = part.width * part.tokens * moved
+    name = "head copies backward" if way else "head copies"
+    return [Stream(name, nbytes, launches)] if nbytes else []
 
 
 _CORES: dict[str, Callable[[Slice, Layer], Core]] = {
