@@ -169,6 +169,9 @@ class ShardingFacts(Strict):
     for both where it is missing. `host_each` is what the host takes for each rank's share in each
     of these collectives while the device waits, `gather_copied` and `reduce_copied` what the device
     moves in its own memory for each byte of them; nothing where they are missing.
+    `kept_in_pipeline` is whether layers that are not given up after their forward stay until the
+    last backward of a step where there is a pipeline, instead of being given up in every backward;
+    not where it is missing.
     """
 
     prefetch: Fact[Annotated[int, Field(ge=0)]]
@@ -183,6 +186,7 @@ class ShardingFacts(Strict):
     host_each: Fact[Seconds] | None = None
     gather_copied: Fact[NotNegative] | None = None
     reduce_copied: Fact[NotNegative] | None = None
+    kept_in_pipeline: Fact[bool] | None = None
 
 
 class ExpertFacts(Strict):

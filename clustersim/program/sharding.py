@@ -14,6 +14,7 @@ the copies once they are reduced within them.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from clustersim.catalog.frameworks import ShardingFacts
 from clustersim.cost.compute import stream_seconds
 from clustersim.program.job import Job, StackedLayer
 from clustersim.program.ops import BACKWARD, FORWARD
@@ -51,11 +52,19 @@ def alike(job: Job, parameters: Parameters) -> list[Held]:
 def gathers(job: Job, kind: str) -> bool:
     """Return whether blocks gather the weights of their layers.
 
-    Weights that are kept from forward to backward are gathered in the forward only.
+    Weights that are kept from forward to backward are gathered in the forward only; those that a
+    pipeline keeps until the last backward of a step, once it is over.
     """
-    if job.plan.zero < 3 or job.framework.sharding is None:
+    facts = job.framework.sharding
+    if job.plan.zero < 3 or facts is None:
+        return False
+    if job.plan.pipeline > 1 and not job.plan.reshard and _kept_in_pipeline(facts):
         return False
     return kind == FORWARD or job.plan.reshard
+
+
+def _kept_in_pipeline(facts: ShardingFacts) -> bool:
+    return facts.kept_in_pipeline is not None and facts.kept_in_pipeline.value
 
 
 def reduces(job: Job) -> bool:

@@ -133,6 +133,7 @@ class Case(Section):
     recompute : none, selective or full; None where the source does not say
     flops_convention : what the source counts as FLOPs
     assumed : what a simulator needs and the source does not give, with the reason
+    note : what else the source says, as of options of its software
     """
 
     id: str
@@ -150,6 +151,7 @@ class Case(Section):
     finetune: Any = None
     scope: Text = None
     flops_convention: Text = None
+    note: Text = None
 
 
 NO_GROUP: Final = "(no group)"

@@ -73,6 +73,7 @@ class MachineTable(Strict):
 class FrameworkChoice(Choice):
     """A framework profile for the cases of some groups, and the options that they ran it with.
 
+    `told` says what the words of a case mean for them: patterns over its id and its note.
     `recompute` says what the software runs again by a word for it (*selective*), `usual` what its
     recipes set where a case does not tell, `modes` the options behind a mode of mixed precision,
     `pipelined` those that it has with a pipeline.
@@ -83,12 +84,21 @@ class FrameworkChoice(Choice):
     groups: list[str] = Field(default_factory=list)
     framework: str
     settings: dict[str, Any] = Field(default_factory=dict)
+    told: dict[str, dict[str, Any]] = Field(default_factory=dict)
     recompute: dict[str, dict[str, Any]] = Field(default_factory=dict)
     usual: dict[str, Any] = Field(default_factory=dict)
     modes: dict[str, dict[str, Any]] = Field(default_factory=dict)
     pipelined: dict[str, Any] = Field(default_factory=dict)
     uneven: Literal["with-ends", "filled"] = "with-ends"
     memory: Literal["fullest", "first"] = "fullest"
+
+    def options(self, case: Case) -> dict[str, Any]:
+        """Return the options that the software ran a case with."""
+        said = self.settings | self.modes.get(case.parallel.mp_mode or "", {})
+        for pattern, settings in self.told.items():
+            if alike(pattern, case.id) or (case.note and alike(pattern, case.note)):
+                said |= settings
+        return said
 
 
 class FrameworkTable(Strict):

@@ -72,7 +72,7 @@ def scenario_of(
         when the scenario does not pass its check.
     """
     nodes, changes = _nodes(case, settings, machine)
-    changes |= framework.settings | framework.modes.get(case.parallel.mp_mode or "", {})
+    changes |= framework.options(case)
     if (settings.pipeline or 1) > 1:
         changes |= framework.pipelined
     if settings.schedule is not None:

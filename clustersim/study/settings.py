@@ -132,8 +132,9 @@ def settings_of(case: Case, usual: Mapping[str, Any] | None = None) -> Settings:
     chooser = _Chooser(case, usual or {})
     take, parallel, model = chooser.take, case.parallel, case.model
     devices, tensor, pipeline, data = _degrees(chooser, case)
-    sequences, micro = _batch(chooser, case.batch, data)
     schedule, chunks = _schedule(chooser, parallel, pipeline)
+    stages = (pipeline or 1) * (chunks or 1)
+    sequences, micro = _batch(chooser, case.batch, data, stages)
     zero, shard, reshard = _sharding(chooser, case)
     vocab = _readable(count, case.assumed.get("padded_vocab"))
     return Settings(
@@ -185,9 +186,18 @@ def _degrees(
     return devices or _product(tensor, context, pipeline, data), tensor, pipeline, data
 
 
-def _batch(chooser: _Chooser, batch: Batch, data: int | None) -> tuple[int | None, int | None]:
-    """Return the sequences of a step and of a microbatch; one may follow from the other."""
+def _batch(
+    chooser: _Chooser, batch: Batch, data: int | None, stages: int
+) -> tuple[int | None, int | None]:
+    """Return the sequences of a step and of a microbatch; one may follow from the other.
+
+    Software may cut what a replica has of a step into as many microbatches as there are stages,
+    chunks counted one by one.
+    """
     micro = batch.micro or _quotient(batch.global_, data, batch.grad_accum)
+    if micro is None and chooser.usual.get("microbatches") == "stages" and stages > 1:
+        micro = _quotient(batch.global_, data, stages)
+        chooser.assumed["micro"] = "not stated: as many microbatches as stages, its default"
     micro = chooser.take("micro", micro, count, ("micro",), (1, "not stated: the smallest"))
     steps = batch.grad_accum or _readable(count, chooser.given.get("microbatches"))
     sequences = chooser.take("sequences", batch.global_, count, ("global_batch",))

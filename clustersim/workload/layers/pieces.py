@@ -30,9 +30,10 @@ def column_op(
     numbers = columns if isinstance(columns, int) else sum(columns)
     bias = part.width * part.tokens * numbers
     after = (Stream(f"{name} bias gradient", bias, of_weight=True),) if biased else ()
+    gather = gathered(part, name, k, part.precision.operand)
     return Op(
         op,
-        forward=(*gathered(part, name, k, part.precision.operand), *found.forward),
+        forward=_pipelined(part, gather, found.forward),
         backward=_column_backward(part, name, k, found, after),
         inputs=found.inputs / part.shared,
         inside=found.inside,
@@ -59,13 +60,52 @@ def _beside(moved: Sequence[Collective], kernels: tuple[Gemm | Stream, ...]) -> 
     return (Beside(moved[0], kernels),) if moved else kernels
 
 
+def _pipelined(
+    part: Slice, moved: Sequence[Collective], kernels: tuple[Gemm | Stream, ...],
+    *, behind: bool = False,
+) -> tuple[Kernel, ...]:  # fmt: skip
+    r"""Return kernels with a collective ahead of or behind them, or piece by piece beside them.
+
+    Their first product is cut into as many pieces as ranks, and each but one runs while others
+    are on their way: what a rank has of the tokens itself needs none.
+
+    .. math:: \max(T, \frac{t - 1}{t} C) + \frac{C}{t}
+
+    with T of the collective and C of the product, for a gather as for a sum. The shares that the
+    others made of a sum are added up in a pass of their own. Transformer Engine,
+    ``comm_gemm_overlap``, ring exchange; NeMo, *Communication Overlap*, pipelined overlap; PyTorch,
+    ``torch/distributed/_symmetric_memory``, ``_fused_matmul_reduce_scatter``.
+    """
+    shared = part.sequence_parallel and part.finetune is None
+    if not (moved and shared and part.kernels.tensor_pipelined):
+        return (*kernels, *moved) if behind else (*moved, *kernels)
+    place = next(i for i, kernel in enumerate(kernels) if isinstance(kernel, Gemm))
+    piece, rest = _piece(part, kernels[place]), part.tensor - 1
+    sums = (1 + 1 / part.tensor) * moved[0].nbytes
+    return (
+        *kernels[:place],
+        Beside(moved[0], (piece,) * rest),
+        piece,
+        *((Stream(f"{moved[0].name} partial sums", sums),) if behind else ()),
+        *kernels[place + 1 :],
+    )
+
+
+def _piece(part: Slice, product: Gemm | Stream) -> Gemm:
+    """Return what is left of a product for the tokens that one tensor rank has."""
+    assert isinstance(product, Gemm)
+    return product._replace(m=max(1, product.m // part.tensor))
+
+
 def row_op(op: str, part: Slice, name: str, target: str, n: int, k: int) -> Op:
     """Return a linear layer of n outputs whose inputs are split; k are those of this rank."""
     found = linear(part, name, target, part.tokens, n, k, "gradient")
+    total = summed(part, name, n)
+    gather = gathered(part, f"{name} backward", n, part.precision.operand)
     return Op(
         op,
-        forward=(*found.forward, *summed(part, name, n)),
-        backward=(*gathered(part, f"{name} backward", n, part.precision.operand), *found.backward),
+        forward=_pipelined(part, total, found.forward, behind=True),
+        backward=_pipelined(part, gather, found.backward),
         inputs=found.inputs,
         inside=found.inside,
     )
