@@ -20,7 +20,7 @@ from clustersim.workload.parameters import layer_parameters, model_parameters
 
 MODEST = settings(max_examples=20, deadline=None)
 
-GATHERED = {"llm-foundry": 2, "torchtitan": 2, "deepspeed-zero3": 3}
+GATHERED = {"llm-foundry": 2, "pytorch-fsdp": 2, "torchtitan": 2, "deepspeed-zero3": 3}
 """How often a layer that is run again comes whole in a step, by framework."""
 
 
@@ -110,6 +110,30 @@ def test_a_slower_attention_kernel_takes_longer_in_proportion():
     half = simulate(scenario("llm-foundry", "framework.kernels.attention_share=0.3"))
 
     assert half.attribution["attention"] == pytest.approx(2 * usual.attribution["attention"], 0.01)
+
+
+def test_flat_parameters_need_no_copy_beside_their_collectives():
+    """FSDP1 gathers into the flat parameter itself; FSDP2 copies out of a buffer, and into one."""
+    moved = [Collective("weights", "all-gather", 1e9, "data")]
+    flat, apart = (
+        share_seconds(build_job(scenario(framework)), moved)
+        for framework in ("pytorch-fsdp", "torchtitan")
+    )
+
+    assert flat == 0
+    assert apart > 0
+
+
+def test_what_is_kept_until_the_backward_is_gathered_once_for_each_microbatch():
+    """SHARD_GRAD_OP comes before the forward only, and again after the backward gave it up."""
+    job = build_job(scenario("pytorch-fsdp", "plan.reshard=false"))
+    stacked = job.stacked(0, 0)[0]
+
+    assert len(layer_fetch(job, stacked, FORWARD)) == 1
+    assert layer_fetch(job, stacked, BACKWARD) == []
+    assert steady_parts(job, 0)["gathered_layers"] == pytest.approx(
+        2 * model_parameters(job.model), rel=0.01
+    )
 
 
 # --- what is held ---------------------------------------------------------------------------------
