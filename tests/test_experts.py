@@ -11,9 +11,9 @@ from clustersim.errors import ClustersimError
 from clustersim.scenario.load import from_mapping
 from clustersim.simulate import simulate
 from clustersim.workload.flops import layer_forward_flops
-from clustersim.workload.kernels import Collective, Gemm, flat
+from clustersim.workload.kernels import Collective, Gemm, Stream, flat
 from clustersim.workload.model import Layer
-from clustersim.workload.ops import forward
+from clustersim.workload.ops import backward, forward
 from clustersim.workload.parameters import layer_parameters
 from clustersim.workload.routing import nodes_of_token, route, task_shares, zipf_shares
 
@@ -111,11 +111,34 @@ def test_all_ranks_together_compute_what_the_model_asks_for(plan):
 
 def test_a_token_goes_to_each_of_its_experts_and_back():
     """An all-to-all of 2 tokens x hidden x 2 bytes each way, for each of the two experts."""
-    job = build_job(scenario())
+    job = build_job(scenario("framework.experts.counted=false"))
     moved = [k for k in flat(forward(job.ops(EXPERTS))) if isinstance(k, Collective)]
 
     assert [(k.operation, k.axis) for k in moved] == [("all-to-all", "expert")] * 2
     assert {k.nbytes for k in moved} == {2 * 4096 * 4096 * 2}
+
+
+def test_counts_and_weights_of_tokens_are_messages_of_their_own():
+    """8 bytes for each of 8 experts from each of 8 ranks, then 4 bytes for each of two copies."""
+    job = build_job(scenario())
+    moved = {k.name: k for k in flat(forward(job.ops(EXPERTS))) if isinstance(k, Collective)}
+
+    assert moved["token counts"].nbytes == 8 * 8 * 8
+    assert moved["dispatch weights"].nbytes == 4 * 2 * 4096
+    assert list(moved) == ["token counts", "dispatch", "dispatch weights", "combine"]
+
+
+def test_rows_are_sorted_by_expert_where_a_rank_has_several():
+    """Each way two copies of all rows, read and written; none where each rank has one expert."""
+
+    def sorting(experts, chain):
+        ops = build_job(scenario(expert=experts)).ops(EXPERTS)
+        return [k.nbytes for k in flat(chain(ops)) if isinstance(k, Stream) and "sort" in k.name]
+
+    rows = 2 * 4096
+
+    assert sorting(4, forward) == sorting(4, backward) == [2 * 2 * rows * 4096] * 2
+    assert sorting(8, forward) == sorting(1, forward) == []
 
 
 def test_sharing_out_experts_shares_out_their_memory():

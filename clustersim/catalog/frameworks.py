@@ -195,11 +195,16 @@ class ExpertFacts(Strict):
     `grouped`: whether the products of a rank's experts are one kernel. `once_per_node`: whether a
     token is sent once to each node that has some of its experts, and copied there. `dispatched` is
     the bytes of a number on its way to its expert, as wide as it is kept if it is missing.
+    `sorted`: rows that came from other ranks are copied into the order of the experts here, and
+    back before they return; not where it is missing. `counted`: ranks tell each other how many rows
+    come, and send the weights of their tokens, in messages of their own; not where it is missing.
     """
 
     grouped: Fact[bool]
     once_per_node: Fact[bool]
     dispatched: Fact[NotNegative] | None = None
+    sorted: Fact[bool] | None = None
+    counted: Fact[bool] | None = None
 
 
 class GraphFacts(Strict):

@@ -33,6 +33,8 @@ class KernelChoice:
     dropout_mask : bytes of a number of a dropout's mask as it is kept [B]
     experts_grouped : whether the products of a rank's experts are one kernel
     dispatched : bytes of a number on its way to its expert, as wide as it is kept if None [B]
+    rows_sorted : whether rows that came are copied into the order of the experts, and back
+    rows_counted : whether counts of rows and weights of tokens are messages of their own
     attention_share : rate of flash attention over that of FlashAttention-2
     attention_cudnn : whether flash attention is that of cuDNN, where the device is known with it
     query_copies, key_copies, result_copies : how often queries, keys with values, and the result
@@ -61,6 +63,8 @@ class KernelChoice:
     dropout_mask: float = 1
     experts_grouped: bool = True
     dispatched: float | None = None
+    rows_sorted: bool = False
+    rows_counted: bool = False
     attention_share: float = 1.0
     attention_cudnn: bool = False
     loss_kept: float | None = None
@@ -85,6 +89,7 @@ def kernel_choice(framework: FrameworkRecord, recipe: str) -> KernelChoice:
     said = {name: getattr(facts, name) for name in KernelFacts.model_fields if name in known}
     if experts is not None:
         said |= {"experts_grouped": experts.grouped, "dispatched": experts.dispatched}
+        said |= {"rows_sorted": experts.sorted, "rows_counted": experts.counted}
     if (own := framework.state[recipe].accumulation) is not None:
         said["gradient_accumulation"] = own
     return KernelChoice(**{name: fact.value for name, fact in said.items() if fact is not None})

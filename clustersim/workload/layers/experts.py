@@ -108,14 +108,47 @@ def _dispatch(part: Slice) -> Op:
     return Op(
         "dispatch",
         forward=(
+            *_counts(part),
             *_exchange(part, "dispatch", width),
+            *_weights(part, "dispatch weights"),
             *_over_expert(part, "dispatch gather", "all-gather", whole),
+            *_sorting(part, "expert sort"),
         ),
         backward=(
+            *_sorting(part, "expert sort backward"),
             *_over_expert(part, "dispatch backward sum", "reduce-scatter", whole),
+            *_weights(part, "dispatch backward weights"),
             *_exchange(part, "dispatch backward", part.width),
         ),
     )
+
+
+def _sorting(part: Slice, name: str) -> list[Kernel]:
+    """Copy rows by source into rows by expert, or back, where there are several experts here.
+
+    Megatron-Core, ``MoEAlltoAllTokenDispatcher``, permutation 2 and unpermutation 2.
+    """
+    shape = part.model.experts
+    assert shape is not None
+    if not part.kernels.rows_sorted or part.expert == 1 or shape.count == part.expert:
+        return []
+    return [Stream(name, 2.0 * part.width * _rows(part) * part.model.hidden)]
+
+
+def _counts(part: Slice) -> list[Kernel]:
+    """Tell all ranks of the group how many rows come for each expert, in numbers of 8 bytes."""
+    shape = part.model.experts
+    assert shape is not None
+    if not part.kernels.rows_counted or part.expert == 1:
+        return []
+    return [Collective("token counts", "all-gather", 8.0 * shape.count * part.expert, "expert")]
+
+
+def _weights(part: Slice, name: str) -> list[Kernel]:
+    """Send the weight of each row, in 32 bits, in a message beside that of the rows."""
+    if not part.kernels.rows_counted or part.expert == 1:
+        return []
+    return [Collective(name, "all-to-all", 4.0 * _copies(part), "expert")]
 
 
 def _combine(part: Slice) -> Op:
@@ -124,12 +157,14 @@ def _combine(part: Slice) -> Op:
     return Op(
         "combine",
         forward=(
+            *_sorting(part, "expert unsort"),
             *_over_expert(part, "combine sum", "reduce-scatter", whole),
             *_exchange(part, "combine", part.width),
         ),
         backward=(
             *_exchange(part, "combine backward", part.width),
             *_over_expert(part, "combine backward gather", "all-gather", whole),
+            *_sorting(part, "expert unsort backward"),
         ),
     )
 
