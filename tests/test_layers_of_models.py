@@ -125,16 +125,22 @@ def test_a_window_skips_what_lies_behind_it(window, pairs):
 def test_a_gate_by_hand():
     """1 x 512 x 3,072 numbers: 3 moved forward and 5 backward in one kernel, else 5 and 9.
 
-    Kept are both inputs, pass by pass the result of SiLU as well.
+    Gradients of both halves of one product are joined then, 4 more. Kept are both inputs, pass by
+    pass the result of SiLU as well.
     """
-    fused, apart = (slice_of(LLAMA, gated_fused=fused) for fused in (True, False))
+    fused, joined = (slice_of(LLAMA, gated_fused=fused) for fused in (True, False))
+    apart = slice_of(LLAMA, gated_fused=False, gate_merged=False)
     inner = 2 * 512 * 3072
 
     assert moved(forward(block(fused)), "gate") == 3 * inner
     assert moved(backward(block(fused)), "gate backward") == 5 * inner
     assert moved(forward(block(apart)), "gate") == 5 * inner
     assert moved(backward(block(apart)), "gate backward") == 9 * inner
-    assert [kept([named(block(p), "activation")]) for p in (fused, apart)] == [2 * inner, 3 * inner]
+    assert moved(backward(block(joined)), "gate backward") == (9 + 4) * inner
+    assert [kept([named(block(p), "activation")]) for p in (fused, joined)] == [
+        2 * inner,
+        3 * inner,
+    ]
 
 
 def test_norms_by_hand():

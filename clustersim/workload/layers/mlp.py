@@ -69,11 +69,14 @@ def gate_op(part: Slice, inner: float, name: str) -> Op:
 
     In one kernel it reads two and writes one, backward reads three and writes two. Else SiLU
     (2) and the product (3) are apart, and backward are the two gradients of the product (3 + 3)
-    and that of SiLU (3); the result of SiLU is kept as well. Biases are added and summed apart.
+    and that of SiLU (3); the result of SiLU is kept as well. Gradients of both halves of one
+    product are then joined (4), as autograd does behind ``split`` and ``chunk``. Biases are added
+    and summed apart.
     """
     w, fused = part.width, part.kernels.gated_fused
     biased = 2 if "mlp" in part.model.biases else 0
-    ahead, back = (3, 5) if fused else (2 + 3, 3 + 3 + 3)
+    joined = 4 if part.kernels.gate_merged and part.finetune is None else 0
+    ahead, back = (3, 5) if fused else (2 + 3, 3 + 3 + 3 + joined)
     launches = 1 if fused else 2
     added = 0 if fused else 2 * biased
     return Op(
