@@ -11,6 +11,7 @@ from clustersim.building import build_job
 from clustersim.cost.compute import chain_seconds, flash_seconds, gemm_efficiency, gemm_seconds
 from clustersim.program.ops import BACKWARD, FORWARD
 from clustersim.program.sharding import layer_fetch
+from clustersim.program.shares import copying_seconds
 from clustersim.program.transfers import joint_collectives
 from clustersim.scenario.load import from_mapping
 from clustersim.study.cases import entries
@@ -250,6 +251,31 @@ def test_weights_kept_in_a_pipeline_are_gathered_once_a_step():
     assert layer_fetch(each, stacked[1], BACKWARD) == []
     assert ("parameters", 0, "data") in joint_collectives(once)
     assert ("parameters", 0, "data") not in joint_collectives(each)
+
+
+# --- shares that the host copies ------------------------------------------------------------------
+
+
+@MODEST
+@given(st.sampled_from([1, 2, 4]), st.integers(0, 50))
+def test_shares_that_are_copied_one_by_one_cost_their_number(pipeline, microseconds):
+    """A copy for each rank and tensor: six tensors a layer, and three at each end of the model."""
+    model = {"name": "llama2-7b", "layers": 8}
+    data = 8 // pipeline
+    plan = {"data": data, "pipeline": pipeline, "zero": 1}
+    data_ = {
+        "title": "shares", "cluster": {"name": "dgx-h100", "nodes": 1}, "model": model,
+        "plan": plan, "batch": {"global": 16, "micro": 1, "sequence": 2048},
+        "precision": "bf16", "framework": "nanotron",
+    }  # fmt: skip
+    changes = [f"framework.gradients.share_each={microseconds} us"]
+    job = build_job(from_mapping("shares", data_, changes))
+    alone = build_job(from_mapping("shares", {**data_, "plan": {**plan, "zero": 0}}, changes))
+
+    assert copying_seconds(job, 0) == pytest.approx(
+        1e-6 * microseconds * data * (6 * 8 // pipeline + 3)
+    )
+    assert copying_seconds(alone, 0) == 0
 
 
 # --- what a case tells of its software ------------------------------------------------------------

@@ -147,12 +147,14 @@ class GradientFacts(Strict):
 
     `bytes_each` is the size of one gradient on the wire; `overlap` when the reduction runs beside
     the last backward; `sharded_collective` what ZeRO-1 uses: an all-reduce of everything, or a
-    reduce-scatter.
+    reduce-scatter. `share_each` is what the host takes for each rank's share of each tensor of the
+    new weights that ZeRO-1 gathers, where it copies them one by one; nothing if it is missing.
     """
 
     bytes_each: Fact[NotNegative]
     overlap: Fact[Literal["never", "without-pipeline", "always"]]
     sharded_collective: Fact[Literal["all-reduce", "reduce-scatter"]]
+    share_each: Fact[Seconds] | None = None
 
 
 class ShardingFacts(Strict):

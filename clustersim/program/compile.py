@@ -27,6 +27,7 @@ from clustersim.program.ops import (
     hand_over,
 )
 from clustersim.program.sharding import reduces
+from clustersim.program.shares import copying_seconds
 from clustersim.program.transfers import (
     joint_collectives,
     norm_sync,
@@ -135,7 +136,7 @@ def _tail(job: Job, stage: int, folded: Folded) -> Tail:
     mine = job.trained(stage)
     moved = facts.held.value * states.held(job, mine, shared=False)
     moved += facts.updated.value * states.held(job, mine, shared=plan.zero >= 1)
-    optimiser = pass_seconds(moved, device)
+    optimiser = pass_seconds(moved, device) + copying_seconds(job, stage)
     if job.offload.host_optimiser:
         optimiser = host_tail(job, stage, reduced=reduces(job) or plan.copies == 1)
     ends = stage in (0, plan.pipeline - 1)
