@@ -149,12 +149,17 @@ class GradientFacts(Strict):
     the last backward; `sharded_collective` what ZeRO-1 uses: an all-reduce of everything, or a
     reduce-scatter. `share_each` is what the host takes for each rank's share of each tensor of the
     new weights that ZeRO-1 gathers, where it copies them one by one; nothing if it is missing.
+    `gathered` is the bytes of such a weight on the wire, as wide as activations if it is missing,
+    and `gather_overlap` whether each part of them comes while the part before is at its first
+    forward; not where it is missing.
     """
 
     bytes_each: Fact[NotNegative]
     overlap: Fact[Literal["never", "without-pipeline", "always"]]
     sharded_collective: Fact[Literal["all-reduce", "reduce-scatter"]]
     share_each: Fact[Seconds] | None = None
+    gathered: Fact[NotNegative] | None = None
+    gather_overlap: Fact[bool] | None = None
 
 
 class ShardingFacts(Strict):

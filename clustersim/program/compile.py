@@ -9,6 +9,7 @@ from clustersim.cost.compute import pass_seconds
 from clustersim.plan.parallelism import Plan
 from clustersim.program import states
 from clustersim.program.blocks import Blocks, cut_at_collectives
+from clustersim.program.chunked import with_hidden
 from clustersim.program.fold import Folded, Name, fold
 from clustersim.program.groups import Pattern
 from clustersim.program.job import Job
@@ -87,6 +88,7 @@ def _actors(
     for number, replicas in enumerate(folded.classes):
         for stage, steps in enumerate(job.rows):
             pattern = blocks.pattern(stage, replicas[0])
+            tail = with_hidden(job, blocks, stage, pattern, tails[stage])
             own = None if whole else _of_class(folded, number)
             codes = [job.order.codes[number] for number in sorted({*job.order.of[stage]})]
             work = {c: _block(job, blocks, stage, c, pattern, own) for c in codes}
@@ -94,7 +96,6 @@ def _actors(
             multiplicity = len(replicas) * (plan.cell if together else 1)
             for part in range(1 if together else plan.cell):
                 position = Position(number, stage, part)
-                tail = tails[stage]
                 actors.append(
                     Actor(position, multiplicity, replicas, steps, work, send, tail, job.order)
                 )

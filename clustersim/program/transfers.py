@@ -114,9 +114,11 @@ def _updates(job: Job, stage: int) -> Iterator[tuple[Axis, Traffic]]:
     """Yield the gathers of a stage's new weights, where ranks own shares that all compute with."""
     if not job.plan.zero or gathers(job, FORWARD):
         return
+    gathered = job.framework.gradients.gathered
+    width = job.part.width if gathered is None else gathered.value
     for each in alike(job, job.trained(stage)):
         if each.sharers > 1:
-            updated = each.amount * job.part.width
+            updated = each.amount * width
             yield each.axis, _over(job, each.axis, "all-gather", updated, stage)
 
 
