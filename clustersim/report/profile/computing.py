@@ -45,6 +45,19 @@ KERNELS: Final = (
         "In the backward, collectives of the tensor group run beside the products.",
         "In the backward, products wait for the collectives of the tensor group.",
     ),
+    either(
+        "kernels.tensor_pipelined",
+        "Where ranks share the tokens out, collectives of the tensor group run piece by piece"
+        " beside the products that they feed or follow.",
+        "Collectives of the tensor group are not cut into pieces beside products.",
+    ),
+    Rule(
+        ("kernels.weight_cast_forward", "kernels.weight_cast_backward"),
+        lambda ahead, back: (
+            f"In 8 bits, casting a weight moves {counted(ahead, 'byte')} whenever it is used, and"
+            f" {back or 0:g} in the backward."
+        ),
+    ),
     Rule(
         ("kernels.dropout_mask",),
         lambda each: f"The mask of a dropout is kept in {counted(each, 'byte')} a number.",
@@ -73,6 +86,11 @@ KERNELS: Final = (
 )
 
 
+def _copied(what: str, times: tuple[int, int]) -> str:
+    ahead, back = times
+    return f"{what} copied into another order {counted(ahead, 'time')} forward and {back} backward."
+
+
 ATTENTION: Final = (
     one_of(
         "kernels.attention",
@@ -85,6 +103,22 @@ ATTENTION: Final = (
     Rule(
         ("kernels.attention_share",),
         lambda share: f"That kernel is {share:g} times as fast as FlashAttention-2.",
+    ),
+    either(
+        "kernels.attention_cudnn",
+        "Where attention is fused, it is cuDNN's on devices that are known with it.",
+        "Where attention is fused, it is FlashAttention-2.",
+    ),
+    either(
+        "kernels.kv_repeated",
+        "Keys and values are copied to all queries that share them.",
+        "Fused attention reads keys and values that queries share as they are, not copies.",
+    ),
+    Rule(("kernels.query_copies",), lambda each: _copied("Queries are", each)),
+    Rule(("kernels.key_copies",), lambda each: _copied("Keys and values are", each)),
+    Rule(
+        ("kernels.result_copies",),
+        lambda each: _copied("The result, of several sequences, is", each),
     ),
 )
 
@@ -103,6 +137,16 @@ EXPERTS: Final = (
     Rule(
         ("experts.dispatched",),
         lambda each: f"On its way there a number is {counted(each, 'byte')}.",
+    ),
+    either(
+        "experts.sorted",
+        "Tokens that came are copied into the order of the experts here, and back.",
+        "Tokens are computed with in the order in which they came.",
+    ),
+    either(
+        "experts.counted",
+        "How many tokens come, and their weights, are sent in messages of their own.",
+        "Nothing but tokens is sent.",
     ),
 )
 

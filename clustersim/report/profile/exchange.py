@@ -78,6 +78,19 @@ GRADIENTS: Final = (
             "reduce-scatter": "Where states are sharded, gradients are reduce-scattered.",
         },
     ),
+    Rule(
+        ("gradients.gathered",),
+        lambda each: f"A new weight is {counted(each, 'byte')} on the wire.",
+    ),
+    either(
+        "gradients.gather_overlap",
+        "New weights come part by part, beside the first forward.",
+        "New weights come before the first forward begins.",
+    ),
+    Rule(
+        ("gradients.share_each",),
+        lambda each: f"The host takes {each} to copy a rank's share of a tensor of these.",
+    ),
     Rule(("optimiser.held", "optimiser.updated"), _step),
     Rule(
         ("optimiser.host_updated",),
@@ -122,6 +135,11 @@ SHARDING: Final = (
         "sharding.again",
         "Where it is run again, it is gathered for that and once more for its backward.",
         "Where it is run again, one gather serves that and its backward.",
+    ),
+    either(
+        "sharding.kept_in_pipeline",
+        "In a pipeline, what is kept stays until the last backward of a step.",
+        "In a pipeline, it is given up in every backward.",
     ),
     Rule(
         ("sharding.gather", "sharding.reduce"),
