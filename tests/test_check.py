@@ -12,8 +12,8 @@ from clustersim.errors import ProgramError
 from clustersim.plan.wiring import Wiring
 from clustersim.program.check import check_program, check_steps, draw, steps_of
 from clustersim.program.compile import compile_program
-from clustersim.program.ops import Step, order_of
 from clustersim.program.schedules import SCHEDULES
+from clustersim.program.steps import Step, order_of
 from clustersim.scenario.load import load
 from strategies import Shape, shapes, uniform_program
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from clustersim.building import build_job
 from clustersim.errors import PlanError
 from clustersim.program.blocks import Blocks
-from clustersim.program.ops import BACKWARD, FORWARD
 from clustersim.program.states import steady_parts
+from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
 from clustersim.simulate import simulate
 

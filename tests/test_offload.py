@@ -9,7 +9,7 @@ from clustersim.building import build_job
 from clustersim.cost.host import host_optimiser_seconds, host_rate
 from clustersim.errors import CatalogError, ClustersimError
 from clustersim.program.offloading import HostLink, host_fetch, host_push
-from clustersim.program.ops import BACKWARD, FORWARD
+from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.program.weights import stored
 from clustersim.scenario.load import from_mapping, load_cluster
 from clustersim.topology.cluster import build_cluster

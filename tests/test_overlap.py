@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from clustersim.building import build_job
 from clustersim.errors import PlanError
 from clustersim.program.moves import moves_of
-from clustersim.program.ops import BACKWARD, FORWARD
 from clustersim.program.overlap import Move, Unit, total_seconds
 from clustersim.program.sharding import layer_fetch, layer_push
+from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
 from clustersim.simulate import simulate
 from clustersim.workload.parameters import layer_parameters

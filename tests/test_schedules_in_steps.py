@@ -6,8 +6,8 @@ import pytest
 from clustersim.building import build_job
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.program.moves import moves_of
-from clustersim.program.ops import BACKWARD, FORWARD, INPUT, WEIGHT, Code, completing
 from clustersim.program.schedules import SCHEDULES
+from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Code, completing
 from clustersim.scenario.load import load
 from clustersim.simulate import simulate
 

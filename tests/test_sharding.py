@@ -8,9 +8,9 @@ from clustersim.building import build_job
 from clustersim.catalog.finding import shipped
 from clustersim.errors import PlanError
 from clustersim.plan.parallelism import by_work
-from clustersim.program.ops import BACKWARD, FORWARD
 from clustersim.program.sharding import layer_fetch, layer_push, share_seconds
 from clustersim.program.states import state_parts, steady_parts
+from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
 from clustersim.simulate import simulate
 from clustersim.study.cases import read_cases

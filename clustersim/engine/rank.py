@@ -18,7 +18,8 @@ from clustersim.engine.network import Network
 from clustersim.engine.passages import Passage
 from clustersim.engine.transfer import Transfer
 from clustersim.program.fold import alone_rate
-from clustersim.program.ops import WEIGHT, Actor, Code, Position, Program, completing
+from clustersim.program.ops import Actor, Position, Program
+from clustersim.program.steps import WEIGHT, Code, completing
 from clustersim.timeline import (
     EMBEDDING,
     FORWARD,

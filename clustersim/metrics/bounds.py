@@ -13,7 +13,8 @@ import numpy as np
 
 from clustersim.errors import SimulationError
 from clustersim.metrics.utilisation import HotLink
-from clustersim.program.ops import FORWARD, WEIGHT, Actor, Code, Program
+from clustersim.program.ops import Actor, Program
+from clustersim.program.steps import FORWARD, WEIGHT, Code
 from clustersim.timeline import Timeline, Track
 
 SLACK = 1 + 1e-9

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from clustersim.plan.fit import peak_activations
-from clustersim.program.ops import Row
 from clustersim.program.schedules import Schedule
+from clustersim.program.steps import Row
 from clustersim.timeline import Timeline
 
 

@@ -16,9 +16,9 @@ from clustersim.program.groups import OF_CELL, Groups, Pattern
 from clustersim.program.job import Job, StackedLayer
 from clustersim.program.moves import Moves, moves_of
 from clustersim.program.offloading import HostLink
-from clustersim.program.ops import BACKWARD, FORWARD, INPUT, WEIGHT, WHOLE, Code
 from clustersim.program.overlap import Move, Unit, total_seconds
 from clustersim.program.sharding import share_seconds
+from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, WHOLE, Code
 from clustersim.traffic import Traffic
 from clustersim.workload.kernels import Axis, Beside, Collective, Kernel, flat
 from clustersim.workload.layers.ends import boundary_gather

@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from clustersim.errors import ProgramError
 from clustersim.plan.wiring import Wiring
-from clustersim.program.ops import (
+from clustersim.program.ops import Actor, Program
+from clustersim.program.steps import (
     BACKWARD,
     FORWARD,
     INPUT,
     KINDS,
     WEIGHT,
-    Actor,
     Order,
-    Program,
     Row,
     Step,
     hand_over,

@@ -13,7 +13,8 @@ from dataclasses import replace
 from clustersim.program.blocks import Blocks
 from clustersim.program.groups import Pattern
 from clustersim.program.job import Job
-from clustersim.program.ops import FORWARD, Tail
+from clustersim.program.ops import Tail
+from clustersim.program.steps import FORWARD
 from clustersim.traffic import Traffic
 
 

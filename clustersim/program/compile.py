@@ -15,20 +15,10 @@ from clustersim.program.groups import Pattern
 from clustersim.program.job import Job
 from clustersim.program.loads import carried_by_links, fusion_bound_of, limits_of
 from clustersim.program.offloading import host_tail
-from clustersim.program.ops import (
-    Actor,
-    Block,
-    Code,
-    Fused,
-    Position,
-    Program,
-    Step,
-    Tail,
-    completing,
-    hand_over,
-)
+from clustersim.program.ops import Actor, Block, Fused, Position, Program, Tail
 from clustersim.program.sharding import reduces
 from clustersim.program.shares import copying_seconds
+from clustersim.program.steps import Code, Step, completing, hand_over
 from clustersim.program.transfers import (
     joint_collectives,
     norm_sync,

@@ -11,9 +11,9 @@ from clustersim.cost.compute import Seconds
 from clustersim.plan.parallelism import Plan
 from clustersim.plan.placement import Placement
 from clustersim.program.collectives.communicator import Communicator, Prescribed
-from clustersim.program.ops import Order, Row, order_of
 from clustersim.program.schedules import Schedule
 from clustersim.program.schedules.one_f_one_b import ONE_F_ONE_B
+from clustersim.program.steps import Order, Row, order_of
 from clustersim.topology.cluster import Cluster
 from clustersim.workload.finetune import Finetune, Frozen, frozen_bytes, trainable
 from clustersim.workload.layers import captured_ops, layer_ops

@@ -8,7 +8,8 @@ from clustersim.plan.parallelism import Plan
 from clustersim.program.blocks import Blocks
 from clustersim.program.fold import Name
 from clustersim.program.job import Job
-from clustersim.program.ops import FORWARD, WHOLE, Limit, LinkUse
+from clustersim.program.ops import Limit, LinkUse
+from clustersim.program.steps import FORWARD, WHOLE
 from clustersim.program.transfers import send_name
 from clustersim.traffic import Traffic
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from clustersim.program.job import Job
 from clustersim.program.offloading import ends_fetch, host_fetch, host_push
-from clustersim.program.ops import BACKWARD, FORWARD, INPUT, WEIGHT
 from clustersim.program.sharding import ends_moved, layer_fetch, layer_push, reduces
+from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT
 from clustersim.workload.kernels import Collective
 from clustersim.workload.offload import HostCopy
 

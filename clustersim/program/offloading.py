@@ -10,8 +10,8 @@ other ranks.
 
 from clustersim.cost.host import HostRate, host_latency, host_optimiser_seconds, host_rate
 from clustersim.program.job import Job, StackedLayer
-from clustersim.program.ops import BACKWARD, FORWARD
 from clustersim.program.states import held
+from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.program.weights import stored, times, trained_of, weight_width
 from clustersim.workload.offload import HostCopy
 from clustersim.workload.parameters import Parameters

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from clustersim.catalog.frameworks import ShardingFacts
 from clustersim.cost.compute import stream_seconds
 from clustersim.program.job import Job, StackedLayer
-from clustersim.program.ops import BACKWARD, FORWARD
+from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.program.weights import stored, times, trained_of, weight_width
 from clustersim.workload.kernels import Axis, Collective
 from clustersim.workload.model import Layer

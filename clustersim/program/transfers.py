@@ -10,8 +10,8 @@ from clustersim.program.collectives.load import span_of
 from clustersim.program.fold import Name, alone_rate
 from clustersim.program.groups import groups_of_stage
 from clustersim.program.job import Job
-from clustersim.program.ops import BACKWARD, FORWARD, WHOLE
 from clustersim.program.sharding import alike, gathers, reduces
+from clustersim.program.steps import BACKWARD, FORWARD, WHOLE
 from clustersim.traffic import Traffic
 from clustersim.workload.kernels import Axis
 

@@ -4,20 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from clustersim.cost.compute import Seconds
 from clustersim.plan.wiring import Wiring
-from clustersim.program.ops import (
-    FORWARD,
-    Actor,
-    Block,
-    Code,
-    Fused,
-    Position,
-    Program,
-    Row,
-    Step,
-    Tail,
-    hand_over,
-    order_of,
-)
+from clustersim.program.ops import Actor, Block, Fused, Position, Program, Tail
+from clustersim.program.steps import FORWARD, Code, Row, Step, hand_over, order_of
 from clustersim.traffic import Traffic
 
 NOTHING_AFTER = Tail((), False, None, 0.0, ())

@@ -18,8 +18,8 @@ from clustersim.plan.fit import (
     levels,
 )
 from clustersim.program.job import Job
-from clustersim.program.ops import KINDS
 from clustersim.program.states import on_host, steady_parts, step_buffers
+from clustersim.program.steps import KINDS
 from clustersim.workload import memory
 from clustersim.workload.finetune import linears
 from clustersim.workload.ops import kept, kept_for_weights

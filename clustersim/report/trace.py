@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim import __version__
-from clustersim.program.ops import Step, hand_over
+from clustersim.program.steps import Step, hand_over
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, TAIL, WEIGHT
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from clustersim.program.ops import FORWARD, Code
+from clustersim.program.steps import FORWARD, Code
 from clustersim.simulate import Result, simulate
 from clustersim.study.predictions import state_bytes
 from clustersim.traffic import Traffic

@@ -5,8 +5,8 @@ from typing import Final
 
 from clustersim.engine.replay import replay
 from clustersim.metrics.unrolled import Unrolled
-from clustersim.program.ops import BACKWARD, FORWARD, INPUT, WEIGHT
 from clustersim.program.schedules import Schedule
+from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT
 from clustersim.program.uniform import uniform_program
 
 UNITS: Final = {FORWARD: 1.0, BACKWARD: 2.0, INPUT: 1.0, WEIGHT: 1.0}

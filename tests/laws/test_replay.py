@@ -14,8 +14,9 @@ from clustersim.errors import SimulationError
 from clustersim.metrics.attribution import BUBBLES, PARTS, attribute, average
 from clustersim.metrics.bubble import bubble_fraction, uniform_step
 from clustersim.plan.fit import Peak, peak_activations
-from clustersim.program.ops import WEIGHT, Tail
+from clustersim.program.ops import Tail
 from clustersim.program.schedules import SCHEDULES
+from clustersim.program.steps import WEIGHT
 from clustersim.timeline import KINDS
 from clustersim.traffic import Traffic
 from strategies import CLASSIC, Shape, durations, shapes, uniform_program

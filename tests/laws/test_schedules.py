@@ -12,9 +12,9 @@ from clustersim.metrics.bubble import bubble_overhead, dualpipe_bubble, zero_bub
 from clustersim.plan.fit import peak_activations
 from clustersim.plan.wiring import WIRINGS, Wiring
 from clustersim.program.check import check_steps
-from clustersim.program.ops import BACKWARD, FORWARD, INPUT, WEIGHT, Step, hand_over
 from clustersim.program.schedules import SCHEDULES, text
 from clustersim.program.schedules.written import read_schedule
+from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Step, hand_over
 from clustersim.report.schedules import page
 from clustersim.study.schedules import unroll
 from clustersim.timeline import KINDS

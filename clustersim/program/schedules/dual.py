@@ -10,8 +10,8 @@ What one pipeline sends to its experts travels while the other computes.  DeepSe
 
 from collections.abc import Iterator
 
-from clustersim.program.ops import BACKWARD, FORWARD, INPUT, WEIGHT, Step
 from clustersim.program.schedules.schedule import Schedule
+from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Step
 
 
 def dualpipe(stage: int, stages: int, microbatches: int, chunks: int = 2) -> Iterator[Step]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from clustersim.program.ops import BACKWARD, FORWARD, Step, whole_batch
 from clustersim.program.schedules.schedule import Schedule
+from clustersim.program.steps import BACKWARD, FORWARD, Step, whole_batch
 
 
 def gpipe(stage: int, stages: int, microbatches: int, chunks: int = 1) -> Iterator[Step]:

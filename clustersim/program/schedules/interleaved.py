@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from functools import lru_cache
 
-from clustersim.program.ops import BACKWARD, FORWARD, Step, whole_batch
 from clustersim.program.schedules.schedule import Schedule
+from clustersim.program.steps import BACKWARD, FORWARD, Step, whole_batch
 
 
 def interleaved(stage: int, stages: int, microbatches: int, chunks: int) -> Iterator[Step]:

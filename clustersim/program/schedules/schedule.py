@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from clustersim.plan.wiring import Wiring, WiringName
-from clustersim.program.ops import Row, Step
+from clustersim.program.steps import Row, Step
 
 Steps = Callable[[int, int, int, int], Iterator[Step]]
 """From stage, stages, microbatches and chunks to the steps of that stage."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from clustersim.program.ops import FORWARD, INPUT, WEIGHT, Step
 from clustersim.program.schedules.schedule import Schedule
+from clustersim.program.steps import FORWARD, INPUT, WEIGHT, Step
 
 
 def zb_v(stage: int, stages: int, microbatches: int, chunks: int = 2) -> Iterator[Step]:
