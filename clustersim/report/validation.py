@@ -55,16 +55,51 @@ def group_rows(answer: Values) -> Iterator[tuple[str, ...]]:
     """Yield a row for each group with a gradable case, and one for all cases."""
     for name, sums in [*answer["groups"].items(), ("all", answer["all"])]:
         if sums["gradable"]:
-            worst = "" if sums["worst"] is None else f"{percent(sums['worst'])} {sums['worst_id']}"
             yield (
                 name,
                 f"{sums['gradable']} of {sums['count']}",
                 str(sums["gating"]),
-                _share(sums["mean_abs_error"]),
-                _share(sums["median_abs_error"]),
+                *(_beside_constant(sums, figure) for figure in FIGURES),
                 _share(sums["bias"], "+"),
-                worst,
+                _named(sums["worst"], sums["worst_id"]),
             )
+
+
+FIGURES: Final = ("mean_abs_error", "median_abs_error", "p90_abs_error")
+"""Figures of a group that the best constant has as well."""
+
+
+def _beside_constant(sums: Values, figure: str) -> str:
+    """Return a figure of a group, and in brackets what the best constant scores."""
+    if sums[figure] is None or sums["constant"] is None:
+        return _share(sums[figure])
+    return f"{percent(sums[figure])} ({percent(sums['constant'][figure])})"
+
+
+def layout_rows(answer: Values) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each group with a job that was measured in several layouts."""
+    for name, sums in [*answer["groups"].items(), ("all", answer["all"])]:
+        found = sums["layouts"]
+        if found is not None:
+            yield (
+                name,
+                f"{found['runs']} of {found['sets']}",
+                _correlation(found["kendall_tau"]),
+                _correlation(found["kendall_tau_group"]),
+                f"{percent(found['regret'])} ({percent(found['blind_regret'])})",
+                _named(found["worst_regret"], found["worst_id"]),
+            )
+
+
+def _correlation(tau: float | None) -> str:
+    return "" if tau is None else f"{tau:.2f}"
+
+
+def _named(share: float | None, name: str | None) -> str:
+    """Return a largest error and the case that it is of."""
+    if share is None:
+        return ""
+    return f"{percent(share)} {name}" if share else percent(share)
 
 
 def memory_rows(answer: Values) -> Iterator[tuple[str, ...]]:
@@ -76,6 +111,7 @@ def memory_rows(answer: Values) -> Iterator[tuple[str, ...]]:
                 str(sums["memory_count"]),
                 _share(sums["memory_mean_abs_error"]),
                 _share(sums["memory_bias"], "+"),
+                _named(sums["memory_worst"], sums["memory_worst_id"]),
                 str(sums["called_out_of_memory"]),
             )
 
@@ -150,13 +186,20 @@ CASES = Table(
     case_rows,
 )
 GROUPS = Table(
-    "Groups: absolute errors; bias is that of the time, + where predictions are too slow",
-    ("group", ">graded", ">gating", ">mean", ">median", ">bias", ">worst"),
+    "Groups: absolute errors, in brackets those of the best constant throughput; bias is that of"
+    " the time, + where predictions are too slow",
+    ("group", ">graded", ">gating", ">mean", ">median", ">90 % below", ">bias", ">worst"),
     group_rows,
+)
+LAYOUTS = Table(
+    "Layouts of one job: their ranks, and the throughput lost by taking the first of ours, in"
+    " brackets by taking any",
+    ("group", ">runs of jobs", ">tau", ">tau of group", ">lost", ">most lost, with"),
+    layout_rows,
 )
 MEMORY = Table(
     "Memory of a device at its peak: absolute errors; runs that took place and are said not to fit",
-    ("group", ">measured", ">mean", ">bias", ">said not to fit"),
+    ("group", ">measured", ">mean", ">bias", ">worst", ">said not to fit"),
     memory_rows,
 )
 CLAIMS = Table(
@@ -177,6 +220,10 @@ INTRODUCTION: Final = """# Validation
 Measured training runs beside what clustersim predicts for them, printed by `clustersim validate`.
 Errors are of the metric that the source prints.
 A bias of +5 % means that predicted steps take 5 % longer.
+In brackets stands a rival that knows nothing: one constant throughput of all devices of a group.
+It is the best constant for these very runs; a group of one run has none.
+Some jobs were measured in several layouts: tau of 1 means that all are put in their order.
+What is lost there is throughput, by taking the layout that is predicted fastest.
 Memory that was measured is compared apart, and whether a run that took place is said to fit.
 Claims hold where each of their numbers is within its tolerance.
 The tables of collectives stand beside them: measured curves by size and by number of devices.
@@ -191,7 +238,7 @@ FEW: Final = 30
 
 def for_terminal(answer: Values) -> Iterator[tuple[Table, list[tuple[str, ...]]]]:
     """Yield the tables that have rows, the shortest answer last, where a terminal stops."""
-    for table in (CASES, REFUSED, CURVES, CLAIMS, MEMORY, GROUPS, UNGRADABLE):
+    for table in (CASES, REFUSED, CURVES, CLAIMS, MEMORY, LAYOUTS, GROUPS, UNGRADABLE):
         rows = list(table.rows(answer))
         if rows and (table is not REFUSED or len(rows) <= FEW):
             yield table, rows
@@ -200,7 +247,7 @@ def for_terminal(answer: Values) -> Iterator[tuple[Table, list[tuple[str, ...]]]
 def to_markdown(answer: Values) -> str:
     """Return all tables as a page of Markdown, the shortest answer first."""
     parts = [INTRODUCTION]
-    for table in (GROUPS, MEMORY, CLAIMS, CURVES, UNGRADABLE, CASES, REFUSED):
+    for table in (GROUPS, LAYOUTS, MEMORY, CLAIMS, CURVES, UNGRADABLE, CASES, REFUSED):
         rows = list(table.rows(answer))
         if rows:
             parts.append(f"## {table.title}\n\n{_markdown(table.headings, rows)}")

@@ -89,6 +89,11 @@ class Grade:
     error: float
     time_error: float | None
 
+    @property
+    def is_time(self) -> bool:
+        """Whether more of the metric is slower."""
+        return self.metric in LAYER or bool(METRICS[self.metric].is_time)
+
 
 def measured_metric(case: Case) -> str:
     """Return the name of the number to grade a case by.

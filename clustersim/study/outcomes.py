@@ -22,6 +22,9 @@ class Outcome:
     gates : whether a tolerance may be held to it: not of low confidence, nothing assumed that
         shapes the step
     assumed : what the source does not state, with the reason
+    machine_assumed : what the cluster file rests on where the source does not name the machine
+    rates : predicted throughput of a device by convention of FLOPs [FLOP/s]; None without a step
+    job, layout : what was run, a text that is the same for the same job; and how it was laid out
     """
 
     id: str
@@ -36,8 +39,13 @@ class Outcome:
     gates: bool = False
     cluster: str | None = None
     framework: str | None = None
+    machine_assumed: str | None = None
     assumed: Mapping[str, str] = field(default_factory=dict)
     wall: float | None = None
+    devices: int | None = None
+    rates: Mapping[str, float] | None = None
+    job: str | None = None
+    layout: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def gradable(self) -> bool:
@@ -65,9 +73,18 @@ class Outcome:
             return None
         return self.memory_predicted / self.memory_measured - 1
 
+    def measured_rate(self, convention: str) -> float | None:
+        """Return the measured throughput of a device [FLOP/s]; None where no step was measured.
+
+        The FLOPs of a step are those of the prediction: the unit of the source is no matter.
+        """
+        if self.rates is None or self.grade is None or self.grade.time_error is None:
+            return None
+        return self.rates[convention] * (1 + self.grade.time_error)
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values; the keys are stable and documented."""
-        grade = self.grade
+        grade, measured = self.grade, self.measured_rate("model")
         return {
             "id": self.id,
             "group": self.group,
@@ -91,4 +108,9 @@ class Outcome:
             "framework": self.framework,
             "assumed": dict(self.assumed),
             "wall_s": self.wall,
+            "devices": self.devices,
+            "machine_assumed": self.machine_assumed,
+            "layout": dict(self.layout),
+            "tflops_measured": measured and measured / 1e12,
+            "tflops_predicted": self.rates and self.rates["model"] / 1e12,
         }

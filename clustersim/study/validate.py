@@ -20,6 +20,8 @@ from clustersim.simulate import Result, simulate
 from clustersim.study.cases import Case, Entry
 from clustersim.study.curves import Graded
 from clustersim.study.grading import (
+    HARDWARE,
+    MODEL,
     SINGLE_LAYER,
     Grade,
     Measure,
@@ -33,6 +35,7 @@ from clustersim.study.layers import layer_times
 from clustersim.study.machines import MachineChoice, alike, framework_of, frameworks, machine_of
 from clustersim.study.obstacles import obstacles
 from clustersim.study.outcomes import Outcome
+from clustersim.study.ranking import job_of, layout_of, layout_sets
 from clustersim.study.reasons import Reason, Ungradable, count_reasons
 from clustersim.study.scenarios import scenario_of
 from clustersim.study.settings import CHEAPEST, RECOMPUTE, Settings, settings_of
@@ -74,6 +77,7 @@ class Validation:
             "groups": {name: asdict(sums) for name, sums in self.groups.items()},
             "all": asdict(self.all),
             "reasons": count_reasons(o.reasons for o in self.outcomes if not o.gradable),
+            "layouts": [found.to_json() for found in layout_sets(self.outcomes)],
             "curves": [graded.to_json() for graded in self.curves],
             "claims": list(self.claims),
         }
@@ -171,6 +175,9 @@ def _run(entry: Entry) -> Outcome:
         framework=framework.framework,
         assumed=settings.assumed,
         memory_measured=measured_memory(case.measured),
+        devices=settings.devices,
+        job=job_of(case, settings),
+        layout=layout_of(case, settings),
     )
     try:
         machine = _prepared(case, settings)
@@ -186,6 +193,7 @@ def _run(entry: Entry) -> Outcome:
         grade=graded,
         gates=sure and settings.complete and framework is not frameworks().default,
         cluster=machine.cluster,
+        machine_assumed=machine.assumed,
     )
     if result is None:
         return outcome
@@ -195,6 +203,7 @@ def _run(entry: Entry) -> Outcome:
         memory_peak=result.memory.fullest.peak,
         memory_capacity=result.memory.capacity,
         wall=result.wall,
+        rates={kind: result.flops_per_device(kind) for kind in (MODEL, HARDWARE)},
     )
 
 
