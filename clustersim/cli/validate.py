@@ -30,6 +30,10 @@ def validate(
         typer.Option("--claims", help="The claims of papers too, beside the cases of some groups."),
     ] = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes to run cases in.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for tables and figures; none without it.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over whatever is there.")] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of tables.")
     ] = False,
@@ -40,10 +44,13 @@ def validate(
     """Run every measured case and tell how far the prediction is off."""
     from clustersim.catalog.finding import shipped
     from clustersim.errors import ScenarioError
+    from clustersim.report.folder import check_free
     from clustersim.study.cases import read_cases
 
     if json_output and markdown:
         raise ScenarioError("--json, --markdown: one or the other")
+    if out is not None:
+        check_free(out, force=force)
     entries = read_cases(cases or shipped("validation") / "cases.yaml")
     validation = _validated(entries, group or [], jobs)
     if claims or (cases is None and not group):
@@ -51,6 +58,10 @@ def validate(
     if cases is None and not group:
         validation = _with_curves(validation)
     answer = validation.to_json()
+    if out is not None:
+        from clustersim.report.validation_files import write
+
+        write(answer, out, force=force)
     if json_output:
         print(json.dumps(answer))
     elif markdown:
@@ -59,6 +70,8 @@ def validate(
         print(to_markdown(answer), end="")
     else:
         _show(answer)
+        if out is not None:
+            print(f"\n{out}/")
 
 
 def _with_claims(validation: "Validation", jobs: int) -> "Validation":
