@@ -6,8 +6,8 @@ from clustersim.catalog.finding import shipped
 from clustersim.study.architecture import FAMILIES, attention_of, model_of
 from clustersim.study.cases import entries, read_cases
 from clustersim.study.machines import machine_of
+from clustersim.study.nodes import node_shape
 from clustersim.study.obstacles import obstacles
-from clustersim.study.scenarios import node_shape
 from clustersim.study.settings import settings_of
 from clustersim.study.tuning import finetune_of, offload_of
 

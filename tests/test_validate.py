@@ -16,7 +16,13 @@ from clustersim.study.cases import entries, read_cases
 from clustersim.study.curves import grade_curves, read_curves
 from clustersim.study.grading import MODEL, Measure, flops_convention, grade, measured_memory
 from clustersim.study.layers import layer_times
-from clustersim.study.machines import framework_of, frameworks, machine_of, machines
+from clustersim.study.machines import (
+    default_framework,
+    framework_of,
+    frameworks,
+    machine_of,
+    machines,
+)
 from clustersim.study.scenarios import scenario_of
 from clustersim.study.settings import settings_of
 from clustersim.study.validate import Here, validate
@@ -52,7 +58,8 @@ def good():
 
 def scenario_like(case):
     """Return the scenario that stands for a case."""
-    return scenario_of(case, machine_of(case), framework_of(case.group), settings_of(case))
+    framework = framework_of(case.group) or default_framework(0, 1)
+    return scenario_of(case, machine_of(case), framework, settings_of(case))
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -461,7 +468,7 @@ def test_processes_give_the_same_answer():
 
 def test_the_tables_of_machines_and_frameworks_are_whole():
     """Each entry says what it rests on, and matching goes by the words of a case."""
-    named = [*machines(), *frameworks().frameworks, frameworks().default]
+    named = [*machines(), *frameworks().frameworks, *frameworks().defaults]
     selene = case_of(system={"accelerator": "A100-80GB-SXM", "name": "selene"})
     other = case_of(system={"accelerator": "a100-80gb-sxm", "name": "elsewhere"})
 
@@ -469,7 +476,14 @@ def test_the_tables_of_machines_and_frameworks_are_whole():
     assert machine_of(selene).cluster == "selene"
     assert machine_of(other).cluster == "dgx-a100"
     assert framework_of("frontier").framework == "megatron-deepspeed"
-    assert framework_of("nobody") is frameworks().default
+    assert framework_of("nobody") is None
+    assert framework_of("nobody", "torchtitan on a new machine").framework == "torchtitan"
+    assert [default_framework(zero, 1).framework for zero in (0, 1, 3)] == [
+        "megatron-lm",
+        "megatron-core",
+        "torchtitan",
+    ]
+    assert default_framework(0, 4).framework == "megatron-core"
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -8,48 +8,17 @@ job has fewer.
 
 import json
 import math
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
-from clustersim.catalog import finding
-from clustersim.catalog.tree import is_fact
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import Loaded, from_mapping
 from clustersim.study.architecture import model_of
 from clustersim.study.cases import Case
 from clustersim.study.machines import FrameworkChoice, MachineChoice
+from clustersim.study.nodes import node_shape, smaller_node
 from clustersim.study.reasons import Reason, Ungradable
 from clustersim.study.settings import PRECISIONS, Settings
 from clustersim.study.tuning import finetune_of, offload_of
-
-
-@dataclass(frozen=True)
-class NodeShape:
-    """What a case may change about a node: how many devices, and on which of them NICs hang."""
-
-    devices: int
-    linked: bool
-    nics: tuple[int, ...]
-
-
-@lru_cache
-def node_shape(cluster: str) -> NodeShape:
-    """Return the shape of the nodes of a cluster file."""
-    node = finding.find("cluster", cluster).mapping()["node"]
-    given: dict[str, Any] = {"name": node} if isinstance(node, str) else dict(node)
-    if "name" in given and "kind" not in given:
-        given = {**finding.find("node", given["name"]).mapping(), **given}
-    return NodeShape(
-        devices=_value(given["devices"]),
-        linked=given["interconnect"]["type"] == "links",
-        nics=tuple(_value(given["nics"]["devices"])),
-    )
-
-
-def _value(fact: Any) -> Any:
-    return fact["value"] if is_fact(fact) else fact
-
 
 FUSED: Final = 0.1
 """Fusion bound of cases: replayed piece by piece, those between 1 % and this differ by 0.4 % at
@@ -146,21 +115,9 @@ def _nodes(case: Case, settings: Settings, machine: MachineChoice) -> tuple[int,
         told = f"no machine file with {each} '{case.system.accelerator}' a node"
         raise Ungradable(Reason("no machine file", told))
     if each < shape.devices:
-        changes |= _smaller_node(each, shape, changes)
+        changes |= smaller_node(each, shape, changes)
     nodes, rest = divmod(devices, each)
     if rest:
         told = f"{devices} devices are no whole nodes of {each}"
         raise Ungradable(Reason("devices are no whole nodes", told))
     return nodes, changes
-
-
-def _smaller_node(each: int, shape: NodeShape, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes that leave `each` devices of a node, with the NICs that hang on them."""
-    if shape.linked:
-        told = f"part of a node of direct links: {each} of its {shape.devices} devices"
-        raise Ungradable(Reason("part of a node of direct links", told))
-    nics = changes.get("cluster.node.nics.devices", shape.nics)
-    return {
-        "cluster.node.devices": each,
-        "cluster.node.nics.devices": [nic for nic in nics if nic < each],
-    }

@@ -22,8 +22,21 @@ CHEAPEST: Final = "cheapest"
 PRECISIONS: Final = {
     "fp16": "fp16", "float16": "fp16", "half": "fp16", "bf16": "bf16", "bfloat16": "bf16",
     "fp32": "fp32", "float32": "fp32", "tf32": "tf32", "fp8": "fp8", "mxfp8": "mxfp8",
+    "amp_fp16": "fp16", "amp_bf16": "bf16", "amp_fp8": "fp8", "bf16-mixed": "bf16",
+    "fp16-mixed": "fp16",
 }  # fmt: skip
 """What sources call a precision, and its name in a scenario."""
+
+
+_SCHEDULES: Final = {
+    "afab": "gpipe", "interleaved": "interleaved-1f1b", "interleaved1f1b": "interleaved-1f1b",
+    "one-forward-one-backward": "1f1b", "loopedbfs": "looped-bfs", "zbv": "zb-v",
+    "zbvzerobubble": "zb-v", "dualpipev": "dualpipe-v",
+}  # fmt: skip
+"""What software calls a schedule, and its name in a scenario."""
+
+_RECOMPUTE: Final = {"true": "full", "false": "none", "off": "none", "no": "none"}
+"""Whether all is run again, as some recipes say it."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +168,7 @@ def settings_of(case: Case, usual: Mapping[str, Any] | None = None) -> Settings:
         vocab=vocab or take("vocab", model.vocab, count, ("vocab",), (50257, "that of GPT-2")),
         recompute=take(
             "recompute",
-            case.recompute,
+            _RECOMPUTE.get(case.recompute or "", case.recompute),
             one_of(*RECOMPUTE),
             ("recompute",),
             (CHEAPEST, "not stated: the least that fits the devices"),
@@ -212,9 +225,10 @@ def _schedule(
         return "1f1b", 1
     chunks = chooser.take("chunks", parallel.interleave, count, ("interleave",))
     usual = "1f1b" if chunks in (None, 1) else "interleaved-1f1b"
+    told = (parallel.schedule or "").replace(" ", "-").replace("_", "-")
     schedule = chooser.take(
         "schedule",
-        parallel.schedule,
+        _SCHEDULES.get(told, told) or None,
         one_of("none", *SCHEDULES),
         ("schedule",),
         (usual, "not stated: the usual one"),

@@ -32,7 +32,13 @@ from clustersim.study.grading import (
     measured_metric,
 )
 from clustersim.study.layers import layer_times
-from clustersim.study.machines import MachineChoice, alike, framework_of, frameworks, machine_of
+from clustersim.study.machines import (
+    MachineChoice,
+    alike,
+    default_framework,
+    framework_of,
+    machine_of,
+)
 from clustersim.study.obstacles import obstacles
 from clustersim.study.outcomes import Outcome
 from clustersim.study.ranking import job_of, layout_of, layout_sets
@@ -166,8 +172,9 @@ def _run(entry: Entry) -> Outcome:
     if case is None:
         assert entry.trouble is not None, "an entry is a case or has a trouble"
         return Outcome(entry.id, entry.group, (entry.trouble,))
-    framework = framework_of(case.group)
-    settings = settings_of(case, framework.usual)
+    framework = framework_of(case.group, case.source.title)
+    settings = settings_of(case, framework.usual if framework else None)
+    framework = framework or default_framework(settings.zero or 0, settings.context)
     outcome = Outcome(
         id=case.id,
         group=case.group,
@@ -191,7 +198,7 @@ def _run(entry: Entry) -> Outcome:
     outcome = replace(
         outcome,
         grade=graded,
-        gates=sure and settings.complete and framework is not frameworks().default,
+        gates=sure and settings.complete and framework.source is not None,
         cluster=machine.cluster,
         machine_assumed=machine.assumed,
     )
