@@ -94,7 +94,12 @@ ODD = {
     "recompute": ["none", "selective (core)", "per-op", None, True, "uniform 1"],
     "precision": ["bf16 (mixed)", "fp8", "nvfp4", "amp_bf16", None, 16],
     "offload": ["cpu", "cpu-params", "nvme", None, {"device": "cpu"}, True],
-    "finetune": ["lora", {"method": "qlora", "bits": 4, "rank": 64}, {"rank": 8}, ["lora"], None],
+    "finetune": [
+        "lora",
+        {"method": "qlora", "bits": 4, "rank": 64},
+        {"method": "lora", "rank": 0},
+        None,
+    ],
     "measured": [
         *({"mfu_pct": 40}, {"hfu_pct": "55 %"}, {"tflops_per_gpu": 150}, {"step_time_s": "0.1"}),
         *({"run_time_s": 100, "run_samples": 64}, {"memory_gb_per_gpu": 10}, {}, None),

@@ -7,7 +7,7 @@ from clustersim.study.architecture import FAMILIES, attention_of
 from clustersim.study.cases import Case
 from clustersim.study.reasons import NOT_STATED, Reason
 from clustersim.study.settings import CHEAPEST, PRECISIONS, RECOMPUTE, Settings
-from clustersim.study.tuning import ALL_WEIGHTS, METHODS, OFFLOADS, method_of, told
+from clustersim.study.tuning import ALL_WEIGHTS, METHODS, OFFLOADS, method_of, odd_count, told
 
 
 def obstacles(case: Case, settings: Settings) -> list[Reason]:
@@ -34,6 +34,8 @@ def _layout(case: Case, settings: Settings) -> list[Reason]:
     method = method_of(case.finetune)
     if told(case.finetune) and method not in (*METHODS, *ALL_WEIGHTS):
         found.append(Reason("another finetuning", f"finetuning '{method}'"))
+    elif odd := odd_count(case.finetune):
+        found.append(Reason("another finetuning", f"finetuning with {odd}"))
     if settings.precision is not None and settings.precision not in PRECISIONS:
         what = f"precision {settings.precision}"
         found.append(Reason(what, what))

@@ -15,6 +15,9 @@ METHODS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Methods of fine-tuning that train adapters beside frozen weights."""
 
+COUNTS: Final = ("rank", "bits")
+"""Numbers that a fine-tuning may tell."""
+
 ALL_WEIGHTS: Final = ("sft", "full")
 """Methods that train all weights, as pre-training does."""
 
@@ -37,13 +40,27 @@ def method_of(finetune: object) -> str:
     return str(finetune.get("method") if isinstance(finetune, Mapping) else finetune).lower()
 
 
+def odd_count(finetune: object) -> str | None:
+    """Return what is wrong with the counts of a fine-tuning; None where nothing is.
+
+    >>> odd_count({"method": "lora", "rank": 0}), odd_count({"method": "lora", "rank": "16"})
+    ('rank: 0 is not a count of at least 1', None)
+    """
+    for key in COUNTS if isinstance(finetune, Mapping) else ():
+        try:
+            count(finetune.get(key))
+        except ValueError as problem:
+            return f"{key}: {problem}"
+    return None
+
+
 def finetune_of(finetune: object) -> dict[str, Any] | None:
     """Return the key `finetune` of a scenario; None where all weights are trained."""
     if not told(finetune) or method_of(finetune) in ALL_WEIGHTS:
         return None
     found = dict(METHODS[method_of(finetune)])
     if isinstance(finetune, Mapping):
-        given = {"rank": finetune.get("rank"), "bits": finetune.get("bits")}
+        given = {key: finetune.get(key) for key in COUNTS}
         found |= {key: count(value) for key, value in given.items() if value is not None}
     return found
 
