@@ -16,11 +16,16 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from clustersim.catalog import frameworks, models, records
-from clustersim.catalog.finding import FOLDERS, names
+from clustersim.catalog.finding import FOLDERS, names, shipped
 from clustersim.catalog.reading import read_yaml
+from clustersim.report import validation_files
 from clustersim.report.folder import FILES
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.simulate import simulate
+from clustersim.study.cases import read_cases
+from clustersim.study.curves import grade_curves, read_curves
+from clustersim.study.validate import Validation, validate
+from clustersim.study.verdicts import judge
 
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "scenario.md"
@@ -188,10 +193,26 @@ def answer_keys() -> list[str]:
     return list(dict.fromkeys(_flat(answer, "")))
 
 
+def validation_keys() -> list[str]:
+    """Return the keys of ``validate --json``, dotted, as two real cases and one that is none have.
+
+    Those of `all` are those of each group.
+    """
+    pair = ("korthikanti22-t5-22b-full", "korthikanti22-t5-22b-seqsel")
+    entries = read_cases(shipped("validation") / "cases.yaml")
+    none = next(entry for entry in entries if entry.group == "xmoe")
+    cases = validate([*(entry for entry in entries if entry.id in pair), none])
+    claim, curve = judge(1).to_json(), grade_curves(read_curves()[:1])
+    answer = Validation(cases.outcomes, tuple(curve), (claim,)).to_json()
+    sums = answer["groups"].pop("korthikanti22-step")
+    answer |= {"groups": {"<name>": sums}, "all": None}
+    return list(dict.fromkeys(_flat(answer, "")))
+
+
 def _flat(value: object, path: str) -> Iterator[str]:
     if path == "limits" and isinstance(value, dict):
         value = {"<name>": next(iter(value.values()))}
-    if isinstance(value, dict) and path != "assumed":
+    if isinstance(value, dict) and path not in ("assumed", "cases[].assumed", "cases[].layout"):
         for name, inner in value.items():
             yield from _flat(inner, f"{path}.{name}" if path else name)
     elif isinstance(value, list) and value and isinstance(value[0], dict):
@@ -205,7 +226,7 @@ def _flat(value: object, path: str) -> Iterator[str]:
 
 def page() -> str:
     """Return the whole page."""
-    return "\n".join([*_scenario(), *_catalogue(), *_answer()])
+    return "\n".join([*_scenario(), *_catalogue(), *_answer(), *_validation()])
 
 
 def _scenario() -> Iterator[str]:
@@ -247,6 +268,18 @@ def _answer() -> Iterator[str]:
     yield "## What `clustersim run` writes\n"
     yield _prose("files")
     yield from _drawn(("file", "holds"), _said("file", FILES))
+
+
+def _validation() -> Iterator[str]:
+    yield "## What `clustersim validate --json` prints\n"
+    yield _prose("validation")
+    answered = validation_keys()
+    _compare("validation", answered, TEXTS["meanings"]["validation"])
+    yield from _drawn(("key", "meaning"), _said("validation", answered))
+    yield "## What `clustersim validate --out DIR` writes\n"
+    yield _prose("validation_files")
+    files = (*validation_files.FILES, *validation_files.FIGURES)
+    yield from _drawn(("file", "holds"), _said("validation_file", files))
 
 
 def _prose(name: str) -> str:

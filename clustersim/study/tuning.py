@@ -46,9 +46,10 @@ def odd_count(finetune: object) -> str | None:
     >>> odd_count({"method": "lora", "rank": 0}), odd_count({"method": "lora", "rank": "16"})
     ('rank: 0 is not a count of at least 1', None)
     """
-    for key in COUNTS if isinstance(finetune, Mapping) else ():
+    given = finetune if isinstance(finetune, Mapping) else {}
+    for key in COUNTS:
         try:
-            count(finetune.get(key))
+            count(given.get(key))
         except ValueError as problem:
             return f"{key}: {problem}"
     return None
