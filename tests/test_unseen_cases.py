@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.catalog.finding import names
+from clustersim.cli.validate import validate as command
 from clustersim.scenario.load import load_cluster
 from clustersim.study.cases import entries
 from clustersim.study.machines import machine_of, machine_table, machines, plain
@@ -166,6 +167,14 @@ def test_ids_that_repeat_cost_only_the_rows_that_repeat_them():
 
     assert [case["gradable"] for case in answer["cases"]] == [True, False, True]
     assert answer["cases"][1]["why"] == "row 2 has the id of row 1"
+
+
+def test_a_file_without_rows_says_so(tmp_path, capsys):
+    """An empty list is an answer of its own, not silence."""
+    (tmp_path / "none.yaml").write_text("[]")
+    command(cases=tmp_path / "none.yaml")
+
+    assert capsys.readouterr().out == "no cases\n"
 
 
 @pytest.mark.parametrize(

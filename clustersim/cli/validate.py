@@ -120,6 +120,8 @@ def _show(answer: dict[str, Any]) -> None:
 
     piped = not sys.stdout.isatty()
     console = Console(markup=False, highlight=False, width=WIDTH if piped else None)
+    if not answer["cases"]:
+        console.print("no cases")
     for table, rows in for_terminal(answer):
         drawn = _drawn(table.title, table.headings)
         for row in rows:
