@@ -62,16 +62,21 @@ def validate(
         from clustersim.report.validation_files import write
 
         write(answer, out, force=force)
-    if json_output:
-        print(json.dumps(answer))
-    elif markdown:
+    _answer(answer, as_json=json_output, as_markdown=markdown)
+    if out is not None and not (json_output or markdown):
+        print(f"\n{out}/")
+
+
+def _answer(answer: dict[str, Any], *, as_json: bool, as_markdown: bool) -> None:
+    """Print the answer in the form that is asked for."""
+    if as_json:
+        print(json.dumps(answer, allow_nan=False))
+    elif as_markdown:
         from clustersim.report.validation import to_markdown
 
         print(to_markdown(answer), end="")
     else:
         _show(answer)
-        if out is not None:
-            print(f"\n{out}/")
 
 
 def _with_claims(validation: "Validation", jobs: int) -> "Validation":

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from clustersim.study.cases import Case
 from clustersim.study.outcomes import Outcome
 from clustersim.study.settings import Settings
+from clustersim.study.tuning import told
 
 LAYOUT: Final = (
     "tensor", "pipeline", "data", "context", "expert", "chunks", "schedule", "zero", "shard",
@@ -30,7 +31,8 @@ LAYOUT: Final = (
 def layout_of(case: Case, settings: Settings) -> dict[str, Any]:
     """Return how the job of a case is laid out."""
     given = asdict(settings)
-    return {**{name: given[name] for name in LAYOUT}, "offload": case.offload}
+    kept = {"offload": case.offload if told(case.offload) else None}
+    return {name: given[name] for name in LAYOUT} | kept
 
 
 def job_of(case: Case, settings: Settings) -> str:
@@ -42,7 +44,7 @@ def job_of(case: Case, settings: Settings) -> str:
         "model": model | {"vocab": settings.vocab, "sequence": settings.sequence},
         "batch": settings.sequences,
         "precision": [settings.precision, case.parallel.mp_mode],
-        "finetune": case.finetune,
+        "finetune": case.finetune if told(case.finetune) else None,
         "attention": settings.attention,
     }
     return json.dumps(parts, sort_keys=True, default=str)
