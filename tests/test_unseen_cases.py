@@ -315,9 +315,21 @@ def test_one_device_of_a_node_of_direct_links_runs_alone():
     assert outcome.cluster == "desktop-2x4090"
 
 
+@pytest.mark.parametrize("stages", [1, 2])
+def test_unknown_software_shards_with_and_without_a_pipeline(stages):
+    """ZeRO-2 and ZeRO-3 are run whatever the number of stages."""
+    spread = {"parallel.pp": stages, "parallel.tp": 1, "parallel.dp": 8 // stages}
+    rows = [
+        row({**spread, "id": str(zero), "parallel.zero_stage": zero, "precision": "bf16"})
+        for zero in (2, 3)
+    ]
+
+    assert [outcome.reasons for outcome in validate(entries(rows)).outcomes] == [(), ()]
+
+
 @pytest.mark.parametrize(
     ("zero", "context", "framework"),
-    [(0, 1, "megatron-lm"), (1, 1, "megatron-core"), (0, 2, "megatron-core"), (3, 1, "torchtitan")],
+    [(0, 1, "megatron-lm"), (1, 1, "megatron-core"), (0, 2, "megatron-core"), (2, 1, "torchtitan")],
 )
 def test_unknown_software_is_one_that_can_run_the_layout(zero, context, framework):
     """A run that shards its states cannot have been of software without that."""
