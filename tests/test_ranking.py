@@ -188,6 +188,19 @@ def test_a_run_in_another_unit_is_graded_the_same(answer):
     assert speeds == pytest.approx([speeds[0]] * 3)
 
 
+def test_a_layer_alone_has_a_throughput_as_a_step_has():
+    """Its FLOPs over its time on each device: a forward takes a third of those of both passes."""
+    whole = row_like(id="whole", scope="single-layer", measured={"layer_total_ms": 20})
+    ahead = row_like(id="ahead", scope="single-layer", measured={"layer_forward_ms": 20})
+    cases = validate(entries([whole, ahead])).to_json()["cases"]
+    both, forward = (case["tflops_measured"] for case in cases)
+    # 2 sequences of 1,024 on 2 ranks; 24 h^2 + 4 s h a token, forward, for h = 1,024
+    flops = 2 * 1024 * (24 * 1024**2 + 4 * 1024 * 1024) / 2
+
+    assert forward == pytest.approx(flops / 20e-3 / 1e12)
+    assert both == pytest.approx(3 * forward)
+
+
 def test_layouts_of_one_job_stand_together(answer):
     """Recomputation is a matter of layout; the size of the batch is not."""
     (found,) = answer["layouts"]

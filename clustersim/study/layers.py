@@ -7,6 +7,7 @@ from clustersim.building import build_job
 from clustersim.cost.compute import chain_seconds
 from clustersim.program.blocks import Blocks
 from clustersim.scenario.load import Loaded
+from clustersim.workload.flops import layer_forward_flops
 from clustersim.workload.kernels import Collective, Kernel
 from clustersim.workload.ops import backward, forward
 
@@ -46,3 +47,22 @@ def layer_times(loaded: Loaded) -> LayerTimes:
 
     again = [op for op in ops if op.name in stacked.again]
     return LayerTimes(seconds(forward(ops)), seconds(backward(ops)), seconds(forward(again)))
+
+
+def layer_flops(loaded: Loaded, metric: str) -> dict[str, float]:
+    """Return the FLOPs of what was timed of the first layer, on one device, by convention [FLOP].
+
+    Parameters
+    ----------
+    metric : ``layer_forward_ms``, ``layer_backward_ms`` or ``layer_total_ms``
+    """
+    job = build_job(loaded)
+    stacked = job.stacked(0, 0)[0]
+    found = layer_forward_flops(job.model, stacked.layer)
+    ahead = sum(found.values())
+    again = sum(flops for name, flops in found.items() if name in stacked.again)
+    passes = {"layer_forward_ms": 1, "layer_backward_ms": 2}.get(metric, 3)
+    plan = loaded.scenario.plan
+    share = loaded.scenario.batch.micro / (plan.tensor * plan.context)
+    hardware = passes * ahead + (again if passes > 1 else 0.0)
+    return {"model": share * passes * ahead, "hardware": share * hardware}

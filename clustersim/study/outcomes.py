@@ -23,7 +23,7 @@ class Outcome:
         shapes the step
     assumed : what the source does not state, with the reason
     machine_assumed : what the cluster file rests on where the source does not name the machine
-    rates : predicted throughput of a device by convention of FLOPs [FLOP/s]; None without a step
+    rates : predicted throughput of a device by convention of FLOPs [FLOP/s]; None where nothing ran
     job, layout : what was run, a text that is the same for the same job; and how it was laid out
     """
 
@@ -74,9 +74,9 @@ class Outcome:
         return self.memory_predicted / self.memory_measured - 1
 
     def measured_rate(self, convention: str) -> float | None:
-        """Return the measured throughput of a device [FLOP/s]; None where no step was measured.
+        """Return the measured throughput of a device [FLOP/s]; None where no time was measured.
 
-        The FLOPs of a step are those of the prediction: the unit of the source is no matter.
+        The FLOPs are those of the prediction: the unit of the source is no matter.
         """
         if self.rates is None or self.grade is None or self.grade.time_error is None:
             return None

@@ -31,7 +31,7 @@ from clustersim.study.grading import (
     measured_memory,
     measured_metric,
 )
-from clustersim.study.layers import layer_times
+from clustersim.study.layers import layer_flops, layer_times
 from clustersim.study.machines import (
     MachineChoice,
     alike,
@@ -188,7 +188,8 @@ def _run(entry: Entry) -> Outcome:
     )
     try:
         machine = _prepared(case, settings)
-        graded, result = _graded(case, settings, partial(scenario_of, case, machine, framework))
+        scenario = partial(scenario_of, case, machine, framework)
+        graded, rates, result = _graded(case, settings, scenario)
     except Ungradable as problem:
         return replace(outcome, reasons=problem.reasons)
     except (ScenarioError, CatalogError) as problem:
@@ -201,6 +202,7 @@ def _run(entry: Entry) -> Outcome:
         gates=sure and settings.complete and framework.source is not None,
         cluster=machine.cluster,
         machine_assumed=machine.assumed,
+        rates=rates,
     )
     if result is None:
         return outcome
@@ -210,7 +212,6 @@ def _run(entry: Entry) -> Outcome:
         memory_peak=result.memory.fullest.peak,
         memory_capacity=result.memory.capacity,
         wall=result.wall,
-        rates={kind: result.flops_per_device(kind) for kind in (MODEL, HARDWARE)},
     )
 
 
@@ -239,12 +240,14 @@ def _prepared(case: Case, settings: Settings) -> MachineChoice:
 
 def _graded(
     case: Case, settings: Settings, scenario: Callable[[Settings], Loaded]
-) -> tuple[Grade, Result | None]:
-    """Return the grade of a case, and its result unless only a layer is asked for."""
+) -> tuple[Grade, dict[str, float], Result | None]:
+    """Return the grade of a case, the rates of a device, and the result unless of a layer alone."""
     if case.scope == SINGLE_LAYER:
         loaded = scenario(settings)
         ahead, back, again = layer_times(loaded)
-        return grade_layer(_asked(case, loaded), ahead, back + again), None
+        graded = grade_layer(_asked(case, loaded), ahead, back + again)
+        flops = layer_flops(loaded, graded.metric)
+        return graded, {kind: 1e3 * flops[kind] / graded.predicted for kind in flops}, None
     modes = RECOMPUTE if settings.recompute == CHEAPEST else (settings.recompute,)
     for mode in modes:
         loaded = scenario(replace(settings, recompute=mode))
@@ -252,7 +255,8 @@ def _graded(
         result = _simulated(loaded)
         if result.memory.fits:
             break
-    return grade(asked, result, case.measured), result
+    rates = {kind: result.flops_per_device(kind) for kind in (MODEL, HARDWARE)}
+    return grade(asked, result, case.measured), rates, result
 
 
 def _asked(case: Case, loaded: Loaded) -> Measure:
