@@ -158,6 +158,7 @@ def test_the_plain_row_is_graded_and_informs_only():
     outcome = run(entries([PLAIN])[0])
 
     assert outcome.gradable
+    assert outcome.framework_assumed == "no profile of the case's own software yet"
     assert not outcome.gates
 
 

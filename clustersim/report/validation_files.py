@@ -24,7 +24,7 @@ CASES: Final[Mapping[str, str]] = {
     "measured": NUMBER, "predicted": NUMBER, "error": NUMBER, "time_error": NUMBER,
     "memory_measured": NUMBER, "memory_predicted": NUMBER, "memory_error": NUMBER, "fits": TRUTH,
     "confidence": WORD, "gates": TRUTH, "cluster": WORD, "machine_assumed": WORD,
-    "framework": WORD, "assumed": WORD, "devices": WHOLE, "tflops_measured": NUMBER,
+    "framework": WORD, "framework_assumed": WORD, "assumed": WORD, "devices": WHOLE, "tflops_measured": NUMBER,
     "tflops_predicted": NUMBER, "layout.tensor": WHOLE, "layout.pipeline": WHOLE,
     "layout.data": WHOLE, "layout.context": WHOLE, "layout.expert": WHOLE, "layout.chunks": WHOLE,
     "layout.schedule": WORD, "layout.zero": WHOLE, "layout.shard": WHOLE, "layout.reshard": TRUTH,

@@ -22,7 +22,8 @@ class Outcome:
     gates : whether a tolerance may be held to it: not of low confidence, nothing assumed that
         shapes the step
     assumed : what the source does not state, with the reason
-    machine_assumed : what the cluster file rests on where the source does not name the machine
+    machine_assumed, framework_assumed : what the cluster file rests on where the source does not
+        name the machine; the same of the profile
     rates : predicted throughput of a device by convention of FLOPs [FLOP/s]; None where nothing ran
     job, layout : what was run, a text that is the same for the same job; and how it was laid out
     """
@@ -40,6 +41,7 @@ class Outcome:
     cluster: str | None = None
     framework: str | None = None
     machine_assumed: str | None = None
+    framework_assumed: str | None = None
     assumed: Mapping[str, str] = field(default_factory=dict)
     wall: float | None = None
     devices: int | None = None
@@ -110,6 +112,7 @@ class Outcome:
             "wall_s": self.wall,
             "devices": self.devices,
             "machine_assumed": self.machine_assumed,
+            "framework_assumed": self.framework_assumed,
             "layout": dict(self.layout),
             "tflops_measured": measured and measured / 1e12,
             "tflops_predicted": self.rates and self.rates["model"] / 1e12,

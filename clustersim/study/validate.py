@@ -180,6 +180,7 @@ def _run(entry: Entry) -> Outcome:
         group=case.group,
         confidence=case.source.confidence,
         framework=framework.framework,
+        framework_assumed=framework.assumed,
         assumed=settings.assumed,
         memory_measured=measured_memory(case.measured),
         devices=settings.devices,
