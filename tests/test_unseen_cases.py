@@ -5,6 +5,7 @@ Values are odd but plausible, as people type tables of runs.
 
 import copy
 import json
+from concurrent.futures import BrokenExecutor, Executor, Future
 
 import pytest
 from hypothesis import given, settings
@@ -168,6 +169,22 @@ def test_ids_that_repeat_cost_only_the_rows_that_repeat_them():
 
     assert [case["gradable"] for case in answer["cases"]] == [True, False, True]
     assert answer["cases"][1]["why"] == "row 2 has the id of row 1"
+
+
+class Dying(Executor):
+    """Loses its worker at the first task, and all others with it."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        future.set_exception(BrokenExecutor("a child process terminated abruptly"))
+        return future
+
+
+def test_a_worker_that_dies_costs_no_other_case():
+    """What it took along is run again, each row in a process of its own."""
+    answer = validate(entries([PLAIN, {**PLAIN, "id": "other"}]), executor=Dying()).to_json()
+
+    assert [case["why"] for case in answer["cases"]] == [None, None]
 
 
 def test_a_file_without_rows_says_so(tmp_path, capsys):

@@ -25,8 +25,9 @@ from clustersim.study.machines import (
 )
 from clustersim.study.scenarios import scenario_of
 from clustersim.study.settings import settings_of
-from clustersim.study.validate import Here, validate
+from clustersim.study.validate import validate
 from clustersim.study.verdicts import judge_all
+from clustersim.study.workers import Here
 
 SMALL = Path(__file__).parent / "data" / "cases_small.yaml"
 SHIPPED = shipped("validation") / "cases.yaml"

@@ -82,8 +82,8 @@ def _answer(answer: dict[str, Any], *, as_json: bool, as_markdown: bool) -> None
 def _with_claims(validation: "Validation", jobs: int) -> "Validation":
     from dataclasses import replace
 
-    from clustersim.study.validate import workers
     from clustersim.study.verdicts import judge_all
+    from clustersim.study.workers import workers
 
     with workers(jobs) as executor:
         verdicts = judge_all(executor)
@@ -104,6 +104,7 @@ def _validated(entries: list[Any], groups: list[str], jobs: int) -> "Validation"
     from rich.progress import Progress
 
     from clustersim.study import validate as study
+    from clustersim.study.workers import workers
 
     count = len(study.select(entries, groups))
     console = Console(stderr=True)
@@ -113,7 +114,7 @@ def _validated(entries: list[Any], groups: list[str], jobs: int) -> "Validation"
         def advance() -> None:
             bar.advance(task)
 
-        with study.workers(jobs) as executor:
+        with workers(jobs) as executor:
             return study.validate(entries, groups, executor, advance)
 
 

@@ -25,11 +25,12 @@ CASES: Final[Mapping[str, str]] = {
     "memory_measured": NUMBER, "memory_predicted": NUMBER, "memory_error": NUMBER, "fits": TRUTH,
     "confidence": WORD, "gates": TRUTH, "cluster": WORD, "machine_assumed": WORD,
     "framework": WORD, "framework_assumed": WORD, "assumed": WORD, "devices": WHOLE,
-    "tflops_measured": NUMBER, "tflops_predicted": NUMBER, "layout.tensor": WHOLE, "layout.pipeline": WHOLE,
-    "layout.data": WHOLE, "layout.context": WHOLE, "layout.expert": WHOLE, "layout.chunks": WHOLE,
-    "layout.schedule": WORD, "layout.zero": WHOLE, "layout.shard": WHOLE, "layout.reshard": TRUTH,
-    "layout.micro": WHOLE, "layout.sequence_parallel": TRUTH, "layout.recompute": WORD,
-    "layout.offload": WORD, "wall_s": NUMBER,
+    "tflops_measured": NUMBER, "tflops_predicted": NUMBER, "layout.tensor": WHOLE,
+    "layout.pipeline": WHOLE, "layout.data": WHOLE, "layout.context": WHOLE, "layout.expert": WHOLE,
+    "layout.chunks": WHOLE, "layout.schedule": WORD, "layout.zero": WHOLE,
+    "layout.shard": WHOLE, "layout.reshard": TRUTH, "layout.micro": WHOLE,
+    "layout.sequence_parallel": TRUTH, "layout.recompute": WORD, "layout.offload": WORD,
+    "wall_s": NUMBER,
 }  # fmt: skip
 """Columns of the cases, each a key of ``--json``, and what they hold."""
 

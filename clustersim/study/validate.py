@@ -7,7 +7,7 @@ with the reason.  Many cases go through one `concurrent.futures.Executor`.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -46,6 +46,7 @@ from clustersim.study.reasons import Reason, Ungradable, count_reasons
 from clustersim.study.scenarios import scenario_of
 from clustersim.study.settings import CHEAPEST, RECOMPUTE, Settings, settings_of
 from clustersim.study.summary import Tally, tally
+from clustersim.study.workers import Here, alone
 from clustersim.workload.precision import PRECISIONS
 
 MOST_BLOCKS: Final = 2_000_000
@@ -131,28 +132,13 @@ def select(cases: Sequence[Entry], groups: Sequence[str]) -> list[Entry]:
     return [e for e in cases if any(alike(pattern, e.group) for pattern in groups)]
 
 
-class Here(Executor):
-    """Runs each task at once, in this process."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run the task and return a future that is done."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
-def workers(jobs: int) -> Executor:
-    """Return where cases run: here, or in as many processes."""
-    return Here() if jobs == 1 else ProcessPoolExecutor(jobs)
-
-
 def _collected(entry: Entry, future: Future[Outcome]) -> Outcome:
-    """Return an outcome; a worker that died costs its cases, not the run."""
+    """Return an outcome; those that a dying worker took along are run again, each alone."""
     try:
-        return future.result()
+        try:
+            return future.result()
+        except BrokenExecutor:
+            return alone(run, entry)
     except BrokenExecutor as error:
         told = f"its worker process died ({error})"
         return Outcome(entry.id, entry.group, (Reason("its worker process died", told),))
