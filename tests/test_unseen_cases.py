@@ -333,6 +333,16 @@ def test_one_device_of_a_node_of_direct_links_runs_alone():
     assert outcome.cluster == "desktop-2x4090"
 
 
+def test_sharding_that_was_run_was_offered():
+    """A stated stage of ZeRO runs under software whose profile does not name it; an assumed not."""
+    stated = row({"group": "nemo-x", "parallel.zero_stage": 3, "precision": "bf16"})
+    untold = row({"group": "mosaicml-x", "parallel.zero_stage": None, "precision": "bf16"})
+    ran, refused = validate(entries([stated, {**untold, "id": "untold"}])).outcomes
+
+    assert ran.reasons == ()
+    assert "plan.zero: 0 is not offered by the framework" in refused.reasons[0].detail
+
+
 @pytest.mark.parametrize("stages", [1, 2])
 def test_unknown_software_shards_with_and_without_a_pipeline(stages):
     """ZeRO-2 and ZeRO-3 are run whatever the number of stages."""

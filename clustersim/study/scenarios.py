@@ -46,6 +46,8 @@ def scenario_of(
         changes |= framework.pipelined
     if settings.schedule is not None:
         changes["framework.schedules"] = [settings.schedule]  # it ran, so it was offered
+    if settings.zero is not None and "zero" not in settings.assumed:
+        changes["framework.zero"] = [settings.zero]
     if settings.attention is not None and settings.attention.startswith("flash"):
         changes["framework.kernels.attention"] = "flash"
     said = settings.recompute or ""
