@@ -31,8 +31,9 @@ run: $(STAMP) ## run one scenario and say where its report is
 validate: $(STAMP) ## predict every measured case and print the errors
 	@$(BIN)/clustersim validate
 
-validation: $(STAMP) ## write docs/validation.md anew
-	@$(BIN)/clustersim validate --markdown > docs/validation.md.new
+validation: $(STAMP) ## write docs/validation.md and validation/spread.yaml anew
+	@$(BIN)/clustersim validate --jobs $(JOBS) --spread validation/spread.yaml --markdown \
+		> docs/validation.md.new
 	@mv docs/validation.md.new docs/validation.md
 
 test: $(STAMP) ## run all tests

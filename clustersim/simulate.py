@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clustersim.building import build_job
+from clustersim.catalog.spread import read_spread, size_of
 from clustersim.engine.replay import replay
 from clustersim.metrics.attribution import BUBBLES, average, recomputed
 from clustersim.metrics.bounds import check_step
 from clustersim.metrics.exposed import Exposed, exposed
 from clustersim.metrics.groups import LinksOfGroup, links_of_groups
+from clustersim.metrics.spread import Interval, interval, reach_of
 from clustersim.metrics.utilisation import HotLink, hottest
 from clustersim.plan.fit import Verdict
 from clustersim.program.check import check_program
@@ -87,6 +89,13 @@ class Result:
     def devices(self) -> int:
         """Devices of the job."""
         return self.scenario.devices
+
+    @cached_property
+    def interval(self) -> Interval:
+        """The step times that are to be expected, by measured runs on the same accelerator."""
+        cluster = self.scenario.cluster
+        accelerator, nodes = cluster.node.accelerator.name, size_of(cluster.nodes)
+        return interval(self.step_time, reach_of(read_spread(), accelerator, nodes))
 
     @property
     def tokens_per_s(self) -> float:
@@ -168,6 +177,7 @@ class Result:
             "name": self.name,
             "title": self.scenario.title,
             "step_time_s": self.step_time,
+            "interval": self.interval.to_json(),
             "tokens_per_s": self.tokens_per_s,
             "tokens_per_s_per_device": self.tokens_per_s / self.devices,
             "samples_per_s": self.samples_per_s,

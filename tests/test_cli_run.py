@@ -25,6 +25,7 @@ SMALL = ("frontier-22b", "--set", "batch.global=32")
 
 KEYS = {
     "step_time_s",
+    "interval",
     "tokens_per_s",
     "tokens_per_s_per_device",
     "tflops_per_device",
@@ -49,6 +50,7 @@ model         gpt-22b in fp16, megatron-deepspeed
 layout        tensor 1 x pipeline 8 x data 2, 1f1b, ZeRO-1, recompute full
 batch         32 sequences of 2,048 tokens: 16 microbatches of 1 for each replica
 step          {N} s, {N} tokens/s, {N} samples/s
+expected      between {N} s and {N} s in 9 of 10 runs \({N} measured runs of {N} sources on .*\)
 rate          {N} TFLOP/s a device of model FLOPs \(MFU {P}\), {N} with recomputation \(HFU {P}\)
 bubble        {P} of the step \(overhead {P} of the time without it\)
 time          matmul {P}, bubble {P}(?:, [a-z ]+ {P}){{4}}

@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from clustersim.catalog.spread import MeasuredRuns
     from clustersim.study.validate import Validation
 
 WIDTH = 160
@@ -29,6 +30,10 @@ def validate(
         bool,
         typer.Option("--claims", help="The claims of papers too, beside the cases of some groups."),
     ] = False,
+    spread: Annotated[
+        Path | None,
+        typer.Option("--spread", help="Renew these groups in a file that intervals are made from."),
+    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes to run cases in.")] = 1,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for tables and figures; none without it.")
@@ -52,7 +57,10 @@ def validate(
     if out is not None:
         check_free(out, force=force)
     entries = read_cases(cases or shipped("validation") / "cases.yaml")
+    earlier = _earlier(spread)
     validation = _validated(entries, group or [], jobs)
+    if spread is not None:
+        validation = _with_spread(validation, spread, earlier if cases or group else [])
     if claims or (cases is None and not group):
         validation = _with_claims(validation, jobs)
     if cases is None and not group:
@@ -77,6 +85,25 @@ def _answer(answer: dict[str, Any], *, as_json: bool, as_markdown: bool) -> None
         print(to_markdown(answer), end="")
     else:
         _show(answer)
+
+
+def _earlier(file: Path | None) -> "list[MeasuredRuns]":
+    """Return the runs that stand in a file, before others are run for minutes."""
+    from clustersim.study.spread import earlier_runs
+
+    return [] if file is None else earlier_runs(file)
+
+
+def _with_spread(
+    validation: "Validation", file: Path, earlier: "list[MeasuredRuns]"
+) -> "Validation":
+    """Write how far off predictions are, and judge the intervals by that."""
+    from dataclasses import replace
+
+    from clustersim.study.spread import renewed, write_spread
+
+    write_spread(file, renewed(earlier, validation.outcomes))
+    return replace(validation, runs=tuple(_earlier(file)))
 
 
 def _with_claims(validation: "Validation", jobs: int) -> "Validation":
@@ -122,6 +149,7 @@ def _show(answer: dict[str, Any]) -> None:
     """Print the cases, the groups, and what cannot be graded."""
     from rich.console import Console
 
+    from clustersim.report.coverage import coverage_line
     from clustersim.report.validation import for_terminal
 
     piped = not sys.stdout.isatty()
@@ -133,6 +161,7 @@ def _show(answer: dict[str, Any]) -> None:
         for row in rows:
             drawn.add_row(*row)
         console.print(drawn)
+    console.print(coverage_line(answer["coverage"]), highlight=False)
 
 
 def _drawn(title: str, headings: tuple[str, ...]) -> "Table":

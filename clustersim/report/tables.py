@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from clustersim.metrics.groups import LinksOfGroup
+    from clustersim.metrics.spread import Interval
     from clustersim.scenario.schema import PlacementFile, RecomputeFile
     from clustersim.simulate import PublishedCheck, Result
 
@@ -172,6 +173,7 @@ def _speed(result: "Result") -> list[Row]:
             f"{format_seconds(result.step_time)}, {result.tokens_per_s:,.0f} tokens/s,"
             f" {_number(result.samples_per_s)} samples/s",
         ),
+        Row("expected", _expected(result.interval)),
         Row(
             "rate",
             f"{model:.1f} TFLOP/s a device of model FLOPs (MFU {percent(result.mfu)}),"
@@ -183,6 +185,15 @@ def _speed(result: "Result") -> list[Row]:
             f" {percent(result.bubble_overhead)} of the time without it)",
         ),
     ]
+
+
+def _expected(interval: "Interval") -> str:
+    """Return between which step times most runs are expected, and by which evidence."""
+    if interval.low_s is None or interval.high_s is None:
+        return f"no interval: {interval.why}"
+    low, high = (format_seconds(seconds, 3) for seconds in (interval.low_s, interval.high_s))
+    share = f"{10 * interval.level:g} of 10 runs"
+    return f"between {low} and {high} in {share} ({interval.why})"
 
 
 def _where_time_goes(result: "Result") -> str:

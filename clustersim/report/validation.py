@@ -7,6 +7,12 @@ draw them: a terminal, a page, the documentation.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from clustersim.report.coverage import (
+    COVERAGE_HEADINGS,
+    COVERAGE_TITLE,
+    coverage_line,
+    coverage_rows,
+)
 from clustersim.report.tables import percent
 from clustersim.units import format_binary
 
@@ -251,7 +257,14 @@ def to_markdown(answer: Values) -> str:
         rows = list(table.rows(answer))
         if rows:
             parts.append(f"## {table.title}\n\n{_markdown(table.headings, rows)}")
+    parts.append(_intervals(answer["coverage"]))
     return "\n".join(parts)
+
+
+def _intervals(coverage: Values) -> str:
+    """Return how often intervals hold, as a section of the page: in all, and by group."""
+    table = _markdown(COVERAGE_HEADINGS, list(coverage_rows(coverage)))
+    return f"## {COVERAGE_TITLE}\n\n{coverage_line(coverage)}\n\n{table}"
 
 
 def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -21,6 +21,7 @@ class Outcome:
     confidence : of the source
     gates : whether a tolerance may be held to it: not of low confidence, nothing assumed that
         shapes the step
+    accelerator, nodes : what a whole step was predicted on; None for a single layer
     assumed : what the source does not state, with the reason
     machine_assumed, framework_assumed : what the cluster file rests on where the source does not
         name the machine; the same of the profile
@@ -38,6 +39,8 @@ class Outcome:
     memory_capacity: float | None = None
     confidence: str | None = None
     gates: bool = False
+    accelerator: str | None = None
+    nodes: int | None = None
     cluster: str | None = None
     framework: str | None = None
     machine_assumed: str | None = None
@@ -106,6 +109,8 @@ class Outcome:
             "fits": self.fits,
             "confidence": self.confidence,
             "gates": self.gates,
+            "accelerator": self.accelerator,
+            "nodes": self.nodes,
             "cluster": self.cluster,
             "framework": self.framework,
             "assumed": dict(self.assumed),

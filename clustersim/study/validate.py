@@ -12,11 +12,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from clustersim.catalog.spread import MeasuredRuns, read_spread
 from clustersim.catalog.tree import nearest
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
 from clustersim.plan.fit import Verdict
 from clustersim.scenario.load import Loaded
 from clustersim.simulate import Result, simulate
+from clustersim.study import coverage
 from clustersim.study.cases import Case, Entry
 from clustersim.study.curves import Graded
 from clustersim.study.grading import (
@@ -60,11 +62,13 @@ class Validation:
     Attributes
     ----------
     claims : verdicts as plain values, by `verdicts.Verdict.to_json`
+    runs : the evidence of the intervals; that which is shipped, if None
     """
 
     outcomes: tuple[Outcome, ...]
     curves: tuple[Graded, ...] = ()
     claims: tuple[dict[str, Any], ...] = ()
+    runs: tuple[MeasuredRuns, ...] | None = None
 
     @property
     def groups(self) -> dict[str, Tally]:
@@ -87,7 +91,12 @@ class Validation:
             "layouts": [found.to_json() for found in layout_sets(self.outcomes)],
             "curves": [graded.to_json() for graded in self.curves],
             "claims": list(self.claims),
+            "coverage": self._coverage(),
         }
+
+    def _coverage(self) -> dict[str, Any]:
+        runs = read_spread() if self.runs is None else self.runs
+        return coverage.to_json(coverage.coverage(self.outcomes, runs))
 
 
 def validate(
@@ -195,6 +204,8 @@ def _run(entry: Entry) -> Outcome:
         return outcome
     return replace(
         outcome,
+        accelerator=result.scenario.cluster.node.accelerator.name,
+        nodes=result.scenario.cluster.nodes,
         memory_predicted=_told_memory(result.memory, framework.memory),
         memory_peak=result.memory.fullest.peak,
         memory_capacity=result.memory.capacity,
