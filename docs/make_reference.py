@@ -206,6 +206,7 @@ def validation_keys() -> list[str]:
     answer = Validation(cases.outcomes, tuple(curve), (claim,)).to_json()
     sums = answer["groups"].pop("korthikanti22-step")
     answer |= {"groups": {"<name>": sums}, "all": None}
+    answer["coverage"] |= {"groups": None}
     return list(dict.fromkeys(_flat(answer, "")))
 
 
