@@ -68,10 +68,7 @@ def write_new(
     `error`
         when something stands there already, or the place cannot be written to.
     """
-    if path.is_dir():
-        raise error(f"{shown(path)}: is a folder, not a file")
-    if path.exists() and not force:
-        raise error(f"{shown(path)}: is there already (replace it with --force, or name another)")
+    check_new(path, force=force, error=error)
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         beside.write_text(text, encoding="utf-8")
@@ -79,3 +76,17 @@ def write_new(
     except OSError as problem:
         beside.unlink(missing_ok=True)
         raise error(f"{shown(path)}: cannot be written ({problem.strerror})") from None
+
+
+def check_new(path: Path, *, force: bool, error: type[ClustersimError] = ScenarioError) -> None:
+    """Refuse a place where something stands already, unless a file with `force`.
+
+    Raises
+    ------
+    `error`
+        when nothing may be written there.
+    """
+    if path.is_dir():
+        raise error(f"{shown(path)}: is a folder, not a file")
+    if path.exists() and not force:
+        raise error(f"{shown(path)}: is there already (replace it with --force, or name another)")

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from clustersim.cli.calibrate import calibrate
 from clustersim.cli.collective import collective
 from clustersim.cli.flows import flows
 from clustersim.cli.import_ import import_
@@ -27,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # importing rich would double the time of `--help`
     pretty_exceptions_enable=False,
 )
-for verb in (run, validate, collective, flows, show, schema):
+for verb in (run, validate, calibrate, collective, flows, show, schema):
     app.command()(verb)
 app.command("list")(list_)
 app.command("import")(import_)

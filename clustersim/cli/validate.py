@@ -157,18 +157,19 @@ def _show(answer: dict[str, Any]) -> None:
     if not answer["cases"]:
         console.print("no cases")
     for table, rows in for_terminal(answer):
-        drawn = _drawn(table.title, table.headings)
+        made = drawn(table.title, table.headings)
         for row in rows:
-            drawn.add_row(*row)
-        console.print(drawn)
+            made.add_row(*row)
+        console.print(made)
     console.print(coverage_line(answer["coverage"]), highlight=False)
 
 
-def _drawn(title: str, headings: tuple[str, ...]) -> "Table":
+def drawn(title: str, headings: tuple[str, ...]) -> "Table":
+    """Return a table without rows; headings of numbers begin with ``>``."""
     from rich.table import Table
 
-    drawn = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left")
     for heading in headings:
         words = not heading.startswith(">")
-        drawn.add_column(heading.lstrip(">"), justify="left" if words else "right")
-    return drawn
+        table.add_column(heading.lstrip(">"), justify="left" if words else "right")
+    return table

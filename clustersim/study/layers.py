@@ -6,6 +6,7 @@ from typing import NamedTuple
 from clustersim.building import build_job
 from clustersim.cost.compute import chain_seconds
 from clustersim.program.blocks import Blocks
+from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
 from clustersim.workload.flops import layer_forward_flops
 from clustersim.workload.kernels import Collective, Kernel
@@ -32,7 +33,11 @@ def layer_times(loaded: Loaded) -> LayerTimes:
 
     Gradients are not added up over microbatches: there is one.
     """
-    job = build_job(loaded)
+    return layer_times_of(build_job(loaded))
+
+
+def layer_times_of(job: Job) -> LayerTimes:
+    """Return the same of a job."""
     cluster, blocks = job.cluster, Blocks(job)
     groups, pattern = blocks.groups, blocks.pattern(0, 0)
     stacked = job.stacked(0, 0)[0]

@@ -1,0 +1,237 @@
+"""Measured kernels: a table of shapes and times, and what the cost model says of each.
+
+    kind,shape,precision,seconds
+    gemm,m=4096 n=4096 k=4096 batch=1,bf16,0.00056
+
+This is what the script of `clustersim calibrate --measure` writes.  Lines that begin with ``#``
+tell what was measured on; the first of them is kept as the table's own words.
+"""
+
+import csv
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from clustersim.catalog.reading import shown
+from clustersim.catalog.tree import nearest
+from clustersim.cost.compute import chain_seconds
+from clustersim.errors import ScenarioError
+from clustersim.topology.accelerator import Accelerator
+from clustersim.workload.kernels import Collective, Flash, Gemm, Stream
+from clustersim.workload.precision import PRECISIONS, Precision
+
+Kernel = Gemm | Stream | Flash
+Shape = Mapping[str, float]
+
+COLUMNS: Final = ("kind", "shape", "precision", "seconds")
+
+
+class Kind(NamedTuple):
+    """A kind of row: the words of its shape, and the kernel it stands for, if it is fitted."""
+
+    needs: tuple[str, ...]
+    kernel: Callable[[Shape, Precision], Kernel] | None
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """A measured kernel.
+
+    Attributes
+    ----------
+    place : ``file:line``
+    kernel : None where it is no matter of the accelerator: transfers, collectives, the host
+    """
+
+    place: str
+    kind: str
+    shape: Shape
+    precision: str
+    seconds: float
+    kernel: Kernel | None
+
+    @property
+    def group(self) -> str:
+        """What it is told with: its kind and precision."""
+        return f"{self.kind} {self.precision}"
+
+
+@dataclass(frozen=True)
+class KernelTable:
+    """A file of measured kernels; `told` is what it says of device and software."""
+
+    file: str
+    told: str
+    rows: tuple[KernelRow, ...]
+
+
+def _gemm(shape: Shape, precision: Precision) -> Kernel:
+    m, n, k = (int(shape[letter]) for letter in "mnk")
+    row = math.gcd(k, n)
+    peak, width = precision.peak, precision.operand
+    return Gemm("gemm", m, n, k, int(shape["batch"]), peak=peak, width=width, row=row)
+
+
+def _attention(shape: Shape, precision: Precision, *, backward: bool) -> Kernel:
+    r"""Return fused attention: two products over the pairs of tokens forward, five backward.
+
+    .. math:: 2 \cdot 2 d \, b a \, \text{pairs}, \quad \text{pairs} = s^2 / 2 \text{ if causal}
+
+    Dao 2023, arXiv:2307.08691, section 4.1. Moved are queries, keys, values and the result, and
+    backward their gradients as well.
+    """
+    each = shape["batch"] * shape["heads"]
+    s, d = shape["sequence"], shape["head_size"]
+    pairs = each * s * s / (2 if shape["causal"] else 1)
+    numbers = 4 * each * s * d
+    products, moved = (5, 2 * numbers) if backward else (2, numbers)
+    flops, nbytes = products * 2 * pairs * d, precision.width * moved
+    return Flash("attention", flops, nbytes, int(d), backward, peak=precision.wide)
+
+
+def _forward(shape: Shape, precision: Precision) -> Kernel:
+    return _attention(shape, precision, backward=False)
+
+
+def _backward(shape: Shape, precision: Precision) -> Kernel:
+    return _attention(shape, precision, backward=True)
+
+
+def _stream(shape: Shape, _: Precision) -> Kernel:
+    return Stream("stream", shape["bytes"])
+
+
+def _launch(shape: Shape, _: Precision) -> Kernel:
+    return Stream("launches", 0.0, int(shape["kernels"]))
+
+
+_HEADS: Final = ("batch", "heads", "sequence", "head_size", "causal")
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "gemm": Kind(("m", "n", "k", "batch"), _gemm),
+    "attention-forward": Kind(_HEADS, _forward),
+    "attention-backward": Kind(_HEADS, _backward),
+    "elementwise": Kind(("bytes",), _stream),
+    "reduction": Kind(("bytes",), _stream),
+    "optimiser": Kind(("bytes",), _stream),
+    "launch": Kind(("kernels",), _launch),
+    "optimiser-foreach": Kind(("bytes",), None),
+    "dispatch": Kind(("kernels",), None),
+    "host-to-device": Kind(("bytes",), None),
+    "device-to-host": Kind(("bytes",), None),
+    "all-reduce": Kind(("bytes", "devices"), None),
+    "all-gather": Kind(("bytes", "devices"), None),
+    "reduce-scatter": Kind(("bytes", "devices"), None),
+    "all-to-all": Kind(("bytes", "devices"), None),
+}
+"""Kinds of rows.  `bytes` of the first ones are read and written in all; `launch` is a replay of so
+many empty kernels without the host, `dispatch` as many that the host issues one by one.  Those
+without a kernel are told and not fitted: they are of the host, of links, or of software."""
+
+assumed_widths: Final[Mapping[str, Precision]] = {
+    **PRECISIONS,
+    "fp64": Precision("fp64", "fp64", 8, 8),
+    "int8": Precision("int8", "int8", 2, 1),
+}
+"""Precisions that a row may name: those of training, and two that are only measured."""
+
+
+def read_kernels(path: Path) -> KernelTable:
+    """Read a table of measured kernels.
+
+    Raises
+    ------
+    ScenarioError
+        one line for each row that cannot be used.
+    """
+    file = shown(path)
+    lines = _lines(path, file)
+    told = next((line[1:].strip() for _, line in lines if line.startswith("#")), "")
+    rows = [(number, line) for number, line in lines if line.strip() and line[0] != "#"]
+    if not rows:
+        raise ScenarioError(f"{file}: holds no rows (columns: {','.join(COLUMNS)})")
+    header = [name.strip() for name in next(csv.reader([rows[0][1]]))]
+    for column in COLUMNS:
+        if column not in header:
+            where = f"{file}:{rows[0][0]}"
+            raise ScenarioError(
+                f"{where}: no column '{column}' (the first line names: {','.join(COLUMNS)})"
+            )
+    found, wrong = [], []
+    for number, line in rows[1:]:
+        values = dict(zip(header, next(csv.reader([line])), strict=False))
+        try:
+            found.append(_row(f"{file}:{number}", values))
+        except ValueError as problem:
+            wrong.append(f"{file}:{number}: {problem}")
+    if wrong:
+        more = [f"{file}: {len(wrong) - 5} more rows are wrong"] if len(wrong) > 5 else []
+        raise ScenarioError("\n".join([*wrong[:5], *more]))
+    if not found:
+        raise ScenarioError(f"{file}: holds no rows below its heading")
+    return KernelTable(file, told, tuple(found))
+
+
+def _lines(path: Path, file: str) -> list[tuple[int, str]]:
+    try:
+        return list(enumerate(path.read_text(encoding="utf-8").splitlines(), 1))
+    except FileNotFoundError:
+        raise ScenarioError(f"{file}: no such file") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "is not UTF-8 text"
+        raise ScenarioError(f"{file}: cannot be read ({reason})") from None
+
+
+def _row(place: str, values: Mapping[str, str]) -> KernelRow:
+    """Return a row; a `ValueError` says what is wrong with it."""
+    name = values.get("kind", "").strip()
+    kind = KINDS.get(name)
+    if kind is None:
+        hint = nearest(name, KINDS) or f" (known: {', '.join(KINDS)})"
+        raise ValueError(f"kind: no kind '{name}'{hint}")
+    said = values.get("precision", "").strip()
+    precision = assumed_widths.get(said)
+    if precision is None:
+        raise ValueError(f"precision: no '{said}' (known: {', '.join(assumed_widths)})")
+    shape = _shape(values.get("shape", ""), kind.needs)
+    seconds = _number("seconds", values.get("seconds", ""))
+    if seconds <= 0:
+        raise ValueError(f"seconds: must be greater than 0, not {seconds:g}")
+    kernel = None if kind.kernel is None else kind.kernel(shape, precision)
+    return KernelRow(place, name, shape, precision.name, seconds, kernel)
+
+
+def _shape(text: str, needs: tuple[str, ...]) -> Shape:
+    shape = {}
+    for word in text.split():
+        key, _, value = word.partition("=")
+        shape[key] = _number(f"shape: {key}", value)
+    for key in needs:
+        if shape.get(key, -1.0) < (0 if key == "causal" else 1):
+            raise ValueError(f"shape: '{text}' needs {key} (write it like '{_like(needs)}')")
+    return shape
+
+
+def _like(needs: tuple[str, ...]) -> str:
+    return " ".join(f"{key}={1 if key in ('batch', 'causal') else 4096}" for key in needs)
+
+
+def _number(key: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{key}: '{text}' is not a number")
+    return value
+
+
+def kernel_seconds(kernel: Kernel, device: Accelerator) -> float:
+    """Return what the cost model says that a kernel takes [s]."""
+    return chain_seconds([kernel], device, _no_collective).total
+
+
+def _no_collective(collective: Collective) -> float:
+    raise AssertionError(f"{collective.name} is no kernel of one device")
