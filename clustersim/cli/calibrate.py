@@ -62,12 +62,14 @@ def calibrate(
     if out is not None:
         check_new(out, force=force)
     found = _calibrated(accelerator, sources or [], group or [], jobs)
+    answer = found.to_json()
+    if not json_output:
+        _show(answer)  # before anything is written: what stands in the way costs no fit
     written = [] if out is None else _write(found, out, force=force)
-    answer = {**found.to_json(), "files": [str(path) for path in written]}
     if json_output:
-        print(json.dumps(answer))
+        print(json.dumps({**answer, "files": [str(path) for path in written]}))
     else:
-        _show(answer)
+        print("".join(f"written   {path}\n" for path in written), end="")
 
 
 def _write_script(out: Path, *, force: bool) -> None:
@@ -111,7 +113,7 @@ def _write(found: "Calibrated", out: Path, *, force: bool) -> list[Path]:
 
 
 def _show(answer: dict[str, Any]) -> None:
-    """Print the tables, why cases are left out, and what was written."""
+    """Print the tables, and why cases are left out."""
     from rich.console import Console
 
     from clustersim.cli.validate import WIDTH, drawn
@@ -126,5 +128,3 @@ def _show(answer: dict[str, Any]) -> None:
         console.print(made)
     for name, why in answer["left_out"].items():
         print(f"left out  {name}: {why}")
-    for path in answer["files"]:
-        print(f"written   {path}")

@@ -9,7 +9,7 @@ from clustersim.units import format_flops_per_second, format_seconds
 
 
 def coefficient_rows(answer: Values) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each coefficient: before, after, error, range over folds, or why it stays."""
+    """Yield a row for each coefficient: before, after, how well it is known, or why it stays."""
     for each in answer["coefficients"]:
         low, high = (in_its_unit(each["path"], each[end]) for end in ("low", "high"))
         yield (
@@ -17,6 +17,7 @@ def coefficient_rows(answer: Values) -> Iterator[tuple[str, ...]]:
             in_its_unit(each["path"], each["prior"]),
             in_its_unit(each["path"], each["value"]) if each["fitted"] else "left",
             percent(each["error"]) if each["fitted"] else "",
+            str(each["rows"]),
             f"{low} to {high}" if each["fitted"] and low != high else "",
             each["why"] or "",
         )
@@ -65,7 +66,15 @@ def _errors(errors: Mapping[str, float]) -> tuple[str, str]:
 TABLES = (
     Table(
         "Coefficients",
-        ("coefficient", ">before", ">fitted", ">give or take", "parts left out", "why it is left"),
+        (
+            "coefficient",
+            ">before",
+            ">fitted",
+            ">give or take",
+            ">rows",
+            "parts left out",
+            "why it is left",
+        ),
         coefficient_rows,
     ),
     Table(

@@ -16,6 +16,9 @@ from clustersim.study.calibration.kernels import KernelRow
 from clustersim.study.calibration.rows import Rows
 from clustersim.study.calibration.runs import Run
 
+FELT: Final = 1e-3
+"""Change of a row's time with a coefficient, share for share, from which it depends on it."""
+
 ROUNDS: Final = 12
 """Rounds of a fit to kernels, which cost next to nothing."""
 
@@ -32,6 +35,7 @@ class Answer:
     prior, value : before and after
     error : standard error of `value`, a share of it; what was assumed of `prior` if it is left
     low, high : its range over fits that leave out one fold each
+    rows : rows that depend on it
     why : why it is left at its prior; None where it is fitted
     """
 
@@ -42,6 +46,7 @@ class Answer:
     error: float
     low: float
     high: float
+    rows: int
     why: str | None
 
     @property
@@ -152,6 +157,7 @@ def _answers(rows: Rows, prior: Prior, found: Fit, apart: HeldOut) -> list[Answe
             error=float(found.errors[place]),
             low=values[1][place],
             high=values[2][place],
+            rows=int((np.abs(found.line.slopes[:, place]) > FELT).sum()),
             why=_why(place, rows.coefficients, prior, found),
         )
         for place, each in enumerate(rows.coefficients)

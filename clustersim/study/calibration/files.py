@@ -134,7 +134,8 @@ def _fact(answer: Answer) -> dict[str, Any]:
         "value": f"{value:g} {unit}" if unit else value,
         "source": FIT,
         "confidence": _confidence(answer.error),
-        "note": f"fitted, give or take {_percent(answer.error)}; {prior} before{folds}",
+        "note": f"fitted to {answer.rows} rows, give or take {_percent(answer.error)};"
+        f" {prior} before{folds}",
     }
 
 

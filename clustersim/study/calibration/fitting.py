@@ -7,8 +7,7 @@ measured time, sigma the scatter of r and s the spread of x that was known befor
 
 between bounds, with the loss rho(z) = 2 (sqrt(1 + z) - 1), by which a row far off pulls no harder
 than one at sigma.  It is found by Gauss and Newton's method: r is linear around the last x, scipy
-finds the least squares of that, and r is looked at again.  So a run is simulated once for each
-coefficient and round.
+finds the least squares of that, and r is looked at again; its slopes only where it bends.
 
 What the data do not tell stays: a coefficient whose error is more than half of its spread before
 goes back to its value before, the worst first, and the others are fitted again without it.
@@ -50,6 +49,9 @@ MOST_LOOKS: Final = 12
 
 ALIKE: Final = 0.02
 """Change of the scatter that ends that."""
+
+BENT: Final = 0.1
+"""Distance of r from the straight line, in scatters, that makes the slopes worth another look."""
 
 TOLD: Final = 0.5
 """Error over the spread before, above which the data do not tell a coefficient."""
@@ -152,7 +154,9 @@ def _descend(
         ratios = predict([(x, np.arange(rows, dtype=np.intp))])[0]
         sigma = scatter(line.at(x))
         if _cost(ratios, x, prior, sigma) < _cost(line.ratios, line.x, prior, sigma):
-            line = _line(predict, x, rows, free, ratios, line.slopes)
+            bent = float(np.median(np.abs(ratios - line.at(x)))) > BENT * sigma
+            again = free if bent else np.zeros_like(free)
+            line = _line(predict, x, rows, again, ratios, line.slopes)
         else:
             reach = moved / 3
             if reach < CLOSE:

@@ -102,7 +102,8 @@ class Rows:
             run = self.runs[row - len(self.kernels)]
             accelerator = self._of(self.record.name, x)
             framework = self._of(run.framework.name, x)
-            key = run.case, (*accelerator.values(), *framework.values())
+            used = [value for path, value in accelerator.items() if path not in run.unused]
+            key = run.case, (*used, *framework.values())
             future = None
             if key not in self._replayed:
                 future = self._executor.submit(run_seconds, run.case, accelerator, framework)

@@ -33,6 +33,7 @@ from clustersim.study.scenarios import FUSED, scenario_of
 from clustersim.study.settings import CHEAPEST, RECOMPUTE, settings_of
 from clustersim.study.validate import run as graded
 from clustersim.topology.accelerator import build_accelerator
+from clustersim.workload.kernels import Flash, Gemm, flat
 
 Values = Mapping[str, float]
 """Values of coefficients, by their path in a record."""
@@ -51,6 +52,7 @@ class Run:
     measured : the time of what was timed of it [s]
     framework : the profile that it ran with
     fixed : facts of its framework that the table of cases sets, which are not fitted
+    unused : coefficients of the accelerator that none of its kernels depends on
     """
 
     id: str
@@ -59,6 +61,7 @@ class Run:
     measured: float
     framework: FrameworkRecord
     fixed: frozenset[str]
+    unused: frozenset[str] = frozenset()
 
 
 class Look(NamedTuple):
@@ -94,7 +97,22 @@ def look(entry: Entry, accelerator: str) -> Look:
         return Look(why=joined(outcome.reasons) or "only its memory was measured")
     measured = run_seconds(text, {}, {}) / (1 + outcome.grade.time_error)
     fixed = frozenset(path.removeprefix("framework.") for path in held.fixed)
-    return Look(Run(entry.id, entry.group, text, measured, held.job.framework, fixed))
+    framework, unused = held.job.framework, _unused(held.job)
+    return Look(Run(entry.id, entry.group, text, measured, framework, fixed, unused))
+
+
+def _unused(job: Job) -> frozenset[str]:
+    """Return the coefficients of kinds of kernels that a job has none of."""
+    ops = [op for layer in dict.fromkeys(job.model.stack) for op in job.ops(layer)]
+    ops += [*job.embedding, *job.head]
+    kernels = flat([kernel for op in ops for kernel in (*op.forward, *op.backward)])
+    fused = {kernel.backward for kernel in kernels if isinstance(kernel, Flash)}
+    used = {
+        "gemm.ragged": any(isinstance(kernel, Gemm) and kernel.ragged for kernel in kernels),
+        "flash_attention.forward": False in fused,
+        "flash_attention.backward": True in fused,
+    }
+    return frozenset(path for path, found in used.items() if not found)
 
 
 def run_seconds(text: str, accelerator: Values, framework: Values) -> float:
