@@ -40,7 +40,7 @@ SHAPES = [
     *(
         (kind, f"batch=4 heads=16 sequence={s} head_size=128 causal=1")
         for kind in ("attention-forward", "attention-backward")
-        for s in (1024, 2048, 8192)
+        for s in (512, 1024, 2048, 8192)
     ),
     *(("elementwise", f"bytes={2**power}") for power in range(20, 31, 2)),
     *(("reduction", f"bytes={2**power}") for power in range(21, 31, 2)),
@@ -230,6 +230,7 @@ def measured(chip, tmp_path, monkeypatch):
     for row in table(tmp_path):
         shape = " ".join(f"{key}={value:g}" for key, value in row.shape.items())
         lines.append(f"{row.kind},{shape},bf16,{seconds(row)!r}")
+    lines += ["attention-forward-cudnn,batch=1 heads=1 sequence=64 head_size=64 causal=1,bf16,1"]
     lines += ["dispatch,kernels=1000,bf16,0.006", "host-to-device,bytes=2e9,bf16,0.1"]
     Path("slow.csv").write_text("\n".join(lines) + "\n")
     return tmp_path
@@ -270,7 +271,7 @@ def test_the_file_says_what_was_left_and_why(measured, capsys):
     ending(capsys, *ASKED, "--out", "my-a100.yaml")
     text = Path("my-a100.yaml").read_text()
 
-    assert text.startswith("# Fitted by clustersim calibrate to 42 rows.\n")
+    assert text.startswith("# Fitted by clustersim calibrate to 44 rows.\n")
     assert "# gemm.ragged is left as it was: no row depends on it.\n" in text
     assert "\nname: my-a100\n" in text
 
@@ -283,10 +284,13 @@ def test_the_object_has_each_coefficient_and_group(measured, capsys):
     told = {each["path"]: each for each in answer["coefficients"]}
     assert told["gemm.best"]["fitted"]
     assert told["gemm.ragged"]["why"] == "no row depends on it"
-    assert answer["all"]["rows"] == sum(group["rows"] for group in answer["groups"].values()) == 42
+    assert answer["all"]["rows"] == sum(group["rows"] for group in answer["groups"].values()) == 44
     rates = {each["kind"]: each for each in answer["not_fitted"]}
     assert rates["host-to-device"]["bytes_per_s"] == pytest.approx(2e10)
     assert rates["dispatch"]["seconds_each"] == pytest.approx(6e-6)
+    assert answer["left_out"] == {
+        "attention-forward-cudnn bf16": f"'{CHIP}' has no facts of cuDNN's attention"
+    }
     assert answer["files"] == []
 
 

@@ -31,14 +31,32 @@ SHARE: Final = (0.01, 1.0)
 SECONDS: Final = (1e-8, 1e-2)
 """Bounds of a time for each kernel [s]."""
 
+LENGTH: Final = (1.0, 1e4)
+"""Bounds of a length at which half of a rate is reached."""
+
+FLASH: Final = ("flash_attention", "flash_attention.cudnn")
+"""Where the facts of fused attention stand, by library."""
+
+
+def of_flash(owner: str, way: str) -> tuple[str, str, str]:
+    """Return the facts of fused attention one way: its share of peak, and what halves it."""
+    return f"{owner}.{way}", f"{owner}.{way}_sequence", f"{owner}.{way}_head"
+
+
 _ACCELERATOR: Final[Mapping[str, tuple[float, float]]] = {
     "gemm.best": SHARE,
-    "gemm.inner_half": (1.0, 1e4),
+    "gemm.inner_half": LENGTH,
     "gemm.ragged": (1e9, 1e16),
+    "gemm.narrow_best": SHARE,
+    "gemm.narrow_inner_half": LENGTH,
     "memory.achieved": SHARE,
     "launch_overhead": SECONDS,
-    "flash_attention.forward": SHARE,
-    "flash_attention.backward": SHARE,
+    **{
+        path: bounds
+        for owner in FLASH
+        for way in ("forward", "backward")
+        for path, bounds in zip(of_flash(owner, way), (SHARE, LENGTH, LENGTH), strict=True)
+    },
 }
 """Facts of an accelerator that are fitted, and their bounds."""
 
@@ -122,7 +140,7 @@ def fact_at(record: BaseModel, path: str) -> Fact[Any] | None:
     """Return the fact at a place of a record."""
     found: Any = record
     for part in path.split("."):
-        found = getattr(found, part)
+        found = None if found is None else getattr(found, part)
     assert found is None or isinstance(found, Fact), path
     return found
 

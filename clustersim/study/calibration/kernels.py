@@ -11,6 +11,7 @@ import csv
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -74,7 +75,7 @@ def _gemm(shape: Shape, precision: Precision) -> Kernel:
     return Gemm("gemm", m, n, k, int(shape["batch"]), peak=peak, width=width, row=row)
 
 
-def _attention(shape: Shape, precision: Precision, *, backward: bool) -> Kernel:
+def _attention(shape: Shape, precision: Precision, *, backward: bool, cudnn: bool) -> Kernel:
     r"""Return fused attention: two products over the pairs of tokens forward, five backward.
 
     .. math:: 2 \cdot 2 d \, b a \, \text{pairs}, \quad \text{pairs} = s^2 / 2 \text{ if causal}
@@ -88,15 +89,9 @@ def _attention(shape: Shape, precision: Precision, *, backward: bool) -> Kernel:
     numbers = 4 * each * s * d
     products, moved = (5, 2 * numbers) if backward else (2, numbers)
     flops, nbytes = products * 2 * pairs * d, precision.width * moved
-    return Flash("attention", flops, nbytes, int(d), backward, peak=precision.wide)
-
-
-def _forward(shape: Shape, precision: Precision) -> Kernel:
-    return _attention(shape, precision, backward=False)
-
-
-def _backward(shape: Shape, precision: Precision) -> Kernel:
-    return _attention(shape, precision, backward=True)
+    return Flash(
+        "attention", flops, nbytes, int(d), backward, int(s), peak=precision.wide, cudnn=cudnn
+    )
 
 
 def _stream(shape: Shape, _: Precision) -> Kernel:
@@ -111,8 +106,10 @@ _HEADS: Final = ("batch", "heads", "sequence", "head_size", "causal")
 
 KINDS: Final[Mapping[str, Kind]] = {
     "gemm": Kind(("m", "n", "k", "batch"), _gemm),
-    "attention-forward": Kind(_HEADS, _forward),
-    "attention-backward": Kind(_HEADS, _backward),
+    "attention-forward": Kind(_HEADS, partial(_attention, backward=False, cudnn=False)),
+    "attention-backward": Kind(_HEADS, partial(_attention, backward=True, cudnn=False)),
+    "attention-forward-cudnn": Kind(_HEADS, partial(_attention, backward=False, cudnn=True)),
+    "attention-backward-cudnn": Kind(_HEADS, partial(_attention, backward=True, cudnn=True)),
     "elementwise": Kind(("bytes",), _stream),
     "reduction": Kind(("bytes",), _stream),
     "optimiser": Kind(("bytes",), _stream),

@@ -22,6 +22,7 @@ from clustersim.study.calibration.kernels import KernelRow, KernelTable, read_ke
 from clustersim.study.calibration.runs import Run, read_runs
 from clustersim.study.cases import Entry, read_cases
 from clustersim.study.validate import select
+from clustersim.workload.kernels import Flash
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Calibrated:
 
     Attributes
     ----------
-    left_out : why cases of this accelerator are no rows, by id
+    left_out : why cases of this accelerator are no rows, by id, and kernels by kind
     """
 
     request: Request
@@ -62,7 +63,8 @@ class Calibrated:
         """The rows in words, as the source of every fitted value."""
         parts = []
         for table in self.request.tables:
-            words = [f"{len(fitted(table))} kernels", *([table.told] if table.told else [])]
+            count = len(fitted(table, self.request.record))
+            words = [f"{count} kernels", *([table.told] if table.told else [])]
             parts.append(f"{table.file} ({'; '.join(words)})")
         if self.runs:
             groups = Counter(run.group for run in self.runs)
@@ -131,7 +133,7 @@ def asked(accelerator: str, paths: Sequence[Path], groups: Sequence[str]) -> Req
 def _check_peaks(record: AcceleratorRecord, tables: Sequence[KernelTable]) -> None:
     """Refuse kernels in precisions that the accelerator's file has no peak of."""
     for table in tables:
-        for row in fitted(table):
+        for row in fitted(table, record):
             peak = getattr(row.kernel, "peak", None)
             if peak is not None and peak not in record.peak:
                 raise ScenarioError(
@@ -150,7 +152,10 @@ def calibrated(request: Request, executor: Executor) -> Calibrated:
     """
     name = request.record.name
     runs, left = read_runs(request.entries, name, executor)
-    kernels = [row for table in request.tables for row in fitted(table)]
+    kernels = [row for table in request.tables for row in fitted(table, request.record)]
+    for row in (row for table in request.tables for row in table.rows):
+        if row.kernel is not None and not known(row, request.record):
+            left[row.group] = f"'{name}' has no facts of cuDNN's attention"
     if not runs and not kernels:
         reasons = "; ".join(dict.fromkeys(left.values()))
         told = f" (left out: {reasons})" if reasons else ""
@@ -159,9 +164,15 @@ def calibrated(request: Request, executor: Executor) -> Calibrated:
     return Calibrated(request, found, tuple(runs), left)
 
 
-def fitted(table: KernelTable) -> list[KernelRow]:
-    """Return the rows that stand for a kernel of the cost model."""
-    return [row for row in table.rows if row.kernel is not None]
+def fitted(table: KernelTable, record: AcceleratorRecord) -> list[KernelRow]:
+    """Return the rows that stand for a kernel of the cost model and of the accelerator's file."""
+    return [row for row in table.rows if row.kernel is not None and known(row, record)]
+
+
+def known(row: KernelRow, record: AcceleratorRecord) -> bool:
+    """Whether the file of an accelerator tells of a kernel at all."""
+    cudnn = isinstance(row.kernel, Flash) and row.kernel.cudnn
+    return not cudnn or record.flash_attention.cudnn is not None
 
 
 def not_fitted(table: KernelTable) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from clustersim.program.compile import compile_program
 from clustersim.program.job import Job
 from clustersim.program.weigh import weigh
 from clustersim.scenario.load import Loaded
-from clustersim.study.calibration.coefficients import with_values
+from clustersim.study.calibration.coefficients import FLASH, of_flash, with_values
 from clustersim.study.cases import Case, Entry, Measured
 from clustersim.study.grading import SINGLE_LAYER
 from clustersim.study.layers import LayerTimes, layer_times_of
@@ -106,13 +106,20 @@ def _unused(job: Job) -> frozenset[str]:
     ops = [op for layer in dict.fromkeys(job.model.stack) for op in job.ops(layer)]
     ops += [*job.embedding, *job.head]
     kernels = flat([kernel for op in ops for kernel in (*op.forward, *op.backward)])
-    fused = {kernel.backward for kernel in kernels if isinstance(kernel, Flash)}
-    used = {
-        "gemm.ragged": any(isinstance(kernel, Gemm) and kernel.ragged for kernel in kernels),
-        "flash_attention.forward": False in fused,
-        "flash_attention.backward": True in fused,
-    }
-    return frozenset(path for path, found in used.items() if not found)
+    fused = [kernel for kernel in kernels if isinstance(kernel, Flash)]
+    ragged = any(isinstance(kernel, Gemm) and kernel.ragged for kernel in kernels)
+    unused = set() if ragged else {"gemm.ragged"}
+    for back, way in ((False, "forward"), (True, "backward")):
+        libraries = {_library(job, kernel) for kernel in fused if kernel.backward == back}
+        for owner in FLASH:
+            unused |= set() if owner in libraries else {*of_flash(owner, way)}
+    return frozenset(unused)
+
+
+def _library(job: Job, kernel: Flash) -> str:
+    """Return where the facts of a fused kernel stand."""
+    ours, cudnn = FLASH
+    return cudnn if kernel.cudnn and job.cluster.accelerator.cudnn is not None else ours
 
 
 def run_seconds(text: str, accelerator: Values, framework: Values) -> float:
