@@ -266,6 +266,19 @@ def test_a_run_takes_the_file_that_calibrate_writes(measured, capsys):
     assert simulate("mine.yaml").step_time > 1.03 * before
 
 
+def test_a_second_fit_to_the_same_rows_changes_nothing(measured, capsys):
+    """What was fitted is no evidence of its own: values and errors stay as they are."""
+    told = []
+    for _ in range(2):
+        _, out, _ = ending(capsys, *ASKED, "--json", "--force", "--out", f"{CHIP}.yaml")
+        told.append({each["path"]: each for each in json.loads(out)["coefficients"]})
+
+    first, second = (each["gemm.best"] for each in told)
+    assert second["prior"] == pytest.approx(first["value"], rel=1e-3)
+    assert second["value"] == pytest.approx(first["value"], rel=2e-3)
+    assert second["error"] >= 0.9 * first["error"]
+
+
 def test_the_file_says_what_was_left_and_why(measured, capsys):
     """Above the file stand the errors of the fit and each coefficient that no row tells."""
     ending(capsys, *ASKED, "--out", "my-a100.yaml")

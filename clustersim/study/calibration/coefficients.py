@@ -21,6 +21,9 @@ assumed_spreads: Final[Mapping[str | None, float]] = {
 """Standard deviation of the logarithm of a value of some confidence: a twentieth, a fifth, and a
 factor of two.  Assumed: it decides only how much the data must say to move a value."""
 
+FIT: Final = "calibration"
+"""The key of a fit among the sources of a file."""
+
 assumed_tile_spread: Final = 0.1
 """The same of a tile's efficiency beside the best one's, whatever its file says: a tile half as
 large loads its operands up to twice as often, which the cache hides but for a tenth or two."""
@@ -109,7 +112,7 @@ def of_accelerator(record: AcceleratorRecord, *, tiles: bool) -> list[Coefficien
             record.name,
             f"gemm.tiles[{place}].efficiency",
             tile.efficiency,
-            min(assumed_tile_spread, assumed_spreads[fact.confidence]),
+            min(assumed_tile_spread, _spread(fact)),
             0.01,
             best,
         )
@@ -131,9 +134,17 @@ def _coefficients(
     for path, (low, high) in bounds.items():
         fact = fact_at(record, path)
         if fact is not None and fact.value:
-            spread = assumed_spreads[fact.confidence]
-            found.append(Coefficient(record.name, path, fact.value, spread, low, high))
+            found.append(Coefficient(record.name, path, fact.value, _spread(fact), low, high))
     return found
+
+
+def _spread(fact: Fact[Any]) -> float:
+    """Return how far a value may lie from where it is.
+
+    One that was fitted may rest on the very rows at hand, which must not count twice: whatever its
+    confidence, it is no more than a place to begin.
+    """
+    return assumed_spreads["low" if fact.source == FIT else fact.confidence]
 
 
 def fact_at(record: BaseModel, path: str) -> Fact[Any] | None:

@@ -16,9 +16,7 @@ from clustersim.catalog.tree import Tree, is_fact
 from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError
 from clustersim.study.calibration.calibrating import Answer, Calibration, Errors
-
-FIT: Final = "calibration"
-"""The key of the fit among the sources of a file."""
+from clustersim.study.calibration.coefficients import FIT
 
 _CONFIDENCE: Final = ((0.05, "high"), (0.2, "medium"), (float("inf"), "low"))
 """Confidence of a value by its standard error, as `coefficients.assumed_spreads` reads it."""
