@@ -20,8 +20,9 @@ from clustersim.scenario.load import load
 from clustersim.simulate import simulate
 from clustersim.study.calibration.calibrating import calibrate
 from clustersim.study.calibration.coefficients import fact_at, with_values
-from clustersim.study.calibration.fitting import Prior, fit
+from clustersim.study.calibration.fitting import fit
 from clustersim.study.calibration.kernels import kernel_seconds, read_kernels
+from clustersim.study.calibration.lines import Prior
 from clustersim.study.calibration.request import asked, calibrated
 from clustersim.study.calibration.runs import read_runs, run_seconds
 from clustersim.study.cases import read_cases

@@ -10,9 +10,11 @@ import numpy as np
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.study.calibration.coefficients import Coefficient, of_accelerator, of_framework
-from clustersim.study.calibration.fitting import TOLD, Array, Fit, Prior, fit
+from clustersim.study.calibration.evidence import TOLD
+from clustersim.study.calibration.fitting import Fit, fit
 from clustersim.study.calibration.folds import HeldOut, hold_out
 from clustersim.study.calibration.kernels import KernelRow
+from clustersim.study.calibration.lines import Array, Prior
 from clustersim.study.calibration.rows import Rows
 from clustersim.study.calibration.runs import Run
 

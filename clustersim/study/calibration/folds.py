@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.study.calibration.fitting import Array, Fit, Predict, Prior, settled
+from clustersim.study.calibration.fitting import Fit, Predict
+from clustersim.study.calibration.lines import Array, Prior, settled
 
 DEALT: Final = 5
 """Folds that rows without groups of their own are dealt out into."""

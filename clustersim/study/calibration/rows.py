@@ -11,9 +11,10 @@ import numpy as np
 
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.study.calibration.coefficients import Coefficient, with_values
-from clustersim.study.calibration.fitting import Array, Numbers, Task
+from clustersim.study.calibration.fitting import Task
 from clustersim.study.calibration.folds import dealt, parted
 from clustersim.study.calibration.kernels import KernelRow, kernel_seconds
+from clustersim.study.calibration.lines import Array, Numbers
 from clustersim.study.calibration.runs import Run, run_seconds
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 
