@@ -26,7 +26,7 @@ from clustersim.study.calibration.lines import Prior
 from clustersim.study.calibration.request import asked, calibrated
 from clustersim.study.calibration.runs import read_runs, run_seconds
 from clustersim.study.cases import read_cases
-from clustersim.study.validate import Here
+from clustersim.study.validate import Here, workers
 from clustersim.topology.accelerator import build_accelerator
 
 CHIP = "a100-80gb"
@@ -209,6 +209,19 @@ def test_dispatch_comes_back_from_runs_that_were_made_with_it(chip):
     assert told["dispatch"].value == pytest.approx(9e-5, rel=0.01)
     assert told["gemm.best"].value == pytest.approx(0.7, rel=0.03)
     assert found.whole.after.mean_abs < 0.01
+
+
+def test_runs_in_two_processes_are_those_in_one(chip):
+    """Where runs are replayed changes nothing of what they tell."""
+    every = read_cases(finding.shipped("validation") / "cases.yaml")
+    small = [entry for entry in every if entry.group == "vtrain-single"][::48]
+    told = []
+    for jobs in (1, 2):
+        with workers(jobs) as executor:
+            runs, _ = read_runs(small, CHIP, executor)
+            told.append(calibrate(chip, [], runs, executor))
+
+    assert told[0] == told[1]
 
 
 def test_runs_of_other_chips_are_no_rows():

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.records import AcceleratorRecord
-from clustersim.study.calibration.coefficients import Coefficient, of_accelerator, of_framework
+from clustersim.study.calibration.coefficients import Coefficient, of_accelerator
 from clustersim.study.calibration.evidence import TOLD
 from clustersim.study.calibration.fitting import Fit, fit
 from clustersim.study.calibration.folds import HeldOut, hold_out
@@ -141,11 +140,8 @@ def chosen(
 ) -> list[Coefficient]:
     """Return what is fitted: tiles only to single products, dispatch only to runs."""
     found = of_accelerator(record, tiles=any(row.kind == "gemm" for row in kernels))
-    profiles: dict[str, FrameworkRecord] = {}
-    for run in runs:
-        if "dispatch" not in run.fixed:
-            profiles.setdefault(run.framework.name, run.framework)
-    return found + [each for name in sorted(profiles) for each in of_framework(profiles[name])]
+    of_frameworks = {(each.owner, each.path): each for run in runs for each in run.coefficients}
+    return found + [of_frameworks[key] for key in sorted(of_frameworks)]
 
 
 def _answers(rows: Rows, prior: Prior, found: Fit, apart: HeldOut) -> list[Answer]:

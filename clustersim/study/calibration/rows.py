@@ -102,7 +102,7 @@ class Rows:
                 continue
             run = self.runs[row - len(self.kernels)]
             accelerator = self._of(self.record.name, x)
-            framework = self._of(run.framework.name, x)
+            framework = self._of(run.framework, x)
             used = [value for path, value in accelerator.items() if path not in run.unused]
             key = run.case, (*used, *framework.values())
             future = None

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 from clustersim.building import build_job
 from clustersim.catalog.facts import Record, facts
-from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.engine.replay import replay
 from clustersim.errors import ClustersimError
@@ -22,7 +21,13 @@ from clustersim.program.compile import compile_program
 from clustersim.program.job import Job
 from clustersim.program.weigh import weigh
 from clustersim.scenario.load import Loaded
-from clustersim.study.calibration.coefficients import FLASH, of_flash, with_values
+from clustersim.study.calibration.coefficients import (
+    FLASH,
+    Coefficient,
+    of_flash,
+    of_framework,
+    with_values,
+)
 from clustersim.study.cases import Case, Entry, Measured
 from clustersim.study.grading import SINGLE_LAYER
 from clustersim.study.layers import LayerTimes, layer_times_of
@@ -50,8 +55,8 @@ class Run:
     ----------
     case : its row of the file, as JSON, which processes pass on and know again
     measured : the time of what was timed of it [s]
-    framework : the profile that it ran with
-    fixed : facts of its framework that the table of cases sets, which are not fitted
+    framework : name of the profile that it ran with
+    coefficients : of that, but for those that the table of cases sets
     unused : coefficients of the accelerator that none of its kernels depends on
     """
 
@@ -59,8 +64,8 @@ class Run:
     group: str
     case: str
     measured: float
-    framework: FrameworkRecord
-    fixed: frozenset[str]
+    framework: str
+    coefficients: tuple[Coefficient, ...]
     unused: frozenset[str] = frozenset()
 
 
@@ -96,9 +101,21 @@ def look(entry: Entry, accelerator: str) -> Look:
     if outcome.grade is None or outcome.grade.time_error is None:
         return Look(why=joined(outcome.reasons) or "only its memory was measured")
     measured = run_seconds(text, {}, {}) / (1 + outcome.grade.time_error)
-    fixed = frozenset(path.removeprefix("framework.") for path in held.fixed)
-    framework, unused = held.job.framework, _unused(held.job)
-    return Look(Run(entry.id, entry.group, text, measured, framework, fixed, unused))
+    return Look(
+        Run(
+            id=entry.id,
+            group=entry.group,
+            case=text,
+            measured=measured,
+            framework=held.job.framework.name,
+            coefficients=tuple(
+                each
+                for each in of_framework(held.job.framework)
+                if f"framework.{each.path}" not in held.fixed
+            ),
+            unused=_unused(held.job),
+        )
+    )
 
 
 def _unused(job: Job) -> frozenset[str]:
