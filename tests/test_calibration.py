@@ -26,7 +26,7 @@ from clustersim.study.calibration.lines import Prior
 from clustersim.study.calibration.request import asked, calibrated
 from clustersim.study.calibration.runs import read_runs, run_seconds
 from clustersim.study.cases import read_cases
-from clustersim.study.validate import Here, workers
+from clustersim.study.workers import Here, workers
 from clustersim.topology.accelerator import build_accelerator
 
 CHIP = "a100-80gb"

@@ -89,7 +89,7 @@ def _calibrated(
     from rich.console import Console
 
     from clustersim.study.calibration.request import asked, calibrated
-    from clustersim.study.validate import workers
+    from clustersim.study.workers import workers
 
     request = asked(accelerator, sources, groups)
     console = Console(stderr=True)

@@ -31,7 +31,7 @@ from clustersim.study.calibration.coefficients import (
 from clustersim.study.cases import Case, Entry, Measured
 from clustersim.study.grading import SINGLE_LAYER
 from clustersim.study.layers import LayerTimes, layer_times_of
-from clustersim.study.machines import framework_of, machine_of
+from clustersim.study.machines import default_framework, framework_of, machine_of
 from clustersim.study.obstacles import obstacles
 from clustersim.study.reasons import Ungradable, joined
 from clustersim.study.scenarios import FUSED, scenario_of
@@ -198,8 +198,9 @@ def _held(text: str) -> Held:
         when no job can be made of it.
     """
     case = Case.model_validate_json(text)
-    choice, machine = framework_of(case.group), machine_of(case)
-    settings = settings_of(case, choice.usual)
+    choice, machine = framework_of(case.group, case.source.title), machine_of(case)
+    settings = settings_of(case, choice.usual if choice else None)
+    choice = choice or default_framework(settings.zero or 0, settings.context)
     if reasons := obstacles(case, settings):
         raise Ungradable(*reasons)
     modes = RECOMPUTE if settings.recompute == CHEAPEST else (settings.recompute,)
