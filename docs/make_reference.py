@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -22,10 +23,13 @@ from clustersim.report import validation_files
 from clustersim.report.folder import FILES
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.simulate import simulate
+from clustersim.study.calibration.kernels import COLUMNS
+from clustersim.study.calibration.request import asked, calibrated
 from clustersim.study.cases import read_cases
 from clustersim.study.curves import grade_curves, read_curves
 from clustersim.study.validate import Validation, validate
 from clustersim.study.verdicts import judge
+from clustersim.study.workers import Here
 
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "scenario.md"
@@ -210,10 +214,27 @@ def validation_keys() -> list[str]:
     return list(dict.fromkeys(_flat(answer, "")))
 
 
+def calibration_keys() -> list[str]:
+    """Return the keys of ``calibrate --json``, dotted, as a table of two kernels has them.
+
+    Those of `all` are those of each group.
+    """
+    with TemporaryDirectory() as folder:
+        table = Path(folder) / "measured.csv"
+        rows = ("launch,kernels=1,bf16,2e-6", "dispatch,kernels=1,bf16,5e-6")
+        table.write_text("\n".join([",".join(COLUMNS), *rows]) + "\n", encoding="utf-8")
+        answer = calibrated(asked("a100-80gb", [table], []), Here()).to_json()
+    group = answer["groups"].popitem()[1]
+    group["held_out"] = group["before"] = group["after"]
+    answer |= {"groups": {"<name>": group}, "all": None, "files": None}
+    return list(dict.fromkeys(_flat(answer, "")))
+
+
 def _flat(value: object, path: str) -> Iterator[str]:
     if path == "limits" and isinstance(value, dict):
         value = {"<name>": next(iter(value.values()))}
-    if isinstance(value, dict) and path not in ("assumed", "cases[].assumed", "cases[].layout"):
+    whole = ("assumed", "cases[].assumed", "cases[].layout", "left_out")
+    if isinstance(value, dict) and path not in whole:
         for name, inner in value.items():
             yield from _flat(inner, f"{path}.{name}" if path else name)
     elif isinstance(value, list) and value and isinstance(value[0], dict):
@@ -227,7 +248,7 @@ def _flat(value: object, path: str) -> Iterator[str]:
 
 def page() -> str:
     """Return the whole page."""
-    return "\n".join([*_scenario(), *_catalogue(), *_answer(), *_validation()])
+    return "\n".join([*_scenario(), *_catalogue(), *_answer(), *_validation(), *_calibration()])
 
 
 def _scenario() -> Iterator[str]:
@@ -281,6 +302,14 @@ def _validation() -> Iterator[str]:
     yield _prose("validation_files")
     files = (*validation_files.FILES, *validation_files.FIGURES)
     yield from _drawn(("file", "holds"), _said("validation_file", files))
+
+
+def _calibration() -> Iterator[str]:
+    yield "## What `clustersim calibrate --json` prints\n"
+    yield _prose("calibration")
+    answered = calibration_keys()
+    _compare("calibration", answered, TEXTS["meanings"]["calibration"])
+    yield from _drawn(("key", "meaning"), _said("calibration", answered))
 
 
 def _prose(name: str) -> str:
