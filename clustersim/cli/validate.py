@@ -161,7 +161,8 @@ def _show(answer: dict[str, Any]) -> None:
         for row in rows:
             made.add_row(*row)
         console.print(made)
-    console.print(coverage_line(answer["coverage"]), highlight=False)
+    if answer["cases"]:
+        console.print(coverage_line(answer["coverage"]), highlight=False)
 
 
 def drawn(title: str, headings: tuple[str, ...]) -> "Table":
