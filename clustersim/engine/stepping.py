@@ -85,19 +85,28 @@ class SteppingRank(Rank):
 
     def _begin(self) -> None:
         """Compute the step at hand, unless an input of it is missing."""
-        at, row = self.at, self.rows[self.codes[self.at]]
-        if row.follows:
+        row = self.rows[self.codes[self.at]]
+        if row.leads:
+            self._begin_both()
+        elif row.source or row.follows:
             self._compute(NOTHING)
-            return
-        places = [place for place in range(at, at + 1 + row.leads) if not self._source(place)]
-        for place in places:
-            if self.inputs[place] not in self.inbox:
-                self.wanted = self.inputs[place]
-                return
-        self._compute(max((self.inbox.pop(self.inputs[p]) for p in places), default=NOTHING))
+        else:
+            wanted = self.inputs[self.at]
+            left = self.inbox.pop(wanted, None)
+            if left is None:
+                self.wanted = wanted
+            else:
+                self._compute(left)
 
-    def _source(self, place: int) -> bool:
-        return self.rows[self.codes[place]].source
+    def _begin_both(self) -> None:
+        """Compute the first of two steps beside each other, unless an input is missing."""
+        places = [p for p in (self.at, self.at + 1) if not self.rows[self.codes[p]].source]
+        inputs = [self.inputs[place] for place in places]
+        missing = [wanted for wanted in inputs if wanted not in self.inbox]
+        if missing:
+            self.wanted = missing[0]
+        else:
+            self._compute(max(map(self.inbox.pop, inputs), default=NOTHING))
 
     def receive(self, target: int, left: float) -> None:
         """Take delivery of a step's input, which had set out at `left`."""
@@ -122,7 +131,7 @@ class SteppingRank(Rank):
         """Hand results on; go on at once, or when they are through where sends block."""
         self.end.append(self.env._now)
         row = self.rows[self.codes[self.at]]
-        if row.leads:
+        if row.leads or (row.stage < 0 and not row.follows):
             self.take()
             return
         self._unsent = [self.at - 1, self.at] if row.follows else [self.at]

@@ -21,7 +21,7 @@ from clustersim.timeline import KINDS
 from strategies import CLASSIC, durations, shapes
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-MODEST = settings(max_examples=60, deadline=None)
+MODEST = settings(max_examples=40, deadline=None)
 TOLERANCE = 1e-9
 
 
