@@ -24,7 +24,6 @@ from clustersim.timeline import (
     EMBEDDING,
     FORWARD,
     GRADIENTS,
-    KINDS,
     NORM,
     OPTIMISER,
     PARAMETERS,
@@ -254,18 +253,17 @@ class Rank:
 
     def track(self) -> Track:
         """Return the record of this rank class."""
-        position, order = self.actor.position, self.crew.program.order
-        codes, inputs = np.array(self.codes), np.array(self.inputs)
-        kind = np.array([KINDS.index(code.kind) for code in order.codes], np.int8)
-        chunk = np.array([code.chunk for code in order.codes], np.int32)
+        position, program = self.actor.position, self.crew.program
+        kind, chunk = program.order.columns(position.stage)
+        microbatch = np.array(self.inputs) // (2 * program.chunks)
         return Track(
             replica=position.replica,
             stage=position.stage,
             part=position.part,
             multiplicity=self.actor.multiplicity,
-            kind=kind[codes],
-            microbatch=(inputs // (2 * self.crew.program.chunks)).astype(np.int32),
-            chunk=chunk[codes],
+            kind=kind.astype(np.int8),
+            microbatch=microbatch.astype(np.int32),
+            chunk=chunk.astype(np.int32),
             free=np.array(self.free),
             sent=np.array(self.sent),
             start=np.array(self.start),

@@ -54,17 +54,16 @@ def _runs_each_once(order: Order, stage: int, wiring: Wiring, microbatches: int)
     """
     if any(code.beside for code in order.codes) or wiring.copies > 1:
         return False
-    codes, inputs = np.array(order.of[stage]), np.array(order.inputs[stage])
+    (kinds, _), inputs = order.columns(stage), np.array(order.inputs[stage])
     width = microbatches * wiring.chunks
-    if len(codes) < 2 * width or inputs.min() < 0 or inputs.max() >= 2 * width:
+    if len(kinds) < 2 * width or inputs.min() < 0 or inputs.max() >= 2 * width:
         return False
-    kinds = np.array([KINDS.index(code.kind) for code in order.codes])[codes]
     place = [_places(kinds == kind, inputs // 2, width) for kind in range(len(KINDS))]
     forward, whole, ahead, weight = place
     apart = (whole < 0) & (ahead > forward) & (weight > ahead)
     once = (whole > forward) & (ahead < 0) & (weight < 0)
     run = sum(int((each >= 0).sum()) for each in place)
-    return run == len(codes) and bool(((forward >= 0) & (apart | once)).all())
+    return run == len(kinds) and bool(((forward >= 0) & (apart | once)).all())
 
 
 def _places(chosen: NDArray[np.bool_], numbers: NDArray[np.int64], width: int) -> NDArray[np.int64]:

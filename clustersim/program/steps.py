@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from clustersim.plan.wiring import Wiring
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT
 
@@ -86,6 +89,13 @@ class Order:
     codes: tuple[Code, ...]
     of: tuple[list[int], ...]
     inputs: tuple[list[int], ...]
+
+    def columns(self, stage: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return kind, by its place in `KINDS`, and chunk of the steps of a stage."""
+        codes = np.array(self.of[stage])
+        kinds = np.array([KINDS.index(code.kind) for code in self.codes])
+        chunks = np.array([code.chunk for code in self.codes])
+        return kinds[codes], chunks[codes]
 
     def times(self, stage: int) -> Counter[Code]:
         """Return how often a stage runs each code in a step."""

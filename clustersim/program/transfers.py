@@ -79,7 +79,7 @@ def joint_collectives(job: Job) -> dict[Name, Traffic]:
 
 
 def _twins(job: Job) -> dict[Name, Traffic]:
-    """Return what stages reduce that hold the same part of the model, before all else."""
+    """Return what stages sum up that hold the same part of the model, after their replicas."""
     plan, found = job.plan, dict[Name, Traffic]()
     if plan.wired.copies == 1:
         return found

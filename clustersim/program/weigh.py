@@ -7,8 +7,6 @@ when they come and go  by the steps of the schedule                 --levels-->
 
 import math
 
-import numpy as np
-
 from clustersim.plan.fit import (
     ChunkMemory,
     Parts,
@@ -19,7 +17,6 @@ from clustersim.plan.fit import (
 )
 from clustersim.program.job import Job
 from clustersim.program.states import on_host, steady_parts, step_buffers
-from clustersim.program.steps import KINDS
 from clustersim.workload import memory
 from clustersim.workload.finetune import linears
 from clustersim.workload.ops import kept, kept_for_weights
@@ -37,11 +34,9 @@ def weigh(job: Job) -> Verdict:
 
 
 def _stage(job: Job, stage: int) -> StageMemory:
-    plan, order = job.plan, job.order
+    plan = job.plan
     chunks = tuple(chunk_memory(job, stage, chunk) for chunk in range(plan.chunks))
-    codes = np.array(order.of[stage])
-    kind = np.array([KINDS.index(code.kind) for code in order.codes])[codes]
-    chunk = np.array([code.chunk for code in order.codes])[codes]
+    kind, chunk = job.order.columns(stage)
     found = levels(chunks, kind, chunk)
     steady, away = steady_parts(job, stage), on_host(job, stage)
     if job.offload.activations:

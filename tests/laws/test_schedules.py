@@ -261,7 +261,7 @@ def test_a_printed_schedule_is_a_file_of_the_same_steps(tmp_path_factory, shape)
 
     assert found.rows(*shape[1:]) == shape.rows
     assert (found.wiring, found.split) == (
-        schedule.wiring if shape.chunks > 1 else found.wiring,
+        schedule.wiring,
         any(step.kind == INPUT for row in shape.rows for step in row),
     )
     assert found.misfit(*shape[1:]) is None
