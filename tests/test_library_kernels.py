@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from clustersim.building import build_job
 from clustersim.cost.compute import chain_seconds, flash_seconds, gemm_efficiency, gemm_seconds
 from clustersim.program.sharding import layer_fetch
-from clustersim.program.shares import copying_seconds
+from clustersim.program.share_copies import copying_seconds
 from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.program.transfers import joint_collectives
 from clustersim.scenario.load import from_mapping

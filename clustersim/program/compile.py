@@ -9,15 +9,15 @@ from clustersim.cost.compute import pass_seconds
 from clustersim.plan.parallelism import Plan
 from clustersim.program import states
 from clustersim.program.blocks import Blocks, cut_at_collectives
-from clustersim.program.chunked import with_hidden
 from clustersim.program.fold import Folded, Name, fold
 from clustersim.program.groups import Pattern
 from clustersim.program.job import Job
 from clustersim.program.loads import carried_by_links, fusion_bound_of, limits_of
+from clustersim.program.new_weights import with_hidden
 from clustersim.program.offloading import host_tail
 from clustersim.program.ops import Actor, Block, Fused, Position, Program, Tail
 from clustersim.program.sharding import reduces
-from clustersim.program.shares import copying_seconds
+from clustersim.program.share_copies import copying_seconds
 from clustersim.program.steps import Code, Step, completing, hand_over
 from clustersim.program.transfers import (
     joint_collectives,

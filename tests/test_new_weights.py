@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.building import build_job
-from clustersim.program.chunked import exposed
+from clustersim.program.new_weights import waited_for
 from clustersim.program.transfers import joint_collectives
 from clustersim.scenario.load import from_mapping
 from clustersim.simulate import simulate
@@ -37,7 +37,7 @@ def seconds(traffic):
 @given(SECONDS, PARTS, SECONDS)
 def test_one_part_is_seen_and_of_each_other_what_is_longer_than_its_window(whole, parts, window):
     """Not less than one part, not more than all, and g + (v - 1) max(0, g - w) in between."""
-    left = seconds(exposed(taking(whole), parts, window))
+    left = seconds(waited_for(taking(whole), parts, window))
     one = whole / parts
 
     assert one * (1 - 1e-9) <= left <= whole * (1 + 1e-9)
@@ -48,9 +48,9 @@ def test_one_part_is_seen_and_of_each_other_what_is_longer_than_its_window(whole
 @given(SECONDS, PARTS)
 def test_without_anything_beside_it_everything_is_seen(whole, parts):
     """No window, no hiding; and a window longer than a part leaves that part alone."""
-    assert seconds(exposed(taking(whole), parts, 0)) == pytest.approx(whole)
+    assert seconds(waited_for(taking(whole), parts, 0)) == pytest.approx(whole)
     if parts > 1:
-        assert seconds(exposed(taking(whole), parts, whole)) == pytest.approx(whole / parts)
+        assert seconds(waited_for(taking(whole), parts, whole)) == pytest.approx(whole / parts)
 
 
 def job(*changes):

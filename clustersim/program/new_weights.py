@@ -28,11 +28,11 @@ def with_hidden(job: Job, blocks: Blocks, stage: int, pattern: Pattern, tail: Ta
     parts, window = (plan.chunks, plan.pipeline * block) if plan.chunks > 1 else (
         layers, block / layers
     )  # fmt: skip
-    left = tuple(exposed(each, parts, window) for each in tail.parameters)
+    left = tuple(waited_for(each, parts, window) for each in tail.parameters)
     return replace(tail, parameters=left)
 
 
-def exposed(traffic: Traffic, parts: int, window: float) -> Traffic:
+def waited_for(traffic: Traffic, parts: int, window: float) -> Traffic:
     r"""Return what is left to wait for of traffic that goes part by part.
 
     .. math:: g + (v - 1) \max(0, g - w)
