@@ -6,7 +6,9 @@ twice is an error, and aliases that would explode are counted before they are ex
 
 import datetime
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,6 +91,13 @@ def read_yaml(path: Path, error: type[ClustersimError] = ScenarioError) -> Docum
 
 def parse_yaml(text: str, file: str, error: type[ClustersimError] = ScenarioError) -> Document:
     """Parse `text` as one YAML document named `file`; errors as in `read_yaml`."""
+    document = _parsed(text, file, error)
+    return Document(file, deepcopy(document.data), document.places)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str, file: str, error: type[ClustersimError]) -> Document:
+    """Return what `parse_yaml` copies: a study reads the same files for each of its runs."""
     try:
         node = YAML(typ="safe").compose(text)
     except MarkedYAMLError as problem:
