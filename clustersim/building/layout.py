@@ -47,14 +47,19 @@ def schedule_of(loaded: Loaded) -> Schedule:
     ScenarioError
         when there is no such file, or it is no schedule of this shape.
     """
+    file = schedule_file(loaded)
+    if file is None:
+        return SCHEDULES[loaded.scenario.plan.schedule]
+    return read_schedule(file, loaded.where("plan", "schedule"))
+
+
+def schedule_file(loaded: Loaded) -> Path | None:
+    """Return the file of steps that a scenario names; None for a schedule by name."""
     name = loaded.scenario.plan.schedule
     if name in SCHEDULES:
-        return SCHEDULES[name]
-    folder = Path(loaded.place("plan", "schedule").file).parent
-    beside = folder / name
-    return read_schedule(
-        beside if beside.is_file() else Path(name), loaded.where("plan", "schedule")
-    )
+        return None
+    beside = Path(loaded.place("plan", "schedule").file).parent / name
+    return beside if beside.is_file() else Path(name)
 
 
 def _chunks(given: Scenario, schedule: Schedule) -> int:

@@ -5,7 +5,7 @@ twice is an error, and aliases that would explode are counted before they are ex
 """
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
@@ -96,7 +96,7 @@ def parse_yaml(text: str, file: str, error: type[ClustersimError] = ScenarioErro
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str, file: str, error: type[ClustersimError]) -> Document:
+def _parsed(text: str, file: str, error: Callable[[str], ClustersimError]) -> Document:
     """Return what `parse_yaml` copies: a study reads the same files for each of its runs."""
     try:
         node = YAML(typ="safe").compose(text)
@@ -115,7 +115,7 @@ def _parsed(text: str, file: str, error: type[ClustersimError]) -> Document:
 class _Converter:
     """Turns composed nodes into plain values, with a budget that stops exploding aliases."""
 
-    def __init__(self, file: str, error: type[ClustersimError]) -> None:
+    def __init__(self, file: str, error: Callable[[str], ClustersimError]) -> None:
         self.file, self.error = file, error
         self.places: dict[Key, Place] = {}
         self.values = 0

@@ -1,7 +1,13 @@
 """Where cases run: in this process, in as many as are asked for, or in one of their own."""
 
-from collections.abc import Callable
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import active_children, parent_process
+from multiprocessing.connection import wait
 from typing import Any, TypeVar
 
 Given = TypeVar("Given")
@@ -21,9 +27,24 @@ class Here(Executor):
         return future
 
 
-def workers(jobs: int) -> Executor:
-    """Return where cases run: here, or in as many processes."""
-    return Here() if jobs == 1 else ProcessPoolExecutor(jobs)
+@contextmanager
+def workers(jobs: int) -> Iterator[Executor]:
+    """Give a place where cases run: here, or in as many processes, which end with the context.
+
+    An interrupt ends them at once, whatever they are at; so does the end of this process.
+    """
+    if jobs == 1:
+        yield Here()
+        return
+    executor = ProcessPoolExecutor(jobs, initializer=_follow)
+    try:
+        yield executor
+    except BaseException:
+        for process in active_children():
+            process.terminate()
+        executor.shutdown(cancel_futures=True)
+        raise
+    executor.shutdown()
 
 
 def alone(fn: Callable[[Given], Found], given: Given) -> Found:
@@ -34,5 +55,25 @@ def alone(fn: Callable[[Given], Found], given: Given) -> Found:
     BrokenExecutor
         when that process dies.
     """
-    with ProcessPoolExecutor(1) as own:
+    with ProcessPoolExecutor(1, initializer=_follow) as own:
         return own.submit(fn, given).result()
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _follow() -> None:
+    """Leave interrupts to the parent process, and end with it, however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)

@@ -1,0 +1,84 @@
+"""The runs of a study as one table: a row for each variant, with its point and what came of it."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from clustersim.metrics.attribution import PARTS
+from clustersim.study.variants import RAN, Run, Variant
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FITS: Final = "fits"
+DOES_NOT_FIT: Final = "does not fit"
+
+MEASURES: Final = (
+    "step_time_s",
+    "tokens_per_s",
+    "tokens_per_s_per_device",
+    "samples_per_s",
+    "tflops_per_device_model",
+    "tflops_per_device_hardware",
+    "mfu",
+    "hfu",
+    "bubble_fraction",
+    "bubble_overhead",
+    "exposed_fraction",
+    "memory_peak_bytes",
+    "memory_capacity_bytes",
+    "devices",
+)
+"""Columns of numbers that every run has; those of the attribution follow them."""
+
+
+def verdict_of(run: Run) -> str:
+    """Return what became of a run in a word: fits, does not fit, refused or failed."""
+    return run.verdict if run.verdict != RAN else FITS if run.fits else DOES_NOT_FIT
+
+
+def measures(answer: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of an answer by column, in the units of their names."""
+    step, rate, memory = answer["step_time_s"], answer["tflops_per_device"], answer["memory"]
+    return {
+        "step_time_s": step,
+        "tokens_per_s": answer["tokens_per_s"],
+        "tokens_per_s_per_device": answer["tokens_per_s_per_device"],
+        "samples_per_s": answer["samples_per_s"],
+        "tflops_per_device_model": rate["model"],
+        "tflops_per_device_hardware": rate["hardware"],
+        "mfu": answer["mfu"],
+        "hfu": answer["hfu"],
+        "bubble_fraction": answer["bubble_fraction"],
+        "bubble_overhead": answer["bubble_overhead"],
+        "exposed_fraction": sum(each["seconds"] for each in answer["exposed"]) / step,
+        "memory_peak_bytes": memory["peak_bytes"],
+        "memory_capacity_bytes": memory["capacity_bytes"],
+        "devices": answer["counts"]["devices"],
+        **{f"{part}_s": answer["attribution"][part] for part in PARTS},
+    }
+
+
+def row(variant: Variant, run: Run | None) -> dict[str, Any]:
+    """Return one row: the point, the verdict with its reason, and the numbers of a run.
+
+    A run that is still to come has the verdict None.
+    """
+    said: dict[str, Any] = {
+        **variant.point,
+        "verdict": None if run is None else verdict_of(run),
+        "why": None if run is None else run.why,
+    }
+    answer = None if run is None else run.answer
+    return said if answer is None else {**said, **measures(answer)}
+
+
+def frame(found: Sequence[tuple[Variant, Run | None]]) -> "pd.DataFrame":
+    """Return the rows of a study as a frame; columns that a row lacks are empty in it."""
+    import pandas as pd  # 0.3 s that other verbs need not pay
+
+    axes = dict.fromkeys(axis for variant, _ in found for axis in variant.point)
+    columns = [*axes, "verdict", "why", *MEASURES, *(f"{part}_s" for part in PARTS)]
+    return pd.DataFrame([row(*each) for each in found], columns=columns)
+
+
+__all__ = ["DOES_NOT_FIT", "FITS", "MEASURES", "frame", "measures", "row", "verdict_of"]
