@@ -5,12 +5,12 @@ twice is an error, and aliases that would explode are counted before they are ex
 """
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -91,12 +91,12 @@ def read_yaml(path: Path, error: type[ClustersimError] = ScenarioError) -> Docum
 
 def parse_yaml(text: str, file: str, error: type[ClustersimError] = ScenarioError) -> Document:
     """Parse `text` as one YAML document named `file`; errors as in `read_yaml`."""
-    document = _parsed(text, file, error)
+    document = _parsed(text, file, cast("Hashable", error))
     return Document(file, deepcopy(document.data), document.places)
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str, file: str, error: Callable[[str], ClustersimError]) -> Document:
+def _parsed(text: str, file: str, error: Any) -> Document:
     """Return what `parse_yaml` copies: a study reads the same files for each of its runs."""
     try:
         node = YAML(typ="safe").compose(text)

@@ -1,0 +1,102 @@
+"""What the verbs that run many scenarios share: their options, a store, a bar, an end in order."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from clustersim.study.store import Study
+    from clustersim.study.variants import Run, Variant
+
+STORE: Final = Path("runs") / "studies.db"
+"""Where runs are kept unless another store is named."""
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a value of every run, as in run."),
+]
+StoreFile = Annotated[
+    Path, typer.Option("--store", metavar="FILE", help="Where runs are kept and found again.")
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes that run scenarios [one for each core].", metavar="N"),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Folder for the files [runs/NAME-VERB].", show_default=False),
+]
+AsJson = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object; write files (but the store) with --out."),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace --out even if no earlier run wrote it.")
+]
+
+
+def run_variants(
+    study: "Study", variants: "Sequence[Variant]", store: Path, jobs: int | None
+) -> "list[Run]":
+    """Return the runs of some variants, with a bar on the terminal while they are at it.
+
+    An interrupt ends it with exit code 130 and a word on how far it came; the store keeps that.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from clustersim.study.running import run_all
+    from clustersim.study.store import Store
+    from clustersim.study.workers import cores, workers
+
+    count = jobs or min(cores(), max(len(variants), 1))
+    console = Console(stderr=True)
+    columns = (
+        TextColumn(study.verb),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    there, total = 0, len(variants)
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task(study.verb, total=None, rate="")
+
+    def advance(done: int, of: int) -> None:
+        nonlocal there, total
+        there, total = done, of
+        speed = bar.tasks[0].speed
+        rate = f"{speed:.1f} runs/s" if speed else ""
+        bar.update(task, completed=done, total=of, rate=rate)
+
+    try:
+        with bar, Store(store) as kept, workers(count) as executor:
+            return run_all(study, variants, kept, executor, at_once=count, told=advance)
+    except KeyboardInterrupt:
+        print(
+            f"interrupted: {there:,} of {total:,} runs are in {store};"
+            " the same command goes on from there",
+            file=sys.stderr,
+        )
+        raise typer.Exit(130) from None
+
+
+__all__ = [
+    "STORE",
+    "AsJson",
+    "Force",
+    "Jobs",
+    "Out",
+    "Settings",
+    "StoreFile",
+    "run_variants",
+]
