@@ -29,7 +29,7 @@ def test_the_promises_are_those_that_users_were_given():
     assert set(by_devices.values()) == {0.05}
     assert {bar for name, bar in bars.items() if name not in by_devices} == {0.15}
     assert len(by_devices) == 4
-    assert len(bars) == 14
+    assert len(bars) == 18
 
 
 @pytest.mark.parametrize("metric", METRICS)
