@@ -146,8 +146,7 @@ def settings_of(case: Case, usual: Mapping[str, Any] | None = None) -> Settings:
     take, parallel, model = chooser.take, case.parallel, case.model
     devices, tensor, pipeline, data = _degrees(chooser, case)
     schedule, chunks = _schedule(chooser, parallel, pipeline)
-    stages = (pipeline or 1) * (chunks or 1)
-    sequences, micro = _batch(chooser, case.batch, data, stages)
+    sequences, micro = _batch(chooser, case.batch, data, pipeline or 1)
     zero, shard, reshard = _sharding(chooser, case)
     vocab = _readable(count, case.assumed.get("padded_vocab"))
     return Settings(
@@ -200,17 +199,17 @@ def _degrees(
 
 
 def _batch(
-    chooser: _Chooser, batch: Batch, data: int | None, stages: int
+    chooser: _Chooser, batch: Batch, data: int | None, pipeline: int
 ) -> tuple[int | None, int | None]:
     """Return the sequences of a step and of a microbatch; one may follow from the other.
 
-    Software may cut what a replica has of a step into as many microbatches as there are stages,
-    chunks counted one by one.
+    Software may cut what a replica has of a step into as many microbatches as its pipeline has
+    ranks, however many chunks each of them holds.
     """
     micro = batch.micro or _quotient(batch.global_, data, batch.grad_accum)
-    if micro is None and chooser.usual.get("microbatches") == "stages" and stages > 1:
-        micro = _quotient(batch.global_, data, stages)
-        chooser.assumed["micro"] = "not stated: as many microbatches as stages, its default"
+    if micro is None and chooser.usual.get("microbatches") == "pipeline" and pipeline > 1:
+        micro = _quotient(batch.global_, data, pipeline)
+        chooser.assumed["micro"] = "not stated: as many microbatches as pipeline ranks, its default"
     micro = chooser.take("micro", micro, count, ("micro",), (1, "not stated: the smallest"))
     steps = batch.grad_accum or _readable(count, chooser.given.get("microbatches"))
     sequences = chooser.take("sequences", batch.global_, count, ("global_batch",))
