@@ -18,8 +18,11 @@ from clustersim.workload.finetune import (
 )
 from clustersim.workload.flops import model_flops
 from clustersim.workload.kernels import Gemm, Stream
+from clustersim.workload.layers import layer_ops
 from clustersim.workload.layers.adapters import linear
+from clustersim.workload.layers.ends import embedding_ops, head_ops
 from clustersim.workload.model import Layer, Transformer
+from clustersim.workload.ops import backward
 from clustersim.workload.parameters import layer_parameters
 from clustersim.workload.precision import PRECISIONS
 from clustersim.workload.slice import KernelChoice, Slice
@@ -62,6 +65,25 @@ def passes(kernels, word):
 
 
 # --- what is trained ------------------------------------------------------------------------------
+
+
+def test_a_frozen_weight_costs_no_gradient():
+    """Neither of embedding nor logits, and a layer's are summed up for what is trained of it.
+
+    Logits are three products of the same size in training and two beside adapters.
+    """
+    whole, tuned = part_of(None), part_of(lora())
+    three, two = (products(backward(head_ops(part))) for part in (whole, tuned))
+    summed = {
+        part: passes(backward(layer_ops(part, PLAIN)), "layer gradient sum")
+        for part in (whole, tuned)
+    }
+
+    assert two == pytest.approx(three / 2)
+    assert list(backward(embedding_ops(tuned))) == []
+    for part in (whole, tuned):
+        held = trainable(LLAMA_70B, PLAIN, part.finetune).all
+        assert summed[part] == CHOICE.gradient_accumulation * held
 
 
 def test_a_low_rank_adapter_trains_r_times_inputs_and_outputs():

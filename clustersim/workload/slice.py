@@ -127,6 +127,11 @@ class Slice:
     finetune: Finetune | None = None
 
     @property
+    def frozen(self) -> bool:
+        """Whether the model's own weights stay as they are, so that none of them has a gradient."""
+        return self.finetune is not None
+
+    @property
     def width(self) -> int:
         """Bytes of an activation."""
         return self.precision.width

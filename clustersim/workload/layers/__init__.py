@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 
+from clustersim.workload.finetune import trainable
 from clustersim.workload.layers.attention import attention_ops
 from clustersim.workload.layers.experts import experts_ops, shared_ops, shared_sum
 from clustersim.workload.layers.mlp import mlp_ops
 from clustersim.workload.layers.pieces import gradient_sum, norm_op, residual_op
 from clustersim.workload.model import Layer
 from clustersim.workload.ops import Op
-from clustersim.workload.parameters import layer_parameters
 from clustersim.workload.slice import Slice
 
 
@@ -23,7 +23,7 @@ def layer_parts(part: Slice, layer: Layer) -> dict[str, list[Op]]:
     Parts are ``gradients``, ``attention``, and ``mlp`` or ``router``, ``experts``, ``shared`` and
     ``end``.
     """
-    held = layer_parameters(part.model, layer)
+    held = trainable(part.model, layer, part.finetune)
     weights = held.dense(part.tensor) + held.of_experts(part.expert, part.expert_tensor)
     norm, residual = norm_op("mlp norm", part), residual_op("mlp residual", part, "mlp")
     return {

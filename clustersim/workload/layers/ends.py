@@ -36,23 +36,29 @@ def _lookup(part: Slice) -> Op:
 
     Learned positions are added to all tokens before these are shared out. Megatron-LM,
     ``megatron/core/models/common/embeddings/language_model_embedding.py``,
-    ``reduce_scatter_embeddings``.
+    ``reduce_scatter_embeddings``.  A frozen one has no backward: nothing before it is trained.
     """
-    x, w = part.stream, part.width
-    rows = part.model.vocab * part.model.hidden / part.tensor
-    whole = w * x
+    whole = part.width * part.stream
     if part.model.positions == "learned":
         total = part.over_tensor("embedding", "all-reduce", whole)
     else:
         total = summed(part, "embedding", part.model.hidden)
-    return Op(
-        "embedding",
-        forward=(Stream("embedding", 2 * whole, 3), *total),
-        backward=(
-            *gathered(part, "embedding backward", part.model.hidden, w),
-            Stream("embedding scatter", 2 * whole + w * rows, 2, of_weight=True),
-            *gradient_sum("embedding", part, rows),
-        ),
+    back = () if part.frozen else _scattered(part, whole)
+    return Op("embedding", (Stream("embedding", 2 * whole, 3), *total), back)
+
+
+def _scattered(part: Slice, whole: float) -> tuple[Kernel, ...]:
+    """Add the gradients of all tokens to the rows that they looked up.
+
+    Parameters
+    ----------
+    whole : bytes of the residual stream [B]
+    """
+    w, rows = part.width, part.model.vocab * part.model.hidden / part.tensor
+    return (
+        *gathered(part, "embedding backward", part.model.hidden, w),
+        Stream("embedding scatter", 2 * whole + w * rows, 2, of_weight=True),
+        *gradient_sum("embedding", part, rows),
     )
 
 
@@ -64,7 +70,7 @@ def head_ops(part: Slice) -> list[Op]:
     """
     m, columns = part.model, part.model.vocab // part.tensor
     logits, w = part.tokens * columns, part.width
-    weights = m.vocab * m.hidden / part.tensor
+    weights = 0.0 if part.frozen else m.vocab * m.hidden / part.tensor
     each = w + 4 if part.kernels.loss_kept is None else part.kernels.loss_kept
     return [
         Op("logits gradient sum", backward=gradient_sum("logits", part, weights)),
@@ -83,18 +89,23 @@ def head_ops(part: Slice) -> list[Op]:
 
 
 def _logits(part: Slice, columns: int) -> Op:
-    """The product with the split vocabulary, which 8-bit recipes leave in 16 bits."""
+    """The product with the split vocabulary, which 8-bit recipes leave in 16 bits.
+
+    A frozen weight has no gradient, so that its input is neither kept nor gathered again.
+    """
     h, rows, w = part.model.hidden, part.tokens, part.width
+    again = () if part.frozen else gathered(part, "logits again", h, w)
+    weight = part.wide("logits weight gradient", columns, h, rows, of_weight=True)
     return Op(
         "logits",
         forward=(*gathered(part, "logits", h, w), part.wide("logits", rows, columns, h)),
         backward=(
-            *gathered(part, "logits again", h, w),
+            *again,
             part.wide("logits input gradient", rows, h, columns),
-            part.wide("logits weight gradient", columns, h, rows, of_weight=True),
+            *(() if part.frozen else (weight,)),
             *summed(part, "logits backward", h),
         ),
-        inputs=w * part.residual,
+        inputs=0.0 if part.frozen else w * part.residual,
     )
 
 

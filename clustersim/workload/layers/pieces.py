@@ -29,7 +29,8 @@ def column_op(
     found = linear(part, name, target, part.tokens, columns, k, "input")
     numbers = columns if isinstance(columns, int) else sum(columns)
     bias = part.width * part.tokens * numbers
-    after = (Stream(f"{name} bias gradient", bias, of_weight=True),) if biased else ()
+    summed_up = biased and not part.frozen
+    after = (Stream(f"{name} bias gradient", bias, of_weight=True),) if summed_up else ()
     gather = gathered(part, name, k, part.precision.operand)
     return Op(
         op,
@@ -142,13 +143,13 @@ def norm_op(name: str, part: Slice, numbers: float | None = None, *, residual: b
     """A norm reads and writes `numbers`, by default the residual stream.
 
     Backward takes the input's gradient (3), those of its parameters (2, none where a persistent
-    kernel finds them on the way), and the sum with the gradient that comes by the residual (3).
-    RMSNorm in as many kernels as it has operations casts to 32 bits, squares, averages, scales,
-    casts back and weighs: Hugging Face transformers, ``LlamaRMSNorm``. Each of these has two in
-    its backward.
+    kernel finds them on the way or they are frozen), and the sum with the gradient that comes by
+    the residual (3). RMSNorm in as many kernels as it has operations casts to 32 bits, squares,
+    averages, scales, casts back and weighs: Hugging Face transformers, ``LlamaRMSNorm``. Each of
+    these has two in its backward.
     """
     w, x = part.width, part.residual if numbers is None else numbers
-    once = part.kernels.norm_persistent
+    once = part.kernels.norm_persistent or part.frozen
     ahead, back, launches = 2 * w, (3 if once else 3 + 2) * w, 1
     if part.model.norm == "rms" and not part.kernels.norm_fused:
         ahead, launches = (w + 4) + 8 + 4 + 8 + (4 + w) + 2 * w, 6
