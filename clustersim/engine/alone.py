@@ -177,7 +177,7 @@ class AloneRank(Rank):
     def passages(self) -> list[Passage]:
         """Return the stage transfers of this rank, by code."""
         found: list[Passage] = []
-        codes, end = np.array(self.codes), np.array(self.end)
+        codes, end = self.crew.program.order.of[self.actor.position.stage], np.array(self.end)
         for code, row in enumerate(self.rows):
             if row.traffic is None:
                 continue

@@ -143,7 +143,7 @@ class Rank:
         self.at = 0
         self.wanted = -1
         order, stage = crew.program.order, actor.position.stage
-        self.codes, self.inputs = order.of[stage], order.inputs[stage]
+        self.codes, self.inputs = order.of[stage].tolist(), order.inputs[stage].tolist()
         self.rows = [row_of(actor, crew.program, code) for code in order.codes]
         beside = actor.tail.overlapped and actor.tail.gradients
         self.completing = completing(order, stage) if beside else {}
@@ -255,7 +255,7 @@ class Rank:
         """Return the record of this rank class."""
         position, program = self.actor.position, self.crew.program
         kind, chunk = program.order.columns(position.stage)
-        microbatch = np.array(self.inputs) // (2 * program.chunks)
+        microbatch = program.order.inputs[position.stage] // (2 * program.chunks)
         return Track(
             replica=position.replica,
             stage=position.stage,

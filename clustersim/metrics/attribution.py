@@ -78,7 +78,7 @@ def attribute(track: Track, actor: Actor, duration: float) -> dict[str, float]:
 
 def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
     order = actor.order
-    codes = np.array(order.of[actor.position.stage])
+    codes = order.of[actor.position.stage]
     for code, block in actor.blocks.items():
         rows, seconds = codes == order.codes.index(code), block.seconds
         count = int(rows.sum())

@@ -20,12 +20,15 @@ def hottest(links: Iterable[LinkUse], duration: float, count: int = 10) -> list[
 
     Of links that differ in nothing but their number, the first stands for all.
     """
-    used = [HotLink(*link, link.nbytes / link.capacity / duration) for link in links]
-    used.sort(key=lambda link: (-link.utilisation, link.name))
+    used = [(-link.nbytes / link.capacity / duration, link) for link in links]
     kinds: dict[tuple[str, float], HotLink] = {}
-    for link in used:
-        kinds.setdefault((_kind(link.name), round(link.utilisation, 9)), link)
-    return list(kinds.values())[:count]
+    for less, link in sorted(used):
+        if len(kinds) == count:
+            break
+        kind = _kind(link.name), round(-less, 9)
+        if kind not in kinds:
+            kinds[kind] = HotLink(*link, -less)
+    return list(kinds.values())
 
 
 _DIGITS = dict.fromkeys(map(ord, "0123456789"))

@@ -54,7 +54,7 @@ def _runs_each_once(order: Order, stage: int, wiring: Wiring, microbatches: int)
     """
     if any(code.beside for code in order.codes) or wiring.copies > 1:
         return False
-    (kinds, _), inputs = order.columns(stage), np.array(order.inputs[stage])
+    (kinds, _), inputs = order.columns(stage), order.inputs[stage]
     width = microbatches * wiring.chunks
     if len(kinds) < 2 * width or inputs.min() < 0 or inputs.max() >= 2 * width:
         return False

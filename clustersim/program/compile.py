@@ -80,7 +80,7 @@ def _actors(
             pattern = blocks.pattern(stage, replicas[0])
             tail = with_hidden(job, blocks, stage, pattern, tails[stage])
             own = None if whole else _of_class(folded, number)
-            codes = [job.order.codes[number] for number in sorted({*job.order.of[stage]})]
+            codes = [job.order.codes[number] for number in sorted({*job.order.of[stage].tolist()})]
             work = {c: _block(job, blocks, stage, c, pattern, own) for c in codes}
             send = {c: _send(plan, folded, number, stage, c) for c in codes}
             multiplicity = len(replicas) * (plan.cell if together else 1)

@@ -87,55 +87,59 @@ class Order:
     """
 
     codes: tuple[Code, ...]
-    of: tuple[list[int], ...]
-    inputs: tuple[list[int], ...]
+    of: tuple[NDArray[np.int64], ...]
+    inputs: tuple[NDArray[np.int64], ...]
 
     def columns(self, stage: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return kind, by its place in `KINDS`, and chunk of the steps of a stage."""
-        codes = np.array(self.of[stage])
         kinds = np.array([KINDS.index(code.kind) for code in self.codes])
         chunks = np.array([code.chunk for code in self.codes])
-        return kinds[codes], chunks[codes]
+        return kinds[self.of[stage]], chunks[self.of[stage]]
 
     def times(self, stage: int) -> Counter[Code]:
         """Return how often a stage runs each code in a step."""
-        return Counter({self.codes[n]: times for n, times in Counter(self.of[stage]).items()})
+        counts = np.bincount(self.of[stage]).tolist()
+        return Counter({self.codes[n]: times for n, times in enumerate(counts) if times})
 
 
 def order_of(rows: Sequence[Row], chunks: int) -> Order:
     """Return the steps of all stages as numbers."""
     numbers: dict[Code, int] = {}
-    plain: dict[tuple[str, int], int] = {}
-    of = []
-    for steps in rows:
-        codes = []
-        for at, (kind, _, chunk, joined) in enumerate(steps):
-            follows = at > 0 and steps[at - 1].joined
-            if joined or follows:
-                other = steps[at + 1 if joined else at - 1]
-                code = Code(kind, chunk, (other.kind, other.chunk), joined)
-                codes.append(numbers.setdefault(code, len(numbers)))
-            else:
-                number = plain.get((kind, chunk))
-                if number is None:
-                    number = plain[kind, chunk] = len(numbers)
-                    numbers[Code(kind, chunk)] = number
-                codes.append(number)
-        of.append(codes)
-    width = 2 * chunks
-    inputs = [
-        [mb * width + 2 * chunk + (kind != FORWARD) for kind, mb, chunk, _ in steps]
-        for steps in rows
-    ]
-    return Order(tuple(numbers), tuple(of), tuple(inputs))
+    of = tuple(np.array(_numbered(steps, numbers), np.int64) for steps in rows)
+    shifts = np.array([2 * code.chunk + (code.kind != FORWARD) for code in numbers], np.int64)
+    inputs = tuple(
+        2 * chunks * np.array([step[1] for step in steps], np.int64) + shifts[codes]
+        for steps, codes in zip(rows, of, strict=True)
+    )
+    return Order(tuple(numbers), of, inputs)
+
+
+def _numbered(steps: Row, numbers: dict[Code, int]) -> list[int]:
+    """Return the numbers of the codes of a stage's steps; new codes get the next ones."""
+    if any(step[3] for step in steps):
+        codes = [_code(steps, at) for at in range(len(steps))]
+        return [numbers.setdefault(code, len(numbers)) for code in codes]
+    words = [(step[0], step[2]) for step in steps]
+    known = {word: numbers.setdefault(Code(*word), len(numbers)) for word in dict.fromkeys(words)}
+    return [known[word] for word in words]
+
+
+def _code(steps: Row, at: int) -> Code:
+    """Return the code of a step, which may run beside the one after it or before it."""
+    kind, _, chunk, joined = steps[at]
+    if not joined and not (at > 0 and steps[at - 1].joined):
+        return Code(kind, chunk)
+    other = steps[at + 1 if joined else at - 1]
+    return Code(kind, chunk, (other.kind, other.chunk), joined)
 
 
 def completing(order: Order, stage: int) -> dict[int, int]:
     """Return the places of the steps that complete a chunk's gradients, numbered as they come."""
     chunks = {code.chunk for code in order.codes}
     places: list[int] = []
-    for at in range(len(order.of[stage]) - 1, -1, -1):
-        code = order.codes[order.of[stage][at]]
+    numbers = order.of[stage].tolist()
+    for at in range(len(numbers) - 1, -1, -1):
+        code = order.codes[numbers[at]]
         if code.kind in (BACKWARD, WEIGHT) and code.chunk in chunks:
             chunks.discard(code.chunk)
             places.append(at)
