@@ -21,7 +21,7 @@ T = TypeVar("T")
 class Strict(BaseModel):
     """A record that allows no key it does not know and cannot change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 def _quantity(dimension: str) -> list[Any]:

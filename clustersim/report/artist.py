@@ -10,6 +10,7 @@ would stand still whenever this process computes.  Where no second process can b
 the drawing is done here.
 """
 
+import gc
 import os
 import pickle
 import subprocess
@@ -113,6 +114,7 @@ def _cores() -> int:
 
 def work() -> None:
     """Draw what standard input names; it names nothing where the parent gave up."""
+    gc.disable()  # this process is over before there is garbage to speak of
     from clustersim.report.paper import warm_up
 
     warm_up()
