@@ -27,6 +27,7 @@ from clustersim.study.calibration.kernels import COLUMNS
 from clustersim.study.calibration.request import asked, calibrated
 from clustersim.study.cases import read_cases
 from clustersim.study.curves import grade_curves, read_curves
+from clustersim.study.unreached import Promise, findings, read_unreached
 from clustersim.study.validate import Validation, validate
 from clustersim.study.verdicts import judge
 from clustersim.study.workers import Here
@@ -207,7 +208,10 @@ def validation_keys() -> list[str]:
     none = next(entry for entry in entries if entry.group == "xmoe")
     cases = validate([*(entry for entry in entries if entry.id in pair), none])
     claim, curve = judge(1).to_json(), grade_curves(read_curves()[:1])
-    answer = Validation(cases.outcomes, tuple(curve), (claim,)).to_json()
+    promises = [Promise(group="*", at_most=0.0)]
+    known = read_unreached().model_copy(update={"promises": promises})
+    unreached = tuple(findings(known, cases.outcomes, whole=False))
+    answer = Validation(cases.outcomes, tuple(curve), (claim,), unreached).to_json()
     sums = answer["groups"].pop("korthikanti22-step")
     answer |= {"groups": {"<name>": sums}, "all": None}
     answer["coverage"] |= {"groups": None}

@@ -61,6 +61,8 @@ def validate(
     validation = _validated(entries, group or [], jobs)
     if spread is not None:
         validation = _with_spread(validation, spread, earlier if cases or group else [])
+    if cases is None:
+        validation = _with_unreached(validation, whole=not group)
     if claims or (cases is None and not group):
         validation = _with_claims(validation, jobs)
     if cases is None and not group:
@@ -104,6 +106,16 @@ def _with_spread(
 
     write_spread(file, renewed(earlier, validation.outcomes))
     return replace(validation, runs=tuple(_earlier(file)))
+
+
+def _with_unreached(validation: "Validation", *, whole: bool) -> "Validation":
+    """Tell what is promised of shipped cases and not reached, of all of them or of some groups."""
+    from dataclasses import replace
+
+    from clustersim.study.unreached import findings, read_unreached
+
+    found = findings(read_unreached(), validation.outcomes, whole=whole)
+    return replace(validation, unreached=tuple(found))
 
 
 def _with_claims(validation: "Validation", jobs: int) -> "Validation":

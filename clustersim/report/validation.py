@@ -14,6 +14,7 @@ from clustersim.report.coverage import (
     coverage_rows,
 )
 from clustersim.report.tables import percent
+from clustersim.report.unreached import UNREACHED_HEADINGS, UNREACHED_TITLE, unreached_rows
 from clustersim.units import format_binary
 
 Values = Mapping[str, Any]
@@ -219,6 +220,7 @@ CURVES = Table(
     curve_rows,
 )
 UNGRADABLE = Table("Not gradable, because", ("reason", ">cases", ">only this"), ungradable_rows)
+UNREACHED = Table(UNREACHED_TITLE, UNREACHED_HEADINGS, unreached_rows)
 REFUSED = Table("Not gradable, case by case", ("case", "because"), refused_rows)
 
 INTRODUCTION: Final = """# Validation
@@ -231,6 +233,7 @@ It is the best constant for these very runs; a group of one run has none.
 Some jobs were measured in several layouts: tau of 1 means that all are put in their order.
 What is lost there is throughput, by taking the layout that is predicted fastest.
 Memory that was measured is compared apart, and whether a run that took place is said to fit.
+What was promised and is not reached stands with its likely cause, and with what would decide it.
 Claims hold where each of their numbers is within its tolerance.
 The tables of collectives stand beside them: measured curves by size and by number of devices.
 Cases that *inform only* are of low confidence, or lack settings that had to be assumed.
@@ -253,7 +256,7 @@ def for_terminal(answer: Values) -> Iterator[tuple[Table, list[tuple[str, ...]]]
 def to_markdown(answer: Values) -> str:
     """Return all tables as a page of Markdown, the shortest answer first."""
     parts = [INTRODUCTION]
-    for table in (GROUPS, LAYOUTS, MEMORY, CLAIMS, CURVES, UNGRADABLE, CASES, REFUSED):
+    for table in (GROUPS, UNREACHED, LAYOUTS, MEMORY, CLAIMS, CURVES, UNGRADABLE, CASES, REFUSED):
         rows = list(table.rows(answer))
         if rows:
             parts.append(f"## {table.title}\n\n{_markdown(table.headings, rows)}")

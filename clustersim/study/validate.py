@@ -48,6 +48,7 @@ from clustersim.study.reasons import Reason, Ungradable, count_reasons
 from clustersim.study.scenarios import scenario_of
 from clustersim.study.settings import CHEAPEST, RECOMPUTE, Settings, settings_of
 from clustersim.study.summary import Tally, tally
+from clustersim.study.unreached import Finding
 from clustersim.study.workers import Here, alone
 from clustersim.workload.precision import PRECISIONS
 
@@ -62,12 +63,14 @@ class Validation:
     Attributes
     ----------
     claims : verdicts as plain values, by `verdicts.Verdict.to_json`
+    unreached : what was promised and is not reached, by `unreached.findings`
     runs : the evidence of the intervals; that which is shipped, if None
     """
 
     outcomes: tuple[Outcome, ...]
     curves: tuple[Graded, ...] = ()
     claims: tuple[dict[str, Any], ...] = ()
+    unreached: tuple[Finding, ...] = ()
     runs: tuple[MeasuredRuns, ...] | None = None
 
     @property
@@ -91,6 +94,7 @@ class Validation:
             "layouts": [found.to_json() for found in layout_sets(self.outcomes)],
             "curves": [graded.to_json() for graded in self.curves],
             "claims": list(self.claims),
+            "unreached": [finding.to_json() for finding in self.unreached],
             "coverage": self._coverage(),
         }
 
