@@ -87,11 +87,9 @@ class KernelFacts(Strict):
     not where it is missing. `dropout_mask` is the bytes of a number of a dropout's mask as it is
     kept, 1 where it is missing.
     `gradient_accumulation` is 0 where the products themselves add to the sum.
-    `attention_share` is the rate of the flash attention kernel as a share of that of
-    FlashAttention-2, which accelerator files give; the same where it is missing.
-    `attention_cudnn`: it takes cuDNN's kernels on devices whose file knows them; not where it is
-    missing.  `loss_kept` is
-    the bytes for each logit that the loss keeps for its backward: in their own width and in 32 bits
+    `attention_cudnn`: it takes cuDNN's kernels on devices whose file knows them, else those of
+    FlashAttention-2; not where it is missing. `attention_share` is the rate of flash attention as a
+    share of what that file gives of them; the same where it is missing.  `loss_kept` is the bytes for each logit that the loss keeps for its backward: in their own width and in 32 bits
     where it is missing.  `weight_cast_forward` and `weight_cast_backward` are the bytes moved for
     each weight of an 8-bit product to cast it whenever the product is run; none where they are
     missing, as weights are cast once a step.
