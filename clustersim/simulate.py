@@ -24,6 +24,7 @@ from clustersim.metrics.utilisation import HotLink, hottest
 from clustersim.plan.fit import Verdict
 from clustersim.program.check import check_program
 from clustersim.program.compile import compile_program
+from clustersim.program.job import Job
 from clustersim.program.ops import Program
 from clustersim.program.weigh import weigh
 from clustersim.scenario.load import Loaded, load
@@ -258,7 +259,26 @@ def simulate(scenario: str | Path | Loaded, settings: Sequence[str] = ()) -> Res
     began = time.perf_counter()
     with _uncollected():
         loaded = scenario if isinstance(scenario, Loaded) else load(scenario, settings)
-        return _simulated(loaded, began)
+        job = build_job(loaded)
+        return _simulated(loaded, job, weigh(job), began)
+
+
+def simulate_if_it_fits(loaded: Loaded) -> Result | Verdict:
+    """Return the result of a scenario that fits in memory; of another one, what it would need.
+
+    Weighing takes some 20 ms where a replay takes half a second, and nobody can have the step time
+    of a job that does not fit.
+
+    Raises
+    ------
+    PlanError, ProgramError, SimulationError
+        as `simulate` does.
+    """
+    began = time.perf_counter()
+    with _uncollected():
+        job = build_job(loaded)
+        memory = weigh(job)
+        return _simulated(loaded, job, memory, began) if memory.fits else memory
 
 
 @contextmanager
@@ -273,10 +293,9 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _simulated(loaded: Loaded, began: float) -> Result:
-    """Return the result of a loaded scenario; `began` is when the work on it did."""
+def _simulated(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Result:
+    """Return the result of a job that has been weighed; `began` is when the work on it did."""
     given = loaded.scenario
-    job = build_job(loaded)
     program = compile_program(job, together=given.fold, fusion_bound=given.fusion_bound)
     check_program(program)
     replayed = replay(program)
@@ -288,7 +307,7 @@ def _simulated(loaded: Loaded, began: float) -> Result:
         scenario=given,
         program=program,
         timeline=timeline,
-        memory=weigh(job),
+        memory=memory,
         step_time=timeline.duration,
         model_flops=model_flops(job.model, sequences) + tuned,
         hardware_flops=hardware_flops(job.model, sequences, job.again) + tuned,

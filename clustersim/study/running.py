@@ -24,6 +24,12 @@ from clustersim.study.workers import Here, alone
 PAUSE: Final = 0.2
 """Seconds between two looks at what other processes have done."""
 
+HEAP: Final = 32
+"""Variants that are loaded together for their keys, in about half a second."""
+
+Key = tuple[str | None, str | None]
+"""The key of a variant; or None and what stands against it."""
+
 Told = Callable[[int, int], None]
 """Is told how many runs are there, of how many."""
 
@@ -44,13 +50,15 @@ def run_all(
     executor : where scenarios run; without one they run here, one after another
     at_once : runs that it does side by side
     """
-    keys = [_keyed(variant) for variant in variants]
+    executor = executor or Here()
+    told(0, len(variants))
+    keys = _keys(variants, executor)
     store.begin(study, [(variant, *key) for variant, key in zip(variants, keys, strict=True)])
     first: dict[str, Variant] = {}
     for variant, (key, _) in zip(variants, keys, strict=True):
         if key is not None:
             first.setdefault(key, variant)
-    work = _Work(first, store, executor or Here(), at_once, told)
+    work = _Work(first, store, executor, at_once, told)
     try:
         work.finish()
     finally:
@@ -58,7 +66,23 @@ def run_all(
     return [Run(None, REFUSED, why) if key is None else work.found[key] for key, why in keys]
 
 
-def _keyed(variant: Variant) -> tuple[str | None, str | None]:
+def _keys(variants: Sequence[Variant], executor: Executor) -> list[Key]:
+    """Return the key of each variant, by loading it; that is shared out like the runs."""
+    heaps = [variants[i : i + HEAP] for i in range(0, len(variants), HEAP)]
+    if len(heaps) == 1:
+        return _keys_of(variants)
+    try:
+        waiting = [executor.submit(_keys_of, heap) for heap in heaps]
+        return [key for heap in waiting for key in heap.result()]
+    except BrokenExecutor:  # the runs will be done all the same, each in a process of its own
+        return _keys_of(variants)
+
+
+def _keys_of(variants: Sequence[Variant]) -> list[Key]:
+    return [_keyed(variant) for variant in variants]
+
+
+def _keyed(variant: Variant) -> Key:
     """Return the key of a variant; or None and what stands against it."""
     try:
         return key_of(variant.load()), None
@@ -100,10 +124,11 @@ class _Work:
         """Return a run that is ours to do; those of others go to the end of the line."""
         for _ in range(len(self._ahead)):
             key = self._ahead.popleft()
-            kept = self._store.get(key)
+            weighed = self._variants[key].weigh_first
+            kept = self._store.get(key, weighed=weighed)
             if kept is not None:
                 self.found[key] = kept
-            elif self._store.claim(key):
+            elif self._store.claim(key, weighed=weighed):
                 return key
             else:
                 self._ahead.append(key)

@@ -1,54 +1,32 @@
 """The study store: one SQLite file that keeps every run of every study, as they come.
 
-    runs      what came of a scenario, by the key of its content: never run again
-    studies   who asked: a verb and a scenario
-    points    which runs a study consists of, in order; those that cannot be have a reason
-    claims    runs that a process is at, so that two with one store share the work
+    run      what came of a scenario, by the key of its content: never run again
+    study    who asked, and for which points
+    claim    what a process is at, so that two with one store share the work
 
-Nothing is changed once it is in `runs`.  A process that is killed leaves its claims behind; they
-end with the process, or after a while where it ran on another host.
+No run is changed once it is there; one that was only weighed is completed by its replay.  A
+process that is killed leaves its claims behind; they end with the process, or after a while where
+it ran on another host.
 """
 
 import json
-import os
-import socket
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from clustersim.errors import ScenarioError
-from clustersim.study.variants import Run, Variant
-
-MARK: Final = 0x636C7374  # "clst": what the file says it is
-FORM: Final = 1
-"""The number of the tables below; another one is of another version of clustersim."""
-
-PATIENCE: Final = 60.0
-"""Seconds to wait for another process that writes."""
-
-LEASE: Final = 600.0
-"""Seconds after which a claim of a process on another host is taken for abandoned."""
-
-_TABLES: Final = f"""
-CREATE TABLE runs (
-    key TEXT PRIMARY KEY, verdict TEXT NOT NULL, why TEXT, answer TEXT, finished TEXT NOT NULL);
-CREATE TABLE studies (
-    study TEXT PRIMARY KEY, verb TEXT NOT NULL, title TEXT NOT NULL, begun TEXT NOT NULL);
-CREATE TABLE points (
-    study TEXT NOT NULL, position INTEGER NOT NULL, scenario TEXT NOT NULL, settings TEXT NOT NULL,
-    point TEXT NOT NULL, key TEXT, why TEXT, PRIMARY KEY (study, position));
-CREATE TABLE claims (
-    key TEXT PRIMARY KEY, host TEXT NOT NULL, process INTEGER NOT NULL, since REAL NOT NULL);
-PRAGMA application_id = {MARK};
-PRAGMA user_version = {FORM};
-"""
+from clustersim.study.owner import Owner, abandoned, this_process
+from clustersim.study.store_file import check_store, opened
+from clustersim.study.table import verdict_of
+from clustersim.study.variants import REFUSED, WEIGHED, Run, Variant
 
 
 @dataclass(frozen=True)
@@ -69,20 +47,17 @@ class Study:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a study is: points in all, and of them those with each verdict."""
+    """How far a study is: points in all, and how many have each verdict."""
 
     study: Study
     begun: str
     points: int
-    ran: int
-    does_not_fit: int
-    refused: int
-    failed: int
+    verdicts: Mapping[str, int]
 
     @property
     def left(self) -> int:
         """Points that are still to be run."""
-        return self.points - self.ran - self.does_not_fit - self.refused - self.failed
+        return self.points - sum(self.verdicts.values())
 
 
 Given = ParamSpec("Given")
@@ -121,21 +96,12 @@ class Store:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        self._host, self._process = socket.gethostname(), os.getpid()
-        self._base = self._opened(path)
+        self._me = this_process()
+        self._base = self._opened()
 
     @_blaming
-    def _opened(self, path: Path | None) -> sqlite3.Connection:
-        if path is not None:
-            check_store(path)
-            _make_folder(path.parent)
-        base = sqlite3.connect(path or ":memory:", timeout=PATIENCE, isolation_level=None)
-        base.execute("BEGIN IMMEDIATE")
-        if not base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            for statement in filter(str.strip, _TABLES.split(";")):
-                base.execute(statement)
-        base.execute("COMMIT")
-        return base
+    def _opened(self) -> sqlite3.Connection:
+        return opened(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -151,38 +117,49 @@ class Store:
     # --- runs -------------------------------------------------------------------------------------
 
     @_blaming
-    def get(self, key: str) -> Run | None:
-        """Return the run of that key; None where there is none yet."""
+    def get(self, key: str, *, weighed: bool = False) -> Run | None:
+        """Return the run of that key; None where there is none yet.
+
+        Parameters
+        ----------
+        weighed : whether one will do that was only weighed, since it does not fit
+        """
         row = self._base.execute(
             "SELECT verdict, why, answer FROM runs WHERE key = ?", (key,)
         ).fetchone()
-        return None if row is None else _run(key, *row)
+        if row is None or (row[0] == WEIGHED and not weighed):
+            return None
+        return _run(key, *row)
 
     @_blaming
     def keep(self, run: Run) -> None:
-        """Keep a run, unless it is there already."""
+        """Keep a run, unless it is there already; a replay completes what was only weighed."""
         answer = None if run.answer is None else json.dumps(run.answer, allow_nan=False)
+        row = (run.key, run.verdict, run.why, answer, _now())
         with self._whole():
-            self._base.execute(
-                "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)",
-                (run.key, run.verdict, run.why, answer, _now()),
-            )
+            if run.verdict != WEIGHED:
+                self._base.execute(
+                    "DELETE FROM runs WHERE key = ? AND verdict = ?", (run.key, WEIGHED)
+                )
+            self._base.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", row)
             self._base.execute("DELETE FROM claims WHERE key = ?", (run.key,))
 
     @_blaming
-    def claim(self, key: str) -> bool:
+    def claim(self, key: str, *, weighed: bool = False) -> bool:
         """Take a run on; return False where another process is at it, or has done it."""
         with self._whole():
-            if self._base.execute("SELECT 1 FROM runs WHERE key = ?", (key,)).fetchone():
+            if self.get(key, weighed=weighed) is not None:
                 return False
             row = self._base.execute(
-                "SELECT host, process, since FROM claims WHERE key = ?", (key,)
+                "SELECT host, process, born, since FROM claims WHERE key = ?", (key,)
             ).fetchone()
-            if row is not None and not self._abandoned(*row):
-                return False
+            if row is not None:
+                owner, since = Owner(*row[:3]), row[3]
+                if owner != self._me and not abandoned(owner, since):
+                    return False
             self._base.execute(
-                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?)",
-                (key, self._host, self._process, time.time()),
+                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)",
+                (key, *self._me, time.time()),
             )
         return True
 
@@ -190,15 +167,8 @@ class Store:
     def release(self) -> None:
         """Give up all claims of this process."""
         self._base.execute(
-            "DELETE FROM claims WHERE host = ? AND process = ?", (self._host, self._process)
+            "DELETE FROM claims WHERE host = ? AND process = ? AND born = ?", self._me
         )
-
-    def _abandoned(self, host: str, process: int, since: float) -> bool:
-        if (host, process) == (self._host, self._process):
-            return True
-        if host == self._host:
-            return not _alive(process)
-        return time.time() - since > LEASE
 
     # --- studies ----------------------------------------------------------------------------------
 
@@ -236,17 +206,9 @@ class Store:
         return [self._progress(Study(*named), begun) for *named, begun in rows.fetchall()]
 
     def _progress(self, study: Study, begun: str) -> Progress:
-        found = [run for _, run in self.points(study.name)]
-        ran = [run for run in found if run is not None and run.verdict == "ran"]
-        return Progress(
-            study,
-            begun,
-            points=len(found),
-            ran=sum(run.fits for run in ran),
-            does_not_fit=sum(not run.fits for run in ran),
-            refused=sum(run is not None and run.verdict == "refused" for run in found),
-            failed=sum(run is not None and run.verdict == "failed" for run in found),
-        )
+        runs = [run for _, run in self.points(study.name)]
+        found = Counter(verdict_of(run) for run in runs if run is not None)
+        return Progress(study, begun, points=len(runs), verdicts=found)
 
     @_blaming
     def points(self, study: str) -> list[tuple[Variant, Run | None]]:
@@ -260,7 +222,7 @@ class Store:
         return [
             (
                 Variant(scenario, tuple(json.loads(settings)), json.loads(point)),
-                Run(None, "refused", trouble)
+                Run(None, REFUSED, trouble)
                 if key is None
                 else None
                 if verdict is None
@@ -281,61 +243,8 @@ class Store:
         self._base.execute("COMMIT")
 
 
-def check_store(path: Path, *, there: bool = False) -> None:
-    """Refuse a file that is no study store, without touching it.
-
-    Parameters
-    ----------
-    there : whether the store must exist
-
-    Raises
-    ------
-    ScenarioError
-        in one line.
-    """
-    if path.is_dir():
-        raise ScenarioError(f"{path}: is a folder, not a study store; choose another --store")
-    if not path.exists():
-        if there:
-            raise ScenarioError(f"{path}: no such file (a study makes one: clustersim sweep)")
-        return
-    try:
-        with path.open("rb") as file:
-            head = file.read(100)
-    except OSError as problem:
-        raise ScenarioError(f"{path}: cannot be read ({problem.strerror})") from None
-    if not head and not there:
-        return
-    mark, form = int.from_bytes(head[68:72], "big"), int.from_bytes(head[60:64], "big")
-    if not head.startswith(b"SQLite format 3\0") or mark != MARK:
-        raise ScenarioError(f"{path}: is not a study store; choose another --store")
-    if form != FORM:
-        raise ScenarioError(
-            f"{path}: is a study store of another version of clustersim (form {form}, not {FORM});"
-            " choose another --store"
-        )
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise ScenarioError(f"{folder}: cannot be made ({problem.strerror})") from None
-
-
 def _run(key: str, verdict: Any, why: str | None, answer: str | None) -> Run:
     return Run(key, verdict, why, None if answer is None else json.loads(answer))
-
-
-def _alive(process: int) -> bool:
-    """Whether there is a process of that number on this host."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _now() -> str:

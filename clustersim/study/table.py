@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.metrics.attribution import PARTS
-from clustersim.study.variants import RAN, Run, Variant
+from clustersim.study.variants import Run, Variant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,17 +28,32 @@ MEASURES: Final = (
     "memory_capacity_bytes",
     "devices",
 )
-"""Columns of numbers that every run has; those of the attribution follow them."""
+"""Columns of numbers that a run has; those of the attribution follow them."""
 
 
 def verdict_of(run: Run) -> str:
-    """Return what became of a run in a word: fits, does not fit, refused or failed."""
-    return run.verdict if run.verdict != RAN else FITS if run.fits else DOES_NOT_FIT
+    """Return what became of a run in a word or two: fits, does not fit, refused or failed."""
+    if run.answer is None:
+        return run.verdict
+    return FITS if run.fits else DOES_NOT_FIT
 
 
 def measures(answer: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of an answer by column, in the units of their names."""
-    step, rate, memory = answer["step_time_s"], answer["tflops_per_device"], answer["memory"]
+    return (_speed(answer) if "step_time_s" in answer else {}) | _weight(answer)
+
+
+def _weight(answer: Mapping[str, Any]) -> dict[str, float]:
+    memory = answer["memory"]
+    return {
+        "memory_peak_bytes": memory["peak_bytes"],
+        "memory_capacity_bytes": memory["capacity_bytes"],
+        "devices": answer["counts"]["devices"],
+    }
+
+
+def _speed(answer: Mapping[str, Any]) -> dict[str, float]:
+    step, rate = answer["step_time_s"], answer["tflops_per_device"]
     return {
         "step_time_s": step,
         "tokens_per_s": answer["tokens_per_s"],
@@ -51,9 +66,6 @@ def measures(answer: Mapping[str, Any]) -> dict[str, float]:
         "bubble_fraction": answer["bubble_fraction"],
         "bubble_overhead": answer["bubble_overhead"],
         "exposed_fraction": sum(each["seconds"] for each in answer["exposed"]) / step,
-        "memory_peak_bytes": memory["peak_bytes"],
-        "memory_capacity_bytes": memory["capacity_bytes"],
-        "devices": answer["counts"]["devices"],
         **{f"{part}_s": answer["attribution"][part] for part in PARTS},
     }
 

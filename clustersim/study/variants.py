@@ -12,12 +12,13 @@ from typing import Any, Final, Literal
 
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.scenario.load import Loaded, load
-from clustersim.simulate import simulate
+from clustersim.simulate import Result, simulate, simulate_if_it_fits
 
 Value = str | int | float | bool
-Verdict = Literal["ran", "refused", "failed"]
+Verdict = Literal["ran", "weighed", "refused", "failed"]
 
 RAN: Final = "ran"
+WEIGHED: Final = "weighed"
 REFUSED: Final = "refused"
 FAILED: Final = "failed"
 
@@ -32,12 +33,14 @@ class Variant:
     settings : changes of it, as ``--set`` takes them
     point : what sets it apart in the study, by axis: ``{"plan.tensor": 8}``
     trouble : why there is no such scenario, where that is known before it is loaded
+    weigh_first : whether a job that does not fit in memory is only weighed, not replayed
     """
 
     scenario: str
     settings: tuple[str, ...] = ()
     point: Mapping[str, Value] = field(default_factory=dict)
     trouble: str | None = None
+    weigh_first: bool = False
 
     def load(self) -> Loaded:
         """Return the scenario with its changes.
@@ -59,15 +62,19 @@ class Run:
     Attributes
     ----------
     key : the content of its scenario; None for one that could not be loaded
-    verdict : ``ran``; ``refused``, a layout that cannot be; or ``failed``, a fault of clustersim
+    verdict : ``ran``; ``weighed``, too large to be replayed; ``refused``, a layout that cannot be;
+        or ``failed``, a fault of clustersim
     why : in one line, unless it ran
-    answer : what ``clustersim run --json`` prints; None unless it ran
+    answer : what ``clustersim run --json`` prints, only its ``memory`` and ``counts.devices`` of
+        a run that was weighed; None where there is none
+    fresh : whether it was run for the one who asks, rather than found in a store
     """
 
     key: str | None
     verdict: Verdict
     why: str | None = None
     answer: Mapping[str, Any] | None = None
+    fresh: bool = field(default=False, compare=False)
 
     @property
     def fits(self) -> bool:
@@ -78,13 +85,27 @@ class Run:
 def answered(variant: Variant, key: str | None) -> Run:
     """Simulate a variant; whatever is wrong with it becomes its verdict."""
     try:
-        result = simulate(variant.load())
+        verdict, why, answer = _told(variant)
     except (ScenarioError, CatalogError) as problem:
-        return Run(key, REFUSED, in_a_line(problem))
+        return Run(key, REFUSED, in_a_line(problem), fresh=True)
     except Exception as error:  # one run must not end the others: it is kept with its error
-        return Run(key, FAILED, f"{type(error).__name__}: {in_a_line(error)}")
-    # by way of text, so that a run of today and one out of the store are the same values
-    return Run(key, RAN, answer=json.loads(json.dumps(result.to_json(), allow_nan=False)))
+        return Run(key, FAILED, f"{type(error).__name__}: {in_a_line(error)}", fresh=True)
+    return Run(key, verdict, why, answer, fresh=True)
+
+
+def _told(variant: Variant) -> tuple[Verdict, str | None, dict[str, Any]]:
+    """Return the verdict on a variant, with the reason unless it ran, and its answer."""
+    loaded = variant.load()
+    found = simulate_if_it_fits(loaded) if variant.weigh_first else simulate(loaded)
+    if isinstance(found, Result):
+        return RAN, None, _plain(found.to_json())
+    counts = {"devices": loaded.scenario.devices}
+    return WEIGHED, found.reason, _plain({"memory": found.to_json(), "counts": counts})
+
+
+def _plain(answer: dict[str, Any]) -> Any:
+    """Return an answer by way of text: one of today and one out of the store are the same."""
+    return json.loads(json.dumps(answer, allow_nan=False))
 
 
 def in_a_line(problem: Exception) -> str:
@@ -96,6 +117,7 @@ __all__ = [
     "FAILED",
     "RAN",
     "REFUSED",
+    "WEIGHED",
     "Run",
     "Value",
     "Variant",
