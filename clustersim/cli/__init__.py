@@ -19,6 +19,7 @@ from clustersim.cli.list import list_
 from clustersim.cli.run import run
 from clustersim.cli.schema import schema
 from clustersim.cli.show import show
+from clustersim.cli.sweep import sweep
 from clustersim.cli.validate import validate
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 
@@ -35,7 +36,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # importing rich would double the time of `--help`
     pretty_exceptions_enable=False,
 )
-for verb in (run, validate, calibrate, collective, flows, show, schema):
+for verb in (run, sweep, validate, calibrate, collective, flows, show, schema):
     app.command()(verb)
 app.command("list")(list_)
 app.command("import")(import_)

@@ -1,0 +1,151 @@
+"""`clustersim sweep SCENARIO --over KEY=VALUES`: which layout is best, and why others cannot be."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clustersim.cli.studying import (
+    STORE,
+    AsJson,
+    Force,
+    Jobs,
+    Out,
+    Settings,
+    StoreFile,
+    run_variants,
+)
+
+if TYPE_CHECKING:
+    from clustersim.scenario.load import Loaded
+    from clustersim.study.axes import Axis
+    from clustersim.study.sweep import Sweep
+    from clustersim.study.variants import Variant
+
+
+def sweep(
+    scenario: Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.")],
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--over",
+            metavar="KEY=VALUES",
+            help="An axis: plan.tensor=1,2,4,8, batch.micro=1:8 (doublings), plan.pipeline=4:16:4"
+            " (steps), plan.data=fill (the devices that are left). Repeatable.",
+        ),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option("--list", metavar="FILE", help="CSV of combinations, a column for each key."),
+    ] = None,
+    by: Annotated[
+        str, typer.Option(metavar="MEASURE", help="What makes a layout the best.")
+    ] = "tokens_per_s",
+    pareto: Annotated[
+        str | None,
+        typer.Option(metavar="COST", help="Front against memory or devices [what differs]."),
+    ] = None,
+    settings: Settings = None,
+    store: StoreFile = STORE,
+    jobs: Jobs = None,
+    out: Out = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Run all combinations of some values: which is the best that fits, and why others cannot."""
+    from clustersim.report import folder
+    from clustersim.study.store import check_store
+
+    asked = _asked(scenario, settings or [], over or [], table, by, pareto)
+    place = out or (None if as_json else Path("runs") / f"{asked.base.name}-sweep")
+    if place is not None:
+        folder.check_free(place, force=force)
+    check_store(store)
+    found = asked.swept(store, jobs)
+    if as_json:
+        print(json.dumps(found.to_json(), allow_nan=False))
+    else:
+        _show(found)
+    if place is not None:
+        from clustersim.report.sweep_files import write
+
+        write(found, place, force=force)
+        if not as_json:
+            print(f"\n{place}/")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a person asks for, checked."""
+
+    base: "Loaded"
+    variants: "list[Variant]"
+    filled: tuple[str, ...]
+    by: str
+    pareto: str | None
+
+    def swept(self, store: Path, jobs: int | None) -> "Sweep":
+        """Return the sweep when all of it has been run."""
+        from clustersim.study.sweep import Sweep, against_of, study_of
+
+        study = study_of(self.base, self.variants)
+        runs = run_variants(study, self.variants, store, jobs)
+        against = against_of(runs, self.pareto)
+        return Sweep(self.base, self.variants, runs, self.filled, self.by, against)
+
+
+def _asked(
+    scenario: str,
+    settings: list[str],
+    over: list[str],
+    table: Path | None,
+    by: str,
+    pareto: str | None,
+) -> _Asked:
+    """Return what is asked for.
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        before anything has been run, in one line.
+    """
+    from clustersim.scenario.load import load
+    from clustersim.study.axes import axis_of, table_of
+    from clustersim.study.grid import filled, grid
+    from clustersim.study.sweep import BY, COST
+
+    _check_word("--by", by, [*BY])
+    if pareto is not None:
+        _check_word("--pareto", pareto, [*COST])
+    axes: list[Axis] = [*([table_of(table)] if table else []), *map(axis_of, over)]
+    variants = grid(scenario, settings, axes)
+    return _Asked(load(scenario, settings), variants, filled(axes), by, pareto)
+
+
+def _check_word(option: str, word: str, known: list[str]) -> None:
+    from clustersim.catalog.tree import nearest
+    from clustersim.errors import ScenarioError
+
+    if word not in known:
+        hint = nearest(word, known)
+        raise ScenarioError(f"{option} {word}: is not known{hint} (known: {', '.join(known)})")
+
+
+def _show(found: "Sweep") -> None:
+    """Print the answer: tables on a terminal, plain lines elsewhere."""
+    from rich.console import Console
+
+    from clustersim.report import sweep as report
+    from clustersim.report import tables
+
+    console = Console()
+    if not console.is_terminal:
+        print("\n".join(report.answer(found)))
+        return
+    console.print(found.title, style="bold", markup=False, highlight=False)
+    console.print(tables.table(report.rows(found)))
+    for heading, table in report.tables(found):
+        console.print(f"\n{heading}:", markup=False, highlight=False)
+        console.print(report.rich_table(table))

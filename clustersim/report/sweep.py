@@ -1,0 +1,169 @@
+"""A sweep in words: how many layouts fit, the best ten, the front, why others cannot be."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from clustersim.report.tables import Row, counted, percent, plain
+from clustersim.units import format_seconds
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from clustersim.study.sweep import Group, Sweep
+
+SHOWN: Final = 10
+"""Layouts that the answer lists; as many values of an axis, and half as many reasons."""
+
+GIB: Final = 2.0**30
+
+
+def rows(sweep: "Sweep") -> list[Row]:
+    """Return the answer line by line, without its tables."""
+    return [
+        Row("swept", _swept(sweep)),
+        Row("verdicts", _verdicts(sweep)),
+        *_best(sweep),
+        *(_reason("refused", group, sweep) for group in sweep.reasons()[: SHOWN // 2]),
+        *(_reason("failed", group, sweep) for group in sweep.reasons("failed")[: SHOWN // 2]),
+    ]
+
+
+def answer(sweep: "Sweep") -> list[str]:
+    """Return the answer as plain text: the title, the lines, the best and the front as tables."""
+    found = [sweep.title, *plain(rows(sweep))]
+    for heading, table in tables(sweep):
+        found += ["", f"{heading}:", *aligned(table)]
+    return found
+
+
+def tables(sweep: "Sweep") -> list[tuple[str, list[list[str]]]]:
+    """Return the best layouts and the front, each with a heading; none where nothing fits."""
+    if not sweep.ranked:
+        return []
+    best, front = sweep.ranked[:SHOWN], sweep.front
+    cost = {"memory": "memory", "devices": "number of devices"}[sweep.against]
+    found = [(f"the best {len(best)}" if len(best) > 1 else "the only one that fits", best)]
+    if len(front) > 1:
+        found.append((f"no other has more {measured(sweep.by)} at less {cost}", front[-SHOWN:]))
+    return [(heading, layouts(sweep, each)) for heading, each in found]
+
+
+def layouts(sweep: "Sweep", found: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return layouts as a table, its heading first."""
+    keys = [key for key in sweep.axes if key in sweep.free or key in sweep.filled]
+    names = short(keys)
+    head = [*names, "step", "tokens/s", "a device", "TFLOP/s", "MFU", "GiB"]
+    several = len({each["devices"] for each in sweep.ranked}) > 1
+    head += ["devices"] if several else []
+    table = [head]
+    for each in found:
+        table.append([*(str_of(each.get(key)) for key in keys), *_numbers(each)])
+        table[-1] += [f"{each['devices']:,}"] if several else []
+    return table
+
+
+def _numbers(each: Mapping[str, Any]) -> list[str]:
+    return [
+        format_seconds(each["step_time_s"]),
+        f"{each['tokens_per_s']:,.0f}",
+        f"{each['tokens_per_s_per_device']:,.1f}",
+        f"{each['tflops_per_device_model']:.1f}",
+        percent(each["mfu"]),
+        f"{each['memory_peak_bytes'] / GIB:.1f}",
+    ]
+
+
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table as text, its columns to the right."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        for line in table
+    ]
+
+
+def rich_table(table: Sequence[Sequence[str]]) -> "Table":
+    """Return a table for a terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, padding=(0, 1), header_style="bold")
+    for name in table[0]:
+        made.add_column(Text(name), justify="right")
+    for line in table[1:]:
+        made.add_row(*map(Text, line))
+    return made
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def short(keys: Sequence[str]) -> list[str]:
+    """Return keys by their last word, in full where two have the same.
+
+    >>> short(["plan.tensor", "batch.micro"]), short(["a.name", "b.name"])
+    (['tensor', 'micro'], ['a.name', 'b.name'])
+    """
+    last = [key.rpartition(".")[2].replace("_", " ") for key in keys]
+    return [word if last.count(word) == 1 else key for key, word in zip(keys, last, strict=True)]
+
+
+def str_of(value: object) -> str:
+    """Return a value as it is written in a scenario."""
+    if value is None:
+        return "-"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def point_of(keys: Sequence[str], point: Mapping[str, Any]) -> str:
+    """Return a point in words: ``'tensor 8, pipeline 4'``."""
+    names = zip(keys, short(keys), strict=True)
+    return ", ".join(f"{name} {str_of(point[key])}" for key, name in names if key in point)
+
+
+def measured(by: str) -> str:
+    """Return the name of a measure in words: ``'tokens per s'``."""
+    return by.replace("_", " ")
+
+
+def _swept(sweep: "Sweep") -> str:
+    said = []
+    for key, name in zip(sweep.axes, short([*sweep.axes]), strict=True):
+        values = sweep.axes[key]
+        shown = ", ".join(map(str_of, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
+        said.append(f"{name} filled" if key in sweep.filled else f"{name} {shown}")
+    return f"{counted(len(sweep.rows), 'combination')}: {'; '.join(said)}"
+
+
+def _verdicts(sweep: "Sweep") -> str:
+    counts = sweep.counts
+    said = [f"{counts['fits']:,} fit"]
+    if number := counts["does not fit"]:
+        said.append(f"{number:,} do not fit in memory and were not replayed")
+    said += [f"{counts[each]:,} {each}" for each in ("refused", "failed") if counts[each]]
+    return ", ".join(said)
+
+
+def _best(sweep: "Sweep") -> list[Row]:
+    """Return the best layout, and what it differs in from the scenario as it is."""
+    if not sweep.ranked:
+        return [Row("best", "none fits", alarm=True)]
+    best = sweep.ranked[0]
+    keys = [key for key in sweep.axes if key in best and (key in sweep.free or key in sweep.filled)]
+    memory = f"{best['memory_peak_bytes'] / GIB:.1f} of {best['memory_capacity_bytes'] / GIB:.1f}"
+    step, mfu = format_seconds(best["step_time_s"]), percent(best["mfu"])
+    speed = f"{step} a step, {best['tokens_per_s']:,.0f} tokens/s, MFU {mfu}"
+    changes = zip(sweep.changed.items(), short([*sweep.changed]), strict=True)
+    moved = [f"{name} {str_of(new)} (was {str_of(old)})" for (_, (old, new)), name in changes]
+    return [
+        Row("best", f"{point_of(keys, best)}: {speed}, {memory} GiB"),
+        Row("which changes", ", ".join(moved) or "nothing: it is the scenario as it stands"),
+    ]
+
+
+def _reason(label: str, group: "Group", sweep: "Sweep") -> Row:
+    example = point_of([*sweep.axes], group.example)
+    return Row(label, f"{group.count:,} x {group.why} [{example}]", alarm=label == "failed")
+
+
+__all__ = ["answer", "layouts", "measured", "point_of", "rich_table", "rows", "short", "tables"]
