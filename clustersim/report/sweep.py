@@ -16,6 +16,29 @@ SHOWN: Final = 10
 
 GIB: Final = 2.0**30
 
+UNITS: Final = {
+    "tokens_per_s": "throughput [tokens/s]",
+    "tokens_per_s_per_device": "throughput of a device [tokens/s]",
+    "samples_per_s": "throughput [samples/s]",
+    "tflops_per_device_model": "model FLOPs of a device [TFLOP/s]",
+    "tflops_per_device_hardware": "hardware FLOPs of a device [TFLOP/s]",
+    "mfu": "MFU [share of the peak]",
+    "hfu": "HFU [share of the peak]",
+    "step_time_s": "time of a step [s]",
+}
+"""Measures with their units, as axes of figures name them."""
+
+_AMOUNTS: Final = {
+    "tokens_per_s": "{} tokens/s",
+    "tokens_per_s_per_device": "{} tokens/s a device",
+    "samples_per_s": "{} samples/s",
+    "tflops_per_device_model": "{} TFLOP/s a device",
+    "tflops_per_device_hardware": "{} TFLOP/s a device, with recomputation",
+    "mfu": "an MFU of {}",
+    "hfu": "an HFU of {}",
+    "step_time_s": "{} s a step",
+}
+
 
 def rows(sweep: "Sweep") -> list[Row]:
     """Return the answer line by line, without its tables."""
@@ -121,6 +144,16 @@ def point_of(keys: Sequence[str], point: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {str_of(point[key])}" for key, name in names if key in point)
 
 
+def number(value: float) -> str:
+    """Return a number to four digits, without an exponent where a person would write none."""
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+
+
+def amount(by: str, value: float) -> str:
+    """Return a measure with its unit: ``'9,914 tokens/s'``."""
+    return _AMOUNTS[by].format(number(value))
+
+
 def measured(by: str) -> str:
     """Return the name of a measure in words: ``'tokens per s'``."""
     return by.replace("_", " ")
@@ -166,4 +199,16 @@ def _reason(label: str, group: "Group", sweep: "Sweep") -> Row:
     return Row(label, f"{group.count:,} x {group.why} [{example}]", alarm=label == "failed")
 
 
-__all__ = ["answer", "layouts", "measured", "point_of", "rich_table", "rows", "short", "tables"]
+__all__ = [
+    "GIB",
+    "UNITS",
+    "answer",
+    "layouts",
+    "measured",
+    "number",
+    "point_of",
+    "rich_table",
+    "rows",
+    "short",
+    "tables",
+]

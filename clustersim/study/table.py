@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.metrics.attribution import PARTS
-from clustersim.study.variants import Run, Variant
+from clustersim.study.variants import Run, Value, Variant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,12 +85,24 @@ def row(variant: Variant, run: Run | None) -> dict[str, Any]:
 
 
 def frame(found: Sequence[tuple[Variant, Run | None]]) -> "pd.DataFrame":
-    """Return the rows of a study as a frame; columns that a row lacks are empty in it."""
+    """Return the rows of a study as a frame; columns that a row lacks are empty in it.
+
+    An axis of words and numbers is one of words, as files of tables need it.
+    """
     import pandas as pd  # 0.3 s that other verbs need not pay
 
     axes = dict.fromkeys(axis for variant, _ in found for axis in variant.point)
     columns = [*axes, "verdict", "why", *MEASURES, *(f"{part}_s" for part in PARTS)]
-    return pd.DataFrame([row(*each) for each in found], columns=columns)
+    rows = [row(*each) for each in found]
+    for axis in axes:
+        if len({type(each[axis]) for each in rows if axis in each} - {int, float}) > 0:
+            rows = [each | {axis: _word(each[axis])} if axis in each else each for each in rows]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _word(value: Value) -> str:
+    """Return a value as it is written in a scenario."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 __all__ = ["DOES_NOT_FIT", "FITS", "MEASURES", "frame", "measures", "row", "verdict_of"]
