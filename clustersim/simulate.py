@@ -19,6 +19,7 @@ from clustersim.metrics.attribution import BUBBLES, average, recomputed
 from clustersim.metrics.bounds import check_step
 from clustersim.metrics.exposed import Exposed, exposed
 from clustersim.metrics.groups import LinksOfGroup, links_of_groups
+from clustersim.metrics.memory import MemoryCurve, memory_curves
 from clustersim.metrics.spread import Interval, interval, reach_of
 from clustersim.metrics.utilisation import HotLink, hottest
 from clustersim.plan.fit import Verdict
@@ -231,6 +232,11 @@ class Result:
         import pandas as pd  # 0.3 s that a run without tables need not pay
 
         return pd.DataFrame(self.timeline.columns())
+
+    @cached_property
+    def memory_curves(self) -> list[MemoryCurve]:
+        """What each stage holds in time."""
+        return memory_curves(self.memory, self.timeline)
 
     @cached_property
     def memory_frame(self) -> "pd.DataFrame":

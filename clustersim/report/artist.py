@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Self
 
 
 class Drawing(NamedTuple):
-    """A figure to be drawn: by which function, of which picture, into which files."""
+    """A figure or table to be made: by which function, of what, into which files."""
 
     draw: Callable[[Any, Path], None]
     picture: Any
@@ -115,9 +115,10 @@ def _cores() -> int:
 def work() -> None:
     """Draw what standard input names; it names nothing where the parent gave up."""
     gc.disable()  # this process is over before there is garbage to speak of
-    from clustersim.report.paper import warm_up
+    from clustersim.report import frames, paper
 
-    warm_up()
+    paper.warm_up()
+    frames.warm_up()
     if name := sys.stdin.read():
         first, *others = pickle.loads(Path(name).read_bytes())
         helpers = [_beside(drawing) for drawing in others]

@@ -7,22 +7,19 @@ output is replaced; a folder that holds anything else is left alone unless the c
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from clustersim import __version__
 from clustersim.errors import ScenarioError
 from clustersim.metrics.memory import columns as memory_columns
-from clustersim.metrics.memory import memory_curves
 from clustersim.report.artist import Artist, Drawing
 from clustersim.report.figures import draw_breakdown, draw_timeline
+from clustersim.report.frames import Columns, write_frames
 from clustersim.report.memory import draw_memory, memory_picture
-from clustersim.report.pictures import breakdown_picture, timeline_picture
+from clustersim.report.pictures import BreakdownPicture, breakdown_picture, timeline_picture
 from clustersim.report.trace import write_trace
 
 if TYPE_CHECKING:
@@ -98,16 +95,22 @@ def write(result: "Result", folder: Path, artist: Artist, *, force: bool = False
                 Drawing(draw_timeline, timeline, new / "timeline"),
                 Drawing(draw_breakdown, breakdown, new / "breakdown"),
                 Drawing(draw_memory, memory_picture(result), new / "memory"),
+                Drawing(write_frames, _frames(result, breakdown), new),
             ]
         )
         write_trace(result, new / "trace.json")
         _write_summary(result, new / SUMMARY)
-        _write_parquet(result.timeline.columns(), new / "timeline.parquet")
-        _write_csv(breakdown.columns(), new / "breakdown.csv")
-        _write_csv(_memory(result), new / "memory.csv")
-        curves = memory_curves(result.memory, result.timeline)
-        _write_parquet(memory_columns(curves), new / "memory.parquet")
         artist.finish()
+
+
+def _frames(result: "Result", breakdown: BreakdownPicture) -> dict[str, Columns]:
+    """Return the tables behind the figures, by the name of their file."""
+    return {
+        "timeline.parquet": result.timeline.columns(),
+        "breakdown.csv": breakdown.columns(),
+        "memory.csv": _memory(result),
+        "memory.parquet": memory_columns(result.memory_curves),
+    }
 
 
 @contextmanager
@@ -162,53 +165,6 @@ def _memory(result: "Result") -> dict[str, list[Any]]:
     stages = result.memory.stages
     parts = {part: [stage.parts[part] for stage in stages] for part in stages[0].parts}
     return {"stage": [stage.stage for stage in stages], **parts}
-
-
-def _write_parquet(columns: Mapping[str, Any], path: Path) -> None:
-    """Write a table; instants by their bytes' places, which is a third of the size and time."""
-    from pyarrow import parquet
-
-    instants = [name for name, values in columns.items() if values.dtype.kind == "f"]
-    parquet.write_table(
-        _table(columns),
-        path,
-        compression="zstd",
-        use_dictionary=[name for name, values in columns.items() if values.dtype.kind == "i"],
-        column_encoding=dict.fromkeys(instants, "BYTE_STREAM_SPLIT"),
-    )
-
-
-def _write_csv(columns: Mapping[str, Any], path: Path) -> None:
-    from pyarrow import csv
-
-    csv.write_csv(_table(columns), path)
-
-
-def _table(columns: Mapping[str, Any]) -> Any:
-    """Return columns as an Arrow table.
-
-    By way of buffers, because `pyarrow.array` would import pandas first, which takes 0.3 s.
-    """
-    import pyarrow
-
-    arrays = [_arrow(np.asarray(values)) for values in columns.values()]
-    return pyarrow.Table.from_arrays(arrays, names=list(columns))
-
-
-def _arrow(values: NDArray[Any]) -> Any:
-    """Return one column of numbers, truth values or words as an Arrow array."""
-    import pyarrow
-
-    if values.dtype.kind == "U":
-        words = [word.encode() for word in values.tolist()]
-        ends = np.cumsum([0, *map(len, words)], dtype=np.int32)
-        kind, parts = pyarrow.string(), [ends, b"".join(words)]
-    elif values.dtype.kind == "b":
-        kind, parts = pyarrow.bool_(), [np.packbits(values, bitorder="little")]
-    else:
-        kind, parts = pyarrow.from_numpy_dtype(values.dtype), [np.ascontiguousarray(values)]
-    buffers = [None, *map(pyarrow.py_buffer, parts)]
-    return pyarrow.Array.from_buffers(kind, len(values), buffers)
 
 
 __all__ = ["FILES", "SUMMARY", "check_free", "is_ours", "replacing", "write"]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim import __version__
-from clustersim.metrics.memory import MemoryCurve, memory_curves
+from clustersim.metrics.memory import MemoryCurve
 from clustersim.plan.fit import PARTS
 from clustersim.report.paper import INK, Colour, legend, plots, save
 from clustersim.report.tables import words
@@ -42,7 +42,7 @@ SHADES: Final[dict[str, Colour]] = {
 MOST_PARTS: Final = 8
 """Parts that are drawn by themselves; the smallest of more are drawn as one."""
 
-MOST_MOMENTS: Final = 1_200
+MOST_MOMENTS: Final = 600
 """Levels of a curve that are drawn; of more only the fullest in each stretch of time."""
 
 
@@ -71,10 +71,11 @@ def memory_picture(result: "Result") -> MemoryPicture:
     """Return what the figure of a result shows."""
     verdict = result.memory
     fullest = verdict.fullest
-    curve = memory_curves(verdict, result.timeline)[fullest.stage]
+    curve = result.memory_curves[fullest.stage]
     peaks = {part: np.array([s.parts[part] for s in verdict.stages]) / GIB for part in PARTS}
     drawn = _drawn(fullest.parts)
-    moments = _moments(_thinned(curve))
+    shown = _thinned(curve)
+    moments = _moments(shown)
     moments["fragmentation"] = np.full(len(moments["runtime"]), fullest.parts["fragmentation"])
     return MemoryPicture(
         title=_finding(result),
@@ -82,7 +83,7 @@ def memory_picture(result: "Result") -> MemoryPicture:
         " within a step its fullest moment",
         capacity=verdict.capacity / GIB,
         fullest=fullest.stage,
-        time=np.append(_thinned(curve).time, result.step_time),
+        time=np.append(shown.time, result.step_time),
         moments=_grouped({part: values / GIB for part, values in moments.items()}, drawn),
         peaks=_grouped(peaks, drawn),
     )
@@ -165,7 +166,8 @@ def _draw_moments(axes: "Axes", picture: MemoryPicture) -> None:
 
 def _draw_peaks(axes: "Axes", picture: MemoryPicture) -> None:
     """Draw a bar for each stage; those of a part are one shape, as hundreds are slow one by one."""
-    from matplotlib.collections import PolyCollection
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path as Outline
 
     count = len(next(iter(picture.peaks.values())))
     below, stages = np.zeros(count), np.arange(count)
@@ -174,10 +176,8 @@ def _draw_peaks(axes: "Axes", picture: MemoryPicture) -> None:
         x = np.stack([left, right, right, left], axis=1)
         y = np.stack([below, below, above, above], axis=1)
         line = 0.3 if count <= 32 else 0
-        bars = PolyCollection(
-            [*np.stack([x, y], axis=2)], facecolor=SHADES[part], edgecolor=INK, linewidth=line
-        )
-        axes.add_collection(bars, autolim=False)
+        outlines = Outline.make_compound_path_from_polys(np.stack([x, y], axis=2))
+        axes.add_artist(PathPatch(outlines, facecolor=SHADES[part], edgecolor=INK, linewidth=line))
         below = above
     axes.set_xlim(-0.6, count - 0.4)
     axes.set_xlabel("stage")

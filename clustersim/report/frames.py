@@ -1,0 +1,78 @@
+"""Frames: tables of numbers and words as Parquet and CSV, by way of Arrow."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Columns = Mapping[str, Any]
+"""A table: for each column its values, an array or a list."""
+
+
+def write_frames(frames: Mapping[str, Columns], folder: Path) -> None:
+    """Write tables into a folder, each as the ending of its name says."""
+    for name, columns in frames.items():
+        path = folder / name
+        _WRITERS[path.suffix](columns, path)
+
+
+def warm_up() -> None:
+    """Import what writing needs, before there is anything to write."""
+    from pyarrow import csv, parquet  # noqa: F401
+
+
+def _write_parquet(columns: Columns, path: Path) -> None:
+    """Write a table; instants by their bytes' places, which is a third of the size and time."""
+    from pyarrow import parquet
+
+    instants = [name for name, values in columns.items() if values.dtype.kind == "f"]
+    parquet.write_table(
+        _table(columns),
+        path,
+        compression="zstd",
+        use_dictionary=[name for name, values in columns.items() if values.dtype.kind == "i"],
+        column_encoding=dict.fromkeys(instants, "BYTE_STREAM_SPLIT"),
+    )
+
+
+def _write_csv(columns: Columns, path: Path) -> None:
+    from pyarrow import csv
+
+    csv.write_csv(_table(columns), path)
+
+
+def _table(columns: Columns) -> Any:
+    """Return columns as an Arrow table.
+
+    By way of buffers, because `pyarrow.array` would import pandas first, which takes 0.3 s.
+    """
+    import pyarrow
+
+    arrays = [_arrow(np.asarray(values)) for values in columns.values()]
+    return pyarrow.Table.from_arrays(arrays, names=list(columns))
+
+
+def _arrow(values: NDArray[Any]) -> Any:
+    """Return one column of numbers, truth values or words as an Arrow array."""
+    import pyarrow
+
+    if values.dtype.kind == "U":
+        words = [word.encode() for word in values.tolist()]
+        ends = np.cumsum([0, *map(len, words)], dtype=np.int32)
+        kind, parts = pyarrow.string(), [ends, b"".join(words)]
+    elif values.dtype.kind == "b":
+        kind, parts = pyarrow.bool_(), [np.packbits(values, bitorder="little")]
+    else:
+        kind, parts = pyarrow.from_numpy_dtype(values.dtype), [np.ascontiguousarray(values)]
+    buffers = [None, *map(pyarrow.py_buffer, parts)]
+    return pyarrow.Array.from_buffers(kind, len(values), buffers)
+
+
+_WRITERS: Final[dict[str, Callable[[Columns, Path], None]]] = {
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+}
+
+__all__ = ["Columns", "warm_up", "write_frames"]
