@@ -5,7 +5,7 @@ vector operations and written as Parquet without a detour.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,11 +80,24 @@ class Track:
         return max([float(self.end[-1]), *(span.end for span in self.tail)])
 
 
+class Joint(NamedTuple):
+    """A collective of rank classes after their blocks or beside them.
+
+    `begin` is when its bytes began to flow [s]; `nbytes` is the payload of each flow [B].
+    """
+
+    name: str
+    nbytes: float
+    begin: float
+    end: float
+
+
 @dataclass(frozen=True)
 class Timeline:
-    """All rank classes of a step, in the order of the program's actors."""
+    """All rank classes of a step, in the order of the program's actors; `joint` as they ended."""
 
     tracks: tuple[Track, ...]
+    joint: tuple[Joint, ...] = ()
 
     @property
     def duration(self) -> float:

@@ -155,7 +155,7 @@ def test_gradients_of_experts_are_summed_up_over_those_that_hold_the_same():
 
     assert [piece.name for pieces in tail.gradients for piece in pieces] == [
         "all-reduce over 16 ranks, stage 0",
-        "all-reduce over 2 ranks, stage 0",
+        "all-reduce over 2 ranks, expert-data of stage 0",
     ]
 
 

@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from clustersim.report import counters
+from clustersim.report.counters import link_counters, memory_counters
 from clustersim.report.trace import events, sample, write_trace
 from clustersim.simulate import simulate
 
@@ -41,10 +43,10 @@ def ns(event, key="ts"):
 
 
 def threads(trace):
-    """Return the timed events of each thread in the order of the file."""
+    """Return the timed events of each thread in the order of the file, less counters."""
     found = defaultdict(list)
     for event in trace["traceEvents"]:
-        if "ts" in event:
+        if "ts" in event and event["ph"] != "C":
             found[event["pid"], event["tid"]].append(event)
     return found
 
@@ -111,9 +113,12 @@ def test_a_stage_ends_with_its_tail(trace):
 def test_processes_and_threads_have_names(result, trace):
     """A process is a replica class, a thread a stage."""
     names = {e["args"]["name"] for e in kinds(trace)["M"] if "name" in e["args"]}
+    places = {e["pid"] for e in kinds(trace)["M"] if e["name"] == "process_sort_index"}
 
     assert f"replica class 0 ({len(result.program.actors[0].replicas)} replicas)" in names
     assert {f"stage {stage}" for stage in range(result.program.stages)} <= names
+    assert {"memory of a rank, by stage", "links that are used most"} <= names
+    assert places == {event["pid"] for event in trace["traceEvents"]}
 
 
 def test_a_large_step_is_cut_to_its_ends_and_says_so(result):
@@ -124,3 +129,63 @@ def test_a_large_step_is_cut_to_its_ends_and_says_so(result):
     assert not chosen.whole
     last = result.program.microbatches - 1
     assert str(chosen).startswith(f"microbatches 0-{chosen.ends - 1} and {last - chosen.ends + 1}-")
+
+
+FIELDS = {
+    "X": {"name", "cat", "pid", "tid", "ts", "dur", "args"},
+    "s": {"name", "cat", "pid", "tid", "ts", "id"},
+    "f": {"name", "cat", "pid", "tid", "ts", "id", "bp"},
+    "C": {"name", "cat", "pid", "tid", "ts", "args"},
+    "M": {"name", "pid", "tid", "args"},
+}
+"""What the format asks of each phase, and nothing else."""
+
+
+def test_every_event_has_the_fields_of_its_phase(result, trace):
+    """Instants lie within the step, and an arrow binds to the block around its end."""
+    step = round(1e9 * result.step_time)
+    for event in trace["traceEvents"]:
+        assert event.keys() - {"ph"} == FIELDS[event["ph"]]
+        if "ts" in event:
+            assert 0 <= ns(event) <= ns(event) + round(1000 * event.get("dur", 0)) <= step
+    assert {event["bp"] for event in kinds(trace)["f"]} == {"e"}
+
+
+def test_counters_end_at_their_base_and_never_fall_below(result, trace):
+    """Memory returns to what a stage always holds, a link to nothing."""
+    series = defaultdict(list)
+    for event in kinds(trace)["C"]:
+        (level,) = event["args"].values()
+        series[event["cat"], event["name"]].append((ns(event), level))
+    always = [sum(stage.steady.values()) / 2**30 for stage in result.memory.stages]
+    held = [levels for (kind, _), levels in series.items() if kind == "memory"]
+    carried = [levels for (kind, _), levels in series.items() if kind == "links"]
+
+    assert len(carried) == len(result.links) > 0
+    for levels, base in zip(held, always, strict=True):
+        assert min(level for _, level in levels) == levels[-1][1] == pytest.approx(base, rel=1e-5)
+    for levels in carried:
+        assert levels[-1][1] == 0 == min(level for _, level in levels)
+    for levels in series.values():
+        assert [instant for instant, _ in levels] == sorted({instant for instant, _ in levels})
+
+
+@pytest.mark.parametrize("most", [counters.MOST_LEVELS, 0], ids=["every change", "joined"])
+def test_counters_tell_every_byte_and_the_fullest_moment(result, monkeypatch, most):
+    """The load of a link over the step is what it carries; memory's highest level is its peak."""
+    monkeypatch.setattr(counters, "MOST_LEVELS", most)
+    for counter, link in zip(link_counters(result), result.links, strict=True):
+        seconds = (counter.level[:-1] * (counter.time[1:] - counter.time[:-1])).sum() / 100
+
+        assert seconds * link.capacity == pytest.approx(link.nbytes, rel=1e-9)
+    for counter, curve in zip(memory_counters(result), result.memory_curves, strict=True):
+        assert counter.level.max() * 2**30 == pytest.approx(curve.total.max())
+
+
+def test_arrows_of_schedules_that_go_both_ways_carry_every_byte():
+    """Transfers of one stage up and down have names of their own."""
+    result = simulate("deepseek-v3-h800")
+    for counter, link in zip(link_counters(result), result.links, strict=True):
+        seconds = (counter.level[:-1] * (counter.time[1:] - counter.time[:-1])).sum() / 100
+
+        assert seconds * link.capacity == pytest.approx(link.nbytes, rel=1e-9)

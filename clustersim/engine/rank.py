@@ -27,6 +27,7 @@ from clustersim.timeline import (
     NORM,
     OPTIMISER,
     PARAMETERS,
+    Joint,
     Span,
     Track,
 )
@@ -63,6 +64,7 @@ class Crew:
     Attributes
     ----------
     shared : collectives that crossed links, with their times
+    together : all collectives that rank classes began together
     """
 
     def __init__(self, program: Program) -> None:
@@ -71,6 +73,7 @@ class Crew:
         self.network = Network(self.env, program.capacities)
         self._meetings: dict[tuple[Any, ...], Meeting] = {}
         self.shared: list[Passage] = []
+        self.together: list[Joint] = []
 
     def number(self, position: Position) -> int:
         """Return the place of a rank class in the program's order."""
@@ -143,7 +146,8 @@ class Rank:
         self.at = 0
         self.wanted = -1
         order, stage = crew.program.order, actor.position.stage
-        self.codes, self.inputs = order.of[stage].tolist(), order.inputs[stage].tolist()
+        self.codes: list[int] = order.of[stage].tolist()
+        self.inputs: list[int] = order.inputs[stage].tolist()
         self.rows = [row_of(actor, crew.program, code) for code in order.codes]
         beside = actor.tail.overlapped and actor.tail.gradients
         self.completing = completing(order, stage) if beside else {}
@@ -196,6 +200,8 @@ class Rank:
 
     def _end_together(self, meeting: Meeting, transfer: Transfer) -> None:
         """Let all who took part go on."""
+        moved = transfer.traffic
+        self.crew.together.append(Joint(moved.name, moved.nbytes, transfer.begin, self.env.now))
         if transfer.traffic.links:
             times = np.array([transfer.begin]), np.array([self.env.now])
             rate = alone_rate(transfer.traffic, self.crew.program.capacities)

@@ -69,5 +69,5 @@ def run(crew: Ranks) -> Ranks:
 def result(crew: AloneCrew | SteppingCrew) -> Replayed:
     """Return the record of all rank classes, its books checked."""
     crew.check()
-    timeline = Timeline(tuple(rank.track() for rank in crew.all))
+    timeline = Timeline(tuple(rank.track() for rank in crew.all), tuple(crew.together))
     return Replayed(timeline, crew.activities, crew.network.solves)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from clustersim.program.crossings import most_used
 from clustersim.program.ops import LinkUse
 
 
@@ -20,20 +21,6 @@ def hottest(links: Iterable[LinkUse], duration: float, count: int = 10) -> list[
 
     Of links that differ in nothing but their number, the first stands for all.
     """
-    used = [(-link.nbytes / link.capacity / duration, link) for link in links]
-    kinds: dict[tuple[str, float], HotLink] = {}
-    for less, link in sorted(used):
-        if len(kinds) == count:
-            break
-        kind = _kind(link.name), round(-less, 9)
-        if kind not in kinds:
-            kinds[kind] = HotLink(*link, -less)
-    return list(kinds.values())
-
-
-_DIGITS = dict.fromkeys(map(ord, "0123456789"))
-
-
-def _kind(name: str) -> str:
-    """Return a link's name without numbers: ``"n3.dev1>n3.nic0"`` is a ``"n.dev>n.nic"``."""
-    return name.translate(_DIGITS)
+    return [
+        HotLink(*link, link.nbytes / link.capacity / duration) for link in most_used(links, count)
+    ]

@@ -9,6 +9,7 @@ from clustersim.cost.compute import pass_seconds
 from clustersim.plan.parallelism import Plan
 from clustersim.program import states
 from clustersim.program.blocks import Blocks, cut_at_collectives
+from clustersim.program.crossings import crossings_of
 from clustersim.program.fold import Folded, Name, fold
 from clustersim.program.groups import Pattern
 from clustersim.program.job import Job
@@ -65,6 +66,7 @@ def compile_program(job: Job, *, together: bool, fusion_bound: float) -> Program
         fused=Fused(whole, bound),
         carried=carried,
         limits=limits_of(job, blocks, sends, joint),
+        crossings=crossings_of(job, blocks, sends, joint, carried),
     )
 
 

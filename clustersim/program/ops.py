@@ -4,7 +4,7 @@ A program gives each rank class its steps, and for each kind of step a `Block` o
 `Traffic` of what is handed on, and what follows the last step.  Ops carry work, not time.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from clustersim.cost.compute import Seconds
@@ -116,6 +116,19 @@ class LinkUse(NamedTuple):
     nbytes: float
 
 
+class Crossing(NamedTuple):
+    """What crosses one link, by who puts it there; replica -1 stands for all replicas together.
+
+    Attributes
+    ----------
+    inside : by stage and replica, what collectives inside blocks put on it for one microbatch [B]
+    moved : by name and replica of other traffic, how many of its equal flows cross it
+    """
+
+    inside: dict[tuple[int, int], float]
+    moved: dict[tuple[str, int], float]
+
+
 class Limit(NamedTuple):
     """The link that sets the pace of a kind of communication when it is alone.
 
@@ -146,6 +159,7 @@ class Program:
     link_names : of the same
     fused : what was fused
     carried : every link that is used, with what it carries in the step
+    crossings : for the links that are used most, by name, what crosses them
     limits : for each kind of communication in the step, the link that sets its pace
     """
 
@@ -160,6 +174,7 @@ class Program:
     fused: Fused
     carried: tuple[LinkUse, ...]
     limits: dict[str, Limit]
+    crossings: dict[str, Crossing] = field(default_factory=dict)
 
     @property
     def order(self) -> Order:

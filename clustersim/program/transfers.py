@@ -23,7 +23,7 @@ def stage_transfers(job: Job, replica: int) -> dict[Name, Traffic]:
         place = plan.wired.onward(stage, chunk, forward=kind == FORWARD)
         name = send_name(kind, stage, chunk, plan.wired)
         if place is not None and place.stage != stage and name not in found:
-            what = f"send {kind} of stage {stage}"
+            what = f"send {kind} from stage {stage} to {place.stage}"
             found[name] = _boundary(job, what, stage, place.stage, replica)
     return found
 
@@ -74,7 +74,7 @@ def joint_collectives(job: Job) -> dict[Name, Traffic]:
         ]
         rows = job.model.vocab * job.model.hidden / plan.tensor
         tied = rows * job.gradient_bytes
-        found["embedding",] = _joint(job.communicator(ends), "all-reduce", tied, 0)
+        found["embedding",] = _joint(job.communicator(ends), "all-reduce", tied, "embedding")
     return found | _twins(job)
 
 
@@ -93,7 +93,8 @@ def _twins(job: Job) -> dict[Name, Traffic]:
         ]
         own = job.on_a_rank(job.trained(stage))
         nbytes = own * job.framework.gradients.bytes_each.value
-        found["twin", stage] = _joint(job.communicator(pairs), "all-reduce", nbytes, stage)
+        whose = f"stages {stage} and {other}"
+        found["twin", stage] = _joint(job.communicator(pairs), "all-reduce", nbytes, whose)
     return found
 
 
@@ -125,12 +126,13 @@ def _updates(job: Job, stage: int) -> Iterator[tuple[Axis, Traffic]]:
 def _over(job: Job, axis: Axis, operation: str, nbytes: float, stage: int) -> Traffic:
     """Return a collective of the groups of an axis of a stage."""
     communicator = job.communicator(groups_of_stage(job.placement, axis, stage))
-    return _joint(communicator, operation, nbytes, stage)
+    of = "" if axis == "data" else f"{axis} of "
+    return _joint(communicator, operation, nbytes, f"{of}stage {stage}")
 
 
-def _joint(communicator: Communicator, operation: str, nbytes: float, stage: int) -> Traffic:
-    """Return a collective of several groups side by side as traffic."""
-    name = f"{operation} over {communicator.span.ranks} ranks, stage {stage}"
+def _joint(communicator: Communicator, operation: str, nbytes: float, whose: str) -> Traffic:
+    """Return a collective of several groups side by side as traffic, named like no other."""
+    name = f"{operation} over {communicator.span.ranks} ranks, {whose}"
     return communicator.traffic(name, operation, nbytes)
 
 

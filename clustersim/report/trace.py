@@ -4,8 +4,11 @@
     thread    a stage (a tensor part of it, where these are not folded)
     X         a block 'F12', or what follows the last block
     s -> f    what a block hands on, to the block that waited for it
+    C         what a rank of each stage holds, and what the links carry that are used most; each
+              kind is a process of its own, below the replica classes
 
-Large steps are cut to their first and last microbatches, and ``otherData`` says so.  The format:
+Large steps are cut to their first and last microbatches, their counters are joined to as many
+levels as can be seen, and ``otherData`` says so.  The format:
 "Trace Event Format", Google, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 """
 
@@ -20,6 +23,7 @@ from numpy.typing import NDArray
 
 from clustersim import __version__
 from clustersim.program.steps import Step, hand_over
+from clustersim.report.counters import Counter, link_counters, memory_counters
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, TAIL, WEIGHT
 
 if TYPE_CHECKING:
@@ -78,6 +82,7 @@ def sample(program: "Program", most: int = MOST_EVENTS) -> Sample:
 def write_trace(result: "Result", path: Path) -> None:
     """Write a trace that https://ui.perfetto.dev opens."""
     chosen = sample(result.program)
+    counted = {"memory": memory_counters(result), "links": link_counters(result)}
     about = {
         "scenario": result.name,
         "title": result.scenario.title,
@@ -86,9 +91,34 @@ def write_trace(result: "Result", path: Path) -> None:
         "replica_classes": result.program.classes,
         "shown": str(chosen),
         "complete": chosen.whole and chosen.classes == result.program.classes,
+        "counters": {kind: _levels(counters) for kind, counters in counted.items()},
     }
     head = f'{{"displayTimeUnit":"ms","otherData":{json.dumps(about)},"traceEvents":[\n'
-    path.write_text(head + ",\n".join(events(result, chosen)) + "\n]}\n", encoding="utf-8")
+    lines = [*events(result, chosen), *_counted(counted, result.program.classes)]
+    path.write_text(head + ",\n".join(lines) + "\n]}\n", encoding="utf-8")
+
+
+def _levels(counters: list[Counter]) -> str:
+    """Return how well counters follow what they count."""
+    if not any(counter.thinned for counter in counters):
+        return "every change"
+    return f"joined to at most {max(len(counter.time) for counter in counters)} levels each"
+
+
+def _counted(counted: dict[str, list[Counter]], first: int) -> Iterator[str]:
+    """Yield counters, each kind in a process of its own from the number `first` on."""
+    titles = {"memory": "memory of a rank, by stage", "links": "links that are used most"}
+    for pid, (kind, counters) in enumerate(counted.items(), first):
+        yield _meta("process_name", pid, 0, "name", titles[kind])
+        yield _meta("process_sort_index", pid, 0, "sort_index", pid)
+        for counter in counters:
+            head = (
+                f'{{"ph":"C","name":{json.dumps(counter.name)},"cat":"{kind}","pid":{pid},"tid":0'
+            )
+            instants = np.rint(counter.time * 1e9).astype(np.int64).tolist()
+            for instant, level in zip(instants, counter.level.tolist(), strict=True):
+                value = f'{{"{counter.unit}":{level:.6g}}}'
+                yield f'{head},"ts":{_us(instant)},"args":{value}}}'
 
 
 def events(result: "Result", chosen: Sample) -> Iterator[str]:
@@ -113,6 +143,7 @@ def _names(track: "Track", program: "Program") -> Iterator[str]:
         replicas = len(program.actors[pid * program.stages * program.parts].replicas)
         name = f"replica class {pid} ({replicas} replicas)"
         yield _meta("process_name", pid, tid, "name", name)
+        yield _meta("process_sort_index", pid, tid, "sort_index", pid)
     part = f" part {track.part}" if program.parts > 1 else ""
     yield _meta("thread_name", pid, tid, "name", f"stage {track.stage}{part}")
     yield _meta("thread_sort_index", pid, tid, "sort_index", tid)
