@@ -72,6 +72,7 @@ def _run_with_files(
 
     with Artist() as artist:  # first, so that it gets ready while we load and replay
         from clustersim.report import folder
+        from clustersim.report.page.of_run import command_line
         from clustersim.scenario.load import load
 
         loaded = load(scenario, settings)
@@ -80,7 +81,8 @@ def _run_with_files(
         result = _advised(scenario, settings, loaded)
         if not quiet:
             _show(result)
-        folder.write(result, place, artist, force=force)
+        command = command_line(scenario, settings)
+        folder.write(result, loaded, place, artist, command=command, force=force)
     return result, place
 
 

@@ -116,9 +116,11 @@ def work() -> None:
     """Draw what standard input names; it names nothing where the parent gave up."""
     gc.disable()  # this process is over before there is garbage to speak of
     from clustersim.report import frames, paper
+    from clustersim.report.page import of_run
 
     paper.warm_up()
     frames.warm_up()
+    of_run.warm_up()
     if name := sys.stdin.read():
         first, *others = pickle.loads(Path(name).read_bytes())
         helpers = [_beside(drawing) for drawing in others]

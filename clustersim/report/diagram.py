@@ -56,13 +56,17 @@ class Box(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """A link, along points; `kind` is what the legend explains, `label` its bandwidth."""
+    """A link, along points; `kind` is what the legend explains, `label` its bandwidth.
+
+    In a node `ends` are the names that links have there: ``("dev0", "nic0")``.
+    """
 
     points: tuple[Point, ...]
     kind: str
     bandwidth: float
     label: str = ""
     faint: bool = False
+    ends: tuple[str, str] = ("", "")
 
 
 class Note(NamedTuple):

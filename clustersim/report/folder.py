@@ -19,10 +19,12 @@ from clustersim.report.artist import Artist, Drawing
 from clustersim.report.figures import draw_breakdown, draw_timeline
 from clustersim.report.frames import Columns, write_frames
 from clustersim.report.memory import draw_memory, memory_picture
+from clustersim.report.page import of_run
 from clustersim.report.pictures import BreakdownPicture, breakdown_picture, timeline_picture
 from clustersim.report.trace import write_trace
 
 if TYPE_CHECKING:
+    from clustersim.scenario.load import Loaded
     from clustersim.simulate import Result
 
 SUMMARY: Final = "summary.json"
@@ -38,6 +40,7 @@ FILES: Final = (
     "memory.parquet",
     "memory.png",
     "memory.svg",
+    "report.html",
     "trace.json",
 )
 """What a run leaves."""
@@ -79,8 +82,16 @@ def _listed(summary: Path) -> list[str]:
         return []
 
 
-def write(result: "Result", folder: Path, artist: Artist, *, force: bool = False) -> None:
-    """Write all files of a run.
+def write(
+    result: "Result",
+    loaded: "Loaded",
+    folder: Path,
+    artist: Artist,
+    *,
+    command: str = "",
+    force: bool = False,
+) -> None:
+    """Write all files of a run of a loaded scenario; `command` is what the page says made it.
 
     Raises
     ------
@@ -90,11 +101,15 @@ def write(result: "Result", folder: Path, artist: Artist, *, force: bool = False
     check_free(folder, force=force)
     with replacing(folder) as new:
         timeline, breakdown = timeline_picture(result), breakdown_picture(result)
+        memory = memory_picture(result)
+        pictures = of_run.Pictures(timeline, breakdown, memory)
+        page = of_run.gather(result, loaded, pictures, command)
         artist.begin(
             [
                 Drawing(draw_timeline, timeline, new / "timeline"),
                 Drawing(draw_breakdown, breakdown, new / "breakdown"),
-                Drawing(draw_memory, memory_picture(result), new / "memory"),
+                Drawing(draw_memory, memory, new / "memory"),
+                Drawing(of_run.write, page, new / "report"),
                 Drawing(write_frames, _frames(result, breakdown), new),
             ]
         )

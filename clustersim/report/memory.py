@@ -22,7 +22,7 @@ GIB: Final = 2.0**30
 
 SHADES: Final[dict[str, Colour]] = {
     "parameters": (0.16, 0.36, 0.55),
-    "quantised_base": (0.16, 0.36, 0.55),
+    "quantised_base": (0.08, 0.20, 0.36),
     "master_weights": (0.30, 0.52, 0.72),
     "gradients": (0.62, 0.79, 0.93),
     "optimiser": (0.50, 0.25, 0.50),

@@ -68,7 +68,7 @@ def rows(result: "Result") -> list[Row]:
         Row("exposed", _exposed(result)),
         Row("memory", result.memory.reason, alarm=not fits),
         Row("of which", _parts(result)),
-        *(Row("it would fit", remedy) for remedy in _remedies(result)),
+        *(Row("it would fit", remedy) for remedy in remedies(result)),
         Row("hottest link", _hottest(result)),
         *_experts(result),
         *(Row(_MEMBERS[group.group], _between(group)) for group in result.groups),
@@ -171,7 +171,7 @@ def _speed(result: "Result") -> list[Row]:
         Row(
             "step",
             f"{format_seconds(result.step_time)}, {result.tokens_per_s:,.0f} tokens/s,"
-            f" {_number(result.samples_per_s)} samples/s",
+            f" {number(result.samples_per_s)} samples/s",
         ),
         Row("expected", _expected(result.interval)),
         Row(
@@ -234,7 +234,7 @@ def _parts(result: "Result") -> str:
     return f"{said}; on the host of a node {host:.1f} GiB" if host else said
 
 
-def _remedies(result: "Result") -> list[str]:
+def remedies(result: "Result") -> list[str]:
     """Return what would make the job fit and what it costs; or that nothing was found."""
     verdict, gib = result.memory, 2.0**30
     if not verdict.fits and not verdict.advice:
@@ -275,17 +275,19 @@ def _between(group: "LinksOfGroup") -> str:
     return f"{group.ranks:,} ranks on {nodes}, over {', '.join(links)}"
 
 
-_VERDICTS = "does not fit", "fits"
+def verdict(fits: float) -> str:
+    """Return in words whether a job fits its devices, which is 1 or 0."""
+    return "fits" if fits else "does not fit"
 
 
 def _beside(check: "PublishedCheck") -> str:
     """Return a published number and the predicted one, or both verdicts."""
     if check.error is None:
-        published, predicted = (_VERDICTS[int(each)] for each in (check.value, check.predicted))
+        published, predicted = verdict(check.value), verdict(check.predicted)
         return f"{published}, predicted: {predicted}; {check.source}"
     convention = f" ({check.convention} FLOPs)" if check.convention else ""
     return (
-        f"{check.metric}{convention} {_number(check.value)}, predicted {_number(check.predicted)}"
+        f"{check.metric}{convention} {number(check.value)}, predicted {number(check.predicted)}"
         f" ({percent(check.error, '+')}); {check.source}"
     )
 
@@ -298,6 +300,10 @@ def _assumed(result: "Result") -> str:
     return f"{len(keys)} {'key' if len(keys) == 1 else 'keys'}: {', '.join(keys)}"
 
 
-def _number(value: float) -> str:
-    """Return a number to four digits, without an exponent where a person would write none."""
+def number(value: float) -> str:
+    """Return a number to four digits, without an exponent where a person would write none.
+
+    >>> number(61.2345), number(213888.4)
+    ('61.23', '213,888')
+    """
     return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 from clustersim.catalog.records import DeviceSwitch, NicFacts, NodeRecord
 from clustersim.report.diagram import DEVICE, NIC, SWITCH, Box, Note, Sketch, Wire, gigabytes
 from clustersim.report.layouts.inside import BUS
+from clustersim.topology.node import name_of
 
 WIDEST: Final = 12.6
 """Paper for all devices of one side [in]."""
@@ -58,7 +59,7 @@ def _hang(record: NodeRecord, device: int, column: Column, sketch: Sketch) -> No
     size = 8.0 if pitch > 0.4 else 6.5
     rate, y = record.interconnect.bandwidth.value, way * DEVICES
     name = f"device {device}" if column.roomy else f"{device}"
-    sketch.wires.append(Wire(((x, 0), (x, y)), "crossbar", rate))
+    sketch.wires.append(Wire(((x, 0), (x, y)), "crossbar", rate, ends=(f"dev{device}", "switch")))
     sketch.boxes.append(Box(x, y, 0.86 * pitch, 0.34, name, DEVICE, size))
     if column.roomy:
         sketch.notes.append(Note(x, way * DEVICES / 2, gigabytes(rate), 7))
@@ -72,7 +73,8 @@ def _hang_nic(record: NodeRecord, number: int, column: Column, sketch: Sketch) -
     x, way, pitch = column
     bus, size = record.nics.bus.value, 7.5 if pitch > 0.4 else 6.5
     name = f"NIC {number}" if column.roomy else f"{number}"
-    sketch.wires.append(Wire(((x, way * DEVICES), (x, way * NICS)), BUS, bus))
+    ends = name_of(record.nics.devices.value[number]), f"nic{number}"
+    sketch.wires.append(Wire(((x, way * DEVICES), (x, way * NICS)), BUS, bus, ends=ends))
     sketch.boxes.append(Box(x, way * NICS, 0.8 * pitch, 0.3, name, NIC, size))
     if column.roomy:
         sketch.notes.append(Note(x, way * (DEVICES + NICS) / 2, gigabytes(bus), 7))

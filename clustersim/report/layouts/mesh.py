@@ -7,6 +7,7 @@ from typing import Final
 from clustersim.catalog.records import NicFacts, NodeRecord
 from clustersim.report.diagram import DEVICE, NIC, Box, Sketch, Wire, around, gigabytes, labels
 from clustersim.report.layouts.inside import BUS, Inner, inner_links
+from clustersim.topology.node import name_of
 
 MOST_ORDERS: Final = 8
 """Devices whose every order around the circle is tried; more stand by number."""
@@ -30,7 +31,9 @@ def mesh(record: NodeRecord, nic: NicFacts | None) -> Sketch:
         spread = (beside.index(i) - (len(beside) - 1) / 2) * 0.45 / count
         place = around(0, 0, wide + 1.6, high + 0.85, turns[end] + spread)
         sketch.boxes.append(Box(*place, 0.8, 0.42 if nic else 0.3, nic_text(i, nic), NIC, 7.5))
-        sketch.wires.append(Wire((at[end], place), BUS, bus, gigabytes(bus)))
+        sketch.wires.append(
+            Wire((at[end], place), BUS, bus, gigabytes(bus), ends=(name_of(end), f"nic{i}"))
+        )
     sketch.notes += labels(sketch)
     return sketch
 
@@ -45,7 +48,8 @@ def nic_text(number: int, nic: NicFacts | None) -> str:
 def _wire(at: dict[int, tuple[float, float]], link: Inner) -> Wire:
     assert isinstance(link.a, int)
     assert isinstance(link.b, int)
-    return Wire((at[link.a], at[link.b]), link.kind, link.bandwidth, link.label)
+    ends = name_of(link.a), name_of(link.b)
+    return Wire((at[link.a], at[link.b]), link.kind, link.bandwidth, link.label, ends=ends)
 
 
 def rim(count: int, links: list[Inner]) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ from clustersim.report.diagram import (
 )
 from clustersim.report.layouts.inside import BUS, Inner, inner_links, named_ends
 from clustersim.report.layouts.mesh import nic_text
-from clustersim.topology.node import End
+from clustersim.topology.node import End, name_of
 
 STEP: Final = 1.2
 """From one row to the next [in]."""
@@ -52,13 +52,15 @@ def rows(record: NodeRecord, nic: NicFacts | None) -> Sketch:
         below = [at[b][0] for b in _below(end, links, level, record) if b in at]
         at[end] = sum(below) / len(below), STEP * level[end]
     owners, bus = record.nics.devices.value, record.nics.bus.value
+    label = gigabytes(bus)
     widest = max((abs(at[k.a][0] - at[k.b][0]) for k in links if _is_arc(k)), default=0.0)
     floor = -0.85 - (_depth(widest, widest) if widest else 0.0)
     for i in range(len(owners)):
         at.setdefault(("nic", i), (_beside(owners, i, at, pitch), floor))
     sketch = Sketch(_boxes(record, nic, at, pitch), [_wire(at, link, widest) for link in links])
     sketch.wires += [
-        Wire((at[owner], at["nic", i]), BUS, bus, gigabytes(bus)) for i, owner in enumerate(owners)
+        Wire((at[owner], at["nic", i]), BUS, bus, label, ends=(name_of(owner), f"nic{i}"))
+        for i, owner in enumerate(owners)
     ]
     if pitch <= ROOMY:
         sketch.notes.append(Note(-pitch, 0, "devices", 8, "right", True))
@@ -130,7 +132,8 @@ def _wire(at: dict[Leaf, Point], link: Inner, widest: float) -> Wire:
     points: tuple[Point, ...] = (a, b)
     if _is_arc(link):
         points = arc(a, b, -_depth(b[0] - a[0], widest))
-    return Wire(points, link.kind, link.bandwidth, link.label)
+    ends = name_of(link.a), name_of(link.b)
+    return Wire(points, link.kind, link.bandwidth, link.label, ends=ends)
 
 
 def _beside(owners: list[End], nic: int, at: dict[Leaf, Point], pitch: float) -> float:

@@ -1,0 +1,62 @@
+"""Pieces of plotly figures as plain dicts; plotly's own classes take a second to import and check.
+
+The script of the page adds what depends on light or dark: letters, grid and hover labels.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+Figure = dict[str, Any]
+
+_INTERPRETED: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+def label(text: str) -> str:
+    """Return a text so that plotly shows it as it is: it reads a little HTML in its labels.
+
+    >>> label("a <b>bold</b> name")
+    'a &lt;b&gt;bold&lt;/b&gt; name'
+    """
+    return text.translate(_INTERPRETED)
+
+
+def colour(name: str) -> str:
+    """Return how a chart names a colour of the page."""
+    return f"var(--{name})"
+
+
+def rounded(values: "Iterable[float] | NDArray[Any]", scale: float) -> list[float]:
+    """Return numbers to a hundred-thousandth of `scale`: more cannot be seen, and takes room.
+
+    >>> rounded([1.23456789, 2.0], scale=10)
+    [1.2346, 2.0]
+    """
+    digits = 5 - math.ceil(math.log10(scale)) if scale > 0 else 0
+    return [round(float(value), digits) for value in values]
+
+
+def layout(across: dict[str, Any], down: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a layout with an axis across and one down."""
+    return {
+        "margin": {"l": 10, "r": 16, "t": 8, "b": 10},
+        "showlegend": False,
+        "dragmode": False,
+        "xaxis": {"automargin": True, **across},
+        "yaxis": {"automargin": True, **down},
+        **more,
+    }
+
+
+def axis(title: str, **more: Any) -> dict[str, Any]:
+    """Return an axis with its title, which begins with a small letter and ends with the unit."""
+    return {"title": {"text": title}, **more}
+
+
+OUTLINE: Final = {"color": "var(--edge)", "width": 0.5}
+"""Around bars, so that pale ones are seen and all can be read in grey."""
+
+
+__all__ = ["OUTLINE", "Figure", "axis", "colour", "label", "layout", "rounded"]

@@ -1,0 +1,170 @@
+"use strict";
+// Draws the charts in the colours of the page, and runs its few controls.
+(() => {
+  const root = document.documentElement;
+  const charts = [...document.querySelectorAll(".chart")];
+  const PRINTED = 690; // px of a page of paper between its margins
+
+  const cssValue = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+
+  // Lists of thousands of numbers hold no colours and are not looked through.
+  const BARE = new Set(["x", "y", "z", "base", "customdata", "text", "width"]);
+
+  const coloured = (value, key) => {
+    if (typeof value === "string") {
+      return value.startsWith("var(") ? cssValue(value.slice(4, -1)) : value;
+    }
+    if (value === null || typeof value !== "object" || BARE.has(key)) return value;
+    if (Array.isArray(value)) return value.map((item) => coloured(item, ""));
+    return Object.fromEntries(Object.entries(value).map(([k, item]) => [k, coloured(item, k)]));
+  };
+
+  const themed = (layout) => {
+    const ink = cssValue("--ink");
+    const grid = cssValue("--grid");
+    const made = coloured(layout, "");
+    for (const key of Object.keys(made).filter((name) => /^[xy]axis\d*$/.test(name))) {
+      made[key] = { gridcolor: grid, zerolinecolor: grid, linecolor: grid, ...made[key] };
+    }
+    return {
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { color: ink, size: 13, family: getComputedStyle(document.body).fontFamily },
+      hoverlabel: {
+        bgcolor: cssValue("--raised"),
+        bordercolor: cssValue("--quiet"),
+        font: { color: ink, size: 13 },
+        align: "left",
+      },
+      ...made,
+    };
+  };
+
+  const coarse = matchMedia("(pointer: coarse)").matches; // a finger scrolls the page
+  const config = { displayModeBar: false, responsive: true, doubleClick: "reset" };
+
+  const draw = (chart, width) => {
+    const figure = JSON.parse(document.getElementById(chart.dataset.figure).textContent);
+    const layout = themed(figure.layout);
+    if (coarse) layout.dragmode = false;
+    if (width) Object.assign(layout, { width, autosize: false });
+    const seen = chart._fullLayout && chart._fullLayout.xaxis.range.slice();
+    if (seen && figure.layout.xaxis.range) layout.xaxis.range = seen;
+    layout.xaxis.uirevision = String(width);
+    return Plotly.react(chart, coloured(figure.data, "data"), layout, config);
+  };
+
+  // What is near the screen is drawn at once, the rest when there is nothing else to do.
+  const waiting = new Set(charts);
+  const drawFirst = (chart) => {
+    if (!waiting.delete(chart)) return;
+    near.unobserve(chart);
+    draw(chart);
+    chart.dataset.whole = JSON.stringify(chart._fullLayout.xaxis.range);
+    if (!waiting.size) root.dataset.drawn = "true";
+  };
+  const near = new IntersectionObserver(
+    (seen) => seen.filter((each) => each.isIntersecting).forEach((each) => drawFirst(each.target)),
+    { rootMargin: "600px" },
+  );
+
+  const drawAgain = (width) => {
+    charts.filter((chart) => !waiting.has(chart)).forEach((chart) => draw(chart, width));
+  };
+
+  // --- views of time ---------------------------------------------------------------------------
+
+  const VIEWS = {
+    in: ([a, b]) => [a + (b - a) / 4, b - (b - a) / 4],
+    out: ([a, b]) => [a - (b - a) / 2, b + (b - a) / 2],
+    earlier: ([a, b]) => [a - (b - a) / 2, b - (b - a) / 2],
+    later: ([a, b]) => [a + (b - a) / 2, b + (b - a) / 2],
+  };
+
+  const within = ([a, b], [begin, end]) => {
+    const length = Math.min(b - a, end - begin);
+    const start = Math.min(Math.max(a, begin), end - length);
+    return [start, start + length];
+  };
+
+  const zoom = (button) => {
+    const chart = button.closest(".figure").querySelector(".chart");
+    const whole = JSON.parse(chart.dataset.whole);
+    const view = VIEWS[button.dataset.zoom];
+    const range = view ? within(view(chart._fullLayout.xaxis.range), whole) : whole;
+    Plotly.relayout(chart, { "xaxis.range": range });
+  };
+
+  // --- controls --------------------------------------------------------------------------------
+
+  const theme = document.getElementById("theme");
+  const preferred = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : preferred.matches);
+  const showTheme = () => theme.setAttribute("aria-pressed", String(isDark()));
+
+  theme.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    showTheme();
+    drawAgain();
+  });
+  preferred.addEventListener("change", () => {
+    showTheme();
+    drawAgain();
+  });
+
+  const unfold = document.getElementById("unfold");
+  unfold.addEventListener("click", () => {
+    const open = unfold.getAttribute("aria-pressed") !== "true";
+    unfold.setAttribute("aria-pressed", String(open));
+    document.querySelectorAll("details.behind").forEach((each) => (each.open = open));
+  });
+
+  const narrow = (input) => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const paragraph = input.closest(".filter");
+    const rows = [...paragraph.nextElementSibling.querySelectorAll("tbody tr")];
+    let shown = 0;
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word));
+      shown += row.hidden ? 0 : 1;
+    }
+    paragraph.querySelector(".count").textContent = `${shown} of ${rows.length} rows`;
+  };
+
+  document.querySelectorAll("[data-zoom]").forEach((button) => {
+    button.addEventListener("click", () => zoom(button));
+  });
+  document.querySelectorAll(".filter input").forEach((input) => {
+    input.addEventListener("input", () => narrow(input));
+  });
+
+  // --- paper -----------------------------------------------------------------------------------
+
+  let before;
+  addEventListener("beforeprint", () => {
+    before = root.dataset.theme;
+    root.dataset.theme = "light";
+    charts.forEach(drawFirst);
+    drawAgain(PRINTED);
+  });
+  addEventListener("afterprint", () => {
+    if (before) root.dataset.theme = before;
+    else delete root.dataset.theme;
+    drawAgain();
+  });
+
+  // --- begin -----------------------------------------------------------------------------------
+
+  showTheme();
+  charts.forEach((chart) => near.observe(chart));
+  const idle = window.requestIdleCallback || ((work) => setTimeout(work, 50));
+  const others = () => {
+    const [chart] = waiting;
+    if (chart) {
+      drawFirst(chart);
+      idle(others);
+    }
+  };
+  addEventListener("load", () => idle(others));
+})();

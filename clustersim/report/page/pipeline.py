@@ -1,0 +1,285 @@
+"""The pipeline in time: all blocks of a small one; of a large one an overview and a sample.
+
+A step of a trillion parameters has 200,000 blocks.  The overview says for every stage how much of
+each moment it works; its two ends, where waiting happens, are drawn block by block for some of the
+stages.  Each chart says what it shows of how much.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clustersim.report.figures import Panel, covered, panels
+from clustersim.report.page.breakdown import finding
+from clustersim.report.page.chart import Figure, axis, colour, layout, rounded
+from clustersim.report.page.page import Chart, Column, Section, Swatch, Table
+from clustersim.report.pictures import KINDS, TimelinePicture
+from clustersim.report.tables import counted, percent
+from clustersim.units import format_seconds
+
+MOST_BARS: Final = 1_500
+"""Blocks of one chart: more take long to draw and are too small to point at."""
+
+MOST_STAGES: Final = 16
+"""Stages of a sample; the first and the last are among them."""
+
+MOST_ROWS: Final = 128
+"""Stages of the overview."""
+
+MOMENTS: Final = 240
+"""Stretches of time of the overview."""
+
+NUMBERED: Final = 400
+"""Blocks that carry the number of their microbatch."""
+
+_SHADES: Final = ("forward", "backward", "backward", "weights")
+_AFTER: Final = {4: "communication", 5: "optimiser"}
+
+
+def pipeline(picture: TimelinePicture, waits: str) -> Section:
+    """Return the timeline; `waits` says when ranks wait most."""
+    title = f"{finding(picture.title)}: ranks wait {waits}"
+    views = panels(picture)
+    if len(picture.start) <= MOST_BARS:
+        return _section(title, [_blocks(picture, picture, title)], picture)
+    charts = [_overview(picture, title)]
+    for view, at_end in zip(views[1:], (False, True), strict=True):
+        some = sampled(picture, view, at_end=at_end)
+        heading = f"{view.heading[0].upper()}{view.heading[1:]}"
+        charts.append(_blocks(picture, some, heading))
+    return _section(title, charts, picture)
+
+
+def _section(title: str, charts: list[Chart], picture: TimelinePicture) -> Section:
+    said = (
+        f"Time runs to the right, stages go down: {picture.caption.partition('; ')[2]}."
+        " Grey is waiting. Every block of every rank class is in timeline.parquet."
+    )
+    return Section("The pipeline in time", "pipeline", (said,), tuple(charts))
+
+
+def stages_shown(stages: int, most: int) -> NDArray[np.int64]:
+    """Return at most so many stages, evenly, the first and the last among them.
+
+    >>> stages_shown(64, 5).tolist()
+    [0, 16, 32, 47, 63]
+    """
+    return np.unique(np.linspace(0, stages - 1, min(stages, most)).round().astype(np.int64))
+
+
+def sampled(picture: TimelinePicture, view: Panel, *, at_end: bool) -> TimelinePicture:
+    """Return what a view shows of some stages; of too many blocks those nearest to its end."""
+    inside = picture.within(view.begin, view.end)
+    rows = np.flatnonzero(np.isin(inside.stage, stages_shown(picture.stages, MOST_STAGES)))
+    if len(rows) > MOST_BARS:
+        order = np.argsort(-inside.end[rows] if at_end else inside.start[rows], kind="stable")
+        rows = np.sort(rows[order[:MOST_BARS]])
+    return _taken(inside, rows)
+
+
+def _taken(picture: TimelinePicture, rows: NDArray[np.int64]) -> TimelinePicture:
+    return replace(
+        picture,
+        stage=picture.stage[rows],
+        kind=picture.kind[rows],
+        microbatch=picture.microbatch[rows],
+        chunk=picture.chunk[rows],
+        start=picture.start[rows],
+        end=picture.end[rows],
+    )
+
+
+# --- block by block -------------------------------------------------------------------------------
+
+
+def _blocks(whole: TimelinePicture, shown: TimelinePicture, title: str) -> Chart:
+    """Return blocks as bars, which can be pointed at."""
+    stages = np.unique(shown.stage)
+    begin, end = float(shown.start.min()), float(shown.end.max())
+    if len(shown.start) == len(whole.start):
+        begin, end = 0.0, whole.duration
+    data = [_bars(shown, kind, stages, end) for kind in np.unique(shown.kind).tolist()]
+    across = axis("time [s]", range=[begin, end])
+    return Chart(
+        title=title,
+        figure={"data": data, "layout": _layout(across, stages)},
+        description=f"{counted(len(stages), 'stage')} down, time across from"
+        f" {format_seconds(begin)} to {format_seconds(end)}, a bar for each block.",
+        table=_table(shown, stages),
+        height=int(84 + max(18.0, min(40.0, 320 / len(stages))) * len(stages)),
+        swatches=tuple(_swatches(shown)),
+        note=_how_much(whole, shown, stages),
+        zoom=True,
+    )
+
+
+def _bars(shown: TimelinePicture, kind: int, stages: NDArray[np.int32], end: float) -> Figure:
+    """Return all blocks of a kind, their rows by place among the stages shown."""
+    rows = shown.kind == kind
+    start, length = shown.start[rows], (shown.end - shown.start)[rows]
+    number, stage = shown.microbatch[rows].tolist(), shown.stage[rows].tolist()
+    told = [
+        [a, b, format_seconds(s), format_seconds(d)]
+        for a, b, s, d in zip(stage, number, start.tolist(), length.tolist(), strict=True)
+    ]
+    which = "" if kind in _AFTER else ", microbatch %{customdata[1]}"
+    numbered = kind not in _AFTER and len(shown.start) <= NUMBERED
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": KINDS[kind],
+        "y": np.searchsorted(stages, shown.stage[rows]).tolist(),
+        "x": rounded(length, end / 100),
+        "base": rounded(start, end / 100),
+        "width": 0.86,
+        "marker": _marker(shown, kind, rows),
+        "customdata": told,
+        "hovertemplate": f"stage %{{customdata[0]}}{which}: {KINDS[kind]}<br>"
+        "from %{customdata[2]} for %{customdata[3]}<extra></extra>",
+    } | ({"text": [str(each) for each in number], **_INSIDE} if numbered else {})
+
+
+_INSIDE: Final = {
+    "textposition": "inside",
+    "insidetextanchor": "middle",
+    "textangle": 0,
+    "constraintext": "inside",
+}
+
+
+def _marker(shown: TimelinePicture, kind: int, rows: NDArray[np.bool_]) -> Figure:
+    """Return the colour of blocks, from the first shade to the second by chunk."""
+    line = {"color": "var(--paper)", "width": 0.4}
+    if kind in _AFTER:
+        return {"color": colour(_AFTER[kind]), "line": line}
+    first, last = (colour(f"{_SHADES[kind]}-{i}") for i in (0, 1))
+    if shown.chunks == 1:
+        return {"color": first, "line": line}
+    scale = {"colorscale": [[0, first], [1, last]], "cmin": 0, "cmax": shown.chunks - 1}
+    return {"color": shown.chunk[rows].tolist(), **scale, "line": line}
+
+
+def _layout(across: Figure, stages: NDArray[np.int32]) -> Figure:
+    count = len(stages)
+    down = axis(
+        "stage",
+        tickvals=list(range(count)),
+        ticktext=[str(stage) for stage in stages.tolist()],
+        range=[count - 0.5, -0.5],
+        fixedrange=True,
+        showgrid=False,
+        zeroline=False,
+    )
+    more = {"barmode": "overlay", "dragmode": "zoom", "plot_bgcolor": colour("bubble")}
+    return layout(across, down, **more)
+
+
+def _swatches(shown: TimelinePicture) -> list[Swatch]:
+    """Return the legend: a kind in the shade of its first chunk, and of its last one."""
+    found = []
+    for kind in np.unique(shown.kind).tolist():
+        if kind in _AFTER:
+            name = "gradients, parameters" if kind == 4 else KINDS[kind]
+            found.append(Swatch(name, colour(_AFTER[kind])))
+        elif shown.chunks == 1:
+            found.append(Swatch(KINDS[kind], colour(f"{_SHADES[kind]}-0")))
+        else:
+            found += [
+                Swatch(f"{KINDS[kind]}, {which} chunk", colour(f"{_SHADES[kind]}-{i}"))
+                for i, which in enumerate(("first", "last"))
+            ]
+    return [*found, Swatch("waiting (bubble)", colour("bubble"))]
+
+
+def _how_much(whole: TimelinePicture, shown: TimelinePicture, stages: NDArray[np.int32]) -> str:
+    """Return what is drawn of how much."""
+    some, every = len(shown.start), len(whole.start)
+    if some == every:
+        return f"All {counted(every, 'block')} are drawn."
+    of = f"{len(stages)} of {counted(whole.stages, 'stage')}"
+    return f"{some:,} of {every:,} blocks are drawn, on {of}."
+
+
+def _table(shown: TimelinePicture, stages: NDArray[np.int32]) -> Table:
+    """Return what each stage does in what is shown."""
+    names = ("stage", "blocks", "first begins [s]", "last ends [s]", "at work [s]")
+    lines = []
+    for stage in stages.tolist():
+        mine = shown.stage == stage
+        start, end = shown.start[mine], shown.end[mine]
+        work = float((end - start).sum())
+        times = (float(start.min()), float(end.max()), work)
+        lines.append((f"{stage}", f"{len(start):,}", *(f"{seconds:.5g}" for seconds in times)))
+    return Table("stages of this chart", tuple(Column(n, True) for n in names), tuple(lines))
+
+
+# --- the overview ---------------------------------------------------------------------------------
+
+
+def _overview(picture: TimelinePicture, title: str) -> Chart:
+    """Return for each stage and each stretch of time the share of it that it works."""
+    stages = stages_shown(picture.stages, MOST_ROWS)
+    edges = np.linspace(0.0, picture.duration, MOMENTS + 1)
+    busy = np.stack([_at_work(picture, int(stage), edges) for stage in stages])
+    means = (edges[1:] + edges[:-1]) / 2
+    down = axis("stage", autorange="reversed", fixedrange=True, showgrid=False, zeroline=False)
+    return Chart(
+        title=title,
+        figure={
+            "data": [_heat(busy, means, stages, picture.duration)],
+            "layout": layout(axis("time [s]", range=[0, picture.duration]), down, dragmode="zoom"),
+        },
+        description="The whole step: a row for each stage, darker where it works more of the time.",
+        table=_shares(busy, stages),
+        height=int(min(max(8 * len(stages), 110), 420)) + 56,
+        swatches=(
+            Swatch("waits", colour("bubble")),
+            Swatch("works all the time", colour("compute")),
+        ),
+        note=f"The whole step of {format_seconds(picture.duration)} in {MOMENTS} stretches of"
+        f" {format_seconds(picture.duration / MOMENTS, 3)}; {len(stages)} of"
+        f" {counted(picture.stages, 'stage')}. It stands for {len(picture.start):,} blocks.",
+        zoom=True,
+    )
+
+
+def _at_work(
+    picture: TimelinePicture, stage: int, edges: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the share of each stretch of time that a stage's blocks cover."""
+    mine = slice(*np.searchsorted(picture.stage, [stage, stage + 1]))
+    blocks = picture.kind[mine] < len(_SHADES)
+    return covered(picture.start[mine][blocks], picture.end[mine][blocks], edges).clip(0, 1)
+
+
+def _heat(
+    busy: NDArray[np.float64], means: NDArray[np.float64], stages: NDArray[np.int64], end: float
+) -> Figure:
+    return {
+        "type": "heatmap",
+        "x": rounded(means, end),
+        "y": stages.tolist(),
+        "z": (100 * busy).round().astype(int).tolist(),
+        "zmin": 0,
+        "zmax": 100,
+        "colorscale": [[0, colour("bubble")], [1, colour("compute")]],
+        "showscale": False,
+        "hovertemplate": "stage %{y} at %{x} s: works %{z} % of the time<extra></extra>",
+    }
+
+
+def _shares(busy: NDArray[np.float64], stages: NDArray[np.int64]) -> Table:
+    """Return how much of the step and of its tenths each stage works."""
+    tenths = busy.reshape(len(stages), 10, -1).mean(axis=2)
+    names = ("stage", "whole step", *(f"{10 * i} to {10 * i + 10} %" for i in range(10)))
+    lines = tuple(
+        (f"{stage}", percent(float(row.mean())), *(percent(float(each)) for each in row))
+        for stage, row in zip(stages.tolist(), tenths, strict=True)
+    )
+    columns = tuple(Column(name, True) for name in names)
+    return Table("share of each tenth of the step that a stage works", columns, lines)
+
+
+__all__ = ["MOST_BARS", "MOST_STAGES", "pipeline", "sampled", "stages_shown"]
