@@ -111,7 +111,7 @@ def test_run_prints_the_answer_and_where_the_files_are(result, ran):
     text, folder = ran
 
     assert text.splitlines()[:-1] == answer(result)
-    assert text.splitlines()[-1].startswith(f"files         {folder}/: summary.json, ")
+    assert text.splitlines()[-1].startswith(f"files         {folder}/: report.html, ")
 
 
 def test_a_terminal_gets_the_same_lines_as_a_table(result):

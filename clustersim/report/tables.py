@@ -102,9 +102,7 @@ def table(lines: Sequence[Row]) -> "Table":
 
 def files(folder: Path) -> Row:
     """Return the line that tells where the files of a run are."""
-    return Row(
-        "files", f"{folder}/: summary.json, timeline.png, breakdown.png, trace.json and more"
-    )
+    return Row("files", f"{folder}/: report.html, summary.json, timeline.png, trace.json and more")
 
 
 def counted(number: int, noun: str) -> str:

@@ -50,8 +50,13 @@ def scenario(tree: Tree, text: str) -> Section:
 
 
 def _rows(tree: Tree) -> Iterator[FactRow]:
-    """Yield the scenario's own values, then those of each record it names."""
-    yield from fact_rows(tree.data)
+    """Yield the scenario's own values, then those of each record it names.
+
+    The reason that a scenario gives for a value is no reason for another that is set over it.
+    """
+    for row in fact_rows(tree.data):
+        is_set = _stated(row.key, tree).startswith("--set")
+        yield row._replace(assumed=None, note=None) if is_set else row
     for path in RECORDS:
         record: Any = tree.data
         for key in path:
