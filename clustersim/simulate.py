@@ -21,6 +21,7 @@ from clustersim.metrics.exposed import Exposed, exposed
 from clustersim.metrics.groups import LinksOfGroup, links_of_groups
 from clustersim.metrics.memory import MemoryCurve, memory_curves
 from clustersim.metrics.spread import Interval, interval, reach_of
+from clustersim.metrics.stages import SlowestStage, slowest_stage
 from clustersim.metrics.utilisation import HotLink, hottest
 from clustersim.plan.fit import Verdict
 from clustersim.program.check import check_program
@@ -159,6 +160,11 @@ class Result:
             for given in self.scenario.published
         ]
 
+    @cached_property
+    def slowest_stage(self) -> SlowestStage:
+        """The stage that is at its blocks the longest."""
+        return slowest_stage(self.timeline.tracks)
+
     def metric(self, name: str, convention: str | None = None) -> float:
         """Return a metric by its published name, in the units of that name."""
         values = {
@@ -194,6 +200,7 @@ class Result:
             "attribution": self.attribution,
             "recomputed_s": self.recomputed,
             "exposed": [each.to_json() for each in self.exposed],
+            "slowest_stage": self.slowest_stage.to_json(),
             "memory": self.memory.to_json(),
             "links": [link._asdict() for link in self.links],
             "limits": {part: limit._asdict() for part, limit in self.program.limits.items()},

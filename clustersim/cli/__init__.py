@@ -13,6 +13,7 @@ import typer
 
 from clustersim.cli.calibrate import calibrate
 from clustersim.cli.collective import collective
+from clustersim.cli.compare import compare
 from clustersim.cli.flows import flows
 from clustersim.cli.import_ import import_
 from clustersim.cli.list import list_
@@ -21,6 +22,7 @@ from clustersim.cli.schema import schema
 from clustersim.cli.show import show
 from clustersim.cli.sweep import sweep
 from clustersim.cli.validate import validate
+from clustersim.cli.whatif import whatif
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 
 RARELY: Final = 1_000_000
@@ -36,7 +38,18 @@ app = typer.Typer(
     rich_markup_mode=None,  # importing rich would double the time of `--help`
     pretty_exceptions_enable=False,
 )
-for verb in (run, sweep, validate, calibrate, collective, flows, show, schema):
+for verb in (
+    run,
+    compare,
+    whatif,
+    sweep,
+    validate,
+    calibrate,
+    collective,
+    flows,
+    show,
+    schema,
+):
     app.command()(verb)
 app.command("list")(list_)
 app.command("import")(import_)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 if TYPE_CHECKING:
+    from clustersim.report.tables import Row
     from clustersim.study.store import Study
     from clustersim.study.variants import Run, Variant
 
@@ -90,6 +91,34 @@ def run_variants(
         raise typer.Exit(130) from None
 
 
+def place_of(
+    verb: str, name: str, out: Path | None, *, json_output: bool, force: bool
+) -> Path | None:
+    """Return the folder to write, which is free; None where only one object is to be printed."""
+    if json_output and out is None:
+        return None
+    from clustersim.report.folder import check_free
+
+    place = out or Path("runs") / f"{name}-{verb}"
+    check_free(place, force=force)
+    return place
+
+
+def show(title: str | None, rows: "Sequence[Row]") -> None:
+    """Print an answer: a table on a terminal, plain lines elsewhere."""
+    from rich.console import Console
+
+    from clustersim.report import tables
+
+    console = Console()
+    if not console.is_terminal:
+        print("\n".join([*([title] if title else []), *tables.plain(rows)]))
+        return
+    if title:
+        console.print(title, style="bold", markup=False, highlight=False)
+    console.print(tables.table(rows))
+
+
 __all__ = [
     "STORE",
     "AsJson",
@@ -98,5 +127,7 @@ __all__ = [
     "Out",
     "Settings",
     "StoreFile",
+    "place_of",
     "run_variants",
+    "show",
 ]

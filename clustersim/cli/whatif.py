@@ -1,0 +1,77 @@
+"""`clustersim whatif SCENARIO --set ...`: which change saves most, and what all save together."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from clustersim.cli.studying import (
+    STORE,
+    AsJson,
+    Force,
+    Jobs,
+    Out,
+    StoreFile,
+    place_of,
+    run_variants,
+    show,
+)
+
+
+def whatif(
+    scenario: Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="A change of one value. Repeatable."),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--change",
+            metavar="SETTINGS",
+            help="A change of several values: 'plan.pipeline=4 plan.data=16'. Repeatable.",
+        ),
+    ] = None,
+    store: StoreFile = STORE,
+    jobs: Jobs = None,
+    out: Out = None,
+    json_output: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Run each change of a scenario alone and all together; rank them by what they save."""
+    from clustersim.study.asking import changes_of, study_of, variant_of
+    from clustersim.study.whatif import answered, asked
+
+    question = asked(variant_of(scenario), changes_of(scenario, settings or [], changes or []))
+    loaded = question.base.load()
+    place = place_of("whatif", loaded.name, out, json_output=json_output, force=force)
+    study = study_of("whatif", loaded.name, loaded.scenario.title, question.all)
+    runs = run_variants(study, question.all, store, jobs)
+    answer = answered(question, runs).to_json()
+    if place is not None:
+        from clustersim.report import whatif as report
+
+        report.write(answer, place, force=force)
+    if json_output:
+        print(json.dumps(answer, allow_nan=False))
+    else:
+        _show(answer, place)
+
+
+def _show(answer: dict[str, Any], place: Path | None) -> None:
+    """Print the ranking and what is to be said about it."""
+    from clustersim.report import whatif as report
+    from clustersim.report.tables import Row
+
+    print(report.finding(answer))
+    print()
+    for line in report.lines(answer):
+        print(line)
+    said = report.rows(answer)
+    if place is not None:
+        said.append(Row("files", f"{place}/: summary.json, whatif.csv, waterfall.png and more"))
+    show(None, said)
+
+
+__all__ = ["whatif"]

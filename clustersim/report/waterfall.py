@@ -1,0 +1,207 @@
+"""A waterfall: how the parts of a difference lead from one number to another.
+
+    before ███████████████████
+    part 1              ░░░░░░      takes away
+    part 2              ██          adds
+    after  ██████████████
+
+Every bar but the two totals begins where the one above ends, so a gap would be a part left out.
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from clustersim.report.figures import GROUPS
+from clustersim.report.paper import INK, Colour, legend, plots, save
+from clustersim.report.tables import kind_of, percent, words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SHOWN: Final = 0.002
+"""Of the larger total: parts that changed less are one bar, the last."""
+
+MOST: Final = 12
+"""Parts that have a bar of their own."""
+
+TOTAL: Final[Colour] = (0.35, 0.35, 0.35)
+"""The bars of the two numbers themselves."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of the difference: its name, its kind as in `GROUPS`, and what it adds."""
+
+    label: str
+    kind: str
+    change: float
+
+
+@dataclass(frozen=True)
+class Waterfall:
+    """What is drawn.
+
+    Attributes
+    ----------
+    title : what it shows, in a sentence
+    caption : of what it is made
+    first, last : names of the two totals
+    start : the first total
+    steps : that lead to the last total
+    unit : of all numbers
+    axis : what the numbers are
+    """
+
+    title: str
+    caption: str
+    first: str
+    last: str
+    start: float
+    steps: tuple[Step, ...]
+    unit: str = "s"
+    axis: str = "time of a step"
+
+    @property
+    def end(self) -> float:
+        """The last total."""
+        return self.start + sum(step.change for step in self.steps)
+
+    def levels(self) -> list[float]:
+        """Return the first total and what there is after each step."""
+        found = [self.start]
+        for step in self.steps:
+            found.append(found[-1] + step.change)
+        return found
+
+
+def steps_of(parts: Mapping[str, float], size: float) -> tuple[Step, ...]:
+    """Return parts as steps: kind by kind, in a kind the largest first; small ones are the last.
+
+    Parameters
+    ----------
+    parts : what each adds
+    size : of the larger total, which says what is small
+    """
+    ordered = sorted(parts, key=lambda part: -abs(parts[part]))
+    own = [part for part in ordered[:MOST] if abs(parts[part]) >= SHOWN * size]
+    own = own or [part for part in ordered[:3] if parts[part]]
+    kinds: dict[str, float] = {}
+    for part in own:
+        kinds[kind_of(part)] = kinds.get(kind_of(part), 0.0) + abs(parts[part])
+    own.sort(key=lambda part: (-kinds[kind_of(part)], kind_of(part), -abs(parts[part])))
+    steps = [Step(words(part), kind_of(part), parts[part]) for part in own]
+    rest = [parts[part] for part in parts if part not in own]
+    if any(rest):
+        steps.append(Step("all other parts", "other", sum(rest)))
+    return tuple(steps)
+
+
+def draw_waterfall(picture: Waterfall, stem: Path) -> None:
+    """Draw it as ``stem.png`` and ``stem.svg``."""
+    height = 0.29 * (len(picture.steps) + 2)
+    paper = plots(_folded(picture.title), picture.caption, 9.0, 1, height, left=2.1)
+    with paper as (figure, axes):
+        _draw_bars(axes[0], picture)
+        kinds = {step.kind for step in picture.steps}
+        legend(figure, {kind: GROUPS[kind] for kind in GROUPS if kind in kinds})
+        save(figure, stem)
+
+
+def _folded(title: str) -> str:
+    """Return a title that fits on the paper, cut at a comma where it must be."""
+    if len(title) <= _LINE:
+        return title
+    cut = title[:_LINE].rpartition(",")[0] or title[:_LINE].rpartition(" ")[0]
+    return f"{cut.rstrip(':')} ..."
+
+
+_LINE: Final = 92
+"""Letters that a title of the paper's width may have."""
+
+
+def _draw_bars(axes: "Axes", picture: Waterfall) -> None:
+    levels, steps = picture.levels(), picture.steps
+    begins = [0.0, *(min(levels[i], levels[i + 1]) for i in range(len(steps))), 0.0]
+    widths = [picture.start, *(abs(step.change) for step in steps), picture.end]
+    colours = [TOTAL, *(GROUPS.get(step.kind, _OTHER) for step in steps), TOTAL]
+    rows = range(len(widths))
+    axes.barh(rows, widths, left=begins, color=colours, edgecolor=INK, linewidth=0.5, height=0.66)
+    low, high = _window(levels, picture.start, picture.end)
+    for row, level in enumerate(levels):  # where a bar begins, the one above ended
+        axes.plot([level, level], [row + 0.33, row + 0.67], color="0.45", linewidth=0.7)
+    _write_values(axes, picture, high - low)
+    axes.set_yticks(rows, [picture.first, *(step.label for step in steps), picture.last])
+    axes.set_ylim(len(widths) - 0.5, -0.5)
+    axes.set_xlim(low, high + 0.2 * (high - low))
+    cut = " (the axis does not begin at 0)" if low else ""
+    axes.set_xlabel(f"{picture.axis} [{picture.unit}]{cut}")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+_OTHER: Final[Colour] = (0.75, 0.75, 0.75)
+
+
+def _window(levels: Sequence[float], start: float, end: float) -> tuple[float, float]:
+    """Return what the axis shows: from 0, or from below the lowest level if changes are small."""
+    low, high = min(levels), max(levels)
+    moved = high - low
+    if moved > 0.25 * max(start, end) or moved <= 0:
+        return min(0.0, low), high
+    return max(0.0, low - 0.5 * moved), high
+
+
+def _write_values(axes: "Axes", picture: Waterfall, span: float) -> None:
+    """Write each number to the right of its bar, where no other bar is."""
+    levels, gap = picture.levels(), 0.01 * span
+    size = max(abs(picture.start), abs(picture.end))
+    said = [number(picture.start, size)]
+    said += [
+        f"{number(step.change, size, '+')} ({_share(step, picture)})" for step in picture.steps
+    ]
+    share = f" ({percent(picture.end / picture.start - 1, '+')})" if picture.start else ""
+    said.append(number(picture.end, size) + share)
+    ends = [picture.start, *(max(levels[i], levels[i + 1]) for i in range(len(picture.steps)))]
+    for row, (end, text) in enumerate(zip([*ends, picture.end], said, strict=True)):
+        axes.text(end + gap, row, text, va="center", size=8)
+
+
+def _share(step: Step, picture: Waterfall) -> str:
+    return percent(step.change / picture.start, "+") if picture.start else ""
+
+
+def number(value: float, size: float, sign: str = "") -> str:
+    """Return a number to a thousandth of `size`, or to two digits where it is smaller.
+
+    >>> number(792.55128, 792.0), number(-2.8789, 792.0, "+"), number(0.00123, 792.0, "+")
+    ('792.6', '-2.9', '+0.0012')
+    """
+    if size <= 0 or value == 0:
+        return f"{value:{sign}g}"
+    coarse = f"{value:{sign}.{_decimals(size)}f}"
+    return coarse if float(coarse) else f"{value:{sign}.2g}"
+
+
+def _decimals(size: float) -> int:
+    decimals = 1
+    while size < 100 and decimals < 9:
+        size, decimals = 10 * size, decimals + 1
+    return decimals
+
+
+def write_csv(picture: Waterfall, path: Path) -> None:
+    """Write what is drawn as a table: each part, its change and what there is after it."""
+    levels = picture.levels()
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["part", "kind", "change", "level", "unit"])
+        writer.writerow([picture.first, "total", "", picture.start, picture.unit])
+        for step, level in zip(picture.steps, levels[1:], strict=True):
+            writer.writerow([step.label, step.kind, step.change, level, picture.unit])
+        writer.writerow([picture.last, "total", "", picture.end, picture.unit])
+
+
+__all__ = ["Step", "Waterfall", "draw_waterfall", "steps_of", "write_csv"]

@@ -1,0 +1,227 @@
+"""Changes of a scenario by what they save: text, a table and a waterfall, from ``--json``."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from clustersim import __version__
+from clustersim.metrics.difference import because, faster
+from clustersim.report import folder
+from clustersim.report.tables import Row, kind_of, percent
+from clustersim.report.waterfall import Step, Waterfall, draw_waterfall, steps_of, write_csv
+from clustersim.units import format_seconds
+
+TABLES: Final = (folder.SUMMARY, "whatif.csv")
+WATERFALL: Final = ("waterfall.csv", "waterfall.png", "waterfall.svg")
+FILES: Final = (*TABLES, *WATERFALL)
+"""What the verb leaves; no waterfall where no change can be."""
+
+HEADINGS: Final = ("saved", "", "step", "change", "mostly", "bottleneck", "memory")
+RIGHT: Final = HEADINGS[:3]
+"""Columns of numbers."""
+
+Values = Mapping[str, Any]
+"""An object of ``whatif --json``, or one of its changes."""
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def finding(answer: Values) -> str:
+    """Return which change saves most, in a sentence."""
+    ran = [each for each in answer["changes"] if each["verdict"] == "ran"]
+    if not ran:
+        return "none of the changes can be"
+    best, base = ran[0], answer["base"]["step_time_s"]
+    if best["saved_fraction"] < 5e-4:
+        return "none of the changes saves time"
+    share = percent(best["saved_fraction"])
+    return f"{change_of(best)} saves {_most(ran)}{format_seconds(best['saved_s'], 3)}" + (
+        f" of {format_seconds(base)} ({share})"
+    )
+
+
+def _most(ran: Sequence[Values]) -> str:
+    return "most, " if len(ran) > 1 else ""
+
+
+def change_of(each: Values) -> str:
+    """Return the settings of a change as they are given."""
+    return " ".join(each["settings"])
+
+
+def table(answer: Values) -> list[list[str]]:
+    """Return the rows of the changes that ran, the best first, after the heading."""
+    ran = [each for each in answer["changes"] if each["verdict"] == "ran"]
+    return [[*HEADINGS], *(_cells(each) for each in ran)] if ran else []
+
+
+def _cells(each: Values) -> list[str]:
+    saved = each["saved_s"]
+    return [
+        f"{'-' if saved < 0 else ''}{format_seconds(abs(saved), 3)}",
+        percent(each["saved_fraction"]),
+        format_seconds(each["step_time_s"]),
+        change_of(each),
+        each["part"] or "nothing",
+        _link(each["bottleneck"]),
+        "fits" if each["fits"] else "does not fit",
+    ]
+
+
+def _link(both: Values) -> str:
+    """Return the link that sets the pace after the change, and that of before if it is another."""
+    old, new = (_named(both[end]) for end in ("before", "after"))
+    return new if old == new else f"{old} -> {new}"
+
+
+def _named(bottleneck: Values | None) -> str:
+    if bottleneck is None:
+        return "none"
+    return str(bottleneck["link"] or bottleneck["part"].replace("_", " "))
+
+
+def lines(answer: Values) -> list[str]:
+    """Return the table as plain text, numbers to the right."""
+    cells = table(answer)
+    widths = [max(len(row[i]) for row in cells) for i in range(len(HEADINGS))] if cells else []
+    return [
+        "  ".join(
+            cell.rjust(width) if i < len(RIGHT) else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def rows(answer: Values) -> list[Row]:
+    """Return what is told below the table: what all save together, and what cannot be."""
+    said = []
+    together = answer["together"]
+    if together is not None:
+        said.append(Row("together", _together(together, answer)))
+    elif answer["apart"]:
+        said.append(Row("together", f"not run: {answer['apart']}"))
+    for each in answer["changes"]:
+        if each["verdict"] != "ran":
+            said.append(Row("cannot be", f"{change_of(each)}: {each['why']}", alarm=True))
+    return said
+
+
+def _together(together: Values, answer: Values) -> str:
+    if together["verdict"] != "ran":
+        return f"cannot be: {together['why']}"
+    given = sum(len(each["settings"]) for each in answer["changes"])
+    whole = len(together["settings"]) == given
+    what = "all changes" if whole else change_of(together)
+    saved, step = format_seconds(together["saved_s"], 3), format_seconds(together["step_time_s"])
+    said = f"{what} save {saved} ({percent(together['saved_fraction'])}), a step of {step}"
+    if together["of_sum"] is not None:
+        total = format_seconds(together["sum_s"], 3)
+        said += f": {percent(together['of_sum'])} of the {total} that they save one by one"
+    return said if together["fits"] else f"{said}; {together['memory']}"
+
+
+# --- the figure -----------------------------------------------------------------------------------
+
+
+def picture(answer: Values) -> Waterfall | None:
+    """Return what leads from the base to all changes together; or to the best, part by part."""
+    ran = [each for each in answer["changes"] if each["verdict"] == "ran"]
+    if not ran:
+        return None
+    together = answer["together"]
+    if together is not None and together["verdict"] == "ran" and together["of_sum"] is not None:
+        return _savings(answer, [each for each in ran if _is_in(each, together)])
+    return _parts(answer, ran[0])
+
+
+def _is_in(each: Values, together: Values) -> bool:
+    return set(each["settings"]) <= set(together["settings"])
+
+
+def _savings(answer: Values, joined: Sequence[Values]) -> Waterfall:
+    """Return each saving as a step, and at the end what they do to each other."""
+    together, base = answer["together"], answer["base"]
+    steps = [
+        Step(_short(change_of(each)), kind_of(each["part"] or ""), -each["saved_s"])
+        for each in joined
+    ]
+    steps.append(Step("together", "other", together["sum_s"] - together["saved_s"]))
+    after = base["step_time_s"] - together["saved_s"]
+    return Waterfall(
+        title=f"All changes: {faster(base['step_time_s'] / after)},"
+        f" {percent(together['of_sum'])} of what they save one by one",
+        caption=f"{base['name']}: each change by what it saves alone; together: what they do to"
+        f" each other; coloured by the part that changes most; clustersim {__version__}",
+        first=_short(base["name"]),
+        last="all changes",
+        start=base["step_time_s"],
+        steps=tuple(steps),
+    )
+
+
+def _parts(answer: Values, best: Values) -> Waterfall:
+    """Return the best change part by part."""
+    base, step = answer["base"], best["step_time_s"]
+    before = base["step_time_s"]
+    return Waterfall(
+        title=f"{change_of(best)}: {faster(before / step)}{because(best['parts'])}",
+        caption=f"{base['name']}, before and after {change_of(best)}; clustersim {__version__}",
+        first="before",
+        last="after",
+        start=before,
+        steps=steps_of(best["parts"], max(before, step)),
+    )
+
+
+def _short(text: str) -> str:
+    """Return a name that has room beside a bar.
+
+    >>> _short("cluster.node.interconnect.bandwidth=x2")
+    '...interconnect.bandwidth=x2'
+    """
+    return text if len(text) <= _ROOM else f"...{text[3 - _ROOM :].partition('.')[2] or text[-9:]}"
+
+
+_ROOM: Final = 30
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def write(answer: Values, place: Path, *, force: bool = False) -> None:
+    """Write the numbers and the figure into a folder.
+
+    Raises
+    ------
+    ScenarioError
+        when the folder is taken, or cannot be written.
+    """
+    folder.check_free(place, force=force)
+    with folder.replacing(place) as new:
+        drawn = picture(answer)
+        files = TABLES if drawn is None else FILES
+        summary = {**answer, "version": __version__, "files": files}
+        content = json.dumps(summary, indent=1, allow_nan=False)
+        (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
+        _write_table(answer, new / "whatif.csv")
+        if drawn is not None:
+            draw_waterfall(drawn, new / "waterfall")
+            write_csv(drawn, new / "waterfall.csv")
+
+
+def _write_table(answer: Values, path: Path) -> None:
+    columns = ("verdict", "why", "step_time_s", "saved_s", "saved_fraction", "part", "fits")
+    together = [answer["together"]] if answer["together"] else []
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["change", *columns, "bottleneck"])
+        for each in [*answer["changes"], *together]:
+            link = each["bottleneck"] and _named(each["bottleneck"]["after"])
+            writer.writerow([change_of(each), *(each[key] for key in columns), link])
+
+
+__all__ = ["FILES", "finding", "lines", "picture", "rows", "table", "write"]
