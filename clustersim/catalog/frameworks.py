@@ -89,10 +89,11 @@ class KernelFacts(Strict):
     `gradient_accumulation` is 0 where the products themselves add to the sum.
     `attention_cudnn`: it takes cuDNN's kernels on devices whose file knows them, else those of
     FlashAttention-2; not where it is missing. `attention_share` is the rate of flash attention as a
-    share of what that file gives of them; the same where it is missing.  `loss_kept` is the bytes for each logit that the loss keeps for its backward: in their own width and in 32 bits
-    where it is missing.  `weight_cast_forward` and `weight_cast_backward` are the bytes moved for
-    each weight of an 8-bit product to cast it whenever the product is run; none where they are
-    missing, as weights are cast once a step.
+    share of what that file gives of them; the same where it is missing. `loss_kept` is the
+    bytes for each logit that the loss keeps for its backward: in their own width and in 32 bits
+    where it is missing. `weight_cast_forward` and `weight_cast_backward` are the bytes moved
+    for each weight of an 8-bit product to cast it whenever the product is run; none where they
+    are missing, as weights are cast once a step.
     `query_copies`, `key_copies` and `result_copies` are how often queries, keys with values, and
     the result are copied into another order of their numbers around flash attention, forward and
     backward; not at all where they are missing.  `kv_repeated`: keys and values are copied to the
