@@ -134,7 +134,9 @@ def check_schedule(loaded: Loaded, layout: Plan, schedule: Schedule) -> None:
         )
     problem = schedule.misfit(layout.pipeline, layout.microbatches, layout.chunks)
     if problem is not None:
-        raise PlanError(f"{here}: {schedule.name} {problem}")
+        least = schedule.chunks[0]
+        remedy = f" (plan.chunks={least})" if layout.chunks < least else ""
+        raise PlanError(f"{here}: {schedule.name} {problem}{remedy}")
 
 
 def _check_context(loaded: Loaded, layout: Plan) -> None:

@@ -7,10 +7,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim import __version__
-from clustersim.metrics.difference import because, faster, signed
+from clustersim.metrics.difference import because, faster
 from clustersim.report import folder
 from clustersim.report.tables import Row, counted, percent
-from clustersim.report.waterfall import Waterfall, draw_waterfall, steps_of, write_csv
+from clustersim.report.waterfall import (
+    Step,
+    Waterfall,
+    draw_waterfall,
+    number,
+    share_of,
+    steps_of,
+    write_csv,
+)
 from clustersim.units import format_seconds
 
 FILES: Final = (
@@ -121,19 +129,24 @@ def _stage(slowest: Values) -> str:
 
 def _why(found: Values) -> list[Row]:
     """Return the parts of the difference, which add up to it; of a token where steps differ."""
-    said = _added_up("why", pictures(found)[0], "in all")
-    for picture in pictures(found)[1:]:
-        said += _added_up("a token", picture, "in all, device time a token")
+    step, *token = pictures(found)
+    said = _added_up("why", step, "in all")
+    for picture in token:
+        said += _added_up("a token", picture, "in all, of a token's device time")
     return said
 
 
 def _added_up(label: str, picture: Waterfall, total: str) -> list[Row]:
-    changes = [(step.label, step.change) for step in picture.steps]
-    if not changes:
+    """Return a line for each part, and one for their sum."""
+    if not picture.steps:
         return [Row(label, "no part of the step time changed")]
-    changes.append((total, picture.end - picture.start))
-    width = max(len(signed(change)) for _, change in changes)
-    return _column(label, [f"{signed(change):>{width}}  {part}" for part, change in changes])
+    whole = Step(total, "total", picture.end - picture.start)
+    steps = [*picture.steps, whole]
+    changes = [f"{number(step.change, picture.size, '+')} {picture.unit}" for step in steps]
+    shares = [share_of(step, picture) for step in steps]
+    wide, share = (max(map(len, column)) for column in (changes, shares))
+    lines = zip(changes, shares, steps, strict=True)
+    return _column(label, [f"{c:>{wide}}  {s:>{share}}  {step.label}" for c, s, step in lines])
 
 
 # --- figures --------------------------------------------------------------------------------------
@@ -142,17 +155,14 @@ def _added_up(label: str, picture: Waterfall, total: str) -> list[Row]:
 def pictures(found: Values) -> list[Waterfall]:
     """Return the waterfall of the step time; and of a token, where steps have other batches."""
     step = found["differences"]["step_time_s"]
-    title = f"{faster(step['before'] / step['after'])}{because(found['parts'])}"
-    drawn = [_picture(found, found["parts"], step, f"The step: {title}", "time of a step")]
+    title = f"A step {faster(step['before'] / step['after'])}{because(found['parts'])}"
+    drawn = [_picture(found, found["parts"], step, title, "time of a step")]
     if found["same_tokens"]:
         return drawn
     token = {end: _of_a_token(found["differences"], end) for end in ("before", "after")}
-    title = f"{faster(token['before'] / token['after'])}{because(found['parts_per_token'])}"
-    axis = "time of all devices for a token"
-    return [
-        *drawn,
-        _picture(found, found["parts_per_token"], token, f"A device's token: {title}", axis),
-    ]
+    title = f"A token {faster(token['before'] / token['after'])}{because(found['parts_per_token'])}"
+    axis = "device time of a token"
+    return [*drawn, _picture(found, found["parts_per_token"], token, title, axis)]
 
 
 def _of_a_token(numbers: Values, end: str) -> float:
@@ -174,7 +184,7 @@ def _picture(
         start=total["before"],
         steps=steps_of(parts, max(total["before"], total["after"])),
         axis=axis,
-    )
+    ).in_unit()
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ Every bar but the two totals begins where the one above ends, so a gap would be 
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -65,9 +65,22 @@ class Waterfall:
     axis: str = "time of a step"
 
     @property
+    def size(self) -> float:
+        """The larger total."""
+        return max(abs(self.start), abs(self.end))
+
+    @property
     def end(self) -> float:
         """The last total."""
         return self.start + sum(step.change for step in self.steps)
+
+    def in_unit(self) -> "Waterfall":
+        """Return the same in milliseconds or microseconds where these suit its seconds better."""
+        factor, unit = next(
+            (each for each in ((1.0, "s"), (1e3, "ms")) if each[0] * self.size >= 1), (1e6, "us")
+        )
+        steps = tuple(replace(step, change=factor * step.change) for step in self.steps)
+        return replace(self, start=factor * self.start, steps=steps, unit=unit)
 
     def levels(self) -> list[float]:
         """Return the first total and what there is after each step."""
@@ -111,11 +124,10 @@ def draw_waterfall(picture: Waterfall, stem: Path) -> None:
 
 
 def _folded(title: str) -> str:
-    """Return a title that fits on the paper, cut at a comma where it must be."""
-    if len(title) <= _LINE:
-        return title
-    cut = title[:_LINE].rpartition(",")[0] or title[:_LINE].rpartition(" ")[0]
-    return f"{cut.rstrip(':')} ..."
+    """Return a title that fits on the paper, without its last parts where it is too long."""
+    while len(title) > _LINE and ", " in title:
+        title = title.rpartition(", ")[0]
+    return title
 
 
 _LINE: Final = 92
@@ -135,7 +147,7 @@ def _draw_bars(axes: "Axes", picture: Waterfall) -> None:
     _write_values(axes, picture, high - low)
     axes.set_yticks(rows, [picture.first, *(step.label for step in steps), picture.last])
     axes.set_ylim(len(widths) - 0.5, -0.5)
-    axes.set_xlim(low, high + 0.2 * (high - low))
+    axes.set_xlim(low, high + 0.25 * (high - low))
     cut = " (the axis does not begin at 0)" if low else ""
     axes.set_xlabel(f"{picture.axis} [{picture.unit}]{cut}")
     axes.spines[["top", "right"]].set_visible(False)
@@ -157,10 +169,10 @@ def _window(levels: Sequence[float], start: float, end: float) -> tuple[float, f
 def _write_values(axes: "Axes", picture: Waterfall, span: float) -> None:
     """Write each number to the right of its bar, where no other bar is."""
     levels, gap = picture.levels(), 0.01 * span
-    size = max(abs(picture.start), abs(picture.end))
+    size = picture.size
     said = [number(picture.start, size)]
     said += [
-        f"{number(step.change, size, '+')} ({_share(step, picture)})" for step in picture.steps
+        f"{number(step.change, size, '+')} ({share_of(step, picture)})" for step in picture.steps
     ]
     share = f" ({percent(picture.end / picture.start - 1, '+')})" if picture.start else ""
     said.append(number(picture.end, size) + share)
@@ -169,8 +181,10 @@ def _write_values(axes: "Axes", picture: Waterfall, span: float) -> None:
         axes.text(end + gap, row, text, va="center", size=8)
 
 
-def _share(step: Step, picture: Waterfall) -> str:
-    return percent(step.change / picture.start, "+") if picture.start else ""
+def share_of(step: Step, picture: Waterfall) -> str:
+    """Return a change in percent of the first total: ``'-2.5 %'``."""
+    share = step.change / picture.start if picture.start else 0.0
+    return percent(share, "+") if abs(share) >= 5e-4 else "0.0 %"
 
 
 def number(value: float, size: float, sign: str = "") -> str:
@@ -179,8 +193,8 @@ def number(value: float, size: float, sign: str = "") -> str:
     >>> number(792.55128, 792.0), number(-2.8789, 792.0, "+"), number(0.00123, 792.0, "+")
     ('792.6', '-2.9', '+0.0012')
     """
-    if size <= 0 or value == 0:
-        return f"{value:{sign}g}"
+    if abs(value) <= 1e-9 * size:
+        return "0"
     coarse = f"{value:{sign}.{_decimals(size)}f}"
     return coarse if float(coarse) else f"{value:{sign}.2g}"
 
@@ -204,4 +218,12 @@ def write_csv(picture: Waterfall, path: Path) -> None:
         writer.writerow([picture.last, "total", "", picture.end, picture.unit])
 
 
-__all__ = ["Step", "Waterfall", "draw_waterfall", "steps_of", "write_csv"]
+__all__ = [
+    "Step",
+    "Waterfall",
+    "draw_waterfall",
+    "number",
+    "share_of",
+    "steps_of",
+    "write_csv",
+]

@@ -113,9 +113,8 @@ def rows(answer: Values) -> list[Row]:
 def _together(together: Values, answer: Values) -> str:
     if together["verdict"] != "ran":
         return f"cannot be: {together['why']}"
-    given = sum(len(each["settings"]) for each in answer["changes"])
-    whole = len(together["settings"]) == given
-    what = "all changes" if whole else change_of(together)
+    joined = sum(_is_in(each, together) for each in answer["changes"])
+    what = "all changes" if joined == len(answer["changes"]) else f"the {joined} that can be"
     saved, step = format_seconds(together["saved_s"], 3), format_seconds(together["step_time_s"])
     said = f"{what} save {saved} ({percent(together['saved_fraction'])}), a step of {step}"
     if together["of_sum"] is not None:
@@ -146,21 +145,23 @@ def _savings(answer: Values, joined: Sequence[Values]) -> Waterfall:
     """Return each saving as a step, and at the end what they do to each other."""
     together, base = answer["together"], answer["base"]
     steps = [
-        Step(_short(change_of(each)), kind_of(each["part"] or ""), -each["saved_s"])
+        Step(_short(each), kind_of(str(each["part"]).replace(" ", "_")), -each["saved_s"])
         for each in joined
     ]
-    steps.append(Step("together", "other", together["sum_s"] - together["saved_s"]))
+    steps.append(
+        Step("what they do to each other", "other", together["sum_s"] - together["saved_s"])
+    )
     after = base["step_time_s"] - together["saved_s"]
     return Waterfall(
-        title=f"All changes: {faster(base['step_time_s'] / after)},"
-        f" {percent(together['of_sum'])} of what they save one by one",
-        caption=f"{base['name']}: each change by what it saves alone; together: what they do to"
-        f" each other; coloured by the part that changes most; clustersim {__version__}",
-        first=_short(base["name"]),
-        last="all changes",
+        title=f"Together {faster(base['step_time_s'] / after)}:"
+        f" {percent(together['of_sum'])} of what the changes save one by one",
+        caption=f"{base['name']}: what each change saves alone, coloured by the part that changes"
+        f" most; clustersim {__version__}",
+        first="before",
+        last="after",
         start=base["step_time_s"],
         steps=tuple(steps),
-    )
+    ).in_unit()
 
 
 def _parts(answer: Values, best: Values) -> Waterfall:
@@ -174,19 +175,26 @@ def _parts(answer: Values, best: Values) -> Waterfall:
         last="after",
         start=before,
         steps=steps_of(best["parts"], max(before, step)),
-    )
+    ).in_unit()
 
 
-def _short(text: str) -> str:
-    """Return a name that has room beside a bar.
+def _short(each: Values) -> str:
+    """Return a change in as many letters as have room beside a bar.
 
-    >>> _short("cluster.node.interconnect.bandwidth=x2")
-    '...interconnect.bandwidth=x2'
+    >>> _short({"settings": ["cluster.node.interconnect.bandwidth=x2", "plan.zero=1"]})
+    '...bandwidth=x2 and 1 more'
     """
-    return text if len(text) <= _ROOM else f"...{text[3 - _ROOM :].partition('.')[2] or text[-9:]}"
+    first, *others = each["settings"]
+    more = f" and {len(others)} more" if others else ""
+    path, equals, value = first.partition("=")
+    words = path.split(".")
+    while len(words) > 1 and len(".".join(words)) + len(equals + value + more) > _ROOM - 3:
+        words = words[1:]
+    short = ".".join(words)
+    return f"{'' if short == path else '...'}{short}{equals}{value}{more}"
 
 
-_ROOM: Final = 30
+_ROOM: Final = 31
 
 
 # --- files ----------------------------------------------------------------------------------------
