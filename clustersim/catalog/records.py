@@ -86,6 +86,31 @@ class FlashFacts(FlashKernelFacts):
     cudnn: FlashKernelFacts | None = None
 
 
+class Fitted(Strict):
+    """What a fit gave for a coefficient, in SI units, and its standard error as a share of it."""
+
+    value: float
+    error: NotNegative
+
+
+class CalibrationFacts(Strict):
+    """What `clustersim calibrate` says of the coefficients of a file, and whether it made them.
+
+    Errors are means of the absolute errors of the time over all rows: `before` with the values of
+    the file, `after` with those that were `found`; `held_out` is of each group by a fit that did
+    not see it.  `kept` says why the file has other values than those, which it has if it is left
+    out.
+    """
+
+    command: str
+    rows: Count
+    before: NotNegative
+    after: NotNegative
+    held_out: Annotated[dict[str, NotNegative], Field(min_length=1)]
+    found: Annotated[dict[str, Fitted], Field(min_length=1)]
+    kept: str | None = None
+
+
 class AcceleratorRecord(Record):
     """``topologies/accelerators/*.yaml``: a device and the one calibration it has."""
 
@@ -96,6 +121,7 @@ class AcceleratorRecord(Record):
     launch_overhead: Fact[Seconds]
     gemm: GemmFacts
     flash_attention: FlashFacts
+    calibration: CalibrationFacts | None = None
 
 
 # --- nodes and clusters ------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import fsum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from clustersim.catalog.models import ModelRecord
@@ -9,6 +10,7 @@ from clustersim.catalog.records import AcceleratorRecord, ClusterRecord, NodeRec
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import ScenarioError
 from clustersim.report.profile import Told, told
+from clustersim.report.tables import percent
 from clustersim.scenario.schema import Scenario
 from clustersim.units import format_bandwidth
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from clustersim.scenario.entries import Entry
     from clustersim.topology.measures import Measures
 
-_HEAD: Final = {"kind", "name", "title", "extends", "sources", "source", "assumed"}
+_HEAD: Final = {"kind", "name", "title", "extends", "sources", "source", "assumed", "calibration"}
 """Keys of a file that are no facts about the thing itself."""
 
 LONGEST: Final = 120
@@ -232,6 +234,7 @@ def derived_of(record: Any) -> Iterator[Derived]:
         yield from _derived_of_node(record)
     elif isinstance(record, AcceleratorRecord):
         yield from _balance(record)
+        yield from _fitted(record)
     elif isinstance(record, ModelRecord):
         yield from _counted(record)
     elif isinstance(record, Scenario):
@@ -264,6 +267,24 @@ def _balance(record: AcceleratorRecord) -> Iterator[Derived]:
     }
     text = ", ".join(f"{name} {value:,.0f}" for name, value in balance.items())
     yield Derived("balance_flops_per_byte", balance, "balance", f"{text} FLOP/B (peak over memory)")
+
+
+def _fitted(record: AcceleratorRecord) -> Iterator[Derived]:
+    """Yield what a fit says of the coefficients, and why they are others, where they are."""
+    fit = record.calibration
+    if fit is None:
+        return
+    found = ", ".join(
+        f"{path} {each.value:g} ± {percent(each.error)}" for path, each in fit.found.items()
+    )
+    held_out = fsum(fit.held_out.values()) / len(fit.held_out)
+    text = (
+        f"{fit.command} finds {found}; its {fit.rows} rows are {percent(fit.before)} off with the"
+        f" values above and {percent(fit.after)} with these, groups that are left out"
+        f" {percent(held_out)} on average"
+    )
+    kept = "" if fit.kept is None else f"; not taken: {fit.kept}"
+    yield Derived("calibration", fit.model_dump(), "fit", text + kept)
 
 
 def _counted(record: ModelRecord) -> Iterator[Derived]:

@@ -47,6 +47,7 @@ def accelerator_text(calibration: Calibration, document: Document, told: Told, n
     name : of the new one
     """
     data = _copied(document.mapping()) | {"name": name}
+    data.pop("calibration", None)  # that was of another fit
     fitted = [each for each in calibration.answers if each.owner == calibration.accelerator]
     for answer in fitted:
         if answer.fitted:
