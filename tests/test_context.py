@@ -59,6 +59,24 @@ def moves(kernel):
     return isinstance(kernel, Collective) and kernel.axis == "context"
 
 
+@pytest.mark.parametrize("context", [2, 4])
+def test_what_the_steps_of_a_ring_made_is_joined(context):
+    """4 ranks: 10 bytes and 3 times 2 of each number of the result, on a quarter of the tokens.
+
+    32 query heads of 128 numbers. Gathered keys and values need nothing joined.
+    """
+    laid = ["framework.kernels.ring_result=[10, 2]"]
+    moved = {
+        method: [k.nbytes for k in core(build_job(made)) if k.name == "ring result"]
+        for method in ("ring", "all-gather")
+        for made in [scenario(*laid, data=16 // context, context=context, context_method=method)]
+    }
+    numbers = 32768 / context * 32 * 128
+
+    assert moved["all-gather"] == []
+    assert moved["ring"] == [numbers * (10 + 2 * (context - 1))]
+
+
 def test_a_ring_hides_what_gathering_shows():
     """A ring runs beside attention; keys and values that are gathered first are waited for."""
     exposed = {

@@ -302,13 +302,13 @@ def test_words_of_a_case_turn_on_the_options_that_they_name():
     assert choice.settings == {"a": 1}
 
 
-def test_software_may_cut_a_step_into_as_many_microbatches_as_stages():
-    """32 sequences of a replica over 8 stages of 2 chunks are 16 microbatches of 2, unless told."""
+def test_software_may_cut_a_step_into_as_many_microbatches_as_pipeline_ranks():
+    """32 sequences of a replica over 8 ranks of 2 chunks are 8 microbatches of 4, unless told."""
     layout = {"tp": 1, "pp": 8, "dp": 8, "interleave": 2, "schedule": "interleaved-1f1b"}
-    usual = {"microbatches": "stages"}
+    usual = {"microbatches": "pipeline"}
     cut = settings_of(case_of(parallel=layout, batch={"global": 256}), usual)
-    told = settings_of(case_of(parallel=layout, batch={"global": 256, "micro": 4}), usual)
+    told = settings_of(case_of(parallel=layout, batch={"global": 256, "micro": 2}), usual)
     plain = settings_of(case_of(parallel=layout, batch={"global": 256}))
 
-    assert (cut.micro, told.micro, plain.micro) == (2, 4, 1)
-    assert "stages" in cut.assumed["micro"]
+    assert (cut.micro, told.micro, plain.micro) == (4, 2, 1)
+    assert "pipeline ranks" in cut.assumed["micro"]

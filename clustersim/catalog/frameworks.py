@@ -71,6 +71,7 @@ class PipelineFacts(Strict):
 
 Times = Annotated[int, Field(ge=0)]
 BothWays = Annotated[tuple[Times, Times], "forward and backward"]
+OnceAndEach = Annotated[tuple[NotNegative, NotNegative], "once, and at each further step"]
 
 
 class KernelFacts(Strict):
@@ -89,15 +90,18 @@ class KernelFacts(Strict):
     `gradient_accumulation` is 0 where the products themselves add to the sum.
     `attention_cudnn`: it takes cuDNN's kernels on devices whose file knows them, else those of
     FlashAttention-2; not where it is missing. `attention_share` is the rate of flash attention as a
-    share of what that file gives of them; the same where it is missing. `loss_kept` is the
-    bytes for each logit that the loss keeps for its backward: in their own width and in 32 bits
-    where it is missing. `weight_cast_forward` and `weight_cast_backward` are the bytes moved
-    for each weight of an 8-bit product to cast it whenever the product is run; none where they
-    are missing, as weights are cast once a step.
+    share of what that file gives of them; the same where it is missing. `loss_kept` is the bytes
+    for each logit that the loss keeps for its backward: in their own width and in 32 bits
+    where it is missing.  `weight_cast_forward` and `weight_cast_backward` are the bytes moved for
+    each weight of an 8-bit product to cast it whenever the product is run; none where they are
+    missing, as weights are cast once a step.
     `query_copies`, `key_copies` and `result_copies` are how often queries, keys with values, and
     the result are copied into another order of their numbers around flash attention, forward and
     backward; not at all where they are missing.  `kv_repeated`: keys and values are copied to the
     queries that share them before flash attention; not where it is missing.
+    `ring_result` and `ring_gradients` are the bytes moved to join what the steps of a ring made,
+    whose ranks share a sequence: once, and at each step but the first; for each number of the
+    result forward, and of queries, keys and values backward; none where they are missing.
     `tensor_pipelined`: in linear layers the collectives of the tensor group run piece by piece
     beside the products that they feed or follow, forward and backward; not where it is missing.
     """
@@ -117,6 +121,8 @@ class KernelFacts(Strict):
     key_copies: Fact[BothWays] | None = None
     result_copies: Fact[BothWays] | None = None
     kv_repeated: Fact[bool] | None = None
+    ring_result: Fact[OnceAndEach] | None = None
+    ring_gradients: Fact[OnceAndEach] | None = None
     tensor_pipelined: Fact[bool] | None = None
     tensor_overlap: Fact[bool] | None = None
     gated_fused: Fact[bool] | None = None

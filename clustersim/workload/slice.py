@@ -35,12 +35,14 @@ class KernelChoice:
     dispatched : bytes of a number on its way to its expert, as wide as it is kept if None [B]
     rows_sorted : whether rows that came are copied into the order of the experts, and back
     rows_counted : whether counts of rows and weights of tokens are messages of their own
-    attention_share : rate of flash attention over that of FlashAttention-2
+    attention_share : rate of flash attention over what the device is known with
     attention_cudnn : whether flash attention is that of cuDNN, where the device is known with it
     query_copies, key_copies, result_copies : how often queries, keys with values, and the result
         are copied into another order around flash attention, forward and backward; the result only
         where a microbatch has several sequences
     kv_repeated : whether keys and values are copied to the queries that share them
+    ring_result, ring_gradients : bytes moved to join what the steps of a ring made, once and at
+        each but the first, for each number of the result, and of queries, keys and values [B]
     tensor_pipelined : whether collectives of the tensor group run piece by piece beside the
         products that they feed or follow
     loss_kept : bytes for each logit that the loss keeps; None for both widths of it [B]
@@ -74,6 +76,8 @@ class KernelChoice:
     key_copies: tuple[int, int] = (0, 0)
     result_copies: tuple[int, int] = (0, 0)
     kv_repeated: bool = False
+    ring_result: tuple[float, float] = (0.0, 0.0)
+    ring_gradients: tuple[float, float] = (0.0, 0.0)
     tensor_pipelined: bool = False
 
 

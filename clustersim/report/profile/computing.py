@@ -86,6 +86,15 @@ KERNELS: Final = (
 )
 
 
+def _ringed(what: str, moved: tuple[float, float]) -> str:
+    """Tell what is moved to join the steps of a ring."""
+    once, each = moved
+    return (
+        f"Where ranks share a sequence in a ring, {counted(once, 'byte')} for each number of {what}"
+        f" and {each:g} for each step but the first join what the steps made."
+    )
+
+
 def _copied(what: str, times: tuple[int, int]) -> str:
     ahead, back = times
     return f"{what} copied into another order {counted(ahead, 'time')} forward and {back} backward."
@@ -102,7 +111,7 @@ ATTENTION: Final = (
     ),
     Rule(
         ("kernels.attention_share",),
-        lambda share: f"That kernel is {share:g} times as fast as FlashAttention-2.",
+        lambda share: f"That kernel is {share:g} times as fast as devices are known with.",
     ),
     either(
         "kernels.attention_cudnn",
@@ -113,6 +122,11 @@ ATTENTION: Final = (
         "kernels.kv_repeated",
         "Keys and values are copied to all queries that share them.",
         "Fused attention reads keys and values that queries share as they are, not copies.",
+    ),
+    Rule(("kernels.ring_result",), lambda each: _ringed("the result", each)),
+    Rule(
+        ("kernels.ring_gradients",),
+        lambda each: _ringed("queries, keys and values backward", each),
     ),
     Rule(("kernels.query_copies",), lambda each: _copied("Queries are", each)),
     Rule(("kernels.key_copies",), lambda each: _copied("Keys and values are", each)),

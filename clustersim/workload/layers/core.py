@@ -182,15 +182,31 @@ def _ring(part: Slice, made: Core) -> Core:
 
     Backward their gradients go round as well. Each rank has the first and the last part of what
     is left of a sequence, so that all have as many pairs. Liu et al. 2023, arXiv:2310.01889;
-    Transformer Engine, ``attention.py``, ``AttnFuncWithCPAndKVP2P``.
+    Transformer Engine, ``attention.py``, ``AttnFuncWithCPAndKVP2P``. What the steps made is joined
+    by passes of their own: the result by its sums of exponentials, gradients added up.
     """
+    facts, result = part.kernels, float(part.tokens * part.heads * part.model.value_size)
+    joined = _joined(part, "ring result", facts.ring_result, result)
+    summed = _joined(part, "ring gradients", facts.ring_gradients, made.numbers)
     whole = _keys_values(part)
     ahead = Collective("ring of keys and values", "all-gather", whole, "context")
     back = Collective("ring backward", "all-gather", 2 * whole, "context")
     return made._replace(
-        forward=[Beside(ahead, _kernels(made.forward))],
-        backward=[Beside(back, _kernels(made.backward))],
+        forward=[Beside(ahead, _kernels([*made.forward, *joined]))],
+        backward=[Beside(back, _kernels([*made.backward, *summed]))],
     )
+
+
+def _joined(part: Slice, name: str, moved: tuple[float, float], numbers: float) -> list[Stream]:
+    """Join what the steps of a ring made, one after another; nothing where that is not known.
+
+    Parameters
+    ----------
+    moved : bytes for each number, once and at each step but the first [B]
+    """
+    once, each = moved
+    nbytes = (once + each * (part.context - 1)) * numbers
+    return [Stream(name, nbytes, part.context)] if nbytes else []
 
 
 def _kernels(chain: list[Kernel]) -> tuple[Gemm | Stream | Flash, ...]:
