@@ -20,7 +20,7 @@ from clustersim.catalog import frameworks, models, records
 from clustersim.catalog.finding import FOLDERS, names, shipped
 from clustersim.catalog.reading import read_yaml
 from clustersim.report import validation_files
-from clustersim.report.folder import FILES
+from clustersim.report.folder import FILES, FOR_PAPERS
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.simulate import simulate
 from clustersim.study.calibration.kernels import COLUMNS
@@ -293,7 +293,7 @@ def _answer() -> Iterator[str]:
     yield from _drawn(("key", "meaning"), _said("answer", answered))
     yield "## What `clustersim run` writes\n"
     yield _prose("files")
-    yield from _drawn(("file", "holds"), _said("file", FILES))
+    yield from _drawn(("file", "holds"), _said("file", (*FILES, *FOR_PAPERS)))
 
 
 def _validation() -> Iterator[str]:

@@ -65,10 +65,10 @@ def test_show_prints_a_schedule_as_letters(capsys, tmp_path, monkeypatch):
         "#\n"
         "# bubble 25 % of 12 slots, at most 2 microbatches in flight\n"
         "#\n"
-        "# files in runs/show-1f1b/: schedule.txt, schedule.png, schedule.svg\n"
+        "# files in runs/show-1f1b/: schedule.txt, schedule.png, schedule.svg, schedule.pdf\n"
     )
     assert {path.name for path in Path("runs/show-1f1b").iterdir()} == {
-        "schedule.png", "schedule.svg", "schedule.txt", "summary.json",
+        "schedule.pdf", "schedule.png", "schedule.svg", "schedule.txt", "summary.json",
     }  # fmt: skip
 
 

@@ -16,7 +16,8 @@ from clustersim.cli import app, main
 from clustersim.errors import SimulationError
 from clustersim.report.artist import Artist, Drawing
 from clustersim.report.figures import covered, draw_timeline
-from clustersim.report.folder import FILES, check_free, replacing
+from clustersim.report.folder import FILES, FOR_PAPERS, check_free, is_ours, replacing, write
+from clustersim.report.memory import memory_picture
 from clustersim.report.pictures import timeline_picture
 from clustersim.report.tables import answer, table
 from clustersim.simulate import simulate
@@ -185,11 +186,32 @@ def test_figures_are_not_blank(ran, name):
 def test_drawing_twice_gives_the_same_bytes(tmp_path):
     """A figure depends on nothing but its picture, painted above and block by block below."""
     picture = timeline_picture(simulate("frontier-22b", ["batch.global=320"]))
-    for stem in ("one", "two"):
+    for stem in ("one", "two", "one.pdf", "two.pdf"):
         draw_timeline(picture, tmp_path / stem)
 
-    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
-    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+    for ending in ("png", "svg", "pdf"):
+        one, two = ((tmp_path / f"{stem}.{ending}").read_bytes() for stem in ("one", "two"))
+        assert one == two
+
+
+def test_a_run_for_papers_leaves_pdfs_with_whole_fonts_and_all_data(result, tmp_path):
+    """Fonts are TrueType, no file has a date, and what a figure shows is a CSV beside it."""
+    with Artist() as artist:
+        write(result, tmp_path / "run", artist, paper=True)
+    folder = tmp_path / "run"
+    timeline, memory = timeline_picture(result).columns(), memory_picture(result).columns()
+    drawn = csv.read_csv(folder / "timeline.csv").to_pydict()
+    fullest = csv.read_csv(folder / "memory_fullest.csv").to_pydict()
+
+    assert {path.name for path in folder.iterdir()} == {*FILES, *FOR_PAPERS}
+    assert is_ours(folder)
+    for path in folder.glob("*.pdf"):
+        content = path.read_bytes()
+        assert b"/CIDFontType2" in content
+        assert b"/Type3" not in content
+        assert b"Date" not in content
+    assert {name: values.tolist() for name, values in timeline.items()} == drawn
+    assert {name: values.tolist() for name, values in memory.items()} == fullest
 
 
 def test_a_pixel_is_covered_by_what_lies_in_it():

@@ -257,7 +257,7 @@ def test_the_page_reads_from_top_to_bottom(capsys, here):
     assert len(heads) == 3
     assert all(line == line.rstrip() for line in lines)
     assert "buses to NICs       3.94 GB/s, 1 of 3.94 GB/s" in out
-    assert lines[-1] == "pictures in runs/show-desktop-2x4090/: node.png and .svg"
+    assert lines[-1] == "pictures in runs/show-desktop-2x4090/: node.png, .svg and .pdf"
 
 
 def test_a_model_s_shape_comes_to_its_stated_size():
@@ -446,7 +446,7 @@ def test_the_same_picture_gives_the_same_bytes(here):
     draw(picture, here / "a")
     draw(picture, here / "b")
 
-    for end in (".png", ".svg"):
+    for end in (".png", ".svg", ".pdf"):
         assert (here / f"a{end}").read_bytes() == (here / f"b{end}").read_bytes()
     assert b"<dc:date>" not in (here / "a.svg").read_bytes()
     image = imread(here / "a.png")
@@ -456,12 +456,14 @@ def test_the_same_picture_gives_the_same_bytes(here):
 
 def test_files_of_a_machine_are_replaced_whole_or_not_at_all(capsys, here):
     """A second run takes the place of the first; what is not ours is left alone."""
-    wanted = {"summary.json", "node.png", "node.svg", "fabric.png", "fabric.svg"}
+    wanted = {"summary.json"} | {
+        f"{n}.{end}" for n in ("node", "fabric") for end in ("png", "svg", "pdf")
+    }
     for _ in range(2):
         code, out, _ = ending(capsys, "show", "desktop-2x4090", "--nodes", "2", "--out", "x")
 
         assert code == 0
-        assert out.endswith("pictures in x/: node.png and .svg, fabric.png and .svg\n")
+        assert out.endswith("pictures in x/: node.png, .svg and .pdf, fabric.png, .svg and .pdf\n")
         assert {path.name for path in (here / "x").iterdir()} == wanted
     summary = json.loads((here / "x" / "summary.json").read_text(encoding="utf-8"))
     (here / "x" / "notes.txt").write_text("mine", encoding="utf-8")

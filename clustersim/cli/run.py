@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -28,6 +28,10 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the files [runs/NAME].", show_default=False)
     ] = None,
+    paper: Annotated[
+        bool,
+        typer.Option("--paper", help="Figures as PDF too, and all that they show as CSV."),
+    ] = False,
     json_output: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON object; write files only with --out."),
@@ -41,11 +45,20 @@ def run(
     if json_output and out is None:
         _print_json(_simulate(scenario, changes))
         return
-    result, folder = _run_with_files(scenario, changes, out, quiet=json_output, force=force)
+    place = _Place(out, paper=paper, force=force)
+    result, folder = _run_with_files(scenario, changes, place, quiet=json_output)
     if json_output:
         _print_json(result)
     else:
         _show_files(folder)
+
+
+class _Place(NamedTuple):
+    """Where the files go, whether those for papers too, and whatever may be in the way."""
+
+    out: Path | None
+    paper: bool
+    force: bool
 
 
 def _simulate(scenario: str, settings: list[str]) -> "Result":
@@ -65,7 +78,7 @@ def _advised(scenario: str, settings: list[str], loaded: "Loaded") -> "Result":
 
 
 def _run_with_files(
-    scenario: str, settings: list[str], out: Path | None, *, quiet: bool, force: bool
+    scenario: str, settings: list[str], given: _Place, *, quiet: bool
 ) -> "tuple[Result, Path]":
     """Simulate, tell the answer unless `quiet`, and write the files."""
     from clustersim.report.artist import Artist
@@ -76,13 +89,15 @@ def _run_with_files(
         from clustersim.scenario.load import load
 
         loaded = load(scenario, settings)
-        place = out or Path("runs") / loaded.name
-        folder.check_free(place, force=force)
+        place = given.out or Path("runs") / loaded.name
+        folder.check_free(place, force=given.force)
         result = _advised(scenario, settings, loaded)
         if not quiet:
             _show(result)
         command = command_line(scenario, settings)
-        folder.write(result, loaded, place, artist, command=command, force=force)
+        folder.write(
+            result, loaded, place, artist, command=command, paper=given.paper, force=given.force
+        )
     return result, place
 
 

@@ -150,7 +150,7 @@ def _show_machine(
     if folder is not None:
         write(page, pictures, folder, force=force)
         if not json_output:
-            files = ", ".join(f"{stem}.png and .svg" for stem in pictures)
+            files = ", ".join(f"{stem}.png, .svg and .pdf" for stem in pictures)
             print(f"\npictures in {folder}/: {files}")
 
 

@@ -1,10 +1,10 @@
-"""Diagrams on paper: a PNG and an SVG of each, the same bytes every time."""
+"""Diagrams on paper: a PNG, an SVG and a PDF of each, the same bytes every time."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from clustersim.report.diagram import FAINT, WIRES, Box, Diagram, Note, thickness
-from clustersim.report.paper import INK, Colour, save
+from clustersim.report.paper import INK, OPTIONS, STYLE, Colour, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,19 +14,13 @@ HEADER: Final = 0.72
 FOOTER: Final = 0.32
 """Paper above and below a diagram [in]."""
 
-_STYLE: Final[Any] = {
-    "font.size": 9,
-    "svg.hashsalt": "clustersim",
-    "svg.fonttype": "none",
-}
-
 
 def draw(diagram: Diagram, stem: Path) -> None:
-    """Draw a diagram as ``stem.png`` and ``stem.svg``."""
+    """Draw a diagram as ``stem.png``, ``stem.svg`` and ``stem.pdf``."""
     from matplotlib import rc_context
 
-    with rc_context(_STYLE):
-        save(on_paper(diagram), stem)
+    with rc_context(STYLE):
+        save(on_paper(diagram), stem, [*OPTIONS])
 
 
 def on_paper(diagram: Diagram) -> "Figure":

@@ -45,6 +45,15 @@ FILES: Final = (
 )
 """What a run leaves."""
 
+FOR_PAPERS: Final = (
+    "timeline.pdf",
+    "timeline.csv",
+    "breakdown.pdf",
+    "memory.pdf",
+    "memory_fullest.csv",
+)
+"""What it leaves beside that where it is asked to."""
+
 
 def check_free(folder: Path, *, force: bool = False) -> None:
     """Refuse to write where something stands that is not the output of an earlier run.
@@ -89,9 +98,12 @@ def write(
     artist: Artist,
     *,
     command: str = "",
+    paper: bool = False,
     force: bool = False,
 ) -> None:
-    """Write all files of a run of a loaded scenario; `command` is what the page says made it.
+    """Write all files of a run of a loaded scenario, and those for papers if these are wanted.
+
+    `command` is what the page says made it.
 
     Raises
     ------
@@ -102,19 +114,20 @@ def write(
     with replacing(folder) as new:
         timeline, breakdown = timeline_picture(result), breakdown_picture(result)
         memory = memory_picture(result)
-        pictures = of_run.Pictures(timeline, breakdown, memory)
-        page = of_run.gather(result, loaded, pictures, command)
-        artist.begin(
-            [
-                Drawing(draw_timeline, timeline, new / "timeline"),
-                Drawing(draw_breakdown, breakdown, new / "breakdown"),
-                Drawing(draw_memory, memory, new / "memory"),
-                Drawing(of_run.write, page, new / "report"),
-                Drawing(write_frames, _frames(result, breakdown), new),
-            ]
-        )
+        page = of_run.gather(result, loaded, of_run.Pictures(timeline, breakdown, memory), command)
+        figures = [
+            Drawing(draw_timeline, timeline, new / "timeline"),
+            Drawing(draw_breakdown, breakdown, new / "breakdown"),
+            Drawing(draw_memory, memory, new / "memory"),
+        ]
+        frames = _frames(result, breakdown)
+        if paper:
+            figures += [each._replace(stem=each.stem.with_suffix(".pdf")) for each in figures]
+            frames |= {"timeline.csv": timeline.columns(), "memory_fullest.csv": memory.columns()}
+        tables = Drawing(write_frames, frames, new)
+        artist.begin([*figures, Drawing(of_run.write, page, new / "report"), tables])
         write_trace(result, new / "trace.json")
-        _write_summary(result, new / SUMMARY)
+        _write_summary(result, [*FILES, *(FOR_PAPERS if paper else [])], new / SUMMARY)
         artist.finish()
 
 
@@ -164,13 +177,13 @@ def _blaming(folder: Path) -> Iterator[None]:
         ) from problem
 
 
-def _write_summary(result: "Result", path: Path) -> None:
+def _write_summary(result: "Result", files: list[str], path: Path) -> None:
     """Write what ``--json`` prints, and beside it the scenario with all names looked up."""
     summary = {
         **result.to_json(),
         "scenario": result.scenario.model_dump(mode="json", by_alias=True),
         "version": __version__,
-        "files": FILES,
+        "files": files,
     }
     path.write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 

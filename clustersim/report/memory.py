@@ -66,6 +66,11 @@ class MemoryPicture:
     moments: dict[str, NDArray[np.float64]]
     peaks: dict[str, NDArray[np.float64]]
 
+    def columns(self) -> dict[str, NDArray[np.float64]]:
+        """Return the moments of the fullest stage as a table: a column by name."""
+        parts = {f"{part}_gib": values for part, values in self.moments.items()}
+        return {"time_s": self.time[:-1], **parts}
+
 
 def memory_picture(result: "Result") -> MemoryPicture:
     """Return what the figure of a result shows."""

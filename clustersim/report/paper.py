@@ -1,6 +1,6 @@
 """Paper: figures with a title, plots placed by hand and a caption, saved the same on every run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,21 @@ INK: Final = (0.15, 0.15, 0.15)
 
 DOTS: Final = 110
 """Resolution of the PNG [dots per inch]."""
+
+STYLE: Final[Any] = {
+    "font.size": 9,
+    "svg.hashsalt": "clustersim",
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # TrueType, which publishers ask for and editors can change
+}
+
+OPTIONS: Final[dict[str, Any]] = {
+    ".png": {"pil_kwargs": {"compress_level": 3}},
+    ".svg": {"metadata": {"Date": None}},
+    ".pdf": {"metadata": {"CreationDate": None}},
+}
+USUAL: Final = (".png", ".svg")
+"""Formats for the screen; a PDF takes longer than both, as its fonts are cut to what is used."""
 
 
 @contextmanager
@@ -34,8 +49,7 @@ def plots(
 
     top, gap, bottom = 0.72 if rows == 1 else 0.82, 0.5, 0.78
     total = top + rows * height + (rows - 1) * gap + bottom
-    style: Any = {"font.size": 9, "svg.hashsalt": "clustersim", "svg.fonttype": "none"}
-    with rc_context(style):
+    with rc_context(STYLE):
         figure = Figure(figsize=(width, total))
         figure.text(0.12 / width, 1 - 0.26 / total, title, size=12, weight="bold", va="center")
         figure.text(0.12 / width, 0.14 / total, caption, size=7.5, color="0.35", va="center")
@@ -74,10 +88,15 @@ def legend(figure: "Figure", colours: dict[str, Colour]) -> None:
     )
 
 
-def save(figure: "Figure", stem: Path) -> None:
-    """Write both formats, without the date, so that the same picture gives the same bytes."""
-    figure.savefig(stem.with_suffix(".png"), dpi=DOTS, pil_kwargs={"compress_level": 3})
-    figure.savefig(stem.with_suffix(".svg"), dpi=DOTS, metadata={"Date": None})
+def save(figure: "Figure", stem: Path, formats: Sequence[str] = USUAL) -> None:
+    """Write a figure without the date, so that the same picture gives the same bytes.
+
+    A `stem` that ends with a format is a file of that format alone.
+    """
+    if stem.suffix in OPTIONS:
+        stem, formats = stem.with_suffix(""), [stem.suffix]
+    for ending in formats:
+        figure.savefig(stem.with_suffix(ending), dpi=DOTS, **OPTIONS[ending])
 
 
 def warm_up() -> None:

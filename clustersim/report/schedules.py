@@ -17,7 +17,7 @@ from clustersim.timeline import Track
 WIDEST: Final = 240
 """Letters of a grid in time that is still printed."""
 
-FILES: Final = ("schedule.txt", "schedule.png", "schedule.svg")
+FILES: Final = ("schedule.txt", "schedule.png", "schedule.svg", "schedule.pdf")
 
 
 def page(shown: Unrolled) -> str:
@@ -80,7 +80,7 @@ def picture(shown: Unrolled) -> TimelinePicture:
 
 
 def write(shown: Unrolled, folder: Path, *, force: bool = False) -> None:
-    """Write the steps as text and the picture as PNG and SVG.
+    """Write the steps as text and the picture as PNG, SVG and PDF.
 
     Raises
     ------
@@ -93,7 +93,8 @@ def write(shown: Unrolled, folder: Path, *, force: bool = False) -> None:
         summary = {**about, "version": __version__, "files": [SUMMARY, *FILES]}
         (new / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         (new / "schedule.txt").write_text(page(shown) + "\n", encoding="utf-8")
-        draw_timeline(picture(shown), new / "schedule", unit="slots")
+        for name in ("schedule", "schedule.pdf"):
+            draw_timeline(picture(shown), new / name, unit="slots")
 
 
 __all__ = ["check_free", "page", "picture", "write"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim import __version__
-from clustersim.report.paper import INK, plots, save
+from clustersim.report.paper import INK, OPTIONS, plots, save
 from clustersim.report.tables import percent
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def draw_scatter(answer: Values, stem: Path) -> None:
             frameon=False,
             fontsize=8,
         )
-        save(figure, stem)
+        save(figure, stem, [*OPTIONS])
 
 
 def _by_look(cases: Sequence[Values]) -> list[tuple[Mapping[str, Any], list[Values]]]:
@@ -159,7 +159,7 @@ def draw_errors(answer: Values, stem: Path) -> None:
         for row, (name, sums) in enumerate(groups):
             _draw_row(axes, row, [case for case in cases if case["group"] == name], sums)
         _label_rows(axes, [name for name, _ in groups])
-        save(figure, stem)
+        save(figure, stem, [*OPTIONS])
 
 
 def _draw_row(axes: "Axes", row: int, cases: Sequence[Values], sums: Values) -> None:

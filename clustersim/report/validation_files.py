@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from clustersim import __version__
 from clustersim.report import folder
+from clustersim.report.paper import OPTIONS
 from clustersim.report.validation_figures import draw_errors, draw_scatter, runs
 
 TABLES: Final = ("cases", "groups", "layouts")
@@ -14,7 +15,7 @@ FILES: Final = (
     folder.SUMMARY,
     *(f"{name}.{ending}" for name in TABLES for ending in ("csv", "parquet")),
 )
-FIGURES: Final = ("predicted.png", "predicted.svg", "errors.png", "errors.svg")
+FIGURES: Final = tuple(f"{name}{ending}" for name in ("predicted", "errors") for ending in OPTIONS)
 """What the verb leaves; no figures where no speed was graded."""
 
 WORD, NUMBER, WHOLE, TRUTH = "string", "float64", "int64", "bool"
