@@ -43,7 +43,7 @@ def _named(dark: bool) -> dict[str, str]:
 
 
 LIGHT: Final[Mapping[str, str]] = {
-    "paper": "#ffffff",
+    "ground": "#ffffff",
     "raised": "#f5f6f8",
     "ink": "#1b1f24",
     "quiet": "#565d66",
@@ -63,7 +63,7 @@ LIGHT: Final[Mapping[str, str]] = {
 }
 
 DARK: Final[Mapping[str, str]] = {
-    "paper": "#14171b",
+    "ground": "#14171b",
     "raised": "#1d2127",
     "ink": "#e8eaed",
     "quiet": "#a9b1ba",

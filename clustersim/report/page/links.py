@@ -148,7 +148,7 @@ def _shape(box: Box, diagram: Diagram) -> Shape:
         height=round(box.height * INCH, 1),
         lines=tuple(box.text.split("\n")),
         size=_pixels(box.size),
-        colour=colour(_FILLS.get(box.colour, "paper")),
+        colour=colour(_FILLS.get(box.colour, "ground")),
     )
 
 
