@@ -13,11 +13,15 @@ The file may load nothing and run nothing but the two scripts whose hashes its p
 import base64
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from clustersim import __version__
 from clustersim.report.page.colours import DARK, LIGHT
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 HERE: Final = Path(__file__).parent
 
@@ -178,8 +182,30 @@ class Page:
 
 def render(page: Page) -> str:
     """Return a page as one HTML file that needs nothing else; the same page, the same bytes."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
+
+    scripts = _scripts()
+    return _template().render(
+        page=page,
+        version=__version__,
+        light=LIGHT,
+        dark=DARK,
+        style=Markup(_text("page.css")),
+        scripts=[Markup(each.text) for each in scripts],
+        hashes=[each.hash for each in scripts],
+    )
+
+
+def warm_up() -> None:
+    """Read and translate what every page has, before there is anything to show."""
+    _template()
+    _scripts()
+
+
+@cache
+def _template() -> "Template":
+    """Return the file with gaps; all that is put into them is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(HERE),
@@ -189,39 +215,32 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    scripts = (_plotly(), _text("page.js"))
-    assert not any("</script" in script or "<!--" in script for script in scripts)
-    return environment.get_template("page.html.j2").render(
-        page=page,
-        version=__version__,
-        light=LIGHT,
-        dark=DARK,
-        style=Markup(_text("page.css")),
-        scripts=[Markup(script) for script in scripts],
-        hashes=[_hash(script) for script in scripts],
-    )
+    return environment.get_template("page.html.j2")
 
 
-def warm_up() -> None:
-    """Import what `render` needs and read what it puts in, before there is anything to show."""
-    import jinja2  # noqa: F401
+class Script(NamedTuple):
+    """A script, and what a content security policy calls it by."""
 
-    _plotly()
+    text: str
+    hash: str
+
+
+@cache
+def _scripts() -> tuple[Script, ...]:
+    """Return the library that draws, its lines ended as a browser ends them, and our own."""
+    from plotly.offline import get_plotlyjs
+
+    library = str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
+    return tuple(Script(text, _hash(text)) for text in (library, _text("page.js")))
 
 
 def _text(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
 
-def _plotly() -> str:
-    """Return the library that draws the charts, its lines ended as a browser ends them."""
-    from plotly.offline import get_plotlyjs
-
-    return "\n".join(str(get_plotlyjs()).replace("\r\n", "\n").split("\r"))
-
-
 def _hash(script: str) -> str:
-    """Return what a content security policy calls a script by."""
+    assert "</script" not in script
+    assert "<!--" not in script
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 

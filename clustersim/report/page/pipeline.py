@@ -151,7 +151,7 @@ _INSIDE: Final = {
 
 def _marker(shown: TimelinePicture, kind: int, rows: NDArray[np.bool_]) -> Figure:
     """Return the colour of blocks, from the first shade to the second by chunk."""
-    line = {"color": "var(--ground)", "width": 0.25}
+    line = {"color": "var(--ground)", "width": 0.4 if len(shown.start) <= NUMBERED else 0}
     if kind in _AFTER:
         return {"color": colour(_AFTER[kind]), "line": line}
     first, last = (colour(f"{_SHADES[kind]}-{i}") for i in (0, 1))
