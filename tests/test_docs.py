@@ -14,6 +14,7 @@ import pytest
 from clustersim.metrics.attribution import PARTS
 from clustersim.program.schedules import SCHEDULES
 from clustersim.report.artist import Drawing
+from clustersim.report.folder import FILES
 from clustersim.report.frames import write_frames
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,15 +66,17 @@ def has_examples(page, *, large):
 
 @pytest.fixture
 def unpainted(monkeypatch):
-    """Leave the figures of runs empty, which tests of `run` look at and no page shows."""
+    """Leave the figures and pages of runs empty, which other tests look at and no text shows."""
     written = Drawing.make
 
     def make(drawing):
         if drawing.draw is write_frames:
             written(drawing)
             return
-        for ending in (".png", ".svg"):
-            drawing.stem.with_suffix(ending).touch()
+        files = {drawing.stem.with_suffix(ending) for ending in (".png", ".svg", ".html")}
+        for file in sorted(files):
+            if file.name in FILES:
+                file.touch()
 
     monkeypatch.setattr("clustersim.report.artist._start", lambda: None)
     monkeypatch.setattr("clustersim.report.artist.Drawing.make", make)

@@ -253,6 +253,8 @@ def test_a_long_pipeline_is_an_overview_and_its_two_ends(long):
 
     assert z.mean() / 100 * long.duration == pytest.approx(busy, rel=0.01)
     assert f"of {len(long.start):,} blocks are drawn" in fill.note
+    assert f"stage {long.stages - 1} begins after " in fill.title
+    assert f"stage {long.stages - 1} has done its last block " in drain.title
     assert sum(len(trace["x"]) for trace in drain.figure["data"]) <= pipeline.MOST_BARS
     assert long.duration == pytest.approx(drain.figure["layout"]["xaxis"]["range"][1])
 

@@ -52,7 +52,7 @@ def layout(across: dict[str, Any], down: dict[str, Any], **more: Any) -> dict[st
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """Return an axis with its title, which begins with a small letter and ends with the unit."""
-    return {"title": {"text": title}, **more}
+    return {"title": {"text": title, "standoff": 12}, **more}
 
 
 OUTLINE: Final = {"color": "var(--edge)", "width": 0.5}

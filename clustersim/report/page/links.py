@@ -48,11 +48,11 @@ def links_picture(result: "Result") -> LinksPicture:
     """Return the hottest links, and the loads inside the node that has the hottest of its kind."""
     inside = (_INSIDE.fullmatch(link.name) for link in result.links)
     node = next((found[1] for found in inside if found), "n0")
-    here = (link for link in result.program.carried if link.name.startswith(f"{node}."))
+    prefix = f"{node}."
     loads = {}
-    for link in here:
-        if found := _INSIDE.fullmatch(link.name):
-            loads[found[2], found[3]] = link.nbytes / link.capacity / result.step_time
+    for name, capacity, nbytes in result.program.carried:
+        if name.startswith(prefix) and (found := _INSIDE.fullmatch(name)):
+            loads[found[2], found[3]] = nbytes / capacity / result.step_time
     hottest = tuple((each.name, *each[1:]) for each in result.links)
     return LinksPicture(hottest, node, loads, len(result.program.carried))
 

@@ -21,6 +21,7 @@
 
   const themed = (layout) => {
     const ink = cssValue("--ink");
+    const size = 0.82 * parseFloat(getComputedStyle(root).fontSize);
     const grid = cssValue("--grid");
     const made = coloured(layout, "");
     for (const key of Object.keys(made).filter((name) => /^[xy]axis\d*$/.test(name))) {
@@ -29,11 +30,11 @@
     return {
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
-      font: { color: ink, size: 13, family: getComputedStyle(document.body).fontFamily },
+      font: { color: ink, size, family: getComputedStyle(document.body).fontFamily },
       hoverlabel: {
         bgcolor: cssValue("--raised"),
         bordercolor: cssValue("--quiet"),
-        font: { color: ink, size: 13 },
+        font: { color: ink, size },
         align: "left",
       },
       ...made,

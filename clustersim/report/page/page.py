@@ -82,7 +82,7 @@ class Chart:
     title : the finding
     figure : ``data`` and ``layout``; colours are ``var(--name)`` of `colours`
     description : what a person hears who does not see it
-    height : [px]
+    height : in sixteenths of the height of a letter, which grow with the window
     swatches : the legend
     note : below it: what is drawn of how much
     zoom : whether time runs across and can be zoomed into

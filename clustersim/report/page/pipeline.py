@@ -48,7 +48,8 @@ def pipeline(picture: TimelinePicture, waits: str) -> Section:
     for view, at_end in zip(views[1:], (False, True), strict=True):
         some = sampled(picture, view, at_end=at_end)
         heading = f"{view.heading[0].upper()}{view.heading[1:]}"
-        charts.append(_blocks(picture, some, heading))
+        found = _first_to_end(picture) if at_end else _last_to_begin(picture)
+        charts.append(_blocks(picture, some, f"{heading}: {found}"))
     return _section(title, charts, picture)
 
 
@@ -58,6 +59,24 @@ def _section(title: str, charts: list[Chart], picture: TimelinePicture) -> Secti
         " Grey is waiting. Every block of every rank class is in timeline.parquet."
     )
     return Section("The pipeline in time", "pipeline", (said,), tuple(charts))
+
+
+def _last_to_begin(picture: TimelinePicture) -> str:
+    """Return which stage is reached last, and when."""
+    first = np.unique(picture.stage, return_index=True)[1]
+    begins = picture.start[first]
+    stage = int(begins.argmax())
+    return f"stage {stage} begins after {format_seconds(float(begins[stage]), 3)}"
+
+
+def _first_to_end(picture: TimelinePicture) -> str:
+    """Return which stage has done its last block first, and how long before the end."""
+    blocks = picture.kind < len(_SHADES)
+    ends = np.zeros(picture.stages)
+    np.maximum.at(ends, picture.stage[blocks], picture.end[blocks])
+    stage = int(ends.argmin())
+    left = format_seconds(picture.duration - float(ends[stage]), 3)
+    return f"stage {stage} has done its last block {left} before the end"
 
 
 def stages_shown(stages: int, most: int) -> NDArray[np.int64]:
