@@ -62,7 +62,7 @@ def plots(
             # Places given here are not looked for around every tick, at each drawing.
             axes[-1].set_title("", y=1.0)
             axes[-1].xaxis.set_label_coords(0.5, -0.3 / height)
-            axes[-1].yaxis.set_label_coords(-0.34 / (end - begin), 0.5)
+            axes[-1].yaxis.set_label_coords(-(left - 0.26) / (end - begin), 0.5)
         yield figure, axes
 
 

@@ -33,7 +33,7 @@ def parallel(picture: SweepPicture, stem: Path) -> None:
             share = share_of(rate, *scale)
             heights = [*map(_height, place, sizes), share]
             spread = [h + 0.03 * (share - 0.5) for h in heights[:-1]]
-            look: Any = {"color": blue(0.15 + 0.85 * share), "linewidth": 0.7, "alpha": 0.55}
+            look: Any = {"color": blue(0.3 + 0.7 * share), "linewidth": 0.8, "alpha": 0.6}
             if place == picture.best:
                 look = {"color": BEST, "linewidth": 2.2, "zorder": 5, "label": "the best"}
             axes.plot(range(len(heights)), [*spread, share], **look)
@@ -49,22 +49,22 @@ def _height(place: int, size: int) -> float:
 def _posts(axes: "Axes", picture: SweepPicture, rates: Sequence[float]) -> None:
     """Draw an upright for each axis with its values, and one for the measure."""
     for x, (name, values) in enumerate(picture.values.items()):
-        axes.axvline(x, color="0.4", linewidth=0.8, zorder=3)
+        axes.plot([x, x], [0, 1], color="0.4", linewidth=0.8, zorder=3)
         step = max(1, len(values) // 12)
         for i, value in [*enumerate(values)][::step]:
             _tag(axes, x, _height(i, len(values)), value, chosen=_is_best(picture, x, i))
-        axes.text(x, 1.1, name, ha="center", va="bottom", size=9)
+        axes.text(x, 1.06, name.replace(" ", "\n"), ha="center", va="bottom", size=9)
     x = len(picture.values)
-    axes.axvline(x, color="0.4", linewidth=0.8, zorder=3)
+    axes.plot([x, x], [0, 1], color="0.4", linewidth=0.8, zorder=3)
     if rates:
         ends = (min(rates), max(rates))
         worst, best = ends if picture.more_is_better else ends[::-1]
         for share in (0.0, 0.25, 0.5, 0.75, 1.0):
             text = number(worst + share * (best - worst))
             axes.text(x + 0.06, share, text, va="center", size=8)
-    axes.text(x, 1.1, picture.label.replace(" [", "\n["), ha="center", va="bottom", size=9)
+    axes.text(x, 1.06, picture.label.replace(" [", "\n["), ha="center", va="bottom", size=9)
     axes.set_xlim(-0.35, x + 0.75)
-    axes.set_ylim(-0.12, 1.3)
+    axes.set_ylim(-0.12, 1.2)
     axes.axis("off")
 
 
@@ -86,7 +86,7 @@ def _say_counts(axes: "Axes", picture: SweepPicture, drawn: int) -> None:
     said += (
         f"; not drawn: {unfit:,} that do not fit, {len(verdicts) - unfit - verdicts.count(FITS):,}"
     )
-    axes.text(-0.3, -0.12, f"{said} that cannot be", size=8, color="0.35", va="top")
+    axes.text(-0.3, -0.1, f"{said} that cannot be", size=8, color="0.35", va="top")
 
 
 __all__ = ["parallel"]

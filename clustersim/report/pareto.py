@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clustersim import __version__
 from clustersim.report.paper import INK, plots, save
-from clustersim.report.sweep import GIB, UNITS, measured, point_of
+from clustersim.report.sweep import GIB, UNITS, measured, number, point_of
 from clustersim.study.sweep import COST
 
 if TYPE_CHECKING:
@@ -104,23 +104,19 @@ def _cost(sweep: "Sweep", each: "Row") -> str:
 
 def draw_pareto(picture: ParetoPicture, stem: Path) -> None:
     """Draw all layouts that fit and the front as steps, as ``stem.png`` and ``stem.svg``."""
-    with plots(picture.title, picture.caption, 8.0, 1, 3.8) as (figure, found):
+    with plots(picture.title, picture.caption, 8.0, 1, 3.8, left=0.95) as (figure, found):
         axes = found[0]
         dots: Any = {"linestyle": "none", "color": "0.72", "markersize": 4, "zorder": 1}
         axes.plot(picture.cost, picture.gain, marker="o", label="fits", **dots)
         cost = [picture.cost[i] for i in picture.front]
         gain = [picture.gain[i] for i in picture.front]
         line: Any = {"color": "#1f5a8c", "marker": "o", "markersize": 5, "linewidth": 1.6}
-        label = f"no other has more {_word(picture)} for less"
+        label = "no other is better for less"
         axes.step(cost, gain, where="post", label=label, zorder=2, **line)
         star: Any = {"color": "#b03a2e", "marker": "*", "markersize": 13, "linestyle": "none"}
         axes.plot(cost[-1:], gain[-1:], label=f"best: {picture.best}", zorder=3, **star)
         _dress(axes, picture)
         save(figure, stem)
-
-
-def _word(picture: ParetoPicture) -> str:
-    return picture.gain_label.partition(" [")[0]
 
 
 def _dress(axes: "Axes", picture: ParetoPicture) -> None:
@@ -130,9 +126,7 @@ def _dress(axes: "Axes", picture: ParetoPicture) -> None:
     axes.margins(x=0.06, y=0.1)
     if picture.more_is_better:
         axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter(
-        lambda value, _: f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
-    )
+    axes.yaxis.set_major_formatter(lambda value, _: number(value))
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(INK)
     axes.grid(color="0.92", zorder=0)

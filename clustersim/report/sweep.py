@@ -67,7 +67,7 @@ def tables(sweep: "Sweep") -> list[tuple[str, list[list[str]]]]:
     cost = {"memory": "memory", "devices": "number of devices"}[sweep.against]
     found = [(f"the best {len(best)}" if len(best) > 1 else "the only one that fits", best)]
     if len(front) > 1:
-        found.append((f"no other has more {measured(sweep.by)} at less {cost}", front[-SHOWN:]))
+        found.append((f"no other is better in {measured(sweep.by)} at less {cost}", front[-SHOWN:]))
     return [(heading, layouts(sweep, each)) for heading, each in found]
 
 
@@ -146,7 +146,7 @@ def point_of(keys: Sequence[str], point: Mapping[str, Any]) -> str:
 
 def number(value: float) -> str:
     """Return a number to four digits, without an exponent where a person would write none."""
-    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.4g}"
 
 
 def amount(by: str, value: float) -> str:
@@ -155,8 +155,8 @@ def amount(by: str, value: float) -> str:
 
 
 def measured(by: str) -> str:
-    """Return the name of a measure in words: ``'tokens per s'``."""
-    return by.replace("_", " ")
+    """Return the name of a measure in words: ``'throughput'``."""
+    return UNITS[by].partition(" [")[0]
 
 
 def _swept(sweep: "Sweep") -> str:

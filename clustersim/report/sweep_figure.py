@@ -32,7 +32,7 @@ def draw_sweep(picture: SweepPicture, stem: Path) -> None:
 def _bars(picture: SweepPicture, stem: Path) -> None:
     """Draw a bar for each value that fits, and say what became of the others."""
     (name, values), *_ = picture.values.items()
-    with plots(picture.title, picture.caption, WIDTH, 1, 3.2) as (figure, found):
+    with plots(picture.title, picture.caption, WIDTH, 1, 3.2, left=0.95) as (figure, found):
         axes = found[0]
         top = max((cell.measure or 0.0 for cell in picture.cells.values()), default=0.0) or 1.0
         for i in range(len(values)):
@@ -48,6 +48,7 @@ def _bars(picture: SweepPicture, stem: Path) -> None:
         axes.set_ylim(0, 1.12 * top)
         axes.set_xlabel(name)
         axes.set_ylabel(picture.label)
+        axes.yaxis.set_major_formatter(lambda value, _: number(value))
         axes.spines[["top", "right"]].set_visible(False)
         save(figure, stem)
 
@@ -57,7 +58,7 @@ def _word(cell: Cell | None) -> str:
     if cell is None:
         return "not asked for"
     if cell.verdict == DOES_NOT_FIT and cell.memory is not None:
-        return f"needs {cell.memory:.2g} x memory"
+        return f"needs {cell.memory:.1f} x the memory"
     return cell.verdict
 
 
@@ -81,8 +82,8 @@ def _heat_map(picture: SweepPicture, stem: Path) -> None:
             _frame(axes, column, row)
         axes.set_xticks(range(len(columns)), columns)
         axes.set_yticks(range(len(lines)), lines)
-        axes.set_xlim(-0.5, len(columns) - 0.5)
-        axes.set_ylim(len(lines) - 0.5, -0.5)
+        axes.set_xlim(-0.52, len(columns) - 0.48)
+        axes.set_ylim(len(lines) - 0.48, -0.52)
         axes.set_xlabel(across)
         axes.set_ylabel(down)
         axes.tick_params(length=0)
@@ -102,7 +103,7 @@ def _field(axes: "Axes", x: int, y: int, cell: Cell, scale: tuple[Sequence[float
         words, ink = number(cell.measure), "white" if share > 0.6 else "0.1"
     elif cell.verdict == DOES_NOT_FIT:
         look |= {"hatch": "////", "edgecolor": "0.8"}
-        words = "" if cell.memory is None else f"{cell.memory:.2g} x"
+        words = "" if cell.memory is None else f"{cell.memory:.1f} x"
     axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **look))
     plate: Any = (
         {"facecolor": "white", "edgecolor": "none", "pad": 1.0} if look.get("hatch") else None

@@ -97,7 +97,7 @@ def frame(found: Sequence[tuple[Variant, Run | None]]) -> "pd.DataFrame":
     for axis in axes:
         if len({type(each[axis]) for each in rows if axis in each} - {int, float}) > 0:
             rows = [each | {axis: _word(each[axis])} if axis in each else each for each in rows]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=columns).astype({"devices": "Int64"})
 
 
 def _word(value: Value) -> str:
