@@ -20,6 +20,7 @@ from clustersim.cli.list import list_
 from clustersim.cli.run import run
 from clustersim.cli.schema import schema
 from clustersim.cli.show import show
+from clustersim.cli.study import study
 from clustersim.cli.sweep import sweep
 from clustersim.cli.validate import validate
 from clustersim.cli.whatif import whatif
@@ -43,6 +44,7 @@ for verb in (
     compare,
     whatif,
     sweep,
+    study,
     validate,
     calibrate,
     collective,

@@ -202,6 +202,8 @@ def _reason(label: str, group: "Group", sweep: "Sweep") -> Row:
 __all__ = [
     "GIB",
     "UNITS",
+    "aligned",
+    "amount",
     "answer",
     "layouts",
     "measured",
@@ -210,5 +212,6 @@ __all__ = [
     "rich_table",
     "rows",
     "short",
+    "str_of",
     "tables",
 ]

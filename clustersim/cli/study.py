@@ -1,0 +1,115 @@
+"""`clustersim study [FILE]`: the studies that a store keeps, and the runs of one of them."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clustersim.cli.studying import STORE
+
+if TYPE_CHECKING:
+    from clustersim.study.store import Progress, Store
+
+
+def study(
+    store: Annotated[Path, typer.Argument(metavar="[FILE]", help="A study store.")] = STORE,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Show the runs of this study: its name or number."),
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the runs as CSV.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", metavar="FILE", help="Write them as Parquet.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files in the way.")] = False,
+) -> None:
+    """List the studies of a store; show the runs of one, or write them to a file."""
+    from clustersim.report.studies import check_file
+    from clustersim.study.store import Store, check_store
+
+    check_store(store, there=True)
+    files = [path for path in (csv, parquet) if path is not None]
+    for path in files:
+        check_file(path, force=force)
+    with Store(store) as kept:
+        found = kept.studies()
+        if name is None and not files:
+            _show_studies(store, found, as_json=as_json)
+            return
+        position = _position(store, found, name)
+        _show_runs(kept, position, found[position - 1], (csv, parquet), as_json=as_json)
+
+
+def _position(store: Path, found: "list[Progress]", name: str | None) -> int:
+    """Return which study is meant, counted from 1; the only one where none is named."""
+    from clustersim.catalog.tree import nearest
+    from clustersim.errors import ScenarioError
+
+    names = [each.study.name for each in found]
+    if name is None:
+        if len(names) == 1:
+            return 1
+        raise ScenarioError(f"--name: which of the {len(names)} studies in {store} is meant")
+    if name in names:
+        return names.index(name) + 1
+    if name.isdecimal() and 1 <= int(name) <= len(names):
+        return int(name)
+    raise ScenarioError(
+        f"--name {name}: no such study in {store}{nearest(name, names)}"
+        f" (clustersim study {store} lists them)"
+    )
+
+
+def _show_studies(store: Path, found: "list[Progress]", *, as_json: bool) -> None:
+    from clustersim.report.studies import studies_table, study_json
+
+    if as_json:
+        told = [study_json(position, each) for position, each in enumerate(found, 1)]
+        print(json.dumps({"store": str(store), "studies": told}))
+    elif found:
+        _print_table(studies_table(found))
+    else:
+        print(f"{store}: no studies")
+
+
+def _show_runs(
+    kept: "Store",
+    position: int,
+    found: "Progress",
+    files: tuple[Path | None, Path | None],
+    *,
+    as_json: bool,
+) -> None:
+    from clustersim.report.studies import SHOWN, export, runs_table, study_json
+    from clustersim.study.table import row
+
+    points = kept.points(found.study.name)
+    if any(files):
+        export(points, *files)
+    if as_json:
+        told = study_json(position, found)
+        print(json.dumps({"study": told, "points": [row(*each) for each in points]}))
+        return
+    print(found.study.title)
+    _print_table(runs_table(points))
+    if len(points) > SHOWN:
+        print(f"and {len(points) - SHOWN:,} more (--csv FILE has all)")
+    for path in filter(None, files):
+        print(path)
+
+
+def _print_table(table: list[list[str]]) -> None:
+    """Print a table, for a terminal or as plain text."""
+    from rich.console import Console
+
+    from clustersim.report.sweep import aligned, rich_table
+
+    console = Console()
+    if console.is_terminal:
+        console.print(rich_table(table))
+    else:
+        print("\n".join(aligned(table)))
