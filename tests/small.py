@@ -1,0 +1,80 @@
+"""A scenario that runs in a tenth of a second, and sweeps of it in processes of their own."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SCENARIO = """\
+title: A small model on eight A100
+cluster: {name: selene, nodes: 1}
+model: gpt3-1.3b
+plan: {tensor: 2, pipeline: 2, data: 2}
+batch: {global: 32, micro: 1, sequence: 2048}
+precision: bf16
+recompute: none
+framework: megatron-lm-2022
+"""
+
+AXES = ("plan.tensor=1:8", "plan.pipeline=1:8", "plan.data=fill", "batch.micro=1,2")
+"""Of 32 combinations, 20 are runs."""
+
+
+def small(folder, name="small"):
+    """Return the file of the scenario, written into a folder."""
+    file = folder / f"{name}.yaml"
+    file.write_text(SCENARIO, encoding="utf-8")
+    return file
+
+
+def sweeping(folder, *options, axes=AXES):
+    """Start a sweep of the scenario by two workers, in a session of its own."""
+    command = [sys.executable, "-m", "clustersim", "sweep", str(small(folder)), "--json"]
+    package = Path(__file__).resolve().parents[1]
+    return subprocess.Popen(
+        [*command, "--jobs", "2", *(f"--over={axis}" for axis in axes), *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(package)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def rows_in(store):
+    """Return the runs of a store by key, with every byte of them; none where it is not there."""
+    if not store.exists():
+        return {}
+    base = sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=30)
+    try:
+        return {row[0]: row for row in base.execute("SELECT * FROM runs")}
+    except sqlite3.OperationalError:  # its tables are being made
+        return {}
+    finally:
+        base.close()
+
+
+def wait_until(true, what, seconds=60.0):
+    """Wait until something is true."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"waited {seconds:g} s until {what}"
+        time.sleep(0.005)
+
+
+def children_of(process):
+    """Return the numbers of the processes that a process has started."""
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(number) for file in tasks for number in file.read_text().split()]
+
+
+def alive(process):
+    """Whether a process is there and has not ended."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
