@@ -19,16 +19,20 @@ from pydantic import BaseModel
 from clustersim.catalog import frameworks, models, records
 from clustersim.catalog.finding import FOLDERS, names, shipped
 from clustersim.catalog.reading import read_yaml
-from clustersim.report import validation_files
+from clustersim.report import comparison, validation_files
+from clustersim.report import whatif as whatif_report
 from clustersim.report.folder import FILES, FOR_PAPERS
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.simulate import simulate
+from clustersim.study import whatif
 from clustersim.study.calibration.kernels import COLUMNS
 from clustersim.study.calibration.request import asked, calibrated
 from clustersim.study.cases import read_cases
+from clustersim.study.compare import compared
 from clustersim.study.curves import grade_curves, read_curves
 from clustersim.study.unreached import Promise, findings, read_unreached
 from clustersim.study.validate import Validation, validate
+from clustersim.study.variants import Variant, answered
 from clustersim.study.verdicts import judge
 from clustersim.study.workers import Here
 
@@ -234,10 +238,34 @@ def calibration_keys() -> list[str]:
     return list(dict.fromkeys(_flat(answer, "")))
 
 
+def compare_keys() -> list[str]:
+    """Return the keys of ``compare --json``, dotted, as two runs of unlike batches have them."""
+    pair = [Variant("frontier-22b", (f"batch.global={count}",)) for count in (16, 32)]
+    runs = [answered(variant, None) for variant in pair]
+    answer = compared(["a", "b"], pair, [variant.load() for variant in pair], runs)
+    found = answer["comparisons"][0]
+    found["differences"] = {"<measure>": found["differences"]["mfu"]}
+    found["parts"] = found["parts_per_token"] = {"<part>": 0.0}
+    for key in ("bottleneck", "slowest_stage", "memory"):
+        found[key]["after"] = None
+    return list(dict.fromkeys(_flat(answer, "")))
+
+
+def whatif_keys() -> list[str]:
+    """Return the keys of ``whatif --json``, dotted, as two changes of a run have them."""
+    question = whatif.asked(Variant("frontier-22b", ("batch.global=16",)), [("plan.zero=0",)])
+    answer = whatif.answered(question, [answered(each, None) for each in question.all]).to_json()
+    change = answer["changes"][0]
+    change["parts"] = {"<part>": 0.0}
+    change["bottleneck"] = {"before": None, "after": None}
+    answer |= {"base": None, "together": {"sum_s": 0.0, "of_sum": 1.0}}
+    return list(dict.fromkeys(_flat(answer, "")))
+
+
 def _flat(value: object, path: str) -> Iterator[str]:
     if path == "limits" and isinstance(value, dict):
         value = {"<name>": next(iter(value.values()))}
-    whole = ("assumed", "cases[].assumed", "cases[].layout", "left_out")
+    whole = ("assumed", "cases[].assumed", "cases[].layout", "left_out", "runs[].answer")
     if isinstance(value, dict) and path not in whole:
         for name, inner in value.items():
             yield from _flat(inner, f"{path}.{name}" if path else name)
@@ -252,7 +280,9 @@ def _flat(value: object, path: str) -> Iterator[str]:
 
 def page() -> str:
     """Return the whole page."""
-    return "\n".join([*_scenario(), *_catalogue(), *_answer(), *_validation(), *_calibration()])
+    return "\n".join(
+        [*_scenario(), *_catalogue(), *_answer(), *_studies(), *_validation(), *_calibration()]
+    )
 
 
 def _scenario() -> Iterator[str]:
@@ -294,6 +324,22 @@ def _answer() -> Iterator[str]:
     yield "## What `clustersim run` writes\n"
     yield _prose("files")
     yield from _drawn(("file", "holds"), _said("file", (*FILES, *FOR_PAPERS)))
+
+
+def _studies() -> Iterator[str]:
+    yield from _study("compare", compare_keys(), comparison.FILES)
+    yield from _study("whatif", whatif_keys(), whatif_report.FILES)
+
+
+def _study(verb: str, answered: list[str], files: Iterable[str]) -> Iterator[str]:
+    """Yield what a verb of many runs prints and writes."""
+    yield f"## What `clustersim {verb} --json` prints\n"
+    yield _prose(verb)
+    _compare(verb, answered, TEXTS["meanings"][verb])
+    yield from _drawn(("key", "meaning"), _said(verb, answered))
+    yield f"## What `clustersim {verb}` writes\n"
+    yield _prose("study_files").format(verb=verb)
+    yield from _drawn(("file", "holds"), _said(f"{verb}_file", files))
 
 
 def _validation() -> Iterator[str]:

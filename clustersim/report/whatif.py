@@ -115,12 +115,18 @@ def _together(together: Values, answer: Values) -> str:
         return f"cannot be: {together['why']}"
     joined = sum(_is_in(each, together) for each in answer["changes"])
     what = "all changes" if joined == len(answer["changes"]) else f"the {joined} that can be"
-    saved, step = format_seconds(together["saved_s"], 3), format_seconds(together["step_time_s"])
-    said = f"{what} save {saved} ({percent(together['saved_fraction'])}), a step of {step}"
+    share, step = percent(abs(together["saved_fraction"])), together["step_time_s"]
+    said = f"{what} {_gain(together['saved_s'])} ({share}), a step of {format_seconds(step)}"
     if together["of_sum"] is not None:
         total = format_seconds(together["sum_s"], 3)
         said += f": {percent(together['of_sum'])} of the {total} that they save one by one"
+    elif together["sum_s"] is not None:
+        said += f"; one by one they {_gain(together['sum_s'])}"
     return said if together["fits"] else f"{said}; {together['memory']}"
+
+
+def _gain(saved: float) -> str:
+    return f"{'save' if saved >= 0 else 'cost'} {format_seconds(abs(saved), 3)}"
 
 
 # --- the figure -----------------------------------------------------------------------------------
@@ -132,7 +138,7 @@ def picture(answer: Values) -> Waterfall | None:
     if not ran:
         return None
     together = answer["together"]
-    if together is not None and together["verdict"] == "ran" and together["of_sum"] is not None:
+    if together is not None and together["verdict"] == "ran" and together["sum_s"] is not None:
         return _savings(answer, [each for each in ran if _is_in(each, together)])
     return _parts(answer, ran[0])
 
@@ -145,7 +151,7 @@ def _savings(answer: Values, joined: Sequence[Values]) -> Waterfall:
     """Return each saving as a step, and at the end what they do to each other."""
     together, base = answer["together"], answer["base"]
     steps = [
-        Step(_short(each), kind_of(str(each["part"]).replace(" ", "_")), -each["saved_s"])
+        Step(label(each), kind_of(str(each["part"]).replace(" ", "_")), -each["saved_s"])
         for each in joined
     ]
     steps.append(
@@ -153,8 +159,7 @@ def _savings(answer: Values, joined: Sequence[Values]) -> Waterfall:
     )
     after = base["step_time_s"] - together["saved_s"]
     return Waterfall(
-        title=f"Together {faster(base['step_time_s'] / after)}:"
-        f" {percent(together['of_sum'])} of what the changes save one by one",
+        title=f"Together {faster(base['step_time_s'] / after)}{_of_sum(together)}",
         caption=f"{base['name']}: what each change saves alone, coloured by the part that changes"
         f" most; clustersim {__version__}",
         first="before",
@@ -162,6 +167,12 @@ def _savings(answer: Values, joined: Sequence[Values]) -> Waterfall:
         start=base["step_time_s"],
         steps=tuple(steps),
     ).in_unit()
+
+
+def _of_sum(together: Values) -> str:
+    if together["of_sum"] is None:
+        return ""
+    return f": {percent(together['of_sum'])} of what the changes save one by one"
 
 
 def _parts(answer: Values, best: Values) -> Waterfall:
@@ -178,10 +189,10 @@ def _parts(answer: Values, best: Values) -> Waterfall:
     ).in_unit()
 
 
-def _short(each: Values) -> str:
+def label(each: Values) -> str:
     """Return a change in as many letters as have room beside a bar.
 
-    >>> _short({"settings": ["cluster.node.interconnect.bandwidth=x2", "plan.zero=1"]})
+    >>> label({"settings": ["cluster.node.interconnect.bandwidth=x2", "plan.zero=1"]})
     '...bandwidth=x2 and 1 more'
     """
     first, *others = each["settings"]
@@ -232,4 +243,4 @@ def _write_table(answer: Values, path: Path) -> None:
             writer.writerow([change_of(each), *(each[key] for key in columns), link])
 
 
-__all__ = ["FILES", "finding", "lines", "picture", "rows", "table", "write"]
+__all__ = ["FILES", "finding", "label", "lines", "picture", "rows", "table", "write"]

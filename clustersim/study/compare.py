@@ -73,7 +73,7 @@ class Comparison:
         old, new = self.names
         said = faster(self.speedup)
         verb = "takes" if said.endswith("long") else "is"
-        by_token = "" if self.same_tokens else " for a token"
+        by_token = " for a token" if verb == "takes" and not self.same_tokens else ""
         share = self.speedup * devices(self.before) / devices(self.after)
         alike = devices(self.before) == devices(self.after)
         device = "" if alike else f" ({times(share)} times the tokens of a device)"

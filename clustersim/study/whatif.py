@@ -187,21 +187,23 @@ class WhatIf:
     apart: str | None = None
 
     @property
-    def sum(self) -> float:
-        """What the changes that are together save one by one, added up [s]."""
-        return sum(each.saved for each in self.joined if each.saved is not None)
+    def sum(self) -> float | None:
+        """What the changes that are together save one by one, added up [s].
+
+        None where one of them cannot be alone.
+        """
+        saved = [each.saved for each in self.joined if each.saved is not None]
+        return sum(saved) if saved and len(saved) == len(self.joined) else None
 
     @property
     def of_sum(self) -> float | None:
         """What they save together, over the sum of what each saves [unitless].
 
-        None where one of them cannot be alone, or where the sum saves nothing.
+        None where that sum saves nothing.
         """
-        if self.together is None or any(each.saved is None for each in self.joined):
-            return None
-        saved = self.together.saved
+        saved = None if self.together is None else self.together.saved
         least = 1e-9 * self.base["step_time_s"]
-        return None if saved is None or self.sum < least else saved / self.sum
+        return None if saved is None or self.sum is None or self.sum < least else saved / self.sum
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; the keys are stable and documented."""
@@ -213,7 +215,7 @@ class WhatIf:
             if together is None
             else {
                 **together.to_json(),
-                "sum_s": self.sum if self.of_sum is not None else None,
+                "sum_s": self.sum,
                 "of_sum": self.of_sum,
             },
             "apart": self.apart,
