@@ -18,6 +18,7 @@ from clustersim.cli.flows import flows
 from clustersim.cli.import_ import import_
 from clustersim.cli.list import list_
 from clustersim.cli.run import run
+from clustersim.cli.scale import scale
 from clustersim.cli.schema import schema
 from clustersim.cli.show import show
 from clustersim.cli.study import study

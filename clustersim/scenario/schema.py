@@ -19,6 +19,7 @@ from clustersim.catalog.models import ModelRecord
 from clustersim.catalog.records import ClusterRecord
 from clustersim.plan.parallelism import AXES
 from clustersim.program.schedules import SCHEDULES
+from clustersim.scenario.scaling import Scaling
 
 METRICS = (
     "step_time_s",
@@ -242,19 +243,6 @@ class Published(Strict):
         if self.metric != "fits" and not self.value:
             raise ValueError("value: 0 was measured of nothing (give a number above 0)")
         return self
-
-
-class WeakScaling(Strict):
-    """Device counts along the data axis, with the batch of each replica fixed or shared out."""
-
-    devices: list[Count]
-
-
-class Scaling(Strict):
-    """The scaling curves that belong to this scenario."""
-
-    weak: WeakScaling | None = None
-    strong: WeakScaling | None = None
 
 
 class ScenarioBase(Strict):

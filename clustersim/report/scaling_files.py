@@ -1,0 +1,118 @@
+"""The files of `clustersim scale`: the answer, and for each kind of curve a figure and its data."""
+
+import csv
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from clustersim import __version__
+from clustersim.report import folder
+from clustersim.report.artist import Artist, Drawing
+from clustersim.report.scaling_figures import draw_curves, draw_loss
+
+Values = Mapping[str, Any]
+
+KINDS: Final = ("weak", "strong")
+LOSS: Final = "{}-loss"
+PUBLISHED: Final = "published.csv"
+
+COLUMNS: Final = (
+    "name", "scenario", "devices", "nodes", "batch", "step_time_s", "tokens_per_s",
+    "tokens_per_s_per_device", "tflops_per_device_model", "tflops_per_device_hardware",
+    "efficiency", "speedup", "bubble_fraction", "exposed_fraction", "memory_peak_bytes", "fits",
+)  # fmt: skip
+"""Of the table of a curve."""
+
+
+def names(answer: Values) -> list[str]:
+    """Return the files that are written for an answer, the summary first."""
+    found = [folder.SUMMARY, PUBLISHED]
+    for kind in KINDS:
+        if drawn(answer, kind):
+            stems = (kind, LOSS.format(kind))
+            found += [f"{stem}.{end}" for stem in stems for end in ("csv", "png", "svg")]
+    return found
+
+
+def drawn(answer: Values, kind: str) -> list[Values]:
+    """Return the curves of a kind that have points."""
+    return [each for each in answer["curves"] if each["scaling"] == kind and each["points"]]
+
+
+def write(answer: Values, place: Path, *, force: bool = False) -> list[str]:
+    """Write the answer, its tables and figures into a folder; return the names of the files.
+
+    Raises
+    ------
+    ScenarioError
+        when the folder is taken, or cannot be written.
+    """
+    folder.check_free(place, force=force)
+    with Artist() as artist, folder.replacing(place) as new:
+        kinds = [(kind, curves) for kind in KINDS if (curves := drawn(answer, kind))]
+        drawings = [
+            drawing
+            for kind, curves in kinds
+            for drawing in (
+                Drawing(draw_curves, curves, new / kind),
+                Drawing(draw_loss, curves, new / LOSS.format(kind)),
+            )
+        ]
+        artist.begin(drawings)
+        files = names(answer)
+        summary = {**answer, "version": __version__, "files": files}
+        content = json.dumps(summary, indent=1, allow_nan=False)
+        (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
+        for kind, curves in kinds:
+            _write(new / f"{kind}.csv", COLUMNS, map(_row, *_pairs(curves)))
+            columns = ("name", "devices", "part", "share")
+            _write(new / f"{LOSS.format(kind)}.csv", columns, _losses(curves))
+        _write_published(answer, new / PUBLISHED)
+        artist.finish()
+    return files
+
+
+def _pairs(curves: Sequence[Values]) -> tuple[list[Values], list[Values]]:
+    both = [(curve, point) for curve in curves for point in curve["points"]]
+    return [curve for curve, _ in both], [point for _, point in both]
+
+
+def _row(curve: Values, point: Values) -> list[Any]:
+    flat = {
+        **point,
+        "name": curve["name"],
+        "tflops_per_device_model": point["tflops_per_device"]["model"],
+        "tflops_per_device_hardware": point["tflops_per_device"]["hardware"],
+        "memory_peak_bytes": point["memory"]["peak_bytes"],
+        "fits": point["memory"]["fits"],
+    }
+    return [flat[column] for column in COLUMNS]
+
+
+def _losses(curves: Sequence[Values]) -> Iterable[list[Any]]:
+    for curve, point in zip(*_pairs(curves), strict=True):
+        for part, share in point["loss"].items():
+            yield [curve["name"], point["devices"], part, share]
+
+
+def _write_published(answer: Values, path: Path) -> None:
+    columns = (
+        "devices", "metric", "convention", "value", "predicted", "error", "efficiency", "source",
+    )  # fmt: skip
+    rows = [
+        [curve["name"], curve["scaling"], *(each[column] for column in columns)]
+        for curve in answer["curves"]
+        for each in curve["published"]
+    ]
+    _write(path, ("name", "scaling", *columns), rows)
+
+
+def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+__all__ = ["drawn", "names", "write"]

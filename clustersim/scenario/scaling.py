@@ -1,0 +1,96 @@
+"""The scaling curves of a scenario: its points, what they are measured against, what was published.
+
+weak      the batch grows with the devices
+strong    the batch stays as it is
+"""
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from clustersim.catalog.facts import Count, Positive, Strict
+
+Axis = Literal["tensor", "pipeline", "data", "context", "expert"]
+"""Axes that more devices may go to; those of the experts are ranks of the data axis as well."""
+
+Value = str | int | float | bool | list[int] | list[str]
+
+EFFICIENCY: Final = "efficiency"
+COUNTED: Final = ("tflops_per_device",)
+"""Metrics that need a convention of counting FLOPs."""
+
+
+class PublishedPoint(Strict):
+    """A number that somebody measured for a point of the curve."""
+
+    devices: Count = Field(description="of the point")
+    metric: Literal[
+        "efficiency",
+        "step_time_s",
+        "tokens_per_s",
+        "tokens_per_s_per_device",
+        "tflops_per_device",
+        "mfu",
+        "hfu",
+    ] = Field(description="what was measured; an efficiency is against the start of its source")
+    value: Positive = Field(description="in the unit of the metric; efficiency, mfu and hfu of 1")
+    convention: Literal["model", "hardware"] | None = Field(
+        None, description="how FLOPs are counted: `hardware` with recomputation"
+    )
+    source: str = Field(description="where it was read")
+
+    @model_validator(mode="after")
+    def _counted(self) -> Self:
+        if (self.convention is not None) != (self.metric in COUNTED):
+            needs = "needs" if self.metric in COUNTED else "has no"
+            raise ValueError(f"metric: {self.metric} {needs} convention (model or hardware)")
+        return self
+
+
+class PointFile(Strict):
+    """A point that differs from its neighbours in more than the axis."""
+
+    devices: Count | None = Field(None, description="of this point, the rest as for `devices`")
+    scenario: str | None = Field(
+        None, description="another scenario, shipped or beside this one, as a point"
+    )
+    set: dict[str, Value] = Field({}, description="keys that differ at this point, by dotted path")
+
+    @model_validator(mode="after")
+    def _said_once(self) -> Self:
+        if (self.devices is None) == (self.scenario is None):
+            raise ValueError("needs either 'devices' or 'scenario', and not both")
+        return self
+
+
+class CurveFile(Strict):
+    """Points of a curve, by number of devices."""
+
+    devices: list[Count] = Field([], description="numbers of devices, in any order")
+    points: list[PointFile] = Field([], description="points that differ in more than the axis")
+    axis: Axis = Field("data", description="the axis that more devices go to")
+    against: Count | None = Field(
+        None, description="devices of the point that has efficiency 1; the smallest if missing"
+    )
+    set: dict[str, Value] = Field({}, description="keys that differ at every point")
+    published: list[PublishedPoint] = Field([], description="what others measured along the curve")
+
+    @model_validator(mode="after")
+    def _has_points(self) -> Self:
+        counts = [*self.devices, *(p.devices for p in self.points if p.devices is not None)]
+        if not self.devices and not self.points:
+            raise ValueError("has no points (give devices, a list of numbers, or points)")
+        twice = [n for place, n in enumerate(counts) if n in counts[:place]]
+        if twice:
+            raise ValueError(f"names {twice[0]:,} devices twice (each number once)")
+        return self
+
+
+class Scaling(Strict):
+    """The scaling curves that belong to this scenario."""
+
+    weak: Annotated[CurveFile | None, Field(description="the batch grows with the devices")] = None
+    strong: Annotated[CurveFile | None, Field(description="the batch stays as it is")] = None
+
+
+__all__ = ["EFFICIENCY", "Axis", "CurveFile", "PointFile", "PublishedPoint", "Scaling", "Value"]
