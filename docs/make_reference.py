@@ -10,6 +10,7 @@ a key, stops the script.
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -19,9 +20,10 @@ from pydantic import BaseModel
 from clustersim.catalog import frameworks, models, records
 from clustersim.catalog.finding import FOLDERS, names, shipped
 from clustersim.catalog.reading import read_yaml
-from clustersim.report import comparison, validation_files
+from clustersim.report import comparison, scaling_files, validation_files
 from clustersim.report import whatif as whatif_report
 from clustersim.report.folder import FILES, FOR_PAPERS
+from clustersim.scenario.scaling import CurveFile
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.simulate import simulate
 from clustersim.study import whatif
@@ -30,6 +32,8 @@ from clustersim.study.calibration.request import asked, calibrated
 from clustersim.study.cases import read_cases
 from clustersim.study.compare import compared
 from clustersim.study.curves import grade_curves, read_curves
+from clustersim.study.efficiency import scaled
+from clustersim.study.scaling import Wanted, curves_of
 from clustersim.study.unreached import Promise, findings, read_unreached
 from clustersim.study.validate import Validation, validate
 from clustersim.study.variants import Variant, answered
@@ -196,6 +200,14 @@ def _compare(what: str, found: Iterable[str], said: Iterable[str]) -> None:
 # --- keys of the answer ---------------------------------------------------------------------------
 
 
+WHOLE = (
+    "curves[].assumed",
+    "curves[].points[].attribution",
+    "curves[].points[].loss",
+)
+"""Tables of an answer whose keys are those of something else."""
+
+
 def answer_keys() -> list[str]:
     """Return the keys of ``run --json``, dotted, as a real run has them."""
     answer = simulate("frontier-22b", ["batch.global=16"]).to_json()
@@ -262,10 +274,20 @@ def whatif_keys() -> list[str]:
     return list(dict.fromkeys(_flat(answer, "")))
 
 
+def scaling_keys() -> list[str]:
+    """Return the keys of ``scale --json``, dotted, as a real study has them."""
+    wanted = Wanted(strong=(16, 20), settings=("batch.global=16",))
+    (curve,) = curves_of(["frontier-22b"], wanted)
+    told = [{"devices": 16, "metric": "efficiency", "value": 1, "source": "itself"}]
+    curve = replace(curve, published=tuple(CurveFile(devices=[16], published=told).published))
+    runs = [answered(point.variant, None) for point in curve.points]
+    return list(dict.fromkeys(_flat({"curves": [scaled(curve, runs)]}, "")))
+
+
 def _flat(value: object, path: str) -> Iterator[str]:
     if path == "limits" and isinstance(value, dict):
         value = {"<name>": next(iter(value.values()))}
-    whole = ("assumed", "cases[].assumed", "cases[].layout", "left_out", "runs[].answer")
+    whole = (*WHOLE, "assumed", "cases[].assumed", "cases[].layout", "left_out", "runs[].answer")
     if isinstance(value, dict) and path not in whole:
         for name, inner in value.items():
             yield from _flat(inner, f"{path}.{name}" if path else name)
@@ -280,9 +302,8 @@ def _flat(value: object, path: str) -> Iterator[str]:
 
 def page() -> str:
     """Return the whole page."""
-    return "\n".join(
-        [*_scenario(), *_catalogue(), *_answer(), *_studies(), *_validation(), *_calibration()]
-    )
+    parts = (_scenario, _catalogue, _answer, _scaling, _studies, _validation, _calibration)
+    return "\n".join(line for part in parts for line in part())
 
 
 def _scenario() -> Iterator[str]:
@@ -360,6 +381,18 @@ def _calibration() -> Iterator[str]:
     answered = calibration_keys()
     _compare("calibration", answered, TEXTS["meanings"]["calibration"])
     yield from _drawn(("key", "meaning"), _said("calibration", answered))
+
+
+def _scaling() -> Iterator[str]:
+    yield "## What `clustersim scale --json` prints\n"
+    yield _prose("scaling")
+    answered = scaling_keys()
+    _compare("scaling", answered, TEXTS["meanings"]["scaling"])
+    yield from _drawn(("key", "meaning"), _said("scaling", answered))
+    yield "## What `clustersim scale` writes\n"
+    yield _prose("scaling_files")
+    both = {"curves": [{"scaling": kind, "points": [None]} for kind in scaling_files.KINDS]}
+    yield from _drawn(("file", "holds"), _said("scaling_file", scaling_files.names(both)))
 
 
 def _prose(name: str) -> str:

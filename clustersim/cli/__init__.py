@@ -42,6 +42,7 @@ app = typer.Typer(
 )
 for verb in (
     run,
+    scale,
     compare,
     whatif,
     sweep,
