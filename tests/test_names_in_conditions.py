@@ -26,8 +26,8 @@ KINDS = ("accelerator", "cluster", "node", "library", "model", "framework")
 PLAIN = frozenset({
     "full", "selective", "fused", "unfused", "fusion", "graphs", "offload", "lora", "dora", "qlora",
     "hqq", "mxfp8", "layer", "step", "moe", "strong", "weak", "small", "other", "chip", "core",
-    "gpu", "pcie", "pod", "tile", "fsdp", "single", "roce", "gcd", "server", "gpt", "llama",
-    "nvidia", "fujitsu",
+    "gpu", "pcie", "pod", "tile", "fsdp", "single", "roce", "gcd", "server", "paper",
+    "gpt", "llama", "nvidia", "fujitsu",
 })  # fmt: skip
 """Words of the field that names are made of as well; `gpt` and `llama` are families of layers,
 which a model file tells, and the last two are makers."""
@@ -137,12 +137,16 @@ def named_in(source: str, known: frozenset[str]) -> list[Found]:
     return sorted(found)
 
 
+NAMING = ("sources", "held_out")
+"""Keys below which names are the subject: what was read, and the errors of groups left out."""
+
+
 def keys_of(data: object) -> Iterator[str]:
-    """Yield every key of a catalogue file, but the names of its sources."""
+    """Yield every key of a catalogue file, but the names of its sources and of measured groups."""
     if isinstance(data, Mapping):
         for key, value in data.items():
             yield str(key)
-            if key != "sources":
+            if key not in NAMING:
                 yield from keys_of(value)
     elif isinstance(data, list):
         for value in data:
