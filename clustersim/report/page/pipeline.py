@@ -11,12 +11,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.report.figures import Panel, covered, panels
+from clustersim.report.figures import Panel, panels
 from clustersim.report.page.breakdown import finding
 from clustersim.report.page.chart import Figure, axis, colour, layout, rounded
+from clustersim.report.page.overview import overview
 from clustersim.report.page.page import Chart, Column, Section, Swatch, Table
 from clustersim.report.pictures import KINDS, TimelinePicture
-from clustersim.report.tables import counted, percent
+from clustersim.report.tables import counted
 from clustersim.units import format_seconds
 
 MOST_BARS: Final = 1_500
@@ -27,9 +28,6 @@ MOST_STAGES: Final = 16
 
 MOST_ROWS: Final = 128
 """Stages of the overview."""
-
-MOMENTS: Final = 240
-"""Stretches of time of the overview."""
 
 NUMBERED: Final = 400
 """Blocks that carry the number of their microbatch."""
@@ -44,7 +42,7 @@ def pipeline(picture: TimelinePicture, waits: str) -> Section:
     views = panels(picture)
     if len(picture.start) <= MOST_BARS:
         return _section(title, [_blocks(picture, picture, title)], picture)
-    charts = [_overview(picture, title)]
+    charts = [overview(picture, title, stages_shown(picture.stages, MOST_ROWS))]
     for view, at_end in zip(views[1:], (False, True), strict=True):
         some = sampled(picture, view, at_end=at_end)
         heading = f"{view.heading[0].upper()}{view.heading[1:]}"
@@ -232,73 +230,6 @@ def _table(shown: TimelinePicture, stages: NDArray[np.int32]) -> Table:
         times = (float(start.min()), float(end.max()), work)
         lines.append((f"{stage}", f"{len(start):,}", *(f"{seconds:.5g}" for seconds in times)))
     return Table("stages of this chart", tuple(Column(n, True) for n in names), tuple(lines))
-
-
-# --- the overview ---------------------------------------------------------------------------------
-
-
-def _overview(picture: TimelinePicture, title: str) -> Chart:
-    """Return for each stage and each stretch of time the share of it that it works."""
-    stages = stages_shown(picture.stages, MOST_ROWS)
-    edges = np.linspace(0.0, picture.duration, MOMENTS + 1)
-    busy = np.stack([_at_work(picture, int(stage), edges) for stage in stages])
-    means = (edges[1:] + edges[:-1]) / 2
-    down = axis("stage", autorange="reversed", fixedrange=True, showgrid=False, zeroline=False)
-    return Chart(
-        title=title,
-        figure={
-            "data": [_heat(busy, means, stages, picture.duration)],
-            "layout": layout(axis("time [s]", range=[0, picture.duration]), down, dragmode="zoom"),
-        },
-        description="The whole step: a row for each stage, darker where it works more of the time.",
-        table=_shares(busy, stages),
-        height=int(min(max(8 * len(stages), 110), 420)) + 56,
-        swatches=(
-            Swatch("waits", colour("bubble")),
-            Swatch("works all the time", colour("compute")),
-        ),
-        note=f"The whole step of {format_seconds(picture.duration)} in {MOMENTS} stretches of"
-        f" {format_seconds(picture.duration / MOMENTS, 3)}; {len(stages)} of"
-        f" {counted(picture.stages, 'stage')}. It stands for {len(picture.start):,} blocks.",
-        zoom=True,
-    )
-
-
-def _at_work(
-    picture: TimelinePicture, stage: int, edges: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the share of each stretch of time that a stage's blocks cover."""
-    mine = slice(*np.searchsorted(picture.stage, [stage, stage + 1]))
-    blocks = picture.kind[mine] < len(_SHADES)
-    return covered(picture.start[mine][blocks], picture.end[mine][blocks], edges).clip(0, 1)
-
-
-def _heat(
-    busy: NDArray[np.float64], means: NDArray[np.float64], stages: NDArray[np.int64], end: float
-) -> Figure:
-    return {
-        "type": "heatmap",
-        "x": rounded(means, end),
-        "y": stages.tolist(),
-        "z": (100 * busy).round().astype(int).tolist(),
-        "zmin": 0,
-        "zmax": 100,
-        "colorscale": [[0, colour("bubble")], [1, colour("compute")]],
-        "showscale": False,
-        "hovertemplate": "stage %{y} at %{x} s: works %{z} % of the time<extra></extra>",
-    }
-
-
-def _shares(busy: NDArray[np.float64], stages: NDArray[np.int64]) -> Table:
-    """Return how much of the step and of its tenths each stage works."""
-    tenths = busy.reshape(len(stages), 10, -1).mean(axis=2)
-    names = ("stage", "whole step", *(f"{10 * i} to {10 * i + 10} %" for i in range(10)))
-    lines = tuple(
-        (f"{stage}", percent(float(row.mean())), *(percent(float(each)) for each in row))
-        for stage, row in zip(stages.tolist(), tenths, strict=True)
-    )
-    columns = tuple(Column(name, True) for name in names)
-    return Table("share of each tenth of the step that a stage works", columns, lines)
 
 
 __all__ = ["MOST_BARS", "MOST_STAGES", "pipeline", "sampled", "stages_shown"]
