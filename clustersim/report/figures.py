@@ -126,9 +126,14 @@ def _timeline_colours(picture: TimelinePicture) -> dict[str, Colour]:
     """Return what the legend explains."""
     palette = [(float(r), float(g), float(b)) for r, g, b in _palette(picture.chunks)]
     there = [kind for kind in range(len(BLOCKS)) if (picture.kind == kind).any()]
+    split = KINDS.index("backward of inputs")
+    both = split in there and split - 1 in there  # which have one colour
     named: dict[str, Colour] = {}
     for kind in there:
+        if both and kind == split:
+            continue
         row, what = kind * picture.chunks, KINDS[kind]
+        what = f"{what}, whole or of inputs" if both and kind == split - 1 else what
         if picture.chunks == 1 or len(there) > 2:
             named[what] = palette[row]
         else:

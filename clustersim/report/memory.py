@@ -42,6 +42,9 @@ SHADES: Final[dict[str, Colour]] = {
 MOST_PARTS: Final = 8
 """Parts that are drawn by themselves; the smallest of more are drawn as one."""
 
+FEWEST_BARS: Final = 4
+"""Stages that there is room for, so that the bar of one is not as wide as the paper."""
+
 MOST_MOMENTS: Final = 600
 """Levels of a curve that are drawn; of more only the fullest in each stretch of time."""
 
@@ -184,9 +187,9 @@ def _draw_peaks(axes: "Axes", picture: MemoryPicture) -> None:
         outlines = Outline.make_compound_path_from_polys(np.stack([x, y], axis=2))
         axes.add_artist(PathPatch(outlines, facecolor=SHADES[part], edgecolor=INK, linewidth=line))
         below = above
-    axes.set_xlim(-0.6, count - 0.4)
+    axes.set_xlim(-0.6, max(count, FEWEST_BARS) - 0.4)
     axes.set_xlabel("stage")
-    axes.locator_params(axis="x", integer=True)
+    axes.set_xticks(range(0, count, max(1, count // 8)))
     _heading(axes, "peak of every stage")
     _scale(axes, picture, float(below.max()))
 
