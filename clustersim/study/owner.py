@@ -27,13 +27,18 @@ class Owner(NamedTuple):
 
 def this_process() -> Owner:
     """Return the owner of what this process claims."""
-    return Owner(socket.gethostname(), os.getpid(), _born(os.getpid()))
+    return owner_of(os.getpid())
+
+
+def owner_of(process: int) -> Owner:
+    """Return a process of this host."""
+    return Owner(socket.gethostname(), process, _born(process))
 
 
 def abandoned(owner: Owner, since: float) -> bool:
     """Whether a claim has no one behind it any more, made at `since` [s since 1970]."""
     if owner.host == socket.gethostname():
-        return not _alive(owner.process) or _born(owner.process) != owner.born
+        return not _alive(owner.process) or owner != owner_of(owner.process)
     return time.time() - since > LEASE
 
 
@@ -60,4 +65,4 @@ def _born(process: int) -> str:
     return said.rpartition(")")[2].split()[19]  # proc(5): field 22, the command's name is field 2
 
 
-__all__ = ["LEASE", "Owner", "abandoned", "this_process"]
+__all__ = ["LEASE", "Owner", "abandoned", "owner_of", "this_process"]
