@@ -76,9 +76,7 @@ class Waterfall:
 
     def in_unit(self) -> "Waterfall":
         """Return the same in milliseconds or microseconds where these suit its seconds better."""
-        factor, unit = next(
-            (each for each in ((1.0, "s"), (1e3, "ms")) if each[0] * self.size >= 1), (1e6, "us")
-        )
+        factor, unit = unit_of(self.size)
         steps = tuple(replace(step, change=factor * step.change) for step in self.steps)
         return replace(self, start=factor * self.start, steps=steps, unit=unit)
 
@@ -187,6 +185,16 @@ def share_of(step: Step, picture: Waterfall) -> str:
     return percent(share, "+") if abs(share) >= 5e-4 else "0.0 %"
 
 
+def unit_of(seconds: float) -> tuple[float, str]:
+    """Return how many of its unit a second has, and the unit in which a time is read best.
+
+    >>> unit_of(792.0), unit_of(0.004)
+    ((1.0, 's'), (1000.0, 'ms'))
+    """
+    units = ((1.0, "s"), (1e3, "ms"))
+    return next((each for each in units if each[0] * seconds >= 1), (1e6, "us"))
+
+
 def number(value: float, size: float, sign: str = "") -> str:
     """Return a number to a thousandth of `size`, or to two digits where it is smaller.
 
@@ -225,5 +233,6 @@ __all__ = [
     "number",
     "share_of",
     "steps_of",
+    "unit_of",
     "write_csv",
 ]

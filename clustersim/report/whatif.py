@@ -10,7 +10,15 @@ from clustersim import __version__
 from clustersim.metrics.difference import because, faster
 from clustersim.report import folder
 from clustersim.report.tables import Row, kind_of, percent
-from clustersim.report.waterfall import Step, Waterfall, draw_waterfall, steps_of, write_csv
+from clustersim.report.waterfall import (
+    Step,
+    Waterfall,
+    draw_waterfall,
+    number,
+    steps_of,
+    unit_of,
+    write_csv,
+)
 from clustersim.units import format_seconds
 
 TABLES: Final = (folder.SUMMARY, "whatif.csv")
@@ -55,15 +63,19 @@ def change_of(each: Values) -> str:
 def table(answer: Values) -> list[list[str]]:
     """Return the rows of the changes that ran, the best first, after the heading."""
     ran = [each for each in answer["changes"] if each["verdict"] == "ran"]
-    return [[*HEADINGS], *(_cells(each) for each in ran)] if ran else []
+    base = answer["base"]["step_time_s"]
+    return [[*HEADINGS], *(_cells(each, base) for each in ran)] if ran else []
 
 
-def _cells(each: Values) -> list[str]:
-    saved = each["saved_s"]
+def _cells(each: Values, base: float) -> list[str]:
+    factor, unit = unit_of(base)
+    saved, step = (
+        f"{number(factor * each[key], factor * base)} {unit}" for key in ("saved_s", "step_time_s")
+    )
     return [
-        f"{'-' if saved < 0 else ''}{format_seconds(abs(saved), 3)}",
+        saved,
         percent(each["saved_fraction"]),
-        format_seconds(each["step_time_s"]),
+        step,
         change_of(each),
         each["part"] or "nothing",
         _link(each["bottleneck"]),
