@@ -128,6 +128,8 @@ def lost(curve: Values) -> str:
     sign = -1 if whole < 0 else 1
     said = [f"{words(part)} {_points(sign * share)}" for part, share in named]
     said += [f"other {_points(sign * rest)}"] if abs(rest) >= LEAST else []
+    if abs(whole) < LEAST:
+        return f"{point['devices']:,} devices lose nothing to speak of"
     verb = "gain" if whole < 0 else "lose"
     text = f"{point['devices']:,} devices {verb} {percent(abs(whole))}"
     return f"{text}: {', '.join(said)}{_link(point, found)}" if said else text
@@ -154,7 +156,8 @@ def beside(each: Values, curve: Values) -> str:
     if each["predicted"] is None:
         return f"{said}, not predicted here; {each['source']}"
     predicted = percent(each["predicted"]) if shares else f"{each['predicted']:.4g}"
-    off = f"{100 * each['error']:+.1f} {'points' if each['metric'] == 'efficiency' else '%'}"
+    unit = "points" if each["metric"] == "efficiency" else "%"
+    off = f"{round(100 * each['error'], 1) + 0.0:+.1f} {unit}"  # -0.0 + 0.0 is 0.0
     return f"{said}, predicted {predicted} ({off}){_stands_for(each, curve)}; {each['source']}"
 
 

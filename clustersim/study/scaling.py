@@ -48,7 +48,7 @@ class Curve:
     Attributes
     ----------
     against : devices of the point that has efficiency 1; the smallest that runs if None
-    changed : settings of every point
+    changed : settings of every point, of the curve and of the one who asks
     guessed : whether nobody named its points
     """
 
@@ -155,13 +155,20 @@ def _curve(name: str, plain: Loaded, kind: Kind, said: CurveFile, wanted: Wanted
         axis=ruler.axis,
         points=tuple(sorted(points, key=lambda point: point.devices)),
         against=wanted.against or said.against,
-        changed=changed,
+        changed=_on_top(changed, wanted.settings),
         guessed=plain.scenario.scaling is None and not (wanted.weak or wanted.strong),
         published=tuple(said.published),
         assumed=plain.scenario.assumed,
     )
     _check(curve)
     return curve
+
+
+def _on_top(changed: Sequence[str], settings: Sequence[str]) -> tuple[str, ...]:
+    """Return the changes of every point without those that others replace."""
+    replaced = {setting.partition("=")[0] for setting in settings}
+    kept = [setting for setting in changed if setting.partition("=")[0] not in replaced]
+    return (*kept, *settings)
 
 
 def _check(curve: Curve) -> None:
