@@ -67,6 +67,18 @@ def passes(kernels, word):
 # --- what is trained ------------------------------------------------------------------------------
 
 
+def test_products_that_scale_what_they_make_save_a_pass_over_the_output_each_way():
+    """Two reads and writes of 2048 x 4096 numbers of 16 bits forward, and as many backward."""
+    plain = part_of(lora())
+    scaled = replace(plain, kernels=replace(CHOICE, adapters_scaled=True))
+    apart, inside = (linear(part, "output", "output", 2048, 4096, 8192) for part in (plain, scaled))
+    saved = 2 * 2 * 2048 * 4096
+
+    assert passes(apart.forward, "adapter") - passes(inside.forward, "adapter") == saved
+    assert passes(apart.backward, "adapter") - passes(inside.backward, "adapter") == saved
+    assert products(apart.forward) == products(inside.forward)
+
+
 def test_a_frozen_weight_costs_no_gradient():
     """Neither of embedding nor logits, and a layer's are summed up for what is trained of it.
 

@@ -84,6 +84,7 @@ class KernelFacts(Strict):
     `gate_merged`: the two products of a gated MLP are one kernel; they are where it is missing.
     `adapters_merged`: in fine-tuning, queries, keys and values are one layer with one adapter, and
     so are the two products of a gated MLP; each is its own where that is missing.
+    `adapters_scaled`: an adapter's products scale what they make; a pass does where it is missing.
     `norm_persistent`: a norm finds the gradients of its input and of its parameters in one pass;
     not where it is missing. `dropout_mask` is the bytes of a number of a dropout's mask as it is
     kept, 1 where it is missing.
@@ -128,6 +129,7 @@ class KernelFacts(Strict):
     gated_fused: Fact[bool] | None = None
     gate_merged: Fact[bool] | None = None
     adapters_merged: Fact[bool] | None = None
+    adapters_scaled: Fact[bool] | None = None
     rotary_fused: Fact[bool] | None = None
     norm_fused: Fact[bool] | None = None
     norm_persistent: Fact[bool] | None = None

@@ -41,6 +41,7 @@ class KernelChoice:
         are copied into another order around flash attention, forward and backward; the result only
         where a microbatch has several sequences
     kv_repeated : whether keys and values are copied to the queries that share them
+    adapters_scaled : whether an adapter's products scale what they make, without a pass for it
     ring_result, ring_gradients : bytes moved to join what the steps of a ring made, once and at
         each but the first, for each number of the result, and of queries, keys and values [B]
     tensor_pipelined : whether collectives of the tensor group run piece by piece beside the
@@ -76,6 +77,7 @@ class KernelChoice:
     key_copies: tuple[int, int] = (0, 0)
     result_copies: tuple[int, int] = (0, 0)
     kv_repeated: bool = False
+    adapters_scaled: bool = False
     ring_result: tuple[float, float] = (0.0, 0.0)
     ring_gradients: tuple[float, float] = (0.0, 0.0)
     tensor_pipelined: bool = False

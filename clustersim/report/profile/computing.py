@@ -77,6 +77,11 @@ KERNELS: Final = (
         "In fine-tuning, layers that read the same input are one, with one adapter.",
         "In fine-tuning, layers that read the same input have an adapter each.",
     ),
+    either(
+        "kernels.adapters_scaled",
+        "The products of an adapter scale what they make.",
+        "What an adapter makes is scaled by a pass of its own.",
+    ),
     Rule(
         ("passes",),
         lambda share: (

@@ -180,6 +180,8 @@ def widened(finetune: Finetune, name: str, n: int, k: int, width: int) -> tuple[
 def _adapter(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int) -> Linear:
     """The input with dropout through A and B, scaled and added to the output.
 
+    Products may scale what they make: NeMo AutoModel, ``_peft/lora_kernel.py``.
+
     Kept are the mask, the input with dropout and what comes out of A; without dropout the input
     itself, which what else reads it may keep as well. The output of a quantised layer is copied
     before anything is added to it.
@@ -187,14 +189,19 @@ def _adapter(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int)
     r, w = finetune.rank, part.width
     drops = finetune.dropout
     copied = 2 * w * m * n if finetune.quantised else 0
+    scaled = 0 if part.kernels.adapters_scaled else 2
     ahead: list[Gemm | Stream] = [
         *([Stream(f"{name} adapter dropout", (2 * w + 1) * m * k)] if drops else []),
         part.gemm(f"{name} adapter down", m, r, k),
         part.gemm(f"{name} adapter up", m, n, r),
-        Stream(f"{name} adapter sum", copied + (2 + 3) * w * m * n, 3 if copied else 2),
+        Stream(
+            f"{name} adapter sum",
+            copied + (scaled + 3) * w * m * n,
+            (copied > 0) + (scaled > 0) + 1,
+        ),
     ]
     back: list[Gemm | Stream] = [
-        Stream(f"{name} adapter scale backward", 2 * w * m * n),
+        *([Stream(f"{name} adapter scale backward", scaled * w * m * n)] if scaled else []),
         part.gemm(f"{name} adapter up input gradient", m, r, n),
         part.gemm(f"{name} adapter up weight gradient", n, r, m, of_weight=True),
         part.gemm(f"{name} adapter down input gradient", m, k, r),
