@@ -366,6 +366,18 @@ def test_a_chain_takes_the_larger_of_device_and_host(launches, compute, tensor, 
     assert (bound.compute, bound.tensor) == (chain.compute, chain.tensor)
 
 
+@MODEST
+@given(st.integers(0, 50), st.integers(0, 50), st.floats(0, 1e-4), st.floats(0, 1e-4))
+def test_a_backward_is_issued_at_the_pace_of_the_autograd_engine(again, back, python, engine):
+    """What is run again costs the host what Python takes, the rest of a backward its engine."""
+    chain = Seconds(launches=again) + Seconds(launches=back).of_backward()
+
+    assert chain.dispatched(python, 0.0, engine).dispatch == pytest.approx(
+        again * python + back * engine
+    )
+    assert chain.dispatched(python).dispatch == pytest.approx((again + back) * python)
+
+
 def test_seconds_add_and_multiply_part_by_part():
     """Three layers and a head are their parts three times and once."""
     layer, head = Seconds(gemm=2.0, stream=1.0, launches=4, flops=8.0), Seconds(tensor=5.0)

@@ -240,7 +240,8 @@ class FrameworkRecord(Record):
 
     `extends` names the framework file that this one is laid over: its values win one by one.
     `dispatch` is the time of the host for each kernel that it issues one by one, and `graphs` which
-    it does not; all of them where that is left out.
+    it does not; all of them where that is left out. `dispatch_backward` is its time for those of a
+    backward, which an autograd engine issues without Python; the same if it is left out.
     `fragmentation` is what the allocator holds beyond what is alive, as a share of what comes and
     goes: activations, logits, workspace. None if it is left out. `passes` is the share of the
     memory bandwidth that its elementwise passes reach at most; what the device reaches if it
@@ -256,6 +257,7 @@ class FrameworkRecord(Record):
     zero: Fact[list[int]]
     vocab_multiple: Fact[Count]
     dispatch: Fact[Seconds]
+    dispatch_backward: Fact[Seconds] | None = None
     graphs: GraphFacts | None = None
     pipeline: PipelineFacts
     kernels: KernelFacts

@@ -100,6 +100,7 @@ class Seconds:
     slowed : what kernels take longer since collectives beside them hold compute units
     dispatch : by how much the host is slower in launching than the device in computing
     launches : kernels that the host dispatches [count]
+    autograd : those of them that its autograd engine issues, in a backward [count]
     replays : graphs of kernels that it issues as a whole [count]
     flops : of the matrix products [FLOP]
     """
@@ -116,6 +117,7 @@ class Seconds:
     slowed: float = 0.0
     dispatch: float = 0.0
     launches: int = 0
+    autograd: float = 0.0
     replays: float = 0.0
     flops: float = 0.0
 
@@ -151,16 +153,25 @@ class Seconds:
 
     def captured(self) -> "Seconds":
         """Return the chain with none of its kernels issued one by one."""
-        return replace(self, launches=0)
+        return replace(self, launches=0, autograd=0.0)
 
-    def dispatched(self, seconds: float, replay: float = 0.0, *, waits: bool = False) -> "Seconds":
+    def of_backward(self) -> "Seconds":
+        """Return the chain with its kernels issued by the autograd engine."""
+        return replace(self, autograd=self.launches)
+
+    def dispatched(
+        self, seconds: float, replay: float = 0.0, autograd: float | None = None, *,
+        waits: bool = False,
+    ) -> "Seconds":  # fmt: skip
         """Return the chain issued by a host that needs `seconds` for each kernel.
 
         A chain takes the larger of its device time and what the host takes to issue it: its
-        launches times this, and its replays times `replay`; both one after the other where the
-        host waits for each kernel.
+        launches times this, those of its autograd engine times `autograd` where that differs, and
+        its replays times `replay`; both one after the other where the host waits for each kernel.
         """
-        issued = self.launches * seconds + self.replays * replay
+        quick = seconds if autograd is None else autograd
+        issued = (self.launches - self.autograd) * seconds + self.autograd * quick
+        issued += self.replays * replay
         return replace(self, dispatch=issued if waits else max(0.0, issued - self.busy))
 
 

@@ -71,6 +71,7 @@ class Blocks:
         job = self.job
         before, after = around(job, stage, chunk, kind)
         seconds = self._chain(before, pattern) + self._chain(after, pattern)
+        seconds = seconds if kind == FORWARD else seconds.of_backward()
         repeated = Seconds()
         for stacked, times in Counter(job.stacked(stage, chunk)).items():
             own, again = self._layer(stacked, kind, pattern)
@@ -136,6 +137,7 @@ class Blocks:
         for op in ops:
             kernels = op.forward if kind == FORWARD else part_of(op.backward, kind)
             seconds = self._chain(kernels, pattern).skewed(op.skew)
+            seconds = seconds if kind == FORWARD else seconds.of_backward()
             total += seconds.captured() if op.name in captured else seconds
         return total
 

@@ -164,7 +164,8 @@ class Job:
         host = self.framework
         replay = 0.0 if host.graphs is None else host.graphs.replay.value
         waits = host.launches_wait is not None and host.launches_wait.value
-        return seconds.dispatched(host.dispatch.value, replay, waits=waits)
+        engine = None if host.dispatch_backward is None else host.dispatch_backward.value
+        return seconds.dispatched(host.dispatch.value, replay, engine, waits=waits)
 
     def kept(self, stacked: StackedLayer) -> float:
         """Return what a layer keeps of a microbatch from forward to backward [B]."""

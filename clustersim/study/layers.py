@@ -43,15 +43,16 @@ def layer_times_of(job: Job) -> LayerTimes:
     stacked = job.stacked(0, 0)[0]
     ops = [op for op in job.ops(stacked.layer) if op.forward]
 
-    def seconds(kernels: Iterable[Kernel]) -> float:
+    def seconds(kernels: Iterable[Kernel], *, back: bool = False) -> float:
         def moved(collective: Collective) -> float:
             return groups.cost(collective, pattern).seconds
 
         chain = chain_seconds(kernels, cluster.accelerator, moved, cluster.occupied)
-        return job.dispatched(chain).total
+        return job.dispatched(chain.of_backward() if back else chain).total
 
     again = [op for op in ops if op.name in stacked.again]
-    return LayerTimes(seconds(forward(ops)), seconds(backward(ops)), seconds(forward(again)))
+    back = seconds(backward(ops), back=True)
+    return LayerTimes(seconds(forward(ops)), back, seconds(forward(again)))
 
 
 def layer_flops(loaded: Loaded, metric: str) -> dict[str, float]:

@@ -172,6 +172,7 @@ EXPERTS: Final = (
 
 HOST: Final = (
     Rule(("dispatch",), lambda each: f"The host takes {each} for each kernel that it issues."),
+    Rule(("dispatch_backward",), lambda each: f"For those of a backward it takes {each}."),
     either(
         "launches_wait",
         "It waits for each kernel before it issues the next.",
