@@ -2,14 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clustersim.cli.studying import STORE
 
 if TYPE_CHECKING:
-    from clustersim.study.store import Progress, Store
+    from clustersim.study.store import Progress
+    from clustersim.study.variants import Run, Variant
 
 
 def study(
@@ -41,7 +42,9 @@ def study(
             _show_studies(store, found, as_json=as_json)
             return
         position = _position(store, found, name)
-        _show_runs(kept, position, found[position - 1], (csv, parquet), as_json=as_json)
+        one = found[position - 1]
+        points = kept.points(one.study.name)
+    _show_runs(points, one.to_json(position), (csv, parquet), as_json=as_json)
 
 
 def _position(store: Path, found: "list[Progress]", name: str | None) -> int:
@@ -65,39 +68,38 @@ def _position(store: Path, found: "list[Progress]", name: str | None) -> int:
 
 
 def _show_studies(store: Path, found: "list[Progress]", *, as_json: bool) -> None:
-    from clustersim.report.studies import studies_table, study_json
+    from clustersim.report.studies import studies_table
 
+    told = [each.to_json(position) for position, each in enumerate(found, 1)]
     if as_json:
-        told = [study_json(position, each) for position, each in enumerate(found, 1)]
         print(json.dumps({"store": str(store), "studies": told}))
     elif found:
-        _print_table(studies_table(found))
+        _print_table(studies_table(told))
     else:
         print(f"{store}: no studies")
 
 
 def _show_runs(
-    kept: "Store",
-    position: int,
-    found: "Progress",
+    points: "list[tuple[Variant, Run | None]]",
+    told: dict[str, Any],
     files: tuple[Path | None, Path | None],
     *,
     as_json: bool,
 ) -> None:
-    from clustersim.report.studies import SHOWN, export, runs_table, study_json
-    from clustersim.study.table import row
+    from clustersim.report.studies import SHOWN, export, runs_table
+    from clustersim.study.grid import points_of
+    from clustersim.study.table import frame, row
 
-    points = kept.points(found.study.name)
     if any(files):
-        export(points, *files)
+        export(frame(points), *files)
+    rows = [row(*each) for each in points]
     if as_json:
-        told = study_json(position, found)
-        print(json.dumps({"study": told, "points": [row(*each) for each in points]}))
+        print(json.dumps({"study": told, "points": rows}))
         return
-    print(found.study.title)
-    _print_table(runs_table(points))
-    if len(points) > SHOWN:
-        print(f"and {len(points) - SHOWN:,} more (--csv FILE has all)")
+    print(told["title"])
+    _print_table(runs_table([*points_of([variant for variant, _ in points])], rows))
+    if len(rows) > SHOWN:
+        print(f"and {len(rows) - SHOWN:,} more (--csv FILE has all)")
     for path in filter(None, files):
         print(path)
 

@@ -19,6 +19,7 @@ from clustersim.cli.studying import (
 )
 
 if TYPE_CHECKING:
+    from clustersim.report.told import Told
     from clustersim.scenario.load import Loaded
     from clustersim.study.axes import Axis
     from clustersim.study.sweep import Sweep
@@ -56,6 +57,7 @@ def sweep(
 ) -> None:
     """Run all combinations of some values: which is the best that fits, and why others cannot."""
     from clustersim.report import folder
+    from clustersim.report.told import Told
     from clustersim.study.store import check_store
 
     asked = _asked(scenario, settings or [], over or [], table, by, pareto)
@@ -64,14 +66,17 @@ def sweep(
         folder.check_free(place, force=force)
     check_store(store)
     found = asked.swept(store, jobs)
+    told = Told(found.to_json())
     if as_json:
-        print(json.dumps(found.to_json(), allow_nan=False))
+        print(json.dumps(told.answer, allow_nan=False))
     else:
-        _show(found)
+        _show(told)
     if place is not None:
         from clustersim.report.sweep_files import write
+        from clustersim.study.table import frame
 
-        write(found, place, force=force)
+        table = frame([*zip(found.variants, found.runs, strict=True)])
+        write(told, table, place, force=force)
         if not as_json:
             print(f"\n{place}/")
 
@@ -133,7 +138,7 @@ def _check_word(option: str, word: str, known: list[str]) -> None:
         raise ScenarioError(f"{option} {word}: is not known{hint} (known: {', '.join(known)})")
 
 
-def _show(found: "Sweep") -> None:
+def _show(found: "Told") -> None:
     """Print the answer: tables on a terminal, plain lines elsewhere."""
     from rich.console import Console
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clustersim.report.paper import plots, save
 from clustersim.report.sweep import number
 from clustersim.report.sweep_picture import BEST, SweepPicture, blue, share_of
-from clustersim.study.table import DOES_NOT_FIT, FITS
+from clustersim.report.told import DOES_NOT_FIT, FITS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

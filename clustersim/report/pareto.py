@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from clustersim import __version__
 from clustersim.report.paper import INK, plots, save
 from clustersim.report.sweep import GIB, UNITS, measured, number, point_of
-from clustersim.study.sweep import COST
+from clustersim.report.told import COST, Row, Told
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-    from clustersim.study.sweep import Row, Sweep
 
 NEAR: Final = 0.95
 """Share of the best rate that the title tells the price of."""
@@ -57,7 +55,7 @@ class ParetoPicture:
         return pd.DataFrame(rows)
 
 
-def pareto_picture(sweep: "Sweep") -> ParetoPicture:
+def pareto_picture(sweep: Told) -> ParetoPicture:
     """Return what the figure of a front shows."""
     places = {each["position"]: i for i, each in enumerate(sweep.ranked)}
     scale = GIB if sweep.against == "memory" else 1.0
@@ -73,11 +71,11 @@ def pareto_picture(sweep: "Sweep") -> ParetoPicture:
         points=[{key: each.get(key) for key in sweep.axes} for each in sweep.ranked],
         front=[places[each["position"]] for each in sweep.front],
         best=point_of(free, sweep.ranked[0]),
-        more_is_better=sweep.front[0][sweep.by] <= sweep.front[-1][sweep.by],
+        more_is_better=sweep.more_is_better,
     )
 
 
-def _finding(sweep: "Sweep") -> str:
+def _finding(sweep: Told) -> str:
     """Return what the front says, as a title."""
     best = sweep.front[-1]
     if len(sweep.front) == 1:
@@ -91,13 +89,13 @@ def _finding(sweep: "Sweep") -> str:
     return f"{share:.0f} % of the best {measured(sweep.by)} needs {spent} instead of {most}"
 
 
-def _share(sweep: "Sweep", one: "Row", best: "Row") -> float:
+def _share(sweep: Told, one: Row, best: Row) -> float:
     """Return how good a layout is, as a share of the best."""
     ratio = float(one[sweep.by] / best[sweep.by])
     return ratio if ratio <= 1 else 1 / ratio
 
 
-def _cost(sweep: "Sweep", each: "Row") -> str:
+def _cost(sweep: Told, each: Row) -> str:
     value = each[COST[sweep.against]]
     return f"{value / GIB:.1f} GiB" if sweep.against == "memory" else f"{value:,} devices"
 

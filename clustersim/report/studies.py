@@ -1,62 +1,49 @@
 """The studies of a store as tables, and the runs of one as a table or a file."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.errors import ScenarioError
 from clustersim.report.sweep import GIB, short, str_of
 from clustersim.report.tables import percent
-from clustersim.study.table import frame, row
 from clustersim.units import format_seconds
 
 if TYPE_CHECKING:
-    from clustersim.study.store import Progress
-    from clustersim.study.variants import Run, Variant
+    import pandas as pd
 
 SHOWN: Final = 40
 """Runs that are printed; a file has them all."""
 
-VERDICTS: Final = ("fits", "does not fit", "refused", "failed")
 
-
-def studies_table(found: "Sequence[Progress]") -> list[list[str]]:
+def studies_table(found: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Return the studies of a store, a line each below the heading."""
-    table = [["", "study", "runs", *VERDICTS, "left", "begun (UTC)"]]
-    for position, each in enumerate(found, 1):
-        counts = [each.verdicts.get(verdict, 0) for verdict in VERDICTS]
-        numbers = [f"{number:,}" for number in (each.points, *counts, each.left)]
-        begun = each.begun[:16].replace("T", " ")
-        table.append([str(position), each.study.name, *numbers, begun])
+    columns = ("runs", "fits", "does_not_fit", "refused", "failed", "left")
+    table = [["", "study", *(column.replace("_", " ") for column in columns), "begun (UTC)"]]
+    for each in found:
+        numbers = [f"{each[column]:,}" for column in columns]
+        begun = each["begun"][:16].replace("T", " ")
+        table.append([str(each["position"]), each["name"], *numbers, begun])
     return table
 
 
-def study_json(position: int, found: "Progress") -> dict[str, Any]:
-    """Return how far a study is as plain values."""
-    return {
-        "position": position,
-        "name": found.study.name,
-        "verb": found.study.verb,
-        "title": found.study.title,
-        "begun": found.begun,
-        "runs": found.points,
-        **{verdict.replace(" ", "_"): found.verdicts.get(verdict, 0) for verdict in VERDICTS},
-        "left": found.left,
-    }
+def runs_table(axes: Sequence[str], found: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return the runs of a study, a line each below the heading.
 
-
-def runs_table(found: "Sequence[tuple[Variant, Run | None]]") -> list[list[str]]:
-    """Return the runs of a study, a line each below the heading."""
-    keys = [*dict.fromkeys(key for variant, _ in found for key in variant.point)]
-    table = [[*short(keys), "verdict", "step", "tokens/s", "MFU", "GiB"]]
-    for each in (row(*both) for both in found[:SHOWN]):
-        point = [str_of(each.get(key)) for key in keys]
+    Parameters
+    ----------
+    axes : keys that set the runs apart
+    found : a row for each run
+    """
+    table = [[*short(axes), "verdict", "step", "tokens/s", "MFU", "GiB"]]
+    for each in found[:SHOWN]:
+        point = [str_of(each.get(key)) for key in axes]
         table.append([*point, each["verdict"] or "left", *_numbers(each)])
     return table
 
 
-def _numbers(each: dict[str, Any]) -> list[str]:
+def _numbers(each: Mapping[str, Any]) -> list[str]:
     """Return the numbers of a run, dashes where it has none."""
     ways: dict[str, Callable[[float], str]] = {
         "step_time_s": format_seconds,
@@ -81,9 +68,7 @@ def check_file(path: Path, *, force: bool = False) -> None:
         raise ScenarioError(f"{path}: is in the way (--force replaces it)")
 
 
-def export(
-    found: "Sequence[tuple[Variant, Run | None]]", csv: Path | None, parquet: Path | None
-) -> None:
+def export(table: "pd.DataFrame", csv: Path | None, parquet: Path | None) -> None:
     """Write the runs of a study into files, each whole or not at all.
 
     Raises
@@ -91,7 +76,6 @@ def export(
     ScenarioError
         when one cannot be written.
     """
-    table = frame(found)
     if csv is not None:
         _write(csv, lambda path: table.to_csv(path, index=False, lineterminator="\n"))
     if parquet is not None:
@@ -111,4 +95,4 @@ def _write(target: Path, write: Callable[[Path], None]) -> None:
         raise ScenarioError(f"{target}: cannot be written ({problem.strerror})") from problem
 
 
-__all__ = ["SHOWN", "check_file", "export", "runs_table", "studies_table", "study_json"]
+__all__ = ["SHOWN", "check_file", "export", "runs_table", "studies_table"]

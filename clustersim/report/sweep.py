@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.report.tables import Row, counted, percent, plain
+from clustersim.report.told import Told
 from clustersim.units import format_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from clustersim.study.sweep import Group, Sweep
 
 SHOWN: Final = 10
 """Layouts that the answer lists; as many values of an axis, and half as many reasons."""
@@ -40,18 +39,21 @@ _AMOUNTS: Final = {
 }
 
 
-def rows(sweep: "Sweep") -> list[Row]:
+def rows(sweep: Told) -> list[Row]:
     """Return the answer line by line, without its tables."""
     return [
         Row("swept", _swept(sweep)),
         Row("verdicts", _verdicts(sweep)),
         *_best(sweep),
-        *(_reason("refused", group, sweep) for group in sweep.reasons()[: SHOWN // 2]),
-        *(_reason("failed", group, sweep) for group in sweep.reasons("failed")[: SHOWN // 2]),
+        *(
+            _reason(verdict, group, sweep)
+            for verdict in ("refused", "failed")
+            for group in sweep.answer[verdict][: SHOWN // 2]
+        ),
     ]
 
 
-def answer(sweep: "Sweep") -> list[str]:
+def answer(sweep: Told) -> list[str]:
     """Return the answer as plain text: the title, the lines, the best and the front as tables."""
     found = [sweep.title, *plain(rows(sweep))]
     for heading, table in tables(sweep):
@@ -59,7 +61,7 @@ def answer(sweep: "Sweep") -> list[str]:
     return found
 
 
-def tables(sweep: "Sweep") -> list[tuple[str, list[list[str]]]]:
+def tables(sweep: Told) -> list[tuple[str, list[list[str]]]]:
     """Return the best layouts and the front, each with a heading; none where nothing fits."""
     if not sweep.ranked:
         return []
@@ -71,7 +73,7 @@ def tables(sweep: "Sweep") -> list[tuple[str, list[list[str]]]]:
     return [(heading, layouts(sweep, each)) for heading, each in found]
 
 
-def layouts(sweep: "Sweep", found: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+def layouts(sweep: Told, found: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Return layouts as a table, its heading first."""
     keys = [key for key in sweep.axes if key in sweep.free or key in sweep.filled]
     names = short(keys)
@@ -159,7 +161,7 @@ def measured(by: str) -> str:
     return UNITS[by].partition(" [")[0]
 
 
-def _swept(sweep: "Sweep") -> str:
+def _swept(sweep: Told) -> str:
     said = []
     for key, name in zip(sweep.axes, short([*sweep.axes]), strict=True):
         values = sweep.axes[key]
@@ -168,16 +170,16 @@ def _swept(sweep: "Sweep") -> str:
     return f"{counted(len(sweep.rows), 'combination')}: {'; '.join(said)}"
 
 
-def _verdicts(sweep: "Sweep") -> str:
-    counts = sweep.counts
+def _verdicts(sweep: Told) -> str:
+    counts = sweep.answer["counts"]
     said = [f"{counts['fits']:,} fit"]
-    if number := counts["does not fit"]:
+    if number := counts["does_not_fit"]:
         said.append(f"{number:,} do not fit in memory and were not replayed")
     said += [f"{counts[each]:,} {each}" for each in ("refused", "failed") if counts[each]]
     return ", ".join(said)
 
 
-def _best(sweep: "Sweep") -> list[Row]:
+def _best(sweep: Told) -> list[Row]:
     """Return the best layout, and what it differs in from the scenario as it is."""
     if not sweep.ranked:
         return [Row("best", "none fits", alarm=True)]
@@ -186,17 +188,19 @@ def _best(sweep: "Sweep") -> list[Row]:
     memory = f"{best['memory_peak_bytes'] / GIB:.1f} of {best['memory_capacity_bytes'] / GIB:.1f}"
     step, mfu = format_seconds(best["step_time_s"]), percent(best["mfu"])
     speed = f"{step} a step, {best['tokens_per_s']:,.0f} tokens/s, MFU {mfu}"
-    changes = zip(sweep.changed.items(), short([*sweep.changed]), strict=True)
-    moved = [f"{name} {str_of(new)} (was {str_of(old)})" for (_, (old, new)), name in changes]
+    changed = sweep.answer["changed"]
+    changes = zip(changed.values(), short([*changed]), strict=True)
+    moved = [f"{name} {str_of(each['to'])} (was {str_of(each['from'])})" for each, name in changes]
     return [
         Row("best", f"{point_of(keys, best)}: {speed}, {memory} GiB"),
         Row("which changes", ", ".join(moved) or "nothing: it is the scenario as it stands"),
     ]
 
 
-def _reason(label: str, group: "Group", sweep: "Sweep") -> Row:
-    example = point_of([*sweep.axes], group.example)
-    return Row(label, f"{group.count:,} x {group.why} [{example}]", alarm=label == "failed")
+def _reason(label: str, group: Mapping[str, Any], sweep: Told) -> Row:
+    example = point_of([*sweep.axes], group["example"])
+    said = f"{group['count']:,} x {group['why']} [{example}]"
+    return Row(label, said, alarm=label == "failed")
 
 
 __all__ = [

@@ -8,7 +8,7 @@ from clustersim.report.paper import INK, plots, save
 from clustersim.report.parallel import parallel
 from clustersim.report.sweep import number
 from clustersim.report.sweep_picture import BEST, BLUES, Cell, SweepPicture, blue, share_of
-from clustersim.study.table import DOES_NOT_FIT
+from clustersim.report.told import DOES_NOT_FIT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,11 +9,10 @@ from clustersim.report import folder
 from clustersim.report.pareto import draw_pareto, pareto_picture
 from clustersim.report.sweep_figure import draw_sweep
 from clustersim.report.sweep_picture import sweep_picture
+from clustersim.report.told import Told
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from clustersim.study.sweep import Sweep
 
 FILES: Final = (folder.SUMMARY, "sweep.csv", "sweep.parquet")
 SWEEP: Final = ("sweep.png", "sweep.svg")
@@ -21,8 +20,12 @@ PARETO: Final = ("pareto.csv", "pareto.png", "pareto.svg")
 """What a sweep leaves; figures where an axis has several values, a front where several fit."""
 
 
-def write(sweep: "Sweep", place: Path, *, force: bool = False) -> None:
+def write(sweep: Told, table: "pd.DataFrame", place: Path, *, force: bool = False) -> None:
     """Write the tables and figures of a sweep.
+
+    Parameters
+    ----------
+    table : a row for each combination
 
     Raises
     ------
@@ -31,9 +34,8 @@ def write(sweep: "Sweep", place: Path, *, force: bool = False) -> None:
     """
     folder.check_free(place, force=force)
     with folder.replacing(place) as new:
-        found = table(sweep)
-        write_csv(found, new / "sweep.csv")
-        found.to_parquet(new / "sweep.parquet", index=False)
+        write_csv(table, new / "sweep.csv")
+        table.to_parquet(new / "sweep.parquet", index=False)
         files: tuple[str, ...] = FILES
         if sweep.free:
             draw_sweep(sweep_picture(sweep), new / "sweep")
@@ -43,16 +45,9 @@ def write(sweep: "Sweep", place: Path, *, force: bool = False) -> None:
             write_csv(picture.frame(), new / "pareto.csv")
             draw_pareto(picture, new / "pareto")
             files += PARETO
-        summary = {**sweep.to_json(), "version": __version__, "files": files}
+        summary = {**sweep.answer, "version": __version__, "files": files}
         content = json.dumps(summary, indent=1, allow_nan=False)
         (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
-
-
-def table(sweep: "Sweep") -> "pd.DataFrame":
-    """Return a row for each combination; a column of words and numbers is one of words."""
-    from clustersim.study.table import frame
-
-    return frame([*zip(sweep.variants, sweep.runs, strict=True)])
 
 
 def write_csv(found: "pd.DataFrame", path: Path) -> None:

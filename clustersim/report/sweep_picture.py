@@ -2,16 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from clustersim import __version__
 from clustersim.report.sweep import UNITS, amount, point_of, short, str_of
-from clustersim.study.sweep import BY
-from clustersim.study.table import FITS
-
-if TYPE_CHECKING:
-    from clustersim.study.sweep import Row, Sweep
-    from clustersim.study.variants import Value
+from clustersim.report.told import FITS, Row, Told
 
 BEST: Final = "#b03a2e"
 BLUES: Final = ("#eaf2f8", "#b9d3e6", "#7fb0d3", "#4a8abb", "#1f5a8c")
@@ -47,7 +42,7 @@ class Cell:
     memory: float | None
 
 
-def sweep_picture(sweep: "Sweep") -> SweepPicture:
+def sweep_picture(sweep: Told) -> SweepPicture:
     """Return what the figure of a sweep shows."""
     keys = sweep.free
     cells: dict[tuple[int, ...], Cell] = {}
@@ -61,7 +56,7 @@ def sweep_picture(sweep: "Sweep") -> SweepPicture:
         title=_finding(sweep),
         caption=f"{sweep.title}; clustersim {__version__}",
         label=UNITS[sweep.by],
-        more_is_better=BY[sweep.by],
+        more_is_better=sweep.more_is_better,
         values={
             name: [str_of(value) for value in sweep.axes[key]]
             for key, name in zip(keys, short(keys), strict=True)
@@ -71,23 +66,21 @@ def sweep_picture(sweep: "Sweep") -> SweepPicture:
     )
 
 
-def _place(
-    axes: "Mapping[str, Sequence[Value]]", keys: Sequence[str], each: "Row"
-) -> tuple[int, ...] | None:
+def _place(axes: Mapping[str, list[Any]], keys: Sequence[str], each: Row) -> tuple[int, ...] | None:
     """Return where a row stands on the axes; nowhere if it leaves one of them alone."""
     if any(each.get(key) not in axes[key] for key in keys):
         return None
     return tuple(axes[key].index(each[key]) for key in keys)
 
 
-def _cell(each: "Row", by: str) -> Cell:
+def _cell(each: Row, by: str) -> Cell:
     fits = each["verdict"] == FITS
     peak = each.get("memory_peak_bytes")
     memory = None if peak is None else peak / each["memory_capacity_bytes"]
     return Cell(each["verdict"], each[by] if fits else None, memory)
 
 
-def _finding(sweep: "Sweep") -> str:
+def _finding(sweep: Told) -> str:
     """Return what the figure says, as a title."""
     count = f"{len(sweep.rows):,} layouts"
     if not sweep.ranked:

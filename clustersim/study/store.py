@@ -25,7 +25,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from clustersim.errors import ScenarioError
 from clustersim.study.owner import Owner, abandoned, this_process
 from clustersim.study.store_file import check_store, opened
-from clustersim.study.table import verdict_of
+from clustersim.study.table import VERDICTS, verdict_of
 from clustersim.study.variants import REFUSED, WEIGHED, Run, Variant
 
 
@@ -58,6 +58,19 @@ class Progress:
     def left(self) -> int:
         """Points that are still to be run."""
         return self.points - sum(self.verdicts.values())
+
+    def to_json(self, position: int) -> dict[str, Any]:
+        """Return plain values, with its position among the studies of its store."""
+        return {
+            "position": position,
+            "name": self.study.name,
+            "verb": self.study.verb,
+            "title": self.study.title,
+            "begun": self.begun,
+            "runs": self.points,
+            **{each.replace(" ", "_"): self.verdicts.get(each, 0) for each in VERDICTS},
+            "left": self.left,
+        }
 
 
 Given = ParamSpec("Given")
@@ -201,7 +214,7 @@ class Store:
     def studies(self) -> list[Progress]:
         """Return the studies that the store knows, the oldest first."""
         rows = self._base.execute(
-            "SELECT study, verb, title, begun FROM studies ORDER BY begun, study"
+            "SELECT study, verb, title, begun FROM studies ORDER BY rowid"
         )
         return [self._progress(Study(*named), begun) for *named, begun in rows.fetchall()]
 

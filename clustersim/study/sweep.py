@@ -16,7 +16,7 @@ from clustersim.catalog.tree import is_fact
 from clustersim.scenario.load import Loaded
 from clustersim.study.grid import FILL, points_of
 from clustersim.study.store import Study
-from clustersim.study.table import DOES_NOT_FIT, FITS, row, verdict_of
+from clustersim.study.table import FITS, VERDICTS, row, verdict_of
 from clustersim.study.variants import FAILED, REFUSED, Run, Value, Variant
 
 BY: Final = {
@@ -34,8 +34,6 @@ BY: Final = {
 Against = Literal["memory", "devices"]
 COST: Final[Mapping[Against, str]] = {"memory": "memory_peak_bytes", "devices": "devices"}
 """The column of what throughput is paid with."""
-
-VERDICTS: Final = (FITS, DOES_NOT_FIT, REFUSED, FAILED)
 
 Row = dict[str, Any]
 
@@ -91,13 +89,6 @@ class Sweep:
         """The values of each axis, in the order in which they were given."""
         found = points_of(self.variants)
         return {key: [v for v in values if v != FILL] for key, values in found.items()}
-
-    @cached_property
-    def free(self) -> list[str]:
-        """Axes with several values that were chosen, rather than filled."""
-        return [
-            key for key, values in self.axes.items() if key not in self.filled and len(values) > 1
-        ]
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -168,6 +159,7 @@ class Sweep:
             "counts": {key.replace(" ", "_"): n for key, n in self.counts.items()},
             "fresh": self.fresh,
             "best": self.ranked[0]["position"] if self.ranked else None,
+            "ranked": [each["position"] for each in self.ranked],
             "changed": {k: {"from": old, "to": new} for k, (old, new) in self.changed.items()},
             "pareto": {
                 "against": self.against,

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.metrics.attribution import PARTS
-from clustersim.study.variants import Run, Value, Variant
+from clustersim.study.variants import FAILED, REFUSED, Run, Value, Variant
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FITS: Final = "fits"
 DOES_NOT_FIT: Final = "does not fit"
+VERDICTS: Final = (FITS, DOES_NOT_FIT, REFUSED, FAILED)
 
 MEASURES: Final = (
     "step_time_s",
@@ -105,4 +106,4 @@ def _word(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-__all__ = ["DOES_NOT_FIT", "FITS", "MEASURES", "frame", "measures", "row", "verdict_of"]
+__all__ = ["DOES_NOT_FIT", "FITS", "MEASURES", "VERDICTS", "frame", "measures", "row", "verdict_of"]
