@@ -26,7 +26,7 @@ N, P = r"[\d.,]+", r"[\d.]+ %"  # a number, a share
 TEXT = rf"""
 recompute=none saves most, {N} s of {N} s \({P}\)
 
- saved +step  change +mostly +bottleneck +memory
+ +saved +step  change +mostly +bottleneck +memory
  *{N} s +{P}  {N} s  recompute=none +[a-z ]+  n0.* fits
  *-{N} s +-{P}  {N} s  cluster.nic.bandwidth=/64  [a-z ]+  n0.* fits
 together      the 2 that can be cost {N} s \({P}\), a step of {N} s; one by one they cost {N} s
@@ -146,8 +146,8 @@ def test_what_cannot_be_comes_last():
         "verdict": REFUSED,
         "why": "a reason",
         **dict.fromkeys(
-            ("step_time_s", "saved_s", "saved_fraction", "part", "parts", "bottleneck", "fits",
-             "memory")
+            ("step_time_s", "same_tokens", "saved_s", "saved_fraction", "part", "parts",
+             "bottleneck", "fits", "memory")
         ),
     }  # fmt: skip
 

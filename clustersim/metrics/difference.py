@@ -64,9 +64,29 @@ def faster(ratio: float) -> str:
     return f"{times(ratio)} times as fast" if ratio > 1 else f"{times(1 / ratio)} times as long"
 
 
+def claim(what: str, ratio: float) -> str:
+    """Return a sentence about something that is done at `ratio` times the rate.
+
+    >>> claim("A step", 1.32), claim("A step", 0.5)
+    ('A step is 1.32 times as fast', 'A step takes 2.00 times as long')
+    """
+    said = faster(ratio)
+    return f"{what} {'takes' if said.endswith('long') else 'is'} {said}"
+
+
 def times(ratio: float) -> str:
     """Return a ratio to two decimals, or to three where two would hide it."""
     return f"{ratio:.3f}" if 0.9 < ratio < 1.1 else f"{ratio:,.2f}"
 
 
-__all__ = ["NAMED", "SAME", "because", "difference", "faster", "leading", "signed", "times"]
+__all__ = [
+    "NAMED",
+    "SAME",
+    "because",
+    "claim",
+    "difference",
+    "faster",
+    "leading",
+    "signed",
+    "times",
+]

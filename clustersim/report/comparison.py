@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim import __version__
-from clustersim.metrics.difference import because, faster
+from clustersim.metrics.difference import because, claim
 from clustersim.report import folder
 from clustersim.report.tables import Row, counted, percent
 from clustersim.report.waterfall import (
@@ -155,12 +155,14 @@ def _added_up(label: str, picture: Waterfall, total: str) -> list[Row]:
 def pictures(found: Values) -> list[Waterfall]:
     """Return the waterfall of the step time; and of a token, where steps have other batches."""
     step = found["differences"]["step_time_s"]
-    title = f"A step {faster(step['before'] / step['after'])}{because(found['parts'])}"
+    title = f"{claim('A step', step['before'] / step['after'])}{because(found['parts'])}"
     drawn = [_picture(found, found["parts"], step, title, "time of a step")]
     if found["same_tokens"]:
         return drawn
     token = {end: _of_a_token(found["differences"], end) for end in ("before", "after")}
-    title = f"A token {faster(token['before'] / token['after'])}{because(found['parts_per_token'])}"
+    title = (
+        f"{claim('A token', token['before'] / token['after'])}{because(found['parts_per_token'])}"
+    )
     axis = "device time of a token"
     return [*drawn, _picture(found, found["parts_per_token"], token, title, axis)]
 

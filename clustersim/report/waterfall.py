@@ -105,7 +105,7 @@ def steps_of(parts: Mapping[str, float], size: float) -> tuple[Step, ...]:
     own.sort(key=lambda part: (-kinds[kind_of(part)], kind_of(part), -abs(parts[part])))
     steps = [Step(words(part), kind_of(part), parts[part]) for part in own]
     rest = [parts[part] for part in parts if part not in own]
-    if any(rest):
+    if any(abs(change) > 1e-9 * size for change in rest):
         steps.append(Step("all other parts", "other", sum(rest)))
     return tuple(steps)
 
@@ -113,7 +113,7 @@ def steps_of(parts: Mapping[str, float], size: float) -> tuple[Step, ...]:
 def draw_waterfall(picture: Waterfall, stem: Path) -> None:
     """Draw it as ``stem.png`` and ``stem.svg``."""
     height = 0.29 * (len(picture.steps) + 2)
-    paper = plots(_folded(picture.title), picture.caption, 9.0, 1, height, left=2.1)
+    paper = plots(_folded(picture.title), picture.caption, 9.0, 1, height, left=2.2)
     with paper as (figure, axes):
         _draw_bars(axes[0], picture)
         kinds = {step.kind for step in picture.steps}
@@ -128,7 +128,7 @@ def _folded(title: str) -> str:
     return title
 
 
-_LINE: Final = 92
+_LINE: Final = 88
 """Letters that a title of the paper's width may have."""
 
 
@@ -196,15 +196,13 @@ def unit_of(seconds: float) -> tuple[float, str]:
 
 
 def number(value: float, size: float, sign: str = "") -> str:
-    """Return a number to a thousandth of `size`, or to two digits where it is smaller.
+    """Return a number to a thousandth of `size`, so that all of a column can be compared.
 
     >>> number(792.55128, 792.0), number(-2.8789, 792.0, "+"), number(0.00123, 792.0, "+")
-    ('792.6', '-2.9', '+0.0012')
+    ('792.6', '-2.9', '0.0')
     """
-    if abs(value) <= 1e-9 * size:
-        return "0"
-    coarse = f"{value:{sign}.{_decimals(size)}f}"
-    return coarse if float(coarse) else f"{value:{sign}.2g}"
+    said = f"{value:{sign}.{_decimals(size)}f}"
+    return said if float(said) else said.lstrip("+-")
 
 
 def _decimals(size: float) -> int:

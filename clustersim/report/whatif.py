@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim import __version__
-from clustersim.metrics.difference import because, faster
+from clustersim.metrics.difference import because, claim
 from clustersim.report import folder
 from clustersim.report.tables import Row, kind_of, percent
 from clustersim.report.waterfall import (
@@ -116,6 +116,10 @@ def rows(answer: Values) -> list[Row]:
         said.append(Row("together", _together(together, answer)))
     elif answer["apart"]:
         said.append(Row("together", f"not run: {answer['apart']}"))
+    other = [change_of(each) for each in answer["changes"] if each["same_tokens"] is False]
+    if other:
+        told = "trains on other tokens in a step; saved is the time for as many as the base's"
+        said.append(Row("tokens", f"{', '.join(other)}: {told}"))
     for each in answer["changes"]:
         if each["verdict"] != "ran":
             said.append(Row("cannot be", f"{change_of(each)}: {each['why']}", alarm=True))
@@ -171,7 +175,7 @@ def _savings(answer: Values, joined: Sequence[Values]) -> Waterfall:
     )
     after = base["step_time_s"] - together["saved_s"]
     return Waterfall(
-        title=f"Together {faster(base['step_time_s'] / after)}{_of_sum(together)}",
+        title=f"{claim('Together a step', base['step_time_s'] / after)}{_of_sum(together)}",
         caption=f"{base['name']}: what each change saves alone, coloured by the part that changes"
         f" most; clustersim {__version__}",
         first="before",
@@ -184,7 +188,7 @@ def _savings(answer: Values, joined: Sequence[Values]) -> Waterfall:
 def _of_sum(together: Values) -> str:
     if together["of_sum"] is None:
         return ""
-    return f": {percent(together['of_sum'])} of what the changes save one by one"
+    return f", {percent(together['of_sum'])} of what is saved one by one"
 
 
 def _parts(answer: Values, best: Values) -> Waterfall:
@@ -192,7 +196,7 @@ def _parts(answer: Values, best: Values) -> Waterfall:
     base, step = answer["base"], best["step_time_s"]
     before = base["step_time_s"]
     return Waterfall(
-        title=f"{change_of(best)}: {faster(before / step)}{because(best['parts'])}",
+        title=f"{claim('A step', before / step)}{because(best['parts'])}",
         caption=f"{base['name']}, before and after {change_of(best)}; clustersim {__version__}",
         first="before",
         last="after",
@@ -210,14 +214,14 @@ def label(each: Values) -> str:
     first, *others = each["settings"]
     more = f" and {len(others)} more" if others else ""
     path, equals, value = first.partition("=")
-    words = path.split(".")
-    while len(words) > 1 and len(".".join(words)) + len(equals + value + more) > _ROOM - 3:
-        words = words[1:]
-    short = ".".join(words)
-    return f"{'' if short == path else '...'}{short}{equals}{value}{more}"
+    end = f"{equals}{value}{more}"
+    words, cut = path.split("."), ""
+    while len(words) > 1 and len(cut + ".".join(words) + end) > _ROOM:
+        words, cut = words[1:], "..."
+    return f"{cut}{'.'.join(words)}{end}"
 
 
-_ROOM: Final = 31
+_ROOM: Final = 28
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clustersim.errors import ScenarioError, SimulationError
-from clustersim.metrics.difference import because, difference, faster, times
+from clustersim.metrics.difference import because, claim, difference, times
 from clustersim.scenario.load import Loaded
 from clustersim.study.inputs import Input, changed
 from clustersim.study.table import measures
@@ -71,13 +71,12 @@ class Comparison:
     def finding(self) -> str:
         """What came out, in a sentence: how much faster, and by which parts."""
         old, new = self.names
-        said = faster(self.speedup)
-        verb = "takes" if said.endswith("long") else "is"
-        by_token = " for a token" if verb == "takes" and not self.same_tokens else ""
+        said = claim(new, self.speedup)
+        by_token = " for a token" if said.endswith("long") and not self.same_tokens else ""
         share = self.speedup * devices(self.before) / devices(self.after)
         alike = devices(self.before) == devices(self.after)
         device = "" if alike else f" ({times(share)} times the tokens of a device)"
-        return f"{new} {verb} {said}{by_token} as {old}{device}{self._because()}"
+        return f"{said}{by_token} as {old}{device}{self._because()}"
 
     def _because(self) -> str:
         """Return which parts made the difference: of a step, or of a token where steps differ."""

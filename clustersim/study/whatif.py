@@ -144,6 +144,7 @@ class Outcome:
         most = leading(parts if found.same_tokens else found.parts_per_token, 1)
         values = (
             found.after["step_time_s"],
+            found.same_tokens,
             saved,
             saved / found.before["step_time_s"],
             most[0][0] if most else None,
@@ -157,6 +158,7 @@ class Outcome:
 
 _OF_A_RUN = (
     "step_time_s",
+    "same_tokens",
     "saved_s",
     "saved_fraction",
     "part",
