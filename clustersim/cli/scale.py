@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clustersim.cli.studying import STORE, AsJson, Force, Jobs, Out, Settings, StoreFile
+from clustersim.cli.studying import STORE, AsJson, Force, Jobs, Out, Settings, StoreFile, place_of
 
 if TYPE_CHECKING:
     from clustersim.study.scaling import Curve
@@ -44,7 +44,6 @@ def scale(
 
     Without --weak and --strong the curves are those of the scenario's key `scaling`.
     """
-    from clustersim.report.folder import check_free
     from clustersim.study.scaling import Wanted, curves_of, numbers
     from clustersim.study.store import check_store
 
@@ -56,13 +55,11 @@ def scale(
         settings=tuple(settings or ()),
     )
     curves = curves_of(scenarios, wanted)
-    place = out or Path("runs") / f"{'-'.join(dict.fromkeys(c.name for c in curves))}-scale"
-    written = out is not None or not json_output
-    if written:
-        check_free(place, force=force)
+    names = "-".join(dict.fromkeys(curve.name for curve in curves))
+    place = place_of("scale", names, out, json_output=json_output, force=force)
     check_store(store)
     answer = _answered(curves, store, jobs)
-    if written:
+    if place is not None:
         _show(answer, place, quiet=json_output, force=force)
     if json_output:
         print(json.dumps(answer, allow_nan=False))

@@ -83,13 +83,17 @@ def _cells(point: Values) -> list[str]:
         f"{point['batch']:,}",
         format_seconds(point["step_time_s"]),
         f"{point['tokens_per_s']:,.0f}",
-        f"{point['tflops_per_device']['model']:.1f}",
+        _rate(point["tflops_per_device"]["model"]),
         percent(point["hfu"]),
         percent(point["efficiency"]),
         percent(point["bubble_fraction"]),
         percent(point["exposed_fraction"]),
         "fits" if point["memory"]["fits"] else "does not fit",
     ]
+
+
+def _rate(tflops: float) -> str:
+    return f"{tflops:.1f}" if tflops >= 10 else f"{tflops:.2f}"
 
 
 # --- what is lost, and what was published ---------------------------------------------------------
@@ -172,7 +176,8 @@ def _stands_for(each: Values, curve: Values) -> str:
 
 def files(folder: Path, names: Sequence[str]) -> str:
     """Return the line that tells where the files are."""
-    return plain([Row("files", f"{folder}/: {', '.join(names)}")])[0]
+    figures = [name for name in names if name.endswith(".png")]
+    return plain([Row("files", f"{folder}/: summary.json, {', '.join(figures)} and more")])[0]
 
 
 __all__ = ["answer", "beside", "files", "lost", "parts"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim import __version__
-from clustersim.report.paper import INK, plots, save
+from clustersim.report.paper import INK, OPTIONS, plots, save
 from clustersim.report.scaling import parts
 from clustersim.report.tables import percent, words
 
@@ -60,7 +60,7 @@ def draw_curves(curves: Sequence[Values], stem: Path) -> None:
             _throughput(places[1], curve, look)
             _shares(places[2], curve, look)
         _finish(places, curves)
-        save(figure, stem)
+        save(figure, stem, [*OPTIONS])
 
 
 def _caption(curves: Sequence[Values]) -> str:
@@ -230,7 +230,7 @@ def draw_loss(curves: Sequence[Values], stem: Path) -> None:
     with plots(loss_finding(curves), caption, 8.4, len(curves), 2.6, left=LEFT) as (figure, places):
         for axes, curve in zip(places, curves, strict=True):
             _waterfall(axes, curve)
-        save(figure, stem)
+        save(figure, stem, [*OPTIONS])
 
 
 def _waterfall(axes: "Axes", curve: Values) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from clustersim import __version__
 from clustersim.report import folder
 from clustersim.report.artist import Artist, Drawing
+from clustersim.report.paper import OPTIONS
 from clustersim.report.scaling_figures import draw_curves, draw_loss
 
 Values = Mapping[str, Any]
@@ -31,7 +32,7 @@ def names(answer: Values) -> list[str]:
     for kind in KINDS:
         if drawn(answer, kind):
             stems = (kind, LOSS.format(kind))
-            found += [f"{stem}.{end}" for stem in stems for end in ("csv", "png", "svg")]
+            found += [f"{stem}{end}" for stem in stems for end in (".csv", *OPTIONS)]
     return found
 
 
