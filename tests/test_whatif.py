@@ -27,8 +27,8 @@ TEXT = rf"""
 recompute=none saves most, {N} s of {N} s \({P}\)
 
  +saved +step  change +mostly +bottleneck +memory
- *{N} s +{P}  {N} s  recompute=none +[a-z ]+  n0.* fits
- *-{N} s +-{P}  {N} s  cluster.nic.bandwidth=/64  [a-z ]+  n0.* fits
+ *{N} s +{P} +{N} s  recompute=none +[a-z ]+  n0.* fits
+ *-{N} s +-{P} +{N} s  cluster.nic.bandwidth=/64  [a-z ]+  n0.* fits
 together      the 2 that can be cost {N} s \({P}\), a step of {N} s; one by one they cost {N} s
 cannot be     plan.data=4: .*: plan: tensor 1 x pipeline 8 x data 4 = 32 ranks, .*
 files         runs/frontier-22b-whatif/: summary.json, whatif.csv, waterfall.png and more
