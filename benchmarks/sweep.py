@@ -1,0 +1,63 @@
+"""How fast layouts are swept: 1,080 of gpt-175b on 512 A100, by two processes.
+
+python benchmarks/sweep.py [layouts]
+
+Prints layouts a second, processor seconds a layout, and how many have each verdict; with a number,
+of as many layouts taken evenly from all.
+"""
+
+import os
+import sys
+import time
+from collections import Counter
+
+from clustersim.scenario.load import load
+from clustersim.study.axes import Axis, Choice, axis_of
+from clustersim.study.grid import grid
+from clustersim.study.running import run_all
+from clustersim.study.store import Store
+from clustersim.study.sweep import study_of
+from clustersim.study.table import verdict_of
+from clustersim.study.workers import workers
+
+SCENARIO = "korthikanti-175b-seqsel"
+SETTINGS = ("cluster.nodes=64", "batch.global=1536")
+OVER = (
+    "plan.tensor=1:8",
+    "plan.pipeline=2:32",
+    "plan.data=fill",
+    "batch.micro=1:4",
+    "recompute=none,selective,full",
+    "plan.sequence_parallel=true,false",
+)
+SCHEDULES = Axis(
+    tuple(
+        Choice({"plan.schedule": name, "plan.chunks": chunks}, "schedules")
+        for name, chunks in (("1f1b", "1"), ("interleaved-1f1b", "2"), ("interleaved-1f1b", "3"))
+    )
+)
+JOBS = 2
+
+
+def seconds() -> float:
+    """Return the processor time of this process and of its children that have ended [s]."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
+
+
+def main(most: int | None) -> None:
+    """Sweep and tell."""
+    layouts = grid(SCENARIO, SETTINGS, [SCHEDULES, *map(axis_of, OVER)])
+    layouts = layouts[:: max(1, len(layouts) // (most or len(layouts)))]
+    study = study_of(load(SCENARIO, SETTINGS), layouts)
+    began, spent = time.perf_counter(), seconds()
+    with Store() as store, workers(JOBS) as executor:
+        runs = run_all(study, layouts, store, executor, at_once=JOBS)
+    wall, spent = time.perf_counter() - began, seconds() - spent
+    print(f"{len(layouts):,} layouts in {wall:.1f} s: {len(layouts) / wall:.1f} a second")
+    print(f"{spent / len(layouts):.3f} processor seconds a layout")
+    print(", ".join(f"{count:,} {word}" for word, count in Counter(map(verdict_of, runs)).items()))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else None)
