@@ -5,6 +5,7 @@ Whether the assumption held is asked afterwards, of all transfers together.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from functools import cached_property, partial
 
 import numpy as np
@@ -24,8 +25,10 @@ class AloneCrew(Crew):
     def run(self) -> None:
         """Let all ranks run through their steps, then let the clock run through the rest."""
         ready = deque(self.all)
+        for rank in self.all:
+            rank.life = rank.flow(ready)
         while ready:
-            ready.popleft().flow(ready)
+            next(ready.popleft().life, None)
         self.env.run_out()
 
     @cached_property
@@ -53,77 +56,70 @@ class AloneRank(Rank):
 
     Attributes
     ----------
-    clock : up to when it has got [s]
+    life : its way through its steps
     arrivals : by address, when an input set out and when it arrived [s]
     channel : when each direction is free for the next transfer [s]
     leaving : when the transfers of each code set out, where that is not the end of their steps [s]
     """
 
     crew: AloneCrew
+    life: Iterator[None]
 
     def __init__(self, crew: AloneCrew, actor: Actor) -> None:
         super().__init__(crew, actor)
-        self.clock = 0.0
         self.arrivals: dict[int, tuple[float, float]] = {}
         self.channel = [0.0, 0.0]
         self.leaving: list[list[float]] = [[] for _ in self.rows]
 
-    def flow(self, ready: "deque[AloneRank]") -> None:
-        """Run on until an input is missing; whoever waited for a result of this rank is ready.
+    def flow(self, ready: "deque[AloneRank]") -> Iterator[None]:
+        """Run on, and pause while an input is missing; who waited for a result of it is ready.
 
-        Results do not depend on whose turn it is: a rank reads only what was sent to it.
+        Results do not depend on whose turn it is: a rank reads only what was sent to it.  There is
+        a turn for every other block, so a call for each, which looks all up anew, is slow.
         """
-        codes, inputs, rows, inbox = self.codes, self.inputs, self.rows, self.arrivals
+        rows, inbox, blocking = self.rows, self.arrivals, self.blocking
         free, sent, start, end = self.free, self.sent, self.start, self.end
         others, first_peer = self.crew.all, self.number - self.actor.position.stage
-        at, now = self.at, self.clock
-        while at < len(codes):
-            source, seconds, _, _, stage, shift, traffic, _, alone, way, leads, follows = rows[
-                codes[at]
-            ]
-            left = NOTHING
-            begin = now
+        now = 0.0
+        for at, (code, address) in enumerate(zip(self.codes, self.inputs, strict=True)):
+            source, seconds, _, _, stage, shift, traffic, _, alone, way, leads, follows = rows[code]
+            left, begin = NOTHING, now
             if leads:
-                missing = self._missing(at)
-                if missing >= 0:
-                    self.at, self.clock, self.wanted = at, now, missing
-                    return
+                while (missing := self._missing(at)) >= 0:
+                    self.at, self.wanted = at, missing
+                    yield
                 left, begin = self._both(at, now)
             elif not (source or follows):
-                arrival = inbox.pop(inputs[at], None)
-                if arrival is None:
-                    self.at, self.clock, self.wanted = at, now, inputs[at]
-                    return
+                while (arrival := inbox.pop(address, None)) is None:
+                    self.at, self.wanted = at, address
+                    yield
                 left, arrived = arrival
-                if arrived > now:
-                    begin = arrived
+                begin = arrived if arrived > now else now
             free.append(now)
             sent.append(left)
             start.append(begin)
             now = computed = begin + seconds
             end.append(computed)
-            at += 1
             if leads:
                 continue
             if follows:
-                now = self._hand_on(at - 2, now, ready)
                 now = self._hand_on(at - 1, now, ready)
+                now = self._hand_on(at, now, ready)
             elif traffic is not None:
-                leaves = computed if self.blocking else max(computed, self.channel[way])
+                leaves = computed if blocking else max(computed, self.channel[way])
                 through = leaves + alone
-                if self.blocking:
+                if blocking:
                     now = through
                 else:
                     self.channel[way] = through
-                    self.leaving[codes[at - 1]].append(leaves)
-                peer, target = others[first_peer + stage], inputs[at - 1] + shift
+                    self.leaving[code].append(leaves)
+                peer, target = others[first_peer + stage], address + shift
                 peer.arrivals[target] = leaves, through
                 if peer.wanted == target:
                     peer.wanted = -1
                     ready.append(peer)
             elif stage >= 0:
-                inbox[inputs[at - 1] + shift] = computed, computed
-        self.at = at
+                inbox[address + shift] = computed, computed
         free.append(now)
         self._go_on_at(now)
 

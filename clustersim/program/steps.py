@@ -116,10 +116,11 @@ def order_of(rows: Sequence[Row], chunks: int) -> Order:
 
 def _numbered(steps: Row, numbers: dict[Code, int]) -> list[int]:
     """Return the numbers of the codes of a stage's steps; new codes get the next ones."""
-    if any(step[3] for step in steps):
+    kinds, _, chunks, joined = zip(*steps, strict=True) if steps else ((), (), (), ())
+    if any(joined):
         codes = [_code(steps, at) for at in range(len(steps))]
         return [numbers.setdefault(code, len(numbers)) for code in codes]
-    words = [(step[0], step[2]) for step in steps]
+    words = list(zip(kinds, chunks, strict=True))
     known = {word: numbers.setdefault(Code(*word), len(numbers)) for word in dict.fromkeys(words)}
     return [known[word] for word in words]
 
