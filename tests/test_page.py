@@ -20,8 +20,9 @@ from clustersim.report.layouts.node import node as node_layout
 from clustersim.report.page import pipeline
 from clustersim.report.page.chart import label
 from clustersim.report.page.colours import DARK, LIGHT
+from clustersim.report.page.links import links_picture
 from clustersim.report.page.page import Chart, Drawing, render
-from clustersim.report.tables import rows
+from clustersim.report.tables import percent, rows
 from clustersim.scenario.entries import entry
 from clustersim.topology.node import build_node
 from pages import HOSTILE, page_of
@@ -321,3 +322,23 @@ def test_text_can_be_read_on_its_paper(colours):
         assert contrast(colours["ink"], colours[box]) >= 4.5, box
     for line in ("compute", "hot"):
         assert contrast(colours[line], colours["ground"]) >= 3, line
+
+
+@pytest.mark.parametrize("name", ["frontier-22b", "deepseek-v3-h800", "qlora-70b-no-offload"])
+def test_the_hottest_link_of_a_node_is_drawn_hottest(name):
+    """Every link and cable that is used has a line that says how much; the hottest is red."""
+    result, shown = page_of("A node", name, ())
+    picture = links_picture(result)
+    [drawn] = [block for block in shown.sections[4].blocks if type(block) is Drawing]
+    most = max(used.load for used in (*picture.inside, *picture.cables))
+    hot = [line for line in drawn.lines if line.colour == "var(--hot)"]
+    left, top, width, height = drawn.extent
+    used = {frozenset(each.ends) for each in (*picture.inside, *picture.cables)}
+
+    assert any(f": {percent(most)} of its payload" in line.told for line in hot)
+    assert sum(line.colour != "var(--idle)" for line in drawn.lines) == len(used)
+    for line in drawn.lines:
+        for point in line.points.split():
+            x, y = map(float, point.split(","))
+            assert left <= x <= left + width
+            assert top <= y <= top + height

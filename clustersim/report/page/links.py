@@ -1,70 +1,84 @@
-"""Links, the hottest first, and the node that has the hottest inside, in the colours of heat.
+"""Links, the hottest first, and a node with the hottest link that a node has.
 
 What a link carries is counted over the whole step, so that one that is filled for a moment and
 idle else counts little: it is the room that is left, not the longest queue.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from clustersim.report.diagram import DEVICE, NIC, SWITCH, Box, Diagram, Note, Wire, thickness
-from clustersim.report.page.chart import colour
-from clustersim.report.page.page import Column, Drawing, Line, Section, Shape, Swatch, Table, Word
+from clustersim.report.page.page import Column, Drawing, Section, Table
 from clustersim.report.tables import percent
 from clustersim.units import format_bandwidth, format_bytes
 
 if TYPE_CHECKING:
     from clustersim.simulate import Result
 
-Loads = Mapping[tuple[str, str], float]
-"""Utilisation by the ends of a link, as links of a node call them."""
+_NODE: Final = re.compile(r"(?:^|>)(n\d+)\.")
+"""A node at either end of a link: ``n3.dev0>n3.nic0``, ``leaf7>n3.nic0``."""
 
-INCH: Final = 104.0
-"""Pixels of an inch of a diagram, a little more than on paper: its letters are small."""
 
-_INSIDE: Final = re.compile(r"(n\d+)\.(\w+)>\1\.(\w+)")
+class Used(NamedTuple):
+    """A link of the node that is drawn, and its utilisation [unitless].
+
+    Attributes
+    ----------
+    ends : as the node calls them, ``("dev0", "nic0")``; outside of it as the network does
+    capacity : payload per second [B/s]
+    """
+
+    ends: tuple[str, str]
+    capacity: float
+    load: float
 
 
 @dataclass(frozen=True)
 class LinksPicture:
-    """The hottest links, and all links inside one node.
+    """The hottest links of a job, and all links of one node.
 
     Attributes
     ----------
     hottest : name, capacity [B/s], payload of the step [B], utilisation; the hottest first
     node : the name of the node that is drawn, ``n0``
-    loads : of its links
+    inside, cables : its links, each direction its own; cables are those to the network
+    used : links of the job that carry something
     """
 
     hottest: tuple[tuple[str, float, float, float], ...]
     node: str
-    loads: dict[tuple[str, str], float]
+    inside: tuple[Used, ...]
+    cables: tuple[Used, ...]
     used: int
 
 
 def links_picture(result: "Result") -> LinksPicture:
-    """Return the hottest links, and the loads inside the node that has the hottest of its kind."""
-    inside = (_INSIDE.fullmatch(link.name) for link in result.links)
-    node = next((found[1] for found in inside if found), "n0")
+    """Return the hottest links, and all those of the node at the hottest that ends at one."""
+    found = (_NODE.search(link.name) for link in result.links)
+    node = next((each[1] for each in found if each), "n0")
     prefix = f"{node}."
-    loads = {}
+    inside: list[Used] = []
+    cables: list[Used] = []
     for name, capacity, nbytes in result.program.carried:
-        if name.startswith(prefix) and (found := _INSIDE.fullmatch(name)):
-            loads[found[2], found[3]] = nbytes / capacity / result.step_time
+        if prefix in name:
+            a, _, b = name.partition(">")
+            here = [end.startswith(prefix) for end in (a, b)]
+            ends = a.removeprefix(prefix), b.removeprefix(prefix)
+            load = nbytes / capacity / result.step_time
+            if any(here):
+                (inside if all(here) else cables).append(Used(ends, capacity, load))
     hottest = tuple((each.name, *each[1:]) for each in result.links)
-    return LinksPicture(hottest, node, loads, len(result.program.carried))
+    used = len(result.program.carried)
+    return LinksPicture(hottest, node, tuple(inside), tuple(cables), used)
 
 
-def links(picture: LinksPicture, diagram: Diagram) -> Section:
-    """Return the hottest links as a table, and the node `diagram` with what its links carry."""
+def links(picture: LinksPicture, node: Drawing) -> Section:
+    """Return the hottest links as a table, and the drawing of a node with what its links carry."""
     said = (
         "How much of what a link could carry in the step it did carry, per direction."
         " Of links that are alike only the first is named."
     )
-    drawn = [_drawing(picture, diagram)] if diagram.wires else []
-    return Section("Links", "links", (said,), (_table(picture), *drawn))
+    return Section("Links", "links", (said,), (_table(picture), node))
 
 
 def _table(picture: LinksPicture) -> Table:
@@ -79,102 +93,4 @@ def _table(picture: LinksPicture) -> Table:
     return Table(f"The hottest of {picture.used:,} links that are used", columns, lines)
 
 
-# --- the drawing ----------------------------------------------------------------------------------
-
-_FILLS: Final = {DEVICE: "box-device", SWITCH: "box-switch", NIC: "box-nic"}
-
-_HEAT: Final = (
-    (2 / 3, "hot", "hottest of these links, and from two thirds of it"),
-    (1 / 3, "warm", "from a third of it"),
-    (0.0, "compute", "less"),
-)
-"""Share of the hottest link from which on a colour is taken, its name and what it means."""
-
-
-def _drawing(picture: LinksPicture, diagram: Diagram) -> Drawing:
-    hottest = max(picture.loads.values(), default=0.0)
-    loads = {wire: _load(wire, picture.loads) for wire in diagram.wires}
-    wires = sorted(diagram.wires, key=loads.__getitem__)
-    return Drawing(
-        title=_finding(picture, diagram),
-        description=f"{len(diagram.boxes)} boxes for devices, switches and NICs, joined by"
-        f" {len(wires)} lines; those that carry more are in warmer colours.",
-        width=round(diagram.width * INCH),
-        height=round(diagram.height * INCH),
-        lines=tuple(_line(wire, loads[wire], hottest, diagram) for wire in wires),
-        shapes=tuple(_shape(box, diagram) for box in diagram.boxes),
-        words=tuple(word for note in diagram.notes for word in _words(note, diagram)),
-        table=_loads_table(picture),
-        swatches=(*(Swatch(told, colour(name)) for _, name, told in _HEAT),
-                  Swatch("unused in the step", colour("idle"))),
-        note=f"Node {picture.node}; {diagram.caption.rpartition('; ')[0]}.",
-    )  # fmt: skip
-
-
-def _finding(picture: LinksPicture, diagram: Diagram) -> str:
-    """Return the hottest link inside the node, and whether that is the hottest of all."""
-    name = diagram.title.partition(": ")[0]
-    if not picture.loads:
-        return f"No link inside a node of {name} is used"
-    (a, b), load = max(picture.loads.items(), key=lambda item: item[1])
-    told = f"Inside a node of {name}, {a} to {b} is the hottest with {percent(load)}"
-    first, _, _, most = picture.hottest[0]
-    outside = not _INSIDE.fullmatch(first)
-    return (
-        f"{told}; of all links {first}, outside of nodes, with {percent(most)}" if outside else told
-    )
-
-
-def _load(wire: Wire, loads: Loads) -> float:
-    """Return the load of the busier direction of a wire."""
-    a, b = wire.ends
-    return max(loads.get((a, b), 0.0), loads.get((b, a), 0.0))
-
-
-def _line(wire: Wire, load: float, hottest: float, diagram: Diagram) -> Line:
-    points = " ".join(f"{x * INCH:.1f},{(diagram.height - y) * INCH:.1f}" for x, y in wire.points)
-    share = load / hottest if hottest else 0.0
-    heat = next(name for least, name, _ in _HEAT if share >= least) if load else "idle"
-    told = f"{' to '.join(wire.ends)}, {wire.kind}, raw {format_bandwidth(wire.bandwidth)}"
-    used = f"{percent(load)} of its payload rate over the step" if load else "unused"
-    return Line(points, round(1.6 * thickness(wire.bandwidth), 1), colour(heat), f"{told}: {used}")
-
-
-def _shape(box: Box, diagram: Diagram) -> Shape:
-    return Shape(
-        x=round(box.x * INCH, 1),
-        y=round((diagram.height - box.y) * INCH, 1),
-        width=round(box.width * INCH, 1),
-        height=round(box.height * INCH, 1),
-        lines=tuple(box.text.split("\n")),
-        size=_pixels(box.size),
-        colour=colour(_FILLS.get(box.colour, "ground")),
-    )
-
-
-def _words(note: Note, diagram: Diagram) -> list[Word]:
-    anchor = {"left": "start", "right": "end"}.get(note.align, "middle")
-    lines, size = note.text.split("\n"), _pixels(note.size)
-    top = (diagram.height - note.y) * INCH - (len(lines) - 1) / 2 * 1.15 * size
-    return [
-        Word(
-            round(note.x * INCH, 1), round(top + 1.15 * size * i, 1), text, size, anchor, note.bold
-        )
-        for i, text in enumerate(lines)
-    ]
-
-
-def _pixels(points: float) -> float:
-    return round(points * INCH / 72, 1)
-
-
-def _loads_table(picture: LinksPicture) -> Table:
-    lines = sorted(picture.loads.items(), key=lambda item: (-item[1], item[0]))
-    return Table(
-        f"links inside node {picture.node}",
-        (Column("from"), Column("to"), Column("of its capacity", True)),
-        tuple((a, b, percent(load)) for (a, b), load in lines),
-    )
-
-
-__all__ = ["LinksPicture", "links", "links_picture"]
+__all__ = ["LinksPicture", "Used", "links", "links_picture"]

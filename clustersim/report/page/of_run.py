@@ -111,6 +111,7 @@ def page(picture: RunPicture) -> Page:
     from clustersim.report.page.breakdown import where_time_goes
     from clustersim.report.page.links import links
     from clustersim.report.page.memory import memory
+    from clustersim.report.page.node import drawing
     from clustersim.report.page.pipeline import pipeline
     from clustersim.report.page.sources import scenario, sources
 
@@ -123,7 +124,7 @@ def page(picture: RunPicture) -> Page:
             where_time_goes(shown.breakdown, picture.exposed),
             pipeline(shown.timeline, picture.waits),
             memory(shown.memory, picture.verdict, picture.advice),
-            links(picture.links, _node(picture.tree)),
+            links(picture.links, drawing(picture.links, _node(picture.tree))),
             picture.groups,
             picture.published,
             sources(picture.tree),
@@ -150,6 +151,7 @@ def write(picture: RunPicture, stem: Path) -> None:
 def warm_up() -> None:
     """Import what a page needs, before there is anything to show."""
     import clustersim.report.layouts.node
+    import clustersim.report.page.node
     import clustersim.report.page.sources  # noqa: F401
 
     page_warm_up()

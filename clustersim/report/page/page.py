@@ -133,13 +133,17 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True)
 class Drawing:
-    """Boxes and lines, the words that say the same, and the table behind them."""
+    """Boxes and lines, the words that say the same, and the table behind them.
+
+    Attributes
+    ----------
+    extent : left, top, width and height of what is shown [px]
+    """
 
     kind: ClassVar = "drawing"
     title: str
     description: str
-    width: float
-    height: float
+    extent: tuple[float, float, float, float]
     lines: tuple[Line, ...]
     shapes: tuple[Shape, ...]
     words: tuple[Word, ...]
