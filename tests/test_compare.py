@@ -18,6 +18,8 @@ from clustersim.errors import PlanError, ScenarioError
 from clustersim.metrics.difference import difference, leading
 from clustersim.metrics.stages import slowest_stage
 from clustersim.report.comparison import pictures
+from clustersim.report.page import of_compare
+from clustersim.report.page.page import render
 from clustersim.report.waterfall import Step, Waterfall, draw_waterfall, steps_of
 from clustersim.scenario.load import load
 from clustersim.simulate import simulate
@@ -358,6 +360,48 @@ def test_a_waterfall_is_drawn_the_same_every_time(old, new, tmp_path):
     assert imread(tmp_path / "one.png")[..., :3].mean(axis=2).std() > 0.05
     assert picture.title in drawing
     assert f"time of a step [{picture.unit}]" in drawing
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def page_of(*others, name="fake"):
+    """Return the page of a run and some others, each with these parts."""
+    first, runs = (
+        answer({"matmul": 4.0, "bubble_fill": 2.0}, name=name),
+        [answer(p) for p in others],
+    )
+    found = [Comparison((name, f"run {i}"), first, run).to_json() for i, run in enumerate(runs)]
+    names = [name, *(each["after"] for each in found)]
+    said = [{"name": n, "answer": a} for n, a in zip(names, [first, *runs], strict=True)]
+    return of_compare.page({"runs": said, "comparisons": found}, "clustersim compare a b")
+
+
+def test_the_page_has_a_waterfall_that_adds_up():
+    """Its bars begin where those above end, and the last one ends where the first would be."""
+    page = page_of({"matmul": 3.0, "bubble_fill": 2.5})
+    why = next(section for section in page.sections if section.id == "why")
+    (bars,) = why.blocks[0].figure["data"]
+
+    assert [section.id for section in page.sections] == ["answer", "why", "changed", "numbers"]
+    assert bars["x"] == [6.0, 1.0, 0.5, 5.5]
+    assert bars["base"] == [0.0, 5.0, 5.0, 0.0]
+    assert why.blocks[0].title == "A step is 1.091 times as fast: matmul -1 s, bubble +500 ms"
+
+
+def test_each_further_run_has_sections_of_its_own():
+    """Their anchors are not the same."""
+    ids = [section.id for section in page_of({"matmul": 3.0}, {"matmul": 2.0}).sections]
+
+    assert ids == ["answer", "why-2", "changed-2", "why-3", "changed-3", "numbers"]
+
+
+def test_names_of_runs_stay_text_on_the_page():
+    """A name that is made to break out of the page is shown as it is."""
+    text = render(page_of({"matmul": 3.0}, name="<b>x</b><script>alert(1)</script>"))
+
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
 
 
 # --- the verb -------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from answers import answer
 from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError, SimulationError
 from clustersim.report import whatif as report
+from clustersim.report.page import of_whatif
 from clustersim.simulate import simulate
 from clustersim.study.asking import changes_of
 from clustersim.study.variants import FAILED, RAN, REFUSED, Run, Variant
@@ -217,6 +218,19 @@ def test_a_bar_s_label_keeps_what_tells_most():
 
     assert report.label(single) == "...memory.bandwidth=x2"
     assert report.label(several) == "plan.pipeline=32 and 2 more"
+
+
+def test_the_page_has_the_ranking_and_its_picture():
+    """The changes in the order of the text, and the bars that lead from the base to all of them."""
+    said = found(
+        {"matmul": 10.0}, {"matmul": 9.0}, {"matmul": 8.0},
+        changes=PAIR, together={"matmul": 7.5},
+    ).to_json()  # fmt: skip
+    answer_, saved = of_whatif.page(said).sections
+
+    assert [row[0] for row in answer_.blocks[1].rows] == ["batch.micro=2", "plan.zero=0"]
+    assert saved.blocks[0].figure["data"][0]["x"] == [10.0, 2.0, 1.0, 0.5, 7.5]
+    assert len(of_whatif.page(found({"matmul": 1.0}, REFUSED).to_json()).sections) == 1
 
 
 # --- known answers --------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from clustersim.cli.studying import (
     Out,
     Settings,
     StoreFile,
+    command_line,
     place_of,
     run_variants,
     show,
@@ -46,7 +47,8 @@ def compare(
     if place is not None:
         from clustersim.report import comparison
 
-        comparison.write(answer, place, force=force)
+        command = command_line("compare", scenarios, set=settings or [])
+        comparison.write(answer, place, command=command, force=force)
     if json_output:
         print(json.dumps(answer, allow_nan=False))
     else:

@@ -104,6 +104,18 @@ def place_of(
     return place
 
 
+def command_line(verb: str, words: "Sequence[str]", **options: "Sequence[str]") -> str:
+    """Return the command that asks the same again.
+
+    >>> command_line("whatif", ["frontier-1t"], set=["plan.zero=0"])
+    'clustersim whatif frontier-1t --set plan.zero=0'
+    """
+    import shlex
+
+    given = [(f"--{name}", value) for name, values in options.items() for value in values]
+    return shlex.join(["clustersim", verb, *words, *(word for pair in given for word in pair)])
+
+
 def show(title: str | None, rows: "Sequence[Row]") -> None:
     """Print an answer: a table on a terminal, plain lines elsewhere."""
     from rich.console import Console
@@ -127,6 +139,7 @@ __all__ = [
     "Out",
     "Settings",
     "StoreFile",
+    "command_line",
     "place_of",
     "run_variants",
     "show",

@@ -13,6 +13,7 @@ from clustersim.cli.studying import (
     Jobs,
     Out,
     StoreFile,
+    command_line,
     place_of,
     run_variants,
     show,
@@ -52,7 +53,8 @@ def whatif(
     if place is not None:
         from clustersim.report import whatif as report
 
-        report.write(answer, place, force=force)
+        command = command_line("whatif", [scenario], set=settings or [], change=changes or [])
+        report.write(answer, place, command=command, force=force)
     if json_output:
         print(json.dumps(answer, allow_nan=False))
     else:

@@ -25,6 +25,7 @@ FILES: Final = (
     folder.SUMMARY,
     "compare.csv",
     "inputs.csv",
+    "report.html",
     "waterfall.csv",
     "waterfall.png",
     "waterfall.svg",
@@ -192,24 +193,28 @@ def _picture(
 # --- files ----------------------------------------------------------------------------------------
 
 
-def write(answer: Values, place: Path, *, force: bool = False) -> None:
-    """Write the numbers and the figures into a folder.
+def write(answer: Values, place: Path, *, command: str = "", force: bool = False) -> None:
+    """Write the numbers, the page and the figures into a folder; `command` is what made them.
 
     Raises
     ------
     ScenarioError
         when the folder is taken, or cannot be written.
     """
+    from clustersim.report.page.of_compare import page
+    from clustersim.report.page.page import render
+
     folder.check_free(place, force=force)
     with folder.replacing(place) as new:
         stems = dict(_stems(answer["comparisons"]))
         more = (f"{stem}{ending}" for stem in stems for ending in ENDINGS)
-        files = dict.fromkeys([*FILES[:3], *more])
+        files = dict.fromkeys([*FILES[:4], *more])
         summary = {**answer, "version": __version__, "files": [*files]}
         content = json.dumps(summary, indent=1, allow_nan=False)
         (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
         _write_table(_measured(answer), new / "compare.csv")
         _write_table(_changed(answer["comparisons"]), new / "inputs.csv")
+        (new / "report.html").write_text(render(page(answer, command)), encoding="utf-8")
         for stem, picture in stems.items():
             draw_waterfall(picture, new / stem)
             write_csv(picture, new / f"{stem}.csv")

@@ -139,7 +139,7 @@ def _draw_bars(axes: "Axes", picture: Waterfall) -> None:
     colours = [TOTAL, *(GROUPS.get(step.kind, _OTHER) for step in steps), TOTAL]
     rows = range(len(widths))
     axes.barh(rows, widths, left=begins, color=colours, edgecolor=INK, linewidth=0.5, height=0.66)
-    low, high = _window(levels, picture.start, picture.end)
+    low, high = window(levels, picture.start, picture.end)
     for row, level in enumerate(levels):  # where a bar begins, the one above ended
         axes.plot([level, level], [row + 0.33, row + 0.67], color="0.45", linewidth=0.7)
     _write_values(axes, picture, high - low)
@@ -155,7 +155,7 @@ def _draw_bars(axes: "Axes", picture: Waterfall) -> None:
 _OTHER: Final[Colour] = (0.75, 0.75, 0.75)
 
 
-def _window(levels: Sequence[float], start: float, end: float) -> tuple[float, float]:
+def window(levels: Sequence[float], start: float, end: float) -> tuple[float, float]:
     """Return what the axis shows: from 0, or from below the lowest level if changes are small."""
     low, high = min(levels), max(levels)
     moved = high - low
@@ -232,5 +232,6 @@ __all__ = [
     "share_of",
     "steps_of",
     "unit_of",
+    "window",
     "write_csv",
 ]

@@ -21,7 +21,7 @@ from clustersim.report.waterfall import (
 )
 from clustersim.units import format_seconds
 
-TABLES: Final = (folder.SUMMARY, "whatif.csv")
+TABLES: Final = (folder.SUMMARY, "whatif.csv", "report.html")
 WATERFALL: Final = ("waterfall.csv", "waterfall.png", "waterfall.svg")
 FILES: Final = (*TABLES, *WATERFALL)
 """What the verb leaves; no waterfall where no change can be."""
@@ -227,14 +227,17 @@ _ROOM: Final = 28
 # --- files ----------------------------------------------------------------------------------------
 
 
-def write(answer: Values, place: Path, *, force: bool = False) -> None:
-    """Write the numbers and the figure into a folder.
+def write(answer: Values, place: Path, *, command: str = "", force: bool = False) -> None:
+    """Write the numbers, the page and the figure into a folder; `command` is what made them.
 
     Raises
     ------
     ScenarioError
         when the folder is taken, or cannot be written.
     """
+    from clustersim.report.page.of_whatif import page
+    from clustersim.report.page.page import render
+
     folder.check_free(place, force=force)
     with folder.replacing(place) as new:
         drawn = picture(answer)
@@ -243,6 +246,7 @@ def write(answer: Values, place: Path, *, force: bool = False) -> None:
         content = json.dumps(summary, indent=1, allow_nan=False)
         (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
         _write_table(answer, new / "whatif.csv")
+        (new / "report.html").write_text(render(page(answer, command)), encoding="utf-8")
         if drawn is not None:
             draw_waterfall(drawn, new / "waterfall")
             write_csv(drawn, new / "waterfall.csv")
@@ -259,4 +263,16 @@ def _write_table(answer: Values, path: Path) -> None:
             writer.writerow([change_of(each), *(each[key] for key in columns), link])
 
 
-__all__ = ["FILES", "finding", "label", "lines", "picture", "rows", "table", "write"]
+__all__ = [
+    "FILES",
+    "HEADINGS",
+    "RIGHT",
+    "change_of",
+    "finding",
+    "label",
+    "lines",
+    "picture",
+    "rows",
+    "table",
+    "write",
+]

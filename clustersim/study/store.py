@@ -213,9 +213,7 @@ class Store:
     @_blaming
     def studies(self) -> list[Progress]:
         """Return the studies that the store knows, the oldest first."""
-        rows = self._base.execute(
-            "SELECT study, verb, title, begun FROM studies ORDER BY rowid"
-        )
+        rows = self._base.execute("SELECT study, verb, title, begun FROM studies ORDER BY rowid")
         return [self._progress(Study(*named), begun) for *named, begun in rows.fetchall()]
 
     def _progress(self, study: Study, begun: str) -> Progress:
