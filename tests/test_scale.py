@@ -14,6 +14,8 @@ from clustersim.cli import app, main
 from clustersim.metrics.attribution import PARTS
 from clustersim.report import scaling as report
 from clustersim.report import scaling_figures as figures
+from clustersim.report.page.of_scale import ScalePicture, page
+from clustersim.report.page.page import Chart, render
 from clustersim.scenario.scaling import CurveFile
 from clustersim.simulate import simulate
 from clustersim.study.efficiency import Step, efficiency, loss, scaled
@@ -428,6 +430,22 @@ def test_titles_say_what_was_found():
     )
     assert figures.loss_finding([strong]) == "Bubble takes 14.3 of the 23.8 points lost"
     assert figures.curve_finding([weak]).startswith("Weak scaling keeps 86.5 % at 16 devices")
+
+
+def test_a_page_shows_each_curve_and_keeps_text_as_text():
+    """A chart of efficiency, one of idle shares and one of the loss for each kind; no markup."""
+    found = made_up()
+    hostile = "</script><script>alert(1)</script> <b>bold</b>"
+    for curve in found["curves"]:
+        curve["name"] = curve["title"] = hostile
+    shown = page(ScalePicture(found))
+    charts = [b for section in shown.sections for b in section.blocks if isinstance(b, Chart)]
+    text = render(shown)
+
+    assert [section.id for section in shown.sections] == ["answer", "weak", "strong", "lines"]
+    assert len(charts) == 6
+    assert "alert(1)</script>" not in text
+    assert "<b>bold" not in json.dumps([chart.figure for chart in charts])
 
 
 def test_files_of_a_study(tmp_path, store):

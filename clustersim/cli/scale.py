@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,7 +61,9 @@ def scale(
     check_store(store)
     answer = _answered(curves, store, jobs)
     if place is not None:
-        _show(answer, place, quiet=json_output, force=force)
+        chosen = {"--weak": weak, "--strong": strong, "--axis": axis, "--against": against}
+        command = _command(scenarios, chosen, wanted.settings)
+        _show(answer, place, command, quiet=json_output, force=force)
     if json_output:
         print(json.dumps(answer, allow_nan=False))
 
@@ -79,13 +82,22 @@ def _answered(curves: "list[Curve]", store: Path, jobs: int | None) -> dict[str,
     return {"curves": [scaled(curve, [next(runs) for _ in curve.points]) for curve in curves]}
 
 
-def _show(answer: dict[str, Any], place: Path, *, quiet: bool, force: bool) -> None:
+def _command(
+    scenarios: list[str], chosen: dict[str, str | int | None], settings: tuple[str, ...]
+) -> str:
+    """Return the command that asks for the same."""
+    words = [w for key, value in chosen.items() if value is not None for w in (key, str(value))]
+    words += [word for each in settings for word in ("--set", each)]
+    return shlex.join(["clustersim", "scale", *scenarios, *words])
+
+
+def _show(answer: dict[str, Any], place: Path, command: str, *, quiet: bool, force: bool) -> None:
     """Print the answer unless `quiet`, and write the files."""
     from clustersim.report import scaling, scaling_files
 
     if not quiet:
         print("\n".join(scaling.answer(answer)), flush=True)
-    names = scaling_files.write(answer, place, force=force)
+    names = scaling_files.write(answer, place, command=command, force=force)
     if not quiet:
         print(scaling.files(place, names))
 

@@ -27,15 +27,15 @@ def answer(found: Values) -> list[str]:
 def _curve(curve: Values) -> list[str]:
     return [
         curve["title"],
-        *plain([Row("scaling", f"{curve['scaling']}: {_how(curve)}")]),
+        *plain([Row("scaling", f"{curve['scaling']}: {how(curve)}")]),
         "",
         *(_table(curve) if curve["points"] else []),
         *([""] if curve["points"] else []),
-        *plain(_notes(curve)),
+        *plain(notes(curve)),
     ]
 
 
-def _how(curve: Values) -> str:
+def how(curve: Values) -> str:
     """Return what grows along a curve, and what efficiency means on it."""
     grows = "the batch grows with the devices" if curve["scaling"] == "weak" else "the same batch"
     if _scenarios(curve) > 1:
@@ -58,18 +58,26 @@ _HEAD: Final = (
     "devices", "nodes", "batch", "step", "tokens/s", "TFLOP/s", "HFU", "efficiency", "bubble",
     "exposed", "memory",
 )  # fmt: skip
+NUMBERS: Final = len(_HEAD) - 1
+"""Columns that are numbers; words follow."""
 
 
-def _table(curve: Values) -> list[str]:
-    """Return one line for each point, numbers to the right."""
+def table_rows(curve: Values) -> list[list[str]]:
+    """Return the table of a curve: its heading, then a row for each point."""
     rows = [list(_HEAD), *map(_cells, curve["points"])]
     if _scenarios(curve) > 1:
         names = ["scenario", *(point["scenario"] for point in curve["points"])]
         rows = [[*row, name] for row, name in zip(rows, names, strict=True)]
+    return rows
+
+
+def _table(curve: Values) -> list[str]:
+    """Return one line for each point, numbers to the right."""
+    rows = table_rows(curve)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.rjust(width) if place < len(_HEAD) - 1 else cell.ljust(width)
+            cell.rjust(width) if place < NUMBERS else cell.ljust(width)
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
@@ -99,7 +107,8 @@ def _rate(tflops: float) -> str:
 # --- what is lost, and what was published ---------------------------------------------------------
 
 
-def _notes(curve: Values) -> list[Row]:
+def notes(curve: Values) -> list[Row]:
+    """Return what there is to say about a curve beside its table, line by line."""
     heavy = [f"{p['devices']:,}" for p in curve["points"] if not p["memory"]["fits"]]
     return [
         *([Row("loss", lost(curve))] if len(curve["points"]) > 1 else []),
@@ -177,7 +186,7 @@ def _stands_for(each: Values, curve: Values) -> str:
 def files(folder: Path, names: Sequence[str]) -> str:
     """Return the line that tells where the files are."""
     figures = [name for name in names if name.endswith(".png")]
-    return plain([Row("files", f"{folder}/: summary.json, {', '.join(figures)} and more")])[0]
+    return plain([Row("files", f"{folder}/: report.html, {', '.join(figures)} and more")])[0]
 
 
-__all__ = ["answer", "beside", "files", "lost", "parts"]
+__all__ = ["NUMBERS", "answer", "beside", "files", "how", "lost", "notes", "parts", "table_rows"]

@@ -9,6 +9,7 @@ from typing import Any, Final
 from clustersim import __version__
 from clustersim.report import folder
 from clustersim.report.artist import Artist, Drawing
+from clustersim.report.page import of_scale
 from clustersim.report.paper import OPTIONS
 from clustersim.report.scaling_figures import draw_curves, draw_loss
 
@@ -17,6 +18,7 @@ Values = Mapping[str, Any]
 KINDS: Final = ("weak", "strong")
 LOSS: Final = "{}-loss"
 PUBLISHED: Final = "published.csv"
+PAGE: Final = "report.html"
 
 COLUMNS: Final = (
     "name", "scenario", "devices", "nodes", "batch", "step_time_s", "tokens_per_s",
@@ -28,7 +30,7 @@ COLUMNS: Final = (
 
 def names(answer: Values) -> list[str]:
     """Return the files that are written for an answer, the summary first."""
-    found = [folder.SUMMARY, PUBLISHED]
+    found = [folder.SUMMARY, PAGE, PUBLISHED]
     for kind in KINDS:
         if drawn(answer, kind):
             stems = (kind, LOSS.format(kind))
@@ -41,7 +43,7 @@ def drawn(answer: Values, kind: str) -> list[Values]:
     return [each for each in answer["curves"] if each["scaling"] == kind and each["points"]]
 
 
-def write(answer: Values, place: Path, *, force: bool = False) -> list[str]:
+def write(answer: Values, place: Path, *, command: str = "", force: bool = False) -> list[str]:
     """Write the answer, its tables and figures into a folder; return the names of the files.
 
     Raises
@@ -60,7 +62,8 @@ def write(answer: Values, place: Path, *, force: bool = False) -> list[str]:
                 Drawing(draw_loss, curves, new / LOSS.format(kind)),
             )
         ]
-        artist.begin(drawings)
+        picture = of_scale.ScalePicture(answer, command)
+        artist.begin([*drawings, Drawing(of_scale.write, picture, new / Path(PAGE).stem)])
         files = names(answer)
         summary = {**answer, "version": __version__, "files": files}
         content = json.dumps(summary, indent=1, allow_nan=False)

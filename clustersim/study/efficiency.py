@@ -91,7 +91,7 @@ def scaled(curve: Curve, runs: Sequence[Run]) -> dict[str, Any]:
         "against": None if first is None else first.point.devices,
         "points": points,
         "skipped": [
-            {"devices": point.devices, "why": run.why}
+            {"devices": point.devices, "why": run.why or "the point to be held against has not run"}
             for point, run in pairs
             if run.answer is None or first is None
         ],

@@ -1,0 +1,89 @@
+"""The page of a scaling study, from the plain values of ``--json``: curves, losses, numbers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from clustersim.report import scaling
+from clustersim.report.page.page import Block, Card, Cards, Column, Page, Section, Table, render
+from clustersim.report.page.scaling_charts import efficiency_chart, loss_chart, share_chart
+from clustersim.report.tables import percent
+
+Values = Mapping[str, Any]
+
+KINDS: Final = ("weak", "strong")
+
+
+class ScalePicture(NamedTuple):
+    """What a page of a study shows: its answer, and the command that made it."""
+
+    answer: Values
+    command: str = ""
+
+
+def page(picture: ScalePicture) -> Page:
+    """Return the page of a study: the answer, then each kind of curve."""
+    curves = [curve for curve in picture.answer["curves"] if curve["points"]]
+    titles = dict.fromkeys(curve["title"] for curve in picture.answer["curves"])
+    kinds = [(kind, [c for c in curves if c["scaling"] == kind]) for kind in KINDS]
+    return Page(
+        title="; ".join(titles),
+        subtitle="how it scales: efficiency over numbers of devices, and what takes the rest",
+        sections=(
+            Section("The answer", "answer", (), (Cards(tuple(_cards(curves))),)),
+            *(_section(kind, mine) for kind, mine in kinds if mine),
+            _told(curves),
+        ),
+        command=picture.command,
+    )
+
+
+def _cards(curves: Sequence[Values]) -> Iterator[Card]:
+    for curve in curves:
+        point = curve["points"][-1]
+        found = f"of {curve['name']} at {point['devices']:,} devices, against {curve['against']:,}"
+        yield Card(f"{curve['scaling']} scaling keeps", percent(point["efficiency"]), found)
+        for each in curve["published"]:
+            if each["metric"] == "efficiency" and each["error"] is not None:
+                said = f"{curve['name']} at {each['devices']:,} devices; {each['source']}"
+                yield Card("published", percent(each["value"]), said)
+
+
+def _section(kind: str, curves: Sequence[Values]) -> Section:
+    """Return the charts of one kind of curve, and a table for each of them."""
+    charts = efficiency_chart(curves), share_chart(curves), *map(loss_chart, curves)
+    prose = tuple(f"{curve['name']}: {scaling.how(curve)}." for curve in curves)
+    blocks: tuple[Block, ...] = (*charts, *map(_points, curves))
+    return Section(f"{kind.capitalize()} scaling", kind, prose, blocks)
+
+
+def _points(curve: Values) -> Table:
+    head, *rows = scaling.table_rows(curve)
+    columns = tuple(Column(name, place < scaling.NUMBERS) for place, name in enumerate(head))
+    return Table(f"{curve['name']}, {curve['scaling']} scaling", columns, tuple(map(tuple, rows)))
+
+
+def _told(curves: Sequence[Values]) -> Section:
+    """Return what was published, skipped and assumed, line by line."""
+    rows = tuple(
+        (row.label, f"{curve['name']}, {curve['scaling']}", row.text)
+        for curve in curves
+        for row in scaling.notes(curve)
+    )
+    reasons = dict.fromkeys(
+        ("assumed", curve["name"], f"{key}: {why}")
+        for curve in curves
+        for key, why in curve["assumed"].items()
+    )
+    columns = (Column("about"), Column("curve"), Column("answer"))
+    table = Table("Losses, published numbers, what was skipped and assumed", columns,
+                  (*(row for row in rows if row[0] != "assumed"), *reasons))  # fmt: skip
+    return Section("Line by line", "lines", (), (table,))
+
+
+def write(picture: ScalePicture, stem: Path) -> None:
+    """Write the page of a study as ``stem.html``."""
+    stem.with_suffix(".html").write_text(render(page(picture)), encoding="utf-8")
+
+
+__all__ = ["ScalePicture", "page", "write"]
