@@ -11,12 +11,11 @@ import sys
 import time
 from collections import Counter
 
-from clustersim.scenario.load import load
+from clustersim.study.asking import study_of
 from clustersim.study.axes import Axis, Choice, axis_of
 from clustersim.study.grid import grid
 from clustersim.study.running import run_all
 from clustersim.study.store import Store
-from clustersim.study.sweep import study_of
 from clustersim.study.table import verdict_of
 from clustersim.study.workers import workers
 
@@ -49,7 +48,7 @@ def main(most: int | None) -> None:
     """Sweep and tell."""
     layouts = grid(SCENARIO, SETTINGS, [SCHEDULES, *map(axis_of, OVER)])
     layouts = layouts[:: max(1, len(layouts) // (most or len(layouts)))]
-    study = study_of(load(SCENARIO, SETTINGS), layouts)
+    study = study_of("sweep", SCENARIO, SCENARIO, layouts)
     began, spent = time.perf_counter(), seconds()
     with Store() as store, workers(JOBS) as executor:
         runs = run_all(study, layouts, store, executor, at_once=JOBS)

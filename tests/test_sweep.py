@@ -11,7 +11,8 @@ from matplotlib.image import imread
 
 from clustersim.cli import main
 from clustersim.metrics.attribution import PARTS
-from clustersim.report.sweep import answer, short
+from clustersim.report.sweep import rows, short
+from clustersim.report.tables import Row
 from clustersim.report.told import Told
 from clustersim.scenario.load import load
 from clustersim.study.axes import axis_of
@@ -256,7 +257,7 @@ def test_failures_are_told_as_such(base):
     """A fault of ours stands beside the refusals, with its error."""
     sweep = sweep_of(base, [run_of(RAN, 1, 1), Run("b", "failed", "KeyError: 'x'")])
 
-    assert "failed        1 x KeyError: 'x' [micro 1]" in answer(Told(sweep.to_json()))
+    assert Row("failed", "1 x KeyError: 'x' [micro 1]", alarm=True) in rows(Told(sweep.to_json()))
 
 
 # --- bad input ------------------------------------------------------------------------------------

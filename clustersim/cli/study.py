@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clustersim.cli.studying import STORE
+from clustersim.cli.studying import STORE, print_table
 
 if TYPE_CHECKING:
     from clustersim.study.store import Progress
@@ -74,7 +74,7 @@ def _show_studies(store: Path, found: "list[Progress]", *, as_json: bool) -> Non
     if as_json:
         print(json.dumps({"store": str(store), "studies": told}))
     elif found:
-        _print_table(studies_table(told))
+        print_table(studies_table(told))
     else:
         print(f"{store}: no studies")
 
@@ -97,21 +97,8 @@ def _show_runs(
         print(json.dumps({"study": told, "points": rows}))
         return
     print(told["title"])
-    _print_table(runs_table([*points_of([variant for variant, _ in points])], rows))
+    print_table(runs_table([*points_of([variant for variant, _ in points])], rows))
     if len(rows) > SHOWN:
         print(f"and {len(rows) - SHOWN:,} more (--csv FILE has all)")
     for path in filter(None, files):
         print(path)
-
-
-def _print_table(table: list[list[str]]) -> None:
-    """Print a table, for a terminal or as plain text."""
-    from rich.console import Console
-
-    from clustersim.report.sweep import aligned, rich_table
-
-    console = Console()
-    if console.is_terminal:
-        console.print(rich_table(table))
-    else:
-        print("\n".join(aligned(table)))

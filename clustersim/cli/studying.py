@@ -131,6 +131,19 @@ def show(title: str | None, rows: "Sequence[Row]") -> None:
     console.print(tables.table(rows))
 
 
+def print_table(table: "Sequence[Sequence[str]]") -> None:
+    """Print a table with its heading: for a terminal, or as plain text."""
+    from rich.console import Console
+
+    from clustersim.report.sweep import aligned, rich_table
+
+    console = Console()
+    if console.is_terminal:
+        console.print(rich_table(table))
+    else:
+        print("\n".join(aligned(table)))
+
+
 __all__ = [
     "STORE",
     "AsJson",
@@ -141,6 +154,7 @@ __all__ = [
     "StoreFile",
     "command_line",
     "place_of",
+    "print_table",
     "run_variants",
     "show",
 ]

@@ -15,7 +15,10 @@ from clustersim.cli.studying import (
     Out,
     Settings,
     StoreFile,
+    place_of,
+    print_table,
     run_variants,
+    show,
 )
 
 if TYPE_CHECKING:
@@ -56,29 +59,24 @@ def sweep(
     force: Force = False,
 ) -> None:
     """Run all combinations of some values: which is the best that fits, and why others cannot."""
-    from clustersim.report import folder
     from clustersim.report.told import Told
     from clustersim.study.store import check_store
 
     asked = _asked(scenario, settings or [], over or [], table, by, pareto)
-    place = out or (None if as_json else Path("runs") / f"{asked.base.name}-sweep")
-    if place is not None:
-        folder.check_free(place, force=force)
+    place = place_of("sweep", asked.base.name, out, json_output=as_json, force=force)
     check_store(store)
     found = asked.swept(store, jobs)
     told = Told(found.to_json())
-    if as_json:
-        print(json.dumps(told.answer, allow_nan=False))
-    else:
-        _show(told)
     if place is not None:
         from clustersim.report.sweep_files import write
         from clustersim.study.table import frame
 
-        table = frame([*zip(found.variants, found.runs, strict=True)])
-        write(told, table, place, force=force)
-        if not as_json:
-            print(f"\n{place}/")
+        rows = frame([*zip(found.variants, found.runs, strict=True)])
+        write(told, rows, place, force=force)
+    if as_json:
+        print(json.dumps(told.answer, allow_nan=False))
+    else:
+        _show(told, place)
 
 
 @dataclass(frozen=True)
@@ -93,9 +91,11 @@ class _Asked:
 
     def swept(self, store: Path, jobs: int | None) -> "Sweep":
         """Return the sweep when all of it has been run."""
-        from clustersim.study.sweep import Sweep, against_of, study_of
+        from clustersim.study.asking import study_of
+        from clustersim.study.sweep import Sweep, against_of
 
-        study = study_of(self.base, self.variants)
+        base = self.base
+        study = study_of("sweep", base.name, base.scenario.title, self.variants)
         runs = run_variants(study, self.variants, store, jobs)
         against = against_of(runs, self.pareto)
         return Sweep(self.base, self.variants, runs, self.filled, self.by, against)
@@ -138,19 +138,15 @@ def _check_word(option: str, word: str, known: list[str]) -> None:
         raise ScenarioError(f"{option} {word}: is not known{hint} (known: {', '.join(known)})")
 
 
-def _show(found: "Told") -> None:
-    """Print the answer: tables on a terminal, plain lines elsewhere."""
-    from rich.console import Console
-
+def _show(found: "Told", place: Path | None) -> None:
+    """Print the answer: what came out in lines, then the best and the front as tables."""
     from clustersim.report import sweep as report
-    from clustersim.report import tables
+    from clustersim.report.tables import Row
 
-    console = Console()
-    if not console.is_terminal:
-        print("\n".join(report.answer(found)))
-        return
-    console.print(found.title, style="bold", markup=False, highlight=False)
-    console.print(tables.table(report.rows(found)))
+    said = report.rows(found)
+    if place is not None:
+        said.append(Row("files", f"{place}/: summary.json, sweep.csv, sweep.png and more"))
+    show(found.title, said)
     for heading, table in report.tables(found):
-        console.print(f"\n{heading}:", markup=False, highlight=False)
-        console.print(report.rich_table(table))
+        print(f"\n{heading}:")
+        print_table(table)

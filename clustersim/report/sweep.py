@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from clustersim.report.tables import Row, counted, percent, plain
+from clustersim.report.tables import Row, counted, percent
 from clustersim.report.told import Told
 from clustersim.units import format_seconds
 
@@ -51,14 +51,6 @@ def rows(sweep: Told) -> list[Row]:
             for group in sweep.answer[verdict][: SHOWN // 2]
         ),
     ]
-
-
-def answer(sweep: Told) -> list[str]:
-    """Return the answer as plain text: the title, the lines, the best and the front as tables."""
-    found = [sweep.title, *plain(rows(sweep))]
-    for heading, table in tables(sweep):
-        found += ["", f"{heading}:", *aligned(table)]
-    return found
 
 
 def tables(sweep: Told) -> list[tuple[str, list[list[str]]]]:
@@ -208,7 +200,6 @@ __all__ = [
     "UNITS",
     "aligned",
     "amount",
-    "answer",
     "layouts",
     "measured",
     "number",

@@ -3,8 +3,6 @@
 variants, runs --> Sweep --> counts by verdict, best, Pareto front, reasons, rows
 """
 
-import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +13,6 @@ from typing import Any, Final, Literal
 from clustersim.catalog.tree import is_fact
 from clustersim.scenario.load import Loaded
 from clustersim.study.grid import FILL, points_of
-from clustersim.study.store import Study
 from clustersim.study.table import FITS, VERDICTS, row, verdict_of
 from clustersim.study.variants import FAILED, REFUSED, Run, Value, Variant
 
@@ -171,13 +168,6 @@ class Sweep:
         }
 
 
-def study_of(base: Loaded, variants: Sequence[Variant]) -> Study:
-    """Return who asks: the same question again is the same study."""
-    asked = json.dumps([[v.scenario, *v.settings, v.trouble] for v in variants])
-    digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
-    return Study(f"sweep-{base.name}-{digest}", "sweep", base.scenario.title)
-
-
 def against_of(runs: Sequence[Run], wanted: str | None = None) -> Against:
     """Return what the measure is weighed against: devices where their number differs."""
     if wanted is not None:
@@ -211,4 +201,4 @@ def _kind(why: str) -> str:
     return re.sub(r"\d[\d,.]*", "#", bare)
 
 
-__all__ = ["BY", "COST", "Against", "Group", "Row", "Sweep", "against_of", "study_of"]
+__all__ = ["BY", "COST", "Against", "Group", "Row", "Sweep", "against_of"]
