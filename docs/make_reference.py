@@ -20,20 +20,26 @@ from pydantic import BaseModel
 from clustersim.catalog import frameworks, models, records
 from clustersim.catalog.finding import FOLDERS, names, shipped
 from clustersim.catalog.reading import read_yaml
-from clustersim.report import comparison, scaling_files, validation_files
+from clustersim.metrics.attribution import PARTS
+from clustersim.report import comparison, scaling_files, sweep_files, validation_files
 from clustersim.report import whatif as whatif_report
 from clustersim.report.folder import FILES, FOR_PAPERS
+from clustersim.scenario.load import load
 from clustersim.scenario.scaling import CurveFile
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.simulate import simulate
 from clustersim.study import whatif
+from clustersim.study.axes import axis_of
 from clustersim.study.calibration.kernels import COLUMNS
 from clustersim.study.calibration.request import asked, calibrated
 from clustersim.study.cases import read_cases
 from clustersim.study.compare import compared
 from clustersim.study.curves import grade_curves, read_curves
 from clustersim.study.efficiency import scaled
+from clustersim.study.grid import grid
 from clustersim.study.scaling import Wanted, curves_of
+from clustersim.study.store import Progress, Study
+from clustersim.study.sweep import Sweep
 from clustersim.study.unreached import Promise, findings, read_unreached
 from clustersim.study.validate import Validation, validate
 from clustersim.study.variants import Variant, answered
@@ -274,6 +280,31 @@ def whatif_keys() -> list[str]:
     return list(dict.fromkeys(_flat(answer, "")))
 
 
+def sweep_keys() -> list[str]:
+    """Return the keys of ``sweep --json``, dotted, as a layout that fits and one that cannot be."""
+    settings = ("batch.global=16",)
+    variants = grid("frontier-22b", settings, [axis_of("batch.micro=2,3")])
+    runs = [answered(variant, None) for variant in variants]
+    answer = Sweep(load("frontier-22b", settings), variants, runs).to_json()
+    answer |= {"axes": {"<key>": []}, "failed": None, "points": [_anyhow(answer["points"][0])]}
+    answer["changed"] = {"<key>": answer["changed"]["batch.micro"]}
+    answer["refused"][0]["example"] = {"<key>": 0}
+    return list(dict.fromkeys(_flat(answer, "")))
+
+
+def study_keys() -> list[str]:
+    """Return the keys of ``study --json``, dotted, with and without ``--name``."""
+    study = Progress(Study("", "", ""), "", 0, {}).to_json(1)
+    told = {"store": "", "studies": [study], "study": None, "points": None}
+    return list(_flat(told, ""))
+
+
+def _anyhow(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with one name for all of its axes, and one for all parts of its step time."""
+    parts = {f"{part}_s": "<part>_s" for part in PARTS}
+    return {parts.get(key, "<key>" if key == "batch.micro" else key): row[key] for key in row}
+
+
 def scaling_keys() -> list[str]:
     """Return the keys of ``scale --json``, dotted, as a real study has them."""
     wanted = Wanted(strong=(16, 20), settings=("batch.global=16",))
@@ -350,6 +381,12 @@ def _answer() -> Iterator[str]:
 def _studies() -> Iterator[str]:
     yield from _study("compare", compare_keys(), comparison.FILES)
     yield from _study("whatif", whatif_keys(), whatif_report.FILES)
+    yield from _study("sweep", sweep_keys(), (*sweep_files.FILES, *sweep_files.FIGURES))
+    yield "## What `clustersim study --json` prints\n"
+    yield _prose("study")
+    answered = study_keys()
+    _compare("study", answered, TEXTS["meanings"]["study"])
+    yield from _drawn(("key", "meaning"), _said("study", answered))
 
 
 def _study(verb: str, answered: list[str], files: Iterable[str]) -> Iterator[str]:

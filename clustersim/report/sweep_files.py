@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 FILES: Final = (folder.SUMMARY, "sweep.csv", "sweep.parquet")
 SWEEP: Final = ("sweep.png", "sweep.svg")
 PARETO: Final = ("pareto.csv", "pareto.png", "pareto.svg")
+FIGURES: Final = (*SWEEP, *PARETO)
 """What a sweep leaves; figures where an axis has several values, a front where several fit."""
 
 
@@ -55,4 +56,4 @@ def write_csv(found: "pd.DataFrame", path: Path) -> None:
     found.to_csv(path, index=False, lineterminator="\n")
 
 
-__all__ = ["FILES", "PARETO", "SWEEP", "write", "write_csv"]
+__all__ = ["FIGURES", "FILES", "PARETO", "SWEEP", "write", "write_csv"]
