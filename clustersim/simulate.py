@@ -326,7 +326,9 @@ def _simulated(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Resul
         hardware_flops=hardware_flops(job.model, sequences, job.again) + tuned,
         attribution=average(timeline, program.actors),
         recomputed=recomputed(program),
-        links=hottest(program.carried, timeline.duration),
+        links=hottest(
+            (link for link in program.carried if link.name in program.crossings), timeline.duration
+        ),
         groups=links_of_groups(job.cluster, job.placement),
         routing=job.routing if job.model.experts else None,
         activities=replayed.activities,

@@ -48,6 +48,7 @@ class Cluster:
         self._routes: dict[tuple[int, int], Route] = {}
         self._relayed: dict[tuple[int, int], Route] = {}
         self._relays: dict[tuple[int, int], int] = {}
+        self._local: dict[tuple[int, int], list[Ends]] = {}
         self._out: dict[int, tuple[Switch, Route]] = {}
         self._in: dict[int, tuple[Switch, Route]] = {}
         self._between: dict[tuple[Switch, Switch, int], Route] = {}
@@ -92,8 +93,10 @@ class Cluster:
         route = self._routes.get((a, b))
         if route is None:
             size = self.node.devices
-            if a // size == b // size:
-                route = self._numbered(self.hops(a, b), network=False)
+            (node_a, local_a), (node_b, local_b) = divmod(a, size), divmod(b, size)
+            if node_a == node_b:
+                hops = _of_node(node_a, self._inside(local_a, local_b))
+                route = self._numbered(hops, network=False)
             else:
                 route = self._across(a, b)
             self._routes[a, b] = route
@@ -209,6 +212,13 @@ class Cluster:
             port = self.fabric.port(node, self.node.nic_of[local])
             hops = [port.down, *_of_node(node, self._from_nic[local])]
             found = self._in[device] = port.switch, self._numbered(hops, network=True)
+        return found
+
+    def _inside(self, a: int, b: int) -> list[Ends]:
+        """Return the links between two devices of a node, of whichever node."""
+        found = self._local.get((a, b))
+        if found is None:
+            found = self._local[a, b] = _ends(self.node.hops("", a, b))
         return found
 
     @cached_property
