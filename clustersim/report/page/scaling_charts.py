@@ -44,11 +44,11 @@ def _line(
     }
 
 
-def _over_devices(curves: Sequence[Values], name: str, lowest: float | None = None) -> Figure:
+def _over_devices(curves: Sequence[Values], name: str, ends: tuple[float, float]) -> Figure:
     """Return a layout with devices across, by powers of two."""
     ticks = sorted({point["devices"] for curve in curves for point in curve["points"]})
     across = axis("devices", type="log", tickvals=ticks, ticktext=[f"{tick:,}" for tick in ticks])
-    down = axis(name, rangemode="normal" if lowest is None else "tozero", fixedrange=True)
+    down = axis(name, range=[*ends], fixedrange=True)
     return layout({**across, "fixedrange": True}, down)
 
 
@@ -69,13 +69,19 @@ def efficiency_chart(curves: Sequence[Values]) -> Chart:
             data.append(_hollow(_line(devices, [e["efficiency"] for e in known], told, place)))
     return Chart(
         title=curve_finding(curves),
-        figure={"data": data, "layout": _over_devices(curves, "efficiency [%]")},
+        figure={"data": data, "layout": _over_devices(curves, "efficiency [%]", _reach(data))},
         description="Efficiency against devices; the thin line is ideal, hollow marks published.",
         table=_beside(curves),
         height=340,
         swatches=_swatches(curves),
         note="Thin line: ideal. Hollow marks: published.",
     )
+
+
+def _reach(data: Sequence[Figure]) -> tuple[float, float]:
+    """Return between which efficiencies a chart reaches [%]: a tenth is always seen."""
+    seen = [value for line in data for value in line["y"]]
+    return max(0.0, min(*seen, 90.0) - 3), max(*seen, 100.0) + 3
 
 
 def _hollow(line: Figure) -> Figure:
@@ -131,6 +137,7 @@ def share_chart(curves: Sequence[Values]) -> Chart:
             told = [f"{curve['name']}, {name}: {percent(share)}" for share in shares]
             line = _line(devices, shares, told, place)
             data.append({**line, "line": {**line["line"], "dash": dash}})
+    ends = 0.0, 1.1 * max(max(line["y"]) for line in data) + 1
     columns = (
         Column("scenario"),
         Column("devices", True),
@@ -149,7 +156,7 @@ def share_chart(curves: Sequence[Values]) -> Chart:
     )
     return Chart(
         title="Bubble, and communication that nothing hides",
-        figure={"data": data, "layout": _over_devices(curves, "share of a step [%]", 0.0)},
+        figure={"data": data, "layout": _over_devices(curves, "share of a step [%]", ends)},
         description="Shares of a step against devices: full lines are bubble, dotted ones exposed"
         " communication.",
         table=Table("idle shares of a step", columns, rows),
