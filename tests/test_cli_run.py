@@ -20,6 +20,7 @@ from clustersim.report.folder import FILES, FOR_PAPERS, check_free, is_ours, rep
 from clustersim.report.memory import memory_picture
 from clustersim.report.pictures import timeline_picture
 from clustersim.report.tables import answer, table
+from clustersim.scenario.load import load
 from clustersim.simulate import simulate
 
 SMALL = ("frontier-22b", "--set", "batch.global=32")
@@ -197,7 +198,7 @@ def test_drawing_twice_gives_the_same_bytes(tmp_path):
 def test_a_run_for_papers_leaves_pdfs_with_whole_fonts_and_all_data(result, tmp_path):
     """Fonts are TrueType, no file has a date, and what a figure shows is a CSV beside it."""
     with Artist() as artist:
-        write(result, tmp_path / "run", artist, paper=True)
+        write(result, load(SMALL[0], [SMALL[2]]), tmp_path / "run", artist, paper=True)
     folder = tmp_path / "run"
     timeline, memory = timeline_picture(result).columns(), memory_picture(result).columns()
     drawn = csv.read_csv(folder / "timeline.csv").to_pydict()
