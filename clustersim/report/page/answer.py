@@ -36,6 +36,7 @@ def answer(result: "Result") -> Section:
 def _cards(result: "Result") -> list[Card]:
     model, hardware = (result.flops_per_device(kind) / 1e12 for kind in ("model", "hardware"))
     fullest, gib = result.memory.fullest, 2.0**30
+    waits = "of the step", longest_wait(result)
     used = f"{fullest.peak / gib:.1f} of {result.memory.capacity / gib:.1f} GiB"
     return [
         Card("one step takes", format_seconds(result.step_time), f"on {result.devices:,} devices"),
@@ -48,7 +49,7 @@ def _cards(result: "Result") -> list[Card]:
             f"of model FLOPs, MFU {percent(result.mfu)}; {hardware:.1f} with recomputation,"
             f" HFU {percent(result.hfu)}",
         ),
-        Card("waiting", percent(result.bubble_fraction), f"of the step, {longest_wait(result)}"),
+        Card("waiting", percent(result.bubble_fraction), ", ".join(filter(None, waits))),
         Card(
             "memory",
             "fits" if result.memory.fits else "does not fit",
@@ -80,16 +81,18 @@ def _published(check: "PublishedCheck") -> Card:
 
 
 def longest_wait(result: "Result") -> str:
-    """Return when ranks wait most: ``'mostly while the pipeline fills'``."""
+    """Return when ranks wait most: ``'mostly while the pipeline fills'``; nothing if never."""
     cause = max(BUBBLES, key=result.attribution.__getitem__)
     if result.bubble_fraction < 5e-4:
-        return "hardly ever"
+        return ""
     share = result.attribution[cause] / result.step_time
     return f"mostly {CAUSES[cause]} ({percent(share)})"
 
 
 def groups(result: "Result") -> Section:
     """Return which ranks talk to each other over which links."""
+    if not result.groups:
+        return Section("Groups of ranks", "groups", ("There is one rank, and it talks to none.",))
     columns = ("group", "ranks", "groups", "nodes of one", "links between neighbours")
     lines = tuple(
         (

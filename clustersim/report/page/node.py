@@ -103,7 +103,7 @@ def _line(wire: Wire, used: Used | None, most: float, diagram: Diagram) -> Line:
     told = f"{' to '.join(wire.ends)}, {wire.kind}, raw {format_bandwidth(wire.bandwidth)}"
     return Line(
         points=_path(wire.points, diagram),
-        width=round(1.6 * thickness(wire.bandwidth), 1),
+        width=round(max(1.8, 1.6 * thickness(wire.bandwidth)), 1),
         colour=colour(_heat(used, most)),
         told=f"{told}: {_carried(used)}",
     )
@@ -113,7 +113,7 @@ def _cable(nic: Point, end: Point, used: Used, most: float, diagram: Diagram) ->
     told = f"{' to '.join(used.ends)}, payload {format_bandwidth(used.capacity)}"
     return Line(
         points=_path((nic, end), diagram),
-        width=round(1.6 * thickness(used.capacity), 1),
+        width=round(max(1.8, 1.6 * thickness(used.capacity)), 1),
         colour=colour(_heat(used, most)),
         told=f"{told}: {_carried(used)}",
     )

@@ -26,6 +26,9 @@ MOST_BARS: Final = 1_500
 MOST_STAGES: Final = 16
 """Stages of a sample; the first and the last are among them."""
 
+FEWEST_STAGES: Final = 6
+"""Stages of a sample that takes fewer of them rather than less time."""
+
 MOST_ROWS: Final = 128
 """Stages of the overview."""
 
@@ -38,7 +41,7 @@ _AFTER: Final = {4: "communication", 5: "optimiser"}
 
 def pipeline(picture: TimelinePicture, waits: str) -> Section:
     """Return the timeline; `waits` says when ranks wait most."""
-    title = f"{finding(picture.title)}: ranks wait {waits}"
+    title = finding(picture.title) + (f": ranks wait {waits}" if waits else "")
     views = panels(picture)
     if len(picture.start) <= MOST_BARS:
         return _section(title, [_blocks(picture, picture, title)], picture)
@@ -89,7 +92,10 @@ def stages_shown(stages: int, most: int) -> NDArray[np.int64]:
 def sampled(picture: TimelinePicture, view: Panel, *, at_end: bool) -> TimelinePicture:
     """Return what a view shows of some stages; of too many blocks those nearest to its end."""
     inside = picture.within(view.begin, view.end)
-    rows = np.flatnonzero(np.isin(inside.stage, stages_shown(picture.stages, MOST_STAGES)))
+    for most in range(MOST_STAGES, FEWEST_STAGES - 1, -1):
+        rows = np.flatnonzero(np.isin(inside.stage, stages_shown(picture.stages, most)))
+        if len(rows) <= MOST_BARS:
+            break
     if len(rows) > MOST_BARS:
         order = np.argsort(-inside.end[rows] if at_end else inside.start[rows], kind="stable")
         rows = np.sort(rows[order[:MOST_BARS]])

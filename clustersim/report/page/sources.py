@@ -20,11 +20,16 @@ RECORDS: Final = (
 """Where the records of the catalogue stand in a scenario whose names are looked up."""
 
 
+_NOT_USED: Final = ("published", "scaling")
+"""Keys of a scenario that no number of a run rests on."""
+
+
 def sources(tree: Tree) -> Section:
     """Return all values of a scenario and of what it names, with where they are from."""
     rows = list(_rows(tree))
+    files = {".".join(path) for path in RECORDS} | {"cluster.node"}
     assumed = sum(row.assumed is not None for row in rows)
-    read = sum(row.source is not None for row in rows)
+    read = sum(row.source is not None and row.key not in files for row in rows)
     said = (
         f"Of {counted(len(rows), 'value')}, {read:,} are read in a source"
         f" ({percent(read / len(rows))}) and {assumed:,} assumed for the reason that is given; the"
@@ -54,7 +59,7 @@ def _rows(tree: Tree) -> Iterator[FactRow]:
 
     The reason that a scenario gives for a value is no reason for another that is set over it.
     """
-    for row in fact_rows(tree.data):
+    for row in fact_rows({key: tree.data[key] for key in tree.data if key not in _NOT_USED}):
         is_set = _stated(row.key, tree).startswith("--set")
         yield row._replace(assumed=None, note=None) if is_set else row
     for path in RECORDS:
