@@ -21,8 +21,13 @@ from clustersim.catalog import frameworks, models, records
 from clustersim.catalog.finding import FOLDERS, names, shipped
 from clustersim.catalog.reading import read_yaml
 from clustersim.metrics.attribution import PARTS
-from clustersim.report import comparison, scaling_files, sweep_files, validation_files
-from clustersim.report import whatif as whatif_report
+from clustersim.report import (
+    comparison_files,
+    scaling_files,
+    sweep_files,
+    validation_files,
+    whatif_files,
+)
 from clustersim.report.folder import FILES, FOR_PAPERS
 from clustersim.scenario.load import load
 from clustersim.scenario.scaling import CurveFile
@@ -379,8 +384,8 @@ def _answer() -> Iterator[str]:
 
 
 def _studies() -> Iterator[str]:
-    yield from _study("compare", compare_keys(), comparison.FILES)
-    yield from _study("whatif", whatif_keys(), whatif_report.FILES)
+    yield from _study("compare", compare_keys(), comparison_files.FILES)
+    yield from _study("whatif", whatif_keys(), whatif_files.FILES)
     yield from _study("sweep", sweep_keys(), (*sweep_files.FILES, *sweep_files.FIGURES))
     yield "## What `clustersim study --json` prints\n"
     yield _prose("study")

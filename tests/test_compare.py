@@ -17,7 +17,7 @@ from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.metrics.difference import difference, leading
 from clustersim.metrics.stages import slowest_stage
-from clustersim.report.comparison import pictures
+from clustersim.report.comparison_pictures import pictures
 from clustersim.report.page import of_compare
 from clustersim.report.page.page import render
 from clustersim.report.waterfall import Step, Waterfall, draw_waterfall, steps_of
@@ -278,7 +278,8 @@ def test_a_file_may_have_a_space_in_its_name(tmp_path):
     path = tmp_path / "my own.yaml"
     path.write_text(Path(load("frontier-22b").place("title").file).read_text())
 
-    assert variant_of(str(path)).load().scenario.title == load("frontier-22b").scenario.title
+    for text in (str(path), f"{path} batch.global=16"):
+        assert variant_of(text).load().scenario.title == load("frontier-22b").scenario.title
 
 
 def test_runs_are_called_by_as_little_as_tells_them_apart():
@@ -481,8 +482,8 @@ COMPLAINTS = [
      " a change of it: 'frontier-22b batch.micro=2')"),
     (["frontier-22b", "frontier-22c"], "frontier-22c: no such file, and no shipped scenario of that"
      " name (did you mean 'frontier-22b'?)"),
-    (["frontier-22b", "frontier-22b plan"], "'frontier-22b plan': 'plan' is not of the form"
-     " path=value"),
+    (["frontier-22b", "frontier-22b plan"], "frontier-22b plan: no such file, and no shipped"
+     " scenario of that name"),
     (["frontier-22b", "frontier-22b plan.tensr=2"], "--set plan.tensr=2: plan.tensr: unknown key"
      " (did you mean 'tensor'?)"),
     (["frontier-22b", "frontier-22b plan.data=3"], "plan: tensor 1 x pipeline 8 x data 3 = 24"

@@ -14,6 +14,8 @@ from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError, SimulationError
 from clustersim.report import whatif as report
 from clustersim.report.page import of_whatif
+from clustersim.report.whatif_picture import label
+from clustersim.report.whatif_picture import picture as picture_of
 from clustersim.simulate import simulate
 from clustersim.study.asking import changes_of
 from clustersim.study.variants import FAILED, RAN, REFUSED, Run, Variant
@@ -174,7 +176,7 @@ def test_what_changes_do_to_each_other_is_told(alone, together, of_sum):
         {"matmul": 10.0}, *({"matmul": each} for each in alone),
         changes=PAIR, together={"matmul": together},
     )  # fmt: skip
-    picture = report.picture(said.to_json())
+    picture = picture_of(said.to_json())
 
     assert said.of_sum == pytest.approx(of_sum)
     assert (picture.start, picture.end) == (10.0, pytest.approx(together))
@@ -189,7 +191,7 @@ def test_a_sum_that_saves_nothing_has_no_share():
     )  # fmt: skip
 
     assert (said.sum, said.of_sum) == (0.0, None)
-    assert report.picture(said.to_json()).end == pytest.approx(9.0)
+    assert picture_of(said.to_json()).end == pytest.approx(9.0)
 
 
 def test_a_base_that_fails_is_an_error():
@@ -216,8 +218,8 @@ def test_a_bar_s_label_keeps_what_tells_most():
     single = {"settings": ["cluster.node.accelerator.memory.bandwidth=x2"]}
     several = {"settings": ["plan.pipeline=32", "plan.data=12", "plan.zero=0"]}
 
-    assert report.label(single) == "...memory.bandwidth=x2"
-    assert report.label(several) == "plan.pipeline=32 and 2 more"
+    assert label(single) == "...memory.bandwidth=x2"
+    assert label(several) == "plan.pipeline=32 and 2 more"
 
 
 def test_the_page_has_the_ranking_and_its_picture():

@@ -45,10 +45,10 @@ def compare(
     place = place_of("compare", loaded[0].name, out, json_output=json_output, force=force)
     answer = _answer(variants, loaded, len(settings or []), store, jobs)
     if place is not None:
-        from clustersim.report import comparison
+        from clustersim.report.comparison_files import write
 
         command = command_line("compare", scenarios, set=settings or [])
-        comparison.write(answer, place, command=command, force=force)
+        write(answer, place, command=command, force=force)
     if json_output:
         print(json.dumps(answer, allow_nan=False))
     else:

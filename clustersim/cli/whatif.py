@@ -51,10 +51,10 @@ def whatif(
     runs = run_variants(study, question.all, store, jobs)
     answer = answered(question, runs).to_json()
     if place is not None:
-        from clustersim.report import whatif as report
+        from clustersim.report.whatif_files import write
 
         command = command_line("whatif", [scenario], set=settings or [], change=changes or [])
-        report.write(answer, place, command=command, force=force)
+        write(answer, place, command=command, force=force)
     if json_output:
         print(json.dumps(answer, allow_nan=False))
     else:

@@ -1,30 +1,11 @@
-"""Changes of a scenario by what they save: text, a table and a waterfall, from ``--json``."""
+"""Changes of a scenario by what they save, as text, from the plain values of ``--json``."""
 
-import csv
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-from clustersim import __version__
-from clustersim.metrics.difference import because, claim
-from clustersim.report import folder
-from clustersim.report.tables import Row, kind_of, percent
-from clustersim.report.waterfall import (
-    Step,
-    Waterfall,
-    draw_waterfall,
-    number,
-    steps_of,
-    unit_of,
-    write_csv,
-)
+from clustersim.report.tables import Row, percent
+from clustersim.report.waterfall import number, unit_of
 from clustersim.units import format_seconds
-
-TABLES: Final = (folder.SUMMARY, "whatif.csv", "report.html")
-WATERFALL: Final = ("waterfall.csv", "waterfall.png", "waterfall.svg")
-FILES: Final = (*TABLES, *WATERFALL)
-"""What the verb leaves; no waterfall where no change can be."""
 
 HEADINGS: Final = ("saved", "", "step", "change", "mostly", "bottleneck", "memory")
 RIGHT: Final = HEADINGS[:3]
@@ -32,9 +13,6 @@ RIGHT: Final = HEADINGS[:3]
 
 Values = Mapping[str, Any]
 """An object of ``whatif --json``, or one of its changes."""
-
-
-# --- text -----------------------------------------------------------------------------------------
 
 
 def finding(answer: Values) -> str:
@@ -85,11 +63,12 @@ def _cells(each: Values, base: float) -> list[str]:
 
 def _link(both: Values) -> str:
     """Return the link that sets the pace after the change, and that of before if it is another."""
-    old, new = (_named(both[end]) for end in ("before", "after"))
+    old, new = (link_of(both[end]) for end in ("before", "after"))
     return new if old == new else f"{old} -> {new}"
 
 
-def _named(bottleneck: Values | None) -> str:
+def link_of(bottleneck: Values | None) -> str:
+    """Return the link that sets the pace of communication, or its kind where it crosses none."""
     if bottleneck is None:
         return "none"
     return str(bottleneck["link"] or bottleneck["part"].replace("_", " "))
@@ -129,7 +108,7 @@ def rows(answer: Values) -> list[Row]:
 def _together(together: Values, answer: Values) -> str:
     if together["verdict"] != "ran":
         return f"cannot be: {together['why']}"
-    joined = sum(_is_in(each, together) for each in answer["changes"])
+    joined = sum(is_in(each, together) for each in answer["changes"])
     what = "all changes" if joined == len(answer["changes"]) else f"the {joined} that can be"
     share, step = percent(abs(together["saved_fraction"])), together["step_time_s"]
     said = f"{what} {_gain(together['saved_s'])} ({share}), a step of {format_seconds(step)}"
@@ -145,134 +124,20 @@ def _gain(saved: float) -> str:
     return f"{'save' if saved >= 0 else 'cost'} {format_seconds(abs(saved), 3)}"
 
 
-# --- the figure -----------------------------------------------------------------------------------
-
-
-def picture(answer: Values) -> Waterfall | None:
-    """Return what leads from the base to all changes together; or to the best, part by part."""
-    ran = [each for each in answer["changes"] if each["verdict"] == "ran"]
-    if not ran:
-        return None
-    together = answer["together"]
-    if together is not None and together["verdict"] == "ran" and together["sum_s"] is not None:
-        return _savings(answer, [each for each in ran if _is_in(each, together)])
-    return _parts(answer, ran[0])
-
-
-def _is_in(each: Values, together: Values) -> bool:
+def is_in(each: Values, together: Values) -> bool:
+    """Whether a change is one of those that were run together."""
     return set(each["settings"]) <= set(together["settings"])
 
 
-def _savings(answer: Values, joined: Sequence[Values]) -> Waterfall:
-    """Return each saving as a step, and at the end what they do to each other."""
-    together, base = answer["together"], answer["base"]
-    steps = [
-        Step(label(each), kind_of(str(each["part"]).replace(" ", "_")), -each["saved_s"])
-        for each in joined
-    ]
-    steps.append(
-        Step("what they do to each other", "other", together["sum_s"] - together["saved_s"])
-    )
-    after = base["step_time_s"] - together["saved_s"]
-    return Waterfall(
-        title=f"{claim('Together a step', base['step_time_s'] / after)}{_of_sum(together)}",
-        caption=f"{base['name']}: what each change saves alone, coloured by the part that changes"
-        f" most; clustersim {__version__}",
-        first="before",
-        last="after",
-        start=base["step_time_s"],
-        steps=tuple(steps),
-    ).in_unit()
-
-
-def _of_sum(together: Values) -> str:
-    if together["of_sum"] is None:
-        return ""
-    return f", {percent(together['of_sum'])} of what is saved one by one"
-
-
-def _parts(answer: Values, best: Values) -> Waterfall:
-    """Return the best change part by part."""
-    base, step = answer["base"], best["step_time_s"]
-    before = base["step_time_s"]
-    return Waterfall(
-        title=f"{claim('A step', before / step)}{because(best['parts'])}",
-        caption=f"{base['name']}, before and after {change_of(best)}; clustersim {__version__}",
-        first="before",
-        last="after",
-        start=before,
-        steps=steps_of(best["parts"], max(before, step)),
-    ).in_unit()
-
-
-def label(each: Values) -> str:
-    """Return a change in as many letters as have room beside a bar.
-
-    >>> label({"settings": ["cluster.node.interconnect.bandwidth=x2", "plan.zero=1"]})
-    '...bandwidth=x2 and 1 more'
-    """
-    first, *others = each["settings"]
-    more = f" and {len(others)} more" if others else ""
-    path, equals, value = first.partition("=")
-    end = f"{equals}{value}{more}"
-    words, cut = path.split("."), ""
-    while len(words) > 1 and len(cut + ".".join(words) + end) > _ROOM:
-        words, cut = words[1:], "..."
-    return f"{cut}{'.'.join(words)}{end}"
-
-
-_ROOM: Final = 28
-
-
-# --- files ----------------------------------------------------------------------------------------
-
-
-def write(answer: Values, place: Path, *, command: str = "", force: bool = False) -> None:
-    """Write the numbers, the page and the figure into a folder; `command` is what made them.
-
-    Raises
-    ------
-    ScenarioError
-        when the folder is taken, or cannot be written.
-    """
-    from clustersim.report.page.of_whatif import page
-    from clustersim.report.page.page import render
-
-    folder.check_free(place, force=force)
-    with folder.replacing(place) as new:
-        drawn = picture(answer)
-        files = TABLES if drawn is None else FILES
-        summary = {**answer, "version": __version__, "files": files}
-        content = json.dumps(summary, indent=1, allow_nan=False)
-        (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
-        _write_table(answer, new / "whatif.csv")
-        (new / "report.html").write_text(render(page(answer, command)), encoding="utf-8")
-        if drawn is not None:
-            draw_waterfall(drawn, new / "waterfall")
-            write_csv(drawn, new / "waterfall.csv")
-
-
-def _write_table(answer: Values, path: Path) -> None:
-    columns = ("verdict", "why", "step_time_s", "saved_s", "saved_fraction", "part", "fits")
-    together = [answer["together"]] if answer["together"] else []
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["change", *columns, "bottleneck"])
-        for each in [*answer["changes"], *together]:
-            link = each["bottleneck"] and _named(each["bottleneck"]["after"])
-            writer.writerow([change_of(each), *(each[key] for key in columns), link])
-
-
 __all__ = [
-    "FILES",
     "HEADINGS",
     "RIGHT",
+    "Values",
     "change_of",
     "finding",
-    "label",
+    "is_in",
     "lines",
-    "picture",
+    "link_of",
     "rows",
     "table",
-    "write",
 ]

@@ -24,10 +24,12 @@ def variant_of(text: str, settings: Sequence[str] = ()) -> Variant:
     ----------
     settings : of every scenario; those of the text come after them
     """
-    name, _, rest = text.strip().partition(" ")
-    if Path(text).is_file() or not rest:
+    words = text.split()
+    begin = next((place for place, word in enumerate(words) if "=" in word), None)
+    if Path(text).is_file() or not begin:
         return Variant(text.strip(), tuple(settings))
-    return Variant(name, (*settings, *settings_in(rest, f"'{text}'")))
+    rest = " ".join(words[begin:])
+    return Variant(" ".join(words[:begin]), (*settings, *settings_in(rest, f"'{text}'")))
 
 
 def settings_in(text: str, where: str) -> tuple[str, ...]:

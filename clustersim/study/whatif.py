@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.metrics.difference import leading
@@ -131,32 +131,16 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; the keys are stable and documented."""
-        said: dict[str, Any] = {
-            "settings": list(self.settings),
-            "verdict": self.verdict,
-            "why": self.why,
-        }
-        found = self.comparison
-        if found is None:
-            return {**said, **dict.fromkeys(_OF_A_RUN)}
-        saved, parts = self.saved, found.parts
-        assert saved is not None, "what ran took some time"
-        most = leading(parts if found.same_tokens else found.parts_per_token, 1)
-        values = (
-            found.after["step_time_s"],
-            found.same_tokens,
-            saved,
-            saved / found.before["step_time_s"],
-            most[0][0] if most else None,
-            parts,
-            {"before": bottleneck(found.before), "after": bottleneck(found.after)},
-            found.after["memory"]["fits"],
-            found.after["memory"]["verdict"],
-        )
-        return {**said, **dict(zip(_OF_A_RUN, values, strict=True))}
+        said = {"settings": list(self.settings), "verdict": self.verdict, "why": self.why}
+        saved, found = self.saved, self.comparison
+        if found is None or saved is None:
+            return said | dict.fromkeys(OF_A_RUN)
+        step, of_base = found.after["step_time_s"], saved / found.before["step_time_s"]
+        values = (step, found.same_tokens, saved, of_base, *_why(found))
+        return said | dict(zip(OF_A_RUN, values, strict=True))
 
 
-_OF_A_RUN = (
+OF_A_RUN: Final = (
     "step_time_s",
     "same_tokens",
     "saved_s",
@@ -167,6 +151,15 @@ _OF_A_RUN = (
     "fits",
     "memory",
 )
+"""Keys of a change that are null unless it ran."""
+
+
+def _why(found: Comparison) -> tuple[Any, ...]:
+    """Return the part that changed most, all of them, the link, and whether it fits."""
+    most = leading(found.parts if found.same_tokens else found.parts_per_token, 1)
+    link = {"before": bottleneck(found.before), "after": bottleneck(found.after)}
+    memory = found.after["memory"]
+    return most[0][0] if most else None, found.parts, link, memory["fits"], memory["verdict"]
 
 
 @dataclass(frozen=True)

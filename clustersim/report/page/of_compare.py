@@ -1,16 +1,13 @@
 """The page of runs beside each other: what came out, why, and what was changed for it."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from clustersim.report.comparison import pictures, rows
+from clustersim.report.comparison import rows
+from clustersim.report.comparison_pictures import Values, pictures
 from clustersim.report.page.falls import fall
 from clustersim.report.page.page import Card, Cards, Column, Page, Section, Table
 from clustersim.report.tables import percent
 from clustersim.units import format_seconds
-
-Values = Mapping[str, Any]
-"""An object of ``compare --json``, or one of its comparisons."""
 
 
 def page(answer: Values, command: str = "") -> Page:

@@ -1,16 +1,11 @@
 """The page of changes of a scenario: which saves most, and what all save together."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from clustersim.report.page.falls import fall
 from clustersim.report.page.page import Card, Cards, Column, Page, Section, Table
 from clustersim.report.tables import percent
-from clustersim.report.whatif import HEADINGS, RIGHT, change_of, finding, picture, rows, table
+from clustersim.report.whatif import HEADINGS, RIGHT, Values, change_of, finding, rows, table
+from clustersim.report.whatif_picture import picture
 from clustersim.units import format_seconds
-
-Values = Mapping[str, Any]
-"""An object of ``whatif --json``, or one of its changes."""
 
 
 def page(answer: Values, command: str = "") -> Page:

@@ -1,0 +1,77 @@
+"""The files of a comparison: its numbers as tables, its waterfalls, and a page for a browser."""
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from clustersim import __version__
+from clustersim.report import folder
+from clustersim.report.comparison_pictures import Values, pictures
+from clustersim.report.page.of_compare import page
+from clustersim.report.page.page import render
+from clustersim.report.waterfall import Waterfall, draw_waterfall, write_csv
+
+TABLES: Final = (folder.SUMMARY, "compare.csv", "inputs.csv", "report.html")
+ENDINGS: Final = (".csv", ".png", ".svg")
+FILES: Final = (*TABLES, *(f"waterfall{ending}" for ending in ENDINGS))
+"""What the verb leaves; more waterfalls where there are more runs, or unlike batches."""
+
+
+def write(answer: Values, place: Path, *, command: str = "", force: bool = False) -> None:
+    """Write the numbers, the page and the figures into a folder; `command` is what made them.
+
+    Raises
+    ------
+    ScenarioError
+        when the folder is taken, or cannot be written.
+    """
+    folder.check_free(place, force=force)
+    with folder.replacing(place) as new:
+        stems = dict(_stems(answer["comparisons"]))
+        more = (f"{stem}{ending}" for stem in stems for ending in ENDINGS)
+        files = dict.fromkeys([*TABLES, *more])
+        summary = {**answer, "version": __version__, "files": [*files]}
+        content = json.dumps(summary, indent=1, allow_nan=False)
+        (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
+        _write_table(_measured(answer), new / "compare.csv")
+        _write_table(_changed(answer["comparisons"]), new / "inputs.csv")
+        (new / "report.html").write_text(render(page(answer, command)), encoding="utf-8")
+        for stem, picture in stems.items():
+            draw_waterfall(picture, new / stem)
+            write_csv(picture, new / f"{stem}.csv")
+
+
+def _stems(comparisons: Sequence[Values]) -> Iterator[tuple[str, Waterfall]]:
+    """Yield the waterfalls with the names of their files."""
+    for place, found in enumerate(comparisons, 2):
+        number = "" if place == 2 else f"-{place}"
+        step, *token = pictures(found)
+        yield f"waterfall{number}", step
+        for picture in token:
+            yield f"waterfall-token{number}", picture
+
+
+def _measured(answer: Values) -> Iterator[Sequence[Any]]:
+    """Yield a line for each number, a column for each run."""
+    comparisons = answer["comparisons"]
+    yield ["measure", *(run["name"] for run in answer["runs"])]
+    for measure, first in comparisons[0]["differences"].items():
+        others = (found["differences"][measure]["after"] for found in comparisons)
+        yield [measure, first["before"], *others]
+
+
+def _changed(comparisons: Sequence[Values]) -> Iterator[Sequence[Any]]:
+    yield ["run", "path", "before", "after", "values"]
+    for found in comparisons:
+        for each in found["inputs"]:
+            yield [found["after"], *(each[key] for key in ("path", "before", "after", "values"))]
+
+
+def _write_table(lines: Iterator[Sequence[Any]], path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(lines)
+
+
+__all__ = ["FILES", "write"]

@@ -1,0 +1,55 @@
+"""The files of a what-if: its numbers as a table, its waterfall, and a page for a browser."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Final
+
+from clustersim import __version__
+from clustersim.report import folder
+from clustersim.report.page.of_whatif import page
+from clustersim.report.page.page import render
+from clustersim.report.waterfall import draw_waterfall, write_csv
+from clustersim.report.whatif import Values, change_of, link_of
+from clustersim.report.whatif_picture import picture
+
+TABLES: Final = (folder.SUMMARY, "whatif.csv", "report.html")
+WATERFALL: Final = ("waterfall.csv", "waterfall.png", "waterfall.svg")
+FILES: Final = (*TABLES, *WATERFALL)
+"""What the verb leaves; no waterfall where no change can be."""
+
+
+def write(answer: Values, place: Path, *, command: str = "", force: bool = False) -> None:
+    """Write the numbers, the page and the figure into a folder; `command` is what made them.
+
+    Raises
+    ------
+    ScenarioError
+        when the folder is taken, or cannot be written.
+    """
+    folder.check_free(place, force=force)
+    with folder.replacing(place) as new:
+        drawn = picture(answer)
+        files = TABLES if drawn is None else FILES
+        summary = {**answer, "version": __version__, "files": files}
+        content = json.dumps(summary, indent=1, allow_nan=False)
+        (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
+        _write_table(answer, new / "whatif.csv")
+        (new / "report.html").write_text(render(page(answer, command)), encoding="utf-8")
+        if drawn is not None:
+            draw_waterfall(drawn, new / "waterfall")
+            write_csv(drawn, new / "waterfall.csv")
+
+
+def _write_table(answer: Values, path: Path) -> None:
+    columns = ("verdict", "why", "step_time_s", "saved_s", "saved_fraction", "part", "fits")
+    together = [answer["together"]] if answer["together"] else []
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["change", *columns, "bottleneck"])
+        for each in [*answer["changes"], *together]:
+            link = each["bottleneck"] and link_of(each["bottleneck"]["after"])
+            writer.writerow([change_of(each), *(each[key] for key in columns), link])
+
+
+__all__ = ["FILES", "write"]
