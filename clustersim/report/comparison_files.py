@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from clustersim import __version__
 from clustersim.report import folder
+from clustersim.report.artist import Artist, Drawing
 from clustersim.report.comparison_pictures import Values, pictures
-from clustersim.report.page.of_compare import page
-from clustersim.report.page.page import render
+from clustersim.report.page import of_compare
+from clustersim.report.paper import OPTIONS
 from clustersim.report.waterfall import Waterfall, draw_waterfall, write_csv
 
 TABLES: Final = (folder.SUMMARY, "compare.csv", "inputs.csv", "report.html")
-ENDINGS: Final = (".csv", ".png", ".svg")
+ENDINGS: Final = (".csv", *OPTIONS)
 FILES: Final = (*TABLES, *(f"waterfall{ending}" for ending in ENDINGS))
 """What the verb leaves; more waterfalls where there are more runs, or unlike batches."""
 
@@ -28,8 +29,11 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         when the folder is taken, or cannot be written.
     """
     folder.check_free(place, force=force)
-    with folder.replacing(place) as new:
+    with Artist() as artist, folder.replacing(place) as new:
         stems = dict(_stems(answer["comparisons"]))
+        drawings = [Drawing(draw_waterfall, fall, new / stem) for stem, fall in stems.items()]
+        page = Drawing(of_compare.write, of_compare.page(answer, command), new / "report")
+        artist.begin([*drawings, page])
         more = (f"{stem}{ending}" for stem in stems for ending in ENDINGS)
         files = dict.fromkeys([*TABLES, *more])
         summary = {**answer, "version": __version__, "files": [*files]}
@@ -37,10 +41,9 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
         _write_table(_measured(answer), new / "compare.csv")
         _write_table(_changed(answer["comparisons"]), new / "inputs.csv")
-        (new / "report.html").write_text(render(page(answer, command)), encoding="utf-8")
         for stem, picture in stems.items():
-            draw_waterfall(picture, new / stem)
             write_csv(picture, new / f"{stem}.csv")
+        artist.finish()
 
 
 def _stems(comparisons: Sequence[Values]) -> Iterator[tuple[str, Waterfall]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clustersim.report.figures import GROUPS
-from clustersim.report.paper import INK, Colour, legend, plots, save
+from clustersim.report.paper import INK, OPTIONS, Colour, legend, plots, save
 from clustersim.report.tables import kind_of, percent, words
 
 if TYPE_CHECKING:
@@ -111,14 +111,14 @@ def steps_of(parts: Mapping[str, float], size: float) -> tuple[Step, ...]:
 
 
 def draw_waterfall(picture: Waterfall, stem: Path) -> None:
-    """Draw it as ``stem.png`` and ``stem.svg``."""
+    """Draw it as ``stem.png``, ``stem.svg`` and ``stem.pdf``."""
     height = 0.29 * (len(picture.steps) + 2)
     paper = plots(_folded(picture.title), picture.caption, 9.0, 1, height, left=2.2)
     with paper as (figure, axes):
         _draw_bars(axes[0], picture)
         kinds = {step.kind for step in picture.steps}
         legend(figure, {kind: GROUPS[kind] for kind in GROUPS if kind in kinds})
-        save(figure, stem)
+        save(figure, stem, [*OPTIONS])
 
 
 def _folded(title: str) -> str:

@@ -7,14 +7,15 @@ from typing import Final
 
 from clustersim import __version__
 from clustersim.report import folder
-from clustersim.report.page.of_whatif import page
-from clustersim.report.page.page import render
+from clustersim.report.artist import Artist, Drawing
+from clustersim.report.page import of_whatif
+from clustersim.report.paper import OPTIONS
 from clustersim.report.waterfall import draw_waterfall, write_csv
 from clustersim.report.whatif import Values, change_of, link_of
 from clustersim.report.whatif_picture import picture
 
 TABLES: Final = (folder.SUMMARY, "whatif.csv", "report.html")
-WATERFALL: Final = ("waterfall.csv", "waterfall.png", "waterfall.svg")
+WATERFALL: Final = ("waterfall.csv", *(f"waterfall{ending}" for ending in OPTIONS))
 FILES: Final = (*TABLES, *WATERFALL)
 """What the verb leaves; no waterfall where no change can be."""
 
@@ -28,17 +29,19 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         when the folder is taken, or cannot be written.
     """
     folder.check_free(place, force=force)
-    with folder.replacing(place) as new:
+    with Artist() as artist, folder.replacing(place) as new:
         drawn = picture(answer)
+        page = Drawing(of_whatif.write, of_whatif.page(answer, command), new / "report")
+        fall = [] if drawn is None else [Drawing(draw_waterfall, drawn, new / "waterfall")]
+        artist.begin([page, *fall])
         files = TABLES if drawn is None else FILES
         summary = {**answer, "version": __version__, "files": files}
         content = json.dumps(summary, indent=1, allow_nan=False)
         (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
         _write_table(answer, new / "whatif.csv")
-        (new / "report.html").write_text(render(page(answer, command)), encoding="utf-8")
         if drawn is not None:
-            draw_waterfall(drawn, new / "waterfall")
             write_csv(drawn, new / "waterfall.csv")
+        artist.finish()
 
 
 def _write_table(answer: Values, path: Path) -> None:
