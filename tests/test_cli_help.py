@@ -38,7 +38,7 @@ def test_help_names_every_verb_and_imports_nothing_slow():
     ).stdout
 
     assert text.endswith("slow: []\n")
-    verbs = "run compare whatif validate calibrate collective flows list show import schema"
+    verbs = "run compare whatif scale validate calibrate collective flows list show import schema"
     for verb in verbs.split():
         assert f"\n  {verb} " in text
 
