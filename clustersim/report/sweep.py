@@ -182,11 +182,15 @@ def _best(sweep: Told) -> list[Row]:
     speed = f"{step} a step, {best['tokens_per_s']:,.0f} tokens/s, MFU {mfu}"
     changed = sweep.answer["changed"]
     changes = zip(changed.values(), short([*changed]), strict=True)
-    moved = [f"{name} {str_of(each['to'])} (was {str_of(each['from'])})" for each, name in changes]
+    moved = [f"{name} {str_of(each['to'])} ({_was(each['from'])})" for each, name in changes]
     return [
         Row("best", f"{point_of(keys, best)}: {speed}, {memory} GiB"),
         Row("which changes", ", ".join(moved) or "nothing: it is the scenario as it stands"),
     ]
+
+
+def _was(value: object) -> str:
+    return "was left out" if value is None else f"was {str_of(value)}"
 
 
 def _reason(label: str, group: Mapping[str, Any], sweep: Told) -> Row:
