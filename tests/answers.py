@@ -3,6 +3,10 @@
 from hypothesis import strategies as st
 
 from clustersim.metrics.attribution import BUBBLES, PARTS
+from clustersim.report.page import of_compare, of_whatif
+from clustersim.study.compare import Comparison
+from clustersim.study.variants import RAN, Run, Variant
+from clustersim.study.whatif import Asked, answered
 
 attributions = st.fixed_dictionaries({part: st.floats(1e-3, 1e3) for part in PARTS})
 """Seconds of a step by part."""
@@ -38,3 +42,23 @@ def answer(parts, *, tokens=2**20, devices=8, name="fake", fits=True, link="n0.n
         },
         "counts": {"devices": devices},
     }
+
+
+def compare_page(*others, name="fake"):
+    """Return the page of a run, and of others with these parts beside it."""
+    first = answer({"matmul": 4.0, "bubble_fill": 2.0}, name=name)
+    runs = [answer(parts) for parts in others]
+    found = [Comparison((name, f"run {i}"), first, run).to_json() for i, run in enumerate(runs)]
+    names = [name, *(each["after"] for each in found)]
+    said = [{"name": n, "answer": a} for n, a in zip(names, [first, *runs], strict=True)]
+    return of_compare.page({"runs": said, "comparisons": found}, f"clustersim compare {name}")
+
+
+def whatif_page(name):
+    """Return the page of two changes of a scenario of that name."""
+    changes = ((f"title={name}",), ("plan.zero=1",))
+    base = Variant(name)
+    question = Asked(base, changes, (base, base), base, (0, 1), None)
+    parts = [{"matmul": seconds} for seconds in (4.0, 3.0, 3.5, 2.5)]
+    runs = [Run("key", RAN, answer=answer(each, name=name)) for each in parts]
+    return of_whatif.page(answered(question, runs).to_json(), f"clustersim whatif {name}")

@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
-from answers import answer, attributions
+from answers import answer, attributions, compare_page
 from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.metrics.difference import difference, leading
 from clustersim.metrics.stages import slowest_stage
 from clustersim.report.comparison_pictures import pictures
-from clustersim.report.page import of_compare
 from clustersim.report.page.page import render
 from clustersim.report.waterfall import Step, Waterfall, draw_waterfall, steps_of
 from clustersim.scenario.load import load
@@ -366,21 +365,9 @@ def test_a_waterfall_is_drawn_the_same_every_time(old, new, tmp_path):
 # --- the page -------------------------------------------------------------------------------------
 
 
-def page_of(*others, name="fake"):
-    """Return the page of a run and some others, each with these parts."""
-    first, runs = (
-        answer({"matmul": 4.0, "bubble_fill": 2.0}, name=name),
-        [answer(p) for p in others],
-    )
-    found = [Comparison((name, f"run {i}"), first, run).to_json() for i, run in enumerate(runs)]
-    names = [name, *(each["after"] for each in found)]
-    said = [{"name": n, "answer": a} for n, a in zip(names, [first, *runs], strict=True)]
-    return of_compare.page({"runs": said, "comparisons": found}, "clustersim compare a b")
-
-
 def test_the_page_has_a_waterfall_that_adds_up():
     """Its bars begin where those above end, and the last one ends where the first would be."""
-    page = page_of({"matmul": 3.0, "bubble_fill": 2.5})
+    page = compare_page({"matmul": 3.0, "bubble_fill": 2.5})
     why = next(section for section in page.sections if section.id == "why")
     (bars,) = why.blocks[0].figure["data"]
 
@@ -392,14 +379,14 @@ def test_the_page_has_a_waterfall_that_adds_up():
 
 def test_each_further_run_has_sections_of_its_own():
     """Their anchors are not the same."""
-    ids = [section.id for section in page_of({"matmul": 3.0}, {"matmul": 2.0}).sections]
+    ids = [section.id for section in compare_page({"matmul": 3.0}, {"matmul": 2.0}).sections]
 
     assert ids == ["answer", "why-2", "changed-2", "why-3", "changed-3", "numbers"]
 
 
 def test_names_of_runs_stay_text_on_the_page():
     """A name that is made to break out of the page is shown as it is."""
-    text = render(page_of({"matmul": 3.0}, name="<b>x</b><script>alert(1)</script>"))
+    text = render(compare_page({"matmul": 3.0}, name="<b>x</b><script>alert(1)</script>"))
 
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text

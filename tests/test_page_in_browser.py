@@ -11,6 +11,7 @@ import shutil
 import pytest
 from matplotlib.image import imread
 
+from answers import compare_page, whatif_page
 from clustersim.report.page.page import render
 from pages import HOSTILE, page_of
 
@@ -281,3 +282,24 @@ def test_the_page_of_a_trillion_parameters_is_small_and_quick(browser, tmp_path)
 
     assert file.stat().st_size < 8e6
     assert min(loaded) < 3000
+
+
+@pytest.mark.parametrize(
+    "made",
+    [compare_page({"matmul": 3.0, "optimiser": 0.5}, name=HOSTILE), whatif_page(HOSTILE)],
+    ids=["compare", "whatif"],
+)
+def test_pages_of_studies_are_drawn_and_keep_names_as_text(browser, tmp_path, made):
+    """Waterfalls have bars, the console stays empty, and a hostile name runs no script."""
+    file = tmp_path / "report.html"
+    file.write_text(render(made), encoding="utf-8")
+    browser.get(file.as_uri())
+    wait(browser, DRAWN)
+    charts = find(browser, ".chart")
+
+    assert len(charts) == 1
+    assert len(charts[0].find_elements("css selector", SHAPES)) >= 4
+    assert pixels(charts[0]).std() > 0.03
+    assert find(browser, "img") == []
+    assert HOSTILE in find(browser, "body")[0].get_property("textContent")
+    assert [entry for entry in browser.get_log("browser") if entry["level"] != "INFO"] == []
