@@ -359,6 +359,17 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys, scenario, arguments, comp
     assert Path(scenario).read_bytes() == before
 
 
+def test_the_base_may_have_changes_of_its_own(capsys):
+    """Behind its name, as in a comparison."""
+    arguments = ("frontier-22b batch.global=16", "--set", "batch.micro=2", "--json", "--jobs", "1")
+    code, text, _ = ending(capsys, "whatif", *arguments)
+
+    assert code == 0
+    assert json.loads(text)["base"]["step_time_s"] == pytest.approx(
+        simulate("frontier-22b", ["batch.global=16"]).step_time
+    )
+
+
 def test_an_unknown_scenario_is_one_line(capsys):
     """With the nearest name."""
     code, _, told = ending(capsys, "whatif", "frontier-22", "--set", "plan.zero=0")

@@ -21,7 +21,10 @@ from clustersim.cli.studying import (
 
 
 def whatif(
-    scenario: Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.")],
+    scenario: Annotated[
+        str,
+        typer.Argument(help="Scenario file or shipped name; 'A plan.zero=1' is A with a change."),
+    ],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="A change of one value. Repeatable."),
