@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from answers import answer
 from clustersim.cli import main
@@ -211,6 +212,20 @@ def test_the_finding_is_what_saves_most():
     assert report.finding(found({"matmul": 10.0}, REFUSED).to_json()) == (
         "none of the changes can be"
     )
+
+
+def test_a_terminal_gets_the_same_table():
+    """Broken where it is narrow, and too much memory catches the eye."""
+    heavy = answer({"matmul": 9.0}, fits=False)
+    said = found({"matmul": 10.0}, heavy, {"matmul": 8.0}, changes=PAIR, together=REFUSED).to_json()
+    console = Console(width=60, force_terminal=True, color_system="standard")
+    with console.capture() as shown:
+        console.print(report.grid(said))
+    lines = re.sub(r"\x1b\[[\d;]*m", "", shown.get()).splitlines()
+
+    assert max(map(len, lines)) <= 60
+    assert [line.split()[0] for line in lines if re.match(r" *\d", line)] == ["2.00", "1.00"]
+    assert "\x1b[1;31mdoes" in shown.get()
 
 
 def test_a_bar_s_label_keeps_what_tells_most():

@@ -69,14 +69,25 @@ def _show(answer: dict[str, Any], place: Path | None) -> None:
     from clustersim.report import whatif as report
     from clustersim.report.tables import Row
 
-    print(report.finding(answer))
+    show(report.finding(answer), [])
     print()
-    for line in report.lines(answer):
-        print(line)
+    _show_table(answer)
     said = report.rows(answer)
     if place is not None:
         said.append(Row("files", f"{place}/: summary.json, whatif.csv, waterfall.png and more"))
     show(None, said)
+
+
+def _show_table(answer: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    from clustersim.report import whatif as report
+
+    console = Console()
+    if console.is_terminal:
+        console.print(report.grid(answer))
+    else:
+        print("\n".join(report.lines(answer)))
 
 
 __all__ = ["whatif"]

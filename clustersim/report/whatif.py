@@ -1,11 +1,14 @@
 """Changes of a scenario by what they save, as text, from the plain values of ``--json``."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.report.tables import Row, percent
 from clustersim.report.waterfall import number, unit_of
 from clustersim.units import format_seconds
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 HEADINGS: Final = ("saved", "", "step", "change", "mostly", "bottleneck", "memory")
 RIGHT: Final = HEADINGS[:3]
@@ -87,6 +90,23 @@ def lines(answer: Values) -> list[str]:
     ]
 
 
+def grid(answer: Values) -> "Table":
+    """Return the table for a terminal, which breaks long cells."""
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, padding=(0, 1), pad_edge=False)
+    for heading in HEADINGS:
+        right = heading in RIGHT
+        shown.add_column(
+            heading, justify="right" if right else "left", no_wrap=right, overflow="fold"
+        )
+    for cells in table(answer)[1:]:
+        alarm = "bold red" if cells[-1] != "fits" else ""
+        shown.add_row(*map(Text, cells[:-1]), Text(cells[-1], style=alarm))
+    return shown
+
+
 def rows(answer: Values) -> list[Row]:
     """Return what is told below the table: what all save together, and what cannot be."""
     said = []
@@ -135,6 +155,7 @@ __all__ = [
     "Values",
     "change_of",
     "finding",
+    "grid",
     "is_in",
     "lines",
     "link_of",
