@@ -201,17 +201,25 @@ def test_a_base_that_fails_is_an_error():
         found(FAILED, {"matmul": 1.0})
 
 
-def test_the_finding_is_what_saves_most():
-    """Or that nothing does, or that nothing can be."""
-    best = found({"matmul": 10.0}, {"matmul": 9.0}, {"matmul": 8.0}, changes=PAIR, together=REFUSED)
+FINDINGS = [
+    ([9.0, 8.0], "batch.micro=2 saves most, 2 s of 10 s (20.0 %)"),
+    ([9.0, answer({"matmul": 8.0}, fits=False)],
+     "plan.zero=0 saves most, 1 s of 10 s (10.0 %); batch.micro=2 would save more, but does not"
+     " fit"),
+    ([11.0, answer({"matmul": 8.0}, fits=False)],
+     "batch.micro=2 saves most, 2 s of 10 s (20.0 %), but does not fit"),
+    ([11.0, REFUSED], "none of the changes saves time"),
+    ([REFUSED, REFUSED], "none of the changes can be"),
+]  # fmt: skip
 
-    assert report.finding(best.to_json()) == "batch.micro=2 saves most, 2 s of 10 s (20.0 %)"
-    assert report.finding(found({"matmul": 10.0}, {"matmul": 11.0}).to_json()) == (
-        "none of the changes saves time"
-    )
-    assert report.finding(found({"matmul": 10.0}, REFUSED).to_json()) == (
-        "none of the changes can be"
-    )
+
+@pytest.mark.parametrize(("runs", "finding"), FINDINGS, ids=[each[1][:30] for each in FINDINGS])
+def test_the_finding_is_what_saves_most_and_fits(runs, finding):
+    """What does not fit is told as such; where nothing saves time or can be, that is the finding."""
+    said = [{"matmul": run} if isinstance(run, float) else run for run in runs]
+    told = found({"matmul": 10.0}, *said, changes=PAIR, together=REFUSED).to_json()
+
+    assert report.finding(told) == finding
 
 
 def test_a_terminal_gets_the_same_table():

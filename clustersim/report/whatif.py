@@ -1,6 +1,6 @@
 """Changes of a scenario by what they save, as text, from the plain values of ``--json``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.report.tables import Row, percent
@@ -19,21 +19,36 @@ Values = Mapping[str, Any]
 
 
 def finding(answer: Values) -> str:
-    """Return which change saves most, in a sentence."""
-    ran = [each for each in answer["changes"] if each["verdict"] == "ran"]
-    if not ran:
+    """Return which change saves most, in a sentence; one that fits if there is one."""
+    ran, base = ran_of(answer), answer["base"]["step_time_s"]
+    chosen = best(answer)
+    if chosen is None:
         return "none of the changes can be"
-    best, base = ran[0], answer["base"]["step_time_s"]
-    if best["saved_fraction"] < 5e-4:
+    if chosen["saved_fraction"] < WORTH_IT:
         return "none of the changes saves time"
-    share = percent(best["saved_fraction"])
-    return f"{change_of(best)} saves {_most(ran)}{format_seconds(best['saved_s'], 3)}" + (
-        f" of {format_seconds(base)} ({share})"
-    )
+    first = ran[0]
+    more = "" if first is chosen else f"; {change_of(first)} would save more, but does not fit"
+    saved = f"{format_seconds(chosen['saved_s'], 3)} of {format_seconds(base)}"
+    most = "most, " if len(ran) > 1 else ""
+    fits = "" if chosen["fits"] else ", but does not fit"
+    share = percent(chosen["saved_fraction"])
+    return f"{change_of(chosen)} saves {most}{saved} ({share}){fits}{more}"
 
 
-def _most(ran: Sequence[Values]) -> str:
-    return "most, " if len(ran) > 1 else ""
+def ran_of(answer: Values) -> list[Values]:
+    """Return the changes that ran, the one that saves most first."""
+    return [each for each in answer["changes"] if each["verdict"] == "ran"]
+
+
+def best(answer: Values) -> Values | None:
+    """Return the change that saves most of those that fit; of all if none of them saves time."""
+    ran = ran_of(answer)
+    fit = [each for each in ran if each["fits"] and each["saved_fraction"] >= WORTH_IT]
+    return next(iter([*fit, *ran]), None)
+
+
+WORTH_IT: Final = 5e-4
+"""Share of the step below which a change saves nothing to speak of."""
 
 
 def change_of(each: Values) -> str:
@@ -43,8 +58,7 @@ def change_of(each: Values) -> str:
 
 def table(answer: Values) -> list[list[str]]:
     """Return the rows of the changes that ran, the best first, after the heading."""
-    ran = [each for each in answer["changes"] if each["verdict"] == "ran"]
-    base = answer["base"]["step_time_s"]
+    ran, base = ran_of(answer), answer["base"]["step_time_s"]
     return [[*HEADINGS], *(_cells(each, base) for each in ran)] if ran else []
 
 
@@ -153,12 +167,14 @@ __all__ = [
     "HEADINGS",
     "RIGHT",
     "Values",
+    "best",
     "change_of",
     "finding",
     "grid",
     "is_in",
     "lines",
     "link_of",
+    "ran_of",
     "rows",
     "table",
 ]

@@ -7,18 +7,18 @@ from clustersim import __version__
 from clustersim.metrics.difference import because, claim
 from clustersim.report.tables import kind_of, percent
 from clustersim.report.waterfall import Step, Waterfall, steps_of
-from clustersim.report.whatif import Values, change_of, is_in
+from clustersim.report.whatif import Values, best, change_of, is_in, ran_of
 
 
 def picture(answer: Values) -> Waterfall | None:
     """Return what leads from the base to all changes together; or to the best, part by part."""
-    ran = [each for each in answer["changes"] if each["verdict"] == "ran"]
-    if not ran:
+    chosen = best(answer)
+    if chosen is None:
         return None
     together = answer["together"]
     if together is not None and together["verdict"] == "ran" and together["sum_s"] is not None:
-        return _savings(answer, [each for each in ran if is_in(each, together)])
-    return _parts(answer, ran[0])
+        return _savings(answer, [each for each in ran_of(answer) if is_in(each, together)])
+    return _parts(answer, chosen)
 
 
 def _savings(answer: Values, joined: Sequence[Values]) -> Waterfall:
@@ -49,17 +49,17 @@ def _of_sum(together: Values) -> str:
     return f", {percent(together['of_sum'])} of what is saved one by one"
 
 
-def _parts(answer: Values, best: Values) -> Waterfall:
+def _parts(answer: Values, chosen: Values) -> Waterfall:
     """Return the best change part by part."""
-    base, step = answer["base"], best["step_time_s"]
+    base, step = answer["base"], chosen["step_time_s"]
     before = base["step_time_s"]
     return Waterfall(
-        title=f"{claim('A step', before / step)}{because(best['parts'])}",
-        caption=f"{base['name']}, before and after {change_of(best)}; clustersim {__version__}",
+        title=f"{claim('A step', before / step)}{because(chosen['parts'])}",
+        caption=f"{base['name']}, before and after {change_of(chosen)}; clustersim {__version__}",
         first="before",
         last="after",
         start=before,
-        steps=steps_of(best["parts"], max(before, step)),
+        steps=steps_of(chosen["parts"], max(before, step)),
     ).in_unit()
 
 

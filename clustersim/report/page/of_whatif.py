@@ -5,7 +5,7 @@ from pathlib import Path
 from clustersim.report.page.falls import fall
 from clustersim.report.page.page import Card, Cards, Column, Page, Section, Table, render
 from clustersim.report.tables import percent
-from clustersim.report.whatif import HEADINGS, RIGHT, Values, change_of, finding, rows, table
+from clustersim.report.whatif import HEADINGS, RIGHT, Values, best, change_of, finding, rows, table
 from clustersim.report.whatif_picture import picture
 from clustersim.units import format_seconds
 
@@ -33,9 +33,9 @@ def _ranking(answer: Values) -> Section:
 def _cards(answer: Values) -> list[Card]:
     base, together = answer["base"], answer["together"]
     found = [Card("one step takes", format_seconds(base["step_time_s"]), base["title"])]
-    best = next((each for each in answer["changes"] if each["verdict"] == "ran"), None)
-    if best is not None:
-        found.append(_card("the best change", best, change_of(best)))
+    chosen = best(answer)
+    if chosen is not None:
+        found.append(_card("the best change", chosen, change_of(chosen)))
     if together is not None and together["verdict"] == "ran":
         found.append(_card("together", together, "all changes that can be together"))
     return found
