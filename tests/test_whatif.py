@@ -215,7 +215,7 @@ FINDINGS = [
 
 @pytest.mark.parametrize(("runs", "finding"), FINDINGS, ids=[each[1][:30] for each in FINDINGS])
 def test_the_finding_is_what_saves_most_and_fits(runs, finding):
-    """What does not fit is told as such; where nothing saves time or can be, that is the finding."""
+    """What does not fit is told as such, and so is that nothing saves time, or can be."""
     said = [{"matmul": run} if isinstance(run, float) else run for run in runs]
     told = found({"matmul": 10.0}, *said, changes=PAIR, together=REFUSED).to_json()
 
