@@ -12,8 +12,10 @@ import pytest
 from matplotlib.image import imread
 
 from answers import compare_page, whatif_page
+from clustersim.report.page import of_scale
 from clustersim.report.page.page import render
 from pages import HOSTILE, page_of
+from scalings import made_up
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SHAPES = ".barlayer path, .scatterlayer path, .heatmaplayer image"
@@ -303,3 +305,23 @@ def test_pages_of_studies_are_drawn_and_keep_names_as_text(browser, tmp_path, ma
     assert find(browser, "img") == []
     assert HOSTILE in find(browser, "body")[0].get_property("textContent")
     assert [entry for entry in browser.get_log("browser") if entry["level"] != "INFO"] == []
+
+
+def test_the_page_of_a_scaling_study_is_drawn(browser, tmp_path):
+    """Each chart has lines or bars and is not of one colour; names stay text; no complaints."""
+    study = made_up()
+    for curve in study["curves"]:
+        curve["name"] = curve["title"] = HOSTILE
+    file = tmp_path / "report.html"
+    of_scale.write(of_scale.ScalePicture(study), file.with_suffix(""))
+    browser.get(file.as_uri())
+    wait(browser, DRAWN)
+    charts = find(browser, ".chart")
+
+    assert len(charts) == 6
+    for chart in charts:
+        middle(browser, chart)
+        assert chart.find_elements("css selector", SHAPES)
+        assert pixels(chart).std() > 0.01
+    assert find(browser, "h1")[0].text == HOSTILE
+    assert browser.get_log("browser") == []
