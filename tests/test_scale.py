@@ -379,6 +379,14 @@ def test_titles_say_what_was_found():
     assert figures.curve_finding([weak]).startswith("Weak scaling keeps 86.5 % at 16 devices")
 
 
+def test_points_that_do_not_fit_are_told():
+    """They keep their place on the curve; the answer says on how many devices there is no room."""
+    found = made_up()
+    found["curves"][0]["points"][1]["memory"]["fits"] = False
+
+    assert "memory        does not fit on 16 devices" in report.answer(found)
+
+
 def test_a_page_shows_each_curve_and_keeps_text_as_text():
     """A chart of efficiency, one of idle shares and one of the loss for each kind; no markup."""
     found = made_up()

@@ -109,12 +109,12 @@ def _rate(tflops: float) -> str:
 
 def notes(curve: Values) -> list[Row]:
     """Return what there is to say about a curve beside its table, line by line."""
-    heavy = [f"{p['devices']:,}" for p in curve["points"] if not p["memory"]["fits"]]
+    heavy = ", ".join(f"{p['devices']:,}" for p in curve["points"] if not p["memory"]["fits"])
     return [
         *([Row("loss", lost(curve))] if len(curve["points"]) > 1 else []),
         *(Row("published", beside(each, curve)) for each in curve["published"]),
         *(Row("skipped", f"{e['devices']:,} devices: {e['why']}") for e in curve["skipped"]),
-        *([Row("no room", f"on {', '.join(heavy)} devices", alarm=True)] if heavy else []),
+        *([Row("memory", f"does not fit on {heavy} devices", alarm=True)] if heavy else []),
         *([Row("assumed", _assumed(curve["assumed"]))] if curve["assumed"] else []),
     ]
 

@@ -87,6 +87,19 @@ def _efficiency(axes: "Axes", curve: Values, look: Mapping[str, Any]) -> None:
         )
 
 
+def _cross_out(axes: "Axes", curves: Sequence[Values]) -> None:
+    """Mark the points that do not fit in memory."""
+    heavy = [
+        (point["devices"], 100 * point["efficiency"])
+        for curve in curves
+        for point in curve["points"]
+        if not point["memory"]["fits"]
+    ]
+    if heavy:
+        look: Any = {"linestyle": "none", "marker": "x", "color": INK, "markersize": 9}
+        axes.plot(*zip(*heavy, strict=True), label="does not fit in memory", **look)
+
+
 def _short(source: str) -> str:
     """Return a source in at most some fifty letters."""
     return source if len(source) <= 54 else f"{source[:51].rstrip(' ,;:')}..."
@@ -145,6 +158,7 @@ def _finish(places: "Sequence[Axes]", curves: Sequence[Values]) -> None:
         axes.grid(color="0.93", linewidth=0.6)
         axes.set_axisbelow(True)
     places[0].axhline(100, **IDEAL)
+    _cross_out(places[0], curves)
     low = min(places[0].get_ylim()[0], 90.0)
     places[0].set_ylim(max(0.0, low - 2), max(places[0].get_ylim()[1], 102.0))
     _name_upright(places[0], "efficiency [%]")
@@ -211,6 +225,8 @@ def loss_finding(curves: Sequence[Values]) -> str:
         verb = "loses" if whole > 0 else "gains"
         return f"{kind} {verb} {abs(100 * whole):.1f} points up to {point['devices']:,} devices"
     points = f"{100 * share:.1f} of the {100 * whole:.1f} points lost"
+    if share > whole + LEAST:
+        points = f"{100 * share:.1f} points; others give {100 * (share - whole):.1f} back"
     return f"{words(part).capitalize()} takes {points}"
 
 

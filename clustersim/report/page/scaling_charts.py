@@ -59,7 +59,9 @@ def efficiency_chart(curves: Sequence[Values]) -> Chart:
         points = curve["points"]
         shares = [point["efficiency"] for point in points]
         told = [
-            f"{curve['name']}, {p['devices']:,} devices: {percent(p['efficiency'])}" for p in points
+            f"{curve['name']}, {p['devices']:,} devices: {percent(p['efficiency'])}"
+            + ("" if p["memory"]["fits"] else ", does not fit in memory")
+            for p in points
         ]
         data.append(_line([p["devices"] for p in points], shares, told, place))
         known = [each for each in curve["published"] if each["efficiency"] is not None]
