@@ -14,20 +14,24 @@ if TYPE_CHECKING:
     from clustersim.study.scaling import Curve
 
 
+Weak = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N,N,..", help="Devices of a curve whose batch grows with them; 128:1024 too."
+    ),
+]
+Strong = Annotated[
+    str | None,
+    typer.Option(metavar="N,N,..", help="Devices of a curve with the same batch in all."),
+]
+
+
 def scale(
     scenarios: Annotated[
         list[str], typer.Argument(help="Scenario files or shipped names; several share a figure.")
     ],
-    weak: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N,N,..", help="Devices of a curve whose batch grows with them; 128:1024 too."
-        ),
-    ] = None,
-    strong: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,..", help="Devices of a curve with the same batch in all."),
-    ] = None,
+    weak: Weak = None,
+    strong: Strong = None,
     axis: Annotated[
         str | None, typer.Option(help="That more devices go to: data, tensor, pipeline, ...")
     ] = None,
