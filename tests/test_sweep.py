@@ -11,6 +11,8 @@ from matplotlib.image import imread
 
 from clustersim.cli import main
 from clustersim.metrics.attribution import PARTS
+from clustersim.report.page.of_sweep import page
+from clustersim.report.page.page import Chart, render
 from clustersim.report.sweep import rows, short
 from clustersim.report.tables import Row
 from clustersim.report.told import Told
@@ -238,7 +240,30 @@ def test_a_sweep_without_a_layout_that_fits_is_told(tmp_path, capsys, monkeypatc
 
     assert code == 0
     assert "best          none fits" in out.splitlines()
-    assert found == {"summary.json", "sweep.csv", "sweep.parquet", "sweep.png", "sweep.svg"}
+    assert found == {
+        "report.html", "summary.json", "sweep.csv", "sweep.parquet", "sweep.png", "sweep.svg",
+    }  # fmt: skip
+
+
+AXES_OF_PAGES = (["batch.micro"], ["batch.micro", "recompute"], ["a", "b", "batch.micro"])
+
+
+@pytest.mark.parametrize("keys", AXES_OF_PAGES, ids=["bars", "heat map", "parallel"])
+def test_a_page_shows_every_layout_and_keeps_words_as_words(base, keys):
+    """Each chart has a table of all combinations, and no name is read as HTML."""
+    wicked = "<img src=x onerror=alert(1)>"
+    runs = [run_of(RAN, 3, 4), run_of(WEIGHED, 1, 20), run_of(RAN, 2, 1), run_of(REFUSED, 1, 1)]
+    points = [dict.fromkeys(keys, f"{wicked}{i}") for i in range(len(runs))]
+    variants = [Variant("small.yaml", (), point) for point in points]
+    told = Told(Sweep(base, variants, runs).to_json())
+    made = page(told, "clustersim sweep")
+    html = render(made)
+    charts = [block for s in made.sections for block in s.blocks if isinstance(block, Chart)]
+
+    assert [section.id for section in made.sections] == ["answer", "layouts", "pareto", "refused"]
+    assert [len(chart.table.rows) for chart in charts] == [4, 2]
+    assert wicked not in html
+    assert "clustersim sweep" in html
 
 
 def test_a_name_stays_short_where_it_can(base):

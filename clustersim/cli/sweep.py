@@ -15,6 +15,7 @@ from clustersim.cli.studying import (
     Out,
     Settings,
     StoreFile,
+    command_line,
     place_of,
     print_table,
     run_variants,
@@ -72,7 +73,10 @@ def sweep(
         from clustersim.study.table import frame
 
         rows = frame([*zip(found.variants, found.runs, strict=True)])
-        write(told, rows, place, force=force)
+        said = {"set": settings or [], "list": [str(table)] if table else [], "over": over or []}
+        said |= {"by": [by] if by != "tokens_per_s" else [], "pareto": [pareto] if pareto else []}
+        command = command_line("sweep", [scenario], **said)
+        write(told, rows, place, command=command, force=force)
     if as_json:
         print(json.dumps(told.answer, allow_nan=False))
     else:
@@ -145,7 +149,7 @@ def _show(found: "Told", place: Path | None) -> None:
 
     said = report.rows(found)
     if place is not None:
-        said.append(Row("files", f"{place}/: summary.json, sweep.csv, sweep.png and more"))
+        said.append(Row("files", f"{place}/: report.html, sweep.csv, sweep.png and more"))
     show(found.title, said)
     for heading, table in report.tables(found):
         print(f"\n{heading}:")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from clustersim import __version__
 from clustersim.report import folder
+from clustersim.report.page.of_sweep import page
+from clustersim.report.page.page import render
 from clustersim.report.pareto import draw_pareto, pareto_picture
 from clustersim.report.sweep_figure import draw_sweep
 from clustersim.report.sweep_picture import sweep_picture
@@ -14,19 +16,22 @@ from clustersim.report.told import Told
 if TYPE_CHECKING:
     import pandas as pd
 
-FILES: Final = (folder.SUMMARY, "sweep.csv", "sweep.parquet")
+FILES: Final = (folder.SUMMARY, "report.html", "sweep.csv", "sweep.parquet")
 SWEEP: Final = ("sweep.png", "sweep.svg")
 PARETO: Final = ("pareto.csv", "pareto.png", "pareto.svg")
 FIGURES: Final = (*SWEEP, *PARETO)
 """What a sweep leaves; figures where an axis has several values, a front where several fit."""
 
 
-def write(sweep: Told, table: "pd.DataFrame", place: Path, *, force: bool = False) -> None:
-    """Write the tables and figures of a sweep.
+def write(
+    sweep: Told, table: "pd.DataFrame", place: Path, *, command: str = "", force: bool = False
+) -> None:
+    """Write the page, the tables and the figures of a sweep.
 
     Parameters
     ----------
     table : a row for each combination
+    command : what made it
 
     Raises
     ------
@@ -37,6 +42,7 @@ def write(sweep: Told, table: "pd.DataFrame", place: Path, *, force: bool = Fals
     with folder.replacing(place) as new:
         write_csv(table, new / "sweep.csv")
         table.to_parquet(new / "sweep.parquet", index=False)
+        (new / "report.html").write_text(render(page(sweep, command)), encoding="utf-8")
         files: tuple[str, ...] = FILES
         if sweep.free:
             draw_sweep(sweep_picture(sweep), new / "sweep")
