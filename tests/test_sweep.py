@@ -184,6 +184,21 @@ def test_every_combination_is_counted_once(base, runs):
     json.dumps(sweep.to_json(), allow_nan=False)
 
 
+def test_reasons_are_told_without_the_place_of_a_value(base):
+    """A reason begins with its key, whatever the value is that was set, and counts its likes."""
+    complaint = "recompute.stages: there is no stage {} (0 to 1)"
+    settings = [f"recompute={{mode: full, stages: [0, {i}]}}" for i in (2, 9)]
+    variants = [Variant("small.yaml", (each,), {"recompute": each}) for each in settings]
+    places = [f"--set {settings[0]}", "my folder/small.yaml:4"]
+    runs = [
+        Run(place, REFUSED, f"{place}: {complaint.format(i)}")
+        for place, i in zip(places, (2, 9), strict=True)
+    ]
+    (group,) = Sweep(base, variants, runs).reasons()
+
+    assert (group.why, group.count) == (complaint.format(2), 2)
+
+
 def test_the_best_is_told_with_what_it_changes(tmp_path, capsys, monkeypatch):
     """The answer has the best first, says how it differs from the scenario, and keeps verdicts."""
     monkeypatch.chdir(tmp_path)

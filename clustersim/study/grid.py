@@ -136,12 +136,17 @@ def _one_fill(keys: set[str]) -> str:
 
 
 def _check_values(scenario: str, settings: Sequence[str], axes: Sequence[Axis]) -> None:
-    """Try each choice once, alone or in the company of the first choices of the other axes."""
+    """Try each value once, alone or in the company of the first choices of the other axes."""
     first = [axis.choices[0] for axis in axes]
+    good: set[str] = set()
     for place, axis in enumerate(axes):
         for choice in axis.choices:
+            said = {*_said(choice.texts)}
+            if said <= good:  # of a long table, only lines with something new
+                continue
             company = [*first[:place], choice, *first[place + 1 :]]
             _check_choice(scenario, settings, choice, _said(_joined(company)))
+            good |= said
 
 
 def _check_choice(

@@ -34,6 +34,9 @@ COST: Final[Mapping[Against, str]] = {"memory": "memory_peak_bytes", "devices": 
 
 Row = dict[str, Any]
 
+_PLACE: Final = re.compile(r"^(--set \S+|[^:]*\.ya?ml(:\d+)?): ")
+"""File and line, or a setting that another study spelled in another way."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -137,13 +140,20 @@ class Sweep:
         heaps: dict[str, list[int]] = {}
         for position, run in enumerate(self.runs):
             if run.verdict == verdict:
-                heaps.setdefault(_kind(run.why or ""), []).append(position)
+                heaps.setdefault(_kind(self._why(position)), []).append(position)
         ordered = sorted(heaps.values(), key=lambda heap: (-len(heap), heap[0]))
         return [
-            Group(_placeless(self.runs[i].why or ""), len(heap), dict(self.variants[i].point))
+            Group(self._why(i), len(heap), dict(self.variants[i].point))
             for heap in ordered
             for i in heap[:1]
         ]
+
+    def _why(self, position: int) -> str:
+        """Return a reason without the place that it begins with, where a value was set."""
+        why = self.runs[position].why or ""
+        for setting in self.variants[position].settings:
+            why = why.removeprefix(f"--set {setting}: ")
+        return _PLACE.sub("", why)
 
     def to_json(self) -> dict[str, Any]:
         """Return the sweep as plain values; the keys are stable and documented."""
@@ -190,14 +200,9 @@ def _said(base: Loaded, key: str) -> Any:
     return value.get("name", value) if isinstance(value, dict) else value
 
 
-def _placeless(why: str) -> str:
-    """Return a reason without the place that it begins with: ``--set plan.tensor=6: ...``."""
-    return re.sub(r"^(--set \S+|\S+\.ya?ml(:\d+)?): ", "", why)
-
-
 def _kind(why: str) -> str:
-    """Return what a reason has in common with others: no place, numbers or advice."""
-    bare = re.sub(r"\([^()]*\)", "", _placeless(why))
+    """Return what a reason has in common with others: no numbers and no advice."""
+    bare = re.sub(r"\([^()]*\)", "", why)
     return re.sub(r"\d[\d,.]*", "#", bare)
 
 
