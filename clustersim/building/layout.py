@@ -63,9 +63,8 @@ def schedule_file(loaded: Loaded) -> Path | None:
 
 
 def _chunks(given: Scenario, schedule: Schedule) -> int:
-    """Return the chunks of a stage, those that the schedule needs if nobody says."""
-    least, most = schedule.chunks
-    return given.plan.chunks or (least if least == most else 1)
+    """Return the chunks of a stage, the fewest that the schedule takes if nobody says."""
+    return given.plan.chunks or schedule.chunks[0]
 
 
 def _layers(given: Scenario, parts: int) -> tuple[int, ...]:

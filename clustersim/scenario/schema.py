@@ -118,7 +118,8 @@ class PlanFile(Strict):
         examples=[*SCHEDULES],
     )
     chunks: Count | None = Field(
-        None, description="model chunks of each stage; what the schedule needs if it needs a number"
+        None,
+        description="model chunks of each stage; the fewest that the schedule takes if missing",
     )
     placement: PlacementFile = PlacementFile()
 
