@@ -167,6 +167,8 @@ def test_what_does_not_fit_is_weighed_or_replayed_as_asked(tmp_path):
         (first,) = run_all(STUDY, [weighed], store)
         (second,) = run_all(STUDY, [replayed], store)
         (third,) = run_all(STUDY, [weighed], store)
+    with Store() as store:
+        both = run_all(STUDY, [weighed, replayed], store)
 
     assert (first.verdict, second.verdict) == (WEIGHED, RAN)
     assert not first.fits
@@ -174,6 +176,7 @@ def test_what_does_not_fit_is_weighed_or_replayed_as_asked(tmp_path):
     assert first.answer["memory"] == second.answer["memory"]
     assert second.fresh
     assert (third, third.fresh) == (second, False)
+    assert [run.verdict for run in both] == [RAN, RAN]
 
 
 def test_a_fault_is_a_verdict_and_is_tried_again(tmp_path, monkeypatch):

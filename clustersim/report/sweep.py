@@ -58,10 +58,10 @@ def tables(sweep: Told) -> list[tuple[str, list[list[str]]]]:
     if not sweep.ranked:
         return []
     best, front = sweep.ranked[:SHOWN], sweep.front
-    cost = {"memory": "memory", "devices": "number of devices"}[sweep.against]
+    less = {"memory": "with less memory", "devices": "with fewer devices"}[sweep.against]
     found = [(f"the best {len(best)}" if len(best) > 1 else "the only one that fits", best)]
     if len(front) > 1:
-        found.append((f"no other is better in {measured(sweep.by)} at less {cost}", front[-SHOWN:]))
+        found.append((f"no other is better in {measured(sweep.by)} {less}", front[-SHOWN:]))
     return [(heading, layouts(sweep, each)) for heading, each in found]
 
 

@@ -56,8 +56,8 @@ def run_all(
     store.begin(study, [(variant, *key) for variant, key in zip(variants, keys, strict=True)])
     first: dict[str, Variant] = {}
     for variant, (key, _) in zip(variants, keys, strict=True):
-        if key is not None:
-            first.setdefault(key, variant)
+        if key is not None and (key not in first or first[key].weigh_first):
+            first[key] = variant  # one of them may want the replay of what does not fit
     work = _Work(first, store, executor, at_once, told)
     try:
         work.finish()
