@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 
 import pytest
 
@@ -13,6 +13,7 @@ from clustersim.study.grid import grid
 from clustersim.study.running import run_all
 from clustersim.study.store import Store, Study
 from clustersim.study.variants import FAILED, RAN, REFUSED, WEIGHED, Variant
+from clustersim.study.workers import workers
 from small import alive, children_of, rows_in, small, sweeping, wait_until
 
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
@@ -104,6 +105,20 @@ def test_nothing_is_told_where_there_is_no_terminal(tmp_path):
     answer = finished(sweeping(tmp_path, axes=["batch.micro=1,2"]))
 
     assert answer["counts"]["fits"] == 2
+
+
+def die(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_workers_go_on_after_one_has_died():
+    """A task that kills its process is told as such, and the next one finds a process again."""
+    with workers(2) as executor:
+        broken = executor.submit(die, None)
+        with pytest.raises(BrokenExecutor):
+            broken.result(timeout=30)
+
+        assert executor.submit(abs, -1).result(timeout=30) == 1
 
 
 # --- in this process ------------------------------------------------------------------------------

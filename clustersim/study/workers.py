@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children, parent_process
 from multiprocessing.connection import wait
@@ -27,6 +27,30 @@ class Here(Executor):
         return future
 
 
+class _Pool(Executor):
+    """As many processes; where one of them has died, the next task begins with new ones."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._pool = self._new()
+
+    def _new(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(self._jobs, initializer=_follow)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Hand a task to one of the processes."""
+        try:
+            return self._pool.submit(fn, *args, **kwargs)
+        except BrokenExecutor:
+            self._pool.shutdown()
+            self._pool = self._new()
+            return self._pool.submit(fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes."""
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
 @contextmanager
 def workers(jobs: int) -> Iterator[Executor]:
     """Give a place where cases run: here, or in as many processes, which end with the context.
@@ -36,7 +60,7 @@ def workers(jobs: int) -> Iterator[Executor]:
     if jobs == 1:
         yield Here()
         return
-    executor = ProcessPoolExecutor(jobs, initializer=_follow)
+    executor = _Pool(jobs)
     try:
         yield executor
     except BaseException:
