@@ -69,14 +69,9 @@ def sweep(
     found = asked.swept(store, jobs)
     told = Told(found.to_json())
     if place is not None:
-        from clustersim.report.sweep_files import write
-        from clustersim.study.table import frame
-
-        rows = frame([*zip(found.variants, found.runs, strict=True)])
         said = {"set": settings or [], "list": [str(table)] if table else [], "over": over or []}
         said |= {"by": [by] if by != "tokens_per_s" else [], "pareto": [pareto] if pareto else []}
-        command = command_line("sweep", [scenario], **said)
-        write(told, rows, place, command=command, force=force)
+        _write(found, told, place, command_line("sweep", [scenario], **said), force=force)
     if as_json:
         print(json.dumps(told.answer, allow_nan=False))
     else:
@@ -140,6 +135,14 @@ def _check_word(option: str, word: str, known: list[str]) -> None:
     if word not in known:
         hint = nearest(word, known)
         raise ScenarioError(f"{option} {word}: is not known{hint} (known: {', '.join(known)})")
+
+
+def _write(found: "Sweep", told: "Told", place: Path, command: str, *, force: bool) -> None:
+    from clustersim.report.sweep_files import write
+    from clustersim.study.table import frame
+
+    rows = frame([*zip(found.variants, found.runs, strict=True)])
+    write(told, rows, place, command=command, force=force)
 
 
 def _show(found: "Told", place: Path | None) -> None:
