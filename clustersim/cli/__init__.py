@@ -87,6 +87,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ClustersimError as error:
         print(error, file=sys.stderr)
         sys.exit(2 if isinstance(error, CatalogError | ScenarioError) else 1)
+    except OSError as problem:  # a name too long, no permission, a full disk: nobody's bug
+        if problem.filename is None:
+            raise
+        print(f"{problem.filename}: cannot be used ({problem.strerror})", file=sys.stderr)
+        sys.exit(2)
     finally:
         _flush()
         if arguments is None:

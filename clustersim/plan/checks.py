@@ -99,7 +99,7 @@ def _model(plan: Plan, model: Transformer, where: Where) -> list[str]:
     problems = []
     for count, what in ((model.heads, "attention heads"), (model.ffn, "ffn columns")):
         if count % plan.tensor:
-            allowed = [t for t in range(1, 2 * plan.tensor + 1) if count % t == 0]
+            allowed = [t for t in divisors(count) if t <= 2 * plan.tensor]
             problems.append(
                 f"{where('plan', 'tensor')}: {plan.tensor} does not divide the {count} {what}"
                 f" of '{model.name}' (divisors up to {2 * plan.tensor}: {listed(allowed)})"

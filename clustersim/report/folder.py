@@ -56,7 +56,9 @@ FOR_PAPERS: Final = (
 
 
 def check_free(folder: Path, *, force: bool = False) -> None:
-    """Refuse to write where something stands that is not the output of an earlier run.
+    """Refuse to write where something else stands, or where no folder can be made.
+
+    What stands there may only be the output of an earlier run.
 
     Raises
     ------
@@ -73,6 +75,10 @@ def check_free(folder: Path, *, force: bool = False) -> None:
         raise ScenarioError(
             f"{folder}: is in the way and is not the output of an earlier run; choose another --out"
         )
+    above = next(parent for parent in target.parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        why = "cannot be written in" if above.is_dir() else "is no folder"
+        raise ScenarioError(f"{folder}: cannot be made, since {above} {why}; choose another --out")
 
 
 def is_ours(folder: Path) -> bool:

@@ -166,14 +166,16 @@ def _check_choice(
         try:
             load(scenario, [*settings, *company])
         except (ScenarioError, CatalogError):
-            raise ScenarioError(_about(choice, str(problem).splitlines()[0])) from None
+            raise ScenarioError(_about(choice, problem)) from None
 
 
-def _about(choice: Choice, complaint: str) -> str:
-    """Return a complaint about a setting as one about the choice that it came from."""
-    for setting in _said(choice.texts):
-        complaint = complaint.replace(f"--set {setting}", choice.where)
-    return complaint if choice.where in complaint else f"{choice.where}: {complaint}"
+def _about(choice: Choice, problem: Exception) -> str:
+    """Return the first line of a complaint about a setting, told of the choice that it is from."""
+    complaint, where = str(problem), " ".join(choice.where.split())
+    for setting in _said(choice.texts):  # which may have line breaks of its own
+        complaint = complaint.replace(f"--set {setting}", where)
+    first = complaint.splitlines()[0]
+    return first if where in first else f"{where}: {first}"
 
 
 def filled(axes: Sequence[Axis]) -> tuple[str, ...]:
