@@ -106,8 +106,8 @@ def test_megatron_turing_nlg_on_more_nodes():
 
 @LARGE
 def test_pipelines_of_fugaku_to_eight_replicas():
-    """Efficiencies are within 5 points of 96, 90 and 79 % at 2, 4 and 8 replicas."""
-    curve = curves("fugaku-30b-pp48", "strong", 192, 384, 768, 1536)
+    """Efficiencies are within 5 points of 96 and 79 % at 2 and 8 replicas."""
+    curve = curves("fugaku-30b-pp48", "strong", 192, 384, 1536)
     told = {e["devices"]: e["efficiency"] for e in curve["published"] if e["devices"] <= 1536}
 
     assert told[1536] == pytest.approx(0.79, abs=0.005)
