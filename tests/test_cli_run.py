@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 
 from clustersim.cli import app, main
 from clustersim.errors import SimulationError
+from clustersim.report.answer import answer
 from clustersim.report.artist import Artist, Drawing
 from clustersim.report.figures import covered, draw_timeline
 from clustersim.report.folder import FILES, FOR_PAPERS, check_free, is_ours, replacing, write
 from clustersim.report.memory import memory_picture
 from clustersim.report.pictures import timeline_picture
-from clustersim.report.tables import answer, table
+from clustersim.report.tables import table
 from clustersim.scenario.load import load
 from clustersim.simulate import simulate
 
@@ -120,7 +121,8 @@ def test_a_terminal_gets_the_same_lines_as_a_table(result):
     """Too much memory catches the eye."""
     from rich.console import Console
 
-    from clustersim.report.tables import Row, rows
+    from clustersim.report.answer import rows
+    from clustersim.report.tables import Row
 
     lines = [*rows(result), Row("memory", "does not fit", alarm=True)]
     console = Console(width=60, force_terminal=True, color_system="standard")

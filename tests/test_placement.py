@@ -296,7 +296,7 @@ def test_of_many_groups_every_pattern_is_looked_at():
 
 def test_the_answer_and_the_json_tell_the_same_groups():
     """A line for each kind of group; the narrowest link comes first in both."""
-    from clustersim.report.tables import answer
+    from clustersim.report.answer import answer
 
     result = simulate("frontier-22b", ["batch.global=32", "plan.placement.order=[pipeline, data]"])
     data, stages, _ = result.to_json()["groups"]

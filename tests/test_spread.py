@@ -23,8 +23,8 @@ from clustersim.metrics.spread import (
     quantile,
     reach_of,
 )
+from clustersim.report.answer import rows
 from clustersim.report.coverage import coverage_line, coverage_rows
-from clustersim.report.tables import rows
 from clustersim.simulate import simulate
 from clustersim.study.cases import read_cases
 from clustersim.study.coverage import coverage, to_json

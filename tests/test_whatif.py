@@ -15,6 +15,7 @@ from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError, SimulationError
 from clustersim.report import whatif as report
 from clustersim.report.page import of_whatif
+from clustersim.report.tables import columned
 from clustersim.report.whatif_picture import label
 from clustersim.report.whatif_picture import picture as picture_of
 from clustersim.simulate import simulate
@@ -228,7 +229,7 @@ def test_a_terminal_gets_the_same_table():
     said = found({"matmul": 10.0}, heavy, {"matmul": 8.0}, changes=PAIR, together=REFUSED).to_json()
     console = Console(width=60, force_terminal=True, color_system="standard")
     with console.capture() as shown:
-        console.print(report.grid(said))
+        console.print(columned(report.table(said), report.WORDS, report.UNFIT))
     lines = re.sub(r"\x1b\[[\d;]*m", "", shown.get()).splitlines()
 
     assert max(map(len, lines)) <= 60

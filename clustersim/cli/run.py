@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from clustersim.cli.studying import show
+
 if TYPE_CHECKING:
     from clustersim.scenario.load import Loaded
     from clustersim.simulate import Result
@@ -85,6 +87,7 @@ def _run_with_files(
 
     with Artist() as artist:  # first, so that it gets ready while we load and replay
         from clustersim.report import folder
+        from clustersim.report.answer import rows
         from clustersim.report.page.of_run import command_line
         from clustersim.scenario.load import load
 
@@ -93,7 +96,7 @@ def _run_with_files(
         folder.check_free(place, force=given.force)
         result = _advised(scenario, settings, loaded)
         if not quiet:
-            _show(result)
+            show(result.scenario.title, rows(result))
         command = command_line(scenario, settings)
         folder.write(
             result, loaded, place, artist, command=command, paper=given.paper, force=given.force
@@ -105,21 +108,8 @@ def _print_json(result: "Result") -> None:
     print(json.dumps(result.to_json(), allow_nan=False))
 
 
-def _show(result: "Result") -> None:
-    """Print the answer: a table on a terminal, plain lines elsewhere."""
-    from rich.console import Console
-
-    from clustersim.report import tables
-
-    console = Console()
-    if console.is_terminal:
-        console.print(result.scenario.title, style="bold", markup=False, highlight=False)
-        console.print(tables.table(tables.rows(result)))
-    else:
-        print("\n".join(tables.answer(result)))
-
-
 def _show_files(folder: Path) -> None:
-    from clustersim.report.tables import files, plain
+    from clustersim.report.answer import files
+    from clustersim.report.tables import plain
 
     print(*plain([files(folder)]))

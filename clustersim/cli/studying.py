@@ -1,14 +1,14 @@
 """What the verbs that run many scenarios share: their options, a store, a bar, an end in order."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 if TYPE_CHECKING:
-    from clustersim.report.tables import Row
+    from clustersim.report.tables import Cells, Row
     from clustersim.study.store import Study
     from clustersim.study.variants import Run, Variant
 
@@ -131,17 +131,23 @@ def show(title: str | None, rows: "Sequence[Row]") -> None:
     console.print(tables.table(rows))
 
 
-def print_table(table: "Sequence[Sequence[str]]") -> None:
-    """Print a table with its heading: for a terminal, or as plain text."""
+def print_table(cells: "Cells", words: "Collection[str]" = (), alarm: str = "") -> None:
+    """Print a table: broken as it fits on a terminal, as plain text elsewhere.
+
+    Parameters
+    ----------
+    words : headings of the columns that stand to the left
+    alarm : what a cell says that should catch the eye
+    """
     from rich.console import Console
 
-    from clustersim.report.sweep import aligned, rich_table
+    from clustersim.report.tables import aligned, columned
 
     console = Console()
-    if console.is_terminal:
-        console.print(rich_table(table))
+    if console.is_terminal and cells:
+        console.print(columned(cells, words, alarm))
     else:
-        print("\n".join(aligned(table)))
+        print("\n".join(aligned(cells, words)))
 
 
 __all__ = [

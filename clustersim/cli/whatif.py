@@ -15,6 +15,7 @@ from clustersim.cli.studying import (
     StoreFile,
     command_line,
     place_of,
+    print_table,
     run_variants,
     show,
 )
@@ -71,23 +72,11 @@ def _show(answer: dict[str, Any], place: Path | None) -> None:
 
     show(report.finding(answer), [])
     print()
-    _show_table(answer)
+    print_table(report.table(answer), report.WORDS, report.UNFIT)
     said = report.rows(answer)
     if place is not None:
         said.append(Row("files", f"{place}/: summary.json, whatif.csv, waterfall.png and more"))
     show(None, said)
-
-
-def _show_table(answer: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    from clustersim.report import whatif as report
-
-    console = Console()
-    if console.is_terminal:
-        console.print(report.grid(answer))
-    else:
-        print("\n".join(report.lines(answer)))
 
 
 __all__ = ["whatif"]

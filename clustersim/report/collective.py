@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clustersim import __version__
 from clustersim.report import folder
 from clustersim.report.paper import INK, plots, save
+from clustersim.report.tables import aligned
 from clustersim.units import format_bandwidth, format_binary, format_seconds
 
 if TYPE_CHECKING:
@@ -53,16 +54,7 @@ def _way(line: Line) -> str:
 
 def text(title: str, lines: Sequence[Line]) -> str:
     """Return the table as it is printed, numbers to the right."""
-    head, *others = rows(lines)
-    widths = [max(len(row[i]) for row in [head, *others]) for i in range(len(head))]
-    found = [title, ""]
-    for row in [head, *others]:
-        cells = [
-            cell.ljust(width) if column in WORDS else cell.rjust(width)
-            for column, cell, width in zip(head, row, widths, strict=True)
-        ]
-        found.append("  ".join(cells).rstrip())
-    return "\n".join(found)
+    return "\n".join([title, "", *aligned(rows(lines), WORDS)])
 
 
 def write(title: str, lines: Sequence[Line], place: Path, *, force: bool = False) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clustersim.report.tables import Row, counted, kind_of, percent, plain, words
+from clustersim.report.tables import Row, aligned, counted, kind_of, percent, plain, words
 from clustersim.units import format_seconds
 
 Values = Mapping[str, Any]
@@ -29,7 +29,7 @@ def _curve(curve: Values) -> list[str]:
         curve["title"],
         *plain([Row("scaling", f"{curve['scaling']}: {how(curve)}")]),
         "",
-        *(_table(curve) if curve["points"] else []),
+        *(aligned(table_rows(curve), WORDS) if curve["points"] else []),
         *([""] if curve["points"] else []),
         *plain(notes(curve)),
     ]
@@ -58,8 +58,8 @@ _HEAD: Final = (
     "devices", "nodes", "batch", "step", "tokens/s", "TFLOP/s", "HFU", "efficiency", "bubble",
     "exposed", "memory",
 )  # fmt: skip
-NUMBERS: Final = len(_HEAD) - 1
-"""Columns that are numbers; words follow."""
+WORDS: Final = ("memory", "scenario")
+"""Columns that are words."""
 
 
 def table_rows(curve: Values) -> list[list[str]]:
@@ -69,19 +69,6 @@ def table_rows(curve: Values) -> list[list[str]]:
         names = ["scenario", *(point["scenario"] for point in curve["points"])]
         rows = [[*row, name] for row, name in zip(rows, names, strict=True)]
     return rows
-
-
-def _table(curve: Values) -> list[str]:
-    """Return one line for each point, numbers to the right."""
-    rows = table_rows(curve)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if place < NUMBERS else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _cells(point: Values) -> list[str]:
@@ -189,4 +176,4 @@ def files(folder: Path, names: Sequence[str]) -> str:
     return plain([Row("files", f"{folder}/: report.html, {', '.join(figures)} and more")])[0]
 
 
-__all__ = ["NUMBERS", "answer", "beside", "files", "how", "lost", "notes", "parts", "table_rows"]
+__all__ = ["WORDS", "answer", "beside", "files", "how", "lost", "notes", "parts", "table_rows"]

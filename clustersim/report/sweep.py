@@ -1,14 +1,11 @@
 """A sweep in words: how many layouts fit, the best ten, the front, why others cannot be."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from clustersim.report.tables import Row, counted, percent
 from clustersim.report.told import Told
 from clustersim.units import format_seconds
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 SHOWN: Final = 10
 """Layouts that the answer lists; as many values of an axis, and half as many reasons."""
@@ -88,28 +85,6 @@ def _numbers(each: Mapping[str, Any]) -> list[str]:
         percent(each["mfu"]),
         f"{each['memory_peak_bytes'] / GIB:.1f}",
     ]
-
-
-def aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table as text, its columns to the right."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
-        for line in table
-    ]
-
-
-def rich_table(table: Sequence[Sequence[str]]) -> "Table":
-    """Return a table for a terminal."""
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(box=None, padding=(0, 1), header_style="bold")
-    for name in table[0]:
-        made.add_column(Text(name), justify="right")
-    for line in table[1:]:
-        made.add_row(*map(Text, line))
-    return made
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -202,13 +177,11 @@ def _reason(label: str, group: Mapping[str, Any], sweep: Told) -> Row:
 __all__ = [
     "GIB",
     "UNITS",
-    "aligned",
     "amount",
     "layouts",
     "measured",
     "number",
     "point_of",
-    "rich_table",
     "rows",
     "short",
     "str_of",

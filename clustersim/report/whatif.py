@@ -1,18 +1,17 @@
 """Changes of a scenario by what they save, as text, from the plain values of ``--json``."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from clustersim.report.tables import Row, percent
 from clustersim.report.waterfall import number, unit_of
 from clustersim.units import format_seconds
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 HEADINGS: Final = ("saved", "", "step", "change", "mostly", "bottleneck", "memory")
-RIGHT: Final = HEADINGS[:3]
-"""Columns of numbers."""
+WORDS: Final = HEADINGS[3:]
+"""Columns that are words."""
+
+UNFIT: Final = "does not fit"
 
 Values = Mapping[str, Any]
 """An object of ``whatif --json``, or one of its changes."""
@@ -74,7 +73,7 @@ def _cells(each: Values, base: float) -> list[str]:
         change_of(each),
         each["part"] or "nothing",
         _link(each["bottleneck"]),
-        "fits" if each["fits"] else "does not fit",
+        "fits" if each["fits"] else UNFIT,
     ]
 
 
@@ -89,36 +88,6 @@ def link_of(bottleneck: Values | None) -> str:
     if bottleneck is None:
         return "none"
     return str(bottleneck["link"] or bottleneck["part"].replace("_", " "))
-
-
-def lines(answer: Values) -> list[str]:
-    """Return the table as plain text, numbers to the right."""
-    cells = table(answer)
-    widths = [max(len(row[i]) for row in cells) for i in range(len(HEADINGS))] if cells else []
-    return [
-        "  ".join(
-            cell.rjust(width) if i < len(RIGHT) else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
-
-
-def grid(answer: Values) -> "Table":
-    """Return the table for a terminal, which breaks long cells."""
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=None, padding=(0, 1), pad_edge=False)
-    for heading in HEADINGS:
-        right = heading in RIGHT
-        shown.add_column(
-            heading, justify="right" if right else "left", no_wrap=right, overflow="fold"
-        )
-    for cells in table(answer)[1:]:
-        alarm = "bold red" if cells[-1] != "fits" else ""
-        shown.add_row(*map(Text, cells[:-1]), Text(cells[-1], style=alarm))
-    return shown
 
 
 def rows(answer: Values) -> list[Row]:
@@ -165,14 +134,13 @@ def is_in(each: Values, together: Values) -> bool:
 
 __all__ = [
     "HEADINGS",
-    "RIGHT",
+    "UNFIT",
+    "WORDS",
     "Values",
     "best",
     "change_of",
     "finding",
-    "grid",
     "is_in",
-    "lines",
     "link_of",
     "ran_of",
     "rows",

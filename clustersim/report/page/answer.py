@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from clustersim.metrics.attribution import BUBBLES
+from clustersim.report.answer import rows
 from clustersim.report.page.page import Card, Cards, Column, Section, Table
-from clustersim.report.tables import Row, number, percent, rows, verdict, words
+from clustersim.report.tables import number, percent, verdict, words
 from clustersim.units import format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
@@ -155,4 +156,4 @@ def exposed(result: "Result") -> Table:
     return Table("Communication that no computation hides, mean of all ranks", columns, lines)
 
 
-__all__ = ["CAUSES", "Row", "answer", "exposed", "groups", "longest_wait", "published", "subtitle"]
+__all__ = ["CAUSES", "answer", "exposed", "groups", "longest_wait", "published", "subtitle"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clustersim.catalog.tree import Tree
+from clustersim.report.answer import remedies
 from clustersim.report.memory import MemoryPicture
 from clustersim.report.page.answer import (
     answer,
@@ -23,7 +24,6 @@ from clustersim.report.page.links import LinksPicture, links_picture
 from clustersim.report.page.page import Page, Section, Table, render
 from clustersim.report.page.page import warm_up as page_warm_up
 from clustersim.report.pictures import BreakdownPicture, TimelinePicture
-from clustersim.report.tables import remedies
 
 if TYPE_CHECKING:
     from clustersim.report.diagram import Diagram

@@ -59,7 +59,7 @@ def _section(kind: str, curves: Sequence[Values]) -> Section:
 
 def _points(curve: Values) -> Table:
     head, *rows = scaling.table_rows(curve)
-    columns = tuple(Column(name, place < scaling.NUMBERS) for place, name in enumerate(head))
+    columns = tuple(Column(name, name not in scaling.WORDS) for name in head)
     return Table(f"{curve['name']}, {curve['scaling']} scaling", columns, tuple(map(tuple, rows)))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from clustersim.report.page.falls import fall
 from clustersim.report.page.page import Card, Cards, Column, Page, Section, Table, render
 from clustersim.report.tables import percent
-from clustersim.report.whatif import HEADINGS, RIGHT, Values, best, change_of, finding, rows, table
+from clustersim.report.whatif import HEADINGS, WORDS, Values, best, change_of, finding, rows, table
 from clustersim.report.whatif_picture import picture
 from clustersim.units import format_seconds
 
@@ -51,7 +51,7 @@ def _card(name: str, each: Values, what: str) -> Card:
 def _changes(answer: Values) -> Table:
     names = [name or "share" for name in HEADINGS]
     order = [names.index("change"), *(i for i, name in enumerate(names) if name != "change")]
-    columns = tuple(Column(names[i], HEADINGS[i] in RIGHT) for i in order)
+    columns = tuple(Column(names[i], HEADINGS[i] not in WORDS) for i in order)
     lines = tuple(tuple(row[i] for i in order) for row in table(answer)[1:])
     return Table("changes by what they save", columns, lines)
 
