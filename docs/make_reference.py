@@ -28,7 +28,7 @@ from clustersim.report import (
     validation_files,
     whatif_files,
 )
-from clustersim.report.folder import FILES, FOR_PAPERS
+from clustersim.report.run_files import FILES, FOR_PAPERS
 from clustersim.scenario.load import load
 from clustersim.scenario.scaling import CurveFile
 from clustersim.scenario.schema import ScenarioFile

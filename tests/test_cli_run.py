@@ -17,9 +17,10 @@ from clustersim.errors import SimulationError
 from clustersim.report.answer import answer
 from clustersim.report.artist import Artist, Drawing
 from clustersim.report.figures import covered, draw_timeline
-from clustersim.report.folder import FILES, FOR_PAPERS, check_free, is_ours, replacing, write
+from clustersim.report.folder import check_free, is_ours, replacing
 from clustersim.report.memory import memory_picture
 from clustersim.report.pictures import timeline_picture
+from clustersim.report.run_files import FILES, FOR_PAPERS, write
 from clustersim.report.tables import table
 from clustersim.scenario.load import load
 from clustersim.simulate import simulate
@@ -380,7 +381,7 @@ def test_an_interrupt_ends_with_130(tmp_path, capsys, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("clustersim.report.folder.write_trace", interrupted)
+    monkeypatch.setattr("clustersim.report.run_files.write_trace", interrupted)
 
     code, _ = refused(capsys, "run", *SMALL, "--json", "--out", str(tmp_path / "run"))
 

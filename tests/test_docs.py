@@ -14,8 +14,8 @@ import pytest
 from clustersim.metrics.attribution import PARTS
 from clustersim.program.schedules import SCHEDULES
 from clustersim.report.artist import Drawing
-from clustersim.report.folder import FILES
 from clustersim.report.frames import write_frames
+from clustersim.report.run_files import FILES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

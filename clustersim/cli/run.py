@@ -86,7 +86,7 @@ def _run_with_files(
     from clustersim.report.artist import Artist
 
     with Artist() as artist:  # first, so that it gets ready while we load and replay
-        from clustersim.report import folder
+        from clustersim.report import folder, run_files
         from clustersim.report.answer import rows
         from clustersim.report.page.of_run import command_line
         from clustersim.scenario.load import load
@@ -98,7 +98,7 @@ def _run_with_files(
         if not quiet:
             show(result.scenario.title, rows(result))
         command = command_line(scenario, settings)
-        folder.write(
+        run_files.write(
             result, loaded, place, artist, command=command, paper=given.paper, force=given.force
         )
     return result, place

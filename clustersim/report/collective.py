@@ -1,6 +1,5 @@
 """The table and the figure of a collective by size, from the plain values of ``--json``."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -67,12 +66,9 @@ def write(title: str, lines: Sequence[Line], place: Path, *, force: bool = False
     """
     folder.check_free(place, force=force)
     with folder.replacing(place) as new:
-        summary: dict[str, Any] = {"title": title, "timings": lines}
         drawn = lines[0]["bytes"] > 0
         files = (*FILES, *FIGURES) if drawn else FILES
-        summary |= {"version": __version__, "files": files}
-        content = json.dumps(summary, indent=1, allow_nan=False)
-        (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
+        folder.write_summary({"title": title, "timings": lines}, files, new)
         _write_csv(lines, new / "collective.csv")
         if drawn:
             draw(title, lines, new / "collective")

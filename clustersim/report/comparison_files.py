@@ -1,12 +1,10 @@
 """The files of a comparison: its numbers as tables, its waterfalls, and a page for a browser."""
 
 import csv
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clustersim import __version__
 from clustersim.report import folder
 from clustersim.report.artist import Artist, Drawing
 from clustersim.report.comparison_pictures import Values, pictures
@@ -36,9 +34,7 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         artist.begin([*drawings, page])
         more = (f"{stem}{ending}" for stem in stems for ending in ENDINGS)
         files = dict.fromkeys([*TABLES, *more])
-        summary = {**answer, "version": __version__, "files": [*files]}
-        content = json.dumps(summary, indent=1, allow_nan=False)
-        (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
+        folder.write_summary(answer, [*files], new)
         _write_table(_measured(answer), new / "compare.csv")
         _write_table(_changed(answer["comparisons"]), new / "inputs.csv")
         for stem, picture in stems.items():

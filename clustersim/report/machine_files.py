@@ -1,13 +1,11 @@
 """The folder of a machine's pictures, written whole or not at all."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from clustersim import __version__
 from clustersim.report.diagram import Diagram
 from clustersim.report.drawing import draw
-from clustersim.report.folder import SUMMARY, check_free, replacing
+from clustersim.report.folder import SUMMARY, check_free, replacing, write_summary
 from clustersim.report.machine import Page
 from clustersim.report.paper import OPTIONS
 
@@ -25,8 +23,7 @@ def write(
     check_free(folder, force=force)
     names = [SUMMARY, *(f"{stem}{end}" for stem in pictures for end in OPTIONS)]
     with replacing(folder) as new:
-        summary = {**page.to_json(), "version": __version__, "files": names}
-        (new / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        write_summary(page.to_json(), names, new)
         for stem, diagram in pictures.items():
             draw(diagram, new / stem)
 

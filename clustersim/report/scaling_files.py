@@ -1,12 +1,10 @@
 """The files of `clustersim scale`: the answer, and for each kind of curve a figure and its data."""
 
 import csv
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clustersim import __version__
 from clustersim.report import folder
 from clustersim.report.artist import Artist, Drawing
 from clustersim.report.page import of_scale
@@ -65,9 +63,7 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         picture = of_scale.ScalePicture(answer, command)
         artist.begin([*drawings, Drawing(of_scale.write, picture, new / Path(PAGE).stem)])
         files = names(answer)
-        summary = {**answer, "version": __version__, "files": files}
-        content = json.dumps(summary, indent=1, allow_nan=False)
-        (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
+        folder.write_summary(answer, files, new)
         for kind, curves in kinds:
             _write(new / f"{kind}.csv", COLUMNS, map(_row, *_pairs(curves)))
             columns = ("name", "devices", "part", "share")

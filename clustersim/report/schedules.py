@@ -1,6 +1,5 @@
 """A schedule as text that can be read back as one, and as a picture."""
 
-import json
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +9,7 @@ from clustersim import __version__
 from clustersim.metrics.unrolled import Unrolled
 from clustersim.program.schedules import text
 from clustersim.report.figures import draw_timeline
-from clustersim.report.folder import SUMMARY, check_free, replacing
+from clustersim.report.folder import SUMMARY, check_free, replacing, write_summary
 from clustersim.report.pictures import TimelinePicture
 from clustersim.timeline import Track
 
@@ -90,8 +89,7 @@ def write(shown: Unrolled, folder: Path, *, force: bool = False) -> None:
     check_free(folder, force=force)
     with replacing(folder) as new:
         about = {"name": shown.schedule.name, "kind": "schedule", **shown.to_json()}
-        summary = {**about, "version": __version__, "files": [SUMMARY, *FILES]}
-        (new / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        write_summary(about, [SUMMARY, *FILES], new)
         (new / "schedule.txt").write_text(page(shown) + "\n", encoding="utf-8")
         for name in ("schedule", "schedule.pdf"):
             draw_timeline(picture(shown), new / name, unit="slots")

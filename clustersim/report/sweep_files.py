@@ -1,10 +1,8 @@
 """The folder of a sweep: its rows as tables, its figures, what ``--json`` prints."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clustersim import __version__
 from clustersim.report import folder
 from clustersim.report.page.of_sweep import page
 from clustersim.report.page.page import render
@@ -52,9 +50,7 @@ def write(
             write_csv(picture.frame(), new / "pareto.csv")
             draw_pareto(picture, new / "pareto")
             files += PARETO
-        summary = {**sweep.answer, "version": __version__, "files": files}
-        content = json.dumps(summary, indent=1, allow_nan=False)
-        (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
+        folder.write_summary(sweep.answer, files, new)
 
 
 def write_csv(found: "pd.DataFrame", path: Path) -> None:

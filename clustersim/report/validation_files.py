@@ -1,11 +1,9 @@
 """The folder of a validation: its answer, the cases and groups as tables, and two figures."""
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from clustersim import __version__
 from clustersim.report import folder
 from clustersim.report.paper import OPTIONS
 from clustersim.report.validation_figures import draw_errors, draw_scatter, runs
@@ -68,9 +66,7 @@ def write(answer: Mapping[str, Any], place: Path, *, force: bool = False) -> Non
     with folder.replacing(place) as new:
         drawn = bool(runs(answer))
         files = (*FILES, *FIGURES) if drawn else FILES
-        summary = {**answer, "version": __version__, "files": files}
-        content = json.dumps(summary, indent=1, allow_nan=False)
-        (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
+        folder.write_summary(answer, files, new)
         groups = [*answer["groups"].items(), ("all", answer["all"])]
         _write(answer["cases"], CASES, new / "cases")
         _write(({"group": name, **sums} for name, sums in groups), GROUPS, new / "groups")

@@ -1,11 +1,9 @@
 """The files of a what-if: its numbers as a table, its waterfall, and a page for a browser."""
 
 import csv
-import json
 from pathlib import Path
 from typing import Final
 
-from clustersim import __version__
 from clustersim.report import folder
 from clustersim.report.artist import Artist, Drawing
 from clustersim.report.page import of_whatif
@@ -35,9 +33,7 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         fall = [] if drawn is None else [Drawing(draw_waterfall, drawn, new / "waterfall")]
         artist.begin([page, *fall])
         files = TABLES if drawn is None else FILES
-        summary = {**answer, "version": __version__, "files": files}
-        content = json.dumps(summary, indent=1, allow_nan=False)
-        (new / folder.SUMMARY).write_text(content + "\n", encoding="utf-8")
+        folder.write_summary(answer, files, new)
         _write_table(answer, new / "whatif.csv")
         if drawn is not None:
             write_csv(drawn, new / "waterfall.csv")
