@@ -1,10 +1,15 @@
 """Input that nobody means well: names too long, values that break lines, folders under files."""
 
+import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 
 from clustersim.cli import main
+from clustersim.study.running import run_all
+from clustersim.study.store import Store, Study
+from clustersim.study.variants import Variant
 from small import small
 
 
@@ -78,3 +83,35 @@ def test_a_huge_degree_is_refused_at_once(tmp_path, capsys):
 
     assert "1000000000 does not divide" in complaint
     assert time.perf_counter() - begin < 10
+
+
+def test_more_layers_than_any_model_has_are_refused_at_once(tmp_path, capsys):
+    """A number of layers that no memory holds is a complaint, not minutes of silence."""
+    complaint = refused(capsys, "run", str(small(tmp_path)), "--set", "model.layers=1000000000")
+
+    assert "model.layers: input should be less than or equal to 100000" in complaint
+
+
+def test_a_run_that_another_file_left_has_the_name_of_this_one(tmp_path):
+    """Two files of one content share a run in the store, and each answer has its own name."""
+    first = small(tmp_path)
+    second = first.rename(tmp_path / "other.yaml")
+    first.write_text(second.read_text())
+    with Store(tmp_path / "store.db") as store:
+        (one,) = run_all(Study("a", "scale", "a title"), [Variant(str(first))], store)
+        (other,) = run_all(Study("b", "scale", "a title"), [Variant(str(second))], store)
+
+    assert not other.fresh
+    assert (one.answer["name"], other.answer["name"]) == (first.stem, "other")
+
+
+def test_a_store_with_damaged_answers_is_refused_in_one_line(tmp_path, capsys):
+    """A store that SQLite can read but whose answers are no JSON is told, not a traceback."""
+    file = tmp_path / "store.db"
+    with Store(file) as store:
+        run_all(Study("a", "sweep", "a title"), [Variant(str(small(tmp_path)))], store)
+    with closing(sqlite3.connect(file)) as base:
+        base.execute("UPDATE runs SET answer = '{damaged'")
+        base.commit()
+
+    assert "cannot be used as a study store" in refused(capsys, "study", str(file))

@@ -12,6 +12,9 @@ from clustersim.catalog.facts import Count, Fact, Positive, Record, Strict
 
 Whole = Annotated[int, Field(ge=0, strict=True)]
 
+MOST_LAYERS: Final = 100_000
+"""Layers of a model, at most: each is an object, and models have hundreds."""
+
 Biased = Literal["qkv", "output", "mlp", "norm", "router"]
 """What may carry a bias: the projections around attention, the MLP's with a router, the norms.
 
@@ -114,7 +117,7 @@ class ModelRecord(Record):
 
     kind: Literal["model"]
     family: Literal["gpt", "llama"]
-    layers: Count
+    layers: Annotated[Count, Field(le=MOST_LAYERS)]
     hidden: Count
     heads: Count
     kv_heads: Count | None = Field(None, description="key and value heads; as `heads` if missing")

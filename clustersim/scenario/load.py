@@ -65,6 +65,15 @@ def load(path: str | Path, settings: Sequence[str] = ()) -> Loaded:
     return resolve(file.stem, Tree.of(read_yaml(file)), file.parent, settings)
 
 
+def name_of(path: str | Path) -> str:
+    """Return the name that the scenario of a file has, or the shipped one of that name.
+
+    >>> name_of("folder/mine.yaml"), name_of("frontier-1t")
+    ('mine', 'frontier-1t')
+    """
+    return _file(Path(path)).stem
+
+
 def from_mapping(name: str, data: Mapping[str, Any], settings: Sequence[str] = ()) -> Loaded:
     """Return a scenario from plain values, as `load` does from a file."""
     return resolve(name, Tree(dict(data), {(): Place(name)}), None, settings)
@@ -200,4 +209,4 @@ def _look_up(tree: Tree, path: Key, kind: str, beside: Path | None) -> None:
     tree.graft(path, document)
 
 
-__all__ = ["Loaded", "from_mapping", "load", "load_cluster", "resolve"]
+__all__ = ["Loaded", "from_mapping", "load", "load_cluster", "name_of", "resolve"]

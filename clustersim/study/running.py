@@ -12,10 +12,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from clustersim.errors import CatalogError, ScenarioError
+from clustersim.scenario.load import name_of
 from clustersim.study.content import key_of
 from clustersim.study.store import Store, Study
 from clustersim.study.variants import FAILED, REFUSED, Run, Variant, answered, in_a_line
@@ -63,7 +65,18 @@ def run_all(
         work.finish()
     finally:
         store.release()
-    return [Run(None, REFUSED, why) if key is None else work.found[key] for key, why in keys]
+    return [
+        Run(None, REFUSED, why) if key is None else _named(work.found[key], variant)
+        for variant, (key, why) in zip(variants, keys, strict=True)
+    ]
+
+
+def _named(run: Run, variant: Variant) -> Run:
+    """Return a run with the name of its own scenario: another file may have had it run."""
+    name = name_of(variant.scenario)
+    if run.answer is None or run.answer.get("name", name) == name:
+        return run
+    return replace(run, answer={**run.answer, "name": name})
 
 
 def _keys(variants: Sequence[Variant], executor: Executor) -> list[Key]:

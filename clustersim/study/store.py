@@ -80,13 +80,13 @@ Found = TypeVar("Found")
 def _blaming(
     method: Callable[Concatenate["Store", Given], Found],
 ) -> Callable[Concatenate["Store", Given], Found]:
-    """Turn what SQLite objects to into one line about the file."""
+    """Turn what SQLite objects to, and what is no JSON in it, into one line about the file."""
 
     @wraps(method)
     def told(store: "Store", /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
         try:
             return method(store, *args, **kwargs)
-        except sqlite3.Error as problem:
+        except (sqlite3.Error, json.JSONDecodeError) as problem:
             raise ScenarioError(
                 f"{store.path}: cannot be used as a study store ({problem}); choose another --store"
             ) from problem
