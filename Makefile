@@ -25,8 +25,8 @@ setup: $(STAMP) ## install the pinned environment into .venv (the other targets 
 
 run: $(STAMP) ## run one scenario and say where its report is
 	@$(BIN)/clustersim run "$(SCENARIO)"
-	@test -f "$(REPORT)/summary.json" || { echo "make: the run left no report in $(REPORT)" >&2; exit 1; }
-	@echo "report: $(REPORT)/"
+	@test -f "$(REPORT)/report.html" || { echo "make: the run left no report in $(REPORT)" >&2; exit 1; }
+	@echo "report: $(REPORT)/report.html"
 
 validate: $(STAMP) ## predict every measured case and print the errors
 	@$(BIN)/clustersim validate
