@@ -34,6 +34,7 @@ which a model file tells, and the last two are makers."""
 
 SUBJECT = {
     "study/megatron_claims.py": "each claim is on a scenario of one paper",
+    "study/frontier_claims.py": "likewise",
     "topology/importers/__init__.py": "readers by the format of a file",
     "workload/importers/__init__.py": "readers by the model_type of a configuration",
 }

@@ -37,27 +37,10 @@ def lost(point, *names):
 
 
 @LARGE
-@pytest.mark.parametrize(("name", "devices"), [("frontier-175b", 1024), ("frontier-1t", 3072)])
-def test_frontier_keeps_its_pace_in_weak_scaling(name, devices):
-    """The paper reports 100 %; at least 97 % is predicted."""
-    curve = curves(name, "weak", *((128, 1024) if devices == 1024 else (1024, 3072)))
+def test_frontier_loses_to_the_bubble_in_strong_scaling():
+    """Nine tenths of what 175B loses at 1,024 devices are bubble; claim 6 has how much it is."""
+    last = points(curves("frontier-175b", "strong", 128, 1024))[1024]
 
-    assert points(curve)[devices]["efficiency"] > 0.97
-    assert abs(errors(curve, "efficiency")[devices]) < 0.03
-
-
-@LARGE
-@pytest.mark.parametrize(
-    ("name", "ends", "published"),
-    [("frontier-175b", (128, 1024), 0.8993), ("frontier-1t", (512, 3072), 0.8705)],
-)
-def test_frontier_loses_to_the_bubble_in_strong_scaling(name, ends, published):
-    """Efficiencies are within a point of 89.93 and 87.05 %; nine tenths of the loss are bubble."""
-    curve = curves(name, "strong", *ends)
-    last = points(curve)[ends[1]]
-
-    assert last["efficiency"] == pytest.approx(published, abs=0.01)
-    assert errors(curve, "efficiency") == {ends[1]: pytest.approx(0, abs=0.01)}
     assert lost(last, "bubble") > 0.9 * (1 - last["efficiency"])
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from clustersim.cost.compute import chain_seconds
 from clustersim.scenario.load import load
 from clustersim.simulate import simulate
+from clustersim.study import frontier_claims as frontier
 from clustersim.study import megatron_claims as megatron
 from clustersim.study.predictions import job_of, measured, rate, state_bytes
 from clustersim.workload.flops import hardware_flops
@@ -232,6 +233,8 @@ CLAIMS: Final[Mapping[int, Callable[[], Numbers]]] = {
     1: _states,
     2: _gpt3_flops,
     3: _frontier_states,
+    5: frontier.weak_scaling,
+    6: frontier.strong_scaling,
     7: _frontier_signs,
     9: _zero_alone,
     10: megatron.interleaving,
