@@ -13,7 +13,7 @@ from matplotlib.image import imread
 
 from answers import compare_page, whatif_page
 from clustersim.report.page import of_scale
-from clustersim.report.page.page import render
+from clustersim.report.page.page import render, write_page
 from pages import HOSTILE, page_of
 from scalings import made_up
 
@@ -313,7 +313,7 @@ def test_the_page_of_a_scaling_study_is_drawn(browser, tmp_path):
     for curve in study["curves"]:
         curve["name"] = curve["title"] = HOSTILE
     file = tmp_path / "report.html"
-    of_scale.write(of_scale.ScalePicture(study), file.with_suffix(""))
+    write_page(of_scale.page(study), file.with_suffix(""))
     browser.get(file.as_uri())
     wait(browser, DRAWN)
     charts = find(browser, ".chart")

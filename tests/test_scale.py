@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from clustersim.cli import app, main
 from clustersim.report import scaling as report
 from clustersim.report import scaling_figures as figures
-from clustersim.report.page.of_scale import ScalePicture, page
+from clustersim.report.page.of_scale import page
 from clustersim.report.page.page import Chart, render
 from clustersim.simulate import simulate
 from clustersim.study.efficiency import Step, efficiency, loss
@@ -393,7 +393,7 @@ def test_a_page_shows_each_curve_and_keeps_text_as_text():
     hostile = "</script><script>alert(1)</script> <b>bold</b>"
     for curve in found["curves"]:
         curve["name"] = curve["title"] = hostile
-    shown = page(ScalePicture(found))
+    shown = page(found)
     charts = [b for section in shown.sections for b in section.blocks if isinstance(b, Chart)]
     text = render(shown)
 

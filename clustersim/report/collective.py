@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clustersim import __version__
 from clustersim.report import folder
+from clustersim.report.frames import write_lines
 from clustersim.report.paper import INK, plots, save
 from clustersim.report.tables import aligned
 from clustersim.units import format_bandwidth, format_binary, format_seconds
@@ -69,18 +70,11 @@ def write(title: str, lines: Sequence[Line], place: Path, *, force: bool = False
         drawn = lines[0]["bytes"] > 0
         files = (*FILES, *FIGURES) if drawn else FILES
         folder.write_summary({"title": title, "timings": lines}, files, new)
-        _write_csv(lines, new / "collective.csv")
+        head = [*lines[0]]
+        cells = ([line[key] for key in head] for line in lines)
+        write_lines([head, *cells], new / "collective.csv")
         if drawn:
             draw(title, lines, new / "collective")
-
-
-def _write_csv(lines: Sequence[Line], path: Path) -> None:
-    import csv
-
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
 
 
 def finding(lines: Sequence[Line]) -> str:

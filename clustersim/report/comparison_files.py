@@ -1,6 +1,5 @@
 """The files of a comparison: its numbers as tables, its waterfalls, and a page for a browser."""
 
-import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -8,9 +7,11 @@ from typing import Any, Final
 from clustersim.report import folder
 from clustersim.report.artist import Artist, Drawing
 from clustersim.report.comparison_pictures import Values, pictures
-from clustersim.report.page import of_compare
+from clustersim.report.frames import write_lines
+from clustersim.report.page.of_compare import page
+from clustersim.report.page.page import write_page
 from clustersim.report.paper import OPTIONS
-from clustersim.report.waterfall import Waterfall, draw_waterfall, write_csv
+from clustersim.report.waterfall import Waterfall, draw_waterfall
 
 TABLES: Final = (folder.SUMMARY, "compare.csv", "inputs.csv", "report.html")
 ENDINGS: Final = (".csv", *OPTIONS)
@@ -30,15 +31,15 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
     with Artist() as artist, folder.replacing(place) as new:
         stems = dict(_stems(answer["comparisons"]))
         drawings = [Drawing(draw_waterfall, fall, new / stem) for stem, fall in stems.items()]
-        page = Drawing(of_compare.write, of_compare.page(answer, command), new / "report")
-        artist.begin([*drawings, page])
+        shown = Drawing(write_page, page(answer, command), new / "report")
+        artist.begin([*drawings, shown])
         more = (f"{stem}{ending}" for stem in stems for ending in ENDINGS)
         files = dict.fromkeys([*TABLES, *more])
         folder.write_summary(answer, [*files], new)
-        _write_table(_measured(answer), new / "compare.csv")
-        _write_table(_changed(answer["comparisons"]), new / "inputs.csv")
+        write_lines(_measured(answer), new / "compare.csv")
+        write_lines(_changed(answer["comparisons"]), new / "inputs.csv")
         for stem, picture in stems.items():
-            write_csv(picture, new / f"{stem}.csv")
+            write_lines(picture.lines(), new / f"{stem}.csv")
         artist.finish()
 
 
@@ -66,11 +67,6 @@ def _changed(comparisons: Sequence[Values]) -> Iterator[Sequence[Any]]:
     for found in comparisons:
         for each in found["inputs"]:
             yield [found["after"], *(each[key] for key in ("path", "before", "after", "values"))]
-
-
-def _write_table(lines: Iterator[Sequence[Any]], path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(lines)
 
 
 __all__ = ["FILES", "write"]

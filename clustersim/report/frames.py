@@ -1,6 +1,7 @@
-"""Frames: tables of numbers and words as Parquet and CSV, by way of Arrow."""
+"""Frames: tables of numbers and words as Parquet and CSV, long ones by way of Arrow."""
 
-from collections.abc import Callable, Mapping
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,9 +19,19 @@ def write_frames(frames: Mapping[str, Columns], folder: Path) -> None:
         _WRITERS[path.suffix](columns, path)
 
 
+def write_lines(lines: Iterable[Sequence[Any]], path: Path) -> None:
+    """Write lines of cells as CSV, their headings first: numbers with all digits, None as nothing.
+
+    For a few lines whose cells are of many kinds, which need no Arrow.
+    """
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)
+
+
 def warm_up() -> None:
     """Import what writing needs, before there is anything to write."""
-    from pyarrow import csv, parquet  # noqa: F401
+    import pyarrow.csv
+    import pyarrow.parquet  # noqa: F401
 
 
 def _write_parquet(columns: Columns, path: Path) -> None:
@@ -38,9 +49,9 @@ def _write_parquet(columns: Columns, path: Path) -> None:
 
 
 def _write_csv(columns: Columns, path: Path) -> None:
-    from pyarrow import csv
+    from pyarrow.csv import write_csv
 
-    csv.write_csv(_table(columns), path)
+    write_csv(_table(columns), path)
 
 
 def _table(columns: Columns) -> Any:
@@ -75,4 +86,4 @@ _WRITERS: Final[dict[str, Callable[[Columns, Path], None]]] = {
     ".parquet": _write_parquet,
 }
 
-__all__ = ["Columns", "warm_up", "write_frames"]
+__all__ = ["Columns", "warm_up", "write_frames", "write_lines"]

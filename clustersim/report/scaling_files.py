@@ -1,13 +1,14 @@
 """The files of `clustersim scale`: the answer, and for each kind of curve a figure and its data."""
 
-import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from clustersim.report import folder
 from clustersim.report.artist import Artist, Drawing
-from clustersim.report.page import of_scale
+from clustersim.report.frames import write_lines
+from clustersim.report.page.of_scale import page
+from clustersim.report.page.page import write_page
 from clustersim.report.paper import OPTIONS
 from clustersim.report.scaling_figures import draw_curves, draw_loss
 
@@ -60,15 +61,15 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
                 Drawing(draw_loss, curves, new / LOSS.format(kind)),
             )
         ]
-        picture = of_scale.ScalePicture(answer, command)
-        artist.begin([*drawings, Drawing(of_scale.write, picture, new / Path(PAGE).stem)])
+        shown = Drawing(write_page, page(answer, command), new / Path(PAGE).stem)
+        artist.begin([*drawings, shown])
         files = names(answer)
         folder.write_summary(answer, files, new)
         for kind, curves in kinds:
-            _write(new / f"{kind}.csv", COLUMNS, map(_row, *_pairs(curves)))
-            columns = ("name", "devices", "part", "share")
-            _write(new / f"{LOSS.format(kind)}.csv", columns, _losses(curves))
-        _write_published(answer, new / PUBLISHED)
+            points = map(_row, *_pairs(curves))
+            write_lines([COLUMNS, *points], new / f"{kind}.csv")
+            write_lines(_losses(curves), new / f"{LOSS.format(kind)}.csv")
+        write_lines(_published(answer), new / PUBLISHED)
         artist.finish()
     return files
 
@@ -90,29 +91,21 @@ def _row(curve: Values, point: Values) -> list[Any]:
     return [flat[column] for column in COLUMNS]
 
 
-def _losses(curves: Sequence[Values]) -> Iterable[list[Any]]:
+def _losses(curves: Sequence[Values]) -> Iterator[Sequence[Any]]:
+    yield ["name", "devices", "part", "share"]
     for curve, point in zip(*_pairs(curves), strict=True):
         for part, share in point["loss"].items():
             yield [curve["name"], point["devices"], part, share]
 
 
-def _write_published(answer: Values, path: Path) -> None:
+def _published(answer: Values) -> Iterator[Sequence[Any]]:
     columns = (
         "devices", "metric", "convention", "value", "predicted", "error", "efficiency", "source",
     )  # fmt: skip
-    rows = [
-        [curve["name"], curve["scaling"], *(each[column] for column in columns)]
-        for curve in answer["curves"]
-        for each in curve["published"]
-    ]
-    _write(path, ("name", "scaling", *columns), rows)
-
-
-def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
+    yield ["name", "scaling", *columns]
+    for curve in answer["curves"]:
+        for each in curve["published"]:
+            yield [curve["name"], curve["scaling"], *(each[column] for column in columns)]
 
 
 __all__ = ["drawn", "names", "write"]

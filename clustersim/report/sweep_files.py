@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from clustersim.report import folder
 from clustersim.report.page.of_sweep import page
-from clustersim.report.page.page import render
+from clustersim.report.page.page import write_page
 from clustersim.report.pareto import draw_pareto, pareto_picture
 from clustersim.report.sweep_figure import draw_sweep
 from clustersim.report.sweep_picture import sweep_picture
@@ -40,7 +40,7 @@ def write(
     with folder.replacing(place) as new:
         write_csv(table, new / "sweep.csv")
         table.to_parquet(new / "sweep.parquet", index=False)
-        (new / "report.html").write_text(render(page(sweep, command)), encoding="utf-8")
+        write_page(page(sweep, command), new / "report")
         files: tuple[str, ...] = FILES
         if sweep.free:
             draw_sweep(sweep_picture(sweep), new / "sweep")

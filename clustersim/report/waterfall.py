@@ -8,11 +8,10 @@
 Every bar but the two totals begins where the one above ends, so a gap would be a part left out.
 """
 
-import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.report.figures import GROUPS
 from clustersim.report.paper import INK, OPTIONS, Colour, legend, plots, save
@@ -86,6 +85,14 @@ class Waterfall:
         for step in self.steps:
             found.append(found[-1] + step.change)
         return found
+
+    def lines(self) -> Iterator[Sequence[Any]]:
+        """Yield what is drawn as a table: each part, its change and what there is after it."""
+        yield ["part", "kind", "change", "level", "unit"]
+        yield [self.first, "total", "", self.start, self.unit]
+        for step, level in zip(self.steps, self.levels()[1:], strict=True):
+            yield [step.label, step.kind, step.change, level, self.unit]
+        yield [self.last, "total", "", self.end, self.unit]
 
 
 def steps_of(parts: Mapping[str, float], size: float) -> tuple[Step, ...]:
@@ -212,18 +219,6 @@ def _decimals(size: float) -> int:
     return decimals
 
 
-def write_csv(picture: Waterfall, path: Path) -> None:
-    """Write what is drawn as a table: each part, its change and what there is after it."""
-    levels = picture.levels()
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["part", "kind", "change", "level", "unit"])
-        writer.writerow([picture.first, "total", "", picture.start, picture.unit])
-        for step, level in zip(picture.steps, levels[1:], strict=True):
-            writer.writerow([step.label, step.kind, step.change, level, picture.unit])
-        writer.writerow([picture.last, "total", "", picture.end, picture.unit])
-
-
 __all__ = [
     "Step",
     "Waterfall",
@@ -233,5 +228,4 @@ __all__ = [
     "steps_of",
     "unit_of",
     "window",
-    "write_csv",
 ]

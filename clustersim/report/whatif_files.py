@@ -1,14 +1,16 @@
 """The files of a what-if: its numbers as a table, its waterfall, and a page for a browser."""
 
-import csv
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from clustersim.report import folder
 from clustersim.report.artist import Artist, Drawing
-from clustersim.report.page import of_whatif
+from clustersim.report.frames import write_lines
+from clustersim.report.page.of_whatif import page
+from clustersim.report.page.page import write_page
 from clustersim.report.paper import OPTIONS
-from clustersim.report.waterfall import draw_waterfall, write_csv
+from clustersim.report.waterfall import draw_waterfall
 from clustersim.report.whatif import Values, change_of, link_of
 from clustersim.report.whatif_picture import picture
 
@@ -29,26 +31,25 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
     folder.check_free(place, force=force)
     with Artist() as artist, folder.replacing(place) as new:
         drawn = picture(answer)
-        page = Drawing(of_whatif.write, of_whatif.page(answer, command), new / "report")
+        shown = Drawing(write_page, page(answer, command), new / "report")
         fall = [] if drawn is None else [Drawing(draw_waterfall, drawn, new / "waterfall")]
-        artist.begin([page, *fall])
+        artist.begin([shown, *fall])
         files = TABLES if drawn is None else FILES
         folder.write_summary(answer, files, new)
-        _write_table(answer, new / "whatif.csv")
+        write_lines(_changes(answer), new / "whatif.csv")
         if drawn is not None:
-            write_csv(drawn, new / "waterfall.csv")
+            write_lines(drawn.lines(), new / "waterfall.csv")
         artist.finish()
 
 
-def _write_table(answer: Values, path: Path) -> None:
+def _changes(answer: Values) -> Iterator[Sequence[Any]]:
+    """Yield a line for each change, and one for all together."""
     columns = ("verdict", "why", "step_time_s", "saved_s", "saved_fraction", "part", "fits")
     together = [answer["together"]] if answer["together"] else []
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["change", *columns, "bottleneck"])
-        for each in [*answer["changes"], *together]:
-            link = each["bottleneck"] and link_of(each["bottleneck"]["after"])
-            writer.writerow([change_of(each), *(each[key] for key in columns), link])
+    yield ["change", *columns, "bottleneck"]
+    for each in [*answer["changes"], *together]:
+        link = each["bottleneck"] and link_of(each["bottleneck"]["after"])
+        yield [change_of(each), *(each[key] for key in columns), link]
 
 
 __all__ = ["FILES", "write"]

@@ -1,12 +1,11 @@
 """The page of runs beside each other: what came out, why, and what was changed for it."""
 
-from pathlib import Path
 from typing import Any
 
 from clustersim.report.comparison import rows
 from clustersim.report.comparison_pictures import Values, pictures
 from clustersim.report.page.falls import fall
-from clustersim.report.page.page import Card, Cards, Column, Page, Section, Table, render
+from clustersim.report.page.page import Card, Cards, Column, Page, Section, Table
 from clustersim.report.tables import percent
 from clustersim.units import format_seconds
 
@@ -100,9 +99,4 @@ def _inputs(found: Values) -> Table:
     return Table("values of the scenarios that differ, in SI units and in words", columns, lines)
 
 
-def write(page: Page, stem: Path) -> None:
-    """Write a page as ``stem.html``."""
-    stem.with_suffix(".html").write_text(render(page), encoding="utf-8")
-
-
-__all__ = ["page", "write"]
+__all__ = ["page"]

@@ -21,7 +21,7 @@ from clustersim.report.page.answer import (
     subtitle,
 )
 from clustersim.report.page.links import LinksPicture, links_picture
-from clustersim.report.page.page import Page, Section, Table, render
+from clustersim.report.page.page import Page, Section, Table, write_page
 from clustersim.report.page.page import warm_up as page_warm_up
 from clustersim.report.pictures import BreakdownPicture, TimelinePicture
 
@@ -145,7 +145,7 @@ def _node(tree: Tree) -> "Diagram":
 
 def write(picture: RunPicture, stem: Path) -> None:
     """Write the page of a run as ``stem.html``."""
-    stem.with_suffix(".html").write_text(render(page(picture)), encoding="utf-8")
+    write_page(page(picture), stem)
 
 
 def warm_up() -> None:

@@ -1,11 +1,10 @@
 """The page of a scaling study, from the plain values of ``--json``: curves, losses, numbers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from clustersim.report import scaling
-from clustersim.report.page.page import Block, Card, Cards, Column, Page, Section, Table, render
+from clustersim.report.page.page import Block, Card, Cards, Column, Page, Section, Table
 from clustersim.report.page.scaling_charts import efficiency_chart, loss_chart, share_chart
 from clustersim.report.tables import percent
 
@@ -14,17 +13,13 @@ Values = Mapping[str, Any]
 KINDS: Final = ("weak", "strong")
 
 
-class ScalePicture(NamedTuple):
-    """What a page of a study shows: its answer, and the command that made it."""
+def page(answer: Values, command: str = "") -> Page:
+    """Return the page of a study: the answer, then each kind of curve.
 
-    answer: Values
-    command: str = ""
-
-
-def page(picture: ScalePicture) -> Page:
-    """Return the page of a study: the answer, then each kind of curve."""
-    curves = [curve for curve in picture.answer["curves"] if curve["points"]]
-    titles = dict.fromkeys(curve["title"] for curve in picture.answer["curves"])
+    `command` is what made it.
+    """
+    curves = [curve for curve in answer["curves"] if curve["points"]]
+    titles = dict.fromkeys(curve["title"] for curve in answer["curves"])
     kinds = [(kind, [c for c in curves if c["scaling"] == kind]) for kind in KINDS]
     return Page(
         title="; ".join(titles),
@@ -34,7 +29,7 @@ def page(picture: ScalePicture) -> Page:
             *(_section(kind, mine) for kind, mine in kinds if mine),
             _told(curves),
         ),
-        command=picture.command,
+        command=command,
     )
 
 
@@ -81,9 +76,4 @@ def _told(curves: Sequence[Values]) -> Section:
     return Section("Line by line", "lines", (), (table,))
 
 
-def write(picture: ScalePicture, stem: Path) -> None:
-    """Write the page of a study as ``stem.html``."""
-    stem.with_suffix(".html").write_text(render(page(picture)), encoding="utf-8")
-
-
-__all__ = ["ScalePicture", "page", "write"]
+__all__ = ["page"]

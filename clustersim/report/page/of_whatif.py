@@ -1,9 +1,7 @@
 """The page of changes of a scenario: which saves most, and what all save together."""
 
-from pathlib import Path
-
 from clustersim.report.page.falls import fall
-from clustersim.report.page.page import Card, Cards, Column, Page, Section, Table, render
+from clustersim.report.page.page import Card, Cards, Column, Page, Section, Table
 from clustersim.report.tables import percent
 from clustersim.report.whatif import HEADINGS, WORDS, Values, best, change_of, finding, rows, table
 from clustersim.report.whatif_picture import picture
@@ -56,9 +54,4 @@ def _changes(answer: Values) -> Table:
     return Table("changes by what they save", columns, lines)
 
 
-def write(page: Page, stem: Path) -> None:
-    """Write a page as ``stem.html``."""
-    stem.with_suffix(".html").write_text(render(page), encoding="utf-8")
-
-
-__all__ = ["page", "write"]
+__all__ = ["page"]

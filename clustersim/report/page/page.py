@@ -200,6 +200,11 @@ def render(page: Page) -> str:
     )
 
 
+def write_page(page: Page, stem: Path) -> None:
+    """Write a page as ``stem.html``."""
+    stem.with_suffix(".html").write_text(render(page), encoding="utf-8")
+
+
 def warm_up() -> None:
     """Read and translate what every page has, before there is anything to show."""
     _template()
@@ -266,4 +271,5 @@ __all__ = [
     "Word",
     "render",
     "warm_up",
+    "write_page",
 ]
