@@ -1,12 +1,18 @@
 """Input that nobody means well: names too long, values that break lines, folders under files."""
 
+import os
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing
+from errno import ENOSPC
 
 import pytest
 
 from clustersim.cli import main
+from clustersim.errors import ScenarioError
+from clustersim.report.folder import FILES, replacing
 from clustersim.study.running import run_all
 from clustersim.study.store import Store, Study
 from clustersim.study.variants import Variant
@@ -115,3 +121,43 @@ def test_a_store_with_damaged_answers_is_refused_in_one_line(tmp_path, capsys):
         base.commit()
 
     assert "cannot be used as a study store" in refused(capsys, "study", str(file))
+
+
+# --- who reads, and where there is no room --------------------------------------------------------
+
+
+def ended(command, folder, **options):
+    """Return how a command line in a shell ends: exit code and standard error."""
+    line = f"{sys.executable} -m clustersim {command}"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        cwd=folder, stderr=subprocess.PIPE, text=True, timeout=60, **options,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("reader", ["| true", ">&-"])
+def test_a_reader_who_goes_away_loses_no_file(reader, tmp_path):
+    """`run NAME | head -1` leaves the files that `run NAME` leaves, and does not complain."""
+    small(tmp_path)
+
+    assert ended(f"run small.yaml --out there {reader}", tmp_path) == (0, "")
+    assert {path.name for path in (tmp_path / "there").iterdir()} == {*FILES}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a file that is always full")
+def test_a_full_disk_behind_standard_output_is_told_in_one_line(tmp_path):
+    """An answer that cannot be written is no success, and no traceback."""
+    small(tmp_path)
+    code, complaint = ended("run small.yaml --json > /dev/full", tmp_path)
+
+    assert (code, complaint) == (2, "output: cannot be used (No space left on device)\n")
+
+
+def test_a_disk_that_fills_up_leaves_no_folder(tmp_path):
+    """What a full disk says while files are written is one line about --out, of which none is."""
+    with pytest.raises(ScenarioError, match="out: cannot be written"):  # noqa: SIM117
+        with replacing(tmp_path / "out"):
+            raise OSError(ENOSPC, "No space left on device")
+
+    assert [*tmp_path.iterdir()] == []

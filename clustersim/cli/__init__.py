@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from errno import ENOSPC
 from typing import Annotated, Final
 
 import typer
@@ -21,6 +22,7 @@ from clustersim.cli.run import run
 from clustersim.cli.scale import scale
 from clustersim.cli.schema import schema
 from clustersim.cli.show import show
+from clustersim.cli.streams import outlive_readers
 from clustersim.cli.study import study
 from clustersim.cli.sweep import sweep
 from clustersim.cli.validate import validate
@@ -82,15 +84,18 @@ def clustersim(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; what goes wrong on purpose ends in a message, not a traceback."""
     gc.set_threshold(RARELY)
+    if arguments is None:
+        outlive_readers()
     try:
         app(arguments)
     except ClustersimError as error:
         print(error, file=sys.stderr)
         sys.exit(2 if isinstance(error, CatalogError | ScenarioError) else 1)
     except OSError as problem:  # a name too long, no permission, a full disk: nobody's bug
-        if problem.filename is None:
+        if problem.filename is None and problem.errno != ENOSPC:
             raise
-        print(f"{problem.filename}: cannot be used ({problem.strerror})", file=sys.stderr)
+        what = problem.filename or "output"
+        print(f"{what}: cannot be used ({problem.strerror})", file=sys.stderr)
         sys.exit(2)
     finally:
         _flush()
@@ -99,11 +104,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _flush() -> None:
-    """Write out what is left; a reader who has gone away is no reason to complain."""
+    """Write out what is left, or say that there is no room for it."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as problem:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(problem, BrokenPipeError):
+            print(f"output: cannot be used ({problem.strerror})", file=sys.stderr)
+            sys.exit(2)
 
 
 __all__ = ["app", "main"]

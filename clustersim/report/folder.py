@@ -70,8 +70,8 @@ def replacing(folder: Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         new.mkdir()
     try:
-        yield new
         with _blaming(folder):
+            yield new
             if target.exists():
                 target.rename(old)
             new.rename(target)
