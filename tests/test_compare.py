@@ -413,7 +413,7 @@ def test_the_text_tells_what_changed_and_why(capsys):
 
     assert code == 0
     assert re.fullmatch(TEXT.strip(), body), body
-    assert files.startswith("files         runs/frontier-22b-compare/: summary.json, compare.csv")
+    assert files.endswith("runs/frontier-22b-compare/: report.html, waterfall.png and more")
 
 
 def lines(path):

@@ -11,7 +11,7 @@ from matplotlib.image import imread
 from typer.testing import CliRunner
 
 from clustersim.cli import app, main
-from clustersim.report import scaling as report
+from clustersim.cli.scale import tell
 from clustersim.report import scaling_figures as figures
 from clustersim.report.page.of_scale import page
 from clustersim.report.page.page import Chart, render
@@ -355,9 +355,15 @@ def test_a_file_that_is_no_store_is_left_alone(tmp_path, capsys):
 # --- the answer -----------------------------------------------------------------------------------
 
 
-def test_the_answer_as_text():
+def told(found, capsys):
+    """Return what the verb prints of an answer."""
+    tell(found, None, [])
+    return capsys.readouterr().out
+
+
+def test_the_answer_as_text(capsys):
     """A table for each curve, then what is lost to what, what was published, what was skipped."""
-    assert "\n".join(report.answer(made_up())) + "\n" == GOLDEN.read_text(encoding="utf-8")
+    assert told(made_up(), capsys) == GOLDEN.read_text(encoding="utf-8")
 
 
 def test_bars_lead_from_one_to_the_efficiency_of_the_last_point():
@@ -379,12 +385,12 @@ def test_titles_say_what_was_found():
     assert figures.curve_finding([weak]).startswith("Weak scaling keeps 86.5 % at 16 devices")
 
 
-def test_points_that_do_not_fit_are_told():
+def test_points_that_do_not_fit_are_told(capsys):
     """They keep their place on the curve; the answer says on how many devices there is no room."""
     found = made_up()
     found["curves"][0]["points"][1]["memory"]["fits"] = False
 
-    assert "memory        does not fit on 16 devices" in report.answer(found)
+    assert "memory        does not fit on 16 devices" in told(found, capsys)
 
 
 def test_a_page_shows_each_curve_and_keeps_text_as_text():
@@ -413,6 +419,8 @@ def test_files_of_a_study(tmp_path, store):
 
     assert result.exit_code == 0
     assert sorted(summary["files"]) == sorted(path.name for path in out.iterdir())
+    named = "report.html, weak.png, weak-loss.png, strong.png, strong-loss.png"
+    assert f"files         {out}/: {named} and more\n" in result.output
     assert [s["devices"] for s in summary["curves"][0]["skipped"]] == [20]
     for name in ("weak", "weak-loss", "strong", "strong-loss"):
         assert imread(out / f"{name}.png")[..., :3].std() > 0.05

@@ -44,15 +44,16 @@ def compare(
     variants, loaded = _asked(scenarios, settings or [])
     place = place_of("compare", loaded[0].name, out, json_output=json_output, force=force)
     answer = _answer(variants, loaded, len(settings or []), store, jobs)
+    names: list[str] = []
     if place is not None:
         from clustersim.report.comparison_files import write
 
-        command = command_line("compare", scenarios, set=settings or [])
-        write(answer, place, command=command, force=force)
+        command = command_line("compare", scenarios, set=settings)
+        names = write(answer, place, command=command, force=force)
     if json_output:
         print(json.dumps(answer, allow_nan=False))
     else:
-        _show(answer, place)
+        _show(answer, place, names)
 
 
 def _asked(scenarios: list[str], settings: list[str]) -> "tuple[list[Variant], list[Loaded]]":
@@ -92,16 +93,16 @@ def _answer(
     return compared(names, variants, loaded, runs)
 
 
-def _show(answer: dict[str, Any], place: Path | None) -> None:
+def _show(answer: dict[str, Any], place: Path | None, names: list[str]) -> None:
     """Print each comparison: a table on a terminal, plain lines elsewhere."""
     from clustersim.report.comparison import rows
-    from clustersim.report.tables import Row
+    from clustersim.report.tables import files
 
     for found in answer["comparisons"]:
         show(found["finding"], rows(found))
         print()
     if place is not None:
-        show(None, [Row("files", f"{place}/: summary.json, compare.csv, waterfall.png and more")])
+        show(None, [files(place, names)])
 
 
 __all__ = ["compare"]

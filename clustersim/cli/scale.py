@@ -1,14 +1,25 @@
 """`clustersim scale SCENARIO ...`: weak and strong scaling over numbers of devices."""
 
-import hashlib
 import json
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clustersim.cli.studying import STORE, AsJson, Force, Jobs, Out, Settings, StoreFile, place_of
+from clustersim.cli.studying import (
+    STORE,
+    AsJson,
+    Force,
+    Jobs,
+    Out,
+    Settings,
+    StoreFile,
+    command_line,
+    place_of,
+    print_table,
+    run_variants,
+    show,
+)
 
 if TYPE_CHECKING:
     from clustersim.study.scaling import Curve
@@ -60,50 +71,52 @@ def scale(
         settings=tuple(settings or ()),
     )
     curves = curves_of(scenarios, wanted)
-    names = "-".join(dict.fromkeys(curve.name for curve in curves))
-    place = place_of("scale", names, out, json_output=json_output, force=force)
+    name = "-".join(dict.fromkeys(curve.name for curve in curves))
+    place = place_of("scale", name, out, json_output=json_output, force=force)
     check_store(store)
     answer = _answered(curves, store, jobs)
+    names: list[str] = []
     if place is not None:
-        chosen = {"--weak": weak, "--strong": strong, "--axis": axis, "--against": against}
-        command = _command(scenarios, chosen, wanted.settings)
-        _show(answer, place, command, quiet=json_output, force=force)
+        from clustersim.report.scaling_files import write
+
+        command = command_line(
+            "scale", scenarios, weak=weak, strong=strong, axis=axis, against=against, set=settings
+        )
+        names = write(answer, place, command=command, force=force)
     if json_output:
         print(json.dumps(answer, allow_nan=False))
+    else:
+        tell(answer, place, names)
 
 
 def _answered(curves: "list[Curve]", store: Path, jobs: int | None) -> dict[str, Any]:
     """Run the points of all curves and return what came of them."""
-    from clustersim.cli.studying import run_variants
+    from clustersim.study.asking import study_of
     from clustersim.study.efficiency import scaled
-    from clustersim.study.store import Study
 
     variants = [point.variant for curve in curves for point in curve.points]
-    asked = json.dumps([[v.scenario, v.settings, dict(v.point)] for v in variants])
-    digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
-    study = Study(f"scale-{curves[0].name}-{digest}", "scale", curves[0].title)
+    study = study_of("scale", curves[0].name, curves[0].title, variants)
     runs = iter(run_variants(study, variants, store, jobs))
     return {"curves": [scaled(curve, [next(runs) for _ in curve.points]) for curve in curves]}
 
 
-def _command(
-    scenarios: list[str], chosen: dict[str, str | int | None], settings: tuple[str, ...]
-) -> str:
-    """Return the command that asks for the same."""
-    words = [w for key, value in chosen.items() if value is not None for w in (key, str(value))]
-    words += [word for each in settings for word in ("--set", each)]
-    return shlex.join(["clustersim", "scale", *scenarios, *words])
+def tell(answer: dict[str, Any], place: Path | None, names: list[str]) -> None:
+    """Print each curve: what it is, its table, and what is to be said about it."""
+    from clustersim.report import scaling as report
+    from clustersim.report.tables import files
+
+    for position, curve in enumerate(answer["curves"]):
+        if position:
+            print()
+        show(curve["title"], report.head(curve))
+        print()
+        if curve["points"]:
+            print_table(report.table(curve), report.WORDS, report.UNFIT)
+            print()
+        if said := report.notes(curve):
+            show(None, said)
+    if place is not None:
+        show(None, [files(place, names)])
 
 
-def _show(answer: dict[str, Any], place: Path, command: str, *, quiet: bool, force: bool) -> None:
-    """Print the answer unless `quiet`, and write the files."""
-    from clustersim.report import scaling, scaling_files
-
-    if not quiet:
-        print("\n".join(scaling.answer(answer)), flush=True)
-    names = scaling_files.write(answer, place, command=command, force=force)
-    if not quiet:
-        print(scaling.files(place, names))
-
-
-__all__ = ["scale"]
+__all__ = ["scale", "tell"]

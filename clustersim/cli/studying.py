@@ -104,16 +104,21 @@ def place_of(
     return place
 
 
-def command_line(verb: str, words: "Sequence[str]", **options: "Sequence[str]") -> str:
-    """Return the command that asks the same again.
+def command_line(
+    verb: str, words: "Sequence[str]", **options: "str | int | Path | Sequence[str] | None"
+) -> str:
+    """Return the command that asks the same again; an option may have several values, or none.
 
-    >>> command_line("whatif", ["frontier-1t"], set=["plan.zero=0"])
-    'clustersim whatif frontier-1t --set plan.zero=0'
+    >>> command_line("sweep", ["frontier-1t"], set=["plan.zero=0"], by="mfu", pareto=None)
+    'clustersim sweep frontier-1t --set plan.zero=0 --by mfu'
     """
     import shlex
 
-    given = [(f"--{name}", value) for name, values in options.items() for value in values]
-    return shlex.join(["clustersim", verb, *words, *(word for pair in given for word in pair)])
+    said = ["clustersim", verb, *words]
+    for name, given in options.items():
+        values = [given] if isinstance(given, str | int | Path) else given or []
+        said += [word for value in values for word in (f"--{name}", str(value))]
+    return shlex.join(said)
 
 
 def show(title: str | None, rows: "Sequence[Row]") -> None:
@@ -124,7 +129,7 @@ def show(title: str | None, rows: "Sequence[Row]") -> None:
 
     console = Console()
     if not console.is_terminal:
-        print("\n".join([*([title] if title else []), *tables.plain(rows)]))
+        print(*filter(None, [title]), *tables.plain(rows), sep="\n")
         return
     if title:
         console.print(title, style="bold", markup=False, highlight=False)

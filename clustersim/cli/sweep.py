@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from clustersim.study.variants import Variant
 
 
+USUAL: Final = "tokens_per_s"
+"""What makes a layout the best, unless another measure is named."""
+
+
 def sweep(
     scenario: Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.")],
     over: Annotated[
@@ -47,7 +51,7 @@ def sweep(
     ] = None,
     by: Annotated[
         str, typer.Option(metavar="MEASURE", help="What makes a layout the best.")
-    ] = "tokens_per_s",
+    ] = USUAL,
     pareto: Annotated[
         str | None,
         typer.Option(metavar="COST", help="Front against memory or devices [what differs]."),
@@ -67,15 +71,17 @@ def sweep(
     place = place_of("sweep", asked.base.name, out, json_output=as_json, force=force)
     check_store(store)
     found = asked.swept(store, jobs)
-    told = Told(found.to_json())
+    told, names = Told(found.to_json()), list[str]()
     if place is not None:
-        said = {"set": settings or [], "list": [str(table)] if table else [], "over": over or []}
-        said |= {"by": [by] if by != "tokens_per_s" else [], "pareto": [pareto] if pareto else []}
-        _write(found, told, place, command_line("sweep", [scenario], **said), force=force)
+        measure = None if by == USUAL else by
+        command = command_line(
+            "sweep", [scenario], set=settings, list=table, over=over, by=measure, pareto=pareto
+        )
+        names = _write(found, told, place, command, force=force)
     if as_json:
         print(json.dumps(told.answer, allow_nan=False))
     else:
-        _show(told, place)
+        _show(told, place, names)
 
 
 @dataclass(frozen=True)
@@ -137,22 +143,23 @@ def _check_word(option: str, word: str, known: list[str]) -> None:
         raise ScenarioError(f"{option} {word}: is not known{hint} (known: {', '.join(known)})")
 
 
-def _write(found: "Sweep", told: "Told", place: Path, command: str, *, force: bool) -> None:
+def _write(found: "Sweep", told: "Told", place: Path, command: str, *, force: bool) -> list[str]:
+    """Write the files and return their names."""
     from clustersim.report.sweep_files import write
     from clustersim.study.table import frame
 
     rows = frame([*zip(found.variants, found.runs, strict=True)])
-    write(told, rows, place, command=command, force=force)
+    return write(told, rows, place, command=command, force=force)
 
 
-def _show(found: "Told", place: Path | None) -> None:
+def _show(found: "Told", place: Path | None, names: list[str]) -> None:
     """Print the answer: what came out in lines, then the best and the front as tables."""
     from clustersim.report import sweep as report
-    from clustersim.report.tables import Row
+    from clustersim.report.tables import files
 
     said = report.rows(found)
     if place is not None:
-        said.append(Row("files", f"{place}/: report.html, sweep.csv, sweep.png and more"))
+        said.append(files(place, names))
     show(found.title, said)
     for heading, table in report.tables(found):
         print(f"\n{heading}:")

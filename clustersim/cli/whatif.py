@@ -54,28 +54,29 @@ def whatif(
     study = study_of("whatif", loaded.name, loaded.scenario.title, question.all)
     runs = run_variants(study, question.all, store, jobs)
     answer = answered(question, runs).to_json()
+    names: list[str] = []
     if place is not None:
         from clustersim.report.whatif_files import write
 
-        command = command_line("whatif", [scenario], set=settings or [], change=changes or [])
-        write(answer, place, command=command, force=force)
+        command = command_line("whatif", [scenario], set=settings, change=changes)
+        names = write(answer, place, command=command, force=force)
     if json_output:
         print(json.dumps(answer, allow_nan=False))
     else:
-        _show(answer, place)
+        _show(answer, place, names)
 
 
-def _show(answer: dict[str, Any], place: Path | None) -> None:
+def _show(answer: dict[str, Any], place: Path | None, names: list[str]) -> None:
     """Print the ranking and what is to be said about it."""
     from clustersim.report import whatif as report
-    from clustersim.report.tables import Row
+    from clustersim.report.tables import files
 
     show(report.finding(answer), [])
     print()
     print_table(report.table(answer), report.WORDS, report.UNFIT)
     said = report.rows(answer)
     if place is not None:
-        said.append(Row("files", f"{place}/: summary.json, whatif.csv, waterfall.png and more"))
+        said.append(files(place, names))
     show(None, said)
 
 

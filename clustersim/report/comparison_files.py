@@ -19,8 +19,10 @@ FILES: Final = (*TABLES, *(f"waterfall{ending}" for ending in ENDINGS))
 """What the verb leaves; more waterfalls where there are more runs, or unlike batches."""
 
 
-def write(answer: Values, place: Path, *, command: str = "", force: bool = False) -> None:
-    """Write the numbers, the page and the figures into a folder; `command` is what made them.
+def write(answer: Values, place: Path, *, command: str = "", force: bool = False) -> list[str]:
+    """Write the numbers, the page and the figures into a folder; return the names of the files.
+
+    `command` is what made them.
 
     Raises
     ------
@@ -34,13 +36,14 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         shown = Drawing(write_page, page(answer, command), new / "report")
         artist.begin([*drawings, shown])
         more = (f"{stem}{ending}" for stem in stems for ending in ENDINGS)
-        files = dict.fromkeys([*TABLES, *more])
-        folder.write_summary(answer, [*files], new)
+        files = [*TABLES, *more]
+        folder.write_summary(answer, files, new)
         write_lines(_measured(answer), new / "compare.csv")
         write_lines(_changed(answer["comparisons"]), new / "inputs.csv")
         for stem, picture in stems.items():
             write_lines(picture.lines(), new / f"{stem}.csv")
         artist.finish()
+    return files
 
 
 def _stems(comparisons: Sequence[Values]) -> Iterator[tuple[str, Waterfall]]:

@@ -1,10 +1,9 @@
 """The answer of `clustersim scale` as text: a table for each curve, and what is lost to what."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-from clustersim.report.tables import Row, aligned, counted, kind_of, percent, plain, words
+from clustersim.report.tables import Row, counted, kind_of, percent, words
 from clustersim.units import format_seconds
 
 Values = Mapping[str, Any]
@@ -16,23 +15,9 @@ LEAST: Final = 5e-4
 """Share of efficiency below which a part is not worth its name."""
 
 
-def answer(found: Values) -> list[str]:
-    """Return all curves as lines of text."""
-    lines: list[str] = []
-    for curve in found["curves"]:
-        lines += ["", *_curve(curve)] if lines else _curve(curve)
-    return lines
-
-
-def _curve(curve: Values) -> list[str]:
-    return [
-        curve["title"],
-        *plain([Row("scaling", f"{curve['scaling']}: {how(curve)}")]),
-        "",
-        *(aligned(table_rows(curve), WORDS) if curve["points"] else []),
-        *([""] if curve["points"] else []),
-        *plain(notes(curve)),
-    ]
+def head(curve: Values) -> list[Row]:
+    """Return what there is to say about a curve above its table."""
+    return [Row("scaling", f"{curve['scaling']}: {how(curve)}")]
 
 
 def how(curve: Values) -> str:
@@ -61,8 +46,10 @@ _HEAD: Final = (
 WORDS: Final = ("memory", "scenario")
 """Columns that are words."""
 
+UNFIT: Final = "does not fit"
 
-def table_rows(curve: Values) -> list[list[str]]:
+
+def table(curve: Values) -> list[list[str]]:
     """Return the table of a curve: its heading, then a row for each point."""
     rows = [list(_HEAD), *map(_cells, curve["points"])]
     if _scenarios(curve) > 1:
@@ -83,7 +70,7 @@ def _cells(point: Values) -> list[str]:
         percent(point["efficiency"]),
         percent(point["bubble_fraction"]),
         percent(point["exposed_fraction"]),
-        "fits" if point["memory"]["fits"] else "does not fit",
+        "fits" if point["memory"]["fits"] else UNFIT,
     ]
 
 
@@ -170,10 +157,4 @@ def _stands_for(each: Values, curve: Values) -> str:
     return f", efficiency {percent(each['efficiency'])}, predicted {percent(point['efficiency'])}"
 
 
-def files(folder: Path, names: Sequence[str]) -> str:
-    """Return the line that tells where the files are."""
-    figures = [name for name in names if name.endswith(".png")]
-    return plain([Row("files", f"{folder}/: report.html, {', '.join(figures)} and more")])[0]
-
-
-__all__ = ["WORDS", "answer", "beside", "files", "how", "lost", "notes", "parts", "table_rows"]
+__all__ = ["UNFIT", "WORDS", "beside", "head", "how", "lost", "notes", "parts", "table"]

@@ -45,6 +45,8 @@ def drawn(answer: Values, kind: str) -> list[Values]:
 def write(answer: Values, place: Path, *, command: str = "", force: bool = False) -> list[str]:
     """Write the answer, its tables and figures into a folder; return the names of the files.
 
+    `command` is what made them.
+
     Raises
     ------
     ScenarioError

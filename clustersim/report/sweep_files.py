@@ -23,8 +23,8 @@ FIGURES: Final = (*SWEEP, *PARETO)
 
 def write(
     sweep: Told, table: "pd.DataFrame", place: Path, *, command: str = "", force: bool = False
-) -> None:
-    """Write the page, the tables and the figures of a sweep.
+) -> list[str]:
+    """Write the page, the tables and the figures of a sweep; return the names of the files.
 
     Parameters
     ----------
@@ -51,6 +51,7 @@ def write(
             draw_pareto(picture, new / "pareto")
             files += PARETO
         folder.write_summary(sweep.answer, files, new)
+    return [*files]
 
 
 def write_csv(found: "pd.DataFrame", path: Path) -> None:

@@ -1,6 +1,7 @@
 """Answers as text: lines with labels, tables with columns, numbers as a person writes them."""
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -31,6 +32,16 @@ def table(lines: Sequence[Row]) -> "Table":
     for row in lines:
         grid.add_row(row.label, Text(row.text, style="bold red" if row.alarm else ""))
     return grid
+
+
+def files(place: Path, names: Sequence[str]) -> Row:
+    """Return the line that tells where the files are: the page and the figures by their names.
+
+    >>> files(Path("runs/a-whatif"), ["summary.json", "report.html", "waterfall.png"]).text
+    'runs/a-whatif/: report.html, waterfall.png and more'
+    """
+    looked_at = [name for name in names if name.endswith((".html", ".png"))]
+    return Row("files", f"{place}/: {', '.join(looked_at)} and more")
 
 
 # --- tables with columns --------------------------------------------------------------------------
@@ -135,6 +146,7 @@ __all__ = [
     "aligned",
     "columned",
     "counted",
+    "files",
     "kind_of",
     "number",
     "percent",

@@ -20,8 +20,10 @@ FILES: Final = (*TABLES, *WATERFALL)
 """What the verb leaves; no waterfall where no change can be."""
 
 
-def write(answer: Values, place: Path, *, command: str = "", force: bool = False) -> None:
-    """Write the numbers, the page and the figure into a folder; `command` is what made them.
+def write(answer: Values, place: Path, *, command: str = "", force: bool = False) -> list[str]:
+    """Write the numbers, the page and the figure into a folder; return the names of the files.
+
+    `command` is what made them.
 
     Raises
     ------
@@ -40,6 +42,7 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         if drawn is not None:
             write_lines(drawn.lines(), new / "waterfall.csv")
         artist.finish()
+    return [*files]
 
 
 def _changes(answer: Values) -> Iterator[Sequence[Any]]:

@@ -6,6 +6,7 @@ cluster.nic.bandwidth=50 GB/s              one setting: a word without '=' belon
 """
 
 import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -91,7 +92,7 @@ def check(loaded: Loaded) -> None:
 
 def study_of(verb: str, name: str, title: str, variants: Sequence[Variant]) -> Study:
     """Return the study of some scenarios, with a name that no other question has."""
-    asked = "\n".join(" ".join([each.scenario, *each.settings]) for each in variants)
+    asked = json.dumps([[each.scenario, each.settings, dict(each.point)] for each in variants])
     digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
     return Study(f"{verb}-{name}-{digest}", verb, title)
 

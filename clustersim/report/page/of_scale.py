@@ -53,7 +53,7 @@ def _section(kind: str, curves: Sequence[Values]) -> Section:
 
 
 def _points(curve: Values) -> Table:
-    head, *rows = scaling.table_rows(curve)
+    head, *rows = scaling.table(curve)
     columns = tuple(Column(name, name not in scaling.WORDS) for name in head)
     return Table(f"{curve['name']}, {curve['scaling']} scaling", columns, tuple(map(tuple, rows)))
 
