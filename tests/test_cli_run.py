@@ -16,12 +16,12 @@ from clustersim.cli import app, main
 from clustersim.errors import SimulationError
 from clustersim.report.answer import answer
 from clustersim.report.artist import Artist, Drawing
-from clustersim.report.figures import covered, draw_timeline
 from clustersim.report.folder import check_free, is_ours, replacing
 from clustersim.report.memory import memory_picture
 from clustersim.report.pictures import timeline_picture
 from clustersim.report.run_files import FILES, FOR_PAPERS, write
 from clustersim.report.tables import table
+from clustersim.report.timeline_figure import covered, draw_timeline
 from clustersim.scenario.load import load
 from clustersim.simulate import simulate
 

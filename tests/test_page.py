@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from clustersim.catalog.finding import names
 from clustersim.catalog.records import NodeRecord
 from clustersim.report.answer import rows
-from clustersim.report.figures import Panel
 from clustersim.report.layouts.node import node as node_layout
 from clustersim.report.page import pipeline
 from clustersim.report.page.chart import label
@@ -24,6 +23,7 @@ from clustersim.report.page.colours import DARK, LIGHT
 from clustersim.report.page.links import links_picture
 from clustersim.report.page.page import Chart, Drawing, render
 from clustersim.report.tables import percent
+from clustersim.report.timeline_figure import Panel
 from clustersim.scenario.entries import entry
 from clustersim.topology.node import build_node
 from pages import HOSTILE, page_of

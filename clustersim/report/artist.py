@@ -115,7 +115,7 @@ def _cores() -> int:
 def work() -> None:
     """Draw what standard input names; it names nothing where the parent gave up."""
     gc.disable()  # this process is over before there is garbage to speak of
-    from clustersim.report import figures, frames, memory, paper  # noqa: F401  # what draws
+    from clustersim.report import breakdown_figure, frames, memory, paper, timeline_figure  # noqa: F401  # what draws
     from clustersim.report.page import of_run
 
     paper.warm_up()

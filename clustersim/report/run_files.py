@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 from clustersim.metrics.memory import columns as memory_columns
 from clustersim.report import folder
 from clustersim.report.artist import Artist, Drawing
-from clustersim.report.figures import draw_breakdown, draw_timeline
+from clustersim.report.breakdown_figure import draw_breakdown
 from clustersim.report.frames import Columns, write_frames
 from clustersim.report.memory import draw_memory, memory_picture
 from clustersim.report.page import of_run
 from clustersim.report.pictures import BreakdownPicture, breakdown_picture, timeline_picture
+from clustersim.report.timeline_figure import draw_timeline
 from clustersim.report.trace import write_trace
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import numpy as np
 from clustersim import __version__
 from clustersim.metrics.unrolled import Unrolled
 from clustersim.program.schedules import text
-from clustersim.report.figures import draw_timeline
 from clustersim.report.folder import SUMMARY, check_free, replacing, write_summary
 from clustersim.report.pictures import TimelinePicture
+from clustersim.report.timeline_figure import draw_timeline
 from clustersim.timeline import Track
 
 WIDEST: Final = 240

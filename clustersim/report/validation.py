@@ -13,7 +13,7 @@ from clustersim.report.coverage import (
     coverage_line,
     coverage_rows,
 )
-from clustersim.report.tables import percent
+from clustersim.report.tables import number, percent
 from clustersim.report.unreached import UNREACHED_HEADINGS, UNREACHED_TITLE, unreached_rows
 from clustersim.units import format_binary
 
@@ -49,8 +49,8 @@ def case_rows(answer: Values) -> Iterator[tuple[str, ...]]:
         if case["gradable"]:
             yield (
                 case["id"],
-                _significant(case["measured"]),
-                _significant(case["predicted"]),
+                number(case["measured"]),
+                number(case["predicted"]),
                 _metric(case),
                 percent(case["error"], "+"),
                 _memory(case),
@@ -128,14 +128,14 @@ def claim_rows(answer: Values) -> Iterator[tuple[str, ...]]:
     for claim in answer["claims"]:
         said = str(claim["number"]), claim["claim"], claim["source"]
         why = claim["why"]
-        for number in claim["numbers"]:
-            found = number["predicted"]
+        for each in claim["numbers"]:
+            found = each["predicted"]
             yield (
                 *said[:2],
-                number["name"],
-                _expected(number),
-                "" if found is None else f"{_significant(found)} {number['unit']}".rstrip(),
-                VERDICTS[number["holds"]] if claim["why"] is None else why,
+                each["name"],
+                _expected(each),
+                "" if found is None else f"{number(found)} {each['unit']}".rstrip(),
+                VERDICTS[each["holds"]] if claim["why"] is None else why,
                 said[2],
             )
             said, why = ("", "", ""), ""
@@ -145,16 +145,16 @@ VERDICTS: Final = {True: "holds", False: "missed"}
 """Whether a number of a claim is what it expects, in words."""
 
 
-def _expected(number: Values) -> str:
+def _expected(claimed: Values) -> str:
     """Return what a claim expects: a number with its tolerance, or a bound."""
-    unit = f" {number['unit']}".rstrip()
-    if number["at_least"] is not None:
-        return f"at least {_significant(number['at_least'])}{unit}"
-    if number["at_most"] is not None:
-        return f"at most {_significant(number['at_most'])}{unit}"
-    if number["relative"] is not None:
-        return f"{_significant(number['value'])}{unit} ± {percent(number['relative'])}"
-    return f"{_significant(number['value'])} ± {number['within']:.3g}{unit}"
+    unit = f" {claimed['unit']}".rstrip()
+    if claimed["at_least"] is not None:
+        return f"at least {number(claimed['at_least'])}{unit}"
+    if claimed["at_most"] is not None:
+        return f"at most {number(claimed['at_most'])}{unit}"
+    if claimed["relative"] is not None:
+        return f"{number(claimed['value'])}{unit} ± {percent(claimed['relative'])}"
+    return f"{number(claimed['value'])} ± {claimed['within']:.3g}{unit}"
 
 
 def curve_rows(answer: Values) -> Iterator[tuple[str, ...]]:
@@ -290,11 +290,6 @@ def _memory(case: Values) -> str:
         return "" if case["fits"] else "predicted not to fit"
     both = (case["memory_measured"] / 2**30, case["memory_predicted"] / 2**30)
     return f"{both[0]:.1f} {both[1]:.1f} GiB" + ("" if case["fits"] else ", does not fit")
-
-
-def _significant(value: float) -> str:
-    """Return four digits, without an exponent for what people measure: ``'1.42'``, ``'3720'``."""
-    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 def _share(share: float | None, sign: str = "") -> str:

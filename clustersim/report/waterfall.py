@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from clustersim.report.figures import GROUPS
+from clustersim.report.palette import GROUPS
 from clustersim.report.paper import INK, OPTIONS, Colour, legend, plots, save
 from clustersim.report.tables import kind_of, percent, words
 

@@ -7,8 +7,8 @@ paper they are those of the static figures.
 from collections.abc import Mapping
 from typing import Final
 
-from clustersim.report.figures import BACKWARD, FORWARD, GROUPS, WEIGHTS
 from clustersim.report.memory import SHADES
+from clustersim.report.palette import BACKWARD, FORWARD, GROUPS, WEIGHTS
 from clustersim.report.paper import Colour
 
 

@@ -5,11 +5,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.report.figures import covered
 from clustersim.report.page.chart import Figure, axis, colour, layout, rounded
 from clustersim.report.page.page import Chart, Column, Swatch, Table
 from clustersim.report.pictures import KINDS, TimelinePicture
 from clustersim.report.tables import counted, percent
+from clustersim.report.timeline_figure import covered
 from clustersim.units import format_seconds
 
 MOMENTS: Final = 240

@@ -11,13 +11,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.report.figures import Panel, panels
 from clustersim.report.page.breakdown import finding
 from clustersim.report.page.chart import Figure, axis, colour, layout, rounded
 from clustersim.report.page.overview import overview
 from clustersim.report.page.page import Chart, Column, Section, Swatch, Table
 from clustersim.report.pictures import KINDS, TimelinePicture
 from clustersim.report.tables import counted
+from clustersim.report.timeline_figure import Panel, panels
 from clustersim.units import format_seconds
 
 MOST_BARS: Final = 1_500

@@ -1,4 +1,4 @@
-"""The figures of a run: the pipeline in time, and where the time of a step goes.
+"""The figure of a pipeline in time: each block of each stage, or as many as can be seen.
 
 Drawing takes a picture and a file name, nothing else, so that another process can do it.
 matplotlib is imported where it is used, and never pyplot, which keeps figures alive and looks for
@@ -11,37 +11,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.report.palette import BLOCKS, BUBBLE, COMMUNICATION, OPTIMISER, WHITE
 from clustersim.report.paper import DOTS, INK, Colour, legend, plots, save
-from clustersim.report.pictures import KINDS, Beside, BreakdownPicture, TimelinePicture
-from clustersim.report.tables import percent, words
-from clustersim.units import format_seconds
+from clustersim.report.pictures import KINDS, TimelinePicture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORWARD: Final = ((0.62, 0.79, 0.93), (0.42, 0.65, 0.86))
-BACKWARD: Final = ((0.16, 0.36, 0.55), (0.08, 0.20, 0.36))
-COMMUNICATION: Final = (0.93, 0.60, 0.10)
-OPTIMISER: Final = (0.50, 0.25, 0.50)
-IMBALANCE: Final = (0.80, 0.30, 0.24)
-BUBBLE: Final = (0.94, 0.94, 0.92)
-WHITE: Final = (1.0, 1.0, 1.0)
-WEIGHTS: Final = ((0.20, 0.50, 0.42), (0.10, 0.32, 0.27))
-BLOCKS: Final = (FORWARD, BACKWARD, BACKWARD, WEIGHTS)
-"""Light before dark, to be read in grey as well; chunks go from the first shade to the second."""
-
-GROUPS: Final[dict[str, Colour]] = {
-    "compute": BACKWARD[0],
-    "communication": COMMUNICATION,
-    "imbalance": IMBALANCE,
-    "bubble": BUBBLE,
-    "optimiser": OPTIMISER,
-}
-
 MOST_SHAPES: Final = 1_500
 """Blocks that are drawn one by one; more of them are drawn as an image."""
-
-# --- the timeline --------------------------------------------------------------------------------
 
 
 class Panel(NamedTuple):
@@ -253,63 +231,4 @@ def covered(
     return np.diff(before) / np.diff(edges)
 
 
-# --- the breakdown -------------------------------------------------------------------------------
-
-
-def draw_breakdown(picture: BreakdownPicture, stem: Path) -> None:
-    """Draw the parts of the step time as bars, as ``stem.png`` and ``stem.svg``."""
-    height = 0.27 * max(len(picture.bars), 4)
-    both = bool(picture.published)
-    paper = plots(picture.title, picture.caption, 11.0, 1, height, left=2.0, beside=both)
-    with paper as (figure, axes):
-        _draw_parts(axes[0], picture)
-        if both:
-            _draw_published(axes[1], picture.published)
-        kinds = {bar.kind for bar in picture.bars} | {"compute", "communication", "bubble"}
-        legend(figure, {kind: GROUPS[kind] for kind in GROUPS if kind in kinds})
-        save(figure, stem)
-
-
-def _draw_parts(axes: "Axes", picture: BreakdownPicture) -> None:
-    bars = picture.bars
-    seconds = [bar.seconds for bar in bars]
-    axes.barh(
-        range(len(bars)),
-        seconds,
-        color=[GROUPS[b.kind] for b in bars],
-        edgecolor=INK,
-        linewidth=0.5,
-    )
-    for row, bar in enumerate(bars):
-        share = percent(bar.seconds / picture.duration)
-        text = f" {format_seconds(bar.seconds, 3)}, {share}"
-        axes.text(bar.seconds, row, text, va="center", size=8)
-    axes.set_yticks(range(len(bars)), [words(bar.part) for bar in bars])
-    axes.set_ylim(len(bars) - 0.5, -0.5)
-    axes.set_xlim(0, 1.28 * max(seconds))
-    axes.set_xlabel(f"time [s], of a step of {format_seconds(picture.duration)}")
-    _open(axes)
-
-
-def _draw_published(axes: "Axes", checks: tuple[Beside, ...]) -> None:
-    """Draw each prediction as a bar over the published value, which is 100 %."""
-    rows, shares = range(len(checks)), [100 * check.predicted / check.published for check in checks]
-    axes.barh(rows, shares, height=0.3, color=FORWARD[1], edgecolor=INK, linewidth=0.5)
-    axes.plot([100] * len(checks), rows, "D", color="white", markeredgecolor=INK)
-    for row, check in zip(rows, checks, strict=True):
-        error = percent(check.predicted / check.published - 1, "+")
-        text = f"{check.metric}\n{check.published:.4g} published, {check.predicted:.4g} predicted"
-        axes.text(1, row - 0.2, f"{text} ({error})", va="bottom", size=8)
-    axes.set_yticks([])
-    axes.set_ylim(max(len(checks), 2) - 0.5, -0.75)
-    axes.set_xlim(0, max(125, *(1.1 * share for share in shares)))
-    axes.set_xlabel("prediction [%], of the published value (diamond)")
-    _open(axes)
-
-
-def _open(axes: "Axes") -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-
-
-__all__ = ["draw_breakdown", "draw_timeline"]
+__all__ = ["Panel", "covered", "draw_timeline", "panels"]
