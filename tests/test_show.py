@@ -20,9 +20,10 @@ from clustersim.program.schedules import SCHEDULES
 from clustersim.report import layouts
 from clustersim.report.diagram import frame, frame_of, picked, shared, thickness
 from clustersim.report.drawing import draw, on_paper
+from clustersim.report.facts import fact_rows, written
 from clustersim.report.layouts.inside import inner_links
 from clustersim.report.layouts.mesh import rim
-from clustersim.report.machine import fact_rows, page, written
+from clustersim.report.machine import page
 from clustersim.scenario.entries import KINDS, entry
 from clustersim.topology.measures import measure, node_injection
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from clustersim.catalog.tree import Tree
 from clustersim.catalog.writing import to_yaml
-from clustersim.report.machine import FactRow, fact_rows, written
+from clustersim.report.facts import FactRow, fact_rows, written
 from clustersim.report.page.page import Column, Listing, Section, Table
 from clustersim.report.tables import counted, percent
 
