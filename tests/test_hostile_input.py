@@ -1,6 +1,7 @@
 """Input that nobody means well: names too long, values that break lines, folders under files."""
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from clustersim.report.folder import FILES, replacing
 from clustersim.study.running import run_all
 from clustersim.study.store import Store, Study
 from clustersim.study.variants import Variant
-from small import small
+from small import small, wait_until
 
 
 def refused(capsys, *arguments):
@@ -161,3 +162,16 @@ def test_a_disk_that_fills_up_leaves_no_folder(tmp_path):
             raise OSError(ENOSPC, "No space left on device")
 
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_told_to_end_leaves_nothing_half_written(number, tmp_path):
+    """However far the files are, a signal leaves the input alone, or all of the output."""
+    small(tmp_path)
+    command = [sys.executable, "-m", "clustersim", "run", "small.yaml", "--out", "there"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    wait_until(lambda: any(tmp_path.glob(".there.*.new")), "files are being written")
+    process.send_signal(number)
+
+    assert process.wait(30) == 128 + number
+    assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]

@@ -22,6 +22,7 @@ from clustersim.cli.run import run
 from clustersim.cli.scale import scale
 from clustersim.cli.schema import schema
 from clustersim.cli.show import show
+from clustersim.cli.signals import end_in_order
 from clustersim.cli.streams import outlive_readers
 from clustersim.cli.study import study
 from clustersim.cli.sweep import sweep
@@ -86,6 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(RARELY)
     if arguments is None:
         outlive_readers()
+        end_in_order()
     try:
         app(arguments)
     except ClustersimError as error:
