@@ -1,6 +1,7 @@
 """Input that nobody means well: names too long, values that break lines, folders under files."""
 
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -12,6 +13,7 @@ from errno import ENOSPC
 import pytest
 
 from clustersim.cli import main
+from clustersim.cli.studying import print_table
 from clustersim.errors import ScenarioError
 from clustersim.report.folder import FILES, replacing
 from clustersim.study.running import run_all
@@ -175,3 +177,24 @@ def test_a_run_that_is_told_to_end_leaves_nothing_half_written(number, tmp_path)
 
     assert process.wait(30) == 128 + number
     assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
+
+
+@pytest.mark.parametrize("width", ["40", "200"])
+def test_no_number_of_a_table_is_cut_on_a_narrow_terminal(width, capsys, monkeypatch):
+    """A terminal shows each cell of a table in full, however narrow it is."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", width)
+    print_table([["micro", "tokens/s", "TFLOP/s"] * 3, ["1,024", "123,456", "98.7"] * 3])
+    shown = capsys.readouterr().out
+
+    assert "…" not in shown
+    assert shown.count("123,456") == 3
+
+
+def test_the_best_of_one_layout_is_named(tmp_path, capsys):
+    """Where no axis has two values the best layout is still told by the values it has."""
+    command = ["sweep", str(small(tmp_path)), "--over", "batch.micro=1", "--jobs", "1"]
+    with pytest.raises(SystemExit):
+        main([*command, "--out", str(tmp_path / "out"), "--store", str(tmp_path / "store.db")])
+
+    assert re.search(r"^best +micro 1: ", capsys.readouterr().out, re.MULTILINE)

@@ -139,6 +139,9 @@ def show(title: str | None, rows: "Sequence[Row]") -> None:
 def print_table(cells: "Cells", words: "Collection[str]" = (), alarm: str = "") -> None:
     """Print a table: broken as it fits on a terminal, as plain text elsewhere.
 
+    A terminal too narrow for it gets plain text as well: lines that wrap can be read, numbers that
+    are broken cannot.
+
     Parameters
     ----------
     words : headings of the columns that stand to the left
@@ -146,10 +149,10 @@ def print_table(cells: "Cells", words: "Collection[str]" = (), alarm: str = "") 
     """
     from rich.console import Console
 
-    from clustersim.report.tables import aligned, columned
+    from clustersim.report.tables import aligned, columned, narrowest
 
     console = Console()
-    if console.is_terminal and cells:
+    if console.is_terminal and cells and narrowest(cells, words) <= console.width:
         console.print(columned(cells, words, alarm))
     else:
         print("\n".join(aligned(cells, words)))

@@ -151,7 +151,8 @@ def _best(sweep: Told) -> list[Row]:
     if not sweep.ranked:
         return [Row("best", "none fits", alarm=True)]
     best = sweep.ranked[0]
-    keys = [key for key in sweep.axes if key in best and (key in sweep.free or key in sweep.filled)]
+    there = [key for key in sweep.axes if key in best]
+    keys = [key for key in there if key in sweep.free or key in sweep.filled] or there
     memory = f"{best['memory_peak_bytes'] / GIB:.1f} of {best['memory_capacity_bytes'] / GIB:.1f}"
     step, mfu = format_seconds(best["step_time_s"]), percent(best["mfu"])
     speed = f"{step} a step, {best['tokens_per_s']:,.0f} tokens/s, MFU {mfu}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,6 +73,10 @@ def aligned(cells: Cells, words: Collection[str] = ()) -> list[str]:
     ]
 
 
+PIECE: Final = 12
+"""Letters of a cell of words below which it is not broken."""
+
+
 def columned(cells: Cells, words: Collection[str] = (), alarm: str = "") -> "Table":
     """Return a table for a terminal, which breaks words where it is narrow, rather than numbers.
 
@@ -93,6 +97,20 @@ def columned(cells: Cells, words: Collection[str] = (), alarm: str = "") -> "Tab
     for line in cells[1:]:
         made.add_row(*(Text(cell, "bold red" if alarm and cell == alarm else "") for cell in line))
     return made
+
+
+def narrowest(cells: Cells, words: Collection[str] = ()) -> int:
+    """Return the width that a table needs on a terminal: words may be broken, numbers may not.
+
+    >>> narrowest([["step", "link"], ["216 s", "n0.nic0>leaf0"]], words=["link"])
+    19
+    """
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    needed = [
+        min(width, PIECE) if name in words else width
+        for name, width in zip(cells[0], widths, strict=True)
+    ]
+    return sum(needed) + 2 * (len(needed) - 1)
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -148,6 +166,7 @@ __all__ = [
     "counted",
     "files",
     "kind_of",
+    "narrowest",
     "number",
     "percent",
     "plain",
