@@ -13,12 +13,13 @@ from errno import ENOSPC
 import pytest
 
 from clustersim.cli import main
-from clustersim.cli.studying import print_table
+from clustersim.cli.studying import print_table, run_variants
 from clustersim.errors import ScenarioError
 from clustersim.report.folder import FILES, replacing
 from clustersim.study.running import run_all
 from clustersim.study.store import Store, Study
-from clustersim.study.variants import Variant
+from clustersim.study.variants import RAN, Variant
+from clustersim.study.workers import workers
 from small import small, wait_until
 
 
@@ -198,3 +199,14 @@ def test_the_best_of_one_layout_is_named(tmp_path, capsys):
         main([*command, "--out", str(tmp_path / "out"), "--store", str(tmp_path / "store.db")])
 
     assert re.search(r"^best +micro 1: ", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_a_thousand_jobs_start_no_more_processes_than_there_are_runs(tmp_path, monkeypatch):
+    """However many processes are allowed, two runs are done in two."""
+    asked = []
+    monkeypatch.setattr("clustersim.study.workers.workers", lambda n: asked.append(n) or workers(1))
+    variants = [Variant(str(small(tmp_path)), (f"batch.micro={n}",)) for n in (1, 2)]
+    runs = run_variants(Study("a", "sweep", "a title"), variants, tmp_path / "store.db", 1000)
+
+    assert asked == [2]
+    assert [run.verdict for run in runs] == [RAN, RAN]

@@ -59,7 +59,7 @@ def run_variants(
     from clustersim.study.store import Store
     from clustersim.study.workers import cores, workers
 
-    count = jobs or min(cores(), max(len(variants), 1))
+    count = min(jobs or cores(), max(len(variants), 1))  # a pool starts all its processes
     console = Console(stderr=True)
     columns = (
         TextColumn(study.verb),

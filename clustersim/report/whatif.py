@@ -133,6 +133,7 @@ def is_in(each: Values, together: Values) -> bool:
 
 
 __all__ = [
+    "NARROWEST",
     "HEADINGS",
     "UNFIT",
     "WORDS",
