@@ -15,7 +15,8 @@ import pytest
 from clustersim.cli import main
 from clustersim.cli.studying import print_table, run_variants
 from clustersim.errors import ScenarioError
-from clustersim.report.folder import FILES, replacing
+from clustersim.report.folder import replacing
+from clustersim.report.run_files import FILES
 from clustersim.study.running import run_all
 from clustersim.study.store import Store, Study
 from clustersim.study.variants import RAN, Variant

@@ -133,7 +133,6 @@ def is_in(each: Values, together: Values) -> bool:
 
 
 __all__ = [
-    "NARROWEST",
     "HEADINGS",
     "UNFIT",
     "WORDS",
