@@ -334,7 +334,8 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path, capsys):
     out, complaint = capsys.readouterr()
     assert (end.value.code, out) == (2, "")
     assert complaint == (
-        f"{tmp_path}/file/run: cannot be written (File exists); choose another --out\n"
+        f"{tmp_path}/file/run: cannot be made, since {tmp_path}/file is no folder;"
+        " choose another --out\n"
     )
 
 

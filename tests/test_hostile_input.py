@@ -211,3 +211,17 @@ def test_a_thousand_jobs_start_no_more_processes_than_there_are_runs(tmp_path, m
 
     assert asked == [2]
     assert [run.verdict for run in runs] == [RAN, RAN]
+
+
+def test_an_export_replaces_neither_its_store_nor_its_sister(tmp_path, capsys):
+    """--force allows an older file to be replaced, not the store that is read or the other file."""
+    store, other = tmp_path / "store.db", tmp_path / "runs.csv"
+    with Store(store) as kept:
+        run_all(Study("a", "sweep", "a title"), [Variant(str(small(tmp_path)))], kept)
+    before = store.read_bytes()
+
+    for csv, parquet in ((store, other), (other, store), (other, other)):
+        files = ("--csv", str(csv), "--parquet", str(parquet), "--force")
+        assert "is named twice" in refused(capsys, "study", str(store), *files)
+    assert store.read_bytes() == before
+    assert not other.exists()

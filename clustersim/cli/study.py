@@ -34,8 +34,8 @@ def study(
 
     check_store(store, there=True)
     files = [path for path in (csv, parquet) if path is not None]
-    for path in files:
-        check_file(path, force=force)
+    for place, path in enumerate(files):
+        check_file(path, apart=[store, *files[:place]], force=force)
     with Store(store) as kept:
         found = kept.studies()
         if name is None and not files:

@@ -54,8 +54,8 @@ def _numbers(each: Mapping[str, Any]) -> list[str]:
     return [way(each[key]) if key in each else "-" for key, way in ways.items()]
 
 
-def check_file(path: Path, *, force: bool = False) -> None:
-    """Refuse to write where something stands.
+def check_file(path: Path, *, apart: Sequence[Path] = (), force: bool = False) -> None:
+    """Refuse to write where something stands, and over files it must stay `apart` from.
 
     Raises
     ------
@@ -64,6 +64,8 @@ def check_file(path: Path, *, force: bool = False) -> None:
     """
     if path.is_dir():
         raise ScenarioError(f"{path}: is a folder; name a file")
+    if path.resolve() in [other.resolve() for other in apart]:
+        raise ScenarioError(f"{path}: is named twice (each file once, and not the store)")
     if path.exists() and not force:
         raise ScenarioError(f"{path}: is in the way (--force replaces it)")
 
