@@ -76,6 +76,23 @@ def test_other_code_has_another_key(tmp_path, monkeypatch):
     assert key(file) != before
 
 
+CODE = [("engine", True), ("report", False), ("cli", False)]
+
+
+@pytest.mark.parametrize(("folder", "counts"), CODE)
+def test_a_new_look_of_a_page_leaves_runs_valid(tmp_path, monkeypatch, folder, counts):
+    """Code that predicts is content; code that only shows what was predicted is not."""
+    file = tmp_path / folder / "page.py"
+    file.parent.mkdir()
+    monkeypatch.setattr(content, "_PACKAGE", tmp_path)
+    found = []
+    for text in ("before = 1", "after = 2"):
+        file.write_text(text, encoding="utf-8")
+        found.append(content.code.__wrapped__())
+
+    assert (found[0] != found[1]) == counts
+
+
 def test_steps_of_a_file_are_content(tmp_path):
     """A schedule that is read from a file has the key of its steps, not of its name."""
     file = tmp_path / "written.yaml"

@@ -61,7 +61,6 @@ def scale(
     Without --weak and --strong the curves are those of the scenario's key `scaling`.
     """
     from clustersim.study.scaling import Wanted, curves_of, numbers
-    from clustersim.study.store import check_store
 
     wanted = Wanted(
         weak=numbers("--weak", weak),
@@ -73,7 +72,6 @@ def scale(
     curves = curves_of(scenarios, wanted)
     name = "-".join(dict.fromkeys(curve.name for curve in curves))
     place = place_of("scale", name, out, json_output=json_output, force=force)
-    check_store(store)
     answer = _answered(curves, store, jobs)
     names: list[str] = []
     if place is not None:

@@ -65,11 +65,9 @@ def sweep(
 ) -> None:
     """Run all combinations of some values: which is the best that fits, and why others cannot."""
     from clustersim.report.told import Told
-    from clustersim.study.store import check_store
 
     asked = _asked(scenario, settings or [], over or [], table, by, pareto)
     place = place_of("sweep", asked.base.name, out, json_output=as_json, force=force)
-    check_store(store)
     found = asked.swept(store, jobs)
     told, names = Told(found.to_json()), list[str]()
     if place is not None:

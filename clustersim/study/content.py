@@ -19,6 +19,9 @@ from clustersim.scenario.load import Loaded
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
+_SHOWS: Final = ("cli", "report")
+"""Folders of code that shows what was predicted; nothing that predicts imports them."""
+
 _UNUSED: Final = ("scaling",)
 """Keys of a scenario that are about other runs."""
 
@@ -36,8 +39,10 @@ def key_of(loaded: Loaded) -> str:
 
 @lru_cache
 def code() -> str:
-    """Return the version of clustersim with a digest of its files."""
-    files = [*sorted(_PACKAGE.rglob("*.py")), shipped("validation") / "spread.yaml"]
+    """Return the version of clustersim with a digest of the files that a prediction rests on."""
+    found = sorted(_PACKAGE.rglob("*.py"))
+    files = [file for file in found if file.relative_to(_PACKAGE).parts[0] not in _SHOWS]
+    files.append(shipped("validation") / "spread.yaml")
     parts = [part for file in files for part in (file.name.encode(), file.read_bytes())]
     return f"{__version__}+{_digest(*parts)[:12]}"
 
