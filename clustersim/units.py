@@ -35,6 +35,9 @@ UNITS: Final[Mapping[str, Mapping[str, float]]] = {
 }
 """Symbols of each dimension and what one of it is in the base unit."""
 
+GIB: Final = 2.0**30
+"""A gibibyte, in which memory is told [B]."""
+
 EXAMPLES: Final[Mapping[str, str]] = {
     "bytes": "64 GB or 105 MiB",
     "bandwidth": "25 GB/s or 200 Gb/s",

@@ -18,6 +18,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.units import GIB
+
 PARTS: Final = (
     "parameters",
     "master_weights",
@@ -165,26 +167,26 @@ class Verdict:
     @property
     def reason(self) -> str:
         """The verdict in words: *fits*, or by how much not and because of what."""
-        stage, gib = self.fullest, 2.0**30
-        used = f"{stage.peak / gib:.1f} of {self.capacity / gib:.1f} GiB on stage {stage.stage}"
+        stage = self.fullest
+        used = f"{stage.peak / GIB:.1f} of {self.capacity / GIB:.1f} GiB on stage {stage.stage}"
         if self.fits:
             return f"fits: {used}"
         if stage.peak <= self.capacity:
             return self._host_reason()
         part, nbytes = max(stage.parts.items(), key=lambda item: item[1])
-        over = (stage.peak - self.capacity) / gib
+        over = (stage.peak - self.capacity) / GIB
         return (
             f"does not fit: {used}, {over:.1f} GiB too many; most of it is {_words(part)}"
-            f" ({nbytes / gib:.1f} GiB)"
+            f" ({nbytes / GIB:.1f} GiB)"
         )
 
     def _host_reason(self) -> str:
-        asked, gib = sum(self.host.values()), 2.0**30
+        asked = sum(self.host.values())
         part, nbytes = max(self.host.items(), key=lambda item: item[1])
         return (
-            f"does not fit: {asked / gib:.1f} of {self.host_capacity / gib:.1f} GiB of the host's"
-            f" memory, {(asked - self.host_capacity) / gib:.1f} GiB too many; most of it is"
-            f" {_words(part)} ({nbytes / gib:.1f} GiB)"
+            f"does not fit: {asked / GIB:.1f} of {self.host_capacity / GIB:.1f} GiB of the host's"
+            f" memory, {(asked - self.host_capacity) / GIB:.1f} GiB too many; most of it is"
+            f" {_words(part)} ({nbytes / GIB:.1f} GiB)"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clustersim.report.tables import Row, counted, kind_of, number, percent, plain, verdict, words
-from clustersim.units import format_bandwidth, format_seconds
+from clustersim.units import GIB, format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
     from clustersim.metrics.groups import LinksOfGroup
@@ -167,23 +167,23 @@ def _exposed(result: "Result") -> str:
 
 def _parts(result: "Result") -> str:
     """Return the biggest parts of the fullest stage's memory, and what is on its host."""
-    verdict, gib = result.memory, 2.0**30
+    verdict = result.memory
     parts = sorted(verdict.fullest.parts.items(), key=lambda item: -item[1])
-    named = [f"{words(part)} {nbytes / gib:.1f}" for part, nbytes in parts[:SHOWN] if nbytes]
-    rest = sum(nbytes for _, nbytes in parts[SHOWN:]) / gib
-    host = sum(verdict.host.values()) / gib
+    named = [f"{words(part)} {nbytes / GIB:.1f}" for part, nbytes in parts[:SHOWN] if nbytes]
+    rest = sum(nbytes for _, nbytes in parts[SHOWN:]) / GIB
+    host = sum(verdict.host.values()) / GIB
     said = f"{', '.join(named)}, other {rest:.1f} GiB"
     return f"{said}; on the host of a node {host:.1f} GiB" if host else said
 
 
 def remedies(result: "Result") -> list[str]:
     """Return what would make the job fit and what it costs; or that nothing was found."""
-    verdict, gib = result.memory, 2.0**30
+    verdict = result.memory
     if not verdict.fits and not verdict.advice:
         return ["with none of the changes that were tried; more devices, or a smaller model"]
     said = []
     for remedy in verdict.advice:
-        peak = f"{remedy.peak / gib:.1f} GiB"
+        peak = f"{remedy.peak / GIB:.1f} GiB"
         step = "" if remedy.step_time is None else f", {format_seconds(remedy.step_time)} a step"
         flags = " ".join(f"--set {setting}" for setting in remedy.change.split())
         said.append(f"with {flags}: {peak}{step}")

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from clustersim.program.crossings import JOINT
 from clustersim.timeline import Floats
+from clustersim.units import GIB
 
 if TYPE_CHECKING:
     from clustersim.metrics.memory import MemoryCurve
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from clustersim.simulate import Result
     from clustersim.timeline import Track
     from clustersim.traffic import Traffic
-
-GIB: Final = 2.0**30
 
 MOST_LEVELS: Final = 6_000
 """Levels of all counters of a kind together."""

@@ -12,13 +12,12 @@ from clustersim.metrics.memory import MemoryCurve
 from clustersim.plan.fit import PARTS
 from clustersim.report.paper import INK, Colour, legend, plots, save
 from clustersim.report.tables import words
+from clustersim.units import GIB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from clustersim.simulate import Result
-
-GIB: Final = 2.0**30
 
 SHADES: Final[dict[str, Colour]] = {
     "parameters": (0.16, 0.36, 0.55),

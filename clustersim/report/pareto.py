@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clustersim import __version__
 from clustersim.report.paper import INK, plots, save
-from clustersim.report.sweep import GIB, UNITS, measured, number, point_of
+from clustersim.report.sweep import UNITS, measured, number, point_of
 from clustersim.report.told import COST, Row, Told
+from clustersim.units import GIB
 
 if TYPE_CHECKING:
     import pandas as pd

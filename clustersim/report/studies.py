@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.errors import ScenarioError
-from clustersim.report.sweep import GIB, short, str_of
+from clustersim.report.sweep import short, str_of
 from clustersim.report.tables import percent
-from clustersim.units import format_seconds
+from clustersim.units import GIB, format_seconds
 
 if TYPE_CHECKING:
     import pandas as pd

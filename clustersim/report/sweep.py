@@ -5,12 +5,10 @@ from typing import Any, Final
 
 from clustersim.report.tables import Row, counted, percent
 from clustersim.report.told import Told
-from clustersim.units import format_seconds
+from clustersim.units import GIB, format_seconds
 
 SHOWN: Final = 10
 """Layouts that the answer lists; as many values of an axis, and half as many reasons."""
-
-GIB: Final = 2.0**30
 
 UNITS: Final = {
     "tokens_per_s": "throughput [tokens/s]",
@@ -176,7 +174,6 @@ def _reason(label: str, group: Mapping[str, Any], sweep: Told) -> Row:
 
 
 __all__ = [
-    "GIB",
     "UNITS",
     "amount",
     "layouts",

@@ -15,7 +15,7 @@ from clustersim.report.coverage import (
 )
 from clustersim.report.tables import number, percent
 from clustersim.report.unreached import UNREACHED_HEADINGS, UNREACHED_TITLE, unreached_rows
-from clustersim.units import format_binary
+from clustersim.units import GIB, format_binary
 
 Values = Mapping[str, Any]
 
@@ -288,7 +288,7 @@ def _memory(case: Values) -> str:
         return ""
     if case["memory_measured"] is None:
         return "" if case["fits"] else "predicted not to fit"
-    both = (case["memory_measured"] / 2**30, case["memory_predicted"] / 2**30)
+    both = (case["memory_measured"] / GIB, case["memory_predicted"] / GIB)
     return f"{both[0]:.1f} {both[1]:.1f} GiB" + ("" if case["fits"] else ", does not fit")
 
 

@@ -6,7 +6,7 @@ from clustersim.metrics.attribution import BUBBLES
 from clustersim.report.answer import rows
 from clustersim.report.page.page import Card, Cards, Column, Section, Table
 from clustersim.report.tables import number, percent, verdict, words
-from clustersim.units import format_bandwidth, format_seconds
+from clustersim.units import GIB, format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
     from clustersim.simulate import PublishedCheck, Result
@@ -36,9 +36,9 @@ def answer(result: "Result") -> Section:
 
 def _cards(result: "Result") -> list[Card]:
     model, hardware = (result.flops_per_device(kind) / 1e12 for kind in ("model", "hardware"))
-    fullest, gib = result.memory.fullest, 2.0**30
+    fullest = result.memory.fullest
     waits = "of the step", longest_wait(result)
-    used = f"{fullest.peak / gib:.1f} of {result.memory.capacity / gib:.1f} GiB"
+    used = f"{fullest.peak / GIB:.1f} of {result.memory.capacity / GIB:.1f} GiB"
     return [
         Card("one step takes", format_seconds(result.step_time), f"on {result.devices:,} devices"),
         _expected(result),

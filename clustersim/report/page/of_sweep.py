@@ -6,11 +6,11 @@ from clustersim.report.page.page import Block, Card, Cards, Column, Page, Sectio
 from clustersim.report.page.pareto_chart import pareto_chart
 from clustersim.report.page.sweep_charts import sweep_chart
 from clustersim.report.pareto import pareto_picture
-from clustersim.report.sweep import GIB, point_of, rows
+from clustersim.report.sweep import point_of, rows
 from clustersim.report.sweep_picture import sweep_picture
 from clustersim.report.tables import percent
 from clustersim.report.told import Row, Told
-from clustersim.units import format_seconds
+from clustersim.units import GIB, format_seconds
 
 MOST: Final = 1_000
 """Layouts that the table lists, the best ones; `sweep.csv` has all."""
