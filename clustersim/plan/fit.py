@@ -161,8 +161,7 @@ class Verdict:
     @property
     def fits(self) -> bool:
         """Whether the fullest stage fits its devices, and what it offloads the host."""
-        on_host = sum(self.host.values()) <= self.host_capacity
-        return self.fullest.peak <= self.capacity and on_host
+        return self.fullest.peak <= self.capacity and sum(self.host.values()) <= self.host_capacity
 
     @property
     def reason(self) -> str:
