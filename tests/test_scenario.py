@@ -373,8 +373,10 @@ def test_a_plan_that_does_not_fill_its_devices_is_told_what_would(setting, probl
             " (it offers 1f1b, gpipe; what if it did: framework.schedules=[interleaved-1f1b])",
         ),
         (
-            ["framework=megatron-lm", "plan.zero=0", "plan.schedule=interleaved-1f1b"],
-            "plan.schedule: interleaved-1f1b needs at least 2 chunks a stage, and there are 1",
+            ["framework=megatron-lm", "plan.zero=0", "plan.schedule=interleaved-1f1b",
+             "plan.chunks=1"],
+            "plan.schedule: interleaved-1f1b needs at least 2 chunks a stage, and there are 1"
+            " (plan.chunks=2)",
         ),
         (
             ["framework=megatron-lm", "plan.zero=0", "plan.chunks=2", "batch.global=24",
@@ -578,3 +580,14 @@ def test_a_schedule_may_be_cut_short():
     settings = ["plan.schedule=interleaved", "plan.chunks=2"]
 
     assert load("frontier-175b", settings).scenario.plan.schedule == "interleaved-1f1b"
+
+
+def test_a_schedule_takes_the_fewest_chunks_that_it_can():
+    """`plan.schedule=interleaved` alone is 2 chunks a stage, as 1f1b alone is one."""
+    settings = ["framework=megatron-lm", "plan.zero=0"]
+    chunks = [
+        build_job(load("frontier-22b", [*settings, f"plan.schedule={name}"])).plan.chunks
+        for name in ("interleaved", "1f1b")
+    ]
+
+    assert chunks == [2, 1]

@@ -33,8 +33,8 @@ from clustersim.study.workers import Here
 SMALL = Path(__file__).parent / "data" / "cases_small.yaml"
 SHIPPED = shipped("validation") / "cases.yaml"
 
-TOLERANCES = {"megatron21-weak": 0.15, "frontier": 0.15}
-"""Mean absolute error that a group of published cases may have today."""
+TOLERANCES = {"korthikanti22-layer": 0.02}
+"""Mean absolute error that a group of published cases may have; `unreached.yaml` has the others."""
 
 A100 = 312e12
 

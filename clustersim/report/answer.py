@@ -230,8 +230,8 @@ def _beside(check: "PublishedCheck") -> str:
 
 
 def _assumed(result: "Result") -> str:
-    """Return which keys of the scenario no source states."""
-    keys = result.scenario.assumed
+    """Return which keys of the scenario no source states; those of other runs do not matter."""
+    keys = [key for key in result.scenario.assumed if not key.startswith("scaling")]
     if not keys:
         return "nothing in the scenario"
     return f"{len(keys)} {'key' if len(keys) == 1 else 'keys'}: {', '.join(keys)}"

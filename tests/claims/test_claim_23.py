@@ -4,6 +4,8 @@ A rank has 1.9e9 gradients of 32 bits, 7.6 GB. A ring over eight nodes hands on 
 NIC of 25 GB/s: 0.53 s at least, which is less than half of what was measured.
 """
 
+from functools import cache
+
 import pytest
 
 from clustersim.simulate import simulate
@@ -13,6 +15,7 @@ EIGHT = ["plan.data=8", "cluster.nodes=280", "batch.global=2240"]
 """Eight replicas of the run of the paper's Table 5, 280 sequences each."""
 
 
+@cache
 def step(*settings):
     return simulate("korthikanti-530b-seqsel", list(settings))
 
