@@ -122,14 +122,16 @@ def work() -> None:
     frames.warm_up()
     of_run.warm_up()
     if name := sys.stdin.read():
-        first, *others = pickle.loads(Path(name).read_bytes())
-        helpers = [_beside(drawing) for drawing in others]
-        first.make()
+        drawings = pickle.loads(Path(name).read_bytes())
+        cores = min(_cores(), len(drawings))  # more copies than cores only get in each other's way
+        own, *others = [drawings[first::cores] for first in range(cores)]
+        helpers = [_beside(share) for share in others]
+        _make(own)
         if any(os.waitpid(helper, 0)[1] for helper in helpers if helper):
             sys.exit(1)
 
 
-def _beside(drawing: Drawing) -> int | None:
+def _beside(drawings: Sequence[Drawing]) -> int | None:
     """Draw in a copy of this process, which has all imports done; return its number.
 
     Where a process cannot be copied, draw here.
@@ -137,10 +139,15 @@ def _beside(drawing: Drawing) -> int | None:
     helper = os.fork() if hasattr(os, "fork") else None
     if helper:
         return helper
-    drawing.make()
+    _make(drawings)
     if helper is None:
         return None
     os._exit(0)
+
+
+def _make(drawings: Sequence[Drawing]) -> None:
+    for drawing in drawings:
+        drawing.make()
 
 
 __all__ = ["Artist", "Drawing", "work"]
