@@ -327,7 +327,7 @@ def test_a_wrong_curve_is_one_line(tmp_path, capsys, scaling, complaint):
         (("frontier-22b", "frontier-22b"), "frontier-22b: is named twice (each scenario once)"),
         (
             ("frontier-22b", "--strong", "12"),
-            "frontier-22b: none of the 1 points of strong scaling can be run; 12 devices: "
+            "frontier-22b: no point of strong scaling can be run; 12 devices: "
             "a node has 8 devices (nearest: 8 or 16 devices)",
         ),
     ],

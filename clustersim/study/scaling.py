@@ -177,7 +177,7 @@ def _check(curve: Curve) -> None:
     if not able:
         first = curve.points[0]
         raise ScenarioError(
-            f"{curve.name}: none of the {len(curve.points)} points of {curve.kind} scaling can be"
+            f"{curve.name}: no point of {curve.kind} scaling can be"
             f" run; {first.devices:,} devices: {first.trouble}"
         )
     if curve.against is not None and curve.against not in able:
