@@ -13,8 +13,8 @@ from math import inf
 from simpy import Environment
 
 from clustersim.catalog.fabrics import FatTree
-from clustersim.engine.fairness import max_min_rates, rates_in_rounds, rates_level_by_level
-from clustersim.engine.network import Network, Transfer
+from clustersim.engine.network.fairness import max_min_rates, rates_in_rounds, rates_level_by_level
+from clustersim.engine.network.network import Network, Transfer
 from clustersim.scenario.load import load
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.traffic import Traffic

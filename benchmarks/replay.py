@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from clustersim.building import build_job
-from clustersim.engine.alone import AloneCrew
+from clustersim.engine.event_replay import SteppingCrew
 from clustersim.engine.replay import run
-from clustersim.engine.stepping import SteppingCrew
+from clustersim.engine.uncontended import AloneCrew
 from clustersim.program.compile import compile_program
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import load
-from clustersim.study.schedules import unroll
+from clustersim.simulation.build import build_job
+from clustersim.studies.show.schedule_replay import unroll
 
 Value = TypeVar("Value")
 

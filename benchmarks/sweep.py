@@ -11,13 +11,13 @@ import sys
 import time
 from collections import Counter
 
-from clustersim.study.asking import study_of
-from clustersim.study.axes import Axis, Choice, axis_of
-from clustersim.study.grid import grid
-from clustersim.study.running import run_all
-from clustersim.study.store import Store
-from clustersim.study.table import verdict_of
-from clustersim.study.workers import workers
+from clustersim.runs.arguments import study_of
+from clustersim.runs.execution import run_all
+from clustersim.runs.executors import workers
+from clustersim.runs.store import Store
+from clustersim.runs.table import verdict_of
+from clustersim.studies.sweep.axes import Axis, Choice, axis_of
+from clustersim.studies.sweep.grid import grid
 
 SCENARIO = "korthikanti-175b-seqsel"
 SETTINGS = ("cluster.nodes=64", "batch.global=1536")

@@ -6,9 +6,7 @@
 True
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from clustersim.errors import (
@@ -21,7 +19,7 @@ from clustersim.errors import (
 )
 
 if TYPE_CHECKING:
-    from clustersim.simulate import Result, simulate
+    from clustersim.simulation.simulate import Result, simulate
 
     __version__: str
 
@@ -38,21 +36,6 @@ __all__ = [
 ]
 
 
-class _Package(ModuleType):
-    """The package itself: its name `simulate` is the function, not the module that holds it.
-
-    Importing the module would otherwise put it over the function.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name == "simulate" and isinstance(value, ModuleType):
-            value = vars(value)[name]
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
-
-
 def __getattr__(name: str) -> Any:
     """Load what is slow to import when it is first asked for, so that ``--help`` need not wait."""
     if name == "__version__":
@@ -60,5 +43,5 @@ def __getattr__(name: str) -> Any:
 
         return version("clustersim")
     if name in {"Result", "simulate"}:
-        return getattr(import_module("clustersim.simulate"), name)
+        return getattr(import_module("clustersim.simulation.simulate"), name)
     raise AttributeError(f"module 'clustersim' has no attribute '{name}'")

@@ -17,39 +17,37 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from clustersim.calibration.arguments import asked, calibrated
+from clustersim.calibration.kernels import COLUMNS
 from clustersim.catalog import frameworks, models, records
 from clustersim.catalog.finding import FOLDERS, names, shipped
 from clustersim.catalog.reading import read_yaml
 from clustersim.metrics.attribution import PARTS
-from clustersim.report import (
-    comparison_files,
-    scaling_files,
-    sweep_files,
-    validation_files,
-    whatif_files,
-)
-from clustersim.report.run_files import FILES, FOR_PAPERS
+from clustersim.runs.executors import Here
+from clustersim.runs.store import Progress, Study
+from clustersim.runs.variants import Variant, answered
 from clustersim.scenario.load import load
 from clustersim.scenario.scaling import CurveFile
 from clustersim.scenario.schema import ScenarioFile
-from clustersim.simulate import simulate
-from clustersim.study import whatif
-from clustersim.study.axes import axis_of
-from clustersim.study.calibration.kernels import COLUMNS
-from clustersim.study.calibration.request import asked, calibrated
-from clustersim.study.cases import read_cases
-from clustersim.study.compare import compared
-from clustersim.study.curves import grade_curves, read_curves
-from clustersim.study.efficiency import scaled
-from clustersim.study.grid import grid
-from clustersim.study.scaling import Wanted, curves_of
-from clustersim.study.store import Progress, Study
-from clustersim.study.sweep import Sweep
-from clustersim.study.unreached import Promise, findings, read_unreached
-from clustersim.study.validate import Validation, validate
-from clustersim.study.variants import Variant, answered
-from clustersim.study.verdicts import judge
-from clustersim.study.workers import Here
+from clustersim.simulation.simulate import simulate
+from clustersim.studies.compare import files as comparison_files
+from clustersim.studies.compare.answer import compared
+from clustersim.studies.run.files import FILES, FOR_PAPERS
+from clustersim.studies.scaling import files as scaling_files
+from clustersim.studies.scaling.answer import scaled
+from clustersim.studies.scaling.arguments import Wanted, curves_of
+from clustersim.studies.sweep import files as sweep_files
+from clustersim.studies.sweep.answer import Sweep
+from clustersim.studies.sweep.axes import axis_of
+from clustersim.studies.sweep.grid import grid
+from clustersim.studies.whatif import answer as whatif
+from clustersim.studies.whatif import files as whatif_files
+from clustersim.validation import files as validation_files
+from clustersim.validation.cases.cases import read_cases
+from clustersim.validation.claims.verdicts import judge
+from clustersim.validation.curves import grade_curves, read_curves
+from clustersim.validation.missed_targets import Promise, findings, read_unreached
+from clustersim.validation.validate import Validation, validate
 
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "scenario.md"

@@ -3,10 +3,11 @@
 from hypothesis import strategies as st
 
 from clustersim.metrics.attribution import BUBBLES, PARTS
-from clustersim.report.page import of_compare, of_whatif
-from clustersim.study.compare import Comparison
-from clustersim.study.variants import RAN, Run, Variant
-from clustersim.study.whatif import Asked, answered
+from clustersim.runs.variants import RAN, Run, Variant
+from clustersim.studies.compare import page as of_compare
+from clustersim.studies.compare.answer import Comparison
+from clustersim.studies.whatif import page as of_whatif
+from clustersim.studies.whatif.answer import Asked, answered
 
 attributions = st.fixed_dictionaries({part: st.floats(1e-3, 1e3) for part in PARTS})
 """Seconds of a step by part."""

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from clustersim.report.memory import memory_picture
-from clustersim.report.page.of_run import Pictures, command_line, gather, page
-from clustersim.report.pictures import breakdown_picture, timeline_picture
 from clustersim.scenario.load import load
-from clustersim.simulate import simulate
+from clustersim.simulation.simulate import simulate
+from clustersim.studies.run.memory_figure import memory_picture
+from clustersim.studies.run.page import Pictures, command_line, gather, page
+from clustersim.studies.run.pictures import breakdown_picture, timeline_picture
 
 HOSTILE = (
     "</script><script>alert(1)</script><!-- <img src=x onerror=alert(1)> & <b>bold</b> {{ 7 }}"

@@ -1,11 +1,11 @@
 """Scaling studies of steps that are made up, which several test files share."""
 
 from clustersim.metrics.attribution import PARTS
+from clustersim.runs.variants import RAN, REFUSED, Run, Variant
 from clustersim.scenario.scaling import CurveFile
-from clustersim.study.efficiency import scaled
-from clustersim.study.scaling import Curve
-from clustersim.study.scaling_points import Point
-from clustersim.study.variants import RAN, REFUSED, Run, Variant
+from clustersim.studies.scaling.answer import scaled
+from clustersim.studies.scaling.arguments import Curve
+from clustersim.studies.scaling.points import Point
 
 
 def answer_of(devices, parts, tokens, name="made-up"):

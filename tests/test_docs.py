@@ -13,9 +13,9 @@ import pytest
 
 from clustersim.metrics.attribution import PARTS
 from clustersim.program.schedules import SCHEDULES
-from clustersim.report.artist import Drawing
-from clustersim.report.frames import write_frames
-from clustersim.report.run_files import FILES
+from clustersim.render.frames import write_frames
+from clustersim.studies.run.files import FILES
+from clustersim.studies.run.render_process import Drawing
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -78,8 +78,8 @@ def unpainted(monkeypatch):
             if file.name in FILES:
                 file.touch()
 
-    monkeypatch.setattr("clustersim.report.artist._start", lambda: None)
-    monkeypatch.setattr("clustersim.report.artist.Drawing.make", make)
+    monkeypatch.setattr("clustersim.studies.run.render_process._start", lambda: None)
+    monkeypatch.setattr("clustersim.studies.run.render_process.Drawing.make", make)
 
 
 @pytest.mark.usefixtures("unpainted")

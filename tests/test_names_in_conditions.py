@@ -33,8 +33,8 @@ PLAIN = frozenset({
 which a model file tells, and the last two are makers."""
 
 SUBJECT = {
-    "study/megatron_claims.py": "each claim is on a scenario of one paper",
-    "study/frontier_claims.py": "likewise",
+    "validation/claims/megatron.py": "each claim is on a scenario of one paper",
+    "validation/claims/frontier.py": "likewise",
     "topology/importers/__init__.py": "readers by the format of a file",
     "workload/importers/__init__.py": "readers by the model_type of a configuration",
 }

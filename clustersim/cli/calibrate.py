@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from clustersim.study.calibration.request import Calibrated
+    from clustersim.calibration.arguments import Calibrated
 
 SCRIPT = Path("measure.py")
 """Where `--measure` writes without --out."""
@@ -73,8 +73,8 @@ def calibrate(
 
 
 def _write_script(out: Path, *, force: bool) -> None:
+    from clustersim.calibration.script import measuring_script
     from clustersim.catalog.writing import write_new
-    from clustersim.study.calibration.script import measuring_script
 
     write_new(out, measuring_script(), force=force)
     print(f"written   {out}")
@@ -88,8 +88,8 @@ def _calibrated(
     """Fit, with a word on the terminal while it takes."""
     from rich.console import Console
 
-    from clustersim.study.calibration.request import asked, calibrated
-    from clustersim.study.workers import workers
+    from clustersim.calibration.arguments import asked, calibrated
+    from clustersim.runs.executors import workers
 
     request = asked(accelerator, sources, groups)
     console = Console(stderr=True)
@@ -116,8 +116,8 @@ def _show(answer: dict[str, Any]) -> None:
     """Print the tables, and why cases are left out."""
     from rich.console import Console
 
+    from clustersim.calibration.text import for_terminal
     from clustersim.cli.validate import WIDTH, drawn
-    from clustersim.report.calibration import for_terminal
 
     console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     print(f"{answer['accelerator']}, fitted to {answer['rows_of']}")

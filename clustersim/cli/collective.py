@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from clustersim.study.collective import Bench
+    from clustersim.studies.collective.answer import Bench
 
 
 def collective(
@@ -48,7 +48,7 @@ def collective(
     force: Annotated[bool, typer.Option("--force", help="Write over whatever is there.")] = False,
 ) -> None:
     """Tell how long a collective takes by size, by which algorithm, and what limits it."""
-    from clustersim.study.request import sizes_of
+    from clustersim.studies.collective.arguments import sizes_of
 
     wanted = sizes_of(sizes) if op != "barrier" else [0.0]  # it carries nothing
     bench = _bench(cluster, op, (devices, on, split), algorithm, background or [], settings or [])
@@ -56,7 +56,7 @@ def collective(
     if json_output:
         print(json.dumps(lines, allow_nan=False))
         return
-    from clustersim.report import collective as report
+    from clustersim.studies.collective import text as report
 
     place = out or Path("runs") / bench.name
     print(report.text(bench.title, lines))
@@ -76,8 +76,8 @@ def _bench(
     from clustersim.catalog.libraries import OPERATIONS
     from clustersim.errors import ScenarioError
     from clustersim.scenario.load import load_cluster
-    from clustersim.study.collective import COPIES, Bench
-    from clustersim.study.request import (
+    from clustersim.studies.collective.answer import COPIES, Bench
+    from clustersim.studies.collective.arguments import (
         background_of,
         check,
         devices_of,

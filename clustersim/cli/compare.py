@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clustersim.cli.studying import (
+from clustersim.cli.options import (
     STORE,
     AsJson,
     Force,
@@ -21,8 +21,8 @@ from clustersim.cli.studying import (
 )
 
 if TYPE_CHECKING:
+    from clustersim.runs.variants import Variant
     from clustersim.scenario.load import Loaded
-    from clustersim.study.variants import Variant
 
 
 def compare(
@@ -46,7 +46,7 @@ def compare(
     answer = _answer(variants, loaded, len(settings or []), store, jobs)
     names: list[str] = []
     if place is not None:
-        from clustersim.report.comparison_files import write
+        from clustersim.studies.compare.files import write
 
         command = command_line("compare", scenarios, set=settings)
         names = write(answer, place, command=command, force=force)
@@ -59,7 +59,7 @@ def compare(
 def _asked(scenarios: list[str], settings: list[str]) -> "tuple[list[Variant], list[Loaded]]":
     """Return the scenarios, checked before anything is run or written."""
     from clustersim.errors import ScenarioError
-    from clustersim.study.asking import check, variant_of
+    from clustersim.runs.arguments import check, variant_of
 
     variants = [variant_of(text, settings) for text in scenarios]
     loaded = [variant.load() for variant in variants]
@@ -81,8 +81,8 @@ def _answer(
     jobs: int | None,
 ) -> dict[str, Any]:
     """Return what ``--json`` prints; the first so many settings are `shared` by all."""
-    from clustersim.study.asking import study_of
-    from clustersim.study.compare import compared, named
+    from clustersim.runs.arguments import study_of
+    from clustersim.studies.compare.answer import compared, named
 
     first = loaded[0]
     study = study_of("compare", first.name, first.scenario.title, variants)
@@ -95,8 +95,8 @@ def _answer(
 
 def _show(answer: dict[str, Any], place: Path | None, names: list[str]) -> None:
     """Print each comparison: a table on a terminal, plain lines elsewhere."""
-    from clustersim.report.comparison import rows
-    from clustersim.report.tables import files
+    from clustersim.render.tables import files
+    from clustersim.studies.compare.text import rows
 
     for found in answer["comparisons"]:
         show(found["finding"], rows(found))

@@ -14,7 +14,7 @@ def flows(
     ] = False,
 ) -> None:
     """Tell when each flow finishes if flows share links by max-min fairness."""
-    from clustersim.engine.flows import finish_times, read_cases
+    from clustersim.engine.network.flows import finish_times, read_cases
 
     cases = read_cases(file)
     answers = {case["id"]: finish_times(case) for case in cases}

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from clustersim.cli.studying import show
+from clustersim.cli.options import show
 
 if TYPE_CHECKING:
     from clustersim.scenario.load import Loaded
-    from clustersim.simulate import Result
+    from clustersim.simulation.simulate import Result
 
 
 def run(
@@ -72,8 +72,8 @@ def _simulate(scenario: str, settings: list[str]) -> "Result":
 def _advised(scenario: str, settings: list[str], loaded: "Loaded") -> "Result":
     """Simulate a scenario; where it does not fit, look for what would make it fit."""
     from clustersim.scenario.load import load
-    from clustersim.simulate import simulate
-    from clustersim.study.advice import advise
+    from clustersim.simulation.advice import advise
+    from clustersim.simulation.simulate import simulate
 
     result = simulate(loaded)
     return advise(result, lambda more: load(scenario, [*settings, *more]))
@@ -83,13 +83,14 @@ def _run_with_files(
     scenario: str, settings: list[str], given: _Place, *, quiet: bool
 ) -> "tuple[Result, Path]":
     """Simulate, tell the answer unless `quiet`, and write the files."""
-    from clustersim.report.artist import Artist
+    from clustersim.studies.run.render_process import Artist
 
     with Artist() as artist:  # first, so that it gets ready while we load and replay
-        from clustersim.report import folder, run_files
-        from clustersim.report.answer import rows
-        from clustersim.report.page.of_run import command_line
+        from clustersim.render import folder
         from clustersim.scenario.load import load
+        from clustersim.studies.run import files as run_files
+        from clustersim.studies.run.page import command_line
+        from clustersim.studies.run.text import rows
 
         loaded = load(scenario, settings)
         place = given.out or Path("runs") / loaded.name
@@ -109,7 +110,7 @@ def _print_json(result: "Result") -> None:
 
 
 def _show_files(folder: Path) -> None:
-    from clustersim.report.answer import files
-    from clustersim.report.tables import plain
+    from clustersim.render.tables import plain
+    from clustersim.studies.run.text import files
 
     print(*plain([files(folder)]))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clustersim.cli.studying import (
+from clustersim.cli.options import (
     STORE,
     AsJson,
     Force,
@@ -22,7 +22,7 @@ from clustersim.cli.studying import (
 )
 
 if TYPE_CHECKING:
-    from clustersim.study.scaling import Curve
+    from clustersim.studies.scaling.arguments import Curve
 
 
 Weak = Annotated[
@@ -60,7 +60,7 @@ def scale(
 
     Without --weak and --strong the curves are those of the scenario's key `scaling`.
     """
-    from clustersim.study.scaling import Wanted, curves_of, numbers
+    from clustersim.studies.scaling.arguments import Wanted, curves_of, numbers
 
     wanted = Wanted(
         weak=numbers("--weak", weak),
@@ -75,7 +75,7 @@ def scale(
     answer = _answered(curves, store, jobs)
     names: list[str] = []
     if place is not None:
-        from clustersim.report.scaling_files import write
+        from clustersim.studies.scaling.files import write
 
         command = command_line(
             "scale", scenarios, weak=weak, strong=strong, axis=axis, against=against, set=settings
@@ -89,8 +89,8 @@ def scale(
 
 def _answered(curves: "list[Curve]", store: Path, jobs: int | None) -> dict[str, Any]:
     """Run the points of all curves and return what came of them."""
-    from clustersim.study.asking import study_of
-    from clustersim.study.efficiency import scaled
+    from clustersim.runs.arguments import study_of
+    from clustersim.studies.scaling.answer import scaled
 
     variants = [point.variant for curve in curves for point in curve.points]
     study = study_of("scale", curves[0].name, curves[0].title, variants)
@@ -100,8 +100,8 @@ def _answered(curves: "list[Curve]", store: Path, jobs: int | None) -> dict[str,
 
 def tell(answer: dict[str, Any], place: Path | None, names: list[str]) -> None:
     """Print each curve: what it is, its table, and what is to be said about it."""
-    from clustersim.report import scaling as report
-    from clustersim.report.tables import files
+    from clustersim.render.tables import files
+    from clustersim.studies.scaling import text as report
 
     for position, curve in enumerate(answer["curves"]):
         if position:

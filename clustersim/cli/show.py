@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from clustersim.program.schedules import Schedule
-    from clustersim.report.machine import Page
     from clustersim.scenario.entries import Entry
+    from clustersim.studies.show.text import Page
 
 WIDTH = 140
 """Columns of the tables where they go to a file or a pipe, which have no width."""
@@ -63,7 +63,7 @@ def show(
         place = None if json_output and out is None else out or _folder(entry)
         _show_machine(entry, nodes, place, json_output, force)
     else:
-        from clustersim.report.machine import page
+        from clustersim.studies.show.text import page
 
         _print(page(entry), json_output)
 
@@ -140,8 +140,8 @@ def _show_machine(
     entry: "Entry", nodes: int | None, folder: Path | None, json_output: bool, force: bool
 ) -> None:
     """Print the page of a cluster or a node, and write its pictures."""
-    from clustersim.report.machine import look
-    from clustersim.report.machine_files import check_free, write
+    from clustersim.studies.show.files import check_free, write
+    from clustersim.studies.show.text import look
 
     page, pictures = look(entry, nodes)
     if folder is not None:
@@ -161,8 +161,8 @@ def _print(page: "Page", json_output: bool) -> None:
         return
     from rich.console import Console
 
-    from clustersim.report.machine import tables
-    from clustersim.report.profile import paragraphs
+    from clustersim.studies.show.profile import paragraphs
+    from clustersim.studies.show.text import tables
 
     print(f"{page.kind} {page.name}: {page.title}")
     if page.words:
@@ -195,7 +195,7 @@ def _show_schedule(
 ) -> None:  # fmt: skip
     """Print a schedule: a line a stage, its grid in time, and what there is to see in it."""
     from clustersim.errors import ScenarioError
-    from clustersim.study.schedules import unroll
+    from clustersim.studies.show.schedule_replay import unroll
 
     written, least = schedule.shape or (4, 8, 0), schedule.chunks[0]
     stages, microbatches, chunks = (
@@ -209,7 +209,7 @@ def _show_schedule(
         print(json.dumps({**page, "derived": shown.to_json()}))
     if json_output and out is None:
         return
-    from clustersim.report import schedules as paper
+    from clustersim.studies.show import schedule_text as paper
 
     folder = out or Path("runs") / f"show-{Path(schedule.name).stem}"
     paper.check_free(folder, force=force)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clustersim.cli.studying import STORE, print_table
+from clustersim.cli.options import STORE, print_table
 
 if TYPE_CHECKING:
-    from clustersim.study.store import Progress
-    from clustersim.study.variants import Run, Variant
+    from clustersim.runs.store import Progress
+    from clustersim.runs.variants import Run, Variant
 
 
 def study(
@@ -29,8 +29,8 @@ def study(
     force: Annotated[bool, typer.Option("--force", help="Replace files in the way.")] = False,
 ) -> None:
     """List the studies of a store; show the runs of one, or write them to a file."""
-    from clustersim.report.studies import check_file
-    from clustersim.study.store import Store, check_store
+    from clustersim.runs.store import Store, check_store
+    from clustersim.studies.stored.text import check_file
 
     check_store(store, there=True)
     files = [path for path in (csv, parquet) if path is not None]
@@ -68,7 +68,7 @@ def _position(store: Path, found: "list[Progress]", name: str | None) -> int:
 
 
 def _show_studies(store: Path, found: "list[Progress]", *, as_json: bool) -> None:
-    from clustersim.report.studies import studies_table
+    from clustersim.studies.stored.text import studies_table
 
     told = [each.to_json(position) for position, each in enumerate(found, 1)]
     if as_json:
@@ -86,9 +86,9 @@ def _show_runs(
     *,
     as_json: bool,
 ) -> None:
-    from clustersim.report.studies import SHOWN, export, runs_table
-    from clustersim.study.grid import points_of
-    from clustersim.study.table import frame, row
+    from clustersim.runs.table import frame, row
+    from clustersim.studies.stored.text import SHOWN, export, runs_table
+    from clustersim.studies.sweep.grid import points_of
 
     if any(files):
         export(frame(points), *files)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from clustersim.cli.studying import (
+from clustersim.cli.options import (
     STORE,
     AsJson,
     Force,
@@ -23,11 +23,11 @@ from clustersim.cli.studying import (
 )
 
 if TYPE_CHECKING:
-    from clustersim.report.told import Told
+    from clustersim.runs.variants import Variant
     from clustersim.scenario.load import Loaded
-    from clustersim.study.axes import Axis
-    from clustersim.study.sweep import Sweep
-    from clustersim.study.variants import Variant
+    from clustersim.studies.sweep.answer import Sweep
+    from clustersim.studies.sweep.axes import Axis
+    from clustersim.studies.sweep.told import Told
 
 
 USUAL: Final = "tokens_per_s"
@@ -64,7 +64,7 @@ def sweep(
     force: Force = False,
 ) -> None:
     """Run all combinations of some values: which is the best that fits, and why others cannot."""
-    from clustersim.report.told import Told
+    from clustersim.studies.sweep.told import Told
 
     asked = _asked(scenario, settings or [], over or [], table, by, pareto)
     place = place_of("sweep", asked.base.name, out, json_output=as_json, force=force)
@@ -94,8 +94,8 @@ class _Asked:
 
     def swept(self, store: Path, jobs: int | None) -> "Sweep":
         """Return the sweep when all of it has been run."""
-        from clustersim.study.asking import study_of
-        from clustersim.study.sweep import Sweep, against_of
+        from clustersim.runs.arguments import study_of
+        from clustersim.studies.sweep.answer import Sweep, against_of
 
         base = self.base
         study = study_of("sweep", base.name, base.scenario.title, self.variants)
@@ -120,9 +120,9 @@ def _asked(
         before anything has been run, in one line.
     """
     from clustersim.scenario.load import load
-    from clustersim.study.axes import axis_of, table_of
-    from clustersim.study.grid import filled, grid
-    from clustersim.study.sweep import BY, COST
+    from clustersim.studies.sweep.answer import BY, COST
+    from clustersim.studies.sweep.axes import axis_of, table_of
+    from clustersim.studies.sweep.grid import filled, grid
 
     _check_word("--by", by, [*BY])
     if pareto is not None:
@@ -143,8 +143,8 @@ def _check_word(option: str, word: str, known: list[str]) -> None:
 
 def _write(found: "Sweep", told: "Told", place: Path, command: str, *, force: bool) -> list[str]:
     """Write the files and return their names."""
-    from clustersim.report.sweep_files import write
-    from clustersim.study.table import frame
+    from clustersim.runs.table import frame
+    from clustersim.studies.sweep.files import write
 
     rows = frame([*zip(found.variants, found.runs, strict=True)])
     return write(told, rows, place, command=command, force=force)
@@ -152,8 +152,8 @@ def _write(found: "Sweep", told: "Told", place: Path, command: str, *, force: bo
 
 def _show(found: "Told", place: Path | None, names: list[str]) -> None:
     """Print the answer: what came out in lines, then the best and the front as tables."""
-    from clustersim.report import sweep as report
-    from clustersim.report.tables import files
+    from clustersim.render.tables import files
+    from clustersim.studies.sweep import text as report
 
     said = report.rows(found)
     if place is not None:

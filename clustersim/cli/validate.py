@@ -10,8 +10,8 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from clustersim.catalog.spread import MeasuredRuns
-    from clustersim.study.validate import Validation
+    from clustersim.catalog.measured_errors import MeasuredRuns
+    from clustersim.validation.validate import Validation
 
 WIDTH = 160
 """Columns of the tables where they go to a file or a pipe, which have no width."""
@@ -49,8 +49,8 @@ def validate(
     """Run every measured case and tell how far the prediction is off."""
     from clustersim.catalog.finding import shipped
     from clustersim.errors import ScenarioError
-    from clustersim.report.folder import check_free
-    from clustersim.study.cases import read_cases
+    from clustersim.render.folder import check_free
+    from clustersim.validation.cases.cases import read_cases
 
     if json_output and markdown:
         raise ScenarioError("--json, --markdown: one or the other")
@@ -69,7 +69,7 @@ def validate(
         validation = _with_curves(validation)
     answer = validation.to_json()
     if out is not None:
-        from clustersim.report.validation_files import write
+        from clustersim.validation.files import write
 
         write(answer, out, force=force)
     _answer(answer, as_json=json_output, as_markdown=markdown)
@@ -82,7 +82,7 @@ def _answer(answer: dict[str, Any], *, as_json: bool, as_markdown: bool) -> None
     if as_json:
         print(json.dumps(answer, allow_nan=False))
     elif as_markdown:
-        from clustersim.report.validation import to_markdown
+        from clustersim.validation.text import to_markdown
 
         print(to_markdown(answer), end="")
     else:
@@ -91,7 +91,7 @@ def _answer(answer: dict[str, Any], *, as_json: bool, as_markdown: bool) -> None
 
 def _earlier(file: Path | None) -> "list[MeasuredRuns]":
     """Return the runs that stand in a file, before others are run for minutes."""
-    from clustersim.study.spread import earlier_runs
+    from clustersim.validation.interval_data import earlier_runs
 
     return [] if file is None else earlier_runs(file)
 
@@ -102,7 +102,7 @@ def _with_spread(
     """Write how far off predictions are, and judge the intervals by that."""
     from dataclasses import replace
 
-    from clustersim.study.spread import renewed, write_spread
+    from clustersim.validation.interval_data import renewed, write_spread
 
     write_spread(file, renewed(earlier, validation.outcomes))
     return replace(validation, runs=tuple(_earlier(file)))
@@ -112,7 +112,7 @@ def _with_unreached(validation: "Validation", *, whole: bool) -> "Validation":
     """Tell what is promised of shipped cases and not reached, of all of them or of some groups."""
     from dataclasses import replace
 
-    from clustersim.study.unreached import findings, read_unreached
+    from clustersim.validation.missed_targets import findings, read_unreached
 
     found = findings(read_unreached(), validation.outcomes, whole=whole)
     return replace(validation, unreached=tuple(found))
@@ -121,8 +121,8 @@ def _with_unreached(validation: "Validation", *, whole: bool) -> "Validation":
 def _with_claims(validation: "Validation", jobs: int) -> "Validation":
     from dataclasses import replace
 
-    from clustersim.study.verdicts import judge_all
-    from clustersim.study.workers import workers
+    from clustersim.runs.executors import workers
+    from clustersim.validation.claims.verdicts import judge_all
 
     with workers(jobs) as executor:
         verdicts = judge_all(executor)
@@ -132,7 +132,7 @@ def _with_claims(validation: "Validation", jobs: int) -> "Validation":
 def _with_curves(validation: "Validation") -> "Validation":
     from dataclasses import replace
 
-    from clustersim.study.curves import grade_curves, read_curves
+    from clustersim.validation.curves import grade_curves, read_curves
 
     return replace(validation, curves=tuple(grade_curves(read_curves())))
 
@@ -142,8 +142,8 @@ def _validated(entries: list[Any], groups: list[str], jobs: int) -> "Validation"
     from rich.console import Console
     from rich.progress import Progress
 
-    from clustersim.study import validate as study
-    from clustersim.study.workers import workers
+    from clustersim.runs.executors import workers
+    from clustersim.validation import validate as study
 
     count = len(study.select(entries, groups))
     console = Console(stderr=True)
@@ -161,8 +161,8 @@ def _show(answer: dict[str, Any]) -> None:
     """Print the cases, the groups, and what cannot be graded."""
     from rich.console import Console
 
-    from clustersim.report.coverage import coverage_line
-    from clustersim.report.validation import for_terminal
+    from clustersim.validation.coverage_text import coverage_line
+    from clustersim.validation.text import for_terminal
 
     piped = not sys.stdout.isatty()
     console = Console(markup=False, highlight=False, width=WIDTH if piped else None)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clustersim.cli.studying import (
+from clustersim.cli.options import (
     STORE,
     AsJson,
     Force,
@@ -45,8 +45,8 @@ def whatif(
     force: Force = False,
 ) -> None:
     """Run each change of a scenario alone and all together; rank them by what they save."""
-    from clustersim.study.asking import changes_of, study_of, variant_of
-    from clustersim.study.whatif import answered, asked
+    from clustersim.runs.arguments import changes_of, study_of, variant_of
+    from clustersim.studies.whatif.answer import answered, asked
 
     question = asked(variant_of(scenario), changes_of(scenario, settings or [], changes or []))
     loaded = question.base.load()
@@ -56,7 +56,7 @@ def whatif(
     answer = answered(question, runs).to_json()
     names: list[str] = []
     if place is not None:
-        from clustersim.report.whatif_files import write
+        from clustersim.studies.whatif.files import write
 
         command = command_line("whatif", [scenario], set=settings, change=changes)
         names = write(answer, place, command=command, force=force)
@@ -68,8 +68,8 @@ def whatif(
 
 def _show(answer: dict[str, Any], place: Path | None, names: list[str]) -> None:
     """Print the ranking and what is to be said about it."""
-    from clustersim.report import whatif as report
-    from clustersim.report.tables import files
+    from clustersim.render.tables import files
+    from clustersim.studies.whatif import text as report
 
     show(report.finding(answer), [])
     print()

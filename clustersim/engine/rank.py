@@ -14,9 +14,9 @@ import numpy as np
 from simpy.events import Event, Timeout
 
 from clustersim.engine.clock import Clock
-from clustersim.engine.network import Network
-from clustersim.engine.passages import Passage
-from clustersim.engine.transfer import Transfer
+from clustersim.engine.network.contention_check import Passage
+from clustersim.engine.network.network import Network
+from clustersim.engine.network.transfer import Transfer
 from clustersim.program.fold import alone_rate
 from clustersim.program.ops import Actor, Position, Program
 from clustersim.program.steps import WEIGHT, Code, completing

@@ -12,8 +12,8 @@ every transfer in the network (`stepping`).
 from dataclasses import dataclass
 from typing import TypeVar
 
-from clustersim.engine.alone import AloneCrew
-from clustersim.engine.stepping import SteppingCrew
+from clustersim.engine.event_replay import SteppingCrew
+from clustersim.engine.uncontended import AloneCrew
 from clustersim.errors import SimulationError
 from clustersim.program.check import check_steps, steps_of
 from clustersim.program.ops import Program

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from clustersim.plan.fit import peak_activations
+from clustersim.memory.verdict import peak_activations
 from clustersim.program.schedules import Schedule
 from clustersim.program.steps import Row
 from clustersim.timeline import Timeline

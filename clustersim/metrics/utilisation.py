@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from clustersim.program.crossings import most_used
+from clustersim.program.link_traffic import most_used
 from clustersim.program.ops import LinkUse
 
 

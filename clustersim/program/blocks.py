@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from clustersim.cost.compute import Seconds, beside_step, chain_seconds
+from clustersim.program.communicators import OF_CELL, Groups, Pattern
 from clustersim.program.fold import Name
-from clustersim.program.groups import OF_CELL, Groups, Pattern
 from clustersim.program.job import Job, StackedLayer
-from clustersim.program.moves import Moves, moves_of
-from clustersim.program.offloading import HostLink
-from clustersim.program.overlap import Move, Unit, total_seconds
-from clustersim.program.sharding import share_seconds
+from clustersim.program.movement.around_layers import Moves, moves_of
+from clustersim.program.movement.offload import HostLink
+from clustersim.program.movement.overlap import Move, Unit, total_seconds
+from clustersim.program.movement.sharding import share_seconds
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, WHOLE, Code
 from clustersim.traffic import Traffic
 from clustersim.workload.kernels import Axis, Beside, Collective, Kernel, flat

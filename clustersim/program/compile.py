@@ -7,25 +7,25 @@ job --blocks--> what each step computes
 
 from clustersim.cost.compute import pass_seconds
 from clustersim.plan.parallelism import Plan
-from clustersim.program import states
 from clustersim.program.blocks import Blocks, cut_at_collectives
-from clustersim.program.crossings import crossings_of
+from clustersim.program.communicators import Pattern
 from clustersim.program.fold import Folded, Name, fold
-from clustersim.program.groups import Pattern
 from clustersim.program.job import Job
-from clustersim.program.loads import carried_by_links, fusion_bound_of, limits_of
-from clustersim.program.new_weights import with_hidden
-from clustersim.program.offloading import host_tail
-from clustersim.program.ops import Actor, Block, Fused, Position, Program, Tail
-from clustersim.program.sharding import reduces
-from clustersim.program.share_copies import copying_seconds
-from clustersim.program.steps import Code, Step, completing, hand_over
-from clustersim.program.transfers import (
+from clustersim.program.link_loads import carried_by_links, fusion_bound_of, limits_of
+from clustersim.program.link_traffic import crossings_of
+from clustersim.program.movement.offload import host_tail
+from clustersim.program.movement.parameter_gather import with_hidden
+from clustersim.program.movement.sharding import reduces
+from clustersim.program.movement.share_copies import copying_seconds
+from clustersim.program.movement.transfers import (
     joint_collectives,
     norm_sync,
     send_name,
     stage_transfers,
 )
+from clustersim.program.ops import Actor, Block, Fused, Position, Program, Tail
+from clustersim.program.steps import Code, Step, completing, hand_over
+from clustersim.program.weights import held
 from clustersim.traffic import Traffic
 from clustersim.workload.kernels import Collective
 
@@ -127,8 +127,8 @@ def _tail(job: Job, stage: int, folded: Folded) -> Tail:
     """Return what follows the last step of a stage."""
     plan, facts, device = job.plan, job.framework.optimiser, job.cluster.accelerator
     mine = job.trained(stage)
-    moved = facts.held.value * states.held(job, mine, shared=False)
-    moved += facts.updated.value * states.held(job, mine, shared=plan.zero >= 1)
+    moved = facts.held.value * held(job, mine, shared=False)
+    moved += facts.updated.value * held(job, mine, shared=plan.zero >= 1)
     optimiser = pass_seconds(moved, device) + copying_seconds(job, stage)
     if job.offload.host_optimiser:
         optimiser = host_tail(job, stage, reduced=reduces(job) or plan.copies == 1)

@@ -35,3 +35,14 @@ def weight_width(job: Job) -> float:
     """Return the bytes of a weight that is not quantised, as it is gathered [B]."""
     sharding = job.framework.sharding
     return float(job.part.width) if sharding is None else sharding.gather.value
+
+
+def held(job: Job, parameters: Parameters, *, shared: bool) -> float:
+    """Return what one rank has of parameters (or of their bytes), shared out by ZeRO or not."""
+    plan = job.plan
+    dense = parameters.dense(plan.tensor)
+    experts = parameters.of_experts(plan.expert, plan.expert_tensor)
+    if not shared:
+        return dense + experts
+    copies = plan.expert_copies * plan.sharers // plan.copies
+    return dense / plan.sharers + experts / max(1, copies)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clustersim.simulate import simulate
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.verdicts import judge
 
 
 def test_the_states_of_gpt3_are_2_79_tb_and_fill_35_cards_of_80_gb():

@@ -3,7 +3,7 @@
 import pytest
 
 from clustersim.metrics.bubble import bubble_overhead
-from clustersim.study.verdicts import judge
+from clustersim.validation.claims.verdicts import judge
 
 
 @pytest.fixture(scope="module")

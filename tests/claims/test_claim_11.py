@@ -1,8 +1,8 @@
 """Claim 11: interleaved 1F1B with two chunks halves the bubble."""
 
-from clustersim.simulate import simulate
-from clustersim.study.megatron_claims import GPT3, PLAIN, ROW, TWO_CHUNKS
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.megatron import GPT3, PLAIN, ROW, TWO_CHUNKS
+from clustersim.validation.claims.verdicts import judge
 
 
 def test_the_claim_holds():

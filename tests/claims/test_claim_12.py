@@ -2,9 +2,9 @@
 
 import pytest
 
-from clustersim.simulate import simulate
-from clustersim.study.megatron_claims import FREE, GPIPE, GPT3, PLAIN, ROW
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.megatron import FREE, GPIPE, GPT3, PLAIN, ROW
+from clustersim.validation.claims.verdicts import judge
 
 
 def test_the_claim_holds():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clustersim.simulate import simulate
-from clustersim.study.megatron_claims import ROW, WIDE
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.megatron import ROW, WIDE
+from clustersim.validation.claims.verdicts import judge
 
 
 def step(tensor, batch):

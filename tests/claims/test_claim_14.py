@@ -2,9 +2,9 @@
 
 import pytest
 
-from clustersim.simulate import simulate
-from clustersim.study.megatron_claims import NINETY_ONE, ROW, WIDE
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.megatron import NINETY_ONE, ROW, WIDE
+from clustersim.validation.claims.verdicts import judge
 
 
 def test_the_claim_holds():

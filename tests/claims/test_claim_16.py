@@ -1,8 +1,8 @@
 """Claim 16: scatter-gather pays where chunks are interleaved."""
 
-from clustersim.simulate import simulate
-from clustersim.study.megatron_claims import CHUNKS, GPT3, PLAIN, ROW, WHOLE
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.megatron import CHUNKS, GPT3, PLAIN, ROW, WHOLE
+from clustersim.validation.claims.verdicts import judge
 
 
 def test_the_claim_holds():

@@ -1,6 +1,6 @@
 """Claim 18: what a trillion parameters move between nodes and save."""
 
-from clustersim.study.verdicts import judge
+from clustersim.validation.claims.verdicts import judge
 
 NIC = 25e9
 """What one NIC of Selene carries in one direction [B/s]."""

@@ -3,8 +3,8 @@
 import pytest
 
 from clustersim.scenario.load import load
-from clustersim.simulate import simulate
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.verdicts import judge
 
 FIGURE_1 = {"22b": 9.6, "175b": 12.4, "530b": 23.1, "1t": 26.6}
 """Activations of the present work, Figure 1 of the paper by calculon's validation [GiB]."""

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clustersim.building import build_job
 from clustersim.scenario.load import load
-from clustersim.study.verdicts import judge
+from clustersim.simulation.build import build_job
+from clustersim.validation.claims.verdicts import judge
 from clustersim.workload.flops import hardware_flops
 
 

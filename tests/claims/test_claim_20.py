@@ -2,8 +2,8 @@
 
 import pytest
 
-from clustersim.study.claims import CLAIMS
-from clustersim.study.verdicts import judge
+from clustersim.validation.claims.predictions import CLAIMS
+from clustersim.validation.claims.verdicts import judge
 
 
 def test_selective_recomputation_is_cheap_and_full_recomputation_is_not():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clustersim.study.verdicts import judge
+from clustersim.validation.claims.verdicts import judge
 
 
 def test_it_is_a_third_faster_than_full_recomputation():

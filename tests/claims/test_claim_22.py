@@ -3,8 +3,8 @@
 import pytest
 
 from clustersim.scenario.load import load
-from clustersim.study.layers import layer_times
-from clustersim.study.verdicts import judge
+from clustersim.validation.claims.verdicts import judge
+from clustersim.validation.single_layer import layer_times
 
 TABLE_4 = {
     ("none", False): (7.7, 11.9),

@@ -8,8 +8,8 @@ from functools import cache
 
 import pytest
 
-from clustersim.simulate import simulate
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.verdicts import judge
 
 EIGHT = ["plan.data=8", "cluster.nodes=280", "batch.global=2240"]
 """Eight replicas of the run of the paper's Table 5, 280 sequences each."""

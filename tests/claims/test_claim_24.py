@@ -6,8 +6,8 @@ The source does not state its microbatch.  The scenario has 2, which the publish
 import pytest
 
 from clustersim.metrics.bubble import bubble_overhead
-from clustersim.simulate import simulate
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.verdicts import judge
 
 PUBLISHED = {280: 60.1, 350: 50.2, 420: 44.4}
 """Seconds of a step by nodes."""

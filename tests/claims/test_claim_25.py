@@ -2,11 +2,11 @@
 
 import pytest
 
-from clustersim.building import build_job
 from clustersim.program.blocks import layer_kernels
 from clustersim.program.steps import WHOLE
 from clustersim.scenario.load import load
-from clustersim.study.verdicts import judge
+from clustersim.simulation.build import build_job
+from clustersim.validation.claims.verdicts import judge
 from clustersim.workload.kernels import Collective, flat
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clustersim.simulate import simulate
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.verdicts import judge
 
 CARDS = ("qlora-70b-2x3090", "qlora-70b-2x4090")
 

@@ -3,8 +3,8 @@
 import pytest
 
 from clustersim.scenario.load import load
-from clustersim.simulate import simulate
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.verdicts import judge
 
 YI = ["model=yi-34b", "batch.global=8", "batch.micro=4"]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from clustersim.scenario.load import load
-from clustersim.simulate import simulate
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.verdicts import judge
 
 SMALL = ["model=llama2-7b", "offload.parameters=false", "finetune.method=lora", "finetune.bits=16"]
 """Llama 2 7B with LoRA beside weights of 16 bits on the cards."""

@@ -1,7 +1,7 @@
 """Claim 29: uneven experts take as long as the most loaded rank, exactly in the model."""
 
-from clustersim.simulate import simulate
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.verdicts import judge
 
 
 def test_the_claim_holds():

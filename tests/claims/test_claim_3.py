@@ -2,8 +2,8 @@
 
 import pytest
 
-from clustersim.simulate import simulate
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.verdicts import judge
 
 RECIPE = [
     "framework.state.fp16.weights.value=2",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clustersim.study.verdicts import judge
+from clustersim.validation.claims.verdicts import judge
 
 
 @pytest.mark.large

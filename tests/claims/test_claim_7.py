@@ -1,7 +1,7 @@
 """Claim 7: what lowers throughput on Frontier."""
 
-from clustersim.study.claims import CLAIMS
-from clustersim.study.verdicts import judge
+from clustersim.validation.claims.predictions import CLAIMS
+from clustersim.validation.claims.verdicts import judge
 
 
 def test_the_claim_holds():

@@ -3,8 +3,8 @@
 import pytest
 
 from clustersim.scenario.load import load
-from clustersim.simulate import simulate
-from clustersim.study.verdicts import judge
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.claims.verdicts import judge
 
 TWICE = ["cluster.nodes=96", "plan.data=768", "batch.micro=2"]
 """Twice the devices at the same batch."""

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clustersim.engine import sharing as sharing_module
-from clustersim.engine.fairness import (
+from clustersim.engine.network import sharing as sharing_module
+from clustersim.engine.network.fairness import (
     FEW_CROSSINGS,
     max_min_rates,
     rates_in_rounds,
     rates_level_by_level,
 )
-from clustersim.engine.sharing import Sharing
+from clustersim.engine.network.sharing import Sharing
 
 SOLVERS = [max_min_rates, rates_level_by_level, rates_in_rounds]
 CLOSE = 1e-9

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from simpy import Environment
 from simpy.events import Timeout
 
-from clustersim.engine.network import Network
+from clustersim.engine.network.network import Network
 from clustersim.program.fold import alone_rate, fold
-from clustersim.simulate import simulate
+from clustersim.simulation.simulate import simulate
 from clustersim.traffic import Traffic
 
 MINIMAL = "cluster.fabric.routing=minimal"

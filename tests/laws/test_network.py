@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from simpy import Environment
 from simpy.events import Timeout
 
-from clustersim.engine import network as network_module
-from clustersim.engine.network import ALONE, DONE, SHARED, WAITING, Network
-from clustersim.engine.together import Held, held_back, seconds_together
+from clustersim.engine.network import network as network_module
+from clustersim.engine.network.background_traffic import Held, held_back, seconds_together
+from clustersim.engine.network.network import ALONE, DONE, SHARED, WAITING, Network
 from clustersim.errors import SimulationError
 from clustersim.traffic import Traffic
 
@@ -154,7 +154,7 @@ def test_a_crowd_that_grows_and_shrinks_ends_as_a_handful_does(monkeypatch, near
 
     Whether rates are solved nearby or upward from a level, at every instant or now and then.
     """
-    monkeypatch.setattr("clustersim.engine.sharing.NEARBY", nearby)
+    monkeypatch.setattr("clustersim.engine.network.sharing.NEARBY", nearby)
     scene = busy_scene(seed)
     _, expected, _ = run_with_crowds_of(inf, 0, *scene)
     network, ends, _ = run(*scene)
@@ -406,7 +406,8 @@ def test_check_compares_the_totals():
 def test_check_names_the_link_above_its_capacity(monkeypatch):
     """A solver that gives each flow the full link is caught by the loads it makes."""
     monkeypatch.setattr(
-        "clustersim.engine.handful.max_min_rates", lambda capacities, links, weights, caps: caps
+        "clustersim.engine.network.scalar_solver.max_min_rates",
+        lambda capacities, links, weights, caps: caps,
     )
     network, _, _ = run([5.0, 10.0], [(0.0, one("a", links=(1,))), (0.0, one("b", links=(1,)))])
 
@@ -417,7 +418,7 @@ def test_check_names_the_link_above_its_capacity(monkeypatch):
 def test_check_names_a_link_that_a_crowd_overloads(monkeypatch):
     """In rows, too, the loads are added up from the rates and not taken from the solver."""
     monkeypatch.setattr(
-        "clustersim.engine.sharing.rates_of_crossings",
+        "clustersim.engine.network.sharing.rates_of_crossings",
         lambda capacity, activity, link, weight, cap: (cap, np.full(len(cap), -1)),
     )
     starts = [(0.0, one(name, links=(1,))) for name in "ab"]

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.engine.event_replay import SteppingCrew
 from clustersim.engine.replay import replay, result, run
-from clustersim.engine.stepping import SteppingCrew
 from clustersim.errors import SimulationError
+from clustersim.memory.verdict import Peak, peak_activations
 from clustersim.metrics.attribution import BUBBLES, PARTS, attribute, average
 from clustersim.metrics.bubble import bubble_fraction, uniform_step
-from clustersim.plan.fit import Peak, peak_activations
 from clustersim.program.ops import Tail
 from clustersim.program.schedules import SCHEDULES
 from clustersim.program.steps import WEIGHT

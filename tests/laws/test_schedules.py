@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import ScenarioError
+from clustersim.memory.verdict import peak_activations
 from clustersim.metrics.bubble import bubble_overhead, dualpipe_bubble, zero_bubble
-from clustersim.plan.fit import peak_activations
 from clustersim.plan.wiring import WIRINGS, Wiring
 from clustersim.program.check import check_steps
 from clustersim.program.schedules import SCHEDULES, text
 from clustersim.program.schedules.written import read_schedule
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Step, hand_over
-from clustersim.report.schedules import page
-from clustersim.study.schedules import unroll
+from clustersim.studies.show.schedule_replay import unroll
+from clustersim.studies.show.schedule_text import page
 from clustersim.timeline import KINDS
 from strategies import CLASSIC, durations, shapes
 

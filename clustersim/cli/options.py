@@ -1,0 +1,174 @@
+"""What the verbs that run many scenarios share: their options, a store, a bar, an end in order."""
+
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from clustersim.render.tables import Cells, Row
+    from clustersim.runs.store import Study
+    from clustersim.runs.variants import Run, Variant
+
+STORE: Final = Path("runs") / "studies.db"
+"""Where runs are kept unless another store is named."""
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a value of every run, as in run."),
+]
+StoreFile = Annotated[
+    Path, typer.Option("--store", metavar="FILE", help="Where runs are kept and found again.")
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes that run scenarios [one for each core].", metavar="N"),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Folder for the files [runs/NAME-VERB].", show_default=False),
+]
+AsJson = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object; write files (but the store) with --out."),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace --out even if no earlier run wrote it.")
+]
+
+
+def run_variants(
+    study: "Study", variants: "Sequence[Variant]", store: Path, jobs: int | None
+) -> "list[Run]":
+    """Return the runs of some variants, with a bar on the terminal while they are at it.
+
+    An interrupt ends it with exit code 130 and a word on how far it came; the store keeps that.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from clustersim.runs.execution import run_all
+    from clustersim.runs.executors import cores, workers
+    from clustersim.runs.store import Store
+
+    count = min(jobs or cores(), max(len(variants), 1))  # a pool starts all its processes
+    console = Console(stderr=True)
+    columns = (
+        TextColumn(study.verb),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    there, total = 0, len(variants)
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task(study.verb, total=None, rate="")
+
+    def advance(done: int, of: int) -> None:
+        nonlocal there, total
+        there, total = done, of
+        speed = bar.tasks[0].speed
+        rate = f"{speed:.1f} runs/s" if speed else ""
+        bar.update(task, completed=done, total=of, rate=rate)
+
+    try:
+        with bar, Store(store) as kept, workers(count) as executor:
+            return run_all(study, variants, kept, executor, at_once=count, told=advance)
+    except KeyboardInterrupt:
+        print(
+            f"interrupted: {there:,} of {total:,} runs are in {store};"
+            " the same command goes on from there",
+            file=sys.stderr,
+        )
+        raise typer.Exit(130) from None
+
+
+def place_of(
+    verb: str, name: str, out: Path | None, *, json_output: bool, force: bool
+) -> Path | None:
+    """Return the folder to write, which is free; None where only one object is to be printed."""
+    if json_output and out is None:
+        return None
+    from clustersim.render.folder import check_free
+
+    place = out or Path("runs") / f"{name}-{verb}"
+    check_free(place, force=force)
+    return place
+
+
+def command_line(
+    verb: str, words: "Sequence[str]", **options: "str | int | Path | Sequence[str] | None"
+) -> str:
+    """Return the command that asks the same again; an option may have several values, or none.
+
+    >>> command_line("sweep", ["frontier-1t"], set=["plan.zero=0"], by="mfu", pareto=None)
+    'clustersim sweep frontier-1t --set plan.zero=0 --by mfu'
+    """
+    import shlex
+
+    said = ["clustersim", verb, *words]
+    for name, given in options.items():
+        values = [given] if isinstance(given, str | int | Path) else given or []
+        said += [word for value in values for word in (f"--{name}", str(value))]
+    return shlex.join(said)
+
+
+def show(title: str | None, rows: "Sequence[Row]") -> None:
+    """Print an answer: a table on a terminal, plain lines elsewhere."""
+    from rich.console import Console
+
+    from clustersim.render import tables
+
+    console = Console()
+    if not console.is_terminal:
+        print(*filter(None, [title]), *tables.plain(rows), sep="\n")
+        return
+    if title:
+        console.print(title, style="bold", markup=False, highlight=False)
+    console.print(tables.table(rows))
+
+
+def print_table(cells: "Cells", words: "Collection[str]" = (), alarm: str = "") -> None:
+    """Print a table: broken as it fits on a terminal, as plain text elsewhere.
+
+    A terminal too narrow for it gets plain text as well: lines that wrap can be read, numbers that
+    are broken cannot.
+
+    Parameters
+    ----------
+    words : headings of the columns that stand to the left
+    alarm : what a cell says that should catch the eye
+    """
+    from rich.console import Console
+
+    from clustersim.render.tables import aligned, columned, narrowest
+
+    console = Console()
+    if console.is_terminal and cells and narrowest(cells, words) <= console.width:
+        console.print(columned(cells, words, alarm))
+    else:
+        print("\n".join(aligned(cells, words)))
+
+
+__all__ = [
+    "STORE",
+    "AsJson",
+    "Force",
+    "Jobs",
+    "Out",
+    "Settings",
+    "StoreFile",
+    "command_line",
+    "place_of",
+    "print_table",
+    "run_variants",
+    "show",
+]

@@ -1,0 +1,1 @@
+"""Transfers that share links: rates, conservation, contention."""

@@ -1,0 +1,1 @@
+"""What each stage holds, when, and whether it fits."""

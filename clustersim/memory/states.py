@@ -1,0 +1,183 @@
+"""What a stage holds all the time: training states, sharded or not, gathered layers and buffers.
+
+    ZeRO 1    optimiser states and master weights are shared out over the data axis
+    ZeRO 2    gradients as well
+    ZeRO 3    weights as well, gathered layer by layer
+
+Rajbhandari et al. 2020, arXiv:1910.02054, section 5. Experts are shared out over their own copies.
+"""
+
+import math
+
+from clustersim.memory.operations import boundary
+from clustersim.memory.verdict import STATES
+from clustersim.program.job import Job
+from clustersim.program.movement.sharding import reduces
+from clustersim.program.weights import held
+from clustersim.workload.finetune import frozen_bytes, trainable
+from clustersim.workload.model import Layer
+
+FROM_WEIGHTS = ("parameters", "quantised_base", "gradients", "master_weights", "optimiser")
+FROM_OPTIMISER = ("master_weights", "optimiser")
+
+
+def steady_parts(job: Job, stage: int) -> dict[str, float]:
+    """Return what one rank of a stage holds on its device all the time, by part [B]."""
+    states = state_parts(job, stage)
+    for part in _away(job):
+        states[part] = 0.0
+    states["quantised_base"] += _constants(job, stage)
+    return states | {
+        "gathered_layers": _gathered(job, stage),
+        "communication_buffers": _buffers(job, stage),
+        "transfers": 2 * boundary(job.part) if job.plan.pipeline > 1 else 0.0,
+        "offload_staging": _staging(job, stage),
+        "runtime": job.framework.runtime_memory.value + _graphs(job),
+    }
+
+
+def _graphs(job: Job) -> float:
+    """Return what buffers of graphs hold that would else be given back [B]."""
+    graphs = job.framework.graphs
+    return 0.0 if graphs is None or graphs.memory is None else graphs.memory.value
+
+
+def on_host(job: Job, stage: int) -> dict[str, float]:
+    """Return what one rank of a stage keeps in the memory of its host, by part [B].
+
+    The host that runs the optimiser has the gradients there as well.
+    """
+    states, away = state_parts(job, stage), _away(job)
+    if away and "gradients" not in away:
+        recipe = job.framework.state[job.precision]
+        states["gradients"] = recipe.gradients.value * held(job, job.trained(stage), shared=True)
+        away = (*away, "gradients")
+    return {part: states[part] for part in STATES if part in away}
+
+
+def _away(job: Job) -> tuple[str, ...]:
+    if job.offload.parameters:
+        return FROM_WEIGHTS
+    if not job.offload.optimiser:
+        return ()
+    return (*FROM_OPTIMISER, "gradients") if job.plan.zero >= 2 else FROM_OPTIMISER
+
+
+# --- states ---------------------------------------------------------------------------------------
+
+
+def state_parts(job: Job, stage: int) -> dict[str, float]:
+    """Return the training states of one rank of a stage, wherever they are, by part [B]."""
+    recipe, zero = job.framework.state[job.precision], job.plan.zero
+    mine = job.trained(stage)
+    sharded = held(job, mine, shared=zero >= 1)
+    master = 0.0 if recipe.master is None else recipe.master.value
+    base = held(job, job.frozen(stage).weights, shared=zero >= 3)
+    quantised = job.finetune is not None and job.finetune.quantised
+    return {
+        "parameters": recipe.weights.value * held(job, mine, shared=zero >= 3)
+        + (0.0 if quantised else base),
+        "master_weights": master * sharded,
+        "gradients": recipe.gradients.value
+        * held(job, mine, shared=zero >= 2 and not _summed(job)),
+        "optimiser": recipe.optimiser.value * sharded,
+        "quantised_base": base if quantised else 0.0,
+    }
+
+
+def _summed(job: Job) -> bool:
+    """Return whether whole gradients are summed up over microbatches, to be reduced once a step."""
+    return job.framework.sharding is not None and not reduces(job)
+
+
+def _constants(job: Job, stage: int) -> float:
+    return held(job, job.frozen(stage).constants, shared=False)
+
+
+def _layers(job: Job, stage: int) -> list[Layer]:
+    """Return the layers of a stage, in order."""
+    chunks = range(job.plan.chunks)
+    return [each.layer for chunk in chunks for each in job.stacked(stage, chunk)]
+
+
+# --- layers that come and go ----------------------------------------------------------------------
+
+
+def layer_bytes(job: Job, layer: Layer) -> float:
+    """Return the weights of one layer as a rank computes with them, constants apart [B]."""
+    facts, recipe = job.framework.sharding, job.framework.state[job.precision]
+    each = recipe.weights.value if facts is None else facts.gather.value
+    mine = held(job, trainable(job.model, layer, job.finetune), shared=False)
+    base = frozen_bytes(job.model, layer, job.finetune, job.part.width).weights
+    return each * mine + held(job, base, shared=False)
+
+
+def _gathered(job: Job, stage: int) -> float:
+    """Return the layers that are whole at once: the one at work and those gathered ahead [B].
+
+    Embedding and logits are a unit of their own that is not given up between forward and backward:
+    PyTorch, ``fully_shard``, ``reshard_after_forward`` of the root.
+    """
+    plan, facts = job.plan, job.framework.sharding
+    if plan.zero < 3:
+        return 0.0
+    sizes = sorted(layer_bytes(job, layer) for layer in _layers(job, stage))
+    given_up = plan.reshard and (facts is None or facts.reshard.value)
+    ahead = 0 if facts is None else facts.prefetch.value
+    whole = sizes[-(1 + ahead) :] if given_up else sizes
+    each = job.part.width if facts is None else facts.gather.value
+    at_once = sum(min(size, _unit(job, each)) for size in whole)
+    return at_once + each * held(job, job.ends_of_stage(stage), shared=False)
+
+
+def _unit(job: Job, each: float) -> float:
+    """Return the most that is gathered or reduced at once where modules come one by one [B].
+
+    Parameters
+    ----------
+    each : bytes of a weight
+    """
+    facts, model = job.framework.sharding, job.model
+    if facts is None or facts.by_module is None or not facts.by_module.value:
+        return math.inf
+    return each * model.hidden * max(model.ffn, 3 * model.hidden) / job.plan.tensor
+
+
+def _buffers(job: Job, stage: int) -> float:
+    """Return what gradients are reduced from [B].
+
+    A bucket, where they are flattened into one; under ZeRO-3 the whole gradients of the layer at
+    work and of the one that is being reduced.
+    """
+    plan, facts, sharding = job.plan, job.framework.memory, job.framework.sharding
+    if plan.copies == 1:
+        return 0.0
+    if plan.zero == 3:
+        each = job.part.width if sharding is None else sharding.reduce.value
+        layers = [trainable(job.model, layer, job.finetune) for layer in _layers(job, stage)]
+        largest = max((each * held(job, layer, shared=False) for layer in layers), default=0.0)
+        return 2 * min(largest, _unit(job, each))
+    bucket = 0.0 if facts is None or facts.bucket is None else facts.bucket.value
+    return min(bucket, state_parts(job, stage)["gradients"])
+
+
+def step_buffers(job: Job, stage: int) -> float:
+    """Return the flat buffers that the optimiser step makes on the device for a while [B]."""
+    facts = job.framework.memory
+    if facts is None or facts.step is None or job.offload.host_optimiser:
+        return 0.0
+    owned = held(job, job.trained(stage), shared=job.plan.zero >= 1)
+    model, ends = job.model, job.ends_of_stage(stage).split > 0
+    widest = max(model.ffn, 3 * model.hidden, model.vocab if ends else 0)
+    largest = min(owned, model.hidden * widest / job.plan.tensor)
+    norm = 0.0 if facts.norm is None else facts.norm.value
+    return facts.step.value * owned + norm * largest
+
+
+def _staging(job: Job, stage: int) -> float:
+    """Return the shares of two layers on their way from the host, or to it [B]."""
+    if not job.offload.parameters:
+        return 0.0
+    sizes = [layer_bytes(job, layer) for layer in _layers(job, stage)]
+    shares = job.plan.sharers if job.plan.zero == 3 else 1
+    return 2 * max(sizes, default=0.0) / shares

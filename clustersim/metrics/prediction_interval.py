@@ -1,0 +1,183 @@
+r"""The interval that a measured step time is expected in, from runs that were measured before.
+
+    runs --alike ones--> |log(measured / predicted)|, weighted --quantile--> factor f
+    predicted step time t --> [t / f, t f]
+
+Nothing is assumed about how errors are distributed: the quantile is that of conformal prediction
+(Lei et al. 2018, section 2, arXiv:1604.04173), with a run at infinity for the one to come.  Runs of
+one source share a machine, a model family and a way of measuring, so they are less than as many
+independent ones.  n of them weigh
+
+.. math:: \frac{n}{1 + (n - 1) \rho}
+
+(the design effect of Kish 1965, Survey Sampling), with the intraclass correlation :math:`\rho` of
+the errors themselves.  At 0 each run counts alike; at 1 each source does, as where distributions
+of sources are pooled (Dunn, Wasserman and Ramdas 2022, arXiv:1809.07441).
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from statistics import fmean
+from typing import Any, Final
+
+from clustersim.catalog.measured_errors import MeasuredRuns, Nodes
+
+LEVEL: Final = 0.9
+"""Share of runs that an interval is to hold."""
+
+SIZES: Final[Mapping[Nodes, str]] = {"one": "one node", "several": "several nodes"}
+"""Sizes of a job in words."""
+
+SOURCES: Final = 9
+"""Sources from which on one size of job is looked at apart.
+
+With as many there is a bound even if all runs of a source were one: 9 of 9 + 1 are `LEVEL`."""
+
+Errors = Mapping[str, Sequence[float]]
+"""|log(measured / predicted)| of runs, by source."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far measured step times lie from predicted ones on a machine.
+
+    Attributes
+    ----------
+    factor : measured over predicted, or the inverse, at most, at `LEVEL`; None without evidence
+    rows : measured runs that it rests on
+    why : which runs these are; without a factor, why there is none
+    """
+
+    factor: float | None
+    rows: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The step times between which `level` of the runs are expected [s]; None without evidence."""
+
+    low_s: float | None
+    high_s: float | None
+    level: float
+    rows: int
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; the keys are stable and documented."""
+        return asdict(self)
+
+
+def interval(step_time: float, reach: Reach) -> Interval:
+    """Return the interval around a predicted step time [s].
+
+    >>> interval(10.0, Reach(1.25, 12, "12 measured runs"))
+    Interval(low_s=8.0, high_s=12.5, level=0.9, rows=12, why='12 measured runs')
+    """
+    if reach.factor is None:
+        return Interval(None, None, LEVEL, reach.rows, reach.why)
+    low, high = step_time / reach.factor, step_time * reach.factor
+    return Interval(low, high, LEVEL, reach.rows, reach.why)
+
+
+def reach_of(runs: Iterable[MeasuredRuns], accelerator: str, nodes: Nodes) -> Reach:
+    """Return how far off predictions are on an accelerator, on ``one`` node or ``several``.
+
+    The runs are those that are most alike and enough for a bound: on the accelerator and as many
+    nodes, on the accelerator, on all accelerators.  The last are little evidence about this one,
+    so the bound is then at least what its own runs show; without any there is none.
+    """
+    known = list(runs)
+    own = [run for run in known if run.accelerator == accelerator]
+    if not own:
+        return Reach(None, 0, f"no measured runs on {accelerator}")
+    rho = intraclass_correlation(_errors(known))
+    sized = [run for run in own if run.nodes == nodes]
+    chosen, where = own, f"on {accelerator}"
+    if len({run.source for run in sized}) >= SOURCES:
+        chosen, where = sized, f"{where}, {SIZES[nodes]}"
+    bound = quantile(_errors(chosen), rho, LEVEL)
+    if math.isfinite(bound):
+        return Reach(math.exp(bound), _count(chosen), _told(chosen, where))
+    return _of_all(known, own, rho, accelerator)
+
+
+def _of_all(
+    known: Sequence[MeasuredRuns], own: Sequence[MeasuredRuns], rho: float, accelerator: str
+) -> Reach:
+    """Return the reach on an accelerator whose own runs are too few for a bound."""
+    told = f"{_told(known, 'on all accelerators')}, {_count(own)} of them on {accelerator}"
+    bound = quantile(_errors(known), rho, LEVEL)
+    if math.isinf(bound):
+        return Reach(None, _count(known), f"{told}, are too few")
+    bound = max(bound, quantile(_errors(own), rho, LEVEL, ahead=0.0))
+    return Reach(math.exp(bound), _count(known), told)
+
+
+def quantile(errors: Errors, rho: float, level: float, ahead: float = 1.0) -> float:
+    """Return the smallest error that bounds `level` of all weight; infinite if none does.
+
+    `ahead` is the weight of runs to come, which may be off by anything.
+
+    >>> quantile({str(i): [i / 10] for i in range(1, 10)}, rho=0.0, level=0.9)
+    0.9
+    >>> quantile({str(i): [i / 10] for i in range(1, 9)}, rho=0.0, level=0.9)
+    inf
+    """
+    weighted = sorted(
+        (error, 1 / (1 + (len(of) - 1) * rho)) for of in errors.values() for error in of
+    )
+    sums = list(accumulate(weight for _, weight in weighted))
+    needed = level * (sums[-1] + ahead) if sums else math.inf
+    needed *= 1 - 1e-9  # sums of weights are not exact
+    pairs = zip(weighted, sums, strict=True)
+    return next((error for (error, _), reached in pairs if reached >= needed), math.inf)
+
+
+def intraclass_correlation(errors: Errors) -> float:
+    r"""Return how alike the errors of one source are, from 0 to 1 [unitless].
+
+    .. math:: \frac{B - W}{B + (n_0 - 1) W}
+
+    with the mean squares B between and W within sources, and :math:`n_0` the usual number of runs
+    of a source: the estimator of a one-way analysis of variance (Donner 1986,
+    International Statistical Review 54).  It is 1, the cautious end, where it cannot be told.
+
+    >>> intraclass_correlation({"a": [0.1, 0.1], "b": [0.3, 0.3]})
+    1.0
+    >>> intraclass_correlation({"a": [0.1, 0.3], "b": [0.1, 0.3]})
+    0.0
+    """
+    sizes = [len(of) for of in errors.values()]
+    rows, sources = sum(sizes), len(sizes)
+    if sources < 2 or rows == sources:
+        return 1.0
+    middle = fmean(error for of in errors.values() for error in of)
+    means = {name: fmean(of) for name, of in errors.items()}
+    between = sum(len(of) * (means[name] - middle) ** 2 for name, of in errors.items())
+    within = sum((error - means[name]) ** 2 for name, of in errors.items() for error in of)
+    between, within = between / (sources - 1), within / (rows - sources)
+    usual = (rows - sum(size**2 for size in sizes) / rows) / (sources - 1)
+    whole = between + (usual - 1) * within
+    return min(1.0, max(0.0, (between - within) / whole)) if whole > 0 else 1.0
+
+
+def _errors(runs: Iterable[MeasuredRuns]) -> Errors:
+    errors: defaultdict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        errors[run.source] += [abs(math.log(ratio)) for ratio in run.ratios]
+    return errors
+
+
+def _count(runs: Iterable[MeasuredRuns]) -> int:
+    return sum(len(run.ratios) for run in runs)
+
+
+def _told(runs: Sequence[MeasuredRuns], where: str) -> str:
+    """Return how many runs there are, of how many sources: ``9 measured runs of 2 sources ...``."""
+    rows, sources = _count(runs), len({run.source for run in runs})
+    plural = "" if rows == 1 else "s"
+    return f"{rows} measured run{plural} of {sources} source{'' if sources == 1 else 's'} {where}"

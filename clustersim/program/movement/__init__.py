@@ -1,0 +1,1 @@
+"""Data that move around compute: shards, offloaded states, stage transfers."""

@@ -1,0 +1,1 @@
+"""Text tables, figures, diagrams, pages and folders; computes nothing."""

@@ -1,0 +1,278 @@
+"""A picture of boxes and wires as plain data, in inches of paper, before anything is drawn.
+
+Layouts (`report/layouts`) make one, `drawing` puts it on paper.  Wires are as thick as the root of
+their bandwidth, by the same scale in every picture.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import cos, pi, sin, sqrt
+from typing import Final, NamedTuple
+
+from clustersim import __version__
+from clustersim.render.mpl_style import Colour
+
+Point = tuple[float, float]
+
+DEVICE: Final = (0.62, 0.79, 0.93)
+SWITCH: Final = (0.84, 0.84, 0.82)
+NIC: Final = (0.98, 0.85, 0.62)
+PLAIN: Final = (1.0, 1.0, 1.0)
+FAINT: Final = (0.86, 0.86, 0.86)
+WIRES: Final[tuple[Colour, ...]] = (
+    (0.16, 0.36, 0.55),
+    (0.90, 0.52, 0.05),
+    (0.50, 0.25, 0.50),
+    (0.35, 0.60, 0.35),
+    (0.60, 0.20, 0.15),
+    (0.45, 0.45, 0.45),
+)
+"""Colours of kinds of links, in the order of their first use; told apart in grey as well."""
+
+LETTER: Final = 0.62 / 72
+"""Mean width of a letter for each point of its size [in]."""
+
+_TITLE, _CAPTION, _LEGEND = 0.101, 0.061, 0.066
+"""Width of a letter of title, caption and legend, with a little to spare [in]."""
+
+MARGIN: Final = 0.2
+"""White paper around everything [in]."""
+
+Frame = tuple[float, float, float, float]
+"""Left, bottom, right and top of something on the paper."""
+
+
+class Box(NamedTuple):
+    """Something with a name: `x`, `y` is its middle."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    text: str
+    colour: Colour
+    size: float = 8.0
+
+
+class Wire(NamedTuple):
+    """A link, along points; `kind` is what the legend explains, `label` its bandwidth.
+
+    In a node `ends` are the names that links have there: ``("dev0", "nic0")``.
+    """
+
+    points: tuple[Point, ...]
+    kind: str
+    bandwidth: float
+    label: str = ""
+    faint: bool = False
+    ends: tuple[str, str] = ("", "")
+
+
+class Note(NamedTuple):
+    """Words on the paper; `align` is left, center or right of `x`, and `y` their middle."""
+
+    x: float
+    y: float
+    text: str
+    size: float = 8.0
+    align: str = "center"
+    bold: bool = False
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """A picture: what it says (`title`), what is drawn and how to read it (`caption`).
+
+    Attributes
+    ----------
+    kinds : what the legend says of each kind of wire, in the order of their colours
+    """
+
+    title: str
+    caption: str
+    width: float
+    height: float
+    boxes: tuple[Box, ...]
+    wires: tuple[Wire, ...]
+    notes: tuple[Note, ...] = ()
+    kinds: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Sketch:
+    """A picture in the making: things are put anywhere, the paper is cut to them at the end."""
+
+    boxes: list[Box] = field(default_factory=list)
+    wires: list[Wire] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def dots(self, x: float, y: float) -> None:
+        """Say that there are more than are drawn."""
+        self.notes.append(Note(x, y, "...", 14, bold=True))
+
+    def diagram(self, title: str, caption: str, kinds: dict[str, str]) -> Diagram:
+        """Return the picture on paper that has room for it and for its title, caption, legend."""
+        left, bottom, right, top = self._extent()
+        caption = f"{caption}; clustersim {__version__}"
+        words = max(
+            _TITLE * len(title),
+            _CAPTION * len(caption),
+            sum(0.65 + _LEGEND * len(text) for text in kinds.values()),
+        )
+        width = max(right - left, words) + 2 * MARGIN
+        x, y = (width - right + left) / 2 - left, MARGIN - bottom
+        return Diagram(
+            title=title,
+            caption=caption,
+            width=width,
+            height=top - bottom + 2 * MARGIN,
+            boxes=tuple(box._replace(x=box.x + x, y=box.y + y) for box in self.boxes),
+            wires=tuple(
+                wire._replace(points=tuple((a + x, b + y) for a, b in wire.points))
+                for wire in self.wires
+            ),
+            notes=tuple(note._replace(x=note.x + x, y=note.y + y) for note in self.notes),
+            kinds=kinds,
+        )
+
+    def _extent(self) -> Frame:
+        """Return the frame around everything."""
+        frames = [frame(box.x, box.y, box.width, box.height) for box in self.boxes]
+        frames += [frame_of(note) for note in self.notes]
+        frames += [(a, b, a, b) for wire in self.wires for a, b in wire.points]
+        lefts, bottoms, rights, tops = zip(*frames, strict=True)
+        return min(lefts), min(bottoms), max(rights), max(tops)
+
+
+def thickness(bandwidth: float) -> float:
+    """Return the width of a wire [pt]: 1 for 22 GB/s, 4.5 for 450 GB/s, at most 8."""
+    return min(max(0.213 * sqrt(bandwidth / 1e9), 0.6), 8.0)
+
+
+def whole(share: float) -> str:
+    """Return a share in whole percent: ``'94 %'``."""
+    return f"{100 * share:.0f} %"
+
+
+def gigabytes(bandwidth: float) -> str:
+    """Return a bandwidth for a label: a number of GB/s.
+
+    >>> gigabytes(450e9), gigabytes(31.5e9), gigabytes(12.8e12)
+    ('450', '31.5', '12,800')
+    """
+    return f"{bandwidth / 1e9:,.4g}" if bandwidth < 1e12 else f"{bandwidth / 1e9:,.0f}"
+
+
+def picked(count: int, most: int) -> list[int | None]:
+    """Return `most` of `count` things to draw, the first ones and the last; None for dots.
+
+    >>> picked(3, 4), picked(20, 4)
+    ([0, 1, 2], [0, 1, 2, None, 19])
+    """
+    return list(range(count)) if count <= most else [*range(most - 1), None, count - 1]
+
+
+def around(x: float, y: float, wide: float, high: float, turn: float) -> Point:
+    """Return a point of an ellipse, `turn` of the way round from the top, clockwise."""
+    return x + wide * sin(2 * pi * turn), y + high * cos(2 * pi * turn)
+
+
+def arc(a: Point, b: Point, rise: float) -> tuple[Point, ...]:
+    """Return half an ellipse from `a` to `b`, bulging by `rise` to the left of the way.
+
+    >>> [(round(x, 2), round(y, 2)) for x, y in arc((0, 0), (2, 0), -1)][30]
+    (1.0, -1.0)
+    """
+    middle = (a[0] + b[0]) / 2, (a[1] + b[1]) / 2
+    half = (b[0] - a[0]) / 2, (b[1] - a[1]) / 2
+    length = (half[0] ** 2 + half[1] ** 2) ** 0.5 or 1.0
+    up = -half[1] / length * rise, half[0] / length * rise
+    turns = [pi * step / 60 for step in range(61)]
+    return tuple(
+        (
+            middle[0] - half[0] * cos(turn) + up[0] * sin(turn),
+            middle[1] - half[1] * cos(turn) + up[1] * sin(turn),
+        )
+        for turn in turns
+    )
+
+
+def along(points: Sequence[Point], share: float) -> Point:
+    """Return the point at a share of the length of a line."""
+    pieces = list(pairwise(points))
+    lengths = [((c - a) ** 2 + (d - b) ** 2) ** 0.5 for (a, b), (c, d) in pieces]
+    left = share * sum(lengths)
+    for ((a, b), (c, d)), length in zip(pieces, lengths, strict=True):
+        if left <= length and length > 0:
+            return a + (c - a) * left / length, b + (d - b) * left / length
+        left -= length
+    return points[-1]
+
+
+def frame(x: float, y: float, width: float, height: float) -> Frame:
+    """Return the frame of something by its middle and size."""
+    return x - width / 2, y - height / 2, x + width / 2, y + height / 2
+
+
+def frame_of(note: Note) -> Frame:
+    """Return about what a note covers."""
+    lines = note.text.split("\n")
+    width = LETTER * note.size * max(map(len, lines))
+    height = 1.25 / 72 * note.size * len(lines)
+    shift = {"left": width / 2, "right": -width / 2}.get(note.align, 0.0)
+    return frame(note.x + shift, note.y, width, height)
+
+
+def shared(a: Frame, b: Frame) -> float:
+    """Return the area that two frames share."""
+    wide = min(a[2], b[2]) - max(a[0], b[0])
+    high = min(a[3], b[3]) - max(a[1], b[1])
+    return wide * high if wide > 0 and high > 0 else 0.0
+
+
+_PLACES: Final = (0.5, 0.42, 0.58, 0.34, 0.66, 0.27, 0.73, 0.2, 0.8)
+"""Shares of a wire where its label may stand, the best first."""
+
+
+def labels(sketch: Sketch, size: float = 7.0) -> list[Note]:
+    """Return the bandwidth of each wire, written where it covers no box, label or other wire.
+
+    One after another, each at the best place that is left; in the middle where all are as good.
+    """
+    taken = [frame(box.x, box.y, box.width, box.height) for box in sketch.boxes]
+    crossed = [[along(wire.points, step / 30) for step in range(31)] for wire in sketch.wires]
+    notes = []
+    for number, wire in enumerate(sketch.wires):
+        if not wire.label:
+            continue
+        others = [point for i, line in enumerate(crossed) if i != number for point in line]
+        best = None
+        for rank, share in enumerate(_PLACES):
+            note = Note(*along(wire.points, share), wire.label, size)
+            own = frame_of(note)
+            hidden = sum(own[0] < x < own[2] and own[1] < y < own[3] for x, y in others)
+            cost = 1000 * sum(shared(own, other) for other in taken) + 2 * hidden + 0.5 * rank
+            if best is None or cost < best[0]:
+                best = cost, note, own
+        assert best is not None
+        notes.append(best[1])
+        taken.append(best[2])
+    return notes
+
+
+__all__ = [
+    "Box",
+    "Diagram",
+    "Note",
+    "Sketch",
+    "Wire",
+    "along",
+    "arc",
+    "around",
+    "gigabytes",
+    "labels",
+    "picked",
+    "thickness",
+    "whole",
+]

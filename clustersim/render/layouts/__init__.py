@@ -1,0 +1,38 @@
+"""Where everything stands on the pictures of machines, one file a shape.
+
+A layout takes a checked record and what was measured of it, and returns a `Diagram`.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from clustersim.catalog.fabrics import Dragonfly, FatTree, LinkList, SingleSwitch, Torus
+from clustersim.catalog.records import ClusterRecord
+from clustersim.render.diagram import Diagram
+from clustersim.render.layouts.dragonfly import dragonfly
+from clustersim.render.layouts.explicit import explicit
+from clustersim.render.layouts.fat_tree import fat_tree
+from clustersim.render.layouts.node import node
+from clustersim.render.layouts.star import star
+from clustersim.render.layouts.torus import torus
+from clustersim.topology.cluster import Cluster
+from clustersim.topology.measures import Measures
+
+Layout = Callable[[ClusterRecord, Cluster, Measures], Diagram]
+
+FABRICS: Final[dict[type, Layout]] = {
+    SingleSwitch: star,
+    FatTree: fat_tree,
+    Dragonfly: dragonfly,
+    Torus: torus,
+    LinkList: explicit,
+}
+"""The layout of each shape of fabric."""
+
+
+def fabric(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram:
+    """Return the picture of the network between the nodes of a cluster."""
+    return FABRICS[type(record.fabric)](record, cluster, measures)
+
+
+__all__ = ["FABRICS", "fabric", "node"]

@@ -1,0 +1,222 @@
+"""A fat tree level by level: a few nodes, leaves, spines and cores of each, and dots."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from clustersim.catalog.fabrics import FatTree
+from clustersim.catalog.records import ClusterRecord
+from clustersim.render.diagram import (
+    DEVICE,
+    SWITCH,
+    Box,
+    Diagram,
+    Note,
+    Point,
+    Sketch,
+    Wire,
+    gigabytes,
+    picked,
+)
+from clustersim.render.tables import counted
+from clustersim.topology.cluster import Cluster
+from clustersim.topology.measures import Measures
+
+LEFT: Final = 2.75
+"""Paper for the words about each level [in]."""
+
+PITCH: Final = 0.82
+STEP: Final = 1.3
+
+
+class Counts(NamedTuple):
+    """Switches of each level that a number of nodes needs."""
+
+    leaves: int
+    leaves_per_pod: int
+    pods: int
+    spines: int
+    cores: int
+
+
+def counts(shape: FatTree, nodes: int, nics: int) -> Counts:
+    """Return the switches of a tree of `nodes` nodes; no spines where there is one leaf."""
+    rails = nics if shape.rail_optimised.value else 1
+    leaves = -(-nodes // shape.nodes_per_leaf.value) * rails
+    pods = -(-leaves // shape.leaves_per_pod.value)
+    return Counts(
+        leaves=leaves,
+        leaves_per_pod=min(leaves, shape.leaves_per_pod.value),
+        pods=pods,
+        spines=shape.leaf_uplinks.value if leaves > 1 else 0,
+        cores=shape.pod_uplinks.value if pods > 1 else 0,
+    )
+
+
+def fat_tree(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram:
+    """Return the picture of a tree."""
+    shape = record.fabric
+    assert isinstance(shape, FatTree)
+    nics = len(record.node.nics.devices.value)
+    size, cable = counts(shape, measures.nodes, nics), shape.link.bandwidth.value
+    sketch = Sketch()
+    places = _places(sketch, size)
+    places |= _cores(sketch, cluster, measures.nodes, places)
+    sketch.boxes += [_box(name, place) for name, place in places.items()]
+    sketch.wires += _cables(cluster, measures.nodes, places, cable)
+    below = _below_leaf(record, shape, nics)
+    for name, (x, y) in places.items():
+        if name.startswith("leaf"):
+            text = _nodes_text(shape, int(name[4:]), nics, measures.nodes)
+            sketch.boxes.append(Box(x, 0, 0.92 * PITCH, 0.42, text, DEVICE, 6.5))
+            sketch.wires.append(Wire(((x, 0), (x, y)), "nics", below))
+    sketch.notes += _levels(record, shape, size, measures)
+    rate = gigabytes(record.nic.bandwidth.value)
+    kinds = {"nics": f"NICs of {rate} GB/s, all those of a leaf as one line"}
+    if size.spines:
+        kinds["cables"] = f"cables of {gigabytes(cable)} GB/s"
+    return sketch.diagram(
+        title=f"{record.name}: {_finding(measures)}",
+        caption=f"{counted(measures.nodes, 'node')}; raw rates in GB/s, each way; drawn are a"
+        f" few of each level; routing {shape.routing.value}",
+        kinds=kinds,
+    )
+
+
+def _finding(measures: Measures) -> str:
+    """Return where the tree narrows most."""
+    ratios = measures.oversubscription
+    if not ratios:
+        return "all nodes on one leaf"
+    level, worst = max(ratios.items(), key=lambda item: item[1])
+    if worst > 1.005:
+        return f"nodes below a {level} inject {worst:.3g} times what leads out of it"
+    return "no oversubscription, all that nodes inject can leave every level"
+
+
+def _places(sketch: Sketch, size: Counts) -> dict[str, Point]:
+    """Return where switches stand, by the names that the fabric's cables use; draw the dots."""
+    places: dict[str, Point] = {}
+    x, most = 0.0, 3 if size.pods > 1 else 6
+    for pod in picked(size.pods, 3):
+        if pod is None:
+            for row in (1, 2):
+                sketch.dots(x + 0.1, STEP * row)
+            x += 0.5
+            continue
+        first = pod * size.leaves_per_pod
+        here = min(size.leaves_per_pod, size.leaves - first)
+        leaves = [None if i is None else f"leaf{first + i}" for i in picked(here, most)]
+        spines = [None if i is None else f"spine{pod}.{i}" for i in picked(size.spines, most)]
+        wide = max(len(leaves), len(spines)) * PITCH
+        for row, names in ((1, leaves), (2, spines)):
+            places |= _spread(sketch, names, (x, x + wide), STEP * row)
+        x += wide + 0.3
+    return places
+
+
+def _cores(
+    sketch: Sketch, cluster: Cluster, nodes: int, places: dict[str, Point]
+) -> dict[str, Point]:
+    """Return where cores stand: of those that are joined to drawn spines, the ends."""
+    joined = {
+        int(b[4:])
+        for a, b, _ in cluster.fabric.edges(nodes)
+        if b.startswith("core") and a in places
+    }
+    numbers = sorted(joined)
+    right = max(x for x, _ in places.values())
+    names = [None if i is None else f"core{numbers[i]}" for i in picked(len(numbers), 3)]
+    return _spread(sketch, names, (0.0, right + PITCH / 2), STEP * 3)
+
+
+def _spread(
+    sketch: Sketch, names: Sequence[str | None], between: tuple[float, float], y: float
+) -> dict[str, Point]:
+    """Put names, or dots, evenly into a row."""
+    places = {}
+    left, right = between
+    for i, name in enumerate(names):
+        x = left + (right - left) * (i + 0.5) / len(names)
+        if name is None:
+            sketch.dots(x, y)
+        else:
+            places[name] = x, y
+    return places
+
+
+def _box(name: str, place: Point) -> Box:
+    kind = name.rstrip("0123456789.")
+    return Box(*place, 0.92 * PITCH, 0.36, f"{kind} {name[len(kind) :]}", SWITCH, 7.0)
+
+
+def _cables(cluster: Cluster, nodes: int, places: dict[str, Point], cable: float) -> list[Wire]:
+    """Return the cables between drawn switches, each pair once."""
+    drawn: dict[tuple[str, str], float] = {}
+    for a, b, _ in cluster.fabric.edges(nodes):
+        if a in places and b in places and places[a][1] < places[b][1]:
+            drawn[a, b] = drawn.get((a, b), 0.0) + cable
+    return [
+        Wire((_edge(places[a], 0.18), _edge(places[b], -0.18)), "cables", wide)
+        for (a, b), wide in drawn.items()
+    ]
+
+
+def _edge(place: Point, up: float) -> Point:
+    return place[0], place[1] + up
+
+
+def _below_leaf(record: ClusterRecord, shape: FatTree, nics: int) -> float:
+    rails = nics if shape.rail_optimised.value else 1
+    return shape.nodes_per_leaf.value * nics / rails * record.nic.bandwidth.value
+
+
+def _nodes_text(shape: FatTree, leaf: int, nics: int, nodes: int) -> str:
+    rail = shape.rail_optimised.value
+    block = leaf // nics if rail else leaf
+    first = block * shape.nodes_per_leaf.value
+    last = min(first + shape.nodes_per_leaf.value, nodes) - 1
+    span = f"n{first}" if first == last else f"n{first} - n{last}"
+    return f"NIC {leaf % nics} of\n{span}" if rail else f"{span}\nall NICs"
+
+
+def _levels(record: ClusterRecord, shape: FatTree, size: Counts, measures: Measures) -> list[Note]:
+    """Return what stands left of the tree: each level, and what leads from one to the next."""
+    nics = len(record.node.nics.devices.value)
+    cable, ratios = shape.link.bandwidth.value, measures.oversubscription
+    below = _below_leaf(record, shape, nics)
+    leaves = "1 leaf" if size.leaves == 1 else f"{size.leaves:,} leaves"
+    each = ", {:,} a pod" if size.pods > 1 else ""
+    words = [
+        (0.0, f"{counted(measures.nodes, 'node')} of {counted(nics, 'NIC')}", True),
+        (0.5, f"up to a leaf {_rate(below, record.nic.bandwidth.value)}", False),
+        (1.0, f"{leaves}{each.format(size.leaves_per_pod)}", True),
+    ]
+    if size.spines:
+        up = f"out of a leaf {_rate(shape.leaf_uplinks.value * cable, cable)}"
+        words += [
+            (1.5, f"{up}\n{_ratio(ratios['leaf'])}", False),
+            (2.0, f"{size.spines * size.pods:,} spines{each.format(size.spines)}", True),
+        ]
+    if size.cores:
+        up = f"out of a pod {_rate(shape.pod_uplinks.value * cable, cable)}"
+        words += [
+            (2.5, f"{up}\n{_ratio(ratios['pod'])}", False),
+            (3.0, f"{size.cores:,} cores", True),
+        ]
+    return [
+        Note(-LEFT, STEP * row, text, 8.5 if bold else 7.5, "left", bold)
+        for row, text, bold in words
+    ]
+
+
+def _rate(total: float, each: float) -> str:
+    return f"{total / each:,.0f} x {gigabytes(each)} = {gigabytes(total)} GB/s"
+
+
+def _ratio(ratio: float) -> str:
+    if ratio > 1.005:
+        return f"{ratio:.3g} to 1 oversubscribed"
+    return "not oversubscribed" if ratio > 0.995 else f"{1 / ratio:.3g} times what is injected"
+
+
+__all__ = ["Counts", "counts", "fat_tree"]

@@ -1,0 +1,275 @@
+"""A page as plain data, and the file that it becomes.
+
+    Page -- Section -- Cards      numbers in large letters
+                    -- Table      with a text box that filters its rows, if it is long
+                    -- Chart      a plotly figure as a plain dict, with words and a table for it
+                    -- Drawing    boxes and lines, with the same
+                    -- Listing    text as it stands in a file
+
+Every text is plain text: the template escapes it, and `chart.label` what plotly would interpret.
+The file may load nothing and run nothing but the two scripts whose hashes its policy names.
+"""
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+from clustersim import __version__
+from clustersim.render.page.colours import DARK, LIGHT
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+HERE: Final = Path(__file__).parent
+
+
+class Column(NamedTuple):
+    """A column of a table; numbers stand to the right."""
+
+    name: str
+    number: bool = False
+
+
+class Card(NamedTuple):
+    """A number in large letters, with what it is and a remark; `alarm` where it is bad news."""
+
+    label: str
+    value: str
+    note: str = ""
+    alarm: bool = False
+
+
+class Swatch(NamedTuple):
+    """A colour of a chart, as `colours` names it, and what it means."""
+
+    name: str
+    colour: str
+
+
+@dataclass(frozen=True)
+class Cards:
+    """Numbers side by side, the first of them the answer."""
+
+    kind: ClassVar = "cards"
+    cards: tuple[Card, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; the first cell of a row names the row.
+
+    Attributes
+    ----------
+    filter : what the text box above it asks for; without it there is none
+    """
+
+    kind: ClassVar = "table"
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    filter: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A plotly figure, the words that say the same, and the table behind it.
+
+    Attributes
+    ----------
+    title : the finding
+    figure : ``data`` and ``layout``; colours are ``var(--name)`` of `colours`
+    description : what a person hears who does not see it
+    height : in sixteenths of the height of a letter, which grow with the window
+    swatches : the legend
+    note : below it: what is drawn of how much
+    zoom : whether time runs across and can be zoomed into
+    """
+
+    kind: ClassVar = "chart"
+    title: str
+    figure: dict[str, Any]
+    description: str
+    table: Table
+    height: int
+    swatches: tuple[Swatch, ...] = ()
+    note: str = ""
+    zoom: bool = False
+
+
+class Shape(NamedTuple):
+    """A rectangle around `x`, `y` with a name [px, down]."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    lines: tuple[str, ...]
+    size: float
+    colour: str
+
+
+class Line(NamedTuple):
+    """A line along points ``x,y x,y`` [px]; `told` is what the pointer is told."""
+
+    points: str
+    width: float
+    colour: str
+    told: str
+
+
+class Word(NamedTuple):
+    """Words on a drawing; `anchor` is start, middle or end."""
+
+    x: float
+    y: float
+    text: str
+    size: float
+    anchor: str = "middle"
+    bold: bool = False
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Boxes and lines, the words that say the same, and the table behind them.
+
+    Attributes
+    ----------
+    extent : left, top, width and height of what is shown [px]
+    """
+
+    kind: ClassVar = "drawing"
+    title: str
+    description: str
+    extent: tuple[float, float, float, float]
+    lines: tuple[Line, ...]
+    shapes: tuple[Shape, ...]
+    words: tuple[Word, ...]
+    table: Table
+    swatches: tuple[Swatch, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Text as it stands in a file, folded away until somebody asks for it."""
+
+    kind: ClassVar = "listing"
+    title: str
+    text: str
+
+
+Block = Cards | Table | Chart | Drawing | Listing
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page that the contents list names; `id` is its anchor."""
+
+    heading: str
+    id: str
+    prose: tuple[str, ...] = ()
+    blocks: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that a file shows; `command` made it."""
+
+    title: str
+    subtitle: str
+    sections: tuple[Section, ...]
+    command: str = ""
+
+
+def render(page: Page) -> str:
+    """Return a page as one HTML file that needs nothing else; the same page, the same bytes."""
+    from markupsafe import Markup
+
+    scripts = _scripts()
+    return _template().render(
+        page=page,
+        version=__version__,
+        light=LIGHT,
+        dark=DARK,
+        style=Markup(_text("page.css")),
+        scripts=[Markup(each.text) for each in scripts],
+        hashes=[each.hash for each in scripts],
+    )
+
+
+def write_page(page: Page, stem: Path) -> None:
+    """Write a page as ``stem.html``."""
+    stem.with_suffix(".html").write_text(render(page), encoding="utf-8")
+
+
+def warm_up() -> None:
+    """Read and translate what every page has, before there is anything to show."""
+    _template()
+    _scripts()
+
+
+@cache
+def _template() -> "Template":
+    """Return the file with gaps; all that is put into them is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return environment.get_template("page.html.j2")
+
+
+class Script(NamedTuple):
+    """A script, and what a content security policy calls it by."""
+
+    text: str
+    hash: str
+
+
+@cache
+def _scripts() -> tuple[Script, ...]:
+    """Return the library that draws, its lines ended as a browser ends them, and our own."""
+    from plotly.offline import get_plotlyjs
+
+    library = str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
+    return tuple(Script(text, _hash(text)) for text in (library, _text("page.js")))
+
+
+def _text(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    assert "</script" not in script
+    assert "<!--" not in script
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+__all__ = [
+    "Block",
+    "Card",
+    "Cards",
+    "Chart",
+    "Column",
+    "Drawing",
+    "Line",
+    "Listing",
+    "Page",
+    "Section",
+    "Shape",
+    "Swatch",
+    "Table",
+    "Word",
+    "render",
+    "warm_up",
+    "write_page",
+]

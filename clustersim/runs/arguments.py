@@ -1,0 +1,100 @@
+"""Scenarios and changes as they are named on the command line.
+
+frontier-1t                                a shipped scenario, or a file
+frontier-1t plan.pipeline=32 plan.data=12  the same with settings, which spaces part
+cluster.nic.bandwidth=50 GB/s              one setting: a word without '=' belongs to the last
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from clustersim.errors import ScenarioError
+from clustersim.program.compile import compile_program
+from clustersim.runs.store import Study
+from clustersim.runs.variants import Variant
+from clustersim.scenario.load import Loaded
+from clustersim.simulation.build import build_job
+
+
+def variant_of(text: str, settings: Sequence[str] = ()) -> Variant:
+    """Return the scenario of a text such as ``frontier-1t plan.zero=0``.
+
+    Parameters
+    ----------
+    settings : of every scenario; those of the text come after them
+    """
+    words = text.split()
+    begin = next((place for place, word in enumerate(words) if "=" in word), None)
+    if Path(text).is_file() or not begin:
+        return Variant(text.strip(), tuple(settings))
+    rest = " ".join(words[begin:])
+    return Variant(" ".join(words[:begin]), (*settings, *settings_in(rest, f"'{text}'")))
+
+
+def settings_in(text: str, where: str) -> tuple[str, ...]:
+    """Return the settings of a text, which spaces part.
+
+    >>> settings_in("plan.data=12 cluster.nic.bandwidth=50 GB/s", "--change")
+    ('plan.data=12', 'cluster.nic.bandwidth=50 GB/s')
+
+    Raises
+    ------
+    ScenarioError
+        when the text does not begin with a setting.
+    """
+    found: list[str] = []
+    for word in text.split():
+        if "=" in word:
+            found.append(word)
+        elif found:
+            found[-1] += f" {word}"
+        else:
+            raise ScenarioError(f"{where}: '{word}' is not of the form path=value")
+    if not found:
+        raise ScenarioError(f"{where}: names no setting (write it as path=value)")
+    return tuple(found)
+
+
+def changes_of(
+    scenario: str, settings: Sequence[str], groups: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """Return changes: each setting is one, and so is each group of settings, in a text.
+
+    Raises
+    ------
+    ScenarioError
+        when there is none, or a text holds none.
+    """
+    found: list[tuple[str, ...]] = [(setting,) for setting in settings]
+    found += [settings_in(text, f"--change '{text}'") for text in groups]
+    if not found:
+        raise ScenarioError(
+            f"{scenario}: no change to look at (--set cluster.nic.bandwidth=x2; several values"
+            " that belong together: --change 'plan.pipeline=4 plan.data=16')"
+        )
+    return found
+
+
+def check(loaded: Loaded) -> None:
+    """Refuse a scenario that cannot be run, without running it.
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        that a run of it would end in.
+    """
+    job, given = build_job(loaded), loaded.scenario
+    if given.collectives:  # prescribed algorithms are held against groups as they form
+        compile_program(job, together=given.fold, fusion_bound=given.fusion_bound)
+
+
+def study_of(verb: str, name: str, title: str, variants: Sequence[Variant]) -> Study:
+    """Return the study of some scenarios, with a name that no other question has."""
+    asked = json.dumps([[each.scenario, each.settings, dict(each.point)] for each in variants])
+    digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    return Study(f"{verb}-{name}-{digest}", verb, title)
+
+
+__all__ = ["changes_of", "check", "settings_in", "study_of", "variant_of"]

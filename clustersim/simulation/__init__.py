@@ -1,0 +1,1 @@
+"""A scenario in, an answer out: build, estimate memory, compile, replay, measure, advise."""

@@ -1,0 +1,1 @@
+"""Collectives by message size on a machine."""

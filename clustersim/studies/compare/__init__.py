@@ -1,0 +1,1 @@
+"""Two runs or more: what differs in inputs, results and causes."""

@@ -1,0 +1,75 @@
+"""The files of a comparison: its numbers as tables, its waterfalls, and a page for a browser."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from clustersim.render import folder
+from clustersim.render.frames import write_lines
+from clustersim.render.mpl_style import OPTIONS
+from clustersim.render.page.page import write_page
+from clustersim.render.waterfall import Waterfall, draw_waterfall
+from clustersim.studies.compare.page import page
+from clustersim.studies.compare.pictures import Values, pictures
+from clustersim.studies.run.render_process import Artist, Drawing
+
+TABLES: Final = (folder.SUMMARY, "compare.csv", "inputs.csv", "report.html")
+ENDINGS: Final = (".csv", *OPTIONS)
+FILES: Final = (*TABLES, *(f"waterfall{ending}" for ending in ENDINGS))
+"""What the verb leaves; more waterfalls where there are more runs, or unlike batches."""
+
+
+def write(answer: Values, place: Path, *, command: str = "", force: bool = False) -> list[str]:
+    """Write the numbers, the page and the figures into a folder; return the names of the files.
+
+    `command` is what made them.
+
+    Raises
+    ------
+    ScenarioError
+        when the folder is taken, or cannot be written.
+    """
+    folder.check_free(place, force=force)
+    with Artist() as artist, folder.replacing(place) as new:
+        stems = dict(_stems(answer["comparisons"]))
+        drawings = [Drawing(draw_waterfall, fall, new / stem) for stem, fall in stems.items()]
+        shown = Drawing(write_page, page(answer, command), new / "report")
+        artist.begin([*drawings, shown])
+        more = (f"{stem}{ending}" for stem in stems for ending in ENDINGS)
+        files = [*TABLES, *more]
+        folder.write_summary(answer, files, new)
+        write_lines(_measured(answer), new / "compare.csv")
+        write_lines(_changed(answer["comparisons"]), new / "inputs.csv")
+        for stem, picture in stems.items():
+            write_lines(picture.lines(), new / f"{stem}.csv")
+        artist.finish()
+    return files
+
+
+def _stems(comparisons: Sequence[Values]) -> Iterator[tuple[str, Waterfall]]:
+    """Yield the waterfalls with the names of their files."""
+    for place, found in enumerate(comparisons, 2):
+        number = "" if place == 2 else f"-{place}"
+        step, *token = pictures(found)
+        yield f"waterfall{number}", step
+        for picture in token:
+            yield f"waterfall-token{number}", picture
+
+
+def _measured(answer: Values) -> Iterator[Sequence[Any]]:
+    """Yield a line for each number, a column for each run."""
+    comparisons = answer["comparisons"]
+    yield ["measure", *(run["name"] for run in answer["runs"])]
+    for measure, first in comparisons[0]["differences"].items():
+        others = (found["differences"][measure]["after"] for found in comparisons)
+        yield [measure, first["before"], *others]
+
+
+def _changed(comparisons: Sequence[Values]) -> Iterator[Sequence[Any]]:
+    yield ["run", "path", "before", "after", "values"]
+    for found in comparisons:
+        for each in found["inputs"]:
+            yield [found["after"], *(each[key] for key in ("path", "before", "after", "values"))]
+
+
+__all__ = ["FILES", "write"]

@@ -1,0 +1,1 @@
+"""Entries of the catalogue: machines, models, frameworks and schedules."""

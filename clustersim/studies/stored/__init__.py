@@ -1,0 +1,1 @@
+"""Studies that a store keeps."""

@@ -1,0 +1,1 @@
+"""Many layouts: which is best, which fit, and why the others are invalid."""

@@ -1,0 +1,1 @@
+"""Changes of one scenario, ranked by what each saves."""

@@ -1,0 +1,1 @@
+"""Measured cases and published claims, predicted and graded."""

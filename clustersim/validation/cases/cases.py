@@ -1,0 +1,221 @@
+"""Measured training runs as they are written down.
+
+    rows of a file --read_cases--> Entry (a Case, or why it cannot be read)
+
+A row is read tolerantly, because it was typed from a paper: every field may be missing or null, and
+one field of a wrong type costs its own row, never the file.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from clustersim.catalog.reading import read_yaml, shown
+from clustersim.errors import ScenarioError
+from clustersim.validation.cases.reasons import Reason
+from clustersim.validation.cases.values import Amount, Count, Flag, Number, Text, Word, quoted
+
+Missing = BeforeValidator(lambda value: {} if value is None else value)
+"""A section that is null is one without keys."""
+
+
+class Section(BaseModel):
+    """A part of a row; keys that nothing here uses may stand in it."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+
+class Source(Section):
+    """Where the numbers were read.
+
+    `confidence` is high for what is printed in a source that was read, medium for what is
+    second-hand, digitised or partly inferred, low for what is recalled.
+    """
+
+    title: Text = None
+    ref: Text = None
+    confidence: Word = None
+    note: Text = None
+
+
+class System(Section):
+    """The machine; `gpus` counts devices, a GCD as one, `clock_ghz` is their clock as run."""
+
+    name: Text = None
+    accelerator: Text = None
+    gpus: Count = None
+    gpus_per_node: Count = None
+    interconnect: Text = None
+    clock_ghz: Number = None
+
+
+class ModelShape(Section):
+    """The architecture; `params_b` is in 10^9."""
+
+    name: Text = None
+    family: Word = None
+    layers: Count = None
+    hidden: Count = None
+    heads: Count = None
+    kv_heads: Count = None
+    head_dim: Count = None
+    ffn: Count = None
+    vocab: Count = None
+    seq: Count = None
+    params_b: Number = None
+    experts: Amount = None
+    topk: Count = None
+    moe_ffn: Count = None
+    shared_experts: Amount = None
+    first_dense_layers: Amount = None
+    gated_mlp: Flag = None
+    tied_embeddings: Flag = None
+    learned_positions: Flag = None
+    attention: Text = None
+
+
+class Parallel(Section):
+    """The layout; `interleave` is chunks of a stage, `schedule` none without a pipeline."""
+
+    tp: Count = None
+    pp: Count = None
+    dp: Count = None
+    ep: Count = None
+    cp: Count = None
+    interleave: Count = None
+    schedule: Word = None
+    zero_stage: Amount = None
+    sequence_parallel: Flag = None
+    fsdp: Flag = None
+    sharding: Text = None
+    mp_mode: Word = None
+
+
+class Batch(Section):
+    """Sequences of a step (`global`) and of a microbatch (`micro`)."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    global_: Annotated[Count, Field(alias="global")] = None
+    micro: Count = None
+    grad_accum: Count = None
+
+
+class Measured(Section):
+    """What the source prints, in the units of the names."""
+
+    step_time_s: Number = None
+    tokens_per_s_per_gpu: Number = None
+    tflops_per_gpu: Number = None
+    mfu_pct: Number = None
+    hfu_pct: Number = None
+    samples_per_s: Number = None
+    run_time_s: Number = None
+    run_samples: Number = None
+    scaling_efficiency_pct: Number = None
+    layer_forward_ms: Number = None
+    layer_backward_ms: Number = None
+    layer_total_ms: Number = None
+    time_to_train_s: Number = None
+    memory_gb_per_gpu: Number = None
+    memory_unit: Text = None
+
+
+class Case(Section):
+    """One measured run.
+
+    Attributes
+    ----------
+    id, group : unique name; the set it comes from (one source, one machine)
+    recompute : none, selective or full; None where the source does not say
+    flops_convention : what the source counts as FLOPs
+    assumed : what a simulator needs and the source does not give, with the reason
+    note : what else the source says, as of options of its software
+    """
+
+    id: str
+    group: str
+    source: Annotated[Source, Missing] = Source()
+    system: Annotated[System, Missing] = System()
+    model: Annotated[ModelShape, Missing] = ModelShape()
+    parallel: Annotated[Parallel, Missing] = Parallel()
+    batch: Annotated[Batch, Missing] = Batch()
+    measured: Annotated[Measured, Missing] = Measured()
+    assumed: Annotated[dict[str, Any], Missing] = {}
+    recompute: Word = None
+    precision: Word = None
+    offload: Any = None
+    finetune: Any = None
+    scope: Text = None
+    flops_convention: Text = None
+    note: Text = None
+
+
+NO_GROUP: Final = "(no group)"
+"""The group of rows that name none."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of a file: a case, or what stops it from being read."""
+
+    id: str
+    group: str
+    case: Case | None = None
+    trouble: Reason | None = None
+
+
+def read_cases(path: Path) -> list[Entry]:
+    """Read a file of measured cases.
+
+    Raises
+    ------
+    ScenarioError
+        when the file is not there, is not YAML, or is not a list.
+    """
+    rows = read_yaml(path).data
+    if not isinstance(rows, list):
+        raise ScenarioError(f"{shown(path)}: is not a list of measured cases (items begin '- id:')")
+    return entries(rows)
+
+
+def entries(rows: list[Any]) -> list[Entry]:
+    """Return each row as an entry, in order; of rows with one id only the first is a case."""
+    found: dict[str, int] = {}
+    read = []
+    for place, row in enumerate(rows, 1):
+        entry = _entry(row, place)
+        first = found.setdefault(entry.id, place)
+        if first != place:
+            reason = Reason("its id stands twice", f"row {place} has the id of row {first}")
+            entry = Entry(f"{entry.id} (row {place})", entry.group, trouble=reason)
+        read.append(entry)
+    return read
+
+
+def _entry(row: object, place: int) -> Entry:
+    here = f"row {place}"
+    if not isinstance(row, Mapping):
+        told = f"{here} is {quoted(row)}, not a mapping"
+        return Entry(here, NO_GROUP, trouble=Reason("malformed", told))
+    name, group = _name(row.get("id")) or here, _name(row.get("group")) or NO_GROUP
+    try:
+        case = Case.model_validate({**row, "id": name, "group": group})
+    except ValidationError as problems:
+        told = "; ".join(_complaint(problem) for problem in problems.errors())
+        return Entry(name, group, trouble=Reason("malformed", told))
+    return Entry(name, group, case)
+
+
+def _name(value: object) -> str:
+    return str(value) if isinstance(value, str | int | float) else ""
+
+
+def _complaint(problem: Any) -> str:
+    where = ".".join(str(part) for part in problem["loc"])
+    what = problem["msg"].removeprefix("Value error, ")
+    told = problem["type"] == "value_error" or isinstance(problem.get("input"), list | dict)
+    return f"{where}: {what}" + ("" if told else f", not {quoted(problem.get('input'))}")

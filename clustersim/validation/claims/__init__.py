@@ -1,0 +1,1 @@
+"""Claims of papers, each with the numbers that are predicted for it."""

@@ -1,0 +1,103 @@
+"""The folder of a validation: its answer, the cases and groups as tables, and two figures."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from clustersim.render import folder
+from clustersim.render.mpl_style import OPTIONS
+from clustersim.validation.figures import draw_errors, draw_scatter, runs
+
+TABLES: Final = ("cases", "groups", "layouts")
+FILES: Final = (
+    folder.SUMMARY,
+    *(f"{name}.{ending}" for name in TABLES for ending in ("csv", "parquet")),
+)
+FIGURES: Final = tuple(f"{name}{ending}" for name in ("predicted", "errors") for ending in OPTIONS)
+"""What the verb leaves; no figures where no speed was graded."""
+
+WORD, NUMBER, WHOLE, TRUTH = "string", "float64", "int64", "bool"
+
+CASES: Final[Mapping[str, str]] = {
+    "id": WORD, "group": WORD, "gradable": TRUTH, "why": WORD, "metric": WORD, "convention": WORD,
+    "measured": NUMBER, "predicted": NUMBER, "error": NUMBER, "time_error": NUMBER,
+    "memory_measured": NUMBER, "memory_predicted": NUMBER, "memory_error": NUMBER, "fits": TRUTH,
+    "confidence": WORD, "gates": TRUTH, "cluster": WORD, "machine_assumed": WORD,
+    "framework": WORD, "framework_assumed": WORD, "assumed": WORD, "devices": WHOLE,
+    "tflops_measured": NUMBER, "tflops_predicted": NUMBER, "layout.tensor": WHOLE,
+    "layout.pipeline": WHOLE, "layout.data": WHOLE, "layout.context": WHOLE, "layout.expert": WHOLE,
+    "layout.chunks": WHOLE, "layout.schedule": WORD, "layout.zero": WHOLE,
+    "layout.shard": WHOLE, "layout.reshard": TRUTH, "layout.micro": WHOLE,
+    "layout.sequence_parallel": TRUTH, "layout.recompute": WORD, "layout.offload": WORD,
+    "wall_s": NUMBER,
+}  # fmt: skip
+"""Columns of the cases, each a key of ``--json``, and what they hold."""
+
+GROUPS: Final[Mapping[str, str]] = {
+    "group": WORD, "count": WHOLE, "gradable": WHOLE, "gating": WHOLE, "mean_abs_error": NUMBER,
+    "median_abs_error": NUMBER, "p90_abs_error": NUMBER, "gating_mean_abs_error": NUMBER,
+    "worst": NUMBER, "worst_id": WORD, "bias": NUMBER, "constant.tflops": NUMBER,
+    "constant.convention": WORD, "constant.count": WHOLE, "constant.mean_abs_error": NUMBER,
+    "constant.median_abs_error": NUMBER, "constant.p90_abs_error": NUMBER,
+    "constant.worst": NUMBER, "layouts.sets": WHOLE, "layouts.runs": WHOLE,
+    "layouts.kendall_tau": NUMBER, "layouts.kendall_tau_group": NUMBER, "layouts.regret": NUMBER,
+    "layouts.worst_regret": NUMBER, "layouts.worst_id": WORD, "layouts.blind_regret": NUMBER,
+    "memory_count": WHOLE, "memory_mean_abs_error": NUMBER, "memory_bias": NUMBER,
+    "memory_worst": NUMBER, "memory_worst_id": WORD, "called_out_of_memory": WHOLE,
+}  # fmt: skip
+"""Columns of the groups; the last row is of all cases."""
+
+LAYOUTS: Final[Mapping[str, str]] = {
+    "group": WORD, "cases": WORD, "kendall_tau": NUMBER, "fastest": WORD, "chosen": WORD,
+    "regret": NUMBER, "blind_regret": NUMBER,
+}  # fmt: skip
+"""Columns of the jobs that were measured in several layouts."""
+
+
+def write(answer: Mapping[str, Any], place: Path, *, force: bool = False) -> None:
+    """Write what ``--json`` prints, its tables and its figures into a folder.
+
+    Raises
+    ------
+    ScenarioError
+        when the folder is taken, or cannot be written.
+    """
+    folder.check_free(place, force=force)
+    with folder.replacing(place) as new:
+        drawn = bool(runs(answer))
+        files = (*FILES, *FIGURES) if drawn else FILES
+        folder.write_summary(answer, files, new)
+        groups = [*answer["groups"].items(), ("all", answer["all"])]
+        _write(answer["cases"], CASES, new / "cases")
+        _write(({"group": name, **sums} for name, sums in groups), GROUPS, new / "groups")
+        _write(answer["layouts"], LAYOUTS, new / "layouts")
+        if drawn:
+            draw_scatter(answer, new / "predicted")
+            draw_errors(answer, new / "errors")
+
+
+def _write(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], stem: Path) -> None:
+    """Write a table as CSV and as Parquet; a cell without a value is empty."""
+    import pyarrow
+    from pyarrow import csv, parquet
+
+    schema = pyarrow.schema([(name, pyarrow.type_for_alias(of)) for name, of in columns.items()])
+    cells = [{name: _cell(row, name, of) for name, of in columns.items()} for row in rows]
+    table = pyarrow.Table.from_pylist(cells, schema=schema)
+    csv.write_csv(table, stem.with_suffix(".csv"))
+    parquet.write_table(table, stem.with_suffix(".parquet"), compression="zstd")
+
+
+def _cell(row: Mapping[str, Any], name: str, of: str) -> Any:
+    """Return the value of a dotted key; lists and mappings in a column of words as one text."""
+    value: Any = row
+    for key in name.split("."):
+        value = None if value is None else value.get(key)
+    if of == WORD and isinstance(value, list):
+        return " ".join(value)
+    if of == WORD and isinstance(value, Mapping):
+        return "; ".join(f"{key}: {why}" for key, why in value.items())
+    return value if value is None or of != WORD else str(value)
+
+
+__all__ = ["FIGURES", "FILES", "write"]

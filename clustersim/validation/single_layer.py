@@ -1,0 +1,74 @@
+"""Layers alone: what one layer of a scenario takes, as papers time it outside of a step."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from clustersim.cost.compute import chain_seconds
+from clustersim.program.blocks import Blocks
+from clustersim.program.job import Job
+from clustersim.scenario.load import Loaded
+from clustersim.simulation.build import build_job
+from clustersim.workload.flops import layer_forward_flops
+from clustersim.workload.kernels import Collective, Kernel
+from clustersim.workload.ops import backward, forward
+
+
+class LayerTimes(NamedTuple):
+    """What one layer takes for one microbatch on one rank [s].
+
+    Attributes
+    ----------
+    forward : its forward
+    backward : its backward, without what is run again
+    recompute : what the backward runs again of the forward
+    """
+
+    forward: float
+    backward: float
+    recompute: float
+
+
+def layer_times(loaded: Loaded) -> LayerTimes:
+    """Return what the first layer of a scenario takes, with its collectives alone on the links.
+
+    Gradients are not added up over microbatches: there is one.
+    """
+    return layer_times_of(build_job(loaded))
+
+
+def layer_times_of(job: Job) -> LayerTimes:
+    """Return the same of a job."""
+    cluster, blocks = job.cluster, Blocks(job)
+    groups, pattern = blocks.groups, blocks.pattern(0, 0)
+    stacked = job.stacked(0, 0)[0]
+    ops = [op for op in job.ops(stacked.layer) if op.forward]
+
+    def seconds(kernels: Iterable[Kernel], *, back: bool = False) -> float:
+        def moved(collective: Collective) -> float:
+            return groups.cost(collective, pattern).seconds
+
+        chain = chain_seconds(kernels, cluster.accelerator, moved, cluster.occupied)
+        return job.dispatched(chain.of_backward() if back else chain).total
+
+    again = [op for op in ops if op.name in stacked.again]
+    back = seconds(backward(ops), back=True)
+    return LayerTimes(seconds(forward(ops)), back, seconds(forward(again)))
+
+
+def layer_flops(loaded: Loaded, metric: str) -> dict[str, float]:
+    """Return the FLOPs of what was timed of the first layer, on one device, by convention [FLOP].
+
+    Parameters
+    ----------
+    metric : ``layer_forward_ms``, ``layer_backward_ms`` or ``layer_total_ms``
+    """
+    job = build_job(loaded)
+    stacked = job.stacked(0, 0)[0]
+    found = layer_forward_flops(job.model, stacked.layer)
+    ahead = sum(found.values())
+    again = sum(flops for name, flops in found.items() if name in stacked.again)
+    passes = {"layer_forward_ms": 1, "layer_backward_ms": 2}.get(metric, 3)
+    plan = loaded.scenario.plan
+    share = loaded.scenario.batch.micro / (plan.tensor * plan.context)
+    hardware = passes * ahead + (again if passes > 1 else 0.0)
+    return {"model": share * passes * ahead, "hardware": share * hardware}

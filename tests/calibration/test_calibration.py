@@ -1,0 +1,418 @@
+"""Calibration: coefficients come back from data that were made with them, and no others move."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.calibration.arguments import asked, calibrated
+from clustersim.calibration.coefficients import fact_at, with_values
+from clustersim.calibration.fit_rows import calibrate
+from clustersim.calibration.fitting import fit
+from clustersim.calibration.kernels import kernel_seconds, read_kernels
+from clustersim.calibration.linear import Prior
+from clustersim.calibration.runs import read_runs, run_seconds
+from clustersim.catalog import finding
+from clustersim.catalog.checking import checked
+from clustersim.catalog.frameworks import FrameworkRecord
+from clustersim.catalog.records import AcceleratorRecord
+from clustersim.catalog.tree import Tree
+from clustersim.cli import main
+from clustersim.runs.executors import Here, workers
+from clustersim.scenario.load import load
+from clustersim.simulation.simulate import simulate
+from clustersim.topology.accelerator import build_accelerator
+from clustersim.validation.cases.cases import read_cases
+
+CHIP = "a100-80gb"
+
+SHAPES = [
+    *(
+        ("gemm", f"m={m} n={n} k={k} batch=1")
+        for m in (512, 2048, 8192)
+        for n in (1024, 6144)
+        for k in (64, 256, 1024, 8192)
+    ),
+    *(
+        (kind, f"batch=4 heads=16 sequence={s} head_size=128 causal=1")
+        for kind in ("attention-forward", "attention-backward")
+        for s in (512, 1024, 2048, 8192)
+    ),
+    *(("elementwise", f"bytes={2**power}") for power in range(20, 31, 2)),
+    *(("reduction", f"bytes={2**power}") for power in range(21, 31, 2)),
+    ("launch", "kernels=1000"),
+    ("dispatch", "kernels=1000"),
+    ("host-to-device", "bytes=67108864"),
+]
+"""A small table of kernels."""
+
+
+def shipped_chip():
+    return checked(AcceleratorRecord, Tree.of(finding.find("accelerator", CHIP)))
+
+
+@pytest.fixture(scope="module")
+def chip():
+    return shipped_chip()
+
+
+def table(folder, shapes=SHAPES, seconds=lambda row: 1e-4):
+    """Return rows of a table whose times are told by a function of a row."""
+    file = folder / "kernels.csv"
+    lines = [f"{kind},{shape},bf16,1e-4" for kind, shape in shapes]
+    file.write_text("# a device\nkind,shape,precision,seconds\n" + "\n".join(lines) + "\n")
+    return [replace(row, seconds=seconds(row)) for row in read_kernels(file).rows if row.kernel]
+
+
+def made_with(chip, values, noise=0.0, seed=0):
+    """Return the time of a row on a chip with some coefficients."""
+    device = build_accelerator(with_values(chip, values))
+    random = np.random.default_rng(seed)
+    return lambda row: kernel_seconds(row.kernel, device) * math.exp(noise * random.normal())
+
+
+def answers(found):
+    return {answer.path: answer for answer in found.answers}
+
+
+# --- the fit ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    best=st.floats(0.6, 0.95),
+    half=st.floats(80, 400),
+    achieved=st.floats(0.6, 0.95),
+    launch=st.floats(1e-6, 6e-6),
+    forward=st.floats(0.4, 0.8),
+)
+def test_data_made_from_known_coefficients_are_recovered(
+    best, half, achieved, launch, forward, chip, tmp_path_factory
+):
+    """Times that the model itself made give back what they were made with, within 2 %."""
+    truth = {
+        "gemm.best": best,
+        "gemm.inner_half": half,
+        "memory.achieved": achieved,
+        "launch_overhead": launch,
+        "flash_attention.forward": forward,
+    }
+    rows = table(tmp_path_factory.mktemp("t"), seconds=made_with(chip, truth))
+
+    found = calibrate(chip, rows, [], Here())
+
+    told = answers(found)
+    for path, value in truth.items():
+        assert told[path].fitted, path
+        assert told[path].value == pytest.approx(value, rel=0.02), path
+    assert found.whole.after.mean_abs < 0.005
+    assert found.whole.after.mean_abs <= found.whole.before.mean_abs + 1e-9
+
+
+def test_a_coefficient_without_data_stays_at_its_prior(chip, tmp_path):
+    """Streams say nothing of products or attention, whose coefficients stay, with the reason."""
+    shapes = [row for row in SHAPES if row[0] in ("elementwise", "reduction", "launch")]
+    rows = table(tmp_path, shapes, made_with(chip, {"memory.achieved": 0.7}))
+
+    told = answers(calibrate(chip, rows, [], Here()))
+
+    assert told["memory.achieved"].value == pytest.approx(0.7, rel=0.01)
+    for path in ("gemm.best", "gemm.inner_half", "gemm.ragged", "flash_attention.forward"):
+        assert told[path].value == told[path].prior == fact_at(chip, path).value
+        assert told[path].why == "no row depends on it"
+
+
+def test_two_coefficients_that_do_the_same_are_not_both_moved(chip, tmp_path):
+    """Products of one depth give the rate at that depth, and not what it is made of."""
+    shapes = [("gemm", f"m={m} n=8192 k=1024 batch=1") for m in (4096, 8192, 16384)]
+    rows = table(tmp_path, shapes * 4, made_with(chip, {"gemm.best": 0.7}))
+
+    told = answers(calibrate(chip, rows, [], Here()))
+
+    moved = [path for path in ("gemm.best", "gemm.inner_half") if told[path].fitted]
+    assert len(moved) == 1
+    left = ({"gemm.best", "gemm.inner_half"} - set(moved)).pop()
+    assert told[left].value == told[left].prior
+    assert told[left].why == f"cannot be told from {moved[0]} of {CHIP}"
+
+
+@settings(max_examples=6, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_noise_moves_a_coefficient_within_its_stated_error(seed, chip, tmp_path_factory):
+    """With 5 % of noise the truth lies within four standard errors, which are not vast."""
+    truth = {"gemm.best": 0.7, "memory.achieved": 0.9}
+    seconds = made_with(chip, truth, noise=0.05, seed=seed)
+    rows = table(tmp_path_factory.mktemp("t"), seconds=seconds)
+
+    told = answers(calibrate(chip, rows, [], Here()))
+
+    for path, value in truth.items():
+        assert abs(math.log(told[path].value / value)) < 4 * told[path].error
+        assert told[path].error < 0.08
+
+
+def test_a_row_far_off_hardly_pulls(chip, tmp_path):
+    """One product that took twenty times as long moves the rate of products by less than 1 %."""
+    seconds = made_with(chip, {"gemm.best": 0.7})
+    rows = table(tmp_path, seconds=seconds)
+    rows[0] = replace(rows[0], seconds=20 * rows[0].seconds)
+
+    told = answers(calibrate(chip, rows, [], Here()))
+
+    assert told["gemm.best"].value == pytest.approx(0.7, rel=0.01)
+
+
+def test_rows_that_are_held_out_are_not_what_they_are_graded_by(chip, tmp_path):
+    """The error on rows that a fit did not see is no smaller than on those that it saw."""
+    seconds = made_with(chip, {"gemm.best": 0.7}, noise=0.1)
+    found = calibrate(chip, table(tmp_path, seconds=seconds), [], Here())
+
+    assert found.whole.held_out is not None
+    assert found.whole.held_out.mean_abs > 0.98 * found.whole.after.mean_abs
+    best = answers(found)["gemm.best"]
+    assert best.low < best.high
+
+
+def test_bounds_hold():
+    """Rows that ask for more than there can be leave a coefficient at its bound."""
+    prior = Prior(np.array([0.7]), np.array([-0.2]), np.array([0.2]))
+    rows = 20
+
+    def predict(tasks):
+        return [np.full(len(which), -1.0) + x[0] for x, which in tasks]
+
+    found = fit(predict, prior, rows)
+
+    assert found.x[0] == pytest.approx(0.2, abs=1e-6)
+
+
+# --- runs -------------------------------------------------------------------------------------
+
+
+def test_dispatch_comes_back_from_runs_that_were_made_with_it(chip):
+    """Small models that a slower host ran give back the time of its host for each kernel."""
+    every = read_cases(finding.shipped("validation") / "cases.yaml")
+    small = [entry for entry in every if entry.group == "vtrain-single"][::18]
+    runs, left = read_runs(small, CHIP, Here())
+    truth = {"gemm.best": 0.7}
+    made = [replace(run, measured=run_seconds(run.case, truth, {"dispatch": 9e-5})) for run in runs]
+
+    found = calibrate(chip, [], made, Here())
+
+    told = answers(found)
+    assert not left
+    assert told["dispatch"].value == pytest.approx(9e-5, rel=0.01)
+    assert told["gemm.best"].value == pytest.approx(0.7, rel=0.03)
+    assert found.whole.after.mean_abs < 0.01
+
+
+def test_runs_in_two_processes_are_those_in_one(chip):
+    """Where runs are replayed changes nothing of what they tell."""
+    every = read_cases(finding.shipped("validation") / "cases.yaml")
+    small = [entry for entry in every if entry.group == "vtrain-single"][::48]
+    told = []
+    for jobs in (1, 2):
+        with workers(jobs) as executor:
+            runs, _ = read_runs(small, CHIP, executor)
+            told.append(calibrate(chip, [], runs, executor))
+
+    assert told[0] == told[1]
+
+
+def test_runs_of_other_chips_are_no_rows():
+    """A case of an H100 says nothing of an A100."""
+    every = read_cases(finding.shipped("validation") / "cases.yaml")
+    others = [entry for entry in every if entry.group == "torchtitan-h100"]
+
+    assert read_runs(others, CHIP, Here()) == ([], {})
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def measured(chip, tmp_path, monkeypatch):
+    """Write a table of kernels that a slower chip made, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    seconds = made_with(chip, {"gemm.best": 0.7, "launch_overhead": 4e-6})
+    lines = ["# device: a slow one; torch 2.9", "kind,shape,precision,seconds"]
+    for row in table(tmp_path):
+        shape = " ".join(f"{key}={value:g}" for key, value in row.shape.items())
+        lines.append(f"{row.kind},{shape},bf16,{seconds(row)!r}")
+    lines += ["attention-forward-cudnn,batch=1 heads=1 sequence=64 head_size=64 causal=1,bf16,1"]
+    lines += ["dispatch,kernels=1000,bf16,0.006", "host-to-device,bytes=2e9,bf16,0.1"]
+    Path("slow.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+ASKED = ("calibrate", "--accelerator", CHIP, "--from", "slow.csv")
+
+
+def ending(capsys, *arguments):
+    """Return exit code, standard output and standard error of a command."""
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    return end.value.code or 0, *capsys.readouterr()
+
+
+def test_a_run_takes_the_file_that_calibrate_writes(measured, capsys):
+    """Beside a scenario the new file wins, with the proof of each value, and its step is longer."""
+    shipped = finding.shipped("scenario") / "megatron21-t1-1.7b.yaml"
+    Path("mine.yaml").write_text(shipped.read_text())
+    before = simulate("mine.yaml").step_time
+
+    code, out, _ = ending(capsys, *ASKED, "--out", f"{CHIP}.yaml")
+
+    assert code == 0
+    assert f"written   {CHIP}.yaml" in out
+    record = load("mine.yaml").scenario.cluster.node.accelerator
+    assert record.gemm.best.value == pytest.approx(0.7, rel=0.01)
+    assert record.gemm.best.source == "calibration"
+    told = record.sources["calibration"].where or ""
+    assert "slow.csv" in told
+    assert "a slow one" in told
+    assert record.gemm.ragged == shipped_chip().gemm.ragged
+    assert simulate("mine.yaml").step_time > 1.03 * before
+
+
+def test_a_second_fit_to_the_same_rows_changes_nothing(measured, capsys):
+    """What was fitted is no evidence of its own: values and errors stay as they are."""
+    told = []
+    for _ in range(2):
+        _, out, _ = ending(capsys, *ASKED, "--json", "--force", "--out", f"{CHIP}.yaml")
+        told.append({each["path"]: each for each in json.loads(out)["coefficients"]})
+
+    first, second = (each["gemm.best"] for each in told)
+    assert second["prior"] == pytest.approx(first["value"], rel=1e-3)
+    assert second["value"] == pytest.approx(first["value"], rel=2e-3)
+    assert second["error"] >= 0.9 * first["error"]
+
+
+def test_the_file_says_what_was_left_and_why(measured, capsys):
+    """Above the file stand the errors of the fit and each coefficient that no row tells."""
+    ending(capsys, *ASKED, "--out", "my-a100.yaml")
+    text = Path("my-a100.yaml").read_text()
+
+    assert text.startswith("# Fitted by clustersim calibrate to 44 rows.\n")
+    assert "# gemm.ragged is left as it was: no row depends on it.\n" in text
+    assert "\nname: my-a100\n" in text
+
+
+def test_the_object_has_each_coefficient_and_group(measured, capsys):
+    """`--json` prints one object, and what belongs to the host is told in it, not fitted."""
+    _, out, _ = ending(capsys, *ASKED, "--json")
+    answer = json.loads(out)
+
+    told = {each["path"]: each for each in answer["coefficients"]}
+    assert told["gemm.best"]["fitted"]
+    assert told["gemm.ragged"]["why"] == "no row depends on it"
+    assert answer["all"]["rows"] == sum(group["rows"] for group in answer["groups"].values()) == 44
+    rates = {each["kind"]: each for each in answer["not_fitted"]}
+    assert rates["host-to-device"]["bytes_per_s"] == pytest.approx(2e10)
+    assert rates["dispatch"]["seconds_each"] == pytest.approx(6e-6)
+    assert answer["left_out"] == {
+        "attention-forward-cudnn bf16": f"'{CHIP}' has no facts of cuDNN's attention"
+    }
+    assert answer["files"] == []
+
+
+def test_what_runs_tell_of_a_framework_becomes_a_file_of_its_own(chip, tmp_path, monkeypatch):
+    """A fitted dispatch is written beside the accelerator, as an extension of the framework."""
+    monkeypatch.chdir(tmp_path)
+    request = asked(CHIP, [], ["vtrain-single"])
+    request = replace(request, entries=request.entries[::18])
+    found = calibrated(request, Here())
+    for path, text in found.texts(tmp_path / f"{CHIP}.yaml").items():
+        path.write_text(text)
+
+    record = checked(
+        FrameworkRecord, Tree.of(finding.find("framework", "megatron-deepspeed", tmp_path))
+    )
+    answer = answers(found.calibration)["dispatch"]
+    assert record.dispatch.value == pytest.approx(answer.value, rel=1e-3)
+    assert record.dispatch.source == "calibration"
+    assert "vtrain-single 8" in (record.sources["calibration"].where or "")
+
+
+# --- what is wrong ----------------------------------------------------------------------------
+
+
+HEADING = "kind,shape,precision,seconds\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "slow.csv: holds no rows (columns: kind,shape,precision,seconds)"),
+        (HEADING, "slow.csv: holds no rows below its heading"),
+        ("kind,shape,precision\n", "slow.csv:1: no column 'seconds' (the first line names:"),
+        (HEADING + "gem,m=1,bf16,1\n", "slow.csv:2: kind: no kind 'gem' (did you mean 'gemm'?)"),
+        (
+            HEADING + "gemm,m=8 n=8 batch=1,bf16,1\n",
+            "slow.csv:2: shape: 'm=8 n=8 batch=1' needs k (write it like 'm=4096 n=4096",
+        ),
+        (HEADING + "reduction,bytes=x,bf16,1\n", "slow.csv:2: shape: bytes: 'x' is not a number"),
+        (HEADING + "reduction,bytes=8,bf17,1\n", "slow.csv:2: precision: no 'bf17' (known: fp32,"),
+        (HEADING + "reduction,bytes=8,bf16,0\n", "slow.csv:2: seconds: must be greater than 0"),
+        (
+            HEADING + "gemm,m=8 n=8 k=8 batch=1,fp8,1\n",
+            "slow.csv:2: precision: 'a100-80gb' has no peak in fp8 (it has bf16,",
+        ),
+    ],
+)
+def test_a_wrong_table_is_one_line(measured, capsys, text, complaint):
+    """Each mistake of a table is told with its line and what would be right; nothing is written."""
+    Path("slow.csv").write_text(text)
+
+    code, out, told = ending(capsys, *ASKED, "--out", "new.yaml")
+
+    assert (code, out) == (2, "")
+    assert told.startswith(complaint)
+    assert told.count("\n") == 1
+    assert not Path("new.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "--accelerator: missing (the chip to fit, such as a100-80gb)\n"),
+        (("--accelerator", "a100"), "--accelerator: no accelerator named 'a100' (did you mean "),
+        (("--accelerator", CHIP), "calibrate: needs --from FILE (.csv of kernels"),
+        (("--accelerator", CHIP, "--from", "no.csv"), "no.csv: no such file\n"),
+        (("--accelerator", CHIP, "--from", "a.txt"), "--from a.txt: must end in .csv (of kernels)"),
+        (("--accelerator", CHIP, "--group", "vtrain"), "--group: no case is of group 'vtrain'"),
+        (
+            ("--accelerator", CHIP, "--group", "torchtitan-h200"),
+            f"calibrate: none of the rows is one of '{CHIP}'\n",
+        ),
+        (("--measure", "--accelerator", CHIP), "--accelerator: means nothing with --measure"),
+        (("--accelerator", CHIP, "--out", "a.yml"), "a.yml: must end in .yaml, so that a scenario"),
+    ],
+)
+def test_a_wrong_option_is_one_line(tmp_path, monkeypatch, capsys, arguments, complaint):
+    """What cannot be done is told in a line, with exit code 2."""
+    monkeypatch.chdir(tmp_path)
+
+    code, out, told = ending(capsys, "calibrate", *arguments)
+
+    assert (code, out) == (2, "")
+    assert told.startswith(complaint)
+    assert told.count("\n") == 1
+
+
+def test_a_file_that_is_there_is_kept(measured, capsys):
+    """Without --force nothing is replaced, and the fit is not even made."""
+    Path("old.yaml").write_text("mine")
+
+    code, _, told = ending(capsys, *ASKED, "--out", "old.yaml")
+
+    assert code == 2
+    assert told.startswith("old.yaml: is there already (replace it with --force")
+    assert Path("old.yaml").read_text() == "mine"
+    assert ending(capsys, *ASKED, "--out", "old.yaml", "--force")[0] == 0
+    assert Path("old.yaml").read_text() != "mine"

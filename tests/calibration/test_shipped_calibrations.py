@@ -1,0 +1,88 @@
+"""Shipped accelerators say which fit made or checked their coefficients, and can be held to it."""
+
+import shlex
+
+import pytest
+from typer.main import get_command
+
+from clustersim.calibration.coefficients import fact_at, of_accelerator
+from clustersim.catalog.checking import checked
+from clustersim.catalog.finding import find, names, shipped
+from clustersim.catalog.records import AcceleratorRecord
+from clustersim.catalog.tree import Tree
+from clustersim.cli import app, main
+from clustersim.validation.cases.cases import read_cases
+from clustersim.validation.validate import select
+
+
+def record(name):
+    return checked(AcceleratorRecord, Tree.of(find("accelerator", name)))
+
+
+CHECKED = {name: found for name in names("accelerator") if (found := record(name)).calibration}
+
+
+@pytest.fixture(scope="module")
+def cases():
+    return read_cases(shipped("validation") / "cases.yaml")
+
+
+def options_of(command):
+    """Return the options of a command that a file states, read as the command line reads them."""
+    program, verb, *arguments = shlex.split(command)
+    found = get_command(app).commands[verb]
+    with found.make_context(verb, arguments) as context:
+        return program, verb, context.params
+
+
+def test_accelerators_with_many_runs_say_what_they_were_held_to():
+    """Those that most of the measured runs are of do not rest on words alone."""
+    assert CHECKED.keys() >= {"a100-80gb", "h100-sxm"}
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_the_stated_command_can_be_run(name, cases):
+    """It is a calibration of this very chip, to groups that there are."""
+    program, verb, options = options_of(CHECKED[name].calibration.command)
+
+    assert (program, verb) == ("clustersim", "calibrate")
+    assert options["accelerator"] == name
+    assert options["group"]
+    for group in options["group"]:
+        assert select(cases, [group])
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_what_is_held_out_are_the_groups_that_were_fitted(name, cases):
+    """Each group is graded by a fit that did not see it, and nothing else is."""
+    fit = CHECKED[name].calibration
+    chosen = select(cases, options_of(fit.command)[2]["group"])
+
+    assert fit.held_out.keys() <= {entry.group for entry in chosen}
+    assert fit.rows <= len(chosen)
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_values_are_those_of_the_fit_or_say_why_they_are_not(name):
+    """A file that gives no reason has the values that its command found, to four digits."""
+    chip = CHECKED[name]
+    assert chip.calibration.found.keys() <= {each.path for each in of_accelerator(chip, tiles=True)}
+    if chip.calibration.kept is None:
+        for path, found in chip.calibration.found.items():
+            assert fact_at(chip, path).value == pytest.approx(found.value, rel=1e-3), path
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_show_tells_of_the_fit(name, capsys):
+    """`clustersim show` prints the command, and why its values are not taken."""
+    main_told(["show", name])
+    shown = " ".join(capsys.readouterr().out.split())
+
+    assert " ".join(CHECKED[name].calibration.command.split()) in shown
+
+
+def main_told(arguments):
+    """Run the command line, which ends by leaving."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0

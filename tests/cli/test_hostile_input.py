@@ -1,0 +1,229 @@
+"""Input that nobody means well: names too long, values that break lines, folders under files."""
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from errno import ENOSPC
+
+import pytest
+
+from clustersim.cli import main
+from clustersim.cli.options import print_table, run_variants
+from clustersim.errors import ScenarioError
+from clustersim.render.folder import replacing
+from clustersim.runs.execution import run_all
+from clustersim.runs.executors import workers
+from clustersim.runs.store import Store, Study
+from clustersim.runs.variants import RAN, Variant
+from clustersim.studies.run.files import FILES
+from small import small, wait_until
+
+
+def refused(capsys, *arguments):
+    """Return the one line with which a command refuses its input."""
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    out, complaint = capsys.readouterr()
+
+    assert end.value.code == 2
+    assert out == ""
+    assert complaint.count("\n") == 1
+    return complaint
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run",),
+        ("scale", "--weak", "8"),
+        ("whatif", "--set", "plan.zero=0"),
+        ("sweep", "--over", "plan.zero=0"),
+        ("compare", "gpt"),
+    ],
+)
+def test_a_name_that_no_file_system_takes_is_refused_in_one_line(command, capsys):
+    """A scenario whose name is too long for any file ends no verb in a traceback."""
+    verb, *rest = command
+
+    assert "name too long" in refused(capsys, verb, "x" * 300, *rest)
+
+
+@pytest.mark.parametrize("option", ["--out", "--store"])
+def test_a_target_that_no_file_system_takes_is_refused_in_one_line(
+    option, tmp_path, capsys, monkeypatch
+):
+    """An --out or --store whose name is too long is refused before anything is written."""
+    file = str(small(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    there = sorted(tmp_path.iterdir())
+
+    assert "name too long" in refused(
+        capsys, "sweep", file, "--over", "plan.zero=0", option, "x" * 300
+    )
+    assert sorted(tmp_path.iterdir()) == there
+
+
+def test_an_out_below_a_file_is_refused_before_anything_runs(tmp_path, capsys, monkeypatch):
+    """An --out that cannot be made is told at once, not after an hour of runs."""
+    file = str(small(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").write_text("mine")
+
+    assert "notes is no folder" in refused(
+        capsys, "sweep", file, "--over", "plan.zero=0", "--out", "notes/deep/er"
+    )
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_value_with_a_line_break_is_refused_in_one_line(tmp_path, capsys):
+    """A value of an axis that has a line break in it is told with what is wrong with it."""
+    complaint = refused(capsys, "sweep", str(small(tmp_path)), "--over", "plan.tensor=1\n2")
+
+    assert complaint.startswith("--over plan.tensor=1 2: plan.tensor: input should be a valid int")
+
+
+def test_a_huge_degree_is_refused_at_once(tmp_path, capsys):
+    """What divides a model is found by looking at the model, however large the degree is."""
+    begin = time.perf_counter()
+    complaint = refused(capsys, "run", str(small(tmp_path)), "--set", "plan.tensor=1000000000")
+
+    assert "1000000000 does not divide" in complaint
+    assert time.perf_counter() - begin < 10
+
+
+def test_more_layers_than_any_model_has_are_refused_at_once(tmp_path, capsys):
+    """A number of layers that no memory holds is a complaint, not minutes of silence."""
+    complaint = refused(capsys, "run", str(small(tmp_path)), "--set", "model.layers=1000000000")
+
+    assert "model.layers: input should be less than or equal to 100000" in complaint
+
+
+def test_a_run_that_another_file_left_has_the_name_of_this_one(tmp_path):
+    """Two files of one content share a run in the store, and each answer has its own name."""
+    first = small(tmp_path)
+    second = first.rename(tmp_path / "other.yaml")
+    first.write_text(second.read_text())
+    with Store(tmp_path / "store.db") as store:
+        (one,) = run_all(Study("a", "scale", "a title"), [Variant(str(first))], store)
+        (other,) = run_all(Study("b", "scale", "a title"), [Variant(str(second))], store)
+
+    assert not other.fresh
+    assert (one.answer["name"], other.answer["name"]) == (first.stem, "other")
+
+
+def test_a_store_with_damaged_answers_is_refused_in_one_line(tmp_path, capsys):
+    """A store that SQLite can read but whose answers are no JSON is told, not a traceback."""
+    file = tmp_path / "store.db"
+    with Store(file) as store:
+        run_all(Study("a", "sweep", "a title"), [Variant(str(small(tmp_path)))], store)
+    with closing(sqlite3.connect(file)) as base:
+        base.execute("UPDATE runs SET answer = '{damaged'")
+        base.commit()
+
+    assert "cannot be used as a study store" in refused(capsys, "study", str(file))
+
+
+# --- who reads, and where there is no room --------------------------------------------------------
+
+
+def ended(command, folder, **options):
+    """Return how a command line in a shell ends: exit code and standard error."""
+    line = f"{sys.executable} -m clustersim {command}"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        cwd=folder, stderr=subprocess.PIPE, text=True, timeout=60, **options,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("reader", ["| true", ">&-"])
+def test_a_reader_who_goes_away_loses_no_file(reader, tmp_path):
+    """`run NAME | head -1` leaves the files that `run NAME` leaves, and does not complain."""
+    small(tmp_path)
+
+    assert ended(f"run small.yaml --out there {reader}", tmp_path) == (0, "")
+    assert {path.name for path in (tmp_path / "there").iterdir()} == {*FILES}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a file that is always full")
+def test_a_full_disk_behind_standard_output_is_told_in_one_line(tmp_path):
+    """An answer that cannot be written is no success, and no traceback."""
+    small(tmp_path)
+    code, complaint = ended("run small.yaml --json > /dev/full", tmp_path)
+
+    assert (code, complaint) == (2, "output: cannot be used (No space left on device)\n")
+
+
+def test_a_disk_that_fills_up_leaves_no_folder(tmp_path):
+    """What a full disk says while files are written is one line about --out, of which none is."""
+    with pytest.raises(ScenarioError, match="out: cannot be written"):  # noqa: SIM117
+        with replacing(tmp_path / "out"):
+            raise OSError(ENOSPC, "No space left on device")
+
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_told_to_end_leaves_nothing_half_written(number, tmp_path):
+    """However far the files are, a signal leaves the input alone, or all of the output."""
+    small(tmp_path)
+    command = [sys.executable, "-m", "clustersim", "run", "small.yaml", "--out", "there"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    wait_until(lambda: any(tmp_path.glob(".there.*.new")), "files are being written")
+    process.send_signal(number)
+
+    assert process.wait(30) == 128 + number
+    assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
+
+
+@pytest.mark.parametrize("width", ["40", "200"])
+def test_no_number_of_a_table_is_cut_on_a_narrow_terminal(width, capsys, monkeypatch):
+    """A terminal shows each cell of a table in full, however narrow it is."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", width)
+    print_table([["micro", "tokens/s", "TFLOP/s"] * 3, ["1,024", "123,456", "98.7"] * 3])
+    shown = capsys.readouterr().out
+
+    assert "…" not in shown
+    assert shown.count("123,456") == 3
+
+
+def test_the_best_of_one_layout_is_named(tmp_path, capsys):
+    """Where no axis has two values the best layout is still told by the values it has."""
+    command = ["sweep", str(small(tmp_path)), "--over", "batch.micro=1", "--jobs", "1"]
+    with pytest.raises(SystemExit):
+        main([*command, "--out", str(tmp_path / "out"), "--store", str(tmp_path / "store.db")])
+
+    assert re.search(r"^best +micro 1: ", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_a_thousand_jobs_start_no_more_processes_than_there_are_runs(tmp_path, monkeypatch):
+    """However many processes are allowed, two runs are done in two."""
+    asked = []
+    monkeypatch.setattr(
+        "clustersim.runs.executors.workers", lambda n: asked.append(n) or workers(1)
+    )
+    variants = [Variant(str(small(tmp_path)), (f"batch.micro={n}",)) for n in (1, 2)]
+    runs = run_variants(Study("a", "sweep", "a title"), variants, tmp_path / "store.db", 1000)
+
+    assert asked == [2]
+    assert [run.verdict for run in runs] == [RAN, RAN]
+
+
+def test_an_export_replaces_neither_its_store_nor_its_sister(tmp_path, capsys):
+    """--force allows an older file to be replaced, not the store that is read or the other file."""
+    store, other = tmp_path / "store.db", tmp_path / "runs.csv"
+    with Store(store) as kept:
+        run_all(Study("a", "sweep", "a title"), [Variant(str(small(tmp_path)))], kept)
+    before = store.read_bytes()
+
+    for csv, parquet in ((store, other), (other, store), (other, other)):
+        files = ("--csv", str(csv), "--parquet", str(parquet), "--force")
+        assert "is named twice" in refused(capsys, "study", str(store), *files)
+    assert store.read_bytes() == before
+    assert not other.exists()

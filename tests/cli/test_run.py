@@ -1,0 +1,404 @@
+"""`clustersim run`: the answer, the files behind it, and what it refuses."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from pyarrow import csv, parquet
+from typer.testing import CliRunner
+
+from clustersim.cli import app, main
+from clustersim.errors import SimulationError
+from clustersim.render.folder import check_free, is_ours, replacing
+from clustersim.render.tables import table
+from clustersim.scenario.load import load
+from clustersim.simulation.simulate import simulate
+from clustersim.studies.run.files import FILES, FOR_PAPERS, write
+from clustersim.studies.run.memory_figure import memory_picture
+from clustersim.studies.run.pictures import timeline_picture
+from clustersim.studies.run.render_process import Artist, Drawing
+from clustersim.studies.run.text import answer
+from clustersim.studies.run.timeline_figure import covered, draw_timeline
+
+SMALL = ("frontier-22b", "--set", "batch.global=32")
+
+KEYS = {
+    "step_time_s",
+    "interval",
+    "tokens_per_s",
+    "tokens_per_s_per_device",
+    "tflops_per_device",
+    "mfu",
+    "hfu",
+    "bubble_fraction",
+    "bubble_overhead",
+    "attribution",
+    "memory",
+    "published",
+    "counts",
+    "wall_s",
+}
+"""What a script may rely on."""
+
+N, P = r"[\d.,]+(?:e[+-]\d+)?", r"[\d.]+ %"  # a number, a share
+
+ANSWER = rf"""
+GPT 22B on 16 GCDs of Frontier
+machine       2 nodes of frontier, 16 x mi250x-gcd
+model         gpt-22b in fp16, megatron-deepspeed
+layout        tensor 1 x pipeline 8 x data 2, 1f1b, ZeRO-1, recompute full
+batch         32 sequences of 2,048 tokens: 16 microbatches of 1 for each replica
+step          {N} s, {N} tokens/s, {N} samples/s
+expected      between {N} s and {N} s in 9 of 10 runs \({N} measured runs of {N} sources on .*\)
+rate          {N} TFLOP/s a device of model FLOPs \(MFU {P}\), {N} with recomputation \(HFU {P}\)
+bubble        {P} of the step \(overhead {P} of the time without it\)
+time          matmul {P}, bubble {P}(?:, [a-z ]+ {P}){{4}}
+exposed       communication {P}: pipeline {N} m?s, data {N} m?s over n0.dev0>n0.dev1, .*
+memory        fits: {N} of 59.6 GiB on stage 0
+of which      optimiser {N}(?:, [a-z ]+ {N}){{4}}, other {N} GiB
+hottest link  [\w.]+>[\w.]+, {P} of {N} GB/s over the step
+data group    2 ranks on 1 node, over xgmi {N} GB/s
+stages        8 ranks on 2 nodes, over nic {N} GB/s, xgmi {N} GB/s, bus {N} GB/s.*
+embedding     2 ranks on 2 nodes, over nic {N} GB/s, bus {N} GB/s, xgmi {N} GB/s.*
+published     tflops_per_device \(hardware FLOPs\) 73.5, predicted {N} \([+-]{P}\); arXiv:2312.*
+assumed       3 keys: plan, batch, framework
+"""
+
+
+def invoke(*arguments):
+    """Return what a successful command prints."""
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(capsys, *arguments):
+    """Return the exit code and the complaint of a command that prints nothing else."""
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    out, complaint = capsys.readouterr()
+    assert out == ""
+    return end.value.code, complaint
+
+
+@pytest.fixture(scope="module")
+def result():
+    return simulate(SMALL[0], [SMALL[2]])
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """The text of a run, and its folder, which an earlier run had filled."""
+    folder = tmp_path_factory.mktemp("runs") / "small"
+    folder.mkdir()
+    for name in ("old.csv", "summary.json"):
+        (folder / name).write_text(json.dumps({"files": ["old.csv", "summary.json"]}))
+    return invoke("run", *SMALL, "--out", str(folder)), folder
+
+
+def test_the_answer_is_about_ten_lines(result):
+    """Each line has its label and its numbers with units."""
+    lines, patterns = answer(result), ANSWER.strip().splitlines()
+
+    assert len(lines) == len(patterns)
+    for line, pattern in zip(lines, patterns, strict=True):
+        assert re.fullmatch(pattern, line), f"{line!r} is not like {pattern!r}"
+
+
+def test_run_prints_the_answer_and_where_the_files_are(result, ran):
+    """Off a terminal, lines are not broken."""
+    text, folder = ran
+
+    assert text.splitlines()[:-1] == answer(result)
+    assert text.splitlines()[-1].startswith(f"files         {folder}/: report.html, ")
+
+
+def test_a_terminal_gets_the_same_lines_as_a_table(result):
+    """Too much memory catches the eye."""
+    from rich.console import Console
+
+    from clustersim.render.tables import Row
+    from clustersim.studies.run.text import rows
+
+    lines = [*rows(result), Row("memory", "does not fit", alarm=True)]
+    console = Console(width=60, force_terminal=True, color_system="standard")
+    with console.capture() as shown:
+        console.print(table(lines))
+
+    text = re.sub(r"\x1b\[[\d;]*m", "", shown.get())
+    assert "\x1b[1;31mdoes not fit" in shown.get()
+    assert max(map(len, text.splitlines())) <= 60
+    assert [line.split("  ")[0] for line in text.splitlines() if line[0] != " "] == [
+        row.label for row in lines
+    ]
+
+
+def test_a_run_leaves_its_files_and_replaces_the_earlier_ones_whole(ran):
+    """What an earlier run wrote and this one does not is gone; nothing is left beside it."""
+    _, folder = ran
+
+    assert {path.name for path in folder.iterdir()} == set(FILES)
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_the_summary_is_what_json_prints_with_the_scenario(result, ran):
+    """All promised keys are there, and the scenario with its changes."""
+    summary = json.loads((ran[1] / "summary.json").read_text())
+
+    assert summary.keys() >= KEYS
+    assert summary["step_time_s"] == result.step_time
+    assert summary["scenario"]["batch"]["global"] == 32
+    assert summary["scenario"]["cluster"]["node"]["accelerator"]["name"] == "mi250x-gcd"
+
+
+def test_the_timeline_table_holds_every_block(result, ran):
+    """The Parquet file has a row for every block of every rank class."""
+    blocks = parquet.read_table(ran[1] / "timeline.parquet")
+
+    columns, track = blocks.to_pydict(), result.timeline.tracks[0]
+    rows = len(track.start)
+    assert blocks.num_rows == result.timeline.blocks
+    for name in ("backward", "microbatch", "start", "end"):
+        assert columns[name][:rows] == getattr(track, name).tolist()
+
+
+def test_the_breakdown_table_adds_up(result, ran):
+    """Parts that are too small to draw are all that is missing."""
+    seconds = csv.read_csv(ran[1] / "breakdown.csv")["seconds"].to_pylist()
+
+    assert sum(seconds) == pytest.approx(result.step_time, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["timeline", "breakdown"])
+def test_figures_are_not_blank(ran, name):
+    """Both formats show something: light and dark, and text."""
+    pixels = imread(ran[1] / f"{name}.png")[..., :3]
+    drawing = (ran[1] / f"{name}.svg").read_text()
+
+    assert min(pixels.shape[:2]) > 200
+    assert pixels.mean(axis=2).std() > 0.1
+    assert "frontier-22b" in drawing
+    assert "clustersim 0." in drawing
+    assert "<dc:date>" not in drawing
+
+
+def test_drawing_twice_gives_the_same_bytes(tmp_path):
+    """A figure depends on nothing but its picture, painted above and block by block below."""
+    picture = timeline_picture(simulate("frontier-22b", ["batch.global=320"]))
+    for stem in ("one", "two", "one.pdf", "two.pdf"):
+        draw_timeline(picture, tmp_path / stem)
+
+    for ending in ("png", "svg", "pdf"):
+        one, two = ((tmp_path / f"{stem}.{ending}").read_bytes() for stem in ("one", "two"))
+        assert one == two
+
+
+def test_a_run_for_papers_leaves_pdfs_with_whole_fonts_and_all_data(result, tmp_path):
+    """Fonts are TrueType, no file has a date, and what a figure shows is a CSV beside it."""
+    with Artist() as artist:
+        write(result, load(SMALL[0], [SMALL[2]]), tmp_path / "run", artist, paper=True)
+    folder = tmp_path / "run"
+    timeline, memory = timeline_picture(result).columns(), memory_picture(result).columns()
+    drawn = csv.read_csv(folder / "timeline.csv").to_pydict()
+    fullest = csv.read_csv(folder / "memory_fullest.csv").to_pydict()
+
+    assert {path.name for path in folder.iterdir()} == {*FILES, *FOR_PAPERS}
+    assert is_ours(folder)
+    for path in folder.glob("*.pdf"):
+        content = path.read_bytes()
+        assert b"/CIDFontType2" in content
+        assert b"/Type3" not in content
+        assert b"Date" not in content
+    assert {name: values.tolist() for name, values in timeline.items()} == drawn
+    assert {name: values.tolist() for name, values in memory.items()} == fullest
+
+
+def test_a_pixel_is_covered_by_what_lies_in_it():
+    """Half a bin that works is half covered; what begins outside counts from the edge."""
+    start, end = np.array([0.0, 2.0, 3.5]), np.array([1.0, 3.0, 5.0])
+
+    assert covered(start, end, np.array([0.0, 2.0, 4.0])).tolist() == [0.5, 0.75]
+
+
+def test_json_is_one_object_and_writes_nothing(tmp_path, monkeypatch):
+    """`--json` alone is for scripts."""
+    monkeypatch.chdir(tmp_path)
+
+    answered = json.loads(invoke("run", *SMALL, "--json"))
+
+    assert answered.keys() >= KEYS
+    assert {"model", "hardware"} == answered["tflops_per_device"].keys()
+    assert {"peak_bytes", "capacity_bytes", "fits", "parts"} <= answered["memory"].keys()
+    assert {"devices", "actors", "blocks", "activities"} <= answered["counts"].keys()
+    assert {"metric", "value", "predicted", "error", "source"} <= answered["published"][0].keys()
+    assert sum(answered["attribution"].values()) == pytest.approx(answered["step_time_s"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_set_changes_the_answer():
+    """Twice the batch takes longer and waits less."""
+    once, twice = (
+        json.loads(invoke("run", "frontier-22b", "--json", *settings))
+        for settings in (SMALL[1:], (*SMALL[1:], "--set", "batch.global=x2"))
+    )
+
+    assert 1.3 < twice["step_time_s"] / once["step_time_s"] < 2
+    assert twice["bubble_fraction"] < once["bubble_fraction"]
+
+
+def test_json_with_out_does_both(tmp_path):
+    """One object on standard output, and the files, in a process that draws with another."""
+    script = (
+        "import sys; from clustersim.cli import main\n"
+        "try: main()\n"
+        "finally: print({'matplotlib', 'pandas'} & sys.modules.keys(), file=sys.stderr)"
+    )
+    out = tmp_path / "new" / "run"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "run", *SMALL, "--json", "--out", str(out)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert json.loads(done.stdout).keys() >= KEYS
+    assert {path.name for path in out.iterdir()} == set(FILES)
+    assert done.stderr == "set()\n" or _one_core()
+
+
+def _one_core():
+    return (os.cpu_count() or 1) < 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"thesis.tex": "years of work"},
+        {"summary.json": "mine"},
+        {"summary.json": "[]"},
+        {"summary.json": '{"files": ["summary.json"]}', "notes.txt": "mine as well"},
+    ],
+)
+def test_a_folder_that_is_not_ours_is_left_alone(tmp_path, capsys, content):
+    """One line says so before anything is simulated, and every file is as it was."""
+    folder = tmp_path / "precious"
+    folder.mkdir()
+    for name, text in content.items():
+        (folder / name).write_text(text)
+
+    assert refused(capsys, "run", *SMALL, "--out", str(folder)) == (
+        2,
+        f"{folder}: is in the way and is not the output of an earlier run; choose another --out\n",
+    )
+    assert {path.name: path.read_text() for path in folder.iterdir()} == content
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_force_replaces_what_is_in_the_way(tmp_path):
+    """Only when told so, and only once the new folder is complete."""
+    place = tmp_path / "file"
+    place.write_text("in the way")
+
+    check_free(place, force=True)
+    with replacing(place) as new:
+        (new / "summary.json").write_text("{}")
+        assert place.read_text() == "in the way"
+
+    assert [path.name for path in place.iterdir()] == ["summary.json"]
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_the_working_folder_is_never_replaced(tmp_path, capsys, monkeypatch):
+    """Not even by force, because the shell stands in it."""
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+
+    for out in (".", ".."):
+        code, complaint = refused(capsys, "run", *SMALL, "--out", out, "--force")
+        assert code == 2
+        assert complaint.startswith(f"{out}: is around the working or home folder")
+
+
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path, capsys):
+    """A file is no folder to write into."""
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(SystemExit) as end:
+        main(["run", *SMALL, "--json", "--out", str(tmp_path / "file" / "run")])
+
+    out, complaint = capsys.readouterr()
+    assert (end.value.code, out) == (2, "")
+    assert complaint == (
+        f"{tmp_path}/file/run: cannot be made, since {tmp_path}/file is no folder;"
+        " choose another --out\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["frontier-22c"], "frontier-22c: no such file, and no shipped scenario of that name"),
+        (["frontier-22b", "--set", "plan.tensr=2"], "--set plan.tensr=2"),
+        (["frontier-22b", "--set", "plan.pipeline=5"], "--set plan.pipeline=5: plan"),
+    ],
+)
+def test_bad_input_ends_with_2_and_writes_nothing(
+    tmp_path, capsys, monkeypatch, arguments, complaint
+):
+    """The complaint names the file or option; no folder is begun."""
+    monkeypatch.chdir(tmp_path)
+
+    code, text = refused(capsys, "run", *arguments)
+
+    assert code == 2
+    assert complaint in text
+    assert "Traceback" not in text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_of_ours_ends_with_1(tmp_path, capsys, monkeypatch):
+    """A broken law is not the user's fault, and leaves nothing behind either."""
+
+    def broken(*_):
+        raise SimulationError("link n0>n1 carries too much")
+
+    monkeypatch.setattr("clustersim.engine.network.network.Network.check", broken)
+
+    assert refused(capsys, "run", *SMALL, "--json", "--out", str(tmp_path / "run")) == (
+        1,
+        "link n0>n1 carries too much\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_ends_with_130(tmp_path, capsys, monkeypatch):
+    """As shells expect; the earlier output stays."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("clustersim.studies.run.files.write_trace", interrupted)
+
+    code, _ = refused(capsys, "run", *SMALL, "--json", "--out", str(tmp_path / "run"))
+
+    assert code == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def write_down(picture, stem):
+    """A drawing that only this file knows."""
+    stem.write_text(picture)
+
+
+def test_what_the_artist_cannot_draw_is_drawn_here(tmp_path):
+    """A drawing that the other process does not understand is made in this one."""
+    with Artist() as artist:
+        artist.begin([Drawing(write_down, "x", tmp_path / "a")])
+        artist.finish()
+
+    assert (tmp_path / "a").read_text() == "x"

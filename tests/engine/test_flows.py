@@ -1,0 +1,175 @@
+"""`clustersim flows`: explicit cases against SimGrid, and what a broken file is told."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from clustersim.cli.flows import flows
+from clustersim.engine.network.flows import finish_times, read_cases
+from clustersim.errors import ScenarioError
+
+EXAMPLES = Path(__file__).parents[1] / "data" / "maxmin_examples.json"
+
+GOOD = {
+    "cases": [
+        {
+            "id": "two",
+            "links": [{"id": "a>b", "bandwidth": 10.0, "latency": 1.0}],
+            "flows": [
+                {"id": "f0", "route": ["a>b"], "start": 0, "bytes": 20},
+                {"id": "f1", "route": ["a>b"], "start": 0, "bytes": 20},
+            ],
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize("case", read_cases(EXAMPLES), ids=lambda case: case["id"])
+def test_finish_times_agree_with_simgrid(case):
+    """Each flow ends where SimGrid 3.32 says, to 1e-6 of the instant."""
+    answer = finish_times(case)
+
+    assert answer["finish"] == {
+        f["id"]: pytest.approx(f["finish"], rel=1e-6) for f in case["flows"]
+    }
+    assert answer["makespan"] == pytest.approx(case["makespan"], rel=1e-6)
+
+
+def test_crossing_a_link_twice_takes_it_twice():
+    """A route that comes back over its link moves at half of it and waits its latency twice."""
+    flow = {"id": "f", "route": ["a>b", "a>b"], "start": 0, "bytes": 20}
+
+    assert finish_times({**GOOD["cases"][0], "flows": [flow]})["makespan"] == 2 + 20 / 5
+
+
+def test_no_flows_take_no_time():
+    """A case without flows has a makespan of nothing."""
+    assert finish_times({"id": "x", "links": [], "flows": []}) == {"finish": {}, "makespan": 0.0}
+
+
+def changed(path, value):
+    """Return the good file with one value replaced, or removed where it is Ellipsis."""
+    content = copy.deepcopy(GOOD)
+    *way, last = path
+    place = content
+    for step in way:
+        place = place[step]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    return content
+
+
+CASE, LINK, FLOW = ("cases", 0), ("cases", 0, "links", 0), ("cases", 0, "flows", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        ((*CASE, "id"), ..., "cases[0]: missing key 'id' (a text that no other of the cases has)"),
+        (CASE, 7, "cases[0]: 7 is not an object"),
+        ((*CASE, "links"), ..., "case 'two': has no list 'links'"),
+        ((*CASE, "flows"), {}, "case 'two': has no list 'flows'"),
+        (
+            (*FLOW, "route"),
+            ["b>c"],
+            "case 'two': flow 'f0'.route: \"b>c\" is not a link of this case ('a>b')",
+        ),
+        ((*FLOW, "route"), [["a>b"]], "flow 'f0'.route: [\"a>b\"] is not a link of this case"),
+        ((*FLOW, "route"), "a>b", "flow 'f0'.route: \"a>b\" is not a list of link ids"),
+        ((*FLOW, "route"), ..., "case 'two': flow 'f0': missing key 'route' (a list of link ids)"),
+        ((*FLOW, "bytes"), -1, "case 'two': flow 'f0'.bytes: -1 must not be below 0 [B]"),
+        ((*FLOW, "start"), -0.5, "case 'two': flow 'f0'.start: -0.5 must not be below 0 [s]"),
+        ((*FLOW, "start"), ..., "case 'two': flow 'f0': missing key 'start' (a number [s])"),
+        ((*FLOW, "bytes"), "1 GB", "flow 'f0'.bytes: \"1 GB\" is not a finite number [B]"),
+        ((*FLOW, "bytes"), True, "flow 'f0'.bytes: true is not a finite number [B]"),
+        ((*FLOW, "bytes"), float("nan"), "flow 'f0'.bytes: NaN is not a finite number [B]"),
+        ((*FLOW, "bytes"), 10**400, "flow 'f0'.bytes: 1000000000000000000000000000000000000... is"),
+        ((*FLOW, "id"), "f1", "case 'two': flows[1].id: 'f1' appears twice"),
+        ((*FLOW, "id"), ..., "case 'two': flows[0]: missing key 'id'"),
+        ((*LINK, "bandwidth"), 0, "case 'two': link 'a>b'.bandwidth: 0 must be above 0 [B/s]"),
+        ((*LINK, "bandwidth"), -1e9, "link 'a>b'.bandwidth: -1000000000.0 must be above 0 [B/s]"),
+        ((*LINK, "latency"), ..., "link 'a>b': missing key 'latency' (a number [s])"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_is_allowed(tmp_path, path, value, problem):
+    """The error is one line: file, case, key, value, what is allowed."""
+    file = tmp_path / "cases.json"
+    file.write_text(json.dumps(changed(path, value)))
+
+    with pytest.raises(ScenarioError) as caught:
+        read_cases(file)
+    message = str(caught.value)
+    assert message.startswith(f"{file}: ")
+    assert problem in message
+    assert "\n" not in message
+
+
+def test_a_case_id_given_twice_is_named(tmp_path):
+    """Two cases of one id would hide one answer behind the other."""
+    file = tmp_path / "cases.json"
+    file.write_text(json.dumps({"cases": GOOD["cases"] * 2}))
+
+    with pytest.raises(ScenarioError, match=r"cases\[1\]\.id: 'two' appears twice"):
+        read_cases(file)
+
+
+def test_all_problems_of_a_file_are_told_together(tmp_path):
+    """Two wrong values make two lines, each with the file."""
+    content = changed((*FLOW, "bytes"), -1)
+    content["cases"][0]["links"][0]["bandwidth"] = 0
+    file = tmp_path / "cases.json"
+    file.write_text(json.dumps(content))
+
+    with pytest.raises(ScenarioError) as caught:
+        read_cases(file)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith(f"{file}: case 'two': ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "is not JSON: Expecting property name"),
+        ("[]", "has no list 'cases'"),
+        ('{"cases": {}}', "has no list 'cases'"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(tmp_path, text, problem):
+    """Not JSON, or not a file of cases, is said in one line."""
+    file = tmp_path / "cases.json"
+    file.write_text(text)
+
+    with pytest.raises(ScenarioError, match=problem) as caught:
+        read_cases(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    """A wrong path is an error of the user, not a traceback."""
+    with pytest.raises(ScenarioError, match=r"nowhere\.json: cannot be read: No such file"):
+        read_cases(tmp_path / "nowhere.json")
+
+
+def test_json_is_one_object_by_case(tmp_path, capsys):
+    """`--json` prints finish and makespan of every case, and nothing else."""
+    file = tmp_path / "cases.json"
+    file.write_text(json.dumps(GOOD))
+    flows(file, json_output=True)
+
+    answer = {"two": {"finish": {"f0": 5.0, "f1": 5.0}, "makespan": 5.0}}
+    assert json.loads(capsys.readouterr().out) == answer
+
+
+def test_the_table_shows_each_flow(tmp_path, capsys):
+    """Without `--json` each case is a table with its makespan below."""
+    file = tmp_path / "cases.json"
+    file.write_text(json.dumps(GOOD))
+    flows(file, json_output=False)
+
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("two", "f0", "f1", "a>b", "finish [s]", "makespan 5 s"))

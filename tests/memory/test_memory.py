@@ -1,0 +1,295 @@
+"""Memory: what is held by part, when, and what would make it fit."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.catalog.finding import shipped
+from clustersim.memory.curves import columns, memory_curves
+from clustersim.memory.peak import chunk_memory, weigh
+from clustersim.memory.states import state_parts
+from clustersim.memory.verdict import (
+    PARTS,
+    STATES,
+    ChunkMemory,
+    StageMemory,
+    Verdict,
+    at_peak,
+    levels,
+)
+from clustersim.program.compile import compile_program
+from clustersim.scenario.load import load
+from clustersim.simulation.advice import advise, changes
+from clustersim.simulation.build import build_job
+from clustersim.simulation.simulate import simulate
+from clustersim.studies.run.memory_figure import MOST_MOMENTS, MOST_PARTS, memory_picture
+from clustersim.validation.cases.cases import read_cases
+from clustersim.validation.validate import validate
+
+MODEST = settings(max_examples=20, deadline=None)
+SMALL = "frontier-22b"
+TOO_LARGE = ["plan.zero=0", "plan.pipeline=4", "plan.data=4"]
+
+
+@cache
+def ran(*changed):
+    return simulate(SMALL, [*changed])
+
+
+@cache
+def built(*changed):
+    """Return a job and its program, compiled once."""
+    job = build_job(load(SMALL, [*changed]))
+    return job, compile_program(job, together=True, fusion_bound=0.01)
+
+
+def parts(*changed, stage=0):
+    return ran(*changed).memory.stages[stage].parts
+
+
+# --- states ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("zero", "shared"),
+    [
+        (0, ()),
+        (1, ("optimiser", "master_weights")),
+        (2, ("optimiser", "master_weights", "gradients")),
+        (3, ("optimiser", "master_weights", "gradients", "parameters")),
+    ],
+)
+def test_each_stage_of_zero_shares_out_one_more_part(zero, shared):
+    """ZeRO 1, 2 and 3 divide optimiser, gradients and weights by the copies, and nothing else."""
+    job, _ = built()
+    whole = state_parts(replace(job, plan=replace(job.plan, zero=0)), 0)
+    found = state_parts(replace(job, plan=replace(job.plan, zero=zero)), 0)
+
+    for part in ("parameters", "master_weights", "gradients", "optimiser"):
+        share = job.plan.copies if part in shared else 1
+        assert found[part] == pytest.approx(whole[part] / share)
+
+
+def test_all_ranks_together_hold_the_recipe_for_every_parameter():
+    """One replica holds 16 bytes a parameter; every further one its weights and gradients again."""
+    result = ran()
+    job, _ = built()
+    held = sum(job.plan.cell * job.dense(stage) for stage in range(job.plan.pipeline))
+
+    expected = held * (12 + 4 * job.plan.data)
+    assert result.memory.state_bytes == pytest.approx(expected)
+
+
+def test_whole_weights_come_back_layer_by_layer_under_zero_3():
+    """A rank has its share of the weights, and the layers at work whole beside it."""
+    job, _ = built()
+    sharded = replace(job, plan=replace(job.plan, zero=3))
+    before, after = (weigh(j).stages[3].parts for j in (job, sharded))
+    layers = len(job.stacked(3, 0))
+
+    assert after["parameters"] == pytest.approx(before["parameters"] / job.plan.copies)
+    assert after["gathered_layers"] == pytest.approx(before["parameters"] / layers)
+
+
+# --- what comes and goes --------------------------------------------------------------------------
+
+
+@st.composite
+def stages(draw):
+    """The chunks of a stage, and its steps: each microbatch forward, later backward, maybe split.
+
+    A step is its kind, by its place in `KINDS`, and its chunk.
+    """
+    amounts = st.floats(0.0, 100.0)
+    made = st.dictionaries(st.sampled_from(["activations", "logits", "workspace"]), amounts)
+    chunks = draw(st.lists(st.builds(ChunkMemory, made, made, made, made), min_size=1, max_size=3))
+    steps, waiting = [], []
+    for _ in range(draw(st.integers(1, 12))):
+        chunk = draw(st.integers(0, len(chunks) - 1))
+        steps.append((0, chunk))
+        waiting.append([(2, chunk), (3, chunk)] if draw(st.booleans()) else [(1, chunk)])
+        while waiting and draw(st.booleans()):
+            _next(draw, steps, waiting)
+    while waiting:
+        _next(draw, steps, waiting)
+    return chunks, steps
+
+
+def _next(draw, steps, waiting):
+    """Take a step backward of some microbatch that waits for it."""
+    place = draw(st.integers(0, len(waiting) - 1))
+    steps.append(waiting[place].pop(0))
+    if not waiting[place]:
+        waiting.pop(place)
+
+
+@MODEST
+@given(stages())
+def test_the_peak_is_the_fullest_moment_of_the_steps(stage):
+    """Step by step, the peak is the most that open microbatches and the block at work hold."""
+    chunks, steps = stage
+    held, most = 0.0, 0.0
+    for kind, c in steps:
+        kept, ahead, back, left = (sum(which.values()) for which in chunks[c])
+        before, after = held, held + (kept, -kept, left - kept, -left)[kind]
+        most = max(most, (after + ahead, before + back, before + back, before)[kind])
+        held = after
+    kinds, places = (np.array(column, dtype=np.int64) for column in zip(*steps, strict=True))
+    found = levels(chunks, kinds, places)
+    peak, in_flight = at_peak(found, {})
+
+    assert sum(peak.values()) == pytest.approx(most, abs=1e-9)
+    assert 1 <= in_flight <= len(steps)
+    assert found.after[-1] == pytest.approx(0.0, abs=1e-9) if len(found.parts) else True
+
+
+def test_the_curve_of_a_stage_reaches_its_peak_and_ends_where_it_began():
+    """Over the replay a stage climbs to what the verdict says without cache, and empties again."""
+    result = ran()
+
+    for curve, stage in zip(
+        memory_curves(result.memory, result.timeline), result.memory.stages, strict=True
+    ):
+        assert curve.total.max() == pytest.approx(stage.peak - stage.parts["fragmentation"])
+        assert curve.total[-1] == pytest.approx(sum(stage.steady.values()))
+        assert (np.diff(curve.time) >= 0).all()
+
+
+def test_the_table_of_memory_adds_up():
+    """In the table of a run, steady and moving parts make the total of every row."""
+    result = ran()
+    table = columns(memory_curves(result.memory, result.timeline))
+    steady = np.array([sum(stage.steady.values()) for stage in result.memory.stages])
+    moving = sum(values for part, values in table.items() if part in PARTS)
+
+    assert table["total"] == pytest.approx(steady[table["stage"]] + moving)
+
+
+def test_recomputing_more_holds_less():
+    """Activations shrink from none over selective to full; full adds the layer that runs again."""
+    none, selective, full = (parts(f"recompute={mode}") for mode in ("none", "selective", "full"))
+
+    assert none["activations"] >= selective["activations"] > full["activations"]
+    assert full["workspace"] > none["workspace"]
+
+
+def test_the_loss_is_where_the_last_stage_holds_logits():
+    """Only the last stage keeps logits: b s V of them, in 16 bits and in 32."""
+    job, _ = built()
+    logits = job.plan.micro * job.model.sequence * job.model.vocab
+    stages = range(job.plan.pipeline)
+    kept = [chunk_memory(job, stage, 0).kept["logits"] for stage in stages]
+
+    assert kept == [*(0.0 for _ in stages[1:]), pytest.approx((2 + 4) * logits)]
+
+
+# --- the verdict ----------------------------------------------------------------------------------
+
+
+def test_no_job_fails_for_blocks_that_nothing_uses():
+    """The allocator's cache fills what room there is and never more."""
+    alive = ran().memory.fullest.peak - parts()["fragmentation"]
+    tight = ran(f"cluster.node.accelerator.memory.capacity.value={alive + 1e6:.0f} B")
+
+    assert tight.memory.fits
+    assert tight.memory.fullest.parts["fragmentation"] <= 1e6
+    assert not ran(
+        f"cluster.node.accelerator.memory.capacity.value={alive - 1e6:.0f} B"
+    ).memory.fits
+
+
+def test_a_host_that_is_too_small_is_named():
+    """What is offloaded has to fit the host's memory as well, all ranks of a node together."""
+    stage = StageMemory(0, {}, (), 0.0, {"runtime": 1.0}, host={"optimiser": 3 * 2.0**30})
+    small, large = (Verdict((stage,), 2.0, 8, capacity * 2.0**30) for capacity in (16, 32))
+
+    assert large.fits
+    assert small.reason == (
+        "does not fit: 24.0 of 16.0 GiB of the host's memory, 8.0 GiB too many;"
+        " most of it is optimiser (24.0 GiB)"
+    )
+
+
+def test_an_offloaded_optimiser_moves_to_the_host():
+    """States leave the device for its host, where every rank of the node has its own."""
+    here, away = ran().memory, ran("offload.optimiser=true").memory
+    moved = here.fullest.parts["optimiser"] + here.fullest.parts["master_weights"]
+
+    assert away.fullest.parts["optimiser"] == 0.0
+    assert away.host["optimiser"] + away.host["master_weights"] == pytest.approx(8 * moved)
+    assert away.state_bytes >= here.state_bytes
+
+
+# --- advice ---------------------------------------------------------------------------------------
+
+
+def test_advice_fits_when_it_is_taken():
+    """Each change that is advised makes the job fit, at the step time and peak that are told."""
+    result = advise(ran(*TOO_LARGE), lambda more: load(SMALL, [*TOO_LARGE, *more]))
+    remedies = result.memory.advice
+
+    assert not result.memory.fits
+    assert remedies
+    assert [r.step_time for r in remedies] == sorted(r.step_time for r in remedies)
+    for remedy in remedies:
+        taken = simulate(SMALL, [*TOO_LARGE, *remedy.change.split()])
+        assert taken.memory.fits
+        assert taken.memory.fullest.peak == remedy.peak
+        assert taken.step_time == remedy.step_time
+
+
+def test_changes_are_taken_together_where_none_is_enough():
+    """A device too small for any single change gets one that joins several."""
+    small = [*TOO_LARGE, "cluster.node.accelerator.memory.capacity.value=22 GB"]
+    result = advise(simulate(SMALL, small), lambda more: load(SMALL, [*small, *more]))
+
+    assert [len(remedy.change.split()) > 1 for remedy in result.memory.advice] == [True]
+    assert result.memory.advice[0].peak <= 22e9
+
+
+def test_nothing_is_advised_to_a_job_that_fits():
+    """A verdict that fits stays as it is."""
+    result = ran()
+
+    assert advise(result, lambda more: load(SMALL, more)) is result
+
+
+def test_only_what_the_framework_offers_is_tried():
+    """Megatron-LM of 2021 has no ZeRO, so that is not among the changes."""
+    given_ = load("megatron21-t1-1.7b").scenario
+
+    assert not any("plan.zero" in setting for change in changes(given_) for setting in change)
+
+
+# --- the figure and the measured runs -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changed", [(), ("batch.global=2000",)])
+def test_the_figure_shows_the_peak_in_few_colours(changed):
+    """However many steps there are, the figure keeps the fullest of them."""
+    result = ran(*changed)
+    picture = memory_picture(result)
+    total = sum(picture.moments.values()).max() * 2.0**30
+
+    assert total == pytest.approx(result.memory.fullest.peak, rel=1e-9)
+    assert len(picture.moments) <= MOST_PARTS + 1
+    assert len(picture.time) <= MOST_MOMENTS + 2
+
+
+def test_the_runs_of_bloom_fit_and_take_the_memory_that_was_measured():
+    """Eleven layouts of BLOOM: none is called out of memory, and the mean error is below 10 %."""
+    outcomes = validate(read_cases(shipped("validation") / "cases.yaml"), ["bloom-*"]).outcomes
+    errors = [abs(o.memory_error) for o in outcomes if o.memory_error is not None]
+
+    assert len(errors) == 11
+    assert all(o.fits for o in outcomes)
+    assert sum(errors) / len(errors) < 0.10
+
+
+def test_states_come_first_among_the_parts():
+    """What is kept from step to step is drawn at the bottom."""
+    assert set(PARTS[: len(STATES)]) == set(STATES)

@@ -1,0 +1,377 @@
+"""Where ranks run: every placement is a permutation, and puts those side by side that it says."""
+
+import re
+from itertools import pairwise, permutations, product
+from math import prod
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.errors import ScenarioError
+from clustersim.metrics.groups import links_of_groups
+from clustersim.plan.parallelism import AXES, Plan
+from clustersim.plan.placement import Placement, snake
+from clustersim.scenario.load import load
+from clustersim.simulation.build import build_job
+from clustersim.simulation.simulate import simulate
+
+ALONE = (
+    "cluster=dgx-a100", "cluster.nodes=8", "cluster.node.devices=1",
+    "cluster.node.interconnect={type: none}", "cluster.node.nics.devices=[0]",
+    "plan.tensor=2", "plan.pipeline=2", "plan.data=2", "batch.global=16", "batch.micro=1",
+)  # fmt: skip
+"""Eight nodes of one device on an ideal switch."""
+
+
+def torus(*lengths):
+    """Return the settings of as many nodes as a torus of these lengths has, one rank each."""
+    fact = "{{value: {}, assumed: for this test}}".format
+    fabric = (
+        f"{{type: torus, shape: {fact(list(lengths))}, axes: {list('XYZW'[: len(lengths)])},"
+        f" ring: {fact(list(lengths))},"
+        f" link: {{bandwidth: {fact('5 GB/s')}, latency: {fact('1 us')}}}}}"
+    )
+    ranks = ("plan.tensor=1", "plan.pipeline=1", f"plan.data={prod(lengths)}")
+    nodes = (f"cluster.nodes={prod(lengths)}", f"batch.global={prod(lengths)}", "cluster.size=999")
+    return (*ALONE, *ranks, *nodes, f"cluster.fabric={fabric}")
+
+
+def plan_of(tensor, data, pipeline):
+    return Plan(tensor, data, pipeline, 1, "1f1b", 0, 1, 8, (1,) * pipeline)
+
+
+def job_of(name="frontier-22b", **wanted):
+    """Return the job of a scenario whose ranks are placed as wanted."""
+    return build_job(load(name, [f"plan.placement.{key}={value}" for key, value in wanted.items()]))
+
+
+def placed(tensor, data, pipeline, **wanted):
+    """Return the placement of a small plan on two nodes of eight devices, as wanted."""
+    nodes = -(-tensor * data * pipeline // 8)
+    degrees = (f"plan.tensor={tensor}", f"plan.data={data}", f"plan.pipeline={pipeline}")
+    lists = [f"plan.placement.{key}={value}" for key, value in wanted.items()]
+    sizes = (f"cluster.nodes={nodes}", "batch.global=48")
+    return build_job(load("frontier-22b", [*degrees, *sizes, *lists])).placement
+
+
+def groups_of(placement):
+    """Return all groups of a placement by axis, as sets of devices."""
+    return {
+        axis: {frozenset(group) for group in placement.groups(axis).tolist()}
+        for axis in placement.plan.degrees
+    }
+
+
+SHAPES = [(8, 2, 2), (2, 2, 4), (4, 6, 2), (1, 2, 8), (2, 8, 1), (16, 1, 1)]
+
+
+# --- orders ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_without_a_wish_rank_r_runs_on_device_r(shape):
+    """The default is what it has always been, also when it is spelt out, whole or in part."""
+    default = placed(*shape)
+    spelt = placed(*shape, order=list(AXES))
+    short = placed(*shape, order="[tensor, data, pipeline]")
+
+    assert default.devices == tuple(range(prod(shape)))
+    assert default == spelt == short
+    for stage in range(shape[2]):
+        assert default.cell(stage, 0) == tuple(default.plan.cell_ranks(stage, 0))
+
+
+@pytest.mark.parametrize("order", [*permutations(("tensor", "data", "pipeline"))])
+@pytest.mark.parametrize("shape", SHAPES[:3])
+def test_devices_are_taken_in_the_order_of_the_axes(shape, order):
+    """Along an axis, devices are as far apart as the product of the degrees before it."""
+    placement = placed(*shape, order=list(order))
+    degrees = placement.plan.degrees
+
+    assert sorted(placement.devices) == list(range(prod(shape)))
+    for number, axis in enumerate(order):
+        apart = prod(degrees[before] for before in order[:number])
+        for group in placement.groups(axis).tolist():
+            assert {b - a for a, b in pairwise(group)} <= {apart}
+
+
+def test_pipeline_first_makes_stages_neighbours():
+    """A replica's stages run on devices that follow each other."""
+    placement = placed(2, 2, 4, order="[pipeline, tensor, data]")
+
+    assert [placement.device(stage, 0, 0) for stage in range(4)] == [0, 1, 2, 3]
+    assert placement.tensor_groups(0, 0) == [(0, 4)]
+    assert placement.data_groups(0) == [(0, 8), (4, 12)]
+
+
+def test_a_placement_tells_the_same_rank_by_rank_and_group_by_group():
+    """Four ways of asking for devices agree."""
+    placement = placed(2, 2, 4, order="[data, pipeline, tensor]")
+    device, plan = placement.device, placement.plan
+
+    tensor = [
+        tuple(device(s, r, i) for i in range(plan.tensor))
+        for s in range(plan.pipeline)
+        for r in range(plan.data)
+    ]
+    assert [tuple(group) for group in placement.groups("tensor").tolist()] == tensor
+    assert placement.model_group(1) == tuple(d for group in tensor[1::2] for d in group)
+    for stage in range(plan.pipeline):
+        assert placement.data_groups(stage) == [
+            tuple(device(stage, r, i) for r in range(plan.data)) for i in range(plan.tensor)
+        ]
+
+
+# --- lists ----------------------------------------------------------------------------------------
+
+
+def test_a_list_says_the_device_of_each_rank():
+    """Rank r runs on the r-th of the devices that are listed."""
+    devices = [15, 0, 7, 8, 3, 12, 1, 14, 2, 13, 4, 11, 5, 10, 6, 9]
+    placement = placed(2, 4, 2, devices=devices)
+
+    assert placement.tensor_groups(0, 1) == [(7, 8)]
+    assert placement.device(1, 3, 1) == 9
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(8)))
+def test_on_an_ideal_switch_all_placements_are_equally_fast(devices):
+    """Renaming devices changes nothing where each has a node, and the switch, to itself."""
+    renamed = simulate("megatron21-t1-1.7b", [*ALONE, f"plan.placement.devices={devices}"])
+    plain = simulate("megatron21-t1-1.7b", ALONE)
+
+    assert plain.attribution["tensor_communication"] > 0 < plain.attribution["data_communication"]
+    assert renamed.step_time == pytest.approx(plain.step_time, rel=1e-12)
+    assert renamed.attribution == pytest.approx(plain.attribution, rel=1e-9, abs=1e-12)
+    assert renamed.groups == plain.groups
+
+
+def test_tensor_groups_across_nodes_are_slower():
+    """What the simulation says does depend on where ranks run."""
+    name, *sizes = "megatron21-t1-39b", "cluster.nodes=4", "plan.data=2", "batch.global=32"
+    inside = simulate(name, sizes)
+    across = simulate(name, [*sizes, "plan.placement.order=[data, pipeline, tensor]"])
+
+    assert across.attribution["tensor_communication"] > (
+        2 * inside.attribution["tensor_communication"]
+    )
+    assert across.attribution["matmul"] == inside.attribution["matmul"]
+
+
+# --- boxes ----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_a_walk_through_a_box_goes_from_neighbour_to_neighbour(lengths):
+    """Every cell is entered once, by one step along one axis."""
+    cells = list(snake(lengths))
+
+    assert sorted(cells) == sorted(set(cells))
+    assert len(cells) == prod(lengths)
+    for a, b in pairwise(cells):
+        assert sum(abs(x - y) for x, y in zip(a, b, strict=True)) == 1
+
+
+@st.composite
+def tori(draw):
+    """Lengths of boxes, and of a torus that they fill: up to 64 nodes."""
+    axes = draw(st.integers(1, 3))
+    boxes = draw(st.lists(st.integers(1, 4 if axes < 3 else 2), min_size=axes, max_size=axes))
+    many = draw(st.lists(st.integers(1, 2), min_size=axes, max_size=axes))
+    return boxes, [box * number for box, number in zip(boxes, many, strict=True)]
+
+
+@settings(max_examples=20, deadline=None)
+@given(tori())
+def test_boxes_are_filled_one_after_another(boxes_and_torus):
+    """As many ranks as a box has nodes have a box to themselves, each beside the one before."""
+    boxes, lengths = boxes_and_torus
+    job = build_job(load("megatron21-t1-1.7b", [*torus(*lengths), f"plan.placement.boxes={boxes}"]))
+    places = [job.cluster.fabric.coordinates(node) for node in job.placement.devices]
+
+    assert sorted(places) == list(product(*map(range, lengths)))
+    corners = []
+    for first in range(0, len(places), prod(boxes)):
+        box = places[first : first + prod(boxes)]
+        corners.append(tuple(map(min, zip(*box, strict=True))))
+        assert [max(axis) - min(axis) + 1 for axis in zip(*box, strict=True)] == boxes
+        for a, b in pairwise(box):
+            assert sum(abs(x - y) for x, y in zip(a, b, strict=True)) == 1
+    assert corners == sorted(corners)
+
+
+def test_boxes_go_with_any_order_and_keep_nodes_together():
+    """Four nodes of eight in two columns: their devices by node, the stages side by side.
+
+    Nodes 0 and 1 are a row. Boxes of 2 x 1 are columns, so the walk is node 0, 2, 1, 3.
+    """
+    whole = [each for each in torus(2, 2) if not each.startswith("cluster.node.")]
+    wishes = ("plan.placement.order=[pipeline, data]", "plan.placement.boxes=[2, 1]")
+    placement = build_job(
+        load("megatron21-t1-1.7b", [*whole, "plan.pipeline=8", *wishes])
+    ).placement
+
+    assert [placement.device(stage, 0, 0) for stage in range(8)] == list(range(8))
+    assert [placement.device(0, replica, 0) for replica in range(4)] == [0, 16, 8, 24]
+
+
+def test_boxes_beat_rows_on_fugaku():
+    """Tensor groups of eight are faster as cubes than in the order of the nodes.
+
+    Nodes are numbered 3 x 2 at a time; eight in a row share links with the groups beside them.
+    """
+    block = ("cluster=fugaku", "cluster.nodes=384", "cluster.fabric.job=[4, 2, 8, 1, 3, 2]")
+    layout = ("plan.tensor=8", "plan.data=48", "batch.global=192", "batch.micro=4")
+    given_ = [*block, *layout]
+    rows = simulate("megatron21-t1-1.7b", given_)
+    boxes = simulate("megatron21-t1-1.7b", [*given_, "plan.placement.boxes=[2, 2, 1, 1, 1, 2]"])
+
+    assert boxes.attribution["tensor_communication"] < (
+        0.5 * rows.attribution["tensor_communication"]
+    )
+    assert boxes.step_time < rows.step_time
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+def test_groups_tell_the_links_between_their_neighbours():
+    """On two nodes of Frontier, by hand.
+
+    Replicas share a package, four xGMI links of 36 GB/s. Of the eight stages four are on each
+    node; between packages lie one xGMI link at least, between nodes the NICs. The ends are on GCDs
+    0 and 1 of the first node and 6 and 7 of the second, a NIC on 1 and 7.
+    """
+    job = job_of()
+    data, stages, ends = links_of_groups(job.cluster, job.placement)
+
+    assert (data.group, data.ranks, data.groups, data.nodes) == ("data", 2, 8, (1, 1))
+    assert dict(data.links) == {"xgmi": 4 * 36e9}
+    assert (stages.group, stages.ranks, stages.groups, stages.nodes) == ("pipeline", 8, 2, (2, 2))
+    assert dict(stages.links).items() >= {"xgmi": 36e9, "bus": 50e9}.items()
+    assert min(narrowest for _, narrowest in stages.links) == stages.links[0][1] == 23e9
+    assert (ends.group, ends.ranks, ends.groups, ends.nodes) == ("embedding", 2, 2, (2, 2))
+
+
+def test_an_axis_of_one_rank_has_no_group():
+    """Data parallelism alone has one kind of group, and one device has none."""
+    pure = placed(1, 16, 1)
+    cluster = job_of().cluster
+
+    assert [each.group for each in links_of_groups(cluster, pure)] == ["data"]
+    assert links_of_groups(cluster, Placement(plan_of(1, 1, 1), (0,))) == []
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(16)))
+def test_nodes_of_a_group_are_counted(devices):
+    """Fewest and most are those of the groups, one by one."""
+    job = job_of(devices=devices)
+    for each in links_of_groups(job.cluster, job.placement)[:2]:
+        spans = [len({d // 8 for d in g}) for g in job.placement.groups(each.group).tolist()]
+
+        assert each.nodes == (min(spans), max(spans))
+        assert each.groups == len(spans)
+
+
+def test_of_many_groups_every_pattern_is_looked_at():
+    """A sample of many data groups finds the same links as all of them."""
+    job = build_job(load("frontier-175b", ["cluster.nodes=512", "plan.data=64"]))
+    (data,) = [g for g in links_of_groups(job.cluster, job.placement) if g.group == "data"]
+
+    crossed = set()
+    for group in job.placement.groups("data").tolist():
+        for a, b in pairwise([*group, group[0]]):
+            crossed.update(job.cluster.route(a, b).links)
+    links = job.cluster.links
+    assert data.ranks * data.groups == 4096
+    assert dict(data.links) == {
+        kind: min(links.capacities[i] for i in crossed if links.kinds[i] == kind)
+        for kind in {links.kinds[i] for i in crossed}
+    }
+
+
+def test_the_answer_and_the_json_tell_the_same_groups():
+    """A line for each kind of group; the narrowest link comes first in both."""
+    from clustersim.studies.run.text import answer
+
+    result = simulate("frontier-22b", ["batch.global=32", "plan.placement.order=[pipeline, data]"])
+    data, stages, _ = result.to_json()["groups"]
+
+    assert stages["nodes"] == {"fewest": 1, "most": 1}
+    assert data["links"][0]["bandwidth"] == 23e9
+    lines = answer(result)
+    assert "placement     pipeline, data (innermost first)" in lines
+    assert "stages        8 ranks on 1 node, over xgmi 36 GB/s" in lines
+    assert [line for line in lines if line.startswith("data group    2 ranks on 2 nodes, over ")]
+
+
+# --- complaints -----------------------------------------------------------------------------------
+
+REFUSED = {
+    "order=[data, tensor]": (
+        "plan.placement.order: leaves out pipeline, of degree 8"
+        " (name every axis of degree above 1: data, pipeline)"
+    ),
+    "order=[data, pipeline, data]": "plan.placement.order: names data twice (each axis once)",
+    "order=[data, pipe]": (
+        "plan.placement.order[1]: input should be 'tensor', 'context', 'data' or 'pipeline',"
+        " not 'pipe'"
+    ),
+    "boxes=[2, 2]": (
+        "plan.placement.boxes: 'frontier' is no torus that could be cut into boxes"
+        " (leave boxes out, or list the devices)"
+    ),
+    "devices=[3, 0, 3]": (
+        "plan.placement.devices[2]: device 3 is already that of rank 0 (each device runs one rank)"
+    ),
+    "devices=[3, 16]": ("plan.placement.devices[1]: 16 is no device of the job (it has 0 to 15)"),
+    "devices=[3, 0, 1]": (
+        "plan.placement.devices: has 3 of the job's 16 devices; the first that is missing is 2"
+    ),
+}
+
+
+@pytest.mark.parametrize("wish", REFUSED)
+def test_a_placement_that_cannot_be_is_refused(wish):
+    """One line says where, what, and what is allowed."""
+    with pytest.raises(ScenarioError, match=f"{re.escape(REFUSED[wish])}$"):
+        build_job(load("frontier-22b", [f"plan.placement.{wish}"]))
+
+
+BOXES_REFUSED = {
+    "boxes=[2, 2, 2]": (
+        "plan.placement.boxes: has 3 lengths, but the job's 4 x 6 nodes have 2 axes"
+        " (one length for each)"
+    ),
+    "boxes=[2, 4]": (
+        "plan.placement.boxes[1]: 4 does not divide the 6 nodes along that axis of the job's 4 x 6"
+        " (allowed: 1, 2, 3, 6)"
+    ),
+}
+
+
+@pytest.mark.parametrize("wish", BOXES_REFUSED)
+def test_boxes_that_do_not_fill_the_torus_are_refused(wish):
+    """The complaint names the job's shape, and which lengths there may be."""
+    with pytest.raises(ScenarioError, match=f"{re.escape(BOXES_REFUSED[wish])}$"):
+        build_job(load("megatron21-t1-1.7b", [*torus(4, 6), f"plan.placement.{wish}"]))
+
+
+def test_boxes_need_to_know_the_job_of_a_torus():
+    """The first nodes of a machine are no block of it."""
+    few = ("cluster.nodes=8", "plan.data=8", "plan.placement.boxes=[2, 2]")
+
+    with pytest.raises(ScenarioError, match=r"8 nodes are no block of the 4 x 6 torus \(say which"):
+        build_job(load("megatron21-t1-1.7b", [*torus(4, 6), *few]))
+
+
+def test_a_list_goes_with_nothing_else():
+    """Two answers to one question are refused."""
+    wish = "plan.placement={devices: [1, 0], order: [data], boxes: [2]}"
+
+    with pytest.raises(ScenarioError, match=r"'devices' says all by itself \(leave out boxes and"):
+        load("frontier-22b", [wish])

@@ -1,0 +1,547 @@
+"""Collectives on machines: closed forms against the engine, worked examples, choices."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from simpy import Environment
+
+from boxes import PLAIN, fixed, ideal, machine
+from clustersim.cost.collectives import bus_factor, scalar_reduction
+from clustersim.engine.network.network import Network
+from clustersim.errors import PlanError
+from clustersim.program.collectives import ring, tree
+from clustersim.program.collectives.communicator import RUNS, Communicator
+from clustersim.program.collectives.exchange import exchange
+from clustersim.topology.cluster import Cluster
+
+MODEST = settings(max_examples=20, deadline=None)
+
+
+def bus_bandwidth(communicator, algorithm, operation):
+    """Return the bus bandwidth of a large buffer, payload only [B/s]."""
+    load = communicator.load(algorithm, operation)
+    seconds = load.seconds_per_byte(communicator.cluster.links.capacities)
+    return bus_factor(operation, communicator.span.ranks) / seconds
+
+
+def crossings(load):
+    """Return how many of the equal flows cross each link."""
+    return dict(zip(load.links, load.weights, strict=True))
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+def engine_seconds(cluster, traffic):
+    """Return when a traffic that is alone on the machine is through."""
+    env = Environment()
+    network = Network(env, cluster.links.capacities)
+    ends = []
+    network.start(traffic, lambda _: ends.append(env.now))
+    env.run()
+    network.check()
+    return ends[0]
+
+
+ALGORITHMS = [(name, operation) for name, known in RUNS.items() for operation in known]
+MACHINES = {
+    "frontier": lambda: machine("frontier", 3),
+    "dgx-1v": lambda: machine("dgx-1v", 2),
+    "dgx-a100": lambda: machine("dgx-a100", 3),
+    "dgx-h100": lambda: machine("dgx-h100", 3),
+    "ideal": lambda: ideal(3),
+    "tpu-v4-pod": lambda: machine("tpu-v4-pod", 32, (4, 4, 2)),
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(MACHINES)), st.data(), st.floats(1.0, 1e10))
+def test_an_algorithm_alone_takes_its_closed_form(name, data, nbytes):
+    """In the engine, alone on its links, it ends when the formula says: every one that can run."""
+    cluster = MACHINES[name]()
+    count = data.draw(st.integers(2, cluster.devices))
+    start = data.draw(st.integers(0, cluster.devices - count))
+    stride = data.draw(st.integers(1, (cluster.devices - start) // count))
+    group = range(start, start + stride * count, stride)
+    able = [pair for pair in ALGORITHMS if not Communicator(cluster, [group]).obstacle(*pair)]
+    algorithm, operation = data.draw(st.sampled_from(able))
+    communicator = fixed(cluster, algorithm, operation, group)
+    cost = communicator.cost(operation, nbytes)
+    traffic = communicator.traffic("alone", operation, nbytes)
+
+    assert cost.algorithm == algorithm
+    assert engine_seconds(cluster, traffic) == pytest.approx(cost.seconds, rel=1e-9)
+
+
+@MODEST
+@given(
+    st.sampled_from(["frontier", "dgx-h100"]),
+    st.sampled_from(["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "barrier"]),
+    st.floats(1.0, 1e10),
+)
+def test_what_the_library_chooses_takes_its_closed_form(name, operation, nbytes):
+    """Groups side by side end when the formula says, and put their load on each link."""
+    cluster = MACHINES[name]()
+    communicator = Communicator(cluster, [range(i, 24, 8) for i in range(8)])
+    cost = communicator.cost(operation, nbytes)
+    traffic = communicator.traffic("alone", operation, nbytes)
+    carried = {link: weight * traffic.nbytes for link, weight in crossings(traffic).items()}
+
+    assert engine_seconds(cluster, traffic) == pytest.approx(cost.seconds, rel=1e-9)
+    load = communicator.load(cost.algorithm, operation)
+    wire = {link: share * cost.nbytes / load.unit for link, share in load.shares.items()}
+    assert wire == pytest.approx(carried)
+
+
+@MODEST
+@given(st.sampled_from(["dgx-a100", "frontier"]), st.data(), st.floats(1.0, 1e10))
+def test_a_message_alone_takes_its_closed_form(name, data, nbytes):
+    """A send between two devices, alone on its links, ends when the formula says."""
+    cluster = MACHINES[name]()
+    ends = data.draw(st.lists(st.integers(0, 23), min_size=2, max_size=2, unique=True))
+    communicator = Communicator(cluster, [ends])
+    traffic = communicator.traffic("message", "send", nbytes)
+    cost = communicator.cost("send", nbytes)
+
+    assert traffic.links == cluster.route(*ends).links
+    assert engine_seconds(cluster, traffic) == pytest.approx(cost.seconds, rel=1e-9)
+
+
+# --- worked examples ------------------------------------------------------------------------------
+
+ONE_NODE = [
+    ("ring", "all-reduce", 14 * 10e-6 + 14e-3),  # 2 (p - 1) a + 2 (p - 1) / p x 8 ms
+    ("doubling", "all-reduce", 3 * 10e-6 + 24e-3),  # log2 p (a + 8 ms)
+    ("halving-doubling", "all-reduce", 6 * 10e-6 + 14e-3),  # 2 log2 p a + 2 (p - 1) / p x 8 ms
+    ("nvls", "all-reduce", 10e-6 + 9e-3),  # a + (1 + 1 / p) x 8 ms
+    ("ring", "reduce-scatter", 7 * 10e-6 + 7e-3),  # (p - 1) a + (p - 1) / p x 8 ms
+    ("ring", "all-gather", 7 * 10e-6 + 7e-3),
+    ("nvls", "all-gather", 10e-6 + 8e-3),  # a + 8 ms down each link
+    ("halving-doubling", "reduce-scatter", 3 * 10e-6 + 7e-3),  # log2 p a + (p - 1) / p x 8 ms
+    ("bruck", "all-gather", 3 * 10e-6 + 7e-3),  # ceil(log2 p) a + (p - 1) / p x 8 ms
+    ("binomial", "broadcast", 3 * 10e-6 + 24e-3),  # ceil(log2 p) (a + 8 ms)
+    ("ring", "broadcast", 7 * 10e-6 + 8e-3),  # a chain in many pieces: (p - 1) a + 8 ms
+    ("pairwise", "all-to-all", 7 * 10e-6 + 7e-3),  # (p - 1) a + (p - 1) / p x 8 ms
+    ("bruck", "all-to-all", 3 * 10e-6 + 12e-3),  # ceil(log2 p) (a + 8 ms / 2)
+    ("grouped", "all-to-all", 10e-6 + 7 * 1e-6 + 7e-3),  # a, a post for each message, the bytes
+    ("pairwise", "send", 10e-6 + 8e-3),  # a + 8 ms
+    ("dissemination", "barrier", 3 * 10e-6),  # ceil(log2 p) a
+]
+
+
+@pytest.mark.parametrize(("algorithm", "operation", "seconds"), ONE_NODE)
+def test_algorithms_in_a_node_by_hand(algorithm, operation, seconds):
+    """8 devices on a crossbar, a hop of a = 10 us, 800 MB at 100 GB/s in 8 ms; sums beside."""
+    cost = fixed(ideal(1), algorithm, operation, range(8)).cost(operation, 800e6)
+
+    assert cost.seconds == pytest.approx(seconds)
+
+
+FOUR_NODES = [
+    # 2 x 28 hops in nodes, 2 x 3 between; a NIC carries an eighth of 2 x 31 / 32 x 800 MB
+    ("ring", "all-reduce", 56 * 10e-6 + 6 * 20e-6 + 19.375e-3),
+    # 2 x 7 hops in a node, 2 x log2 4 between; an inner NIC carries an eighth of 2 x 800 MB
+    ("tree", "all-reduce", 14 * 10e-6 + 4 * 20e-6 + 20e-3),
+    # the same NICs behind one hop to the crossbar, whose links carry 9 / 8 x 800 MB in 9 ms
+    ("nvls-tree", "all-reduce", 10e-6 + 4 * 20e-6 + 20e-3),
+    # 2 x 7 hops in a node, one to the switch; a NIC carries an eighth of 800 MB, once
+    ("sharp", "all-reduce", 14 * 10e-6 + 20e-6 + 10e-3),
+    # 2 x 7 hops in a node, 2 x 3 between; 14 ms in nodes beside 2 x 3 / 4 x 100 MB at 10 GB/s
+    ("hierarchical", "all-reduce", 14 * 10e-6 + 6 * 20e-6 + 15e-3),
+    # 31 rounds over the network: in each, a NIC carries a block of 25 MB
+    ("pairwise", "all-to-all", 31 * (20e-6 + 2.5e-3)),
+    # one hop, 31 posts; a NIC carries the 24 blocks of 25 MB for other nodes
+    ("grouped", "all-to-all", 20e-6 + 31 * 1e-6 + 60e-3),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "operation", "seconds"), FOUR_NODES)
+def test_algorithms_over_four_nodes_by_hand(algorithm, operation, seconds):
+    """32 devices, 8 NICs of 10 GB/s a node, hops of 10 us and 20 us, 800 MB; sums beside."""
+    cost = fixed(ideal(4), algorithm, operation, range(32)).cost(operation, 800e6)
+
+    assert cost.seconds == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 4])
+def test_a_barrier_of_nccl_is_an_all_reduce_of_one_number(nodes):
+    """It has no barrier of its own, so a ring goes round twice, or a tree up and down."""
+    communicator = Communicator(machine("dgx-h100", nodes), [range(8 * nodes)])
+    seconds = scalar_reduction(communicator.span, communicator.cluster.library)
+
+    assert communicator.cost("barrier", 0.0).seconds == pytest.approx(seconds)
+
+
+def test_a_torus_by_hand():
+    """4 x 4 x 4 closed rings of 45 GB/s each way: 2 x 63 / 64 S / (2 x 3 x 45 GB/s), 12 steps.
+
+    A reduce-scatter passes half of each ring, 2 steps an axis; an all-reduce goes back as well.
+    """
+    cluster = machine("tpu-v4-pod", 64, (4, 4, 4))
+    communicator = fixed(cluster, "torus", "all-reduce", range(64))
+    small, large = (communicator.cost("all-reduce", nbytes) for nbytes in (0.0, 1e9))
+    ((step,),) = [cluster.library.algorithms["torus"]]
+
+    assert small.latency == pytest.approx(
+        cluster.library.call_overhead + step.base + 12 * step.network_hop
+    )
+    assert large.seconds - small.seconds == pytest.approx(2 * 63 / 64 * 1e9 / (6 * 45e9))
+
+
+def test_a_line_runs_at_half_the_pace_of_a_ring():
+    """3 x 1 x 1 chips are a line: folded 0 2 1, its middle link is passed by two of the hops.
+
+    2 x 2 / 3 / 2 of the buffer goes each way on each hop, so twice that on a link.
+    """
+    cluster = machine("tpu-v4-pod", 3, (3, 1, 1))
+    load = fixed(cluster, "torus", "all-reduce", range(3)).load("torus", "all-reduce")
+
+    assert load.seconds_per_byte(cluster.links.capacities) == pytest.approx(2 * 2 / 3 / 45e9)
+
+
+@MODEST
+@given(st.integers(2, 8))
+def test_reduction_in_the_switch_beats_a_ring_by_its_formula(ranks):
+    """Each device's link carries (1 + 1 / p) S, so the bus runs at 2 (p - 1) / (p + 1) of it."""
+    communicator = fixed(ideal(1), "nvls", "all-reduce", range(ranks))
+    load = communicator.load("nvls", "all-reduce")
+
+    assert list(load.shares.values()) == [pytest.approx(1 + 1 / ranks)] * 2 * ranks
+    assert bus_bandwidth(communicator, "nvls", "all-reduce") == pytest.approx(
+        2 * (ranks - 1) / (ranks + 1) * 100e9
+    )
+
+
+def nic_shares(load, cluster):
+    """Return what each NIC's cable carries, each way."""
+    kinds = cluster.links.kinds
+    return [share for link, share in load.shares.items() if kinds[link] == "nic"]
+
+
+@MODEST
+@given(st.integers(1, 8))
+def test_a_tree_over_two_nodes_halves_the_traffic_of_a_ring(local):
+    """Each NIC carries S / g each way; in a ring 2 (p - 1) / p as much, twice it for many ranks."""
+    cluster = ideal(2)
+    members = [*range(local), *range(8, 8 + local)]
+    communicator = Communicator(cluster, [members])
+    trees, rings = (
+        nic_shares(communicator.load(name, "all-reduce"), cluster) for name in ("tree", "ring")
+    )
+
+    assert trees == [pytest.approx(1 / local)] * 4 * local
+    assert rings == [pytest.approx((2 * local - 1) / local / local)] * 4 * local
+
+
+def test_a_fabric_that_adds_up_carries_each_share_once_on_every_cable():
+    """80 nodes are on three leaves a rail: an eighth goes up once from each leaf, and down once."""
+    cluster = machine("superpod-h100", 80)
+    cluster = replace_fabric(cluster, replace(cluster.fabric, reduces=True))
+    load = fixed(cluster, "sharp", "all-reduce", range(640)).load("sharp", "all-reduce")
+    outside = [link for link in load.shares if cluster.links.kinds[link] not in INSIDE]
+    kinds = Counter(cluster.links.kinds[link] for link in outside)
+
+    assert kinds["nic"] == 2 * 640
+    assert len(outside) - kinds["nic"] == 8 * 2 * 3
+    assert {load.shares[link] for link in outside} == {1 / 8}
+
+
+INSIDE = ("crossbar", "bus")
+
+
+def replace_fabric(cluster, fabric):
+    """Return the machine with another network."""
+    return Cluster(
+        cluster.name, cluster.nodes, cluster.node, cluster.accelerator, cluster.library, fabric
+    )
+
+
+@MODEST
+@given(st.integers(2, 9), st.lists(st.floats(0.01, 1), min_size=9, max_size=9))
+def test_an_uneven_exchange_brings_each_receiver_its_share(ranks, parts):
+    """Into a receiver goes its share of what every other rank sends, out of a sender the rest."""
+    cluster, wanted = ideal(2), [part / sum(parts[:ranks]) for part in parts[:ranks]]
+    phase = exchange(cluster, [range(ranks)], wanted)
+    carried = {cluster.links.names[link]: share for link, share in phase.items()}
+    into, out = Counter(), Counter()
+    for name, share in carried.items():
+        start, end = name.split(">")
+        if "dev" in start:
+            out[start] += share
+        if "dev" in end:
+            into[end] += share
+    devices = [f"n{number // 8}.dev{number % 8}" for number in range(ranks)]
+
+    assert [into[d] for d in devices] == [pytest.approx((ranks - 1) * w) for w in wanted]
+    assert [out[d] for d in devices] == [pytest.approx(1 - w) for w in wanted]
+
+
+# --- double binary trees --------------------------------------------------------------------------
+
+
+@given(st.integers(1, 600))
+@settings(max_examples=60, deadline=None)
+def test_whoever_is_inner_in_one_tree_is_a_leaf_in_the_other(count):
+    """Each member has no child in one of both trees, or is a root, which has one child."""
+    trees = tree.double_tree(count)
+    children = [Counter(parent for parent in parents if parent is not None) for parents in trees]
+
+    for member in range(count):
+        assert max(below[member] for below in children) <= 2
+        assert any(
+            below[member] == 0 or (parents[member] is None and below[member] == 1)
+            for below, parents in zip(children, trees, strict=True)
+        )
+
+
+@given(st.integers(1, 600))
+@settings(max_examples=60, deadline=None)
+def test_both_trees_hold_everybody_under_one_root_and_are_shallow(count):
+    """One root each, everybody below it, at most ceil(log2 n) + 1 links deep."""
+    for parents in tree.double_tree(count):
+        depths = []
+        for member in range(count):
+            at, depth = member, 0
+            while parents[at] is not None:
+                at, depth = parents[at], depth + 1
+                assert depth <= count
+            depths.append(depth)
+
+        assert sum(parent is None for parent in parents) == 1
+        assert max(depths) <= (count - 1).bit_length() + 1
+
+
+@MODEST
+@given(st.integers(2, 16), st.integers(1, 8))
+def test_no_nic_carries_more_than_twice_its_channel_each_way(nodes, local):
+    """As leaf S / 2, as inner member 3 / 2 S of its channel: a tree never loads a NIC more."""
+    cluster = ideal(16)
+    members = [8 * node + index for node in range(nodes) for index in range(local)]
+    load = Communicator(cluster, [members]).load("tree", "all-reduce")
+
+    assert max(nic_shares(load, cluster)) <= 2 / local + 1e-9
+
+
+# --- rings on machines ----------------------------------------------------------------------------
+
+
+def test_rings_of_a_frontier_node_use_links_within_their_width():
+    """All rings together at full pace fill no link above its width, and the tightest exactly."""
+    cluster = machine("frontier", 1)
+    node = cluster.node
+    rings = ring.local_rings(node, tuple(range(8)))
+    assert sum(share for _, share in rings) == pytest.approx(1.0)
+    assert all(sorted(circle) == list(range(8)) for circle, _ in rings)
+    communicator = Communicator(cluster, [range(8)])
+    pace = bus_bandwidth(communicator, "ring", "all-reduce")
+    used = Counter()
+    for circle, share in rings:
+        for a, b in zip(circle, [*circle[1:], circle[0]], strict=True):
+            used[a, b] += share * pace
+
+    assert set(used) <= set(node.widths)
+    assert len(used) == len(communicator.load("ring", "all-reduce").links)
+    full = [used[pair] / node.widths[pair] for pair in used]
+    assert max(full) == pytest.approx(1.0)
+
+
+def test_all_reduce_over_a_frontier_node_runs_at_144_gb_a_second():
+    """The 8 GCDs have four rings of 50 GB/s x 0.72 = 36 GB/s of payload, so 4 x 36 = 144 GB/s.
+
+    Each way, two of them share every link of 100 GB/s and each package; the links of 50 GB/s carry
+    one, but for 0-2 and 4-6, over which no further circle closes.
+    """
+    communicator = Communicator(machine("frontier", 1), [range(8)])
+    crossed = Counter(map(round, communicator.load("ring", "all-reduce").weights))
+
+    assert bus_bandwidth(communicator, "ring", "all-reduce") == pytest.approx(144e9)
+    assert crossed == {2: 2 * (4 + 2), 1: 2 * 4}
+
+
+def test_a_ring_in_a_dgx_runs_at_the_rate_of_a_switch_link():
+    """8 A100 on a crossbar: one ring at 300 GB/s x 0.783 = 234.9 GB/s, as was measured."""
+    communicator = Communicator(machine("dgx-a100", 1), [range(8)])
+    load = communicator.load("ring", "all-reduce")
+
+    assert bus_bandwidth(communicator, "ring", "all-reduce") == pytest.approx(234.9e9)
+    assert len(load.links) == 16
+    assert load.weights == (pytest.approx(1.0),) * 16
+
+
+def test_rings_across_nodes_use_every_nic_once():
+    """Two DGX, 16 ranks: 8 channels, each over one NIC: 8 x 23.5 = 188 GB/s in all."""
+    cluster = machine("selene", 2)
+    communicator = Communicator(cluster, [range(16)])
+    weights = crossings(communicator.load("ring", "all-reduce"))
+    nics = [weight for link, weight in weights.items() if cluster.links.kinds[link] == "nic"]
+
+    assert communicator.span == (16, 2, 8)
+    assert nics == [pytest.approx(1.0)] * 2 * 8 * 2
+    assert bus_bandwidth(communicator, "ring", "all-reduce") == pytest.approx(8 * 25e9 * 0.94)
+
+
+@MODEST
+@given(
+    st.sampled_from(["frontier", "dgx-1v", "dgx-a100"]),
+    st.sets(st.integers(0, 7), min_size=2),
+    st.data(),
+)
+def test_a_ring_sends_its_whole_stream_into_and_out_of_each_member(name, members, data):
+    """Whatever the rings, each member passes on one unit of the stream, and gets one."""
+    node = machine(name, 1).node
+    order = tuple(data.draw(st.permutations(sorted(members))))
+    out, into = Counter(), Counter()
+    for circle, share in ring.local_rings(node, order):
+        assert sorted(circle) == sorted(members)
+        for a, b in zip(circle, [*circle[1:], circle[0]], strict=True):
+            out[a] += share
+            into[b] += share
+
+    assert out == into == {member: pytest.approx(1.0) for member in members}
+
+
+def test_rings_side_by_side_share_their_links_by_half():
+    """Rings over both GCDs of a package in every node, on one NIC, get half of it each."""
+    cluster = machine("frontier", 4)
+    groups = [range(0, 32, 8), range(1, 32, 8)]
+    one, both = (
+        bus_bandwidth(Communicator(cluster, groups[:count]), "ring", "all-reduce")
+        for count in (1, 2)
+    )
+
+    assert one == pytest.approx(25e9 * 0.92)
+    assert both == pytest.approx(one / 2)
+
+
+CHANNELS = [
+    ("dgx-a100", 1, 8, 1),
+    ("frontier", 1, 8, 4),
+    ("frontier", 1, 2, 1),
+    ("dgx-a100", 2, 16, 8),
+]
+
+
+@pytest.mark.parametrize(("name", "nodes", "ranks", "count"), CHANNELS)
+def test_channels_are_counted(name, nodes, ranks, count):
+    """One ring on a crossbar, four over a Frontier node, one in a package, eight by eight NICs."""
+    cluster = machine(name, nodes)
+    found = ring.channels(cluster, range(ranks))
+
+    assert len(found) == ring.flows(cluster, range(ranks)) == count
+    assert sum(share for _, share in found) == pytest.approx(1.0)
+
+
+def test_a_tree_has_a_channel_for_every_member_of_the_fullest_node():
+    """Of 3 and 5 devices in two nodes, 5 channels; of the smaller node two doors take two turns."""
+    cluster, members = ideal(2), [*range(3), *range(8, 13)]
+    load = Communicator(cluster, [members]).load("tree", "all-reduce")
+
+    assert tree.flows(cluster, members) == 5
+    assert sorted(nic_shares(load, cluster)) == pytest.approx([1 / 5] * 12 + [2 / 5] * 4)
+
+
+# --- choice ---------------------------------------------------------------------------------------
+
+OPERATIONS = ("all-reduce", "all-gather", "broadcast", "all-to-all", "barrier")
+
+
+@MODEST
+@given(st.integers(0, 7), st.integers(0, 7), st.integers(0, 2))
+def test_groups_that_lie_alike_have_one_signature(rail, other, first):
+    """On one switch it matters neither which nodes a group spans nor which rail it is on."""
+    cluster = machine("dgx-h100", 4)
+    groups = [range(rail, 16, 8), range(8 * first + other, 8 * first + 16, 8)]
+    one, two = (Communicator(cluster, [group]).signature(OPERATIONS) for group in groups)
+
+    assert one == two
+
+
+def test_groups_that_lie_otherwise_have_another_signature():
+    """A package and two, a node and two, a square of a torus and a line of as many chips."""
+    frontier, pod = machine("frontier", 2), machine("tpu-v4-pod", 32, (4, 4, 2))
+    square = [0, 2, 8, 10]
+    pairs = [
+        (frontier, range(2), [1, 2]),
+        (frontier, range(8), range(4, 12)),
+        (pod, square, range(0, 8, 2)),
+    ]
+
+    for cluster, *groups in pairs:
+        one, two = (Communicator(cluster, [group]).signature(OPERATIONS) for group in groups)
+        assert one != two
+
+
+OBSTACLES = [
+    ("tree", "all-gather", range(16), "does no all-gather (it does all-reduce, barrier)"),
+    ("tree", "all-reduce", range(8), "needs a group over several nodes"),
+    ("nvls", "all-reduce", range(16), "needs a group in one node whose switch adds up"),
+    ("nvls", "all-reduce", range(8), "needs a group in one node whose switch adds up"),
+    (
+        "nvls-tree", "all-reduce", range(16),
+        "needs equally many devices, above one, on several nodes whose switches add up",
+    ),
+    (
+        "sharp", "all-reduce", range(16),
+        "needs equally many devices on several nodes of a fabric whose switches add up",
+    ),
+    (
+        "hierarchical", "all-reduce", range(12),
+        "needs equally many devices, above one, on several nodes",
+    ),
+    ("torus", "all-reduce", range(16), "needs a group that fills a box of a torus"),
+    ("halving-doubling", "all-reduce", range(6), "needs a power of two of ranks"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("algorithm", "operation", "group", "problem"), OBSTACLES)
+def test_an_algorithm_that_cannot_run_says_what_it_needs(algorithm, operation, group, problem):
+    """The message says where it was prescribed, and what it needs: on two DGX A100."""
+    communicator = fixed(machine("dgx-a100", 2), algorithm, operation, group)
+
+    with pytest.raises(PlanError) as error:
+        communicator.cost(operation, 1e6)
+    assert str(error.value) == f"here.it.stands: '{algorithm}' {problem}"
+
+
+def test_every_group_must_meet_what_an_algorithm_needs():
+    """A group of four and four does not speak for one of five and three beside it."""
+    cluster = ideal(4)
+    even, uneven = [*range(4), *range(8, 12)], [*range(16, 21), *range(24, 27)]
+
+    assert not Communicator(cluster, [even]).obstacle("hierarchical", "all-reduce")
+    assert Communicator(cluster, [even, uneven]).obstacle("hierarchical", "all-reduce")
+
+
+def test_a_library_without_a_way_says_what_it_tried():
+    """The message names the operation, the library and what each of its algorithms lacks."""
+    cluster = ideal(1)
+    cluster.library = replace(PLAIN, choices={"all-reduce": ("tree", "doubling")})
+    communicator = Communicator(cluster, [range(6)])
+
+    with pytest.raises(PlanError) as error:
+        communicator.cost("all-reduce", 1e6)
+    assert str(error.value) == (
+        "collectives.all-reduce: library 'plain' has nothing that can run it here (tree needs a"
+        " group over several nodes; doubling needs a power of two of ranks)"
+    )
+    with pytest.raises(PlanError, match="its file names no algorithm for it"):
+        communicator.cost("broadcast", 1e6)
+
+
+@MODEST
+@given(st.sampled_from(sorted(MACHINES)), st.floats(1, 1e10))
+def test_the_tuner_takes_what_it_ranks_first(name, nbytes):
+    """No algorithm that the library may take is ranked before the one that is taken."""
+    cluster = MACHINES[name]()
+    assume(cluster.library.choices)
+    communicator = Communicator(cluster, [range(cluster.devices)])
+    taken = communicator.cost("all-reduce", nbytes)
+    names = communicator.choices("all-reduce")
+
+    assert taken.algorithm in names
+    assert taken.ranked == min(
+        communicator.cost_of(name, "all-reduce", nbytes).ranked for name in names
+    )

@@ -1,0 +1,128 @@
+"""Context parallelism: ranks that share sequences, by a ring, by gathering or by exchange."""
+
+import pytest
+
+from clustersim.errors import PlanError
+from clustersim.scenario.load import from_mapping
+from clustersim.simulation.build import build_job
+from clustersim.simulation.simulate import simulate
+from clustersim.workload.kernels import Collective, Flash, flat
+from clustersim.workload.model import Layer
+
+METHODS = ("ring", "all-gather", "ulysses")
+PLAIN = Layer()
+
+
+def scenario(*changes, **plan):
+    """Llama 3 8B in four layers on sixteen devices, with long sequences."""
+    given_ = {
+        "title": "long sequences",
+        "cluster": {"name": "dgx-h100", "nodes": 2},
+        "model": {"name": "llama3-8b", "layers": 4},
+        "plan": {"data": 4, "context": 4, **plan},
+        "batch": {"global": 16, "micro": 1, "sequence": 32768},
+        "precision": "bf16",
+        "recompute": "full",
+        "framework": "megatron-core",
+    }
+    return from_mapping("test", given_, [*changes])
+
+
+def core(job):
+    """Kernels of the attention of one layer, forward, one after another."""
+    return flat([k for op in job.ops(PLAIN) if op.name == "attention" for k in op.forward])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ranks_share_the_work_of_attention_evenly(method):
+    """Four ranks do a quarter of the FLOPs each, by any method."""
+    alone = build_job(scenario(data=16, context=1))
+    shared = build_job(scenario(context_method=method))
+    flops = [sum(k.flops for k in core(job) if isinstance(k, Flash)) for job in (alone, shared)]
+
+    assert flops[1] == pytest.approx(flops[0] / 4)
+
+
+def test_what_is_sent_is_keys_and_values_or_a_slice_of_all():
+    """8 key heads of 128 numbers, twice: 4 KiB a token; Ulysses sends 32 query heads as well."""
+    sent = {
+        method: [k.nbytes for k in core(build_job(scenario(context_method=method))) if moves(k)]
+        for method in METHODS
+    }
+    tokens = 32768
+
+    assert sent["ring"] == sent["all-gather"] == [tokens * 2 * 8 * 128 * 2]
+    assert sent["ulysses"] == [tokens // 4 * 128 * heads * 2 for heads in (32 + 2 * 8, 32)]
+
+
+def moves(kernel):
+    return isinstance(kernel, Collective) and kernel.axis == "context"
+
+
+@pytest.mark.parametrize("context", [2, 4])
+def test_what_the_steps_of_a_ring_made_is_joined(context):
+    """4 ranks: 10 bytes and 3 times 2 of each number of the result, on a quarter of the tokens.
+
+    32 query heads of 128 numbers. Gathered keys and values need nothing joined.
+    """
+    laid = ["framework.kernels.ring_result=[10, 2]"]
+    moved = {
+        method: [k.nbytes for k in core(build_job(made)) if k.name == "ring result"]
+        for method in ("ring", "all-gather")
+        for made in [scenario(*laid, data=16 // context, context=context, context_method=method)]
+    }
+    numbers = 32768 / context * 32 * 128
+
+    assert moved["all-gather"] == []
+    assert moved["ring"] == [numbers * (10 + 2 * (context - 1))]
+
+
+def test_a_ring_hides_what_gathering_shows():
+    """A ring runs beside attention; keys and values that are gathered first are waited for."""
+    exposed = {
+        method: simulate(scenario(context_method=method)).attribution["context_communication"]
+        for method in METHODS
+    }
+
+    assert exposed["ring"] < 0.2 * exposed["all-gather"]
+
+
+def test_sharing_sequences_shares_out_activations_and_not_weights():
+    """Each rank keeps its tokens; weights and gradients stay those of the model."""
+    alone, shared = (
+        simulate(scenario(data=16 // n, context=n)).memory.fullest.parts for n in (1, 4)
+    )
+
+    assert shared["activations"] == pytest.approx(alone["activations"] / 4)
+    assert shared["parameters"] == alone["parameters"]
+
+
+def test_gradients_are_summed_over_slices_as_well():
+    """All sixteen ranks hold the same weights, however they share sequences."""
+    tail = simulate(scenario()).program.actors[0].tail
+
+    assert tail.gradients[0][0].name == "all-reduce over 16 ranks, stage 0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (["batch.sequence=32764"], "needs sequences of a multiple of 8 tokens, not 32764"),
+        (
+            ["plan.context_method=ulysses", "plan.context=16", "plan.data=1", "plan.tensor=1",
+                "model.heads=24", "model.kv_heads=24", "model.hidden=3072", "batch.global=1"],
+            "16 does not divide the 24 heads of a tensor rank",
+        ),
+        (
+            ["plan.context=1", "plan.data=16", "plan.context_method=ulysses"],
+            "plan.context_method: has no effect with context 1",
+        ),
+        (["framework=megatron-lm"], "'ring' is not offered by 'megatron-lm'"),
+    ],
+)  # fmt: skip
+def test_sequences_that_cannot_be_shared_are_told_why(changes, complaint):
+    """One line says which rule is broken, and what works."""
+    with pytest.raises(PlanError) as caught:
+        build_job(scenario(*changes))
+
+    assert complaint in str(caught.value)

@@ -1,0 +1,86 @@
+"""What is left to wait for of new weights that come chunk by chunk or layer by layer."""
+
+from copy import deepcopy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clustersim.program.movement.parameter_gather import waited_for
+from clustersim.program.movement.transfers import joint_collectives
+from clustersim.scenario.load import from_mapping
+from clustersim.simulation.build import build_job
+from clustersim.simulation.simulate import simulate
+from clustersim.traffic import Traffic
+
+PARTS = st.integers(1, 16)
+SECONDS = st.floats(1e-6, 10)
+SCENARIO = {
+    "title": "chunks", "cluster": {"name": "dgx-h100", "nodes": 2},
+    "model": {"name": "llama2-7b", "layers": 32},
+    "plan": {"data": 4, "pipeline": 4, "chunks": 4, "zero": 1, "schedule": "interleaved-1f1b"},
+    "batch": {"global": 64, "micro": 1, "sequence": 2048},
+    "precision": "bf16", "framework": "megatron-core",
+}  # fmt: skip
+
+
+def taking(seconds):
+    """Return traffic that takes this long by itself."""
+    return Traffic("parameters", (0,), (1.0,), seconds * 1e9, 1e-5, 1e9)
+
+
+def seconds(traffic):
+    """Return how long traffic takes by itself, without its latency."""
+    return traffic.nbytes / traffic.cap
+
+
+@given(SECONDS, PARTS, SECONDS)
+def test_one_part_is_seen_and_of_each_other_what_is_longer_than_its_window(whole, parts, window):
+    """Not less than one part, not more than all, and g + (v - 1) max(0, g - w) in between."""
+    left = seconds(waited_for(taking(whole), parts, window))
+    one = whole / parts
+
+    assert one * (1 - 1e-9) <= left <= whole * (1 + 1e-9)
+    if parts > 1:
+        assert left == pytest.approx(one + (parts - 1) * max(0, one - window))
+
+
+@given(SECONDS, PARTS)
+def test_without_anything_beside_it_everything_is_seen(whole, parts):
+    """No window, no hiding; and a window longer than a part leaves that part alone."""
+    assert seconds(waited_for(taking(whole), parts, 0)) == pytest.approx(whole)
+    if parts > 1:
+        assert seconds(waited_for(taking(whole), parts, whole)) == pytest.approx(whole / parts)
+
+
+def job(*changes):
+    """Return the job of the scenario above with changes."""
+    return build_job(from_mapping("chunks", deepcopy(SCENARIO), changes))
+
+
+def step(*changes):
+    """Return the time of a step [s]."""
+    return simulate(from_mapping("chunks", deepcopy(SCENARIO), changes)).step_time
+
+
+def test_gathering_new_weights_beside_the_forward_shortens_a_step_and_no_other_does():
+    """It is worth less than the gather, and nothing where replicas share no optimiser."""
+    beside = "framework.gradients.gather_overlap=true"
+    gathers = [t for n, t in joint_collectives(job()).items() if "parameters" in str(n)]
+
+    assert gathers
+    assert 0 < step() - step(beside) < max(map(seconds, gathers))
+    assert step("plan.zero=0") == step("plan.zero=0", beside)
+
+
+def test_width_of_gathered_weights_is_their_own():
+    """8-bit weights halve what 16-bit ones move, and a missing width is that of activations."""
+
+    def moved(*changes):
+        found = joint_collectives(job(*changes)).items()
+        return {name: t.nbytes for name, t in found if "parameters" in str(name)}
+
+    whole, half = moved(), moved("framework.gradients.gathered=1")
+
+    assert whole
+    assert half == {name: pytest.approx(nbytes / 2) for name, nbytes in whole.items()}

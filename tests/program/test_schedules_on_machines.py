@@ -1,0 +1,175 @@
+"""Schedules on real machines: the same work under each, whoever is folded and whatever is fused."""
+
+import numpy as np
+import pytest
+
+from clustersim.errors import PlanError, ScenarioError
+from clustersim.program.movement.around_layers import moves_of
+from clustersim.program.schedules import SCHEDULES
+from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Code, completing
+from clustersim.scenario.load import load
+from clustersim.simulation.build import build_job
+from clustersim.simulation.simulate import simulate
+
+SMALL = ("frontier-22b", "batch.global=32", "recompute=none")
+TENSOR = (
+    "frontier-175b", "cluster.nodes=4", "plan.pipeline=4", "plan.data=2", "batch.global=16",
+)  # fmt: skip
+WORK = ("matmul", "attention", "memory_bound")
+NAMES = tuple(SCHEDULES)
+
+
+def stepped(name, given, *more):
+    """A step of a scenario under a schedule, whether its framework offers it or not."""
+    scenario, *settings = given
+    chunks = SCHEDULES[name].chunks[0]
+    several = [f"plan.chunks={chunks}"] if chunks > 1 else []
+    offered = f"framework.schedules=[{name}]"
+    return simulate(scenario, [*settings, offered, f"plan.schedule={name}", *several, *more])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_schedule_does_the_same_work(name):
+    """The mean rank computes as long under each schedule; only waiting and hiding differ."""
+    usual, other = stepped("1f1b", SMALL), stepped(name, SMALL)
+
+    for part in WORK:
+        assert other.attribution[part] == pytest.approx(usual.attribution[part], rel=1e-9)
+    assert other.hardware_flops == usual.hardware_flops
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_folding_changes_nothing_of_any_schedule(name):
+    """Ranks that behave alike are one under every schedule, with collectives fused or not."""
+    for bound in ("fusion_bound=0.5", "fusion_bound=1e-9"):
+        folded = stepped(name, TENSOR, bound, "fold=true")
+        whole = stepped(name, TENSOR, bound, "fold=false")
+
+        assert folded.step_time == pytest.approx(whole.step_time, rel=1e-12)
+        assert folded.attribution == pytest.approx(
+            whole.attribution, rel=1e-9, abs=1e-9 * whole.step_time
+        )
+        assert folded.memory == whole.memory
+
+
+def test_a_split_backward_takes_as_long_as_the_whole():
+    """The two parts of a backward have the kernels of the whole, with what was hidden exposed."""
+    split = stepped("zb-h1", SMALL).program.actors[3].blocks
+    whole = stepped("1f1b", SMALL).program.actors[3].blocks
+    both = split[Code(INPUT, 0)].seconds + split[Code(WEIGHT, 0)].seconds
+    once = whole[Code(BACKWARD, 0)].seconds
+
+    assert both.compute == pytest.approx(once.compute, rel=1e-12)
+    assert both.launches == once.launches
+    assert split[Code(FORWARD, 0)].seconds == whole[Code(FORWARD, 0)].seconds
+
+
+def test_chunks_in_a_v_meet_on_the_last_stage():
+    """Down and up again: 2 p - 2 transfers of a microbatch each way, none at the turn."""
+    v, loop = stepped("zb-v", SMALL), stepped("interleaved-1f1b", SMALL)
+    p, m = v.program.stages, v.program.microbatches
+    sent = [
+        sum(actor.send[code] is not None for code in actor.blocks if code.kind in (FORWARD, INPUT))
+        for actor in v.program.actors[:p]
+    ]
+
+    assert sent == [2, *[4] * (p - 2), 2]
+    assert v.program.wiring.ends_meet
+    assert not loop.program.wiring.ends_meet
+    assert v.program.actors[0].tail.embedding is None
+    assert loop.program.actors[0].tail.embedding is not None
+    assert len(v.program.order.of[0]) == 2 * m * 3
+
+
+def test_dualpipe_holds_the_model_twice_and_sums_its_gradients():
+    """Weights and gradients are twice those of 1F1B, and both holders of a part reduce them."""
+    once, twice = stepped("1f1b", SMALL), stepped("dualpipe", SMALL)
+
+    def held(step):
+        return sum(stage.parts["parameters"] for stage in step.memory.stages)
+
+    # Embedding and logits are one matrix where they meet, and two where they do not.
+    assert held(twice) == pytest.approx(2 * held(once), rel=0.02)
+    twin = twice.program.actors[0].tail.twin
+    assert twin is not None
+    assert twin == twice.program.actors[-1].tail.twin
+    assert once.program.actors[0].tail.twin is None
+    assert twice.attribution["data_communication"] > once.attribution["data_communication"]
+
+
+def test_what_dualpipe_pairs_hides_the_exchange_of_experts():
+    """Exchange that is exposed falls, and kernels beside it are slowed by what it holds."""
+    given = (
+        "mixtral-ep-imbalance", "experts={load: balanced}", "batch.global=256", "plan.zero=0",
+        "plan.data=8", "plan.pipeline=4", "plan.expert=8", "cluster.nodes=4",
+    )  # fmt: skip
+    shown, hidden = stepped("zb-h1", given), stepped("dualpipe", given)
+
+    assert hidden.attribution["overlap_slowdown"] > 0
+    assert shown.attribution["overlap_slowdown"] == 0
+    assert (
+        hidden.attribution["expert_communication"]
+        < 0.6 * (shown.attribution["expert_communication"])
+    )
+
+
+def test_gradients_begin_with_the_first_chunk_that_is_complete():
+    """Reductions beside backwards of all chunks hide more than beside those of the last alone."""
+    given = ("megatron21-t1-145b", "cluster.nodes=32", "plan.data=4", "batch.global=64")
+    step = simulate(given[0], [*given[1:], "framework.gradients.overlap=always"])
+    tail = step.program.actors[0].tail
+    groups = [sum(piece.nbytes for piece in pieces) for pieces in tail.gradients]
+    apart = simulate(given[0], [*given[1:], "framework.gradients.overlap=never"])
+    once = [piece.nbytes for pieces in apart.program.actors[0].tail.gradients for piece in pieces]
+    places = completing(step.program.order, 0)
+
+    assert [step.program.actors[0].steps[at].chunk for at in places] == [1, 0]
+    assert len(groups) == 2
+    assert sum(groups) == pytest.approx(sum(once), rel=1e-12)
+    assert step.attribution["data_communication"] < apart.attribution["data_communication"]
+
+
+def test_zero_bubble_keeps_factors_of_weights_where_layers_are_run_again():
+    """What waits from I to W is more than what a recomputed layer keeps from F to I."""
+    small = [*SMALL[1:2], "recompute=full"]
+    once = stepped("1f1b", (SMALL[0], *small)).memory.fullest
+    split = stepped("zb-h1", (SMALL[0], *small)).memory.stages[-1]
+
+    assert split.chunks[0].weights["activations"] > 4 * split.chunks[0].kept["activations"]
+    assert split.parts["activations"] > once.parts["activations"]
+
+
+def test_gradients_are_pushed_with_the_weights_part():
+    """Where weights are sharded, the inputs' part gathers them, the weights' part reduces."""
+    settings = [
+        "plan.pipeline=4",
+        "plan.data=96",
+        "batch.global=384",
+        "framework.schedules=[zb-h1]",
+    ]
+    job = build_job(load("zero3-175b", [*settings, "plan.schedule=zb-h1"]))
+    whole, inputs, weights = (moves_of(job, 1, 0, kind) for kind in (BACKWARD, INPUT, WEIGHT))
+
+    assert [list(fetch) for fetch, _ in inputs] == [list(fetch) for fetch, _ in whole]
+    assert [list(push) for _, push in weights] == [list(push) for _, push in whole]
+    assert not any(push for _, push in inputs)
+    assert not any(fetch for fetch, _ in weights)
+
+
+def test_a_schedule_file_beside_the_scenario_is_found(tmp_path, monkeypatch):
+    """`plan.schedule` names a file, as `--schedule` does; its shape must be that of the job."""
+    monkeypatch.chdir(tmp_path)
+    rows = SCHEDULES["zb-h1"].rows(8, 16, 1)
+    text = "\n".join(
+        f"stage {n}   " + " ".join(str(step) for step in row) for n, row in enumerate(rows)
+    )
+    (tmp_path / "mine.txt").write_text(text, encoding="utf-8")
+    named = stepped("zb-h1", SMALL)
+    mine = simulate(SMALL[0], [*SMALL[1:], "plan.schedule=mine.txt"])
+
+    assert mine.step_time == named.step_time
+    assert np.array_equal(mine.timeline.tracks[3].start, named.timeline.tracks[3].start)
+    with pytest.raises(PlanError, match="written for 8 stages and 16 microbatches, and the job"):
+        simulate(SMALL[0], [*SMALL[1:], "plan.schedule=mine.txt", "batch.global=64"])
+    with pytest.raises(ScenarioError, match=r"plan\.schedule: cannot read schedule 'other\.txt'"):
+        simulate(SMALL[0], [*SMALL[1:], "plan.schedule=other.txt"])

@@ -1,0 +1,393 @@
+"""Collectives step by step: what each member holds at the end, what it sends, how long it takes."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from simpy import Environment
+
+from boxes import PLAIN, STEP, fixed, ideal, machine
+from clustersim.cost.collectives import passes
+from clustersim.engine.network.network import Network
+from clustersim.program.collectives import hierarchical, ring, stepped, torus, tree
+from clustersim.program.collectives.communicator import HALVES, RUNS
+from clustersim.program.collectives.exchange import exchange
+from clustersim.program.collectives.load import phase_of
+from clustersim.program.collectives.rounds import ROUNDS
+from clustersim.program.collectives.stepped import in_rounds
+from clustersim.traffic import Traffic
+
+MODEST = settings(max_examples=20, deadline=None)
+
+# --- what is left at the end ----------------------------------------------------------------------
+
+
+def each(blocks):
+    """Return a start where every member holds all blocks, with its own data."""
+    return lambda member: dict.fromkeys(range(blocks), (member,))
+
+
+def outcome(program, start):
+    """Return what the members hold at the end, what is summed in order."""
+    held = program.outcome([start(member) for member in range(program.members)])
+    return [{block: tuple(sorted(got)) for block, got in own.items()} for own in held]
+
+
+def check_halves(program, operation):
+    """Assert that a program leaves what an all-reduce, or one of its halves, promises."""
+    ranks, whole = program.members, tuple(range(program.members))
+    owned = [range(member, program.blocks, ranks) for member in range(ranks)]
+    if operation == "all-gather":
+        held = outcome(program, lambda member: dict.fromkeys(owned[member], (member,)))
+
+        assert held == [{b: (b % ranks,) for b in range(program.blocks)}] * ranks
+        return
+    held = outcome(program, each(program.blocks))
+    for member, own in enumerate(held):
+        kept = owned[member] if operation == "reduce-scatter" else range(program.blocks)
+
+        assert {block: own[block] for block in kept} == dict.fromkeys(kept, whole)
+
+
+@MODEST
+@given(st.sampled_from(HALVES), st.integers(1, 9))
+def test_a_ring_leaves_what_its_operation_promises(operation, ranks):
+    """Every contribution is counted once: in all blocks, in the owned ones, or put side by side."""
+    check_halves(stepped.ring(operation, ranks), operation)
+
+
+@MODEST
+@given(st.sampled_from(HALVES), st.integers(0, 4))
+def test_halving_and_doubling_leave_what_their_operation_promises(operation, levels):
+    """Every contribution is counted once, for 1 to 16 ranks; recursive doubling sums as well."""
+    check_halves(in_rounds("halving-doubling", operation, 2**levels), operation)
+    check_halves(in_rounds("doubling", "all-reduce", 2**levels), "all-reduce")
+
+
+@MODEST
+@given(st.integers(1, 17))
+def test_bruck_gathers_every_block_everywhere(ranks):
+    """For any number of ranks, each ends with the block of every other."""
+    check_halves(in_rounds("bruck", "all-gather", ranks), "all-gather")
+
+
+@MODEST
+@given(st.sampled_from(["bruck", "pairwise", "grouped"]), st.integers(1, 17))
+def test_an_all_to_all_takes_every_block_as_far_as_it_is_to_go(algorithm, ranks):
+    """Block d of each rank ends at the rank d further on, and no other block with it."""
+    program = in_rounds(algorithm, "all-to-all", ranks)
+    held = outcome(program, each(ranks))
+
+    assert held == [{d: ((member - d) % ranks,) for d in range(ranks)} for member in range(ranks)]
+
+
+@MODEST
+@given(st.booleans(), st.integers(1, 17), st.integers(1, 4))
+def test_a_broadcast_reaches_all_and_a_reduce_hears_from_all(binomial, ranks, pieces):
+    """From member 0 by a binomial tree or a pipelined chain, and back to it, each once."""
+    out, back = (
+        in_rounds("binomial", operation, ranks)
+        if binomial
+        else stepped.chain(operation, ranks).pipelined(pieces)
+        for operation in ("broadcast", "reduce")
+    )
+    spread = outcome(out, lambda member: {} if member else each(out.blocks)(0))
+    summed = outcome(back, each(back.blocks))
+
+    assert spread == [dict.fromkeys(range(out.blocks), (0,))] * ranks
+    assert summed[0] == dict.fromkeys(range(back.blocks), tuple(range(ranks)))
+
+
+@MODEST
+@given(st.integers(1, 40))
+def test_a_barrier_lets_nobody_go_who_has_not_heard_of_all(ranks):
+    """After ceil(log2 p) rounds each rank has heard of every other."""
+    program = in_rounds("dissemination", "barrier", ranks)
+    held = outcome(program, lambda member: {member: (member,)})
+
+    assert len(program.rounds) == (ranks - 1).bit_length()
+    assert held == [{other: (other,) for other in range(ranks)}] * ranks
+
+
+@MODEST
+@given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 3))
+def test_double_trees_sum_every_contribution_once(nodes, local, pieces):
+    """Up and down all trees, with chains inside nodes, whole or in pieces."""
+    check_halves(stepped.tree(nodes, local).pipelined(pieces), "all-reduce")
+
+
+@MODEST
+@given(st.sampled_from(HALVES), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
+def test_two_levels_leave_what_their_operation_promises(operation, nodes, local, pieces):
+    """Rings in nodes and rings on rails, whole or in pieces, lose nothing and repeat nothing."""
+    program = stepped.hierarchical(operation, nodes, local)
+    check_halves(program.pipelined(pieces), operation)
+
+
+axes = st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=3)
+
+
+@MODEST
+@given(st.sampled_from(HALVES), axes)
+def test_a_torus_leaves_what_its_operation_promises(operation, shape):
+    """Parts that start on different axes, both ways round, rings or lines, add up to the whole."""
+    lengths, closed = zip(*shape, strict=True)
+    assume(any(length > 1 for length in lengths))
+    check_halves(stepped.torus(operation, lengths, closed), operation)
+
+
+# --- the folded load is the sum of the steps ------------------------------------------------------
+
+
+def summed(edges):
+    """Return what goes from each device to each other, of edges that carry something."""
+    total = Counter()
+    for a, b, share in edges:
+        total[a, b] += share
+    return {pair: pytest.approx(share) for pair, share in total.items()}
+
+
+def on_devices(program, group):
+    """Return what a program's members send each other, as edges between devices."""
+    return [(group[a], group[b], share) for (a, b), share in program.carried().items()]
+
+
+STREAMS = (*HALVES, "broadcast", "reduce")
+
+
+@MODEST
+@given(st.sampled_from(STREAMS), st.permutations(range(8)), st.integers(2, 8), st.booleans())
+def test_a_folded_ring_carries_what_its_steps_carry(operation, order, ranks, spread):
+    """In a node, or with one device of each node, pair by pair."""
+    cluster = ideal(8)
+    group = [8 * number if spread else number for number in order[:ranks]]
+    program = (stepped.ring if operation in HALVES else stepped.chain)(operation, ranks)
+
+    assert summed(on_devices(program, group)) == summed(ring.edges(cluster, group, operation))
+
+
+@MODEST
+@given(st.sampled_from(HALVES), st.integers(2, 4), st.integers(1, 4))
+def test_a_ring_over_nodes_enters_and_leaves_each_by_one_door(operation, nodes, local):
+    """A channel is the ring of all ranks whose hop to the next node goes by the sender's door."""
+    cluster = ideal(nodes, local)
+    program = stepped.ring(operation, nodes * local).carried()
+    expected = []
+    for channel in range(local):
+        order = [
+            node * local + (channel + i) % local for node in range(nodes) for i in range(local)
+        ]
+        for (a, b), share in program.items():
+            door = order[a - a % local]
+            legs = [(order[a], order[b])]
+            if a // local != b // local:
+                legs = [(order[a], door), (door, order[b])]
+            expected += [(x, y, share / local) for x, y in legs if x != y]
+
+    assert summed(expected) == summed(ring.edges(cluster, range(nodes * local), operation))
+
+
+@MODEST
+@given(st.integers(1, 9), st.integers(1, 4))
+def test_folded_trees_carry_what_their_steps_carry(nodes, local):
+    """Up and down, in chains and between doors, pair by pair."""
+    cluster, group = ideal(nodes, local), range(nodes * local)
+    program = stepped.tree(nodes, local)
+
+    assert summed(on_devices(program, group)) == summed(tree.edges(cluster, group, "all-reduce"))
+
+
+@MODEST
+@given(st.sampled_from(HALVES), st.integers(2, 4), st.integers(2, 4))
+def test_folded_levels_carry_what_their_steps_carry(operation, nodes, local):
+    """In nodes and on rails, pair by pair."""
+    cluster, group = ideal(nodes, local), range(nodes * local)
+    program = stepped.hierarchical(operation, nodes, local)
+
+    assert summed(on_devices(program, group)) == summed(
+        hierarchical.edges(cluster, group, operation)
+    )
+
+
+BLOCKS = [(4, 4, 4), (4, 8, 4), (2, 3, 4), (1, 5, 1), (8, 8, 1), (2, 2, 2), (3, 1, 2)]
+
+
+@pytest.mark.parametrize("operation", HALVES)
+@pytest.mark.parametrize("lengths", BLOCKS, ids=str)
+def test_a_folded_torus_carries_what_its_steps_carry(operation, lengths):
+    """Along closed rings (axes of whole fours) and folded lines, pair by pair."""
+    nodes = lengths[0] * lengths[1] * lengths[2]
+    cluster = machine("tpu-v4-pod", nodes, lengths)
+    program = stepped.torus(operation, lengths, cluster.fabric.rings)
+
+    assert summed(on_devices(program, range(nodes))) == summed(
+        torus.edges(cluster, range(nodes), operation)
+    )
+
+
+@MODEST
+@given(st.sampled_from(["ideal", "frontier"]), st.integers(2, 16))
+def test_an_exchange_carries_what_its_messages_carry(name, ranks):
+    """All messages of an all-to-all, posted at once, load links as one round after another does."""
+    cluster = ideal(2) if name == "ideal" else machine("frontier", 2)
+    steps = on_devices(in_rounds("pairwise", "all-to-all", ranks), range(ranks))
+
+    assert exchange(cluster, [range(ranks)]) == pytest.approx(phase_of(cluster, steps))
+
+
+# --- conservation ---------------------------------------------------------------------------------
+
+OPTIMAL = [
+    lambda operation: stepped.ring(operation, 6),
+    lambda operation: in_rounds("halving-doubling", operation, 8),
+    lambda operation: stepped.hierarchical(operation, 3, 2),
+    lambda operation: stepped.torus(operation, (3, 4), (False, True)),
+]
+
+
+def in_and_out(program):
+    """Return what goes into and out of every member, for each byte of the buffer."""
+    into, out = ([0.0] * program.members for _ in "io")
+    for (a, b), share in program.carried().items():
+        out[a] += share
+        into[b] += share
+    return into, out
+
+
+@pytest.mark.parametrize("operation", HALVES)
+@pytest.mark.parametrize("build", OPTIMAL, ids=["ring", "halving", "levels", "torus"])
+def test_optimal_algorithms_carry_the_least_into_and_out_of_every_rank(build, operation):
+    """(p - 1) / p of the buffer into and out of every rank for each half, and not a byte more."""
+    program = build(operation)
+    least = passes(operation) * (program.members - 1) / program.members
+
+    for share in (*in_and_out(program)[0], *in_and_out(program)[1]):
+        assert share == pytest.approx(least)
+
+
+@MODEST
+@given(st.sampled_from([("bruck", "all-gather"), ("pairwise", "all-to-all")]), st.integers(1, 17))
+def test_nothing_is_gathered_or_exchanged_twice(algorithm, ranks):
+    """(p - 1) / p into and out of every rank, for any number of ranks."""
+    into, out = in_and_out(in_rounds(*algorithm, ranks))
+
+    assert into == out == [pytest.approx((ranks - 1) / ranks)] * ranks
+
+
+@MODEST
+@given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 4))
+def test_no_algorithm_carries_less_than_its_operation_needs(nodes, local, levels):
+    """An all-reduce carries 2 (p - 1) S or more in all, and S or more into and out of each rank.
+
+    A tree carries just that in all, but less through its leaves than through its inner members.
+    """
+    for program in (stepped.tree(nodes, local), in_rounds("doubling", "all-reduce", 2**levels)):
+        into, out = in_and_out(program)
+        least = 2 * (program.members - 1)
+
+        assert sum(into) == pytest.approx(sum(out))
+        assert sum(out) >= least - 1e-9
+        if program.members > 1:
+            assert min(*into, *out) >= 1 - 1e-9
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+def replayed(program, cluster, group, nbytes):
+    """Return how long the rounds take one after another, each message a flow with its hop."""
+    rounds = [
+        [
+            (cluster.route(group[m.source], group[m.target]), len(m.blocks) / program.blocks)
+            for m in messages
+        ]
+        for messages in program.rounds
+    ]
+    env = Environment()
+    network, (step,) = Network(env, cluster.links.capacities), cluster.library.algorithms["ring"]
+
+    def run():
+        for messages in rounds:
+            arrived = []
+            for route, share in messages:
+                hop, ones = step.network_hop if route.network else step.device_hop, (1.0,)
+                arrived.append(env.event())
+                network.start(
+                    Traffic("step", route.links, ones * len(route.links), share * nbytes, hop),
+                    lambda _, event=arrived[-1]: event.succeed(),
+                )
+            yield env.all_of(arrived)
+        return env.now
+
+    seconds = env.run(env.process(run()))
+    network.check()
+    return seconds
+
+
+LAYOUTS = [(1, 2), (1, 5), (1, 8), (2, 1), (7, 1), (2, 2), (2, 3), (3, 5), (2, 4), (4, 2)]
+IN_ROUNDS = [
+    (name, operation, nodes, local)
+    for name in sorted(ROUNDS)
+    for operation in RUNS[name]
+    for nodes, local in LAYOUTS
+    if name != "grouped"  # which hops once and pays for its posts instead
+    and not fixed(ideal(nodes, local), name, operation, range(nodes * local)).obstacle(
+        name, operation
+    )
+]
+
+
+@pytest.mark.parametrize(("algorithm", "operation", "nodes", "local"), IN_ROUNDS)
+def test_rounds_one_after_another_take_the_closed_form(algorithm, operation, nodes, local):
+    """In a node, over nodes and on both, where no two messages of a round share a link.
+
+    The whole time agrees: hops of near and far rounds, and bytes.
+    """
+    cluster, group = ideal(nodes, local), range(nodes * local)
+    nbytes = 0.0 if operation == "barrier" else 1e6
+    cost = fixed(cluster, algorithm, operation, group).cost(operation, nbytes)
+    seconds = replayed(in_rounds(algorithm, operation, len(group)), cluster, group, nbytes)
+
+    assert seconds == pytest.approx(cost.seconds, rel=1e-9)
+
+
+@pytest.mark.parametrize("operation", HALVES)
+@pytest.mark.parametrize(("nodes", "local"), [(1, 2), (1, 7), (5, 1)])
+def test_a_ring_of_equal_hops_takes_the_closed_form_step_by_step(operation, nodes, local):
+    """In a node, or with one device of each node: the whole time agrees, hops and bytes."""
+    cluster, group = ideal(nodes, local), range(nodes * local)
+    cost = fixed(cluster, "ring", operation, group).cost(operation, 1e6)
+    seconds = replayed(stepped.ring(operation, len(group)), cluster, group, 1e6)
+
+    assert seconds == pytest.approx(cost.seconds, rel=1e-9)
+
+
+PIPELINED = [
+    ("ring", "broadcast", 1, 8, stepped.chain("broadcast", 8)),
+    ("ring", "reduce", 5, 1, stepped.chain("reduce", 5)),
+    ("tree", "all-reduce", 5, 1, stepped.tree(5)),
+    ("tree", "all-reduce", 3, 4, stepped.tree(3, 4)),
+    ("hierarchical", "all-reduce", 3, 4, stepped.hierarchical("all-reduce", 3, 4)),
+    ("hierarchical", "all-gather", 2, 3, stepped.hierarchical("all-gather", 2, 3)),
+]
+
+
+@pytest.mark.parametrize("pieces", [1, 4, 32])
+@pytest.mark.parametrize(("algorithm", "operation", "nodes", "local", "program"), PIPELINED)
+def test_pieces_one_behind_another_tend_to_the_closed_form(
+    algorithm, operation, nodes, local, program, pieces
+):
+    """R rounds in c pieces take between 1 and 1 + (R - 1) / c times the closed form, without hops.
+
+    So the bandwidth terms agree in the limit of many pieces, which is what the folded form means.
+    """
+    cluster, group = ideal(nodes, local), range(nodes * local)
+    instant = replace(STEP, device_hop=0.0, network_hop=0.0)
+    cluster.library = replace(PLAIN, algorithms={"ring": (instant,)})
+    closed = fixed(cluster, algorithm, operation, group).cost(operation, 1e9).seconds
+    seconds = replayed(program.pipelined(pieces), cluster, group, 1e9)
+
+    assert closed <= seconds * (1 + 1e-9)
+    assert seconds <= closed * (1 + (len(program.rounds) - 1) / pieces) * (1 + 1e-9)

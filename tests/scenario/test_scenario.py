@@ -1,0 +1,593 @@
+"""Scenarios: what ``--set`` reaches, what bad input is told, and that nothing else comes out."""
+
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.catalog import finding
+from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
+from clustersim.scenario.load import from_mapping, load
+from clustersim.scenario.schema import json_schema
+from clustersim.simulation.build import build_job
+from clustersim.simulation.simulate import simulate
+
+SCENARIO = (finding.shipped("scenario") / "frontier-22b.yaml").read_text(encoding="utf-8")
+LINES = {line.partition(":")[0]: n for n, line in enumerate(SCENARIO.splitlines(), 1)}
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    """A function that loads the scenario with one text of it changed."""
+    monkeypatch.chdir(tmp_path)
+
+    def changed(old="", new="", *given_):
+        assert old in SCENARIO
+        Path("case.yaml").write_text(SCENARIO.replace(old, new, 1), encoding="utf-8")
+        return load("case.yaml", given_)
+
+    return changed
+
+
+def set_(*given_):
+    """Return the shipped scenario with settings."""
+    return load("frontier-22b", given_).scenario
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def test_a_plain_value_is_set():
+    """`path=value` puts a number, a word or a truth in place."""
+    scenario = set_("plan.pipeline=16", "recompute=none", "fold=false")
+
+    assert (scenario.plan.pipeline, scenario.recompute, scenario.fold) == (16, "none", False)
+
+
+def test_a_number_is_scaled_in_place():
+    """`=x2` and `=/2` scale what stands there, and whole numbers stay whole."""
+    assert set_("batch.global=x2").batch.global_ == 1280
+    assert set_("batch.global=/2").batch.global_ == 320
+    assert set_("published[0].value=x0.5").published[0].value == 36.75
+
+
+def test_a_fact_of_the_catalogue_is_scaled_with_its_unit():
+    """`cluster.nic.bandwidth=x2` is 50 GB/s, and says that it was set instead of its source."""
+    before, after = set_().cluster, set_("cluster.nic.bandwidth=x2").cluster
+
+    assert (before.nic.bandwidth.value, after.nic.bandwidth.value) == (25e9, 50e9)
+    assert before.nic.bandwidth.source == "olcf"
+    assert after.nic.bandwidth.source is None
+    assert after.nic.bandwidth.assumed == "--set cluster.nic.bandwidth=x2"
+    assert set_("cluster.nic.bandwidth=/2").cluster.nic.bandwidth.value == 12.5e9
+    assert set_("cluster.nic.bandwidth=200 Gb/s").cluster.nic.bandwidth.value == 25e9
+
+
+def test_settings_apply_in_their_order():
+    """The later of two settings acts on what the earlier one left."""
+    assert set_("batch.global=100", "batch.global=x3").batch.global_ == 300
+    assert set_("batch.global=x3", "batch.global=100").batch.global_ == 100
+
+
+def test_an_entry_of_a_list_is_set_by_its_number():
+    """`published[0].value` and deep lists of the catalogue are reached."""
+    scenario = set_("published[0].value=80", "cluster.node.accelerator.gemm.tiles.value[0].rows=64")
+
+    assert scenario.published[0].value == 80
+    assert scenario.cluster.node.accelerator.gemm.tiles.value[0].rows == 64
+
+
+def test_a_name_of_the_catalogue_is_replaced():
+    """`cluster.node=NAME`, `model=NAME`, `cluster=NAME` and `framework=NAME` bring other files."""
+    assert set_("cluster.node=dgx-a100").cluster.node.accelerator.name == "a100-80gb"
+    assert set_("model=gpt-175b").model.layers == 96
+    assert set_("cluster=selene").cluster.name == "selene"
+    assert set_("cluster=selene").cluster.nodes == 2
+    assert set_("framework=megatron-lm").framework.name == "megatron-lm"
+
+
+def test_what_a_scenario_says_of_a_framework_wins_over_its_file():
+    """The 22B scenario takes flash attention, and the replaced value says where it was set."""
+    attention = set_().framework.kernels.attention
+
+    assert attention.value == "flash"
+    assert attention.source is None
+    assert re.match(rf"set in .*frontier-22b\.yaml:{LINES['framework']}$", attention.assumed)
+
+
+def test_a_setting_is_the_place_of_its_value():
+    """A complaint about a value that was set names the setting, not the line it replaced."""
+    loaded = load("frontier-22b", ["batch.global=33"])
+
+    assert loaded.where("batch", "global") == "--set batch.global=33: batch.global"
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("plan", "is not of the form path=value"),
+        ("=3", "is not of the form path=value"),
+        ("plan.tensr=2", "plan.tensr: unknown key (did you mean 'tensor'?)"),
+        ("cluster.nick.bandwidth=x2", "cluster.nick: unknown key (did you mean 'nic'?)"),
+        ("plan.tensor.deep=3", "plan.tensor has no parts"),
+        ("published[3].value=80", "published has entries 0 to 0"),
+        ("published=x2", "there is no number here to scale"),
+        (
+            "cluster.nic.bandwith=x2",
+            "cluster.nic.bandwith: nothing here to scale (did you mean 'bandwidth'?)",
+        ),
+        ("precision=x2", "'fp16' is not a number that can be scaled"),
+        (
+            "plan.tensor=x0",
+            "plan.tensor: input should be a valid integer, not 'x0'",
+        ),
+        (
+            "batch.global=/3",
+            "batch.global: input should be a valid integer, got a number with a fractional part,"
+            " not 213.33333333333331",
+        ),
+        (
+            "plan.layers=3",
+            "plan.layers: input should be 'even', 'with-ends', 'filled' or 'by-work', not 3",
+        ),
+        (
+            "plan.layers=[6, -1]",
+            "plan.layers[1]: input should be greater than or equal to 0, not -1",
+        ),
+        ("plan.zero=x4", "plan.zero: input should be 0, 1, 2 or 3, not 4"),
+        ("plan.tensor=", "plan.tensor: input should be a valid integer, not None"),
+        (
+            "cluster.node=dgx-a10",
+            "cluster.node: no node named 'dgx-a10' (did you mean 'dgx-a100'?)",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_reason(setting, problem):
+    """The one line of the error quotes the setting and says what is wrong with it."""
+    with pytest.raises(ClustersimError) as caught:
+        set_(setting)
+
+    assert str(caught.value) == f"--set {setting}: {problem}"
+
+
+def test_a_setting_that_is_not_yaml_is_named():
+    """Half a list is told what a file with half a list is told."""
+    with pytest.raises(ScenarioError, match=r"^--set plan\.tensor=\[.* is not valid YAML \("):
+        set_("plan.tensor=[")
+
+
+def test_a_fact_set_without_a_unit_is_blamed_on_the_setting():
+    """A quantity that was set without its unit is the setting's fault."""
+    with pytest.raises(ScenarioError) as caught:
+        set_("cluster.nic.bandwidth=30")
+
+    assert str(caught.value).startswith("--set cluster.nic.bandwidth=30: ")
+    assert "30 has no unit" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "cluster.node.name=dgx-a100",
+        "cluster.node.accelerator=a100-80gb",
+        "cluster.node.library=nccl-ampere",
+        "model.name=gpt-175b",
+        "cluster={name: selene, nodes: 2}",
+    ],
+)
+def test_every_name_that_leads_to_a_file_can_be_set(setting):
+    """Names inside named things, and mappings with a name, are looked up like any other."""
+    assert set_(setting)
+
+
+def test_a_part_of_a_key_that_the_file_leaves_out_can_be_set():
+    """`--set` reaches all of a scenario, also what has its default."""
+    assert set_("scaling.weak.devices=[16]").scaling.weak.devices == [16]
+
+
+def test_an_entry_with_a_value_is_replaced_as_a_whole():
+    """A published number is no fact of the catalogue: setting it replaces all of it."""
+    published = set_("published[0]={metric: mfu, value: 0.3, source: a test}").published[0]
+
+    assert (published.metric, published.value) == ("mfu", 0.3)
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (
+            "precision: fp16", "precision: fp7",
+            "precision: input should be 'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'mxfp8',"
+            " not 'fp7'",
+        ),
+        (
+            "pipeline: 8", "pipeline: 0",
+            "plan.pipeline: input should be greater than or equal to 1, not 0",
+        ),
+        (
+            "schedule: 1f1b", "schedule: 1f2b",
+            "plan.schedule: input should be 'gpipe', '1f1b', 'interleaved-1f1b', 'looped-bfs',"
+            " 'zb-h1', 'zb-h2', 'zb-v', 'dualpipe', 'dualpipe-v' or a .txt file of steps,"
+            " not '1f2b'",
+        ),
+        ("tensor: 1,", "tensor: 1, tensr: 2,", "plan.tensr: unknown key (did you mean 'tensor'?)"),
+        ("micro: 1, ", "", "batch.micro: missing (it must be given)"),
+        ("global: 640", "global: 6.5",
+            "batch.global: input should be a valid integer, got a number with a fractional part,"
+            " not 6.5",
+        ),
+        ("metric: tflops_per_device", "metric: speed",
+            "published[0].metric: input should be 'step_time_s', 'tokens_per_s',"
+            " 'tokens_per_s_per_device', 'tflops_per_device', 'mfu', 'hfu', 'memory_bytes'"
+            " or 'fits',"
+            " not 'speed'",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_of_a_scenario_is_named(case, old, new, problem):
+    """File, line, key, value and what is allowed stand on one line."""
+    line = SCENARIO[: SCENARIO.index(old)].count("\n") + 1
+    with pytest.raises(ScenarioError) as caught:
+        case(old, new)
+
+    assert str(caught.value) == f"case.yaml:{line}: {problem}"
+
+
+def test_all_problems_of_a_scenario_are_told_together(case):
+    """Three wrong keys make three lines, each with its own place."""
+    with pytest.raises(ScenarioError) as caught:
+        case("precision: fp16", "precison: fp16\nrecompute_: full")
+
+    assert str(caught.value).splitlines() == [
+        "case.yaml:1: precision: missing (it must be given)",
+        f"case.yaml:{LINES['precision']}: precison: unknown key (did you mean 'precision'?)",
+        f"case.yaml:{LINES['precision'] + 1}: recompute_: unknown key (did you mean 'recompute'?)",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "- 1\n", "7\n", "text\n"])
+def test_a_scenario_that_is_no_mapping_is_refused(tmp_path, monkeypatch, text):
+    """A file without keys is told that it needs some."""
+    monkeypatch.chdir(tmp_path)
+    Path("case.yaml").write_text(text)
+
+    with pytest.raises(ScenarioError) as caught:
+        load("case.yaml")
+    assert str(caught.value) == "case.yaml: holds no keys (expected 'key: value' lines)"
+
+
+def test_a_missing_scenario_is_named(tmp_path, monkeypatch):
+    """A path that leads nowhere is said as it was given; a bare name is told the nearest one."""
+    monkeypatch.chdir(tmp_path)
+    for path, problem in {
+        "nowhere.yaml": "nowhere.yaml: no such file",
+        "folder/nowhere": "folder/nowhere: no such file",
+        "frontier-22": "frontier-22: no such file, and no shipped scenario of that name"
+        " (did you mean 'frontier-22b'?)",
+    }.items():
+        with pytest.raises(ScenarioError) as caught:
+            load(path)
+        assert str(caught.value) == problem
+
+
+def refusal(name, *given_):
+    """Return the lines that a layout is refused with."""
+    with pytest.raises(PlanError) as caught:
+        build_job(load(name, given_))
+    return str(caught.value).splitlines()
+
+
+def test_a_tensor_degree_that_does_not_divide_is_told_its_divisors():
+    """Attention heads must be shared evenly; the degrees that do are listed."""
+    (line,) = refusal("frontier-22b", "plan.tensor=5", "cluster.nodes=10")
+
+    assert line == (
+        "--set plan.tensor=5: plan.tensor: 5 does not divide the 48 attention heads of 'gpt-22b'"
+        " (divisors up to 10: 1, 2, 3, 4, 6, 8)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        (
+            "plan.tensor=2",
+            "plan: tensor 2 x pipeline 8 x data 2 = 32 ranks, but the job has 16 devices"
+            " (data 1 would fill them)",
+        ),
+        (
+            "plan.data=3",
+            "plan: tensor 1 x pipeline 8 x data 3 = 24 ranks, but the job has 16 devices"
+            " (data 2 would fill them)",
+        ),
+        (
+            "plan.pipeline=3",
+            "plan: tensor 1 x pipeline 3 x data 2 = 6 ranks, but the job has 16 devices"
+            " (change the degrees or cluster.nodes so that both are equal)",
+        ),
+    ],
+)
+def test_a_plan_that_does_not_fill_its_devices_is_told_what_would(setting, problem):
+    """The product of the degrees is compared with the devices of the nodes."""
+    (line,) = refusal("frontier-22b", setting, "batch.global=48")
+
+    assert re.fullmatch(rf".*frontier-22b\.yaml:{LINES['plan']}: {re.escape(problem)}", line)
+
+
+@pytest.mark.parametrize(
+    ("given_", "problem"),
+    [
+        (
+            ["batch.global=33"],
+            "batch.global: 33 is not a multiple of data 2 x micro 1 = 2 (nearest: 32, 34)",
+        ),
+        (
+            ["batch.micro=3", "batch.global=4"],
+            "batch.global: 4 is not a multiple of data 2 x micro 3 = 6 (nearest: 6)",
+        ),
+        (["cluster.nodes=9409"], "cluster.nodes: 9409 nodes, but 'frontier' has 9408"),
+        (["plan.chunks=2"],
+            "plan.chunks: 2 has no effect with schedule '1f1b' (leave it out, or one of"
+            " interleaved-1f1b, looped-bfs, zb-v, dualpipe, dualpipe-v)"),
+        (
+            ["cluster.nodes=16", "plan.pipeline=64"],
+            "plan.pipeline: 64 stages and chunks for the 48 layers of 'gpt-22b'"
+            " (at most one for each layer)",
+        ),
+        (
+            ["cluster.nodes=8", "plan.pipeline=32"],
+            "plan.pipeline: 32 stages of 1 chunk(s) do not divide the 48 layers of 'gpt-22b'"
+            " (allowed: 1, 2, 3, 4, 6, 8, 12, 16, 24, 48; or plan.layers: with-ends, or a list)",
+        ),
+        (["plan.layers=[24, 24]"], "plan.layers: 2 numbers for 8 stages and chunks"),
+        (
+            ["plan.layers=[5, 6, 6, 6, 6, 6, 6, 6]"],
+            "plan.layers: add up to 47, but 'gpt-22b' has 48 layers"
+            " (with-ends would give 5, 6, 6, 7, 6, 6, 6, 6)",
+        ),
+        (
+            ["plan.layers=[12, 0, 6, 6, 6, 6, 6, 6]"],
+            "plan.layers: leaves stage or chunk 1 of 8 empty (at least 1 layer, or 0 in the first"
+            " and the last, which hold embedding and logits)",
+        ),
+        (
+            ["plan.sequence_parallel=true"],
+            "plan.sequence_parallel: has no effect with tensor 1"
+            " (leave it out, or take tensor 2 or more)",
+        ),
+        (
+            ["framework=megatron-lm", "plan.zero=1"],
+            "plan.zero: 1 is not offered by the framework (it offers 0)",
+        ),
+        (
+            ["plan.chunks=2", "plan.schedule=interleaved-1f1b"],
+            "plan.schedule: 'interleaved-1f1b' is not offered by the framework"
+            " (it offers 1f1b, gpipe; what if it did: framework.schedules=[interleaved-1f1b])",
+        ),
+        (
+            ["framework=megatron-lm", "plan.zero=0", "plan.schedule=interleaved-1f1b",
+             "plan.chunks=1"],
+            "plan.schedule: interleaved-1f1b needs at least 2 chunks a stage, and there are 1"
+            " (plan.chunks=2)",
+        ),
+        (
+            ["framework=megatron-lm", "plan.zero=0", "plan.chunks=2", "batch.global=24",
+             "plan.schedule=interleaved-1f1b"],
+            "plan.schedule: interleaved-1f1b needs the microbatches to be a multiple of the 8"
+            " stages, not 12",
+        ),
+    ],
+)  # fmt: skip
+def test_a_layout_that_cannot_run_is_told_why(given_, problem):
+    """One line names the setting, the key, the number and what would do."""
+    (line,) = refusal("frontier-22b", *given_)
+    key = problem.partition(":")[0]
+    blamed = next(setting for setting in reversed(given_) if setting.startswith(f"{key}="))
+
+    assert line == f"--set {blamed}: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("{stages: [0, 8]}", "recompute.stages: there is no stage 8 (0 to 7)"),
+        ("{mode: none, every: 2}",
+            "recompute: mode none runs nothing again (leave out every and stages)"),
+        ("{mode: full, ops: [up]}",
+            "recompute: 'ops' says by itself what is run again (leave out mode)"),
+        ("{evry: 2}", "recompute.evry: unknown key (did you mean 'every'?)"),
+        ("half", "recompute: input should be 'none', 'selective' or 'full', not 'half'"),
+    ],
+)  # fmt: skip
+def test_a_recomputation_that_cannot_be_is_told_why(table, problem):
+    """A table that contradicts itself, or the layout, is refused."""
+    with pytest.raises(ClustersimError) as caught:
+        build_job(load("frontier-22b", [f"recompute={table}"]))
+    line = str(caught.value)
+
+    assert line == f"--set recompute={table}: {problem}"
+
+
+def test_an_operation_that_no_layer_has_is_named_with_its_neighbour():
+    """Operations to be run again are those of the layers."""
+    (line,) = refusal("frontier-22b", "recompute={ops: [upp]}")
+
+    assert "recompute.ops: no operation 'upp' (did you mean 'up'?) (those of a layer: " in line
+
+
+def test_a_precision_that_the_device_lacks_is_named():
+    """A device without a peak for the precision is told which ones it has."""
+    peak = "cluster.node.accelerator.peak={fp16: {value: 1 TFLOP/s, assumed: a test}}"
+    with pytest.raises(CatalogError) as caught:
+        simulate("frontier-22b", ["batch.global=16", "precision=bf16", peak])
+
+    assert str(caught.value) == "mi250x-gcd: has no peak rate for bf16 (known: fp16)"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "framework.state={}",
+        "cluster.fabric.switches_per_group=2",
+        "cluster.node.nics.devices=[]",
+        "cluster.node.interconnect.kinds.xgmi.between=[[0, 1]]",
+        "cluster.node.accelerator.gemm.tiles=[]",
+    ],
+)
+def test_a_machine_that_cannot_be_is_refused(setting):
+    """No recipe for the precision, fewer switches than NICs, no NIC, no way, no tile: one line."""
+    try:
+        simulate("frontier-22b", ["batch.global=16", setting])
+    except ClustersimError as refused:
+        complaint = str(refused)
+    else:
+        complaint = ""
+    assert complaint
+
+
+# --- anything at all ------------------------------------------------------------------------------
+
+KEYS = [
+    "title", "cluster", "name", "nodes", "node", "nic", "fabric", "model", "plan", "tensor",
+    "pipeline", "batch", "global", "micro", "sequence", "precision", "framework", "published",
+    "metric", "value", "source", "assumed", "kind", "scaling", "weak", "devices", "fold", "x", "",
+    "accelerator", "library", "kernels", "attention",
+]  # fmt: skip
+WORDS = [*KEYS, "frontier", "gpt-22b", "megatron-lm", "fp16", "25 GB/s", "1f1b", "x2", "../x", "\0"]
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 10**20)
+    | st.floats()
+    | st.sampled_from(WORDS)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=4), inner, max_size=5)
+    ),
+    max_leaves=12,
+)
+SYMBOLS = st.sampled_from(list("{}[],:-&*!|>%@`'\"#?\n\t .~<=0123e\u2028\x07ü") + KEYS + WORDS)
+
+
+def loads_or_complains(text):
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "case.yaml"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        with suppress(ClustersimError):
+            load(path)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(SYMBOLS, max_size=12).map("".join) | st.text(max_size=20))
+def test_any_text_is_loaded_or_refused(text):
+    """No text of a file makes `load` raise anything but an error of ours."""
+    loads_or_complains(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(values)
+def test_any_values_are_loaded_or_refused(value):
+    """No mapping of a file makes `load` raise anything but an error of ours."""
+    loads_or_complains(json.dumps(value, default=str))
+
+
+GOOD = {
+    "title": "a test",
+    "cluster": {"name": "frontier", "nodes": 2},
+    "model": "gpt-22b",
+    "plan": {"tensor": 1, "pipeline": 8, "data": 2},
+    "batch": {"global": 640, "micro": 1, "sequence": 2048},
+    "precision": "fp16",
+    "framework": {"name": "megatron-deepspeed", "kernels": {"attention": "flash"}},
+    "published": [{"metric": "mfu", "value": 0.3, "source": "a test"}],
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(st.sampled_from([*GOOD, "scaling", "assumed", "fold"]), values, max_size=3))
+def test_a_good_scenario_with_anything_in_it_is_loaded_or_refused(changes):
+    """Values of the wrong kind under right keys are refused, never tripped over."""
+    loads_or_complains(json.dumps({**GOOD, **changes}))
+
+
+PATHS = [
+    "plan.tensor", "plan", "cluster", "cluster.node", "cluster.nic.bandwidth", "model",
+    "published[0].value", "published[9]", "batch.global", "framework.kernels.attention.value",
+    "cluster.node.accelerator.peak.fp16", "title", "", ".", "a[", "[0]", "plan..tensor",
+]  # fmt: skip
+TEXTS = [
+    "x2", "/3", "x", "/", "x0", "x1e400", "3", "[", "{}", "null", "25 GB/s", "&a [*a]", "!!x y",
+]  # fmt: skip
+assignments = st.builds(
+    "{}={}".format, st.sampled_from(PATHS), st.sampled_from(TEXTS) | st.text(max_size=5)
+)
+words = st.text(st.characters(categories=["L", "P", "S", "Z", "C"]), max_size=8)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(assignments | words, min_size=1, max_size=2))
+def test_any_setting_is_carried_out_or_refused(given_):
+    """No setting makes `from_mapping` raise anything but an error of ours."""
+    with suppress(ClustersimError):
+        from_mapping("case", json.loads(json.dumps(GOOD)), given_)
+
+
+def test_an_entry_numbered_in_superscript_is_refused():
+    """`published[²]` is an unknown key, not a traceback."""
+    with suppress(ClustersimError):
+        set_("published[²].value=3")
+
+
+# --- the schema -----------------------------------------------------------------------------------
+
+
+def test_the_schema_names_what_a_scenario_may_say():
+    """Editors are told every key of a scenario and which ones must be given."""
+    schema = json_schema()
+
+    assert set(schema["required"]) == {
+        "title", "batch", "precision", "cluster", "model", "framework",
+    }  # fmt: skip
+    assert set(schema["required"]) < set(schema["properties"])
+    assert "global" in schema["$defs"]["BatchFile"]["properties"]
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("cluster", ["frontier", "{name: frontier}"])
+def test_a_cluster_without_a_number_of_nodes_is_the_scenarios_fault(tmp_path, cluster):
+    """What is missing is asked for in the scenario, not in the machine's own file."""
+    text = (finding.shipped("scenario") / "frontier-22b.yaml").read_text()
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.replace("{name: frontier, nodes: 2}", cluster))
+
+    with pytest.raises(ScenarioError, match=r"mine\.yaml:2: cluster\.nodes: missing"):
+        load(path)
+    assert load(path, ["cluster.nodes=2"]).scenario.devices == 16
+
+
+def test_a_schedule_may_be_cut_short():
+    """`interleaved` is the interleaved 1F1B schedule."""
+    settings = ["plan.schedule=interleaved", "plan.chunks=2"]
+
+    assert load("frontier-175b", settings).scenario.plan.schedule == "interleaved-1f1b"
+
+
+def test_a_schedule_takes_the_fewest_chunks_that_it_can():
+    """`plan.schedule=interleaved` alone is 2 chunks a stage, as 1f1b alone is one."""
+    settings = ["framework=megatron-lm", "plan.zero=0"]
+    chunks = [
+        build_job(load("frontier-22b", [*settings, f"plan.schedule={name}"])).plan.chunks
+        for name in ("interleaved", "1f1b")
+    ]
+
+    assert chunks == [2, 1]

@@ -1,0 +1,189 @@
+"""A run proves itself: each law that is checked after a replay can be broken, and is then named."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clustersim.engine.event_replay import SteppingCrew
+from clustersim.engine.network.contention_check import (
+    Passage,
+    check_delivered,
+    crowded,
+    most_claimed,
+)
+from clustersim.engine.replay import replay, run
+from clustersim.engine.replay import result as outcome
+from clustersim.engine.uncontended import AloneCrew
+from clustersim.errors import SimulationError
+from clustersim.metrics.bounds import check_step, compute_bound, path_bound
+from clustersim.metrics.utilisation import HotLink
+from clustersim.simulation.simulate import simulate
+from clustersim.timeline import Timeline
+from clustersim.traffic import Traffic
+
+
+@pytest.fixture(scope="module")
+def result():
+    return simulate("frontier-175b", ["batch.global=64"])
+
+
+def check(result, *, timeline=None, links=None, attribution=None):
+    check_step(
+        result.program,
+        result.timeline if timeline is None else timeline,
+        result.links if links is None else links,
+        result.attribution if attribution is None else attribution,
+    )
+
+
+def changed(timeline: Timeline, **columns) -> Timeline:
+    first, *rest = timeline.tracks
+    return Timeline((replace(first, **columns), *rest))
+
+
+def hurried(timeline: Timeline, factor: float) -> Timeline:
+    """Return a timeline in which everything happens that much earlier."""
+
+    def earlier(track):
+        tail = tuple(
+            replace(s, ready=s.ready * factor, start=s.start * factor, end=s.end * factor)
+            for s in track.tail
+        )
+        times = {name: getattr(track, name) * factor for name in ("free", "sent", "start", "end")}
+        return replace(track, **times, tail=tail)
+
+    return Timeline(tuple(earlier(track) for track in timeline.tracks))
+
+
+def test_a_sound_result_passes(result):
+    """What a replay returns keeps all laws."""
+    check(result)
+
+
+def test_a_step_shorter_than_the_work_of_a_rank_is_refused(result):
+    """No rank can compute for longer than the step lasts."""
+    with pytest.raises(SimulationError, match=r"stage \d+ of replica class 0.* computes .* s in"):
+        check(result, timeline=hurried(result.timeline, 0.5))
+
+
+def test_a_step_shorter_than_its_critical_path_is_refused(result):
+    """The step lasts at least as long as the way of a microbatch through a stage and its blocks."""
+    longest = path_bound(result.program)
+    factor = 0.999 * longest / result.timeline.duration
+
+    assert compute_bound(result.program.actors[-1]) < longest
+    with pytest.raises(SimulationError, match="its critical path"):
+        check(result, timeline=hurried(result.timeline, factor))
+
+
+def test_exposed_communication_names_its_links(result):
+    """Each part of the communication is told once, the longest first, with a link of its kind."""
+    told = {each["part"]: each for each in result.to_json()["exposed"]}
+    seconds = [each["seconds"] for each in told.values()]
+
+    assert seconds == sorted(seconds, reverse=True)
+    for part, whole in result.attribution.items():
+        if part.endswith("_communication"):
+            assert (part in told) == (whole > 0)
+            assert told.get(part, {"seconds": 0.0})["seconds"] == whole
+    limits = result.program.limits
+    assert told["pipeline_communication"]["link"] == limits["pipeline"].link
+    assert told["pipeline_communication"]["kind"] == limits["pipeline"].kind
+
+
+def test_a_link_that_carried_more_than_it_can_is_refused(result):
+    """No link carries more bytes than its capacity allows in the step."""
+    hot = HotLink("n0.dev0>n0.dev1", 1e9, 1e9 * 1.01 * result.step_time, 1.01)
+
+    with pytest.raises(SimulationError, match=r"link n0\.dev0>n0\.dev1 carries"):
+        check(result, links=[hot])
+
+
+def test_two_blocks_at_once_on_a_stream_are_refused(result):
+    """A stream runs one block at a time."""
+    track = result.timeline.tracks[0]
+    start = track.start.copy()
+    start[5] = track.end[4] - 1e-3
+
+    with pytest.raises(SimulationError, match="runs two blocks at once"):
+        check(result, timeline=changed(result.timeline, start=start))
+
+
+def test_an_attribution_that_does_not_add_up_is_refused(result):
+    """The parts of the attribution are the step time, no more and no less."""
+    short = {**result.attribution, "matmul": result.attribution["matmul"] * 0.99}
+
+    with pytest.raises(SimulationError, match="attribution adds up to"):
+        check(result, attribution=short)
+
+
+@pytest.mark.parametrize(
+    ("name", "blocking"),
+    [
+        ("frontier-175b", "true"),
+        ("frontier-175b", "false"),
+        ("megatron21-t1-145b", "false"),
+        ("megatron21-t1-39b", "true"),
+    ],
+)
+def test_transfers_replayed_alone_and_in_the_network_give_the_same_bits(name, blocking):
+    """Where no link is crowded, replaying without a clock changes no instant at all."""
+    settings = [f"framework.pipeline.blocking={blocking}", "batch.global=/2"]
+    program = simulate(name, settings).program
+    alone, shared = run(AloneCrew(program)), run(SteppingCrew(program))
+
+    assert not alone.met()
+    assert alone.activities == shared.activities
+    for a, b in zip(outcome(alone).timeline.tracks, outcome(shared).timeline.tracks, strict=True):
+        assert (a.start == b.start).all()
+        assert (a.end == b.end).all()
+        assert a.finish == pytest.approx(b.finish, rel=1e-14)
+
+
+def test_a_crowded_step_is_replayed_in_the_network():
+    """Where transfers meet, the answer is that of the network, not that of the hurried replay."""
+    program = simulate("frontier-22b", ["batch.global=64"]).program
+    alone = run(AloneCrew(program))
+
+    assert alone.met()
+    assert replay(program).solves > 0
+    assert replay(program).timeline.duration > outcome(alone).timeline.duration
+
+
+def passage(sender: int, begins: list[float], *, links=(0,), weight=1.0, cap=10.0) -> Passage:
+    """Return transfers of 10 bytes at `cap` bytes a second."""
+    traffic = Traffic("t", links, (weight,) * len(links), 10.0, 0.0, cap)
+    begin = np.array(begins)
+    return Passage(sender, traffic, cap, begin, begin + 10.0 / cap)
+
+
+def test_transfers_that_touch_do_not_crowd_a_link():
+    """One transfer may begin at the instant when another ends."""
+    assert not crowded([passage(0, [0.0, 2.0]), passage(1, [1.0, 3.0])], [10.0])
+
+
+def test_transfers_that_overlap_crowd_a_link_they_cannot_share():
+    """Two transfers at full rate on one link at once are too many for it."""
+    pair = [passage(0, [0.0, 2.0]), passage(1, [2.5])]
+
+    assert crowded(pair, [10.0])
+    assert not crowded(pair, [20.0])
+    assert not crowded([pair[0], passage(1, [2.5], links=(1,))], [10.0, 10.0])
+
+
+def test_claims_add_up_over_time():
+    """The most that is claimed of a link is the largest sum of claims at any instant."""
+    three = [(passage(i, [0.5 * i]), 0.4) for i in range(3)]
+
+    assert most_claimed(three) == pytest.approx(0.8)
+
+
+def test_bytes_that_had_no_time_to_pass_are_refused():
+    """A transfer that lasted less than its bytes need did not deliver them."""
+    good = passage(0, [0.0, 5.0])
+    bad = good._replace(end=good.end - 0.1)
+
+    check_delivered([good])
+    with pytest.raises(SimulationError, match="delivered other than the 10 B"):
+        check_delivered([bad])

@@ -1,0 +1,233 @@
+"""`clustersim collective`: the table, the figure, and what wrong input is told."""
+
+import json
+
+import pytest
+
+from clustersim.catalog.libraries import OPERATIONS
+from clustersim.cli import main
+from clustersim.errors import ScenarioError
+from clustersim.studies.collective.arguments import background_of, devices_of, sizes_of, split_of
+from clustersim.studies.collective.text import rows, text
+
+DGX = ["collective", "--cluster", "dgx-h100", "--op", "all-reduce"]
+
+
+def ran(capsys, *arguments):
+    """Return what the command prints."""
+    with pytest.raises(SystemExit) as stopped:
+        main([*arguments])
+
+    assert not stopped.value.code
+    return capsys.readouterr().out
+
+
+def answered(capsys, *arguments):
+    return json.loads(ran(capsys, *arguments, "--json"))
+
+
+def refused(capsys, *arguments):
+    """Return the one line that wrong input is answered with."""
+    with pytest.raises(SystemExit) as stopped:
+        main([*arguments])
+    told = capsys.readouterr()
+
+    assert stopped.value.code == 2
+    assert told.out == ""
+    return told.err.strip()
+
+
+def test_json_has_the_documented_keys(capsys):
+    """Bytes, time, both bandwidths and the algorithm, one object a size."""
+    lines = answered(capsys, *DGX, "--devices", "64", "--bytes", "32KiB:128KiB")
+
+    assert [line["bytes"] for line in lines] == [2**15, 2**16, 2**17]
+    for line in lines:
+        assert line["algbw"] == pytest.approx(line["bytes"] / line["time_s"])
+        assert line["busbw"] == pytest.approx(line["algbw"] * 2 * 63 / 64)
+        assert line["algorithm"] in ("ring", "tree", "nvls-tree")
+
+
+def test_the_table_is_that_of_nccl_tests(capsys, tmp_path):
+    """A line a size, with time, bandwidths, algorithm and the link that limits it."""
+    shown = ran(
+        capsys, *DGX, "--devices", "8", "--bytes", "1MiB,1GiB", "--out", str(tmp_path / "out")
+    )
+    lines = shown.splitlines()
+
+    assert lines[0] == "all-reduce over 8 x h100-sxm on 1 node of dgx-h100"
+    assert lines[2].split() == ["size", "time", "algbw", "busbw", "algorithm", "bottleneck"]
+    assert lines[3].split()[:2] == ["1", "MiB"]
+    assert lines[3].endswith("latency")
+    assert lines[4].endswith("nvls simple  n0.dev0>n0.switch")
+    assert len(lines) == 7
+
+
+def test_the_folder_holds_the_numbers_and_the_figure_the_same_each_time(capsys, tmp_path):
+    """Summary, CSV, PNG and SVG; a second run writes the same bytes over them."""
+    command = [*DGX, "--devices", "8", "--bytes", "1MiB:64MiB", "--out", str(tmp_path / "out")]
+    ran(capsys, *command)
+    first = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    ran(capsys, *command)
+    second = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+
+    assert sorted(first) == [
+        "collective.csv", "collective.png", "collective.svg", "summary.json",
+    ]  # fmt: skip
+    assert first == second
+    assert len(first["collective.csv"].decode().splitlines()) == 8
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("cluster", ["dgx-h100", "frontier", "fugaku", "desktop-2x4090"])
+def test_every_operation_runs_on_every_kind_of_machine(capsys, cluster, operation):
+    """A crossbar, a mesh, a torus and a PCIe tree: each library has a way for each operation."""
+    lines = answered(
+        capsys, "collective", "--cluster", cluster, "--op", operation, "--devices", "2",
+        "--bytes", "1MiB",
+    )  # fmt: skip
+
+    assert len(lines) == 1
+    assert lines[0]["time_s"] > 0
+
+
+def test_a_barrier_carries_nothing(capsys, tmp_path):
+    """One line of 0 bytes, and no figure, whatever sizes are asked for."""
+    command = [
+        "collective", "--cluster", "dgx-h100", "--op", "barrier", "--devices", "16", "--out",
+        str(tmp_path / "out"),
+    ]  # fmt: skip
+    shown = ran(capsys, *command)
+
+    assert "0 B" in shown.splitlines()[3]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "collective.csv", "summary.json",
+    ]  # fmt: skip
+
+
+def test_groups_side_by_side_share_what_one_has_alone(capsys):
+    """8 groups of one device a node use a NIC each: as fast as one, but not one NIC each way."""
+    command = [*DGX, "--devices", "32", "--bytes", "1GiB", "--algorithm", "ring"]
+    together = answered(capsys, *command, "--split", "MOD 8")
+    alone = answered(capsys, *DGX, "--on", "0,8,16,24", "--bytes", "1GiB", "--algorithm", "ring")
+
+    assert together[0]["time_s"] == pytest.approx(alone[0]["time_s"])
+
+
+def test_a_setting_reaches_the_machine(capsys):
+    """Twice the NIC is nearly twice the bandwidth across nodes for a large buffer."""
+    command = [*DGX, "--devices", "32", "--bytes", "16GiB", "--algorithm", "tree"]
+    before = answered(capsys, *command)
+    after = answered(
+        capsys, *command, "--set", "cluster.nic.bandwidth=x2", "--set",
+        "cluster.node.nics.bus=x2", "--set", "cluster.node.interconnect.bandwidth=x2",
+    )  # fmt: skip
+
+    assert after[0]["busbw"] > 1.8 * before[0]["busbw"]
+
+
+def test_traffic_beside_it_slows_it_down_and_is_named(capsys):
+    """An all-to-all over the same NICs: slower, and the shared link is told."""
+    (line,) = answered(
+        capsys, *DGX, "--devices", "64", "--bytes", "256MiB", "--with", "all-to-all 64MiB on 0-31"
+    )
+    (alone,) = answered(capsys, *DGX, "--devices", "64", "--bytes", "256MiB")
+
+    assert line["time_s"] == alone["time_s"]
+    assert line["slowdown"] == pytest.approx(line["time_with_s"] / line["time_s"])
+    assert line["slowdown"] > 1.1
+    assert line["shared_link"]
+
+
+def test_traffic_elsewhere_changes_nothing(capsys):
+    """An all-to-all on other nodes of an ideal switch does not touch the group."""
+    (line,) = answered(
+        capsys, *DGX, "--devices", "16", "--bytes", "256MiB", "--with", "all-to-all 1GiB on 16-31"
+    )
+
+    assert line["slowdown"] == pytest.approx(1.0)
+    assert line["shared_link"] is None
+
+
+@pytest.mark.parametrize("copy", ["device-to-host", "host-to-device"])
+def test_copies_to_the_host_slow_what_passes_between_cards(capsys, copy):
+    """Two cards without peer access reduce by way of their host bridge, where copies go as well."""
+    command = ["collective", "--cluster", "desktop-2x4090", "--op", "all-reduce", "--devices", "2"]
+    (line,) = answered(capsys, *command, "--bytes", "256MiB", "--with", f"{copy} 1GiB on 0-1")
+
+    assert line["slowdown"] > 1.2
+    assert "cpu0" in line["shared_link"]
+
+
+# --- what is written on the command line ----------------------------------------------------------
+
+
+def test_sizes_devices_splits_and_traffic_are_read_as_they_are_written():
+    """The forms that the help names."""
+    assert sizes_of("1MiB,4 MB") == [2**20, 4e6]
+    assert sizes_of("1KiB:5KiB") == [1024, 2048, 4096]
+    assert devices_of("3,0-1", "--on") == (3, 0, 1)
+    assert split_of(range(6), "mod 3") == ((0, 3), (1, 4), (2, 5))
+    assert background_of("all-to-all 64MiB on 0-3") == ("all-to-all", 2**26, (0, 1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--devices", "8", "--bytes", "5"], "--bytes 5: '5' has no unit (write it like 64 GB"),
+        (["--devices", "8", "--bytes", "2MB:1MB"], "needs a smaller and a larger size"),
+        (["--devices", "8", "--bytes", "-1MB"], "--bytes -1MB"),
+        (["--devices", "8", "--on", "0-7"], "--devices, --on: one of the two"),
+        ([], "--devices, --on: one of the two"),
+        (["--on", "0-x"], "--on: '0-x' is no device and no range (write 0-31,64)"),
+        (["--on", "0,0"], "--on: names a device twice"),
+        (["--on", "0"], "needs at least 2 devices"),
+        (["--devices", "99999"], "has 32768 devices, 0 to 32767, and device 99998 is asked for"),
+        (["--devices", "8", "--split", "MOD 3"], "makes no equal groups of 2 or more of 8 devices"),
+        (["--devices", "8", "--split", "AND 3"], "not understood (write 'MOD 8' or 'DIV 8')"),
+        (["--devices", "8", "--algorithm", "rnig"], "does no all-reduce (did you mean 'ring'?)"),
+        (["--devices", "8", "--algorithm", "tree"], "'tree' needs a group over several nodes"),
+        (["--devices", "8", "--with", "all-to-all"], "not understood (write 'all-to-all 64MiB on"),
+        (["--devices", "8", "--with", "x 1MB on 0-7"], "--with 'x 1MB on 0-7': no operation 'x'"),
+        (["--devices", "8", "--set", "cluster.nic.x=1"], "cluster.nic.x: unknown key"),
+    ],
+)
+def test_what_cannot_be_is_one_line(capsys, arguments, told):
+    """Wrong options are told with what is allowed, and exit code 2."""
+    line = refused(capsys, *DGX, *arguments)
+
+    assert told in line
+    assert len(line.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("cluster", "operation", "told"),
+    [
+        ("dgx-h10", "all-reduce", "no cluster named 'dgx-h10' (did you mean 'dgx-h100'?)"),
+        ("dgx-h100", "allreduce", "no operation 'allreduce' (did you mean 'all-reduce'?)"),
+    ],
+)
+def test_a_wrong_name_is_told_with_the_nearest(capsys, cluster, operation, told):
+    """Clusters and operations that do not exist."""
+    line = refused(capsys, "collective", "--cluster", cluster, "--op", operation, "--devices", "8")
+
+    assert told in line
+
+
+def test_a_table_with_traffic_beside_has_its_columns():
+    """Time with it, slowdown, and the link that was shared, or none."""
+    line = {
+        "bytes": 2**20, "time_s": 1e-3, "algbw": 1e9, "busbw": 2e9, "algorithm": "ring",
+        "protocol": "ll", "bottleneck": "latency", "time_with_s": 2e-3, "slowdown": 2.0,
+        "shared_link": None,
+    }  # fmt: skip
+
+    assert rows([line])[0][-3:] == ["with", "slowdown", "shared link"]
+    assert rows([line])[1][-3:] == ["2 ms", "2.00 x", "none"]
+    assert text("title", [line]).splitlines()[0] == "title"
+
+
+def test_the_same_error_is_raised_in_python():
+    """What the command line says in one line is a ScenarioError."""
+    with pytest.raises(ScenarioError, match="write it like"):
+        sizes_of("big")

@@ -1,0 +1,327 @@
+"""The page of a run in a real browser: it draws, answers to pointer and keys, and loads nothing.
+
+Needs Chromium and its driver; where there is none the tests skip, which continuous integration
+takes for a failure.
+"""
+
+import io
+import os
+import shutil
+
+import pytest
+from matplotlib.image import imread
+
+from answers import compare_page, whatif_page
+from clustersim.render.page.page import render, write_page
+from clustersim.studies.scaling import page as of_scale
+from pages import HOSTILE, page_of
+from scalings import made_up
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+SHAPES = ".barlayer path, .scatterlayer path, .heatmaplayer image"
+DRAWN = "return document.documentElement.dataset.drawn === 'true'"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser without a window."""
+    found, driver = (
+        next(filter(None, map(shutil.which, BROWSERS)), None),
+        shutil.which("chromedriver"),
+    )
+    if found is None or driver is None:
+        missing = "no Chromium" if found is None else "no chromedriver"
+        told = f"{missing} on this machine: apt-get install chromium chromium-driver"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(told)
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = found
+    for word in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
+        options.add_argument(f"--{word}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(driver)
+    session = webdriver.Chrome(options=options, service=service)
+    session.set_window_size(1280, 900)
+    yield session
+    session.quit()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Where a page of a run lies whose title is made to break out of it."""
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    file.write_text(render(page_of(HOSTILE)[1]), encoding="utf-8")
+    return file.as_uri()
+
+
+@pytest.fixture
+def page(browser, address):
+    """The browser with the page just opened and all its charts drawn."""
+    browser.get(address)
+    wait(browser, DRAWN)
+    return browser
+
+
+def wait(browser, script, *arguments):
+    """Wait until a script returns something true, and return it."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    return WebDriverWait(browser, 60, 0.05).until(lambda b: b.execute_script(script, *arguments))
+
+
+def find(browser, selector):
+    return browser.find_elements("css selector", selector)
+
+
+def middle(browser, element):
+    """Bring an element to the middle of the window."""
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+
+
+def pixels(element):
+    return imread(io.BytesIO(element.screenshot_as_png))[..., :3]
+
+
+def test_charts_are_drawn_and_nothing_is_wrong(page):
+    """Each has bars, lines or an image, is not of one colour, and the console stays empty."""
+    charts = find(page, ".chart")
+
+    assert len(charts) >= 4
+    for chart in charts:
+        middle(page, chart)
+        assert chart.find_elements("css selector", SHAPES)
+        assert pixels(chart).std() > 0.03
+    assert [entry for entry in page.get_log("browser") if entry["level"] != "INFO"] == []
+
+
+def test_a_page_asks_nothing_of_a_network(page):
+    """All that is shown came with the file."""
+    assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
+
+
+def test_a_hostile_title_stays_text(page):
+    """It heads the page letter by letter; no script of its own ran."""
+    from selenium.common.exceptions import NoAlertPresentException
+
+    assert page.title == HOSTILE
+    assert find(page, "h1")[0].text == HOSTILE
+    assert find(page, "img") == []
+    with pytest.raises(NoAlertPresentException):
+        _ = page.switch_to.alert
+
+
+def test_the_pointer_is_told_what_a_block_is(page):
+    """Over a block stand its stage, microbatch, kind, start and duration."""
+    from selenium.webdriver import ActionChains
+
+    chart = find(page, "#pipeline-1 .chart")[0]
+    middle(page, chart)
+    bars = chart.find_elements("css selector", ".point path")
+    ActionChains(page).move_to_element(bars[len(bars) // 2]).perform()
+    told = wait(page, "return document.querySelector('.hoverlayer .hovertext')?.textContent")
+
+    for word in ("stage ", "microbatch ", "ward", "from ", " for "):
+        assert word in told
+
+
+RANGE = "return document.querySelector('#pipeline-1 .chart')._fullLayout.xaxis.range.slice()"
+
+
+def press(browser, name, key):
+    """Press a key on a button of the timeline."""
+    [button] = find(browser, f"#pipeline-1 [data-zoom={name}]")
+    button.send_keys(key)
+
+
+def test_time_can_be_zoomed_into_by_keys(page):
+    """Half of the view is left in the middle; later moves on by half of that; all is all again."""
+    from selenium.webdriver.common.keys import Keys
+
+    whole = page.execute_script(RANGE)
+    length = whole[1] - whole[0]
+    press(page, "in", Keys.ENTER)
+    near = page.execute_script(RANGE)
+    press(page, "later", Keys.SPACE)
+    later = page.execute_script(RANGE)
+    press(page, "all", Keys.ENTER)
+
+    assert near == pytest.approx([whole[0] + length / 4, whole[1] - length / 4])
+    assert later == pytest.approx([near[0] + length / 4, near[1] + length / 4])
+    assert page.execute_script(RANGE) == pytest.approx(whole)
+
+
+def test_time_can_be_zoomed_into_by_dragging(page):
+    """What is dragged across fills the chart."""
+    from selenium.webdriver import ActionChains
+
+    chart = find(page, "#pipeline-1 .chart")[0]
+    middle(page, chart)
+    whole = page.execute_script(RANGE)
+    drag = chart.find_element("css selector", ".nsewdrag")
+    ActionChains(page).move_to_element(drag).click_and_hold().move_by_offset(
+        200, 0
+    ).release().perform()
+    begin, end = wait(
+        page, f"{RANGE}.every((v, i) => v !== arguments[0][i]) && ({RANGE[7:]})", whole
+    )
+
+    assert begin == pytest.approx(sum(whole) / 2, rel=0.02)
+    assert begin < end < whole[1]
+
+
+COLOURS = """
+    const text = document.querySelector('#time-1 .xtick text');
+    return [getComputedStyle(document.body).backgroundColor, getComputedStyle(text).fill];
+"""
+
+
+def test_light_turns_dark(page):
+    """The button changes paper and letters, in charts as well, and says so; twice is as before."""
+    [button] = find(page, "#theme")
+    light = page.execute_script(COLOURS)
+    button.click()
+    dark, pressed = page.execute_script(COLOURS), button.get_attribute("aria-pressed")
+    button.click()
+
+    assert light == ["rgb(255, 255, 255)", "rgb(27, 31, 36)"]
+    assert dark == ["rgb(20, 23, 27)", "rgb(232, 234, 237)"]
+    assert pressed == "true"
+    assert page.execute_script(COLOURS) == light
+
+
+def test_a_dark_screen_gets_a_dark_page(page):
+    """What the system prefers is what is shown until the button is pressed."""
+    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    shown = wait(page, f"const c = (() => {{{COLOURS}}})(); return c[1] !== 'rgb(27, 31, 36)' && c")
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    assert shown == ["rgb(20, 23, 27)", "rgb(232, 234, 237)"]
+
+
+def test_keys_reach_the_contents_and_the_buttons(page):
+    """Tab after tab: the skip link, the two buttons, each section; Enter goes there."""
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    page.execute_script("document.activeElement.blur(); window.scrollTo(0, 0)")
+    reached = []
+    for _ in range(5):
+        ActionChains(page).send_keys(Keys.TAB).perform()
+        here = page.switch_to.active_element
+        reached.append(here.get_attribute("id") or here.get_attribute("href").partition("#")[2])
+        assert here.is_displayed()
+        assert here.value_of_css_property("outline-style") == "solid"
+    ActionChains(page).send_keys(Keys.ENTER).perform()
+
+    assert reached == ["content", "theme", "unfold", "answer", "time"]
+    assert wait(page, "return location.hash") == "#time"
+
+
+def test_all_tables_can_be_shown_at_once(page):
+    """The button unfolds the table behind every picture."""
+    [button] = find(page, "#unfold")
+    button.click()
+
+    assert all(each.get_attribute("open") for each in find(page, "details.behind"))
+
+
+def test_sources_are_found_by_words(page):
+    """Rows that lack one of the words are hidden, and what is left is counted."""
+    [box] = find(page, "#sources input")
+    middle(page, box)
+    box.send_keys("accelerator peak")
+    rows = [row.text for row in find(page, "#sources tbody tr") if row.is_displayed()]
+
+    assert rows
+    assert all("accelerator.peak" in row for row in rows)
+    assert find(page, "#sources .count")[0].text.startswith(f"{len(rows)} of ")
+
+
+@pytest.mark.parametrize("width", [360, 3840])
+def test_a_page_fits_its_window(page, width):
+    """On a phone and on a large screen nothing but a table is to be pushed aside."""
+    screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    page_fits = "document.documentElement.scrollWidth <= innerWidth"
+    fits = f"return innerWidth === arguments[0] && {page_fits}"
+    try:
+        assert wait(page, fits, width)
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_paper_is_white_and_charts_fit_on_it(page):
+    """Before printing charts take the width of a page in the colours of light; then all is back."""
+    page.execute_script("document.documentElement.dataset.theme = 'dark'")
+    page.execute_script("dispatchEvent(new Event('beforeprint'))")
+    widths = page.execute_script(
+        "return [...document.querySelectorAll('.chart')].map((c) => c._fullLayout.width)"
+    )
+    paper = page.execute_script(COLOURS)
+    page.execute_script("dispatchEvent(new Event('afterprint'))")
+
+    assert set(widths) == {690}
+    assert paper == ["rgb(255, 255, 255)", "rgb(27, 31, 36)"]
+    assert page.execute_script(COLOURS)[0] == "rgb(20, 23, 27)"
+
+
+LOADED = "const t = performance.timing; return t.loadEventEnd - t.navigationStart"
+
+
+@pytest.mark.large
+def test_the_page_of_a_trillion_parameters_is_small_and_quick(browser, tmp_path):
+    """Less than 8 MB, loaded in less than 3 s at best of three: tests share the machine."""
+    file = tmp_path / "report.html"
+    _, shown = page_of("One trillion parameters", "frontier-1t", ())
+    file.write_text(render(shown), encoding="utf-8")
+    loaded = []
+    for _ in range(3):
+        browser.get(file.as_uri())
+        wait(browser, DRAWN)
+        loaded.append(browser.execute_script(LOADED))
+
+    assert file.stat().st_size < 8e6
+    assert min(loaded) < 3000
+
+
+@pytest.mark.parametrize(
+    "made",
+    [compare_page({"matmul": 3.0, "optimiser": 0.5}, name=HOSTILE), whatif_page(HOSTILE)],
+    ids=["compare", "whatif"],
+)
+def test_pages_of_studies_are_drawn_and_keep_names_as_text(browser, tmp_path, made):
+    """Waterfalls have bars, the console stays empty, and a hostile name runs no script."""
+    file = tmp_path / "report.html"
+    file.write_text(render(made), encoding="utf-8")
+    browser.get(file.as_uri())
+    wait(browser, DRAWN)
+    charts = find(browser, ".chart")
+
+    assert len(charts) == 1
+    assert len(charts[0].find_elements("css selector", SHAPES)) >= 4
+    assert pixels(charts[0]).std() > 0.03
+    assert find(browser, "img") == []
+    assert HOSTILE in find(browser, "body")[0].get_property("textContent")
+    assert [entry for entry in browser.get_log("browser") if entry["level"] != "INFO"] == []
+
+
+def test_the_page_of_a_scaling_study_is_drawn(browser, tmp_path):
+    """Each chart has lines or bars and is not of one colour; names stay text; no complaints."""
+    study = made_up()
+    for curve in study["curves"]:
+        curve["name"] = curve["title"] = HOSTILE
+    file = tmp_path / "report.html"
+    write_page(of_scale.page(study), file.with_suffix(""))
+    browser.get(file.as_uri())
+    wait(browser, DRAWN)
+    charts = find(browser, ".chart")
+
+    assert len(charts) == 6
+    for chart in charts:
+        middle(browser, chart)
+        assert chart.find_elements("css selector", SHAPES)
+        assert pixels(chart).std() > 0.01
+    assert find(browser, "h1")[0].text == HOSTILE
+    assert browser.get_log("browser") == []

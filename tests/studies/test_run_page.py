@@ -1,0 +1,347 @@
+"""The page of a run, as text: what it says, and that it says nothing else."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.catalog.finding import names
+from clustersim.catalog.records import NodeRecord
+from clustersim.render.layouts.node import node as node_layout
+from clustersim.render.page.chart import label
+from clustersim.render.page.colours import DARK, LIGHT
+from clustersim.render.page.page import Chart, Drawing, render
+from clustersim.render.tables import percent
+from clustersim.scenario.entries import entry
+from clustersim.studies.run import pipeline_section as pipeline
+from clustersim.studies.run.links_section import links_picture
+from clustersim.studies.run.text import rows
+from clustersim.studies.run.timeline_figure import Panel
+from clustersim.topology.node import build_node
+from pages import HOSTILE, page_of
+
+SECTIONS = ["answer", "time", "pipeline", "memory", "links", "groups", "published", "sources",
+            "scenario"]  # fmt: skip
+
+few = settings(max_examples=20, deadline=None)
+
+
+class Elements(HTMLParser):
+    """All elements of a page with their attributes, and the text inside each kind."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.found, self.texts, self._open = [], {}, []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        self._open.append(tag)
+        self.texts.setdefault(tag, []).append("")
+
+    def handle_endtag(self, tag):
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if self._open:
+            self.texts[self._open[-1]][-1] += data
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    """A page whose title, name and sources are made to break out of it."""
+    return page_of(HOSTILE)
+
+
+@pytest.fixture(scope="module")
+def text(hostile):
+    return render(hostile[1])
+
+
+@pytest.fixture(scope="module")
+def elements(text):
+    return Elements(text)
+
+
+def blocks(page, kind):
+    return [block for section in page.sections for block in section.blocks if type(block) is kind]
+
+
+def test_a_page_has_every_section_and_a_list_of_them(elements):
+    """Sections stand in the order of the contents list, which leads to each of them."""
+    links = [attributes["href"] for attributes in elements.all("a")]
+
+    assert [attributes["id"] for attributes in elements.all("section")] == SECTIONS
+    assert links == ["#content", *(f"#{name}" for name in SECTIONS)]
+
+
+def test_the_page_says_what_the_terminal_says(hostile, elements):
+    """Every line of the answer is on the page."""
+    said = " ".join(elements.texts["td"])
+
+    assert all(row.text in said for row in rows(hostile[0]))
+
+
+def test_the_same_result_gives_the_same_bytes(hostile, text):
+    """Nothing on a page depends on when it was made."""
+    again = page_of(HOSTILE)
+
+    assert again[0] is not hostile[0]
+    assert render(again[1]) == text
+
+
+def test_a_hostile_title_is_text(elements, text):
+    """Nothing of it becomes an element, an attribute or a part of a script."""
+    kinds = {tag for tag, _ in elements.found}
+    data = [block for block in elements.texts["script"] if block.startswith("{")]
+
+    assert elements.texts["title"][0] == HOSTILE
+    assert elements.texts["h1"] == [HOSTILE]
+    assert not kinds & {"img", "iframe", "object", "link", "embed", "base"}
+    assert not [n for _, attributes in elements.found for n in attributes if n.startswith("on")]
+    assert len(elements.all("script")) == len(data) + 2
+    assert "<img src=x" not in text
+    for block in data:
+        assert not re.search("[<>&]", block)
+        assert not [part for part in strings(json.loads(block)) if "<img" in part]
+
+
+def strings(value):
+    """Yield every text of a figure."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from strings(item)
+
+
+def test_a_page_loads_nothing(elements):
+    """No element has an address but those inside the page, and no style asks for a file."""
+    addresses = [
+        attributes[name]
+        for _, attributes in elements.found
+        for name in ("src", "href", "srcset", "data", "action")
+        if name in attributes
+    ]
+
+    assert [address for address in addresses if not address.startswith("#")] == []
+    assert not re.search(r"url\(|@import", "".join(elements.texts["style"]))
+
+
+def test_the_policy_names_the_scripts_that_are_there(elements):
+    """A script runs if its hash is in the policy, and nothing but the two that draw is."""
+    [policy] = [each["content"] for each in elements.all("meta") if "http-equiv" in each]
+    scripts = [block for block in elements.texts["script"] if not block.startswith("{")]
+    hashes = [hashlib.sha256(script.encode()).digest() for script in scripts]
+    allowed = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in hashes)
+
+    assert f"default-src 'none'; script-src {allowed};" in policy
+    assert "unsafe-eval" not in policy
+
+
+def test_every_picture_has_words_and_a_table(hostile, elements):
+    """Whoever does not see a chart hears what it shows, and finds its numbers below."""
+    page = hostile[1]
+    pictures = [*blocks(page, Chart), *blocks(page, Drawing)]
+    told = [a["aria-label"] for _, a in elements.found if a.get("role") == "img"]
+
+    assert len(told) == len(pictures) >= 5
+    assert all(len(each) > 40 for each in told)
+    assert all(picture.table.rows for picture in pictures)
+
+
+def test_tables_tell_what_heads_a_column_and_a_row(elements):
+    """Each heading cell says of what it is the heading, and each table what it holds."""
+    assert {attributes["scope"] for attributes in elements.all("th")} == {"col", "row"}
+    assert len(elements.all("caption")) == len(elements.all("table"))
+
+
+def test_headings_go_down_one_by_one(elements):
+    """One heading of the page, then those of its sections."""
+    levels = [int(tag[1]) for tag, _ in elements.found if re.fullmatch("h[1-6]", tag)]
+
+    assert levels[0] == 1
+    assert set(levels[1:]) == {2}
+
+
+def test_the_waterfall_ends_where_the_step_does(hostile):
+    """Each bar begins where the one above ends; the last one ends with the step."""
+    result, page = hostile
+    [data] = page.sections[1].blocks[0].figure["data"]
+    ends = np.cumsum(data["x"])
+
+    assert data["base"][1:] == pytest.approx(ends[:-1], abs=1e-3 * result.step_time)
+    assert ends[-1] == pytest.approx(result.step_time, rel=1e-3)
+
+
+def test_memory_is_stacked_to_the_peak_of_each_stage(hostile):
+    """The parts of a bar add up to what the verdict says of the stage."""
+    result, page = hostile
+    data = page.sections[3].blocks[0].figure["data"]
+    peaks = [stage.peak / 2**30 for stage in result.memory.stages]
+
+    assert np.sum([part["y"] for part in data], axis=0) == pytest.approx(peaks, rel=1e-3)
+
+
+def test_every_value_of_a_run_has_its_proof(hostile):
+    """Each row says where its value is from: a source, a reason, or the file that states it."""
+    page = hostile[1]
+    table = page.sections[7].blocks[0]
+    proofs = {key: proof for key, *_, proof in table.rows}
+
+    assert "" not in proofs.values()
+    assert proofs["batch.global"] == "--set batch.global=32"
+    assert re.fullmatch(r"frontier-22b.yaml:\d+", proofs["precision"])
+    assert proofs["cluster.node.accelerator.peak.fp16"]
+
+
+# --- the timeline ---------------------------------------------------------------------------------
+
+
+@few
+@given(st.integers(1, 500), st.integers(2, 40))
+def test_a_sample_of_stages_has_both_ends(stages, most):
+    """At most so many stages, in order, the first and the last among them."""
+    shown = pipeline.stages_shown(stages, most).tolist()
+
+    assert shown == sorted(set(shown))
+    assert len(shown) == min(stages, most)
+    assert shown[0] == 0
+    assert shown[-1] == stages - 1
+
+
+@pytest.fixture(scope="module")
+def long():
+    """A pipeline of 8 stages and 320 microbatches."""
+    from clustersim.simulation.simulate import simulate
+    from clustersim.studies.run.pictures import timeline_picture
+
+    return timeline_picture(simulate("frontier-22b", ["batch.global=1280", "batch.micro=1"]))
+
+
+@few
+@given(share=st.tuples(st.floats(0, 1), st.floats(0, 1)), at_end=st.booleans())
+def test_a_sample_of_blocks_is_of_its_view(long, share, at_end):
+    """Only blocks of the view are drawn, never more than can be seen, those at its end first."""
+    begin, end = (each * long.duration for each in sorted(share))
+    shown = pipeline.sampled(long, Panel("", begin, end), at_end=at_end)
+    inside = long.within(begin, end)
+
+    assert len(shown.start) <= pipeline.MOST_BARS
+    assert ((shown.end > begin) & (shown.start < end)).all()
+    mine = np.isin(inside.stage, shown.stage)
+    if mine.any() and at_end:
+        assert shown.end.max() == inside.end[mine].max()
+    elif mine.any():
+        assert shown.start.min() == inside.start[mine].min()
+
+
+def test_a_long_pipeline_is_an_overview_and_its_two_ends(long):
+    """Of thousands of blocks some are drawn, each chart says how many, and the rest is counted."""
+    shown = pipeline.pipeline(long, "mostly")
+    overview, fill, drain = shown.blocks
+    z = np.array(overview.figure["data"][0]["z"])
+    busy = sum((long.end - long.start)[long.kind < 4]) / long.stages
+
+    assert z.mean() / 100 * long.duration == pytest.approx(busy, rel=0.01)
+    assert f"of {len(long.start):,} blocks are drawn" in fill.note
+    assert f"stage {long.stages - 1} begins after " in fill.title
+    assert f"stage {long.stages - 1} has done its last block " in drain.title
+    assert sum(len(trace["x"]) for trace in drain.figure["data"]) <= pipeline.MOST_BARS
+    assert long.duration == pytest.approx(drain.figure["layout"]["xaxis"]["range"][1])
+
+
+def test_chunks_are_told_apart(long):
+    """With two chunks the legend names the first and the last, and blocks are coloured by them."""
+    two = replace(long.within(0, long.duration / 100), chunks=2)
+    chart = pipeline.pipeline(two, "never").blocks[0]
+
+    assert [each.name for each in chart.swatches][:2] == [
+        "forward, first chunk",
+        "forward, last chunk",
+    ]
+    assert chart.figure["data"][0]["marker"]["cmax"] == 1
+
+
+# --- pieces ---------------------------------------------------------------------------------------
+
+
+@few
+@given(st.text())
+def test_a_label_is_shown_as_it_is(given_text):
+    """What plotly would read as HTML is written so that it shows the very letters."""
+    written = label(given_text)
+
+    assert "<" not in written
+    assert html.unescape(written) == html.unescape(given_text.replace("&", "&amp;"))
+
+
+@pytest.mark.parametrize("name", names("node"))
+def test_every_link_inside_a_node_is_drawn(name):
+    """What a route inside a node can cross has a line on its drawing, by the same two names."""
+    record = entry("node", name).record
+    assert isinstance(record, NodeRecord)
+    built = build_node(record)
+    drawn = {frozenset(wire.ends) for wire in node_layout(record).wires}
+    hops = [hop for b in range(1, built.devices) for hop in built.hops("n0", 0, b)]
+    crossed = {frozenset(end.partition(".")[2] for end in hop.name.split(">")) for hop in hops}
+
+    assert crossed <= drawn
+
+
+def luminance(colour):
+    """Return the relative luminance of WCAG 2.2."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_can_be_read_on_its_paper(colours):
+    """Level AA of WCAG 2.2: 4.5 to 1 for text, 3 to 1 for lines that mean something."""
+    for paper in ("ground", "raised"):
+        for ink in ("ink", "quiet", "link", "alarm", "good"):
+            assert contrast(colours[ink], colours[paper]) >= 4.5, (ink, paper)
+    for box in ("box-device", "box-switch", "box-nic"):
+        assert contrast(colours["ink"], colours[box]) >= 4.5, box
+    for line in ("compute", "hot"):
+        assert contrast(colours[line], colours["ground"]) >= 3, line
+
+
+@pytest.mark.parametrize("name", ["frontier-22b", "deepseek-v3-h800", "qlora-70b-no-offload"])
+def test_the_hottest_link_of_a_node_is_drawn_hottest(name):
+    """Every link and cable that is used has a line that says how much; the hottest is red."""
+    result, shown = page_of("A node", name, ())
+    picture = links_picture(result)
+    [drawn] = [block for block in shown.sections[4].blocks if type(block) is Drawing]
+    most = max(used.load for used in (*picture.inside, *picture.cables))
+    hot = [line for line in drawn.lines if line.colour == "var(--hot)"]
+    left, top, width, height = drawn.extent
+    used = {frozenset(each.ends) for each in (*picture.inside, *picture.cables)}
+
+    assert any(f": {percent(most)} of its payload" in line.told for line in hot)
+    assert sum(line.colour != "var(--idle)" for line in drawn.lines) == len(used)
+    for line in drawn.lines:
+        for point in line.points.split():
+            x, y = map(float, point.split(","))
+            assert left <= x <= left + width
+            assert top <= y <= top + height

@@ -1,0 +1,434 @@
+"""`clustersim scale`: points of curves, efficiency and losses, published points."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.image import imread
+from typer.testing import CliRunner
+
+from clustersim.cli import app, main
+from clustersim.cli.scale import tell
+from clustersim.render.page.page import Chart, render
+from clustersim.runs.variants import Variant
+from clustersim.simulation.simulate import simulate
+from clustersim.studies.scaling import figures as figures
+from clustersim.studies.scaling.answer import Step, efficiency, loss
+from clustersim.studies.scaling.arguments import Wanted, curves_of
+from clustersim.studies.scaling.page import page
+from clustersim.studies.scaling.points import Point
+from scalings import answer_of, made_up
+
+LARGE = pytest.mark.large
+GOLDEN = Path(__file__).parents[1] / "golden" / "scaling.txt"
+
+SMALL = ("frontier-22b", "--set", "batch.global=32")
+"""16 devices, two replicas of 8 stages."""
+
+
+def scale(*arguments, store):
+    """Return what ``scale --json`` prints."""
+    result = CliRunner().invoke(
+        app, ["scale", *arguments, "--json", "--jobs", "1", "--store", store]
+    )
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)["curves"]
+
+
+def refused(capsys, *arguments):
+    """Return the exit code and the complaint of a command that prints nothing else."""
+    with pytest.raises(SystemExit) as end:
+        main(["scale", *arguments])
+    out, complaint = capsys.readouterr()
+    assert out == ""
+    return end.value.code, complaint
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A study store that tests of this file share."""
+    return str(tmp_path_factory.mktemp("studies") / "studies.db")
+
+
+# --- laws, on steps that are made up --------------------------------------------------------------
+
+
+def step_of(devices, parts, tokens):
+    point = Point(Variant("made-up"), devices, devices // 8, tokens // 1000)
+    return Step(point, answer_of(devices, parts, tokens), float(tokens))
+
+
+times = st.fixed_dictionaries(
+    {part: st.floats(0.001, 100.0) for part in ("matmul", "data_communication", "bubble_fill")}
+)
+steps = st.builds(step_of, st.integers(1, 10**5), times, st.integers(10**3, 10**9))
+
+
+@given(steps, steps)
+@settings(max_examples=50, deadline=None)
+def test_the_loss_is_the_sum_of_its_parts(step, first):
+    """1 - E is the sum of what parts take, to 1e-9 of the device-seconds that it is made of."""
+    parts, whole = loss(step, first), 1 - efficiency(step, first)
+
+    assert sum(parts.values()) == pytest.approx(whole, rel=1e-9, abs=1e-9)
+
+
+@given(steps, steps, steps)
+@settings(max_examples=50, deadline=None)
+def test_against_another_point_efficiencies_keep_their_ratio(step, one, other):
+    """E against one point over E against another is how these two stand to each other."""
+    ratio = efficiency(step, one) / efficiency(step, other)
+
+    assert ratio == pytest.approx(efficiency(other, one), rel=1e-12)
+
+
+@given(st.integers(1, 1000), st.integers(1, 1000), times)
+@settings(max_examples=50, deadline=None)
+def test_a_step_as_long_on_more_devices_has_efficiency_one(devices, times_more, parts):
+    """Where the batch grows with the devices and the step does not, nothing is lost to any part."""
+    few = step_of(devices, parts, 1000 * devices)
+    many = step_of(times_more * devices, parts, 1000 * times_more * devices)
+
+    assert efficiency(many, few) == pytest.approx(1, rel=1e-12)
+    assert all(abs(share) < 1e-12 for share in loss(many, few).values())
+
+
+def test_what_a_part_loses_by_hand():
+    """8 s of products, then 2 + 1 s of others on twice the devices: of 10 s lost are 1, 1 and 0.
+
+    Device-seconds of a unit of work are 8 + 0 + 0 before, and 2 x (4 + 0.5 + 0.5) = 10 after.
+    """
+    before = step_of(1, {"matmul": 8.0, "data_communication": 0.0}, 1000)
+    after = step_of(2, {"matmul": 4.0, "data_communication": 0.5, "bubble_fill": 0.5}, 1000)
+    parts = loss(after, before)
+
+    assert efficiency(after, before) == pytest.approx(0.8)
+    assert parts["matmul"] == pytest.approx(0)
+    assert parts["data_communication"] == parts["bubble_fill"] == pytest.approx(0.1)
+
+
+# --- points ---------------------------------------------------------------------------------------
+
+
+def points_of(*arguments, name="frontier-22b", **wanted):
+    (curve,) = curves_of([name], Wanted(settings=("batch.global=32", *arguments), **wanted))
+    return {point.devices: point for point in curve.points}
+
+
+@pytest.mark.parametrize(("kind", "batch"), [("weak", 64), ("strong", 32)])
+def test_more_devices_are_more_replicas(kind, batch):
+    """32 devices are 4 nodes and 4 replicas; the batch grows with them in weak scaling only."""
+    point = points_of(**{kind: (32,)})[32]
+    plan = point.variant.load().scenario.plan
+
+    assert (point.nodes, plan.data, point.batch) == (4, 4, batch)
+
+
+def test_another_axis_takes_the_devices():
+    """Twice the devices on the tensor axis are tensor 2; replicas stay two."""
+    point = points_of(weak=(32,), axis="tensor")[32]
+    plan = point.variant.load().scenario.plan
+
+    assert (plan.tensor, plan.data, point.batch) == (2, 2, 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "axis", "devices", "reason"),
+    [
+        ("frontier-22b", "data", 20, "a node has 8 devices (nearest: 16 or 24 devices)"),
+        (
+            "frontier-22b",
+            "context",
+            24,
+            "context 1 on 16 devices would be 1.5 (nearest: 16 or 32 devices)",
+        ),
+        (
+            "frontier-175b",
+            "pipeline",
+            8,
+            "the batch of 2 on 128 devices would be 0.125 (nearest: 64 devices)",
+        ),
+    ],
+)
+def test_numbers_that_cannot_be_have_a_reason(name, axis, devices, reason):
+    """What does not divide is named with the nearest numbers that do."""
+    own = {"frontier-22b": 16, "frontier-175b": 128}[name]
+    found = points_of("batch.global=2", name=name, weak=(own, devices), axis=axis)
+    trouble = found[devices].trouble
+
+    assert trouble == reason
+
+
+def test_what_the_layout_refuses_is_skipped_with_its_words():
+    """32 sequences cannot be shared by 48 replicas; the point says so and the others run."""
+    found = points_of(strong=(16, 384))
+
+    assert found[16].trouble is None
+    assert "48" in found[384].trouble
+
+
+def test_without_a_curve_numbers_double():
+    """A scenario that says nothing is doubled from its own devices, and the answer says so."""
+    weak, strong = curves_of(["frontier-22b"], Wanted(settings=("batch.global=32",)))
+
+    assert [point.devices for point in weak.points] == [16, 32, 64, 128]
+    assert [point.devices for point in strong.points] == [16, 32, 64, 128]
+    assert weak.guessed
+    assert strong.guessed
+
+
+def test_the_scenarios_own_point_is_its_run(store):
+    """The point of 16 devices has the step time of ``clustersim run``, to the last digit."""
+    (curve,) = scale(*SMALL, "--strong", "16,32", store=store)
+    alone = simulate(SMALL[0], [SMALL[2]])
+
+    assert curve["points"][0]["step_time_s"] == alone.step_time
+    assert curve["points"][0]["efficiency"] == 1
+    assert curve["points"][0]["attribution"] == alone.attribution
+
+
+# --- what scenarios say ---------------------------------------------------------------------------
+
+BASE = """\
+title: four devices of a box
+cluster: {name: dgx-a100, nodes: 1}
+model: gpt-22b
+plan: {tensor: 8}
+batch: {global: 4, micro: 2, sequence: 2048}
+precision: fp16
+framework: megatron-lm
+"""
+
+
+def written(folder, scaling, name="mine"):
+    """Write a scenario with these curves and return its path."""
+    path = folder / f"{name}.yaml"
+    path.write_text(BASE + scaling, encoding="utf-8")
+    return str(path)
+
+
+def test_points_may_differ_in_more_than_the_axis(tmp_path):
+    """A point takes its own changes last; those of the curve are under all of them."""
+    said = """\
+scaling:
+  strong:
+    set: {batch.global: 16}
+    points:
+      - {devices: 8}
+      - {devices: 16, set: {batch.micro: 1}}
+"""
+    (curve,) = curves_of([written(tmp_path, said)], Wanted())
+    batches = [point.variant.load().scenario.batch for point in curve.points]
+
+    assert [(batch.global_, batch.micro) for batch in batches] == [(16, 2), (16, 1)]
+    assert curve.changed == ("batch.global=16",)
+
+
+def test_a_point_may_be_a_neighbour(tmp_path):
+    """A scenario is found beside the one that names it, and by its name among the shipped ones."""
+    written(tmp_path, "", "twice")
+    said = "scaling: {weak: {points: [{scenario: twice}, {scenario: korthikanti-175b-full}]}}\n"
+    (curve,) = curves_of([written(tmp_path, said)], Wanted())
+
+    assert [point.devices for point in curve.points] == [8, 64]
+    assert all(point.own for point in curve.points)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "complaint"),
+    [
+        (
+            "scaling: {weak: {}}",
+            "8: scaling.weak: has no points (give devices, a list of numbers, or points)",
+        ),
+        (
+            "scaling: {weak: {devices: [8, 16, 8]}}",
+            "8: scaling.weak: names 8 devices twice (each number once)",
+        ),
+        (
+            "scaling: {weak: {device: [8]}}",
+            "8: scaling.weak.device: unknown key (did you mean 'devices'?)",
+        ),
+        (
+            "scaling: {weak: {devices: [0]}}",
+            "8: scaling.weak.devices[0]: input should be greater than or equal to 1, not 0",
+        ),
+        (
+            "scaling: {weak: {points: [{set: {batch.micro: 1}}]}}",
+            "8: scaling.weak.points[0]: needs either 'devices' or 'scenario', and not both",
+        ),
+        (
+            "scaling: {weak: {devices: [8], axis: replica}}",
+            "8: scaling.weak.axis: input should be 'tensor', 'pipeline', 'data', 'context' "
+            "or 'expert', not 'replica'",
+        ),
+        (
+            "scaling: {weak: {devices: [8], published: [{devices: 8, metric: "
+            "tflops_per_device, value: 3, source: x}]}}",
+            "8: scaling.weak.published[0]: metric: tflops_per_device needs convention "
+            "(model or hardware)",
+        ),
+        (
+            "scaling: {weak: {devices: [8], published: [{devices: 8, metric: efficiency, "
+            "value: 0.9}]}}",
+            "8: scaling.weak.published[0].source: missing (it must be given)",
+        ),
+        (
+            "scaling: {weak: {devices: [8], set: {batch.micros: 1}}}",
+            "8: scaling.weak.set: --set batch.micros=1: batch.micros: unknown key (did you "
+            "mean 'micro'?)",
+        ),
+        (
+            "scaling: {weak: {points: [{scenario: nowhere}]}}",
+            "8: scaling.weak.points[0].scenario: nowhere: no such file, and no shipped "
+            "scenario of that name",
+        ),
+        (
+            "scaling: {weak: {devices: [8], against: 16}}",
+            "mine: weak scaling: no point of 16 devices to be held against (those that can "
+            "be run: 8)",
+        ),
+    ],
+)
+def test_a_wrong_curve_is_one_line(tmp_path, capsys, scaling, complaint):
+    """What is wrong with a curve is told by file, line and key, with exit code 2."""
+    path = written(tmp_path, scaling)
+    code, said = refused(capsys, path, "--store", str(tmp_path / "studies.db"))
+
+    assert code == 2
+    assert said == (complaint if complaint.startswith("mine") else f"{path}:{complaint}") + "\n"
+    assert not (tmp_path / "studies.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (
+            ("frontier-22x",),
+            "frontier-22x: no such file, and no shipped scenario of that name (did you "
+            "mean 'frontier-22b'?)",
+        ),
+        (
+            ("frontier-22b", "--weak", "some"),
+            "--weak some: 'some' is no number of devices (as 128,256 or 128:1024)",
+        ),
+        (
+            ("frontier-22b", "--weak", "16", "--axis", "rank"),
+            "--axis rank: is no axis (allowed: tensor, pipeline, data, context, expert)",
+        ),
+        (
+            ("frontier-22b", "--weak", "16", "--against", "8"),
+            "frontier-22b: weak scaling: no point of 8 devices to be held against (those "
+            "that can be run: 16)",
+        ),
+        (("frontier-22b", "frontier-22b"), "frontier-22b: is named twice (each scenario once)"),
+        (
+            ("frontier-22b", "--strong", "12"),
+            "frontier-22b: no point of strong scaling can be run; 12 devices: "
+            "a node has 8 devices (nearest: 8 or 16 devices)",
+        ),
+    ],
+)
+def test_bad_input_leaves_the_store_as_it_is(tmp_path, capsys, arguments, complaint):
+    """One line, exit code 2, and not a byte of the store is touched."""
+    store = tmp_path / "studies.db"
+    scale(*SMALL, "--strong", "16", store=str(store))
+    before = store.read_bytes()
+
+    assert refused(capsys, *arguments, "--store", str(store)) == (2, f"{complaint}\n")
+    assert store.read_bytes() == before
+
+
+def test_a_file_that_is_no_store_is_left_alone(tmp_path, capsys):
+    """A store that is something else is named before anything is run."""
+    other = tmp_path / "thesis.tex"
+    other.write_text("years of work")
+    code, said = refused(capsys, *SMALL, "--strong", "16", "--json", "--store", str(other))
+
+    assert (code, said) == (2, f"{other}: is not a study store; choose another --store\n")
+    assert other.read_text() == "years of work"
+
+
+# --- the answer -----------------------------------------------------------------------------------
+
+
+def told(found, capsys):
+    """Return what the verb prints of an answer."""
+    tell(found, None, [])
+    return capsys.readouterr().out
+
+
+def test_the_answer_as_text(capsys):
+    """A table for each curve, then what is lost to what, what was published, what was skipped."""
+    assert told(made_up(), capsys) == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_bars_lead_from_one_to_the_efficiency_of_the_last_point():
+    """The bars of the figure add up to the loss, to what a bar can show."""
+    for curve in made_up()["curves"]:
+        total = sum(share for _, share in figures.steps_down(curve))
+
+        assert 1 - total == pytest.approx(curve["points"][-1]["efficiency"], abs=figures.LEAST)
+
+
+def test_titles_say_what_was_found():
+    """The title of a figure is its finding."""
+    weak, strong = made_up()["curves"]
+
+    assert figures.curve_finding([strong]) == (
+        "Strong scaling keeps 76.2 % at 16 devices; the loss is mostly bubble"
+    )
+    assert figures.loss_finding([strong]) == "Bubble takes 14.3 of the 23.8 points lost"
+    assert figures.curve_finding([weak]).startswith("Weak scaling keeps 86.5 % at 16 devices")
+
+
+def test_points_that_do_not_fit_are_told(capsys):
+    """They keep their place on the curve; the answer says on how many devices there is no room."""
+    found = made_up()
+    found["curves"][0]["points"][1]["memory"]["fits"] = False
+
+    assert "memory        does not fit on 16 devices" in told(found, capsys)
+
+
+def test_a_page_shows_each_curve_and_keeps_text_as_text():
+    """A chart of efficiency, one of idle shares and one of the loss for each kind; no markup."""
+    found = made_up()
+    hostile = "</script><script>alert(1)</script> <b>bold</b>"
+    for curve in found["curves"]:
+        curve["name"] = curve["title"] = hostile
+    shown = page(found)
+    charts = [b for section in shown.sections for b in section.blocks if isinstance(b, Chart)]
+    text = render(shown)
+
+    assert [section.id for section in shown.sections] == ["answer", "weak", "strong", "lines"]
+    assert len(charts) == 6
+    assert "alert(1)</script>" not in text
+    assert "<b>bold" not in json.dumps([chart.figure for chart in charts])
+
+
+def test_files_of_a_study(tmp_path, store):
+    """All files that the summary lists are there; figures are not blank; tables have each point."""
+    out = tmp_path / "study"
+    arguments = ["scale", *SMALL, "--weak", "16,20,32", "--strong", "16,32"]
+    arguments += ["--store", store, "--jobs", "1", "--out", str(out)]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    summary = json.loads((out / "summary.json").read_text())
+
+    assert result.exit_code == 0
+    assert sorted(summary["files"]) == sorted(path.name for path in out.iterdir())
+    named = "report.html, weak.png, weak-loss.png, strong.png, strong-loss.png"
+    assert f"files         {out}/: {named} and more\n" in result.output
+    assert [s["devices"] for s in summary["curves"][0]["skipped"]] == [20]
+    for name in ("weak", "weak-loss", "strong", "strong-loss"):
+        assert imread(out / f"{name}.png")[..., :3].std() > 0.05
+        assert "<svg" in (out / f"{name}.svg").read_text()
+    with (out / "weak.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["devices"]) for row in rows] == [16, 32]
+    with (out / "strong-loss.csv").open() as file:
+        shares = [float(row["share"]) for row in csv.DictReader(file) if row["devices"] == "32"]
+    point = summary["curves"][1]["points"][1]
+    assert sum(shares) == pytest.approx(1 - point["efficiency"], rel=1e-9)

@@ -1,0 +1,494 @@
+"""`clustersim list` and `clustersim show`: facts with their proof, what follows, and pictures."""
+
+import json
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.image import imread
+
+from clustersim.catalog import finding
+from clustersim.catalog.fabrics import LinkList
+from clustersim.catalog.facts import facts
+from clustersim.cli import main
+from clustersim.cli.list import PLURALS
+from clustersim.program.schedules import SCHEDULES
+from clustersim.render import layouts
+from clustersim.render.diagram import frame, frame_of, picked, shared, thickness
+from clustersim.render.drawing import draw, on_paper
+from clustersim.render.layouts.inside import inner_links
+from clustersim.render.layouts.mesh import rim
+from clustersim.scenario.entries import KINDS, entry
+from clustersim.studies.show.facts import fact_rows, written
+from clustersim.studies.show.text import page
+from clustersim.topology.measures import measure, node_injection
+
+CLUSTERS, NODES = finding.names("cluster"), finding.names("node")
+FILES = [(kind, name) for kind in KINDS for name in finding.names(kind)]
+SHAPES = ("frontier", "selene", "dgx-h100", "fugaku", "desktop-2x4090", "gb200-nvl72")
+"""A cluster of each shape of fabric and of node."""
+
+opened = cache(entry)
+
+
+@cache
+def measured(name, nodes=None):
+    """Return the record of a shipped cluster, its first nodes, and what they can move."""
+    record = opened("cluster", name).record
+    return record, *measure(record, nodes or record.size.value)
+
+
+@cache
+def listed_cables():
+    """Return six boxes below three switches below two, by a list of cables."""
+    links = [(f"n{n}.nic{i}", f"tor{n // 2}", "12.5 GB/s") for n in range(6) for i in range(4)]
+    links += [(f"tor{t}", f"agg{s}", "25 GB/s") for t in range(3) for s in range(2)]
+    proof = {"assumed": "a test"}
+    fabric = LinkList.model_validate(
+        {
+            "type": "links",
+            "links": {"value": links, **proof},
+            "latency": {"value": "1 us", **proof},
+        }
+    )
+    record = opened("cluster", "dgx-1v").record.model_copy(update={"fabric": fabric})
+    return record, *measure(record, 6)
+
+
+def node_pictures():
+    """Return the picture of every shipped node, alone and as its clusters have it."""
+    pictures = {f"node/{name}": layouts.node(opened("node", name).record) for name in NODES}
+    for name in CLUSTERS:
+        record = opened("cluster", name).record
+        pictures[f"node of {name}"] = layouts.node(record.node, record.nic)
+    return pictures
+
+
+def fabric_pictures():
+    """Return the picture of the network of every shipped cluster, and of listed cables."""
+    machines = {name: measured(name) for name in CLUSTERS} | {"listed cables": listed_cables()}
+    return {name: layouts.fabric(*machine) for name, machine in machines.items()}
+
+
+def ending(capsys, *arguments):
+    """Return exit code, standard output and standard error of a command."""
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    return end.value.code or 0, *capsys.readouterr()
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# --- list -----------------------------------------------------------------------------------------
+
+
+def test_list_names_every_entry_with_its_title(capsys):
+    """All shipped files and schedules stand in the list, by kind, none without a title."""
+    code, out, _ = ending(capsys, "list", "--json")
+    found = json.loads(out)
+
+    assert code == 0
+    assert list(found) == list(PLURALS)
+    for plural, kind in PLURALS.items():
+        known = sorted(SCHEDULES) if kind == "schedule" else finding.names(kind)
+        assert sorted(each["name"] for each in found[plural]) == known
+        assert all(each["title"] for each in found[plural])
+
+
+def test_list_of_a_kind_is_aligned(capsys):
+    """A line an entry: its name, and its title in one column."""
+    _, out, _ = ending(capsys, "list", "schedules")
+
+    assert out.startswith(
+        "  gpipe             All forwards, then all backwards\n"
+        "  1f1b              One forward, one backward: the schedule that holds few microbatches\n"
+        "  interleaved-1f1b  1F1B over several model chunks a stage:"
+        " a shorter bubble for more traffic\n"
+    )
+    assert ending(capsys, "list", "schedule")[1] == out
+
+
+def test_a_wrong_kind_is_told_what_is_allowed(capsys):
+    """One line names the nearest kind and all of them."""
+    assert ending(capsys, "list", "clusterz") == (
+        2,
+        "",
+        "clusterz: no kind of entry (did you mean 'clusters'?) (allowed: clusters, nodes,"
+        " accelerators, libraries, models, frameworks, scenarios, schedules)\n",
+    )
+
+
+# --- what is meant by a name ----------------------------------------------------------------------
+
+
+def shown(capsys, *arguments):
+    """Return the JSON object that `show` prints."""
+    code, out, complaint = ending(capsys, "show", *arguments, "--json")
+    assert (code, complaint) == (0, "")
+    return json.loads(out)
+
+
+def test_a_shared_name_is_the_cluster_s(capsys, here):
+    """`dgx-h100` is the cluster, with the node's facts on its page; `node/dgx-h100` the node."""
+    cluster, node = shown(capsys, "dgx-h100"), shown(capsys, "node/dgx-h100")
+
+    assert (cluster["kind"], node["kind"]) == ("cluster", "node")
+    keys = {fact["key"] for fact in cluster["facts"]}
+    assert keys > {f"node.{fact['key']}" for fact in node["facts"]}
+    assert not list(here.iterdir())
+
+
+def test_a_file_is_shown_by_its_path(capsys, here):
+    """A file of any kind that lies anywhere is read; files beside it win over shipped ones."""
+    node = finding.shipped("node") / "dgx-h100.yaml"
+    text = node.read_text(encoding="utf-8").replace("name: dgx-h100", "name: my-box", 1)
+    (here / "my-box.yaml").write_text(text, encoding="utf-8")
+    cluster = (finding.shipped("cluster") / "dgx-h100.yaml").read_text(encoding="utf-8")
+    (here / "mine.yaml").write_text(cluster.replace("node: dgx-h100", "node: my-box"), "utf-8")
+
+    assert shown(capsys, "my-box.yaml")["name"] == "my-box"
+    told = {fact["key"]: fact["value"] for fact in shown(capsys, "mine.yaml")["facts"]}
+    assert told["node"] == "my-box"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (
+            ["fronteir"],
+            "fronteir: nothing in the catalogue has that name (did you mean 'frontier'?)\n",
+        ),
+        (
+            ["qqqq"],
+            "qqqq: nothing in the catalogue has that name (`clustersim list` shows all names)\n",
+        ),
+        (["node/fugak"], "no node named 'fugak' (did you mean 'fugaku'?)\n"),
+        (["nowhere.yaml"], "nowhere.yaml: no such file\n"),
+        (["frontier", "--nodes", "9409"], "--nodes 9409: frontier has 9,408 nodes\n"),
+        (["gpt-1t", "--out", "x"], "--out: means nothing for a model, and gpt-1t is one\n"),
+        (["gpipe", "--nodes", "2"], "--nodes: means nothing for a schedule, and gpipe is one\n"),
+        (
+            ["selene", "--stages", "2"],
+            "--stages: means nothing for a cluster, and selene is one\n",
+        ),
+    ],
+)
+def test_what_cannot_be_shown_is_one_line(capsys, here, arguments, complaint):
+    """A name that nothing has, and an option that means nothing here, end with exit code 2."""
+    assert ending(capsys, "show", *arguments) == (2, "", complaint)
+
+
+def test_a_file_of_no_known_kind_is_named_with_its_line(capsys, here):
+    """The complaint has file, line, key and the kinds that there are."""
+    (here / "x.yaml").write_text("name: x\nkind: nodes\n", encoding="utf-8")
+
+    assert ending(capsys, "show", "x.yaml") == (
+        2,
+        "",
+        "x.yaml:2: kind: no kind of file that can be shown, 'nodes' (did you mean 'node'?)"
+        " (allowed: cluster, node, accelerator, library, model, framework;"
+        " a scenario has no kind)\n",
+    )
+
+
+# --- facts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "name"), FILES)
+def test_every_fact_is_on_the_page(kind, name):
+    """What the record holds as a fact is a row with the same proof, under the same key."""
+    found = opened(kind, name)
+    rows = {row.key: row for row in fact_rows(found.data)}
+
+    assert rows
+    if kind != "scenario":
+        for key, fact in facts(found.record):
+            row = rows[key]
+            assert (row.assumed, row.confidence) == (fact.assumed, fact.confidence)
+            sources = found.record.sources
+            assert row.source == (fact.source and sources[fact.source].title)
+
+
+def test_values_stand_as_they_are_written(capsys, here):
+    """Units are not converted; where no source was read, the reason is given."""
+    told = {fact["key"]: fact for fact in shown(capsys, "frontier")["facts"]}
+
+    assert told["nic.bandwidth"]["value"] == "25 GB/s"
+    assert told["nic.bandwidth"]["source"] == "Frontier User Guide"
+    assert told["nic.latency"]["source"] is None
+    assert told["nic.latency"]["assumed"].startswith("device-to-device message")
+    assert told["nic.latency"]["confidence"] == "low"
+    assert set(told["size"]) == {"key", "value", "source", "assumed", "confidence", "note"}
+
+
+def test_a_plain_value_has_the_proof_of_its_file(capsys, here):
+    """A model names one source for its shape, and the keys that this source does not state."""
+    told = {fact["key"]: fact for fact in shown(capsys, "gpt-1t")["facts"]}
+
+    assert told["layers"]["source"].startswith("Dash et al. 2023")
+    assert told["heads"]["source"] is None
+    assert "launch_gpt1T_srun" in told["heads"]["assumed"]
+
+
+def test_a_long_list_is_cut_between_two_values():
+    """A table shows the beginning of a list of cables, and that it goes on."""
+    text = written([[f"n{i}.nic0", "tor0", "25 GB/s"] for i in range(100)])
+
+    assert len(text) <= 120
+    assert text.endswith(", ...")
+
+
+def test_the_page_reads_from_top_to_bottom(capsys, here):
+    """Title, facts, what follows, and where the pictures are; no line ends in blanks."""
+    code, out, _ = ending(capsys, "show", "node/desktop-2x4090")
+    lines = out.splitlines()
+
+    assert code == 0
+    assert lines[0].startswith("node desktop-2x4090: Desktop with two RTX 4090")
+    heads = [i for i, line in enumerate(lines) if line.startswith(("fact ", "derived ", "pic"))]
+    assert len(heads) == 3
+    assert all(line == line.rstrip() for line in lines)
+    assert "buses to NICs       3.94 GB/s, 1 of 3.94 GB/s" in out
+    assert lines[-1] == "pictures in runs/show-desktop-2x4090/: node.png, .svg and .pdf"
+
+
+def test_a_model_s_shape_comes_to_its_stated_size():
+    """Parameters counted by the shape of every shipped model are within 5 % of the stated ones."""
+    for name in finding.names("model"):
+        found = opened("model", name)
+        counted = {row.key: row.value for row in page(found).derived}["parameters"]
+
+        assert counted == pytest.approx(found.record.parameters.value, rel=0.05), name
+
+
+# --- what follows ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_no_half_of_a_machine_receives_more_than_the_other_sends(name):
+    """The bisection is at most the injection of half of the nodes, and more than nothing."""
+    record, _, found = measured(name)
+
+    assert found.devices == found.nodes * record.node.devices.value
+    assert 0 < found.bisection_share <= 1 + 1e-9
+    assert found.bisection == pytest.approx(
+        found.bisection_share * found.injection * (found.nodes // 2)
+    )
+    assert found.diameter >= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "ratios"),
+    [
+        ("frontier", {"group": 128 * 100 / (73 * 4 * 25)}),
+        ("meta-24k", {"leaf": 1.0, "pod": 192 * 16 / 439}),
+        ("selene", {"leaf": 1.0, "pod": 1.0}),
+        ("superpod-h100", {"leaf": 1.0}),
+        ("dgx-h100", {}),
+    ],
+)
+def test_oversubscription_is_that_of_the_sources(name, ratios):
+    """Frontier lets 0.57 out of a group, Meta a seventh out of a pod, Selene all."""
+    assert measured(name)[2].oversubscription == pytest.approx(ratios)
+
+
+@given(
+    rail=st.booleans(),
+    per_leaf=st.integers(1, 6),
+    uplinks=st.integers(1, 8),
+    blocks=st.integers(2, 4),
+)
+@settings(max_examples=20, deadline=None)
+def test_a_leaf_s_oversubscription_is_counted_on_the_graph(rail, per_leaf, uplinks, blocks):
+    """NICs on the first leaf, over cables from it to spines, times their rates."""
+    base = opened("cluster", "selene").record
+    values = {"rail_optimised": rail, "nodes_per_leaf": per_leaf, "leaf_uplinks": uplinks}
+    shape = {
+        key: getattr(base.fabric, key).model_copy(update={"value": v}) for key, v in values.items()
+    }
+    record = base.model_copy(update={"fabric": base.fabric.model_copy(update=shape)})
+    cluster, found = measure(record, per_leaf * blocks)
+    ports = [
+        cluster.fabric.port(n, i).switch_name for n in range(per_leaf * blocks) for i in range(8)
+    ]
+    up = [a for a, b, _ in cluster.fabric.edges(per_leaf * blocks) if a == "leaf0" and b != a]
+
+    assert found.oversubscription["leaf"] == pytest.approx(ports.count("leaf0") / len(up))
+
+
+def test_injection_is_what_buses_nics_and_links_let_through():
+    """Frontier: all NICs. A 4090 box: its port. Eight cards and a vast NIC: the links to it."""
+    frontier, box = measured("frontier")[1], measured("desktop-2x4090")[1]
+    tight = opened("cluster", "server-8xl40s").record
+    wide = tight.nic.bandwidth.model_copy(update={"value": 1e12})
+    bus = tight.node.nics.bus.model_copy(update={"value": 1e12})
+    nics = tight.node.nics.model_copy(update={"bus": bus})
+    record = tight.model_copy(
+        update={
+            "nic": tight.nic.model_copy(update={"bandwidth": wide}),
+            "node": tight.node.model_copy(update={"nics": nics}),
+        }
+    )
+    cluster, found = measure(record, 2)
+    widths = cluster.node.widths
+
+    assert node_injection(frontier, 0) == pytest.approx(4 * 25e9 * 0.92)
+    assert node_injection(box, 0) == pytest.approx(1.25e9 * 0.94)
+    assert found.injection == pytest.approx(widths["pcie0", "cpu0"] + widths["cpu1", "cpu0"])
+
+
+# --- pictures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pictures", [node_pictures, fabric_pictures])
+def test_nothing_on_a_picture_covers_anything_else(pictures):
+    """No box lies on another, no label on a box or a label, and all of it on the paper."""
+    for name, picture in pictures().items():
+        boxes = [frame(b.x, b.y, b.width, b.height) for b in picture.boxes]
+        notes = [frame_of(note) for note in picture.notes]
+
+        for a, b in combinations(boxes, 2):
+            assert shared(a, b) < 0.02, name
+        for note in notes:
+            assert max((shared(note, box) for box in boxes), default=0) < 0.001, name
+        for a, b in combinations(notes, 2):
+            assert shared(a, b) < 0.002, name
+        for left, bottom, right, top in [*boxes, *notes]:
+            assert left > 0, name
+            assert bottom > 0, name
+            assert right < picture.width, name
+            assert top < picture.height, name
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_a_node_shows_every_device_nic_and_link(name):
+    """As many boxes as devices, NICs and switches, and a wire for each link and each bus."""
+    record = opened("node", name).record
+    picture = layouts.node(record)
+    links = inner_links(record)
+    ends = {end for link in links for end in (link.a, link.b) if isinstance(end, str)}
+    devices, nics = record.devices.value, len(record.nics.devices.value)
+    hung = devices if record.interconnect.type == "switch" else 0
+
+    assert len(picture.boxes) == devices + nics + len(ends) + (hung > 0)
+    assert len(picture.wires) == len(links) + nics + hung
+    assert {wire.kind for wire in picture.wires} == set(picture.kinds)
+
+
+def test_wires_grow_with_bandwidth():
+    """A link of four times the bandwidth is twice as thick."""
+    assert thickness(200e9) == pytest.approx(2 * thickness(50e9))
+
+
+def test_the_widest_links_stand_on_the_rim():
+    """Frontier's ring 0-1-3-2-4-5-7-6, which has all links of 100 and 200 GB/s, is the circle."""
+    links = inner_links(opened("node", "frontier-ex235a").record)
+    order = rim(8, links)
+    neighbours = {frozenset(pair) for pair in zip(order, (*order[1:], order[0]), strict=True)}
+    joined = {frozenset((link.a, link.b)): link.bandwidth for link in links}
+
+    assert neighbours <= joined.keys()
+    assert {pair for pair, wide in joined.items() if wide >= 100e9} <= neighbours
+
+
+@given(count=st.integers(1, 500), most=st.integers(2, 40))
+def test_the_first_and_the_last_are_always_drawn(count, most):
+    """At most `most` things and one place for dots stand for any number of them."""
+    slots = picked(count, most)
+
+    assert slots[0] == 0
+    assert slots[-1] == count - 1
+    assert sum(slot is not None for slot in slots) == min(count, most)
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("frontier", "frontier: 0.57 of the injection leaves a group"),
+        ("meta-24k", "meta-24k: nodes below a pod inject 7 times what leads out of it"),
+        ("selene", "selene: no oversubscription, all that nodes inject can leave every level"),
+    ],
+)
+def test_a_title_says_the_finding(name, title):
+    """The picture of a fabric says in its title what its numbers come to."""
+    assert layouts.fabric(*measured(name)).title == title
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_words_fit_into_their_boxes(name):
+    """As drawn, no text is wider than its box, and title and caption end on the paper."""
+    record, cluster, found = measured(name)
+    for picture in (layouts.node(record.node, record.nic), layouts.fabric(record, cluster, found)):
+        figure = on_paper(picture)
+        canvas = FigureCanvasAgg(figure)
+        renderer = canvas.get_renderer()
+        wide = canvas.get_width_height()[0]
+        boxes = figure.axes[0].texts[: len(picture.boxes)]
+
+        for box, text in zip(picture.boxes, boxes, strict=True):
+            assert text.get_window_extent(renderer).width <= box.width * figure.dpi, box.text
+        for text in figure.texts:
+            assert text.get_window_extent(renderer).x1 <= wide, picture.title
+        assert figure.legends[0].get_window_extent(renderer).x1 <= wide
+
+
+def test_the_same_picture_gives_the_same_bytes(here):
+    """Drawn twice, PNG and SVG do not differ; the PNG is not blank."""
+    picture = layouts.fabric(*listed_cables())
+    draw(picture, here / "a")
+    draw(picture, here / "b")
+
+    for end in (".png", ".svg", ".pdf"):
+        assert (here / f"a{end}").read_bytes() == (here / f"b{end}").read_bytes()
+    assert b"<dc:date>" not in (here / "a.svg").read_bytes()
+    image = imread(here / "a.png")
+    assert image[..., :3].min() < 0.2
+    assert image[..., :3].max() == 1.0
+
+
+def test_files_of_a_machine_are_replaced_whole_or_not_at_all(capsys, here):
+    """A second run takes the place of the first; what is not ours is left alone."""
+    wanted = {"summary.json"} | {
+        f"{n}.{end}" for n in ("node", "fabric") for end in ("png", "svg", "pdf")
+    }
+    for _ in range(2):
+        code, out, _ = ending(capsys, "show", "desktop-2x4090", "--nodes", "2", "--out", "x")
+
+        assert code == 0
+        assert out.endswith("pictures in x/: node.png, .svg and .pdf, fabric.png, .svg and .pdf\n")
+        assert {path.name for path in (here / "x").iterdir()} == wanted
+    summary = json.loads((here / "x" / "summary.json").read_text(encoding="utf-8"))
+    (here / "x" / "notes.txt").write_text("mine", encoding="utf-8")
+
+    assert summary["derived"]["devices"] == 4
+    assert set(summary["files"]) == wanted
+    code, _, complaint = ending(capsys, "show", "desktop-2x4090", "--out", "x")
+    assert (code, complaint.partition(":")[0]) == (2, "x")
+    assert (here / "x" / "notes.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_show_json_of_a_schedule_has_its_steps(capsys):
+    """Steps of each stage in order, as the text shows them."""
+    found = shown(capsys, "1f1b", "--stages", "2", "--microbatches", "3")
+
+    assert found["kind"] == "schedule"
+    assert found["derived"]["steps"] == [
+        ["F0", "F1", "B0", "F2", "B1", "B2"],
+        ["F0", "B0", "F1", "B1", "F2", "B2"],
+    ]
+
+
+def test_every_file_lives_where_list_looks():
+    """A shipped file is of the kind of its folder, so `show` finds what `list` names."""
+    for kind, name in FILES:
+        assert Path(finding.shipped(kind) / f"{name}.yaml").is_file()
+        assert opened(kind, name).name == name

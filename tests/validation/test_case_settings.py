@@ -1,0 +1,182 @@
+"""From the words of a measured case to the keys of a scenario."""
+
+import pytest
+
+from clustersim.catalog.finding import shipped
+from clustersim.validation.cases.architecture import FAMILIES, attention_of, model_of
+from clustersim.validation.cases.cases import entries, read_cases
+from clustersim.validation.cases.finetuning import finetune_of, offload_of
+from clustersim.validation.cases.machines import machine_of
+from clustersim.validation.cases.nodes import node_shape
+from clustersim.validation.cases.obstacles import obstacles
+from clustersim.validation.cases.settings import settings_of
+
+
+def case_of(**fields):
+    """Return a readable case with the given fields."""
+    (entry,) = entries([{"id": "case", "group": "made-up", **fields}])
+    assert entry.case is not None, entry.trouble
+    return entry.case
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+def test_a_mixture_of_experts_is_a_llama_with_experts():
+    """Widths, counts and what every token sees are those of the case; dense layers come first."""
+    case = case_of(
+        model={
+            "family": "moe",
+            "layers": 61,
+            "hidden": 7168,
+            "heads": 128,
+            "experts": 256,
+            "topk": 8,
+            "moe_ffn": 2048,
+            "shared_experts": 1,
+            "first_dense_layers": 3,
+            "attention": "mla (q_lora 1536, kv_lora 512, nope 128, rope 64, v 128)",
+        }
+    )
+    model = model_of(case, settings_of(case))
+
+    assert (model["family"], model["ffn"]) == ("llama", 2048)
+    assert model["experts"] == {
+        "count": 256,
+        "top_k": 8,
+        "ffn": 2048,
+        "shared": 1,
+        "first_dense": 3,
+    }
+    assert model["latent"]["keys_values"] == 512
+    assert not {"kv_heads", "head_size"} & set(model)
+
+
+def test_what_a_case_tells_wins_over_its_family():
+    """A Llama with a plain MLP and a tied embedding is written down as one."""
+    case = case_of(model={"family": "llama", "gated_mlp": False, "tied_embeddings": True})
+    model = model_of(case, settings_of(case))
+
+    assert (model["mlp"], model["tied"]) == ("gelu", True)
+    assert "positions" not in model
+
+
+def test_attention_in_unknown_words_is_an_obstacle():
+    """Words that nobody has taught the reader are not taken for plain attention."""
+    case = case_of(model={"attention": "linear, with a gate"})
+
+    assert attention_of("linear, with a gate") is None
+    assert attention_of(None) == {}
+    assert "attention 'linear, with a gate'" in [
+        r.detail for r in obstacles(case, settings_of(case))
+    ]
+
+
+# --- sharding -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parallel", "assumed", "wanted"),
+    [
+        ({}, None, (0, 0, True)),
+        ({"zero_stage": 2}, None, (2, 0, True)),
+        ({"fsdp": True}, None, (3, 0, True)),
+        ({"fsdp": True, "zero_stage": 1}, None, (1, 0, True)),
+        ({"sharding": "FULL_SHARD"}, None, (3, 0, True)),
+        ({"sharding": "SHARD_GRAD_OP", "zero_stage": 2}, None, (3, 0, False)),
+        ({"sharding": "HYBRID_SHARD"}, None, (3, 8, True)),
+        ({"fsdp": True}, "FSDP2 over the FSDP column = 8", (3, 8, True)),
+        ({"fsdp": True}, "FSDP2 over the FSDP column = 32", (3, 0, True)),
+        ({"fsdp": True}, "FSDP2 over the FSDP column = 1", (0, 0, True)),
+        ({}, "1 (distributed optimizer)", (1, 0, True)),
+    ],
+)
+def test_sharding_is_told_by_stage_or_by_its_name_in_pytorch(parallel, assumed, wanted):
+    """ZeRO's stage, how many ranks share (0 for all), and whether weights are gathered twice."""
+    case = case_of(
+        system={"gpus": 32, "gpus_per_node": 8},
+        parallel={"tp": 1, "pp": 1, "dp": 32, **parallel},
+        assumed={} if assumed is None else {"zero_stage": assumed},
+    )
+    settings = settings_of(case)
+
+    assert (settings.zero, settings.shard, settings.reshard) == wanted
+
+
+def test_what_recipes_usually_set_stands_between_the_case_and_our_defaults():
+    """The software's usual wins over our default, and loses to what the case says or assumes."""
+    usual = {"sequence_parallel": True, "zero": 1}
+    parallel = {"tp": 2, "pp": 1, "dp": 4}
+    silent = settings_of(case_of(parallel=parallel), usual)
+    stated = settings_of(case_of(parallel={**parallel, "zero_stage": 0}), usual)
+
+    assert (silent.zero, silent.sequence_parallel) == (1, True)
+    assert {"zero", "sequence_parallel"} <= set(silent.assumed)
+    assert stated.zero == 0
+
+
+def test_context_ranks_count_as_devices():
+    """The replicas of a job follow from its devices and all of its other degrees."""
+    case = case_of(system={"gpus": 64}, parallel={"tp": 4, "pp": 2, "cp": 2})
+
+    assert settings_of(case).data == 4
+
+
+# --- fine-tuning and offload ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("finetune", "wanted"),
+    [
+        (None, None),
+        ("none", None),
+        ({"method": "sft"}, None),
+        ({"method": "lora"}, {"method": "lora"}),
+        ({"method": "qlora", "rank": 64}, {"method": "qlora", "bits": 4, "rank": 64}),
+        ({"method": "lora", "bits": 16}, {"method": "lora", "bits": 16}),
+        (
+            {"method": "hqq-dora", "bits": 4, "rank": 64},
+            {"method": "dora", "bits": 4, "quantiser": "hqq", "rank": 64},
+        ),
+    ],
+)
+def test_finetuning_of_all_weights_is_training(finetune, wanted):
+    """Adapters are named with rank and bits; supervised fine-tuning trains every weight."""
+    assert finetune_of(finetune) == wanted
+
+
+def test_offloaded_parameters_take_the_optimiser_along():
+    """PyTorch offloads gradients with parameters, so that the optimiser runs on the host."""
+    assert offload_of("cpu-params") == {"parameters": True, "optimiser": True}
+    assert offload_of("none") == offload_of(None) == {}
+
+
+# --- shipped cases --------------------------------------------------------------------------------
+
+
+def test_no_shipped_case_uses_words_that_the_readers_do_not_know():
+    """Families, attention, fine-tuning and offload of every shipped case are understood."""
+    cases = [entry.case for entry in read_cases(shipped("validation") / "cases.yaml")]
+    told = [
+        reason.kind
+        for case in cases
+        for reason in obstacles(case, settings_of(case))
+        if reason.kind.startswith(("unknown", "another"))
+    ]
+
+    assert told == []
+    assert {case.model.family for case in cases} <= set(FAMILIES)
+
+
+def test_a_tray_of_a_rack_is_part_of_its_nvlink_domain():
+    """Cases count the trays of four of an NVL72 as nodes; the file's node is the whole rack."""
+    case = case_of(
+        system={
+            "accelerator": "GB200-192GB",
+            "gpus_per_node": 4,
+            "interconnect": "NVLink domain of 72 GPUs (NVL72)",
+        }
+    )
+    choice = machine_of(case)
+
+    assert choice.take == 64 < node_shape(choice.cluster).devices

@@ -1,0 +1,561 @@
+"""`clustersim validate`: what is graded, in which convention, and why a case is not."""
+
+import json
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from clustersim.catalog.finding import shipped
+from clustersim.cli.validate import validate as command
+from clustersim.errors import ScenarioError
+from clustersim.runs.executors import Here
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.cases.cases import entries, read_cases
+from clustersim.validation.cases.machines import (
+    default_framework,
+    framework_of,
+    frameworks,
+    machine_of,
+    machines,
+)
+from clustersim.validation.cases.scenario import scenario_of
+from clustersim.validation.cases.settings import settings_of
+from clustersim.validation.claims.verdicts import judge_all
+from clustersim.validation.curves import grade_curves, read_curves
+from clustersim.validation.grading import MODEL, Measure, flops_convention, grade, measured_memory
+from clustersim.validation.missed_targets import findings, read_unreached
+from clustersim.validation.single_layer import layer_times
+from clustersim.validation.text import to_markdown
+from clustersim.validation.validate import validate
+
+SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
+SHIPPED = shipped("validation") / "cases.yaml"
+
+TOLERANCES = {"korthikanti22-layer": 0.02}
+"""Mean absolute error that a group of published cases may have; `unreached.yaml` has the others."""
+
+A100 = 312e12
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Return the outcomes of the small file by id, as plain values."""
+    answer = validate(read_cases(SMALL)).to_json()
+    return {case["id"]: case for case in answer["cases"]}
+
+
+def case_of(**fields):
+    """Return a readable case with the given fields."""
+    (entry,) = entries([{"id": "case", "group": "small", **fields}])
+    assert entry.case is not None, entry.trouble
+    return entry.case
+
+
+def good():
+    """Return the one case of the small file that states everything."""
+    return next(entry.case for entry in read_cases(SMALL) if entry.id == "good")
+
+
+def scenario_like(case):
+    """Return the scenario that stands for a case."""
+    framework = framework_of(case.group) or default_framework(0, 1)
+    return scenario_of(case, machine_of(case), framework, settings_of(case))
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def test_a_setting_is_stated_else_assumed_else_ours():
+    """What a case states wins over what it assumes; what neither says has our default."""
+    case = case_of(
+        system={"accelerator": "A100-80GB-SXM"},
+        parallel={"tp": 2, "pp": 4},
+        batch={"global": 32, "grad_accum": 4},
+        model={"seq": 1024},
+        recompute="full",
+        assumed={
+            "tp": 8,
+            "gpus": "16 (two nodes)",
+            "seq": "from the script",
+            "zero_stage": "1 (so)",
+        },
+    )
+    settings = settings_of(case)
+
+    assert (settings.tensor, settings.devices, settings.data, settings.micro) == (2, 16, 2, 4)
+    assert (settings.zero, settings.schedule, settings.chunks) == (1, "1f1b", 1)
+    assert sorted(settings.assumed) == ["devices", "schedule", "vocab", "zero"]
+    assert not settings.complete
+
+
+def test_without_a_pipeline_there_is_no_schedule_to_state():
+    """One stage is 1F1B with one chunk, whatever the case calls it, and nothing is assumed."""
+    settings = settings_of(
+        case_of(system={"gpus": 8}, parallel={"tp": 8, "pp": 1, "schedule": "none"})
+    )
+
+    assert (settings.schedule, settings.chunks, settings.data) == ("1f1b", 1, 1)
+    assert "schedule" not in settings.assumed
+
+
+def test_a_remark_is_no_value():
+    """A text that only begins like a value does not give it: what is not stated has our default."""
+    assumed = {"recompute": "none or selective; not stated", "micro": "4*2", "interleave": "likely"}
+    settings = settings_of(case_of(parallel={"pp": 2}, assumed=assumed))
+
+    assert (settings.recompute, settings.micro, settings.chunks) == ("cheapest", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: [", "is not valid YAML"),
+        ("a: 1", "is not a list of measured cases"),
+        ("", "is not a list of measured cases"),
+    ],
+)
+def test_a_file_that_is_no_list_is_refused_in_one_line(tmp_path, text, problem):
+    """A file of another kind is the user's error, not a case's."""
+    file = tmp_path / "cases.yaml"
+    file.write_text(text)
+
+    with pytest.raises(ScenarioError, match=problem) as caught:
+        read_cases(file)
+    assert "\n" not in str(caught.value)
+
+
+# --- not gradable, because ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("unknown-accelerator", "no machine file for 'TPU-v9', 4 a node"),
+        (
+            "missing-keys",
+            "not stated: accelerator, model family, layers, hidden width, heads, ffn width,"
+            " number of devices, tensor degree, pipeline degree, data degree, global batch,"
+            " sequence length, precision",
+        ),
+        (
+            "wrong-types",
+            "system.gpus: [8] is not a whole number; model.layers: 'many' is not a whole number;"
+            " measured.step_time_s: -1 is not a number from 1e-12 to 1e15",
+        ),
+        ("row 9", "row 9 is 'just a text', not a mapping"),
+        ("good (row 10)", "row 10 has the id of row 1"),
+        ("part-of-a-mesh", "part of a node of direct links: 4 of its 8 devices"),
+        (
+            "does-not-divide",
+            "plan.tensor: 3 does not divide the 16 attention heads of 'tiny'"
+            " (divisors up to 6: 1, 2, 4)",
+        ),
+        ("no-whole-nodes", "12 devices are no whole nodes of 8"),
+        ("efficiency-only", "scaling efficiency against an unstated start"),
+    ],
+)
+def test_a_case_that_cannot_be_graded_says_why(small, name, why):
+    """The reason names what is missing, what is wrong or what the model does not have."""
+    assert small[name]["why"] == why
+    assert small[name]["gradable"] is False
+    assert small[name]["predicted"] is None
+
+
+def test_all_that_stands_against_a_case_is_told_together(small):
+    """Each thing that the model cannot express is named, in the case's own numbers."""
+    assert small["unheard-of"]["why"].split("; ") == [
+        "family 'rwkv'",
+        "attention 'linear'",
+        "recomputation of another kind: 'per-op'",
+        "offload 'nvme'",
+        "finetuning 'ia3'",
+        "precision int8",
+        "schedule 'zb-w' with 2 stages",
+        "not stated: experts of a token",
+    ]
+
+
+def test_an_empty_row_is_a_case_that_tells_nothing(small):
+    """A row without keys is named after its place."""
+    assert small["row 8"]["why"].startswith("no measured time or throughput; not stated: acc")
+    assert small["row 8"]["group"] == "(no group)"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        None,
+        3.5,
+        [],
+        {"id": None, "group": ["x"]},
+        {"id": "a", "system": "frontier"},
+        {"id": "a", "measured": [1]},
+        {"id": "a", "measured": {"step_time_s": float("nan")}},
+        {"id": "a", "model": {"layers": 10**40, "heads": True}},
+        {"id": "a", "assumed": {"gpus": {"x": 1}, "recompute": 7, "seq": [1]}},
+        {"id": "a", "finetune": "lora", "offload": False, "source": None, "batch": None},
+    ],
+)
+def test_no_row_ends_the_run(row):
+    """Whatever a row is, it becomes an outcome with a reason, and valid JSON."""
+    answer = validate(entries([row])).to_json()
+
+    assert answer["all"]["count"] == 1
+    assert answer["cases"][0]["why"]
+    json.dumps(answer, allow_nan=False)
+
+
+def test_an_absurd_layout_is_refused_before_it_costs_anything():
+    """A degree that no machine has does not reach the search for its divisors."""
+    case = case_of(
+        system={"accelerator": "A100-80GB-SXM", "gpus": 8, "gpus_per_node": 8},
+        model={"family": "gpt", "layers": 4, "hidden": 1024, "heads": 16, "ffn": 4096, "seq": 1024},
+        parallel={"tp": 10**9, "pp": 1, "dp": 1},
+        batch={"global": 8, "micro": 1},
+        recompute="full",
+        precision="fp16",
+        measured={"step_time_s": 1},
+    )
+    (outcome,) = validate(entries([case.model_dump(by_alias=True)])).outcomes
+
+    assert outcome.reasons[0].kind == "layout refused"
+    assert "1000000000" in outcome.reasons[0].detail
+
+
+# --- grading --------------------------------------------------------------------------------------
+
+
+def test_the_json_of_a_case_has_its_stable_keys(small):
+    """Scripts rely on these names."""
+    assert list(small["good"])[:10] == [
+        "id",
+        "group",
+        "gradable",
+        "why",
+        "reasons",
+        "metric",
+        "convention",
+        "measured",
+        "predicted",
+        "error",
+    ]
+    assert {"memory_measured", "memory_predicted", "fits", "confidence", "gates"} <= set(
+        small["good"]
+    )
+    assert all(list(case) == list(small["good"]) for case in small.values())
+
+
+def test_a_step_time_is_graded_before_a_rate(small):
+    """The time of a step says more than TFLOP/s in somebody's convention."""
+    case = small["good"]
+
+    assert (case["metric"], case["measured"], case["why"]) == ("step_time_s", 0.1, None)
+    assert case["error"] == pytest.approx(case["predicted"] / 0.1 - 1)
+    assert case["memory_measured"] == 4 * 2**30
+    assert case["fits"] is True
+
+
+def test_tflops_with_recomputation_are_those_of_equation_three():
+    """96 B s l h^2 (1 + s/6h + V/16lh) with recomputation, 72 and 12 without."""
+    case = good()
+    result = simulate(scenario_like(case))
+    B, s, layers, h, V = 8, 1024, 4, 1024, 51200
+    work = B * s * layers * h**2 / result.step_time / 4 / 1e12
+    ours = 96 * work * (1 + s / (6 * h) + V / (16 * layers * h))
+    hardware = grade(Measure("tflops_per_gpu", 2 * ours, "hardware"), result, case.measured)
+    model = grade(Measure("tflops_per_gpu", 2 * ours, MODEL), result, case.measured)
+
+    assert hardware.predicted == pytest.approx(ours)
+    assert (hardware.error, hardware.time_error) == (pytest.approx(-0.5), pytest.approx(1.0))
+    assert model.predicted == pytest.approx(72 * work * (1 + s / (6 * h) + V / (12 * layers * h)))
+
+
+def test_a_run_takes_the_time_of_its_samples():
+    """1,024 samples at 8 a step are 128 steps."""
+    case = good()
+    result = simulate(scenario_like(case))
+    measured = case.measured.model_copy(update={"run_time_s": 60.0, "run_samples": 1024.0})
+    graded = grade(Measure("run_time_s", 60.0), result, measured)
+
+    assert graded.predicted == pytest.approx(128 * result.step_time)
+    assert graded.error == graded.time_error
+
+
+@pytest.mark.parametrize(
+    ("text", "measured", "convention"),
+    [
+        ("GEMM FLOPs, forward + backward + one recomputed forward (eq. 3)", {}, "hardware"),
+        ("hardware FLOPs with full recompute: 96*B*s*L*h^2", {}, "hardware"),
+        ("Megatron eq. 3 per node: factor 96 with checkpointing, 72 without", {}, "hardware"),
+        ("model TFLOP/s (no recompute)", {}, "model"),
+        ("model FLOPs; MFU against 989", {}, "model"),
+        ("MFU against 312", {}, "model"),
+        ("MFU = 3*(2*N*s) ...; HFU = 4/3 MFU; tflops_per_gpu = model FLOPs", {}, "model"),
+        ("model FLOPs, so says the text", {"hfu_pct": 50.0}, "hardware"),
+        ("hardware FLOPs, so says the text", {"hfu_pct": 66.0, "mfu_pct": 50.0}, "model"),
+        (None, {"hfu_pct": 50.2}, "hardware"),
+    ],
+)
+def test_the_convention_is_told_by_the_utilisation_then_by_the_text(text, measured, convention):
+    """156 TFLOP/s are 50 % of an A100: a utilisation that is the same says which it is."""
+    case = case_of(measured={"tflops_per_gpu": 156, **measured}, flops_convention=text)
+
+    assert flops_convention(case, "full", A100) == convention
+
+
+def test_an_untold_convention_is_a_reason_only_where_it_matters():
+    """Without recomputation both conventions count the same."""
+    case = case_of(measured={"tflops_per_gpu": 156}, flops_convention="none reported")
+
+    assert flops_convention(case, "none", A100) == MODEL
+    with pytest.raises(Exception, match="not stated which FLOPs"):
+        flops_convention(case, "full", A100)
+
+
+@pytest.mark.parametrize(
+    ("unit", "nbytes"),
+    [
+        ("GiB, peak reserved", 2**31),
+        ("GB as nvidia-smi", 2**31),
+        (None, 2**31),
+        ("GB of the host", 2e9),
+    ],
+)
+def test_memory_is_read_in_the_unit_of_its_tool(unit, nbytes):
+    """PyTorch and nvidia-smi count in powers of two."""
+    case = case_of(measured={"memory_gb_per_gpu": 2, "memory_unit": unit})
+
+    assert measured_memory(case.measured) == nbytes
+
+
+def test_assumed_settings_are_run_but_do_not_gate(small):
+    """A case whose layout is assumed is graded, and says what was assumed."""
+    case = small["assumed-in-words"]
+
+    assert (case["gradable"], case["gates"]) == (True, False)
+    assert (case["metric"], case["convention"]) == ("tflops_per_gpu", "hardware")
+    assert {"devices", "micro", "recompute", "sequence", "zero"} <= set(case["assumed"])
+
+
+def test_assumed_flash_attention_is_the_only_kernel_a_case_may_ask_for():
+    """`assumed.attention: flash v1` sets the framework's attention, and nothing else does."""
+    case = case_of(**{**good().model_dump(by_alias=True), "assumed": {"attention": "flash v1"}})
+    told, plain = scenario_like(case).scenario, scenario_like(good()).scenario
+
+    assert told.framework.kernels.attention.value == "flash"
+    assert plain.framework.kernels.attention.value == "fused-softmax"
+
+
+def test_a_job_smaller_than_a_node_is_a_smaller_node():
+    """4 of 8 devices are one node of 4, with the NICs that hang on them."""
+    cluster = scenario_like(good()).scenario.cluster
+
+    assert (cluster.nodes, cluster.node.devices.value) == (1, 4)
+    assert cluster.node.nics.devices.value == [0, 2]
+
+
+# --- many cases -----------------------------------------------------------------------------------
+
+
+def test_groups_are_summed_up():
+    """Counts and errors of a group are those of its cases; one without any has no error."""
+    answer = validate(read_cases(SMALL)).to_json()
+    group = [c for c in answer["cases"] if c["group"] == "small" and c["gradable"]]
+    errors = sorted(abs(case["error"]) for case in group)
+    sums = answer["groups"]["small"]
+
+    assert (sums["count"], sums["gradable"], sums["gating"]) == (5, 3, 0)
+    assert sums["mean_abs_error"] == pytest.approx(sum(errors) / 3)
+    assert sums["median_abs_error"] == errors[1]
+    assert sums["worst"] == errors[-1]
+    assert sums["bias"] == pytest.approx(sum(case["time_error"] for case in group) / 3)
+    assert answer["groups"]["(no group)"]["mean_abs_error"] is None
+    assert answer["all"]["count"] == len(answer["cases"]) == 17
+
+
+def test_memory_is_summed_up_apart():
+    """A case of memory alone has an error of memory and none of time, and counts no time."""
+    answer = validate(read_cases(SMALL), ["widths"]).to_json()
+    uneven, memory = answer["cases"]
+    sums = answer["groups"]["widths"]
+
+    assert (memory["metric"], memory["measured"], memory["gradable"]) == (
+        "memory_gb_per_gpu",
+        4,
+        True,
+    )
+    assert memory["error"] == pytest.approx(memory["memory_error"])
+    assert (memory["time_error"], memory["slower"]) == (None, None)
+    assert (sums["gradable"], sums["memory_count"]) == (2, 1)
+    assert sums["mean_abs_error"] == abs(uneven["error"])
+    assert sums["memory_mean_abs_error"] == abs(sums["memory_bias"]) == abs(memory["memory_error"])
+
+
+def test_a_run_that_took_place_and_is_said_not_to_fit_is_counted():
+    """A hundred times the microbatch does not fit, and that is a wrong verdict on a run."""
+    case = good().model_dump(by_alias=True)
+    large = {**case, "batch": {"global": 800, "micro": 800}, "recompute": "none"}
+    sums = validate(entries([large])).all
+
+    assert (sums.gradable, sums.called_out_of_memory) == (1, 1)
+
+
+def test_one_layer_is_graded_by_its_whole_time(small):
+    """Forward, backward and what is run again, of the first layer and for one microbatch."""
+    loaded = scenario_like(good())
+    case = small["one-layer"]
+
+    assert (case["metric"], case["measured"], case["memory_predicted"]) == (
+        "layer_total_ms",
+        19.6,
+        None,
+    )
+    assert case["predicted"] == pytest.approx(1e3 * sum(layer_times(loaded)))
+
+
+def test_the_least_recomputation_that_fits_is_taken_where_none_is_told(small):
+    """Where nothing has to be run again nothing is; a microbatch that is too large needs more."""
+    case = good().model_dump(by_alias=True)
+    untold = {**case, "recompute": None, "measured": {"step_time_s": 1}}
+    tight = {**untold, "id": "tight", "batch": {"global": 256, "micro": 256}}
+    stated = [{**tight, "id": mode, "recompute": mode} for mode in ("none", "selective", "full")]
+    roomy, chosen, none, selective, full = validate(entries([untold, tight, *stated])).outcomes
+    fitting = next(each for each in (none, selective, full) if each.fits)
+
+    assert roomy.fits
+    assert none.fits is False
+    assert chosen.grade == fitting.grade
+    assert "recompute" in chosen.assumed
+    assert not chosen.gates
+
+
+def test_reasons_are_counted_by_kind():
+    """How many cases have a reason, and for how many it is the only one."""
+    reasons = validate(read_cases(SMALL)).to_json()["reasons"]
+    counts = {reason["reason"]: (reason["cases"], reason["alone"]) for reason in reasons}
+
+    assert counts["malformed"] == (2, 2)
+    assert counts["layout refused"] == (1, 1)
+    assert counts["precision int8"] == (1, 0)
+
+
+def test_only_the_groups_asked_for_are_run():
+    """A group may be named or given as a pattern."""
+    cases = read_cases(SMALL)
+
+    assert {o.group for o in validate(cases, ["sma*"]).outcomes} == {"small"}
+    assert len(validate(cases, ["small", "(no group)"]).outcomes) == 7
+
+
+def test_an_unknown_group_is_one_line_with_the_nearest():
+    """A typing error names what was meant."""
+    with pytest.raises(ScenarioError) as caught:
+        validate(read_cases(SMALL), ["smal"])
+    assert str(caught.value) == "--group: no case is of group 'smal' (did you mean 'small'?)"
+
+
+def test_processes_give_the_same_answer():
+    """Where a case runs does not change what is predicted."""
+    cases = read_cases(SMALL)
+    with ProcessPoolExecutor(2) as executor:
+        there = validate(cases, executor=executor).to_json()
+    here = validate(cases).to_json()
+    for case in [*there["cases"], *here["cases"]]:
+        del case["wall_s"]
+
+    assert there == here
+
+
+def test_the_tables_of_machines_and_frameworks_are_whole():
+    """Each entry says what it rests on, and matching goes by the words of a case."""
+    named = [*machines(), *frameworks().frameworks, *frameworks().defaults]
+    selene = case_of(system={"accelerator": "A100-80GB-SXM", "name": "selene"})
+    other = case_of(system={"accelerator": "a100-80gb-sxm", "name": "elsewhere"})
+
+    assert all((choice.source is None) != (choice.assumed is None) for choice in named)
+    assert machine_of(selene).cluster == "selene"
+    assert machine_of(other).cluster == "dgx-a100"
+    assert framework_of("frontier").framework == "megatron-deepspeed"
+    assert framework_of("nobody") is None
+    assert framework_of("nobody", "torchtitan on a new machine").framework == "torchtitan"
+    assert [default_framework(zero, 1).framework for zero in (0, 1, 3)] == [
+        "megatron-lm",
+        "megatron-core",
+        "torchtitan",
+    ]
+    assert default_framework(0, 4).framework == "megatron-core"
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_json_is_one_object(capsys):
+    """`--json` prints cases, groups and all, and nothing else."""
+    command(cases=SMALL, group=["small"], json_output=True)
+    answer = json.loads(capsys.readouterr().out)
+
+    assert [*answer][:3] == ["cases", "groups", "all"]
+    assert [*answer["groups"]] == ["small"]
+
+
+def test_the_tables_show_cases_groups_and_reasons(capsys):
+    """Without `--json` there are tables, and few refused cases are told one by one."""
+    command(cases=SMALL)
+    shown = capsys.readouterr().out
+
+    assert all(word in shown for word in ("good", "hardware TFLOP/s/device", "3 of 5", "TPU-v9"))
+    assert "Not gradable, because" in shown
+
+
+def test_markdown_has_a_row_for_each_group_and_case(capsys):
+    """`--markdown` is what the documentation shows."""
+    command(cases=SMALL, markdown=True)
+    shown = capsys.readouterr().out
+
+    assert shown == to_markdown(json.loads(json.dumps(validate(read_cases(SMALL)).to_json())))
+    assert "| small | 3 of 5 | 0 |" in shown
+    assert "| unknown-accelerator | no machine file for 'TPU-v9', 4 a node |" in shown
+
+
+def test_a_missing_file_of_cases_is_named():
+    """A wrong path is an error of the user."""
+    with pytest.raises(ScenarioError, match=r"nowhere\.yaml: no such file"):
+        command(cases=Path("nowhere.yaml"))
+
+
+# --- published cases ------------------------------------------------------------------------------
+
+
+def test_every_shipped_case_can_be_read():
+    """The shipped file has no malformed row and no id twice."""
+    assert [entry.trouble for entry in read_cases(SHIPPED) if entry.trouble] == []
+
+
+@pytest.mark.parametrize("group", TOLERANCES)
+def test_published_cases_are_met(group):
+    """The mean error of a group stays within today's tolerance; recalled numbers do not count."""
+    cases = [e for e in read_cases(SHIPPED) if e.case and e.case.source.confidence != "low"]
+    sums = validate(cases, [group]).all
+
+    assert sums.gradable >= 3
+    assert sums.mean_abs_error <= TOLERANCES[group]
+
+
+@pytest.mark.large
+def test_the_page_of_validation_is_what_the_command_prints():
+    """docs/validation.md is the table of today; ``make validation`` writes it anew.
+
+    Whatever is missed there has a cause in ``validation/unreached.yaml``, and nothing else has.
+    """
+    path = shipped("validation") / "cases.yaml"
+    curves = tuple(grade_curves(read_curves()))
+    claims = tuple(verdict.to_json() for verdict in judge_all(Here()))
+    validation = validate(read_cases(path))
+    unreached = tuple(findings(read_unreached(), validation.outcomes, whole=True))
+    validation = replace(validation, curves=curves, claims=claims, unreached=unreached)
+    page = to_markdown(validation.to_json())
+
+    assert [entry.group for entry in unreached if entry.cause is None or entry.reached] == []
+    assert page == (Path(__file__).parents[2] / "docs" / "validation.md").read_text()

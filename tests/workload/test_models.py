@@ -1,0 +1,383 @@
+"""Models: counts by shape are the published ones, FLOPs follow from them, configurations are read.
+
+The configurations in `tests/data/import` state facts about public models; none is a copy.
+"""
+
+import json
+import re
+from contextlib import suppress
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.catalog import finding
+from clustersim.catalog.models import FAMILIES, ExpertShape, LatentShape, ModelRecord, WindowShape
+from clustersim.errors import CatalogError
+from clustersim.scenario.entries import entry, entry_of_file
+from clustersim.studies.show.text import page
+from clustersim.workload.flops import attention_flops, layer_forward_flops, model_flops
+from clustersim.workload.importers import READERS, import_config
+from clustersim.workload.model import Transformer, build_model
+from clustersim.workload.parameters import active_parameters, model_parameters, model_parts
+
+DATA = Path(__file__).parents[1] / "data" / "import"
+NAMES = finding.names("model")
+CONFIGURATIONS = sorted(path.stem for path in DATA.glob("*.json"))
+SHIPPED = [name for name in CONFIGURATIONS if name in NAMES]
+COUNTS = {
+    "deepseek-v2-lite": 15_706_484_224,
+    "pythia-6.9b": 6_857_302_016,
+    "qwen2-7b": 7_615_616_512,
+    "qwen3-8b": 8_190_735_360,
+    "released-mpt-7b": 6_649_286_656,
+}
+"""Weights of public models that are not shipped, as their model cards count them; recalled."""
+
+MODEST = settings(max_examples=20, deadline=None)
+
+
+@cache
+def record_of(name) -> ModelRecord:
+    return entry("model", name).record
+
+
+def built(name):
+    record = record_of(name)
+    return build_model(record, record.sequence, multiple=1, tensor=1)
+
+
+def last_digit(name):
+    """Return what the last digit is worth that a file prints of its parameters."""
+    text = (finding.shipped("model") / f"{name}.yaml").read_text(encoding="utf-8")
+    digits, exponent = re.search(
+        r"^parameters: \{value: ([\d.]+)(?:e\+?(\d+))?", text, re.M
+    ).groups()
+    return 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
+
+
+# --- shipped files --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_by_shape_are_the_published_number(name):
+    """Within 0.5 %, or half of the last digit where the source prints fewer than three."""
+    published = record_of(name).parameters.value
+    coarse = last_digit(name) if published / last_digit(name) < 100 else 0.0
+
+    expected = pytest.approx(published, rel=0.005, abs=coarse / 2)
+    assert model_parameters(built(name)) == expected
+
+
+def test_few_sources_print_fewer_than_three_digits():
+    """Only three models are held to less than 0.5 %, because no source says more of them."""
+    loose = [
+        name
+        for name in NAMES
+        if model_parameters(built(name)) != pytest.approx(record_of(name).parameters.value, 0.005)
+    ]
+
+    assert loose == ["fugaku-llm-13b", "megatron-1.7b", "megatron-3.6b"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if record_of(name).active])
+def test_active_parameters_are_the_published_number(name):
+    """Within 2 % of the count with the embedding or without it; sources count either way."""
+    model, published = built(name), record_of(name).active.value
+    active = active_parameters(model)
+
+    assert (
+        min(abs(count / published - 1) for count in (active, active - model.vocab * model.hidden))
+        < 0.02
+    )
+
+
+def test_mixtures_of_experts_state_what_is_active():
+    """Whoever publishes a mixture of experts says what of it a token meets."""
+    mixtures = {name for name in NAMES if record_of(name).experts}
+
+    assert mixtures - {name for name in NAMES if record_of(name).active} == {"moe-translation"}
+
+
+def test_24_of_128_layers_of_the_translation_model_have_experts():
+    """Experts stand in every fifth layer, the last one included."""
+    stack = built("moe-translation").stack
+
+    assert (len(stack), sum(layer.experts for layer in stack)) == (128, 24)
+    assert stack[-1].experts
+
+
+def test_every_second_layer_of_gpt_oss_sees_128_tokens():
+    """The first layer has a window, the second has none, and so on."""
+    windows = [layer.window for layer in built("gpt-oss-20b").stack]
+
+    assert windows == [128, None] * 12
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parts_add_up_to_all_parameters(name):
+    """Attention, MLP, experts, norms, embedding and logits are all there is."""
+    model = built(name)
+
+    assert sum(model_parts(model).values()) == pytest.approx(model_parameters(model), rel=1e-12)
+
+
+def test_editors_ask_for_no_key_that_the_family_sets():
+    """The schema lets out what follows from the family, and the record has it."""
+    required = ModelRecord.model_json_schema()["required"]
+
+    assert not set(required) & set(FAMILIES["llama"])
+    assert {"family", "layers", "hidden", "heads", "ffn", "vocab"} <= set(required)
+    assert record_of("llama3-8b").norm == "rms"
+
+
+# --- FLOPs ----------------------------------------------------------------------------------------
+
+
+@st.composite
+def transformers(draw):
+    """Small transformers of every family, tied, whose weights are matrices and norms only."""
+    heads = 4 * draw(st.integers(1, 4))
+    layers, size = draw(st.integers(1, 12)), 8 * draw(st.integers(1, 8))
+    return Transformer(
+        "any",
+        layers=layers,
+        hidden=heads * size,
+        heads=heads,
+        ffn=16 * draw(st.integers(1, 64)),
+        vocab=draw(st.integers(1, 1000)),
+        sequence=draw(st.integers(1, 4096)),
+        kv_heads=draw(st.sampled_from([heads, heads // 4])),
+        norm="rms",
+        mlp=draw(st.sampled_from(["gelu", "gated"])),
+        positions="rotary",
+        biases=frozenset(),
+        experts=draw(st.none() | experts(layers)),
+        window=draw(st.none() | st.builds(WindowShape, tokens=counts(), every=counts(4))),
+    )
+
+
+def counts(most=2000):
+    return st.integers(1, most)
+
+
+def experts(layers):
+    return st.builds(
+        ExpertShape,
+        count=st.integers(8, 64),
+        top_k=counts(8),
+        ffn=counts(),
+        shared=st.integers(0, 2),
+        first_dense=st.integers(0, layers - 1),
+        every=counts(3),
+    )
+
+
+LATENT = st.none() | st.builds(
+    LatentShape,
+    query=st.none() | counts(),
+    keys_values=counts(),
+    nope=counts(256),
+    rope=counts(128),
+    value=counts(256),
+)
+
+
+def norms(model):
+    """Return the weights of all norms; latents have norms of their own."""
+    latent = model.latent
+    inside = (latent.keys_values + (latent.query or 0)) if latent else 0
+    return model.layers * (2 * model.hidden + inside) + model.hidden
+
+
+@MODEST
+@given(transformers(), LATENT)
+def test_a_token_costs_six_flops_for_each_weight_it_meets_and_its_attention(model, latent):
+    """Model FLOPs are 6 x active matrix weights x tokens, and three times those of attention."""
+    if latent is not None:
+        model = replace(model, latent=latent, kv_heads=0, head_size=0)
+    weights = active_parameters(model) - norms(model)
+
+    expected = 6 * weights * model.sequence + 3 * attention_flops(model)
+    assert model_flops(model, 1) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_window_saves_what_lies_outside_of_it():
+    """Attention of Mistral over 8,192 tokens with a window of 4,096 costs half."""
+    model = built("mistral-7b")
+    everywhere = replace(model, window=None)
+
+    assert model.sequence == 8192
+    assert attention_flops(model) == attention_flops(everywhere) / 2
+
+
+def test_heads_in_groups_save_weights_and_no_attention():
+    """Eight times fewer key heads: queries and the core cost the same, keys an eighth."""
+    model = built("llama3-70b")
+    alone = replace(model, kv_heads=model.heads)
+    few, many = (layer_forward_flops(each, each.layer(0)) for each in (model, alone))
+
+    assert few["attention"] == many["attention"]
+    assert few["qkv"] / many["qkv"] == pytest.approx((64 + 2 * 8) / (64 * 3))
+
+
+# --- show -----------------------------------------------------------------------------------------
+
+
+def test_the_page_of_a_model_tells_parts_and_flops():
+    """Parts add up to all parameters; FLOPs are those of training on one sequence."""
+    shown = page(entry("model", "deepseek-v3"))
+    derived = {row.key: row.value for row in shown.derived}
+    parts = [value for key, value in derived.items() if key.startswith("parameters_")]
+
+    assert sum(parts) == derived["parameters"] == 671_026_419_200
+    assert derived["active_parameters"] == active_parameters(built("deepseek-v3"))
+    assert derived["flops_per_token"] * 4096 == model_flops(built("deepseek-v3"), 1)
+
+
+# --- Hugging Face configurations ------------------------------------------------------------------
+
+
+def text_of(name):
+    return (DATA / f"{name}.json").read_text(encoding="utf-8")
+
+
+def imported(name, **changes):
+    """Return what a configuration makes, some of its keys replaced; None takes one away."""
+    data = json.loads(text_of(name)) | changes
+    data = {key: value for key, value in data.items() if value is not None}
+    return import_config("config.json", json.dumps(data, indent=1), name)
+
+
+def loaded(tmp_path, name):
+    """Return the model that the imported file of a configuration is, read back from disk."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(import_config("config.json", text_of(name), "mine").text, encoding="utf-8")
+    record = entry_of_file(path).record
+    return record, build_model(record, record.sequence, multiple=1, tensor=1)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_an_imported_configuration_has_the_shape_of_the_shipped_file(tmp_path, name):
+    """All but the name is the same; of rotary models a file states how far, not how long."""
+    _, mine = loaded(tmp_path, name)
+    shipped = built(name)
+    length = {} if mine.positions == "learned" else {"sequence": shipped.sequence}
+
+    assert asdict(replace(mine, name=name, **length)) == asdict(shipped)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_imported_configurations_have_as_many_parameters_as_their_weights(tmp_path, name):
+    """Every weight is counted, to the last one."""
+    record, model = loaded(tmp_path, name)
+
+    assert record.parameters.value == model_parameters(model) == COUNTS[name]
+
+
+def test_each_architecture_has_an_example():
+    """No reader is without a configuration that exercises it."""
+    kinds = {json.loads(text_of(name))["model_type"] for name in CONFIGURATIONS}
+
+    assert kinds == READERS.keys()
+
+
+def test_what_is_left_out_is_said():
+    """The module of DeepSeek-V3 that predicts further tokens is no part of the file."""
+    assert "further tokens" in imported("deepseek-v3").draft.notes[0]
+    assert "one after the other" in imported("pythia-6.9b").draft.notes[0]
+    assert imported("llama3-8b").draft.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "complaint"),
+    [
+        (
+            "llama3-8b",
+            {"hidden_size": None},
+            "config.json: hidden_size: missing (it must be given)",
+        ),
+        ("llama3-8b", {"model_type": None}, "config.json: model_type: missing (one of gpt2, "),
+        (
+            "llama3-8b",
+            {"model_type": "lama"},
+            "config.json:5: model_type: cannot be read, 'lama' (did you mean 'llama'?) (known: ",
+        ),
+        (
+            "llama3-8b",
+            {"num_key_value_head": 8},
+            ":20: num_key_value_head: is not known, and may change the shape"
+            " (did you mean 'num_key_value_heads'?) (take it out if it does not)",
+        ),
+        (
+            "llama3-8b",
+            {"num_hidden_layers": 0},
+            ":6: num_hidden_layers: must be a whole number, 1 ",
+        ),
+        ("llama3-8b", {"vocab_size": "many"}, "vocab_size: must be a whole number, 1 to 1,000,000"),
+        ("llama3-8b", {"attention_bias": 1}, "attention_bias: must be true or false, not 1"),
+        ("llama3-8b", {"num_key_value_heads": 7}, "kv_heads: 7 does not divide heads 32"),
+        ("gpt-oss-20b", {"layer_types": ["full_attention"]}, "one entry for each of 24 layers"),
+        ("gpt-oss-20b", {"layer_types": 3}, "layer_types: must be a list, not 3"),
+        ("qwen3-30b-a3b", {"mlp_only_layers": [5]}, "only the first layers may be without"),
+        ("qwen3-8b", {"use_sliding_window": True}, "use_sliding_window: true cannot be written"),
+        ("deepseek-v3", {"moe_layer_freq": 2}, "moe_layer_freq: 2 cannot be written down: experts"),
+        ("mpt-1b", {"no_bias": None}, "no_bias: missing (it must be given: true or false)"),
+        ("mpt-1b", {"attn_config": {"qk_ln": True, "alibi": True}}, "attn_config.qk_ln: true "),
+        ("mpt-1b", {"attn_config": {"alibi": True, "odd": 1}}, "attn_config.odd: is not known"),
+        ("mpt-1b", {"norm_type": "batchnorm"}, 'norm_type: "batchnorm" cannot be written down'),
+        ("gpt3-125m", {"attn_pdrop": 2}, "attn_pdrop: must be a number from 0 to 1, not 2"),
+        ("gpt3-125m", {"add_cross_attention": True}, "there is no encoder to attend to"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_is_one_line(name, changes, complaint):
+    """File, line and key are named, what is wrong, and what is allowed."""
+    with pytest.raises(CatalogError) as error:
+        imported(name, **changes)
+    assert str(error.value).startswith("config.json:")
+    assert complaint in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_all_that_is_wrong_is_told_together():
+    """Two missing keys and an unknown one are three lines."""
+    with pytest.raises(CatalogError) as error:
+        imported("llama3-8b", hidden_size=None, vocab_size=None, odd=1)
+    assert len(str(error.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('{"a": 1,\n  b}', "config.json:2: is not valid JSON ("),
+        ('{"a": 1, "a": 2}', "config.json: a: key given twice"),
+        ("[1]", "config.json: is not the configuration of a model"),
+        ("[" * 100_000, "config.json: is not valid JSON (nested too deeply"),
+    ],
+)
+def test_what_is_no_object_is_told(text, complaint):
+    """A broken file is one line as well."""
+    with pytest.raises(CatalogError) as error:
+        import_config("config.json", text)
+    assert str(error.value).startswith(complaint)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=3), inside),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(CONFIGURATIONS), st.data())
+def test_no_value_makes_the_reader_crash(name, data):
+    """Whatever stands in a key, the file is read or refused in our own words."""
+    config = json.loads(text_of(name))
+    config[data.draw(st.sampled_from(sorted(config)))] = data.draw(VALUES)
+    with suppress(CatalogError):
+        result = import_config("config.json", json.dumps(config), "any")
+        assert result.draft.data["parameters"]["value"] > 0
