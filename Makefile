@@ -15,7 +15,7 @@ PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 REPORT := $(CURDIR)/runs/$(basename $(notdir $(SCENARIO)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run validate validation test test-quick lint format types wheel-test lock clean
+.PHONY: help setup run validate validation test test-large lint format types wheel-test lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,11 +36,11 @@ validation: $(STAMP) ## write docs/validation.md and validation/spread.yaml anew
 		> docs/validation.md.new
 	@mv docs/validation.md.new docs/validation.md
 
-test: $(STAMP) ## run all tests
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(PYTEST)
-
-test-quick: $(STAMP) ## run the tests, but for those marked large
+test: $(STAMP) ## run the tests, except those marked large
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not large" $(PYTEST)
+
+test-large: $(STAMP) ## run the tests marked large
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m large $(PYTEST)
 
 lint: $(STAMP) ## check style and formatting
 	@$(BIN)/python -m ruff check .
