@@ -10,10 +10,8 @@ from clustersim.catalog.records import ClusterRecord
 from clustersim.errors import CatalogError
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 from clustersim.topology.fabrics import Fabric, build_fabric
-from clustersim.topology.fabrics.choice import choose
-from clustersim.topology.fabrics.port import Switch
 from clustersim.topology.library import Library, build_library
-from clustersim.topology.links import Hop, LinkTable, Route
+from clustersim.topology.links import Hop, LinkTable, Route, Switch, choose
 from clustersim.topology.node import Node, build_node
 
 if TYPE_CHECKING:

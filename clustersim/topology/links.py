@@ -1,7 +1,7 @@
-"""Directed links, and the table that gives each one that is used a number.
+"""Directed links, the table that numbers those in use, and the ports of NICs on the fabric.
 
-A machine of a hundred thousand devices has millions of links; only those that some flow crosses
-get a row here.  A link's capacity is its raw bandwidth times the share that carries payload.
+A machine of 100,000 devices has millions of links; only those that some flow crosses get a row in
+the table.  The capacity of a link is its raw bandwidth times the share that carries payload.
 """
 
 from typing import NamedTuple
@@ -60,3 +60,55 @@ class LinkTable:
 
     def __len__(self) -> int:
         return len(self.names)
+
+
+Switch = int | str | tuple[int, int]
+"""What a fabric numbers its switches by."""
+
+
+class Port(NamedTuple):
+    """A NIC's place on its switch.
+
+    Attributes
+    ----------
+    switch_name, nic_name : ends of the cable
+    cable : its payload bandwidth, latency and kind
+    switch : the switch's number, to find ways between switches
+    """
+
+    switch_name: str
+    nic_name: str
+    cable: Hop
+    switch: Switch
+
+    @property
+    def up(self) -> Hop:
+        """The link from the NIC to the switch."""
+        _, bandwidth, latency, kind = self.cable
+        return Hop(f"{self.nic_name}>{self.switch_name}", bandwidth, latency, kind)
+
+    @property
+    def down(self) -> Hop:
+        """The link from the switch to the NIC."""
+        _, bandwidth, latency, kind = self.cable
+        return Hop(f"{self.switch_name}>{self.nic_name}", bandwidth, latency, kind)
+
+
+_MASK = 2**64 - 1
+_STEP = 0x9E3779B97F4A7C15
+
+
+def choose(ways: int, seed: int, a: int, b: int) -> int:
+    """Return the way, from 0 to `ways` - 1, of the flow from device `a` to device `b`.
+
+    >>> choose(4, seed=0, a=0, b=8) == choose(4, seed=0, a=0, b=8)
+    True
+    """
+    return _mixed(_mixed(_mixed(seed & _MASK) + a) + b) % ways
+
+
+def _mixed(value: int) -> int:
+    value = (value + _STEP) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)

@@ -20,8 +20,7 @@ from clustersim.program.schedules import SCHEDULES
 from clustersim.render import layouts
 from clustersim.render.diagram import frame, frame_of, picked, shared, thickness
 from clustersim.render.drawing import draw, on_paper
-from clustersim.render.layouts.inside import inner_links
-from clustersim.render.layouts.mesh import rim
+from clustersim.render.layouts.node_links import inner_links, rim
 from clustersim.scenario.entries import KINDS, entry
 from clustersim.studies.show.facts import fact_rows, written
 from clustersim.studies.show.text import page

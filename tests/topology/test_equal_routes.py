@@ -13,10 +13,9 @@ from clustersim.catalog.records import HostFacts
 from clustersim.errors import CatalogError
 from clustersim.scenario.load import load
 from clustersim.topology.cluster import build_cluster
-from clustersim.topology.fabrics.choice import choose
 from clustersim.topology.fabrics.dragonfly import DragonflyFabric
 from clustersim.topology.fabrics.fat_tree import FatTreeFabric
-from clustersim.topology.links import Hop
+from clustersim.topology.links import Hop, choose
 
 MODEST = settings(max_examples=20, deadline=None)
 NIC = Hop("", 25e9, 1e-6, "nic")

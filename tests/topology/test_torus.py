@@ -12,7 +12,7 @@ from clustersim.catalog.fabrics import Torus
 from clustersim.errors import PlanError
 from clustersim.scenario.load import load
 from clustersim.topology.cluster import build_cluster
-from clustersim.topology.fabrics.circuit import circuit
+from clustersim.topology.fabrics.grid import circuit
 from clustersim.topology.fabrics.torus import build_torus
 from clustersim.topology.links import Hop
 

@@ -10,10 +10,9 @@ from clustersim.catalog.fabrics import Dragonfly, FatTree, LinkList, SingleSwitc
 from clustersim.catalog.records import ClusterRecord
 from clustersim.render.diagram import Diagram
 from clustersim.render.layouts.dragonfly import dragonfly
-from clustersim.render.layouts.explicit import explicit
 from clustersim.render.layouts.fat_tree import fat_tree
 from clustersim.render.layouts.node import node
-from clustersim.render.layouts.star import star
+from clustersim.render.layouts.switches import explicit, star
 from clustersim.render.layouts.torus import torus
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.measures import Measures

@@ -11,13 +11,12 @@ from typing import Protocol
 
 from clustersim.catalog.fabrics import Dragonfly, FatTree, LinkList, SingleSwitch, Torus
 from clustersim.catalog.records import ClusterRecord
-from clustersim.topology.fabrics.cabling import build_explicit
 from clustersim.topology.fabrics.dragonfly import DragonflyFabric
+from clustersim.topology.fabrics.explicit import build_explicit
 from clustersim.topology.fabrics.fat_tree import FatTreeFabric
-from clustersim.topology.fabrics.port import Port, Switch
 from clustersim.topology.fabrics.switch import SwitchFabric
 from clustersim.topology.fabrics.torus import build_torus
-from clustersim.topology.links import Hop
+from clustersim.topology.links import Hop, Port, Switch
 
 
 class Fabric(Protocol):

@@ -19,8 +19,7 @@ Kim et al. 2008, doi:10.1109/ISCA.2008.19; De Sensi et al. 2020, arXiv:2008.0888
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from clustersim.topology.fabrics.port import Port, Switch
-from clustersim.topology.links import Hop
+from clustersim.topology.links import Hop, Port, Switch
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,34 @@
      |
     n0.nic0
 
-Adaptive routing spreads flows evenly over equal cables, so what can fill up is a leaf's uplinks
-together, and a pod's.  Each such bundle is one link of the summed bandwidth.  Hashed routing keeps
-a flow on one cable at each level: by a spine inside a pod, by a core and its spines between pods.
+Adaptive routing spreads flows evenly over equal cables, so what can saturate is the sum of a leaf's
+uplinks, and of a pod's.  Each such bundle is one link of the summed bandwidth.  Hashed routing
+keeps a flow on one cable at each level: by a spine inside a pod, by a core and its spines between
+pods.
+
+The bisection is a minimum cut where the sides of the NICs are given: a cable is cut where its ends
+are on different sides.  All cores that meet the same spines go to one side, so that the pods can be
+minimised one by one; spines see only how many leaves are on the first side, and the leaves with
+most NICs of the first side go there first.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
+from typing import NamedTuple
 
-from clustersim.topology.fabrics.port import Port, Switch
-from clustersim.topology.fabrics.tree_cut import Plane, narrowest_cut
-from clustersim.topology.links import Hop
+from clustersim.topology.links import Hop, Port, Switch
+
+Leaf = tuple[int, int]
+"""NICs of a leaf that are ours, and theirs."""
+
+
+class Plane(NamedTuple):
+    """Spines of every pod that meet equally many cores."""
+
+    spines: int
+    cores: int
 
 
 @dataclass(frozen=True)
@@ -155,3 +171,58 @@ class FatTreeFabric:
         if self._leaves(nodes) == 1:
             return 2
         return 4 if self._pods(nodes) == 1 else 6
+
+
+def narrowest_cut(
+    pods: Iterable[Sequence[Leaf]], planes: Sequence[Plane], nic: float, cable: float
+) -> float:
+    """Return the bandwidth from our NICs to theirs [B/s].
+
+    Parameters
+    ----------
+    pods : the leaves of each pod
+    nic, cable : bandwidth of a NIC's cable and of one between switches [B/s]
+    """
+    kinds = Counter(tuple(sorted(leaves)) for leaves in pods)
+    return min(
+        sum(
+            times * _pod_cut(leaves, planes, cores_ours, nic, cable)
+            for leaves, times in kinds.items()
+        )
+        for cores_ours in product((False, True), repeat=len(planes))
+    )
+
+
+def _pod_cut(
+    leaves: Sequence[Leaf],
+    planes: Sequence[Plane],
+    cores_ours: Sequence[bool],
+    nic: float,
+    cable: float,
+) -> float:
+    """Return what a pod adds to the cut when the cores of each plane stand on a given side."""
+    return min(
+        nic * nics
+        + cable
+        * sum(
+            plane.spines
+            * min(
+                len(leaves) - ours + (0 if core_ours else plane.cores),
+                ours + (plane.cores if core_ours else 0),
+            )
+            for plane, core_ours in zip(planes, cores_ours, strict=True)
+        )
+        for ours, nics in _leaf_sides(leaves)
+    )
+
+
+def _leaf_sides(leaves: Sequence[Leaf]) -> Iterator[tuple[int, int]]:
+    """Yield how many leaves stand on our side, and how many NICs that cuts off from theirs.
+
+    The leaves with the largest surplus of our NICs go first.
+    """
+    cut = sum(ours for ours, _ in leaves)
+    yield 0, cut
+    for count, (ours, theirs) in enumerate(sorted(leaves, key=lambda leaf: leaf[1] - leaf[0]), 1):
+        cut += theirs - ours
+        yield count, cut

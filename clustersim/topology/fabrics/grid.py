@@ -1,11 +1,25 @@
-"""Arithmetic of a block of places: its numbers, its ways round, its cuts.
+"""Grids of routers: numbering, shortest directions, cuts, closed walks and links by number.
 
-0 1 2     places are numbered row by row, the last axis fastest; slab 1 of the first axis
-3 4 5     holds places 3, 4 and 5
+    0 1 2     routers are numbered row by row, the last axis fastest; slab 1 of the first axis
+    3 4 5     holds routers 3, 4 and 5
+
+    +-> -> -> -+        a closed walk through a rectangle: row 0 away from the lane (column 0) ...
+    ^          v
+    ^  +- <- <-+        row 1 back towards it ...
+    ^  v
+    ^  +-> -> -+        the last row ends next to the lane, which leads back to the start: this
+    ^          v        takes an even number of rows, a rectangle of width two, or rows that are
+    +- <- <- <-+        rings
+
+Two axes of a torus joined by such a walk form one ring: the virtual axes of Tofu (Ajima, Sumimoto
+and Shimizu 2009, doi:10.1109/MC.2009.370).
 """
 
 from collections.abc import Sequence
 from math import prod
+from typing import NamedTuple
+
+from clustersim.topology.links import Hop
 
 
 def number_of(place: Sequence[int], lengths: Sequence[int]) -> int:
@@ -63,3 +77,116 @@ def cut_links(axes: Sequence[tuple[int, bool]], first: int) -> int:
     slab = prod(other for other, _ in rest)
     more = min(first, slab) - max(first - (length - 1) * slab, 0)
     return (2 if ring else 1) * more + cut_links(rest, first % slab)
+
+
+class Circuit(NamedTuple):
+    """Places in the order of the walk, each a neighbour of the one before.
+
+    Attributes
+    ----------
+    places : (row coordinate, column coordinate) of each step
+    closed : whether the last place is a neighbour of the first, and not the second itself
+    """
+
+    places: tuple[tuple[int, int], ...]
+    closed: bool
+
+
+def circuit(lengths: tuple[int, int], rings: tuple[bool, bool]) -> Circuit:
+    """Return a walk through a rectangle, closed wherever one can be.
+
+    Of two lengths above 1 it cannot be closed only where both are odd and neither axis is a ring:
+    each step then changes between the squares of a chessboard, which has more of one colour.
+
+    Parameters
+    ----------
+    lengths : of the two axes
+    rings : whether the ends of each axis are neighbours
+    """
+    a, b = lengths
+    if min(a, b) == 1:
+        places = tuple((x, y) for x in range(a) for y in range(b))
+        return Circuit(places, max(a, b) > 2 and rings[0 if a > 1 else 1])
+    if b % 2 == 0 or a == 2 or rings[0]:
+        return Circuit(_by_lane(a, b), closed=True)
+    if a % 2 == 0 or b == 2 or rings[1]:
+        return Circuit(tuple((x, y) for y, x in _by_lane(b, a)), closed=True)
+    return Circuit(_to_and_fro(range(a), b), closed=False)
+
+
+def _by_lane(width: int, rows: int) -> tuple[tuple[int, int], ...]:
+    back = tuple((0, row) for row in range(rows - 1, 0, -1))
+    return ((0, 0), *_to_and_fro(range(1, width), rows), *back)
+
+
+def _to_and_fro(columns: range, rows: int) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        (column, row)
+        for row in range(rows)
+        for column in (columns if row % 2 == 0 else reversed(columns))
+    )
+
+
+class Names(dict[int, str]):
+    """The name of each router: that of its row, and its place in the row."""
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        super().__init__()
+        *rows, self._length = shape
+        self._rows = Names(rows) if rows else None
+
+    def __missing__(self, router: int) -> str:
+        row, at = divmod(router, self._length)
+        name = self[router] = f"r{at}" if self._rows is None else f"{self._rows[row]}.{at}"
+        return name
+
+
+class Steps(dict[int, Hop]):
+    """The link from a router to its neighbour along an axis, by the number of that step.
+
+    Steps are numbered router by router, axis by axis, the positive direction first.
+    """
+
+    def __init__(
+        self, shape: Sequence[int], wraps: Sequence[bool], axes: Sequence[str], cable: Hop
+    ) -> None:
+        super().__init__()
+        self._shape, self._wraps, self._cable = shape, wraps, cable
+        self._kinds = [f"axis {name}" for name in axes]
+        self._axes = [(prod(shape[axis + 1 :]), length) for axis, length in enumerate(shape)]
+        self._each = 2 * len(shape)
+        self.names = Names(shape)
+
+    def route(self, a: int, b: int) -> list[Hop]:
+        """Return the links from router `a` to router `b`, axis by axis."""
+        hops: list[Hop] = []
+        for axis, (stride, length) in enumerate(self._axes):
+            start, end = a // stride, b // stride  # slabs of this axis, in all of the machine
+            if start != end:
+                for numbers in self._along(axis, a, start % length, end % length):
+                    hops += map(self.__getitem__, numbers)
+                a += (end - start) * stride
+        return hops
+
+    def _along(self, axis: int, router: int, start: int, end: int) -> tuple[range, ...]:
+        """Return the numbers of the steps along one axis, up to the seam of a ring and after it."""
+        stride, length = self._axes[axis]
+        step, count = shorter_way(start, end, length, self._wraps[axis])
+        apart = step * stride * self._each
+        first = router * self._each + 2 * axis + (step < 0)
+        before = length - start if step > 0 else start + 1
+        if count <= before:
+            return (range(first, first + count * apart, apart),)
+        seam, again = first + before * apart, first + (before - length) * apart
+        return range(first, seam, apart), range(again, again + (count - before) * apart, apart)
+
+    def __missing__(self, number: int) -> Hop:
+        router, step = divmod(number, self._each)
+        axis, backwards = divmod(step, 2)
+        stride, length = self._axes[axis]
+        here = router // stride % length
+        there = (here - 1 if backwards else here + 1) % length
+        name = f"{self.names[router]}>{self.names[router + (there - here) * stride]}"
+        hop = Hop(name, self._cable.bandwidth, self._cable.latency, self._kinds[axis])
+        self[number] = hop
+        return hop

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from clustersim.topology.fabrics.port import Port, Switch
-from clustersim.topology.links import Hop
+from clustersim.topology.links import Hop, Port, Switch
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,8 @@ from math import prod
 
 from clustersim.catalog.fabrics import Torus
 from clustersim.errors import PlanError
-from clustersim.topology.fabrics.circuit import Circuit, circuit
-from clustersim.topology.fabrics.grid import cut_links, number_of, place_of
-from clustersim.topology.fabrics.port import Port, Switch
-from clustersim.topology.fabrics.steps import Steps
-from clustersim.topology.links import Hop
+from clustersim.topology.fabrics.grid import Circuit, Steps, circuit, cut_links, number_of, place_of
+from clustersim.topology.links import Hop, Port, Switch
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from clustersim.topology.importers.ordering import natural
 from clustersim.topology.importers.sketch import Clues, End, Nic, Sketch, Wire
-from clustersim.topology.importers.source import Source
-from clustersim.topology.importers.xml_tree import Element, parse_xml
+from clustersim.topology.importers.source import Element, Source, natural, parse_xml
 
 MOST_DEVICES: Final = 1024
 MOST_HOSTS: Final = 64

@@ -8,10 +8,9 @@ from clustersim.catalog import finding
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import CatalogError
 from clustersim.topology.importers import draft
-from clustersim.topology.importers.attachment import Attachment, attach
 from clustersim.topology.importers.chips import CHIPS, Chip, candidates, links_used, named
 from clustersim.topology.importers.draft import Choices, Draft, as_in, assumed, stated
-from clustersim.topology.importers.links import Links, switch_like
+from clustersim.topology.importers.links import Attachment, Links, attach, switch_like
 from clustersim.topology.importers.nearest import NodeEntry, nearest_nodes, nodes
 from clustersim.topology.importers.sketch import End, Sketch
 

@@ -1,16 +1,19 @@
-r"""Switches and host bridges in rows above the devices that they lead to.
+r"""Layouts of nodes with direct links: a mesh on a circle, or switches in rows above the devices.
 
-          host               what leads to other switches is above them
+          host               switches that lead to other switches are at the top
          /    \
-      pcie0  pcie1           switches that devices hang on
+      pcie0  pcie1           switches with devices
       /  \    /  \
     gpu0 nic0 gpu1 gpu2      links from device to device are arcs below
       \_________/
 """
 
-from typing import Final
+from collections.abc import Iterator
+from itertools import permutations
+from math import pi, sin
+from typing import Final, NamedTuple
 
-from clustersim.catalog.records import NicFacts, NodeRecord
+from clustersim.catalog.records import DeviceLinks, DeviceSwitch, NicFacts, NodeRecord
 from clustersim.render.diagram import (
     DEVICE,
     NIC,
@@ -21,12 +24,130 @@ from clustersim.render.diagram import (
     Sketch,
     Wire,
     arc,
+    around,
     gigabytes,
     labels,
+    whole,
 )
-from clustersim.render.layouts.inside import BUS, Inner, inner_links, named_ends
-from clustersim.render.layouts.mesh import nic_text
 from clustersim.topology.node import End, name_of
+
+BUS: Final = "bus to NIC"
+
+MOST_LABELS: Final = 16
+"""Links that each carry a label; of more, only those of kinds that differ in width do."""
+
+
+class Inner(NamedTuple):
+    """Equal links side by side between two ends of a node, raw rate of all together [B/s]."""
+
+    a: End
+    b: End
+    kind: str
+    bandwidth: float
+    label: str
+
+
+def inner_links(record: NodeRecord) -> list[Inner]:
+    """Return the direct links of a node; links of one kind between two ends are one."""
+    sums: dict[tuple[End, End, str], float] = {}
+    if isinstance(record.interconnect, DeviceLinks):
+        for kind, facts in record.interconnect.kinds.items():
+            for a, b, *count in facts.between.value:
+                ends = (b, a, kind) if (b, a, kind) in sums else (a, b, kind)
+                width = facts.bandwidth.value * (count[0] if count else 1)
+                sums[ends] = sums.get(ends, 0.0) + width
+    widths: dict[str, set[float]] = {}
+    for (_, _, kind), width in sums.items():
+        widths.setdefault(kind, set()).add(width)
+    few = len(sums) <= MOST_LABELS
+    return [
+        Inner(a, b, kind, width, gigabytes(width) if few or len(widths[kind]) > 1 else "")
+        for (a, b, kind), width in sums.items()
+    ]
+
+
+def named_ends(record: NodeRecord) -> list[str]:
+    """Return the switches and host bridges of a node, as they are first named."""
+    ends = [end for link in inner_links(record) for end in (link.a, link.b)]
+    return list(dict.fromkeys(end for end in ends if isinstance(end, str)))
+
+
+def legend(record: NodeRecord) -> dict[str, str]:
+    """Return what the legend says of each kind of link."""
+    return dict(_legend(record))
+
+
+def _legend(record: NodeRecord) -> Iterator[tuple[str, str]]:
+    inside = record.interconnect
+    if isinstance(inside, DeviceLinks):
+        for kind, facts in inside.kinds.items():
+            rate, payload = gigabytes(facts.bandwidth.value), whole(facts.efficiency.value)
+            yield kind, f"{kind}: {rate} GB/s a link, {payload} of it payload"
+    elif isinstance(inside, DeviceSwitch):
+        rate, payload = gigabytes(inside.bandwidth.value), whole(inside.efficiency.value)
+        yield "crossbar", f"crossbar: {rate} GB/s a device, {payload} of it payload"
+    yield BUS, f"{BUS}: {gigabytes(record.nics.bus.value)} GB/s"
+
+
+MOST_ORDERS: Final = 8
+"""Devices whose every order around the circle is tried; more stand by number."""
+
+
+def mesh(record: NodeRecord, nic: NicFacts | None) -> Sketch:
+    """Return the node with its devices around a circle and their NICs outside."""
+    count, links = record.devices.value, inner_links(record)
+    grow = max(1.0, count / 8)
+    wide, high = 2.75 * grow, 1.95 * grow
+    turns = {device: (i + 0.5) / count for i, device in enumerate(rim(count, links))}
+    at = {device: around(0, 0, wide, high, turn) for device, turn in turns.items()}
+    sketch = Sketch(
+        [Box(*at[d], 0.86, 0.36, f"device {d}", DEVICE) for d in range(count)],
+        [_chord(at, link) for link in links],
+    )
+    owners, bus = record.nics.devices.value, record.nics.bus.value
+    for i, end in enumerate(owners):
+        assert isinstance(end, int)
+        beside = [k for k, other in enumerate(owners) if other == end]
+        spread = (beside.index(i) - (len(beside) - 1) / 2) * 0.45 / count
+        place = around(0, 0, wide + 1.6, high + 0.85, turns[end] + spread)
+        sketch.boxes.append(Box(*place, 0.8, 0.42 if nic else 0.3, nic_text(i, nic), NIC, 7.5))
+        sketch.wires.append(
+            Wire((at[end], place), BUS, bus, gigabytes(bus), ends=(name_of(end), f"nic{i}"))
+        )
+    sketch.notes += labels(sketch)
+    return sketch
+
+
+def nic_text(number: int, nic: NicFacts | None) -> str:
+    """Return what stands on a NIC."""
+    return (
+        f"NIC {number}" if nic is None else f"NIC {number}\n{gigabytes(nic.bandwidth.value)} GB/s"
+    )
+
+
+def _chord(at: dict[int, tuple[float, float]], link: Inner) -> Wire:
+    assert isinstance(link.a, int)
+    assert isinstance(link.b, int)
+    ends = name_of(link.a), name_of(link.b)
+    return Wire((at[link.a], at[link.b]), link.kind, link.bandwidth, link.label, ends=ends)
+
+
+def rim(count: int, links: list[Inner]) -> tuple[int, ...]:
+    """Return the order of devices around a circle that keeps the least bandwidth times length.
+
+    The first of equally good orders, so that a mesh of equal links stands by number.
+    """
+    if count > MOST_ORDERS:
+        return tuple(range(count))
+    chord = [sin(pi * i / count) for i in range(count)]
+    joined = [(int(link.a), int(link.b), link.bandwidth) for link in links]
+
+    def length(order: tuple[int, ...]) -> float:
+        place = {device: i for i, device in enumerate(order)}
+        return round(sum(w * chord[abs(place[a] - place[b])] for a, b, w in joined), 3)
+
+    return min(((0, *rest) for rest in permutations(range(1, count))), key=length)
+
 
 STEP: Final = 1.2
 """From one row to the next [in]."""
@@ -156,6 +277,3 @@ def _boxes(
         for i in range(len(record.nics.devices.value))
     ]
     return [*devices, *switches, *nics]
-
-
-__all__ = ["rows"]

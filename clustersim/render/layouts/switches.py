@@ -1,4 +1,4 @@
-"""Cables one by one: nodes at the bottom, every switch as high as it is far from them."""
+"""Layouts of switched fabrics without a regular shape: one ideal switch, and lists of cables."""
 
 from typing import Final
 
@@ -13,12 +13,51 @@ from clustersim.render.diagram import (
     Sketch,
     Wire,
     arc,
+    around,
     gigabytes,
     labels,
+    picked,
+    whole,
 )
 from clustersim.render.tables import counted
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.measures import Measures
+
+RAYS: Final = 10
+"""Nodes that are drawn; of more, the first ones and the last."""
+
+WIDE, HIGH = 3.4, 1.7
+
+
+def star(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram:
+    """Return the picture of a single switch."""
+    slots = picked(measures.nodes, RAYS)
+    nics, rate = len(record.node.nics.devices.value), record.nic.bandwidth.value
+    sketch = Sketch([Box(0, 0, 1.3, 0.45, "one ideal switch", SWITCH)])
+    for i, number in enumerate(slots):
+        place = around(0, 0, WIDE, HIGH, 0.25 + i / len(slots))
+        if number is None:
+            sketch.dots(*place)
+            continue
+        text = f"node {number}\n{counted(record.node.devices.value, 'device')}"
+        sketch.boxes.append(Box(*place, 1.0, 0.46, text, DEVICE, 7.5))
+        label = f"{nics} x {gigabytes(rate)}"
+        sketch.wires.append(Wire(((0, 0), place), "nics", nics * rate, label))
+    sketch.notes += labels(sketch)
+    each = f"{counted(nics, 'NIC')} of {gigabytes(rate)} GB/s a node"
+    return sketch.diagram(
+        title=f"{record.name}: {_star_finding(record, measures)}",
+        caption=f"{counted(measures.nodes, 'node')}; raw rates in GB/s, each way",
+        kinds={"nics": f"{each}, {whole(record.nic.efficiency.value)} of it payload"},
+    )
+
+
+def _star_finding(record: ClusterRecord, measures: Measures) -> str:
+    if measures.nodes == 1:
+        return "one node, which sends nothing to others"
+    rate = len(record.node.nics.devices.value) * record.nic.bandwidth.value
+    return f"{gigabytes(rate)} GB/s from each node to any other, whatever the others do"
+
 
 WIDEST: Final = 14.0
 STEP: Final = 1.35
@@ -136,6 +175,3 @@ def _box(end: str, place: Point, level: int, pitch: float) -> Box:
     wide = min(0.86 * pitch, 1.1)
     size = min(8.0, wide / (0.0105 * max(len(end), 2)))
     return Box(*place, wide, 0.34, end, DEVICE if level == 0 else SWITCH, size)
-
-
-__all__ = ["explicit"]
