@@ -1,8 +1,8 @@
-"""How far predictions were off on measured runs, as it is kept: ``validation/spread.yaml``.
+"""Errors of predicted step times on measured runs: ``validation/prediction_intervals.yaml``.
 
-    clustersim validate --spread FILE --writes--> runs by source, accelerator and size of the job
+    clustersim validate --intervals PATH --writes--> runs by source, accelerator and size of the job
 
-The file is made by the validation and never edited; intervals are made from it.
+The validation writes the file; prediction intervals are computed from it.
 """
 
 import json
@@ -21,11 +21,11 @@ from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError
 
 Nodes = Literal["one", "several"]
-"""Sizes of a job that are told apart: what crosses the network adds errors of its own."""
+"""Sizes of a job: what crosses the network adds errors of its own."""
 
 REMARK: Final = """\
-# Measured over predicted step times of measured runs, from which intervals are made.
-# Written by `clustersim validate --spread FILE`; do not edit by hand.
+# Measured over predicted step times of measured runs: the data of prediction intervals.
+# Written by `clustersim validate --intervals PATH`; do not edit by hand.
 """
 
 
@@ -41,15 +41,15 @@ class MeasuredRuns(Strict):
     ratios: Annotated[tuple[Positive, ...], Field(min_length=1)]
 
 
-class SpreadFile(Strict):
-    """``validation/spread.yaml``; `version` is that of the clustersim that predicted."""
+class IntervalFile(Strict):
+    """``validation/prediction_intervals.yaml``; `version` is that of the predicting clustersim."""
 
-    kind: Literal["spread"]
+    kind: Literal["prediction_intervals"]
     version: str
     runs: list[MeasuredRuns]
 
 
-def spread_of(document: Document) -> SpreadFile:
+def parse_interval_data(document: Document) -> IntervalFile:
     """Return a document as the record that it holds.
 
     Raises
@@ -57,23 +57,24 @@ def spread_of(document: Document) -> SpreadFile:
     CatalogError
         one line for each problem of the file.
     """
-    return checked(SpreadFile, Tree.of(document), CatalogError)
+    return checked(IntervalFile, Tree.of(document), CatalogError)
 
 
 @lru_cache
-def read_spread() -> tuple[MeasuredRuns, ...]:
-    """Return the runs that are shipped."""
-    return tuple(spread_of(find("validation", "spread")).runs)
+def shipped_interval_data() -> tuple[MeasuredRuns, ...]:
+    """Return the runs of the shipped file."""
+    return tuple(parse_interval_data(find("validation", "prediction_intervals")).runs)
 
 
 def size_of(nodes: int) -> Nodes:
-    """Return which of the two sizes a job on so many nodes has."""
+    """Return the size class of a job by its number of nodes."""
     return "one" if nodes == 1 else "several"
 
 
 def to_text(runs: Iterable[MeasuredRuns], version: str) -> str:
     """Return runs as the text of a file."""
-    return "\n".join([f"{REMARK}kind: spread", f"version: {version}", "runs:", *_lines(runs), ""])
+    head = [f"{REMARK}kind: prediction_intervals", f"version: {version}", "runs:"]
+    return "\n".join([*head, *_lines(runs), ""])
 
 
 def _lines(runs: Iterable[MeasuredRuns]) -> Iterator[str]:

@@ -30,9 +30,9 @@ def validate(
         bool,
         typer.Option("--claims", help="The claims of papers too, beside the cases of some groups."),
     ] = False,
-    spread: Annotated[
+    intervals: Annotated[
         Path | None,
-        typer.Option("--spread", help="Renew these groups in a file that intervals are made from."),
+        typer.Option("--intervals", help="Update prediction-interval data in PATH."),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes to run cases in.")] = 1,
     out: Annotated[
@@ -57,10 +57,10 @@ def validate(
     if out is not None:
         check_free(out, force=force)
     entries = read_cases(cases or shipped("validation") / "cases.yaml")
-    earlier = _earlier(spread)
+    earlier = _earlier(intervals)
     validation = _validated(entries, group or [], jobs)
-    if spread is not None:
-        validation = _with_spread(validation, spread, earlier if cases or group else [])
+    if intervals is not None:
+        validation = _with_spread(validation, intervals, earlier if cases or group else [])
     if cases is None:
         validation = _with_unreached(validation, whole=not group)
     if claims or (cases is None and not group):

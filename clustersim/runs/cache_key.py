@@ -42,7 +42,7 @@ def code() -> str:
     """Return the version of clustersim with a digest of the files that a prediction rests on."""
     found = sorted(_PACKAGE.rglob("*.py"))
     files = [file for file in found if file.relative_to(_PACKAGE).parts[0] not in _SHOWS]
-    files.append(shipped("validation") / "spread.yaml")
+    files.append(shipped("validation") / "prediction_intervals.yaml")
     parts = [part for file in files for part in (file.name.encode(), file.read_bytes())]
     return f"{__version__}+{_digest(*parts)[:12]}"
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clustersim.catalog.measured_errors import read_spread, size_of
+from clustersim.catalog.measured_errors import shipped_interval_data, size_of
 from clustersim.engine.replay import replay
 from clustersim.memory.curves import MemoryCurve, memory_curves
 from clustersim.memory.peak import weigh
@@ -98,7 +98,7 @@ class Result:
         """The step times that are to be expected, by measured runs on the same accelerator."""
         cluster = self.scenario.cluster
         accelerator, nodes = cluster.node.accelerator.name, size_of(cluster.nodes)
-        return interval(self.step_time, reach_of(read_spread(), accelerator, nodes))
+        return interval(self.step_time, reach_of(shipped_interval_data(), accelerator, nodes))
 
     @property
     def tokens_per_s(self) -> float:

@@ -1,6 +1,6 @@
 """What a validation tells about the next prediction: how far off those were that were graded.
 
-outcomes --graded steps, of high confidence--> MeasuredRuns --> validation/spread.yaml
+outcomes --graded steps, of high confidence--> MeasuredRuns --> validation/prediction_intervals.yaml
 """
 
 from collections import defaultdict
@@ -9,7 +9,13 @@ from itertools import chain
 from pathlib import Path
 
 from clustersim import __version__
-from clustersim.catalog.measured_errors import MeasuredRuns, Nodes, size_of, spread_of, to_text
+from clustersim.catalog.measured_errors import (
+    MeasuredRuns,
+    Nodes,
+    parse_interval_data,
+    size_of,
+    to_text,
+)
 from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.writing import write_new
 from clustersim.errors import CatalogError
@@ -50,7 +56,7 @@ def earlier_runs(file: Path) -> list[MeasuredRuns]:
     CatalogError
         when something else stands there.
     """
-    return spread_of(read_yaml(file, CatalogError)).runs if file.exists() else []
+    return parse_interval_data(read_yaml(file, CatalogError)).runs if file.exists() else []
 
 
 def renewed(earlier: Iterable[MeasuredRuns], outcomes: Sequence[Outcome]) -> list[MeasuredRuns]:

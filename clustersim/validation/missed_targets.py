@@ -1,6 +1,6 @@
 """What a validation promised and did not reach, with the likely cause and what would decide it.
 
-    validation/unreached.yaml --promises--> missed?  --+--> Finding
+    validation/missed_targets.yaml --promises--> missed?  --+--> Finding
                               --causes----> whose?   --+
 
 Causes are written by hand, all numbers beside them come from the run: an entry that is no longer
@@ -94,9 +94,9 @@ class Cause(Selection):
 
 
 class Unreached(Strict):
-    """``validation/unreached.yaml``."""
+    """``validation/missed_targets.yaml``."""
 
-    kind: Literal["unreached"]
+    kind: Literal["missed_targets"]
     promises: list[Promise]
     causes: Annotated[list[Cause], Field(min_length=1)]
 
@@ -170,7 +170,7 @@ def read_unreached() -> Unreached:
     CatalogError
         one line for each problem of the file.
     """
-    return checked(Unreached, Tree.of(find("validation", "unreached")), CatalogError)
+    return checked(Unreached, Tree.of(find("validation", "missed_targets")), CatalogError)
 
 
 def findings(known: Unreached, outcomes: Sequence[Outcome], *, whole: bool) -> list[Finding]:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from clustersim.catalog.measured_errors import MeasuredRuns, read_spread
+from clustersim.catalog.measured_errors import MeasuredRuns, shipped_interval_data
 from clustersim.catalog.tree import nearest
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
 from clustersim.memory.verdict import Verdict
@@ -99,7 +99,7 @@ class Validation:
         }
 
     def _coverage(self) -> dict[str, Any]:
-        runs = read_spread() if self.runs is None else self.runs
+        runs = shipped_interval_data() if self.runs is None else self.runs
         return coverage.to_json(coverage.coverage(self.outcomes, runs))
 
 

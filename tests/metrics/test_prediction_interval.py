@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clustersim import __version__
 from clustersim.catalog.finding import names, shipped
-from clustersim.catalog.measured_errors import MeasuredRuns, read_spread, size_of, to_text
+from clustersim.catalog.measured_errors import MeasuredRuns, shipped_interval_data, size_of, to_text
 from clustersim.cli.validate import validate as command
 from clustersim.errors import CatalogError
 from clustersim.metrics.prediction_interval import (
@@ -303,10 +303,10 @@ def test_another_file_is_not_overwritten(tmp_path):
 
 
 def test_the_command_renews_a_file_and_judges_by_it(tmp_path, capsys):
-    """`--spread` writes the runs of this validation, keeps those of other groups of the file."""
+    """`--intervals` writes the runs of this validation, keeps those of other groups of the file."""
     file = tmp_path / "spread.yaml"
     write_spread(file, runs_of(*[[1.1]] * 20))
-    command(cases=SMALL, group=["small"], spread=file, json_output=True)
+    command(cases=SMALL, group=["small"], intervals=file, json_output=True)
     answer = json.loads(capsys.readouterr().out)
     kept = [run for run in earlier_runs(file) if run.accelerator == "chip"]
 
@@ -316,8 +316,8 @@ def test_the_command_renews_a_file_and_judges_by_it(tmp_path, capsys):
 
 def test_the_shipped_file_is_as_it_is_written():
     """Nobody edited it: its groups, machines and counts are those of the cases, in order."""
-    runs = read_spread()
-    text = (shipped("validation") / "spread.yaml").read_text(encoding="utf-8")
+    runs = shipped_interval_data()
+    text = (shipped("validation") / "prediction_intervals.yaml").read_text(encoding="utf-8")
     cases = [entry.group for entry in read_cases(CASES)]
     keys = [(run.source, run.accelerator, run.nodes) for run in runs]
 
@@ -331,7 +331,7 @@ def test_the_shipped_file_is_as_it_is_written():
 
 def test_the_shipped_intervals_hold_nine_in_ten_of_runs_they_have_not_seen():
     """Each source left out in turn, 85 to 97 % of all runs fall inside."""
-    runs = read_spread()
+    runs = shipped_interval_data()
     nodes = {"one": 1, "several": 2}
     cases = [
         outcome(ratio, run.source, run.accelerator, nodes[run.nodes])
@@ -349,7 +349,7 @@ STEADY = ("fsdpqlora-4090", "korthikanti22-step", "mosaicml-h100-fp8")
 def test_the_shipped_file_is_in_step_with_the_predictions():
     """Written anew, a sample of it moves by less than 2 %; else: make validation."""
     now = validate(read_cases(CASES), STEADY).outcomes
-    told = {(r.source, r.nodes): r.ratios for r in read_spread() if r.source in STEADY}
+    told = {(r.source, r.nodes): r.ratios for r in shipped_interval_data() if r.source in STEADY}
     found = {(r.source, r.nodes): r.ratios for r in measured_runs(now)}
 
     assert found.keys() == told.keys()

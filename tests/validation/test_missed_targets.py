@@ -36,7 +36,9 @@ def run(name, group, error, confidence="high"):
 
 
 def known(*promises, causes=()):
-    return Unreached(kind="unreached", promises=list(promises), causes=list(causes) or [NOTHING])
+    return Unreached(
+        kind="missed_targets", promises=list(promises), causes=list(causes) or [NOTHING]
+    )
 
 
 def cause(group, *cases):
@@ -135,7 +137,7 @@ def test_what_is_not_graded_is_no_miss():
 )
 def test_a_wrong_promise_is_refused(promise, problem):
     """A typing error in the file is one line that says where."""
-    data = {"kind": "unreached", "promises": [promise], "causes": [NOTHING.model_dump()]}
+    data = {"kind": "missed_targets", "promises": [promise], "causes": [NOTHING.model_dump()]}
 
     with pytest.raises(CatalogError, match=problem):
         checked(Unreached, Tree(data, {(): Place("file")}), CatalogError)
