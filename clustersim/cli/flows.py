@@ -2,40 +2,43 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from clustersim.engine.network.flows import Case, FinishTimes
 
 
 def flows(
     file: Annotated[Path, typer.Argument(help="JSON file with a list 'cases' of links and flows.")],
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of tables.")
-    ] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Tell when each flow finishes if flows share links by max-min fairness."""
+    """Print when each flow finishes if flows share links by max-min fairness."""
+    from dataclasses import asdict
+
     from clustersim.engine.network.flows import finish_times, read_cases
 
     cases = read_cases(file)
-    answers = {case["id"]: finish_times(case) for case in cases}
+    answers = {case.id: finish_times(case) for case in cases}
     if json_output:
-        print(json.dumps(answers))
+        print(json.dumps({name: asdict(answer) for name, answer in answers.items()}))
     else:
         for case in cases:
-            _show(case, answers[case["id"]])
+            _print_table(case, answers[case.id])
 
 
-def _show(case: Any, answer: dict[str, Any]) -> None:
+def _print_table(case: "Case", answer: "FinishTimes") -> None:
     """Print one case as a table, a flow a line."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=case["id"], caption=f"makespan {answer['makespan']:.9g} s")
+    table = Table(title=case.id, caption=f"makespan {answer.makespan:.9g} s")
     table.add_column("flow")
     table.add_column("route")
     for heading in ("start [s]", "bytes [B]", "finish [s]"):
         table.add_column(heading, justify="right")
-    for flow in case["flows"]:
-        times = (flow["start"], flow["bytes"], answer["finish"][flow["id"]])
-        table.add_row(flow["id"], " ".join(flow["route"]), *(f"{time:.9g}" for time in times))
+    for flow in case.flows:
+        numbers = (flow.start, flow.bytes, answer.finish[flow.id])
+        table.add_row(flow.id, " ".join(flow.route), *(f"{number:.9g}" for number in numbers))
     Console(markup=False).print(table)

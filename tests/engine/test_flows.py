@@ -1,4 +1,4 @@
-"""`clustersim flows`: explicit cases against SimGrid, and what a broken file is told."""
+"""`clustersim flows`: explicit cases against SimGrid, and the errors of a broken file."""
 
 import copy
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clustersim.cli.flows import flows
-from clustersim.engine.network.flows import finish_times, read_cases
+from clustersim.engine.network.flows import Case, FinishTimes, finish_times, read_cases
 from clustersim.errors import ScenarioError
 
 EXAMPLES = Path(__file__).parents[1] / "data" / "maxmin_examples.json"
@@ -26,27 +26,32 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize("case", read_cases(EXAMPLES), ids=lambda case: case["id"])
-def test_finish_times_agree_with_simgrid(case):
-    """Each flow ends where SimGrid 3.32 says, to 1e-6 of the instant."""
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [*zip(read_cases(EXAMPLES), json.loads(EXAMPLES.read_text())["cases"], strict=True)],
+    ids=lambda case: case.id if isinstance(case, Case) else "",
+)
+def test_finish_times_agree_with_simgrid(case, expected):
+    """Each flow finishes at the instant that SimGrid 3.32 computes, to 1e-6 of it."""
     answer = finish_times(case)
 
-    assert answer["finish"] == {
-        f["id"]: pytest.approx(f["finish"], rel=1e-6) for f in case["flows"]
+    assert answer.finish == {
+        f["id"]: pytest.approx(f["finish"], rel=1e-6) for f in expected["flows"]
     }
-    assert answer["makespan"] == pytest.approx(case["makespan"], rel=1e-6)
+    assert answer.makespan == pytest.approx(expected["makespan"], rel=1e-6)
 
 
 def test_crossing_a_link_twice_takes_it_twice():
     """A route that comes back over its link moves at half of it and waits its latency twice."""
     flow = {"id": "f", "route": ["a>b", "a>b"], "start": 0, "bytes": 20}
+    case = Case.model_validate({**GOOD["cases"][0], "flows": [flow]})
 
-    assert finish_times({**GOOD["cases"][0], "flows": [flow]})["makespan"] == 2 + 20 / 5
+    assert finish_times(case).makespan == 2 + 20 / 5
 
 
 def test_no_flows_take_no_time():
-    """A case without flows has a makespan of nothing."""
-    assert finish_times({"id": "x", "links": [], "flows": []}) == {"finish": {}, "makespan": 0.0}
+    """A case without flows has a makespan of 0."""
+    assert finish_times(Case(id="x", links=[], flows=[])) == FinishTimes({}, 0.0)
 
 
 def changed(path, value):
@@ -69,30 +74,31 @@ CASE, LINK, FLOW = ("cases", 0), ("cases", 0, "links", 0), ("cases", 0, "flows",
 @pytest.mark.parametrize(
     ("path", "value", "problem"),
     [
-        ((*CASE, "id"), ..., "cases[0]: missing key 'id' (a text that no other of the cases has)"),
+        ((*CASE, "id"), ..., "cases[0]: missing key 'id' (a text)"),
         (CASE, 7, "cases[0]: 7 is not an object"),
-        ((*CASE, "links"), ..., "case 'two': has no list 'links'"),
-        ((*CASE, "flows"), {}, "case 'two': has no list 'flows'"),
+        ((*CASE, "links"), ..., "case 'two': missing key 'links' (a list of links)"),
+        ((*CASE, "flows"), {}, "case 'two'.flows: {} is not a list of flows"),
         (
             (*FLOW, "route"),
             ["b>c"],
             "case 'two': flow 'f0'.route: \"b>c\" is not a link of this case ('a>b')",
         ),
-        ((*FLOW, "route"), [["a>b"]], "flow 'f0'.route: [\"a>b\"] is not a link of this case"),
+        ((*FLOW, "route"), [["a>b"]], "flow 'f0'.route: [\"a>b\"] is not a link id"),
         ((*FLOW, "route"), "a>b", "flow 'f0'.route: \"a>b\" is not a list of link ids"),
         ((*FLOW, "route"), ..., "case 'two': flow 'f0': missing key 'route' (a list of link ids)"),
         ((*FLOW, "bytes"), -1, "case 'two': flow 'f0'.bytes: -1 must not be below 0 [B]"),
         ((*FLOW, "start"), -0.5, "case 'two': flow 'f0'.start: -0.5 must not be below 0 [s]"),
-        ((*FLOW, "start"), ..., "case 'two': flow 'f0': missing key 'start' (a number [s])"),
+        ((*FLOW, "start"), ..., "case 'two': flow 'f0': missing key 'start' (a finite number [s])"),
         ((*FLOW, "bytes"), "1 GB", "flow 'f0'.bytes: \"1 GB\" is not a finite number [B]"),
         ((*FLOW, "bytes"), True, "flow 'f0'.bytes: true is not a finite number [B]"),
         ((*FLOW, "bytes"), float("nan"), "flow 'f0'.bytes: NaN is not a finite number [B]"),
         ((*FLOW, "bytes"), 10**400, "flow 'f0'.bytes: 1000000000000000000000000000000000000... is"),
         ((*FLOW, "id"), "f1", "case 'two': flows[1].id: 'f1' appears twice"),
+        ((*FLOW, "id"), 3, "case 'two': flows[0].id: 3 is not a text"),
         ((*FLOW, "id"), ..., "case 'two': flows[0]: missing key 'id'"),
         ((*LINK, "bandwidth"), 0, "case 'two': link 'a>b'.bandwidth: 0 must be above 0 [B/s]"),
         ((*LINK, "bandwidth"), -1e9, "link 'a>b'.bandwidth: -1000000000.0 must be above 0 [B/s]"),
-        ((*LINK, "latency"), ..., "link 'a>b': missing key 'latency' (a number [s])"),
+        ((*LINK, "latency"), ..., "link 'a>b': missing key 'latency' (a finite number [s])"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_allowed(tmp_path, path, value, problem):
@@ -117,7 +123,7 @@ def test_a_case_id_given_twice_is_named(tmp_path):
         read_cases(file)
 
 
-def test_all_problems_of_a_file_are_told_together(tmp_path):
+def test_all_problems_of_a_file_are_printed_together(tmp_path):
     """Two wrong values make two lines, each with the file."""
     content = changed((*FLOW, "bytes"), -1)
     content["cases"][0]["links"][0]["bandwidth"] = 0
@@ -139,8 +145,8 @@ def test_all_problems_of_a_file_are_told_together(tmp_path):
         ('{"cases": {}}', "has no list 'cases'"),
     ],
 )
-def test_a_file_of_another_kind_is_refused(tmp_path, text, problem):
-    """Not JSON, or not a file of cases, is said in one line."""
+def test_a_file_of_another_kind_is_rejected(tmp_path, text, problem):
+    """Not JSON, or not a file of cases: one line."""
     file = tmp_path / "cases.json"
     file.write_text(text)
 

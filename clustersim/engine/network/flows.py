@@ -1,24 +1,25 @@
 """Explicit flows on explicit links, and when each of them finishes.
 
-The smallest question the network can answer, and the one that other simulators and hand
-calculations answer too.  A file holds cases; a case holds directed links and flows:
+The smallest question the network can answer, and one that other simulators and hand calculations
+answer too.  A file holds cases; a case holds directed links and flows:
 
     {"cases": [{"id": "two",
                 "links": [{"id": "a>b", "bandwidth": 1e10, "latency": 1e-6}],
                 "flows": [{"id": "f0", "route": ["a>b"], "start": 0.0, "bytes": 2e10}]}]}
 
 bandwidth [B/s] of one direction, latency and start [s], bytes [B].  A flow waits the latencies of
-its route, then its bytes share every link of the route at one rate.  Other keys are notes.
+its route, then its bytes share every link of the route at one rate.  Other keys are ignored.
 """
 
 import json
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from simpy import Environment
 from simpy.events import Event, Timeout
 
@@ -27,19 +28,65 @@ from clustersim.engine.network.transfer import Transfer
 from clustersim.errors import ScenarioError
 from clustersim.traffic import Traffic
 
-Case = Mapping[str, Any]
+
+class _Item(BaseModel):
+    """An object of the file with an id; numbers are finite, and no text stands for one."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
+
+    id: str
 
 
-def finish_times(case: Case) -> dict[str, Any]:
-    """Return `{"finish": {flow id: instant [s]}, "makespan": last of them [s]}` of one case.
+class Link(_Item):
+    """A directed link: bandwidth [B/s] and latency [s]."""
 
-    >>> link = {"id": "a>b", "bandwidth": 10.0, "latency": 1.0}
-    >>> flows = [{"id": f, "route": ["a>b"], "start": 0.0, "bytes": 20.0} for f in "xy"]
-    >>> finish_times({"id": "two", "links": [link], "flows": flows})
-    {'finish': {'x': 5.0, 'y': 5.0}, 'makespan': 5.0}
+    bandwidth: float = Field(gt=0)
+    latency: float = Field(ge=0)
+
+
+class Flow(_Item):
+    """A flow: the ids of the links that it crosses, its start [s] and its size [B]."""
+
+    route: list[str]
+    start: float = Field(ge=0)
+    bytes: float = Field(ge=0)
+
+
+class Case(_Item):
+    """Links, and the flows on them."""
+
+    links: list[Link]
+    flows: list[Flow]
+
+
+class _File(BaseModel):
+    cases: list[Case]
+
+
+@dataclass(frozen=True)
+class FinishTimes:
+    """The answer for one case.
+
+    Attributes
+    ----------
+    finish : instant at which each flow finishes, by its id [s]
+    makespan : the last of them; 0 without flows [s]
+    """
+
+    finish: Mapping[str, float]
+    makespan: float
+
+
+def finish_times(case: Case) -> FinishTimes:
+    """Return when each flow of a case finishes if flows share links by max-min fairness.
+
+    >>> link = Link(id="a>b", bandwidth=10.0, latency=1.0)
+    >>> flows = [Flow(id=f, route=["a>b"], start=0.0, bytes=20.0) for f in "xy"]
+    >>> finish_times(Case(id="two", links=[link], flows=flows))
+    FinishTimes(finish={'x': 5.0, 'y': 5.0}, makespan=5.0)
     """
     env = Environment()
-    network = Network(env, [link["bandwidth"] for link in case["links"]])
+    network = Network(env, [link.bandwidth for link in case.links])
     finish: dict[str, float] = {}
 
     def note(transfer: Transfer) -> None:
@@ -48,25 +95,25 @@ def finish_times(case: Case) -> dict[str, Any]:
     def start(traffic: Traffic, _: Event) -> None:
         network.start(traffic, note)
 
-    for flow, traffic in zip(case["flows"], _traffics(case), strict=True):
-        Timeout(env, float(flow["start"])).callbacks.append(partial(start, traffic))
+    for flow, traffic in zip(case.flows, _traffics(case), strict=True):
+        Timeout(env, flow.start).callbacks.append(partial(start, traffic))
     env.run()
     network.check()
-    in_order = {flow["id"]: finish[flow["id"]] for flow in case["flows"]}
-    return {"finish": in_order, "makespan": max(in_order.values(), default=0.0)}
+    in_order = {flow.id: finish[flow.id] for flow in case.flows}
+    return FinishTimes(in_order, max(in_order.values(), default=0.0))
 
 
 def _traffics(case: Case) -> Iterator[Traffic]:
     """Yield each flow as traffic; a route that crosses a link twice weighs two there."""
-    index = {link["id"]: i for i, link in enumerate(case["links"])}
-    for flow in case["flows"]:
-        crossings = Counter(index[name] for name in flow["route"])
+    index = {link.id: i for i, link in enumerate(case.links)}
+    for flow in case.flows:
+        crossings = Counter(index[name] for name in flow.route)
         yield Traffic(
-            name=flow["id"],
+            name=flow.id,
             links=tuple(crossings),
             weights=tuple(float(times) for times in crossings.values()),
-            nbytes=float(flow["bytes"]),
-            latency=sum(float(case["links"][index[name]]["latency"]) for name in flow["route"]),
+            nbytes=flow.bytes,
+            latency=sum(case.links[index[name]].latency for name in flow.route),
         )
 
 
@@ -74,128 +121,100 @@ def _traffics(case: Case) -> Iterator[Traffic]:
 
 
 def read_cases(path: Path) -> list[Case]:
-    """Return the cases of a file, or raise a `ScenarioError` with one line for each problem."""
+    """Return the cases of a file.
+
+    Raises
+    ------
+    ScenarioError
+        with one line for each problem: first those of single values, then those of ids and routes.
+    """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ScenarioError(f"{path}: is not JSON: {error}") from error
-    cases = content.get("cases") if isinstance(content, dict) else None
-    if not isinstance(cases, list):
+    if not isinstance(content, dict) or not isinstance(content.get("cases"), list):
         raise ScenarioError(f"{path}: has no list 'cases' (expected {{\"cases\": [...]}})")
-    problems = [f"{path}: {problem}" for problem in _problems(cases)]
+    try:
+        cases = _File.model_validate(content).cases
+    except ValidationError as error:
+        problems = [_problem(content, each) for each in error.errors()]
+    else:
+        problems = [*_repeated_ids("cases", cases), *_problems_between_items(cases)]
     if problems:
-        raise ScenarioError("\n".join(problems))
+        raise ScenarioError("\n".join(f"{path}: {problem}" for problem in problems))
     return cases
 
 
-def _problems(cases: list[Any]) -> Iterator[str]:
-    """Yield what is wrong with the cases, in the order of the file."""
-    yield from _problems_of_ids("cases", cases)
-    for i, case in enumerate(cases):
-        name = _name("cases", i, case)
-        if not isinstance(case, dict):
-            continue  # said above
-        lists = [key for key in ("links", "flows") if isinstance(case.get(key), list)]
-        for key in ("links", "flows"):
-            if key not in lists:
-                yield f"{name}: has no list {key!r}"
-        for key in lists:
-            for problem in _problems_of_ids(key, case[key]):
-                yield f"{name}: {problem}"
-        if "links" in lists:
-            yield from (f"{name}: {p}" for p in _problems_of_links(case["links"]))
-        if len(lists) == 2:
-            yield from (f"{name}: {p}" for p in _problems_of_flows(case["flows"], case["links"]))
+def _problems_between_items(cases: Sequence[Case]) -> Iterator[str]:
+    """Yield ids that are used twice, and routes over links that a case does not have."""
+    for case in cases:
+        for key, items in (("links", case.links), ("flows", case.flows)):
+            yield from (f"case {case.id!r}: {problem}" for problem in _repeated_ids(key, items))
+        known = sorted({link.id for link in case.links})
+        more = f" and {len(known) - 5} more" if len(known) > 5 else ""
+        allowed = f"{', '.join(map(repr, known[:5]))}{more}"
+        for flow in case.flows:
+            for link in flow.route:
+                if link not in known:
+                    where = f"case {case.id!r}: flow {flow.id!r}.route"
+                    yield f"{where}: {_shown(link)} is not a link of this case ({allowed})"
 
 
-def _problems_of_ids(key: str, items: list[Any]) -> Iterator[str]:
-    """Yield items that are no objects, that have no id, or an id that another one has."""
-    seen: set[str] = set()
-    for i, item in enumerate(items):
-        if not isinstance(item, dict):
-            yield f"{key}[{i}]: {_shown(item)} is not an object"
-        elif not isinstance(item.get("id"), str):
-            yield f"{key}[{i}]: missing key 'id' (a text that no other of the {key} has)"
-        elif item["id"] in seen:
-            yield f"{key}[{i}].id: {item['id']!r} appears twice (each needs an id of its own)"
-        else:
-            seen.add(item["id"])
+def _repeated_ids(key: str, items: Sequence[_Item]) -> Iterator[str]:
+    ids = [item.id for item in items]
+    for i, id_ in enumerate(ids):
+        if id_ in ids[:i]:
+            yield f"{key}[{i}].id: {id_!r} appears twice (ids must be unique)"
 
 
-def _problems_of_links(links: list[Any]) -> Iterator[str]:
-    for i, link in enumerate(links):
-        if isinstance(link, dict):
-            yield from _problem_of_number(_name("links", i, link), link, "bandwidth", "B/s", _above)
-            yield from _problem_of_number(_name("links", i, link), link, "latency", "s", _not_below)
+UNITS: Final = {"bandwidth": "B/s", "latency": "s", "start": "s", "bytes": "B"}
+
+EXPECTED: Final = {
+    "id": "a text",
+    "links": "a list of links",
+    "flows": "a list of flows",
+    "route": "a list of link ids",
+    **{key: f"a finite number [{unit}]" for key, unit in UNITS.items()},
+}
+"""What each key holds."""
+
+ITEMS: Final = ("cases", "links", "flows")
+"""Keys of lists of objects."""
+
+LIMITS: Final = {"greater_than": "must be above 0", "greater_than_equal": "must not be below 0"}
+"""Problems of a number that is out of range."""
 
 
-def _problems_of_flows(flows: list[Any], links: list[Any]) -> Iterator[str]:
-    known = {link["id"] for link in links if isinstance(link, dict) and _is_text(link.get("id"))}
-    for i, flow in enumerate(flows):
-        if isinstance(flow, dict):
-            name = _name("flows", i, flow)
-            yield from _problems_of_route(name, flow, known)
-            yield from _problem_of_number(name, flow, "start", "s", _not_below)
-            yield from _problem_of_number(name, flow, "bytes", "B", _not_below)
-
-
-def _problems_of_route(name: str, flow: Mapping[str, Any], known: set[str]) -> Iterator[str]:
-    if "route" not in flow:
-        yield f"{name}: missing key 'route' (a list of link ids)"
-        return
-    route = flow["route"]
-    if not isinstance(route, list):
-        yield f"{name}.route: {_shown(route)} is not a list of link ids"
-        return
-    for link in route:
-        if not _is_text(link) or link not in known:
-            some = ", ".join(repr(one) for one in sorted(known)[:5])
-            more = f" and {len(known) - 5} more" if len(known) > 5 else ""
-            yield f"{name}.route: {_shown(link)} is not a link of this case ({some}{more})"
-
-
-def _problem_of_number(
-    name: str, item: Mapping[str, Any], key: str, unit: str, allowed: Callable[[float], str]
-) -> Iterator[str]:
-    """Yield what is wrong with a number that must be there, if something is."""
-    if key not in item:
-        yield f"{name}: missing key {key!r} (a number [{unit}])"
-        return
-    value = item[key]
-    if not _is_number(value):
-        yield f"{name}.{key}: {_shown(value)} is not a finite number [{unit}]"
-    elif wanted := allowed(value):
-        yield f"{name}.{key}: {_shown(value)} {wanted} [{unit}]"
-
-
-def _above(value: float) -> str:
-    return "" if value > 0 else "must be above 0"
-
-
-def _not_below(value: float) -> str:
-    return "" if value >= 0 else "must not be below 0"
-
-
-def _is_number(value: object) -> bool:
-    """Tell whether a value fits a float; JSON also knows true, NaN and integers of any length."""
-    limit = sys.float_info.max
-    return type(value) in (int, float) and -limit <= cast(float, value) <= limit
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+def _problem(content: Any, error: Any) -> str:
+    """Return a problem that pydantic found as a line: case, item, key, value, what is allowed."""
+    item, names, path = content, [], error["loc"]
+    while len(path) > 1 and path[0] in ITEMS:
+        key, i, *path = path
+        item = item[key][i]
+        names.append(_name(key, i, item))
+    where, value = ": ".join(names), _shown(error["input"])
+    if not path:
+        return f"{where}: {value} is not an object"
+    key, *position = path
+    if error["type"] == "missing":
+        return f"{where}: missing key {key!r} ({EXPECTED[key]})"
+    if error["type"] in LIMITS:
+        return f"{where}.{key}: {value} {LIMITS[error['type']]} [{UNITS[key]}]"
+    return f"{where}.{key}: {value} is not {'a link id' if position else EXPECTED[key]}"
 
 
 def _name(key: str, i: int, item: object) -> str:
-    """Call an item by its id where it has one, else by its place in the list."""
+    """Return the id of an item where it has one, else its place in the list."""
     name = item.get("id") if isinstance(item, dict) else None
-    kind = key.removesuffix("s")
-    return f"{kind} {name!r}" if isinstance(name, str) else f"{key}[{i}]"
+    return f"{key.removesuffix('s')} {name!r}" if isinstance(name, str) else f"{key}[{i}]"
 
 
 def _shown(value: object) -> str:
-    """Write a value as JSON does, cut to a readable length."""
+    """Return a value as JSON writes it, cut to a readable length."""
     text = json.dumps(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+__all__ = ["Case", "FinishTimes", "Flow", "Link", "finish_times", "read_cases"]
