@@ -175,7 +175,10 @@ def test_sizes_devices_splits_and_traffic_are_read_as_they_are_written():
     ("arguments", "told"),
     [
         (["--devices", "8", "--bytes", "5"], "--bytes 5: '5' has no unit (write it like 64 GB"),
-        (["--devices", "8", "--bytes", "2MB:1MB"], "needs a smaller and a larger size"),
+        (
+            ["--devices", "8", "--bytes", "2MB:1MB"],
+            "the first value is greater than the last",
+        ),
         (["--devices", "8", "--bytes", "-1MB"], "--bytes -1MB"),
         (["--devices", "8", "--on", "0-7"], "--devices, --on: one of the two"),
         ([], "--devices, --on: one of the two"),

@@ -313,7 +313,7 @@ def test_a_wrong_curve_is_one_line(tmp_path, capsys, scaling, complaint):
         ),
         (
             ("frontier-22b", "--weak", "some"),
-            "--weak some: 'some' is no number of devices (as 128,256 or 128:1024)",
+            "--weak some: 'some' is not a positive whole number (examples: 8,16 or 8:64)",
         ),
         (
             ("frontier-22b", "--weak", "16", "--axis", "rank"),

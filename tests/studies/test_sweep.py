@@ -313,7 +313,7 @@ OVER = "--over=batch.micro=1,2"
         (["--over=plan.tensor=1,two"], "--over plan.tensor=two: plan.tensor: input should be"),
         (["--over=model=gpt3-1.3b,gpt-2"], "--over model=gpt-2: model: no model named 'gpt-2'"),
         (["--over=recompute=none,all"], "--over recompute=all: recompute: "),
-        (["--over=plan.tensor="], "--over plan.tensor=: an empty list"),
+        (["--over=plan.tensor="], "--over plan.tensor=: the list is empty"),
         ([OVER, "--over=batch.micro=4"], "--over batch.micro: two axes set it"),
         ([OVER, "--over=batch.global=fill"], "--over batch.global=fill: batch.global: cannot be"),
         (

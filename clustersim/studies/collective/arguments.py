@@ -14,6 +14,7 @@ from clustersim.catalog.libraries import OPERATIONS
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.program.collectives.communicator import RUNS, Prescribed
+from clustersim.scenario.ranges import quantities_of
 from clustersim.scenario.schema import ClusterUse
 from clustersim.studies.collective.answer import COPIES, Background
 
@@ -83,30 +84,18 @@ def sizes_of(text: str) -> list[float]:
     Raises
     ------
     ScenarioError
-        for what is no size, in one line.
+        when a size is invalid, in one line.
 
     >>> sizes_of("1KiB:4KiB")
     [1024.0, 2048.0, 4096.0]
     """
-    parts = [_size(part, text) for part in re.split("[:,]", text)]
-    if ":" not in text:
-        return parts
-    if len(parts) != 2 or parts[0] > parts[1]:
-        raise ScenarioError(f"--bytes {text}: needs a smaller and a larger size (32KiB:16GiB)")
-    found = [parts[0]]
-    while found[-1] * 2 <= parts[1] and len(found) <= MOST_SIZES:
-        found.append(found[-1] * 2)
-    return found
-
-
-def _size(text: str, whole: str) -> float:
     try:
-        nbytes = units.parse(text.strip(), "bytes")
+        sizes = quantities_of(text, "bytes")
     except ValueError as problem:
-        raise ScenarioError(f"--bytes {whole}: {problem}") from None
-    if nbytes <= 0:
-        raise ScenarioError(f"--bytes {whole}: must be greater than 0")
-    return nbytes
+        raise ScenarioError(f"--bytes {text}: {problem}") from None
+    if len(sizes) > MOST_SIZES:
+        raise ScenarioError(f"--bytes {text}: more than {MOST_SIZES} sizes")
+    return sizes
 
 
 def devices_of(text: str, what: str) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from typing import Final, get_args
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.variants import in_a_line
 from clustersim.scenario.load import Loaded, load
+from clustersim.scenario.ranges import counts_of
 from clustersim.scenario.scaling import Axis, CurveFile, PublishedPoint
 from clustersim.studies.scaling.points import Kind, Point, Ruler, other_point, settings_of
 
@@ -65,7 +66,7 @@ class Curve:
 
 
 def numbers(option: str, text: str | None) -> tuple[int, ...]:
-    """Return the numbers of a list; two with a colon between them stand for doublings.
+    """Return the numbers of devices that an option lists, in increasing order.
 
     >>> numbers("--weak", "128,192"), numbers("--weak", "128:1024")
     ((128, 192), (128, 256, 512, 1024))
@@ -75,22 +76,12 @@ def numbers(option: str, text: str | None) -> tuple[int, ...]:
     ScenarioError
         in one line.
     """
-    found: list[int] = []
-    for word in text.split(",") if text else []:
-        first, doubled, last = word.strip().partition(":")
-        ends = (first, last) if doubled else (first,)
-        if not all(end.isdecimal() and int(end) for end in ends):
-            raise ScenarioError(
-                f"{option} {text}: '{word}' is no number of devices (as 128,256 or 128:1024)"
-            )
-        number = int(first)
-        found.append(number)
-        while doubled and 2 * number <= int(last):
-            number *= 2
-            found.append(number)
-    if text is not None and not found:
-        raise ScenarioError(f"{option}: names no number of devices (as 128,256 or 128:1024)")
-    return tuple(sorted(set(found)))
+    if text is None:
+        return ()
+    try:
+        return tuple(sorted(counts_of(text)))
+    except ValueError as problem:
+        raise ScenarioError(f"{option} {text}: {problem}") from None
 
 
 def curves_of(scenarios: Sequence[str], wanted: Wanted) -> list[Curve]:

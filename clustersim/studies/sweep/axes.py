@@ -8,7 +8,6 @@ A value is written as ``--set`` takes it, with units, names, ``x2`` and ``/2``.
 """
 
 import csv
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -18,17 +17,10 @@ from typing import Any, Final
 from clustersim.catalog.reading import parse_yaml
 from clustersim.errors import ScenarioError
 from clustersim.runs.variants import Value
-from clustersim.units import UNITS
-
-MOST_VALUES: Final = 10_000
-"""Values of one axis, at most."""
+from clustersim.scenario.ranges import values_of
 
 MOST: Final = 100_000
 """Combinations of a sweep, at most."""
-
-_END: Final = r"\s*([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([A-Za-z][A-Za-z/]*)?\s*"
-_RANGE: Final = re.compile(rf"{_END}:{_END}(?::{_END})?")
-_OPEN: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 @dataclass(frozen=True)
@@ -109,88 +101,6 @@ def axis_of(text: str) -> Axis:
     return Axis(tuple(Choice({key: value}, f"--over {key}={value}") for value in found))
 
 
-def values_of(text: str) -> list[str]:
-    """Return the values of an axis, each as ``--set`` takes it.
-
-    >>> values_of("1:8"), values_of("4:12:4"), values_of("none, full"), values_of("[1,2],[3]")
-    (['1', '2', '4', '8'], ['4', '8', '12'], ['none', 'full'], ['[1,2]', '[3]'])
-    >>> values_of("25 GB/s:100 GB/s")
-    ['25 GB/s', '50 GB/s', '100 GB/s']
-    """
-    found = [value for part in _parts(text) for value in _values(part)]
-    twice = [value for place, value in enumerate(found) if value in found[:place]]
-    if twice:
-        raise ValueError(f"lists {twice[0]} twice")
-    return found
-
-
-def _parts(text: str) -> list[str]:
-    """Return what stands between commas; those in brackets or quotes belong to a value."""
-    depth, quote, parts = 0, "", [""]
-    for letter in text:
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        depth += 0 if quote else _OPEN.get(letter, 0)
-        if letter == "," and not depth and not quote:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    parts = [part.strip() for part in parts]
-    if "" in parts:
-        raise ValueError("an empty list" if len(parts) == 1 else "has an empty value")
-    return parts
-
-
-def _values(part: str) -> list[str]:
-    match = _RANGE.fullmatch(part)
-    if match is None:
-        return [part]
-    (first, unit), (last, end), (step, per) = (
-        match.group(1, 2),
-        match.group(3, 4),
-        match.group(5, 6),
-    )
-    scale = _scale(unit, end, part)
-    low, high = float(first), float(last) * scale
-    if low > high:
-        raise ValueError(f"{part}: begins above its end")
-    if step is None:
-        numbers = _doublings(low, high, part)
-    else:
-        numbers = _steps(low, high, float(step) * _scale(unit, per or unit, part), part)
-    return [f"{number:.12g}{' ' + unit if unit else ''}" for number in numbers]
-
-
-def _scale(unit: str | None, other: str | None, part: str) -> float:
-    """Return what one of the `other` unit is in `unit`."""
-    if unit == other:
-        return 1.0
-    for symbols in UNITS.values():
-        if unit in symbols and other in symbols:
-            return symbols[str(other)] / symbols[str(unit)]
-    raise ValueError(f"{part}: {unit or 'no unit'} and {other or 'no unit'} are not of one kind")
-
-
-def _doublings(low: float, high: float, part: str) -> list[float]:
-    if low <= 0:
-        raise ValueError(f"{part}: doublings begin above 0 (by steps: {part}:1)")
-    found = [low]
-    while found[-1] * 2 <= high * (1 + 1e-12):
-        found.append(found[-1] * 2)
-    return found
-
-
-def _steps(low: float, high: float, step: float, part: str) -> list[float]:
-    if step <= 0:
-        raise ValueError(f"{part}: the step must be above 0")
-    count = (high - low) / step * (1 + 1e-12)
-    if count >= MOST_VALUES:
-        raise ValueError(f"{part}: more than {MOST_VALUES:,} values")
-    return [low + i * step for i in range(int(count) + 1)]
-
-
 # --- written in a file ----------------------------------------------------------------------------
 
 
@@ -238,4 +148,4 @@ def _lines(path: Path) -> list[tuple[int, list[str]]]:
     return [(number, cells) for number, cells in found if any(cells)]
 
 
-__all__ = ["Axis", "Choice", "axis_of", "check_axes", "table_of", "value_of", "values_of"]
+__all__ = ["Axis", "Choice", "axis_of", "check_axes", "table_of", "value_of"]

@@ -1,0 +1,144 @@
+"""Lists and ranges of values, as options take them.
+
+    1,2,4,8              a list
+    1:8                  doublings: 1, 2, 4, 8
+    4:16:4               steps: 4, 8, 12, 16
+    25 GB/s:100 GB/s     with a unit: 25 GB/s, 50 GB/s, 100 GB/s
+
+A list may contain ranges: ``1,4:16,20``.
+"""
+
+import re
+from typing import Final
+
+from clustersim.units import UNITS, parse
+
+MAX_VALUES: Final = 10_000
+"""Maximum number of values of one option."""
+
+_END: Final = r"\s*([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([A-Za-z][A-Za-z/]*)?\s*"
+_RANGE: Final = re.compile(rf"{_END}:{_END}(?::{_END})?")
+_BRACKETS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
+
+
+def values_of(text: str) -> list[str]:
+    """Return the values of a list, each as ``--set`` takes it.
+
+    >>> values_of("1:8"), values_of("4:12:4"), values_of("none, full"), values_of("[1,2],[3]")
+    (['1', '2', '4', '8'], ['4', '8', '12'], ['none', 'full'], ['[1,2]', '[3]'])
+    >>> values_of("25 GB/s:100 GB/s")
+    ['25 GB/s', '50 GB/s', '100 GB/s']
+
+    Raises
+    ------
+    ValueError
+        when the list is empty, has a value twice, or contains an invalid range.
+    """
+    values = [value for item in _items(text) for value in _expanded(item)]
+    duplicate = next((value for i, value in enumerate(values) if value in values[:i]), None)
+    if duplicate is not None:
+        raise ValueError(f"lists {duplicate} twice")
+    return values
+
+
+def counts_of(text: str) -> tuple[int, ...]:
+    """Return a list of positive whole numbers.
+
+    >>> counts_of("128,192"), counts_of("128:1024")
+    ((128, 192), (128, 256, 512, 1024))
+
+    Raises
+    ------
+    ValueError
+        as `values_of`, and when a value is not a positive whole number.
+    """
+    values = values_of(text)
+    for value in values:
+        if not value.isdecimal() or not int(value):
+            raise ValueError(f"'{value}' is not a positive whole number (examples: 8,16 or 8:64)")
+    return tuple(int(value) for value in values)
+
+
+def quantities_of(text: str, dimension: str) -> list[float]:
+    """Return a list of quantities in the base unit of their dimension.
+
+    >>> quantities_of("1KiB:4KiB", "bytes")
+    [1024.0, 2048.0, 4096.0]
+
+    Raises
+    ------
+    ValueError
+        as `values_of`, and when a value has another dimension or is not positive.
+    """
+    values = [(value, parse(value, dimension)) for value in values_of(text)]
+    for value, quantity in values:
+        if quantity <= 0:
+            raise ValueError(f"{value} is not greater than 0")
+    return [quantity for _, quantity in values]
+
+
+def _items(text: str) -> list[str]:
+    """Return the items between commas; commas in brackets or quotes belong to an item."""
+    depth, quote, items = 0, "", [""]
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        depth += 0 if quote else _BRACKETS.get(letter, 0)
+        if letter == "," and not depth and not quote:
+            items.append("")
+        else:
+            items[-1] += letter
+    items = [item.strip() for item in items]
+    if "" in items:
+        raise ValueError("the list is empty" if len(items) == 1 else "the list has an empty value")
+    return items
+
+
+def _expanded(item: str) -> list[str]:
+    """Return the values of a range; any other item is one value."""
+    match = _RANGE.fullmatch(item)
+    if match is None:
+        return [item]
+    first, unit, last, last_unit, step, step_unit = match.groups()
+    low, high = float(first), float(last) * _ratio(last_unit, unit, item)
+    if low > high:
+        raise ValueError(f"{item}: the first value is greater than the last")
+    if step is None:
+        numbers = _doublings(low, high, item)
+    else:
+        numbers = _steps(low, high, float(step) * _ratio(step_unit or unit, unit, item), item)
+    return [f"{number:.15g}{' ' + unit if unit else ''}" for number in numbers]
+
+
+def _ratio(unit: str | None, base: str | None, item: str) -> float:
+    """Return a unit divided by another one of the same dimension."""
+    if unit == base:
+        return 1.0
+    for symbols in UNITS.values():
+        if unit in symbols and base in symbols:
+            return symbols[str(unit)] / symbols[str(base)]
+    units = f"{base or 'no unit'} and {unit or 'no unit'}"
+    raise ValueError(f"{item}: {units} are different dimensions")
+
+
+def _doublings(low: float, high: float, item: str) -> list[float]:
+    if low <= 0:
+        raise ValueError(f"{item}: doublings start above 0 (in steps of 1: {item}:1)")
+    numbers = [low]
+    while numbers[-1] * 2 <= high * (1 + 1e-12):
+        numbers.append(numbers[-1] * 2)
+    return numbers
+
+
+def _steps(low: float, high: float, step: float, item: str) -> list[float]:
+    if step <= 0:
+        raise ValueError(f"{item}: the step is not greater than 0")
+    count = (high - low) / step * (1 + 1e-12)
+    if count >= MAX_VALUES:
+        raise ValueError(f"{item}: more than {MAX_VALUES:,} values")
+    return [low + i * step for i in range(int(count) + 1)]
+
+
+__all__ = ["MAX_VALUES", "counts_of", "quantities_of", "values_of"]
