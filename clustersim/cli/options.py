@@ -1,7 +1,8 @@
 """What the verbs that run many scenarios share: their options, a store, a bar, an end in order."""
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -42,9 +43,19 @@ Force = Annotated[
 def run_variants(
     study: "Study", variants: "Sequence[Variant]", store: Path, jobs: int | None
 ) -> "list[Run]":
-    """Return the runs of some variants, with a bar on the terminal while they are at it.
+    """Return the runs of some variants, with a bar on the terminal until they are done."""
+    from clustersim.runs.execution import run_study
 
-    An interrupt ends it with exit code 130 and a word on how far it came; the store keeps that.
+    with progress_bar(study.verb, store) as on_progress:
+        return run_study(study, variants, store=store, jobs=jobs, on_progress=on_progress)
+
+
+@contextmanager
+def progress_bar(verb: str, store: Path) -> Iterator[Callable[[int, int], None]]:
+    """Give a function that shows on the terminal how many runs are done, of how many.
+
+    An interrupt ends the command with exit code 130 and a line with that number; the store keeps
+    these runs.
     """
     from rich.console import Console
     from rich.progress import (
@@ -55,37 +66,32 @@ def run_variants(
         TimeRemainingColumn,
     )
 
-    from clustersim.runs.execution import run_all
-    from clustersim.runs.executors import cores, workers
-    from clustersim.runs.store import Store
-
-    count = min(jobs or cores(), max(len(variants), 1))  # a pool starts all its processes
     console = Console(stderr=True)
     columns = (
-        TextColumn(study.verb),
+        TextColumn(verb),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    there, total = 0, len(variants)
+    count, total = 0, 0
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    task = bar.add_task(study.verb, total=None, rate="")
+    task = bar.add_task(verb, total=None, rate="")
 
     def advance(done: int, of: int) -> None:
-        nonlocal there, total
-        there, total = done, of
+        nonlocal count, total
+        count, total = done, of
         speed = bar.tasks[0].speed
         rate = f"{speed:.1f} runs/s" if speed else ""
         bar.update(task, completed=done, total=of, rate=rate)
 
     try:
-        with bar, Store(store) as kept, workers(count) as executor:
-            return run_all(study, variants, kept, executor, at_once=count, told=advance)
+        with bar:
+            yield advance
     except KeyboardInterrupt:
         print(
-            f"interrupted: {there:,} of {total:,} runs are in {store};"
-            " the same command goes on from there",
+            f"interrupted: {count:,} of {total:,} runs are in {store};"
+            " run the same command again to resume",
             file=sys.stderr,
         )
         raise typer.Exit(130) from None
@@ -169,6 +175,7 @@ __all__ = [
     "command_line",
     "place_of",
     "print_table",
+    "progress_bar",
     "run_variants",
     "show",
 ]

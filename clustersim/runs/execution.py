@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.cache_key import key_of
-from clustersim.runs.executors import Here, alone
+from clustersim.runs.executors import Here, alone, cores, workers
 from clustersim.runs.store import Store, Study
 from clustersim.runs.variants import FAILED, REFUSED, Run, Variant, answered, in_a_line
 from clustersim.scenario.load import name_of
@@ -34,6 +35,27 @@ Key = tuple[str | None, str | None]
 
 Told = Callable[[int, int], None]
 """Is told how many runs are there, of how many."""
+
+
+def run_study(
+    study: Study,
+    variants: Sequence[Variant],
+    *,
+    store: str | Path | None = None,
+    jobs: int | None = None,
+    on_progress: Told = lambda done, of: None,
+) -> list[Run]:
+    """Return the run of each variant, in their order.
+
+    Parameters
+    ----------
+    store : run cache (SQLite), which is made if it does not exist; None for one in memory
+    jobs : number of processes; one per core if None
+    on_progress : called with the number of runs that are done, and of all
+    """
+    count = min(jobs or cores(), max(len(variants), 1))  # a pool starts all its processes
+    with Store(None if store is None else Path(store)) as cache, workers(count) as executor:
+        return run_all(study, variants, cache, executor, at_once=count, told=on_progress)
 
 
 def run_all(
@@ -178,4 +200,4 @@ class _Work:
             return Run(key, FAILED, f"its worker process died ({error})")
 
 
-__all__ = ["run_all"]
+__all__ = ["run_all", "run_study"]
