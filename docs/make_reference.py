@@ -1,4 +1,4 @@
-"""Write ``scenario.md`` anew: the keys of all files from their schemas, the answer's from a run.
+"""Write ``scenario.md``: the keys of all files and answers, from their schemas.
 
     .venv/bin/python docs/make_reference.py
 
@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from clustersim.answers import schema
 from clustersim.calibration.arguments import asked, calibrated
 from clustersim.calibration.kernels import COLUMNS
 from clustersim.catalog import frameworks, models, records
 from clustersim.catalog.finding import FOLDERS, names, shipped
 from clustersim.catalog.reading import read_yaml
+from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
 from clustersim.runs.executors import Here
 from clustersim.runs.store import Progress, Study
@@ -29,7 +31,7 @@ from clustersim.runs.variants import Variant, answered
 from clustersim.scenario.load import load
 from clustersim.scenario.scaling import CurveFile
 from clustersim.scenario.schema import ScenarioFile
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.answer import RunAnswer
 from clustersim.studies.compare import files as comparison_files
 from clustersim.studies.compare.answer import compared
 from clustersim.studies.run.files import FILES, FOR_PAPERS
@@ -217,10 +219,45 @@ WHOLE = (
 """Tables of an answer whose keys are those of something else."""
 
 
-def answer_keys() -> list[str]:
-    """Return the keys of ``run --json``, dotted, as a real run has them."""
-    answer = simulate("frontier-22b", ["batch.global=16"]).to_json()
-    return list(dict.fromkeys(_flat(answer, "")))
+def described(answer: type) -> Iterator[tuple[str, str]]:
+    """Yield the keys of an answer, dotted, with the meanings that its docstrings give."""
+    found = schema(answer)
+    yield from _described(found, found.get("$defs", {}), "")
+
+
+def _described(given: Schema, tables: Schema, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the keys below `path` that have no keys of their own, with their descriptions."""
+    for name, inner in given.get("properties", {}).items():
+        key = f"{path}.{name}" if path else name
+        entry, suffix = _entry(inner)
+        table = tables.get(entry.get("$ref", "").rpartition("/")[2])
+        if table is None or "$ref" not in inner:
+            yield key, inner["description"]
+        if table is not None:
+            yield from _described(table, tables, key + suffix)
+
+
+def _entry(given: Schema) -> tuple[Schema, str]:
+    """Return what a key holds, and how the keys below it are written."""
+    if given.get("type") == "array":
+        return given["items"], "[]"
+    named = given.get("additionalProperties")
+    if isinstance(named, dict):
+        return named, ".<name>"
+    present = [one for one in given.get("anyOf", [given]) if one.get("type") != "null"]
+    return present[0], ""
+
+
+def run_keys() -> Iterator[tuple[str, str]]:
+    """Yield the keys of ``run --json`` with their meanings, the named parts of a sum one by one."""
+    parts = {"attribution": PARTS, "memory.parts": MEMORY_PARTS}
+    meanings = TEXTS["meanings"]["parts"]
+    _compare("parts", [f"{key}.{part}" for key in parts for part in parts[key]], meanings)
+    for key, meaning in described(RunAnswer):
+        if key in parts:
+            yield from ((f"{key}.{part}", meanings[f"{key}.{part}"]) for part in parts[key])
+        else:
+            yield key, meaning
 
 
 def validation_keys() -> list[str]:
@@ -373,9 +410,7 @@ def _when(otherwise: str) -> str:
 def _answer() -> Iterator[str]:
     yield "## What `clustersim run --json` prints\n"
     yield _prose("answer")
-    answered = answer_keys()
-    _compare("answer", answered, TEXTS["meanings"]["answer"])
-    yield from _drawn(("key", "meaning"), _said("answer", answered))
+    yield from _drawn(("key", "meaning"), run_keys())
     yield "## What `clustersim run` writes\n"
     yield _prose("files")
     yield from _drawn(("file", "holds"), _said("file", (*FILES, *FOR_PAPERS)))

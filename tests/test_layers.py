@@ -28,7 +28,7 @@ LAYERS = """
     plan          cost
     topology      workload    timeline    traffic
     catalog
-    units         errors
+    units         errors      answers
 """
 
 HOMES = {

@@ -106,7 +106,9 @@ def _run_with_files(
 
 
 def _print_json(result: "Result") -> None:
-    print(json.dumps(result.to_json(), allow_nan=False))
+    from clustersim.answers import to_json
+
+    print(json.dumps(to_json(result.answer), allow_nan=False))
 
 
 def _show_files(folder: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,23 +104,65 @@ class StageMemory:
         return sum(where.get(part, 0.0) for where in (self.parts, self.host) for part in STATES)
 
 
-class Remedy(NamedTuple):
+@dataclass(frozen=True)
+class Remedy:
     """A change after which a job fits.
 
     Attributes
     ----------
-    change : settings as they are given to ``--set``
-    step_time : of the changed job [s]; None where it was only weighed
-    peak : of its fullest stage [B]
+    change : settings for `--set`
+    step_time_s : step time of the changed job; null where it is too large to be replayed again [s]
+    peak_bytes : peak of its fullest stage [B]
     """
 
     change: str
-    step_time: float | None
-    peak: float
+    step_time_s: float | None
+    peak_bytes: float
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        return {"change": self.change, "step_time_s": self.step_time, "peak_bytes": self.peak}
+
+@dataclass(frozen=True)
+class HostMemory:
+    """What the host of a node holds for its ranks.
+
+    Attributes
+    ----------
+    peak_bytes : what the host of a node holds for its ranks [B]
+    capacity_bytes : memory of a host; null where no source states it [B]
+    parts : the same by part [B]
+    """
+
+    peak_bytes: float
+    capacity_bytes: float | None
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class MemoryAnswer:
+    """The peak of the fullest stage, and whether its devices have room for it.
+
+    Attributes
+    ----------
+    peak_bytes : the most that a device of the fullest stage holds [B]
+    capacity_bytes : memory of a device [B]
+    fits : whether the peak is within the capacity, on device and host
+    verdict : the same in words, with the reason
+    stage : number of the fullest stage
+    parts : the peak of that stage by part [B]
+    state_bytes : parameters, master weights, gradients and optimiser states of all ranks, on
+        device and host [B]
+    host : memory of the host with the highest peak
+    advice : changes after which a job fits that does not, the fastest first; none where it fits
+    """
+
+    peak_bytes: float
+    capacity_bytes: float
+    fits: bool
+    verdict: str
+    stage: int
+    parts: Mapping[str, float]
+    state_bytes: float
+    host: HostMemory
+    advice: tuple[Remedy, ...]
 
 
 @dataclass(frozen=True)
@@ -188,24 +230,21 @@ class Verdict:
             f" {_words(part)} ({nbytes / GIB:.1f} GiB)"
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        bounded = math.isfinite(self.host_capacity)
-        return {
-            "peak_bytes": self.fullest.peak,
-            "capacity_bytes": self.capacity,
-            "fits": self.fits,
-            "verdict": self.reason,
-            "stage": self.fullest.stage,
-            "parts": self.fullest.parts,
-            "state_bytes": self.state_bytes,
-            "host": {
-                "peak_bytes": sum(self.host.values()),
-                "capacity_bytes": self.host_capacity if bounded else None,
-                "parts": self.host,
-            },
-            "advice": [remedy.to_json() for remedy in self.advice],
-        }
+    @property
+    def answer(self) -> MemoryAnswer:
+        """The same in the keys of ``run --json``."""
+        capacity = self.host_capacity if math.isfinite(self.host_capacity) else None
+        return MemoryAnswer(
+            peak_bytes=self.fullest.peak,
+            capacity_bytes=self.capacity,
+            fits=self.fits,
+            verdict=self.reason,
+            stage=self.fullest.stage,
+            parts=self.fullest.parts,
+            state_bytes=self.state_bytes,
+            host=HostMemory(sum(self.host.values()), capacity, self.host),
+            advice=self.advice,
+        )
 
 
 def _words(part: str) -> str:
@@ -289,7 +328,9 @@ __all__ = [
     "PARTS",
     "STATES",
     "ChunkMemory",
+    "HostMemory",
     "Levels",
+    "MemoryAnswer",
     "Parts",
     "Peak",
     "Remedy",

@@ -1,7 +1,7 @@
 """Communication that nothing hides: how long, of which kind, and over which link."""
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from clustersim.program.ops import Limit
 
@@ -29,12 +29,6 @@ class Exposed(NamedTuple):
     part: str
     seconds: float
     limit: Limit | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        link = None if self.limit is None else self.limit.link
-        kind = None if self.limit is None else self.limit.kind
-        return {"part": self.part, "seconds": self.seconds, "link": link, "kind": kind}
 
 
 def exposed(attribution: Mapping[str, float], limits: Mapping[str, Limit]) -> list[Exposed]:

@@ -11,7 +11,6 @@ once, and some more, evenly.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,38 +26,55 @@ Groups = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class LinksOfGroup:
+class NodeSpan:
+    """How many nodes one group spans.
+
+    Attributes
+    ----------
+    fewest : nodes that a group spans, at least
+    most : nodes that a group spans, at most
+    """
+
+    fewest: int
+    most: int
+
+
+@dataclass(frozen=True)
+class NarrowestLink:
+    """A kind of links and the narrowest of them.
+
+    Attributes
+    ----------
+    kind : a kind of links between ranks that follow each other in a group
+    bandwidth : payload of the narrowest of them; the narrowest kind comes first [B/s]
+    """
+
+    kind: str
+    bandwidth: float
+
+
+@dataclass(frozen=True)
+class GroupLinks:
     """One kind of group, and the links between its neighbours.
 
     Attributes
     ----------
-    group : ``tensor``, ``context``, ``expert``, ``data``, ``pipeline`` (the stages of a replica)
-        or ``embedding`` (its ends)
-    ranks : of one group
+    group : `tensor`, `context`, `expert`, `data`, `pipeline` (the stages of a replica) or
+        `embedding` (the first and last stage); none where it would have one rank
+    ranks : ranks of one group
     groups : groups of this kind
-    nodes : that one group spans, fewest and most
-    links : kinds of links that are crossed, and the payload bandwidth of the narrowest of each
-        [B/s], the narrowest first
+    nodes : nodes that one group spans
+    links : kinds of links that are crossed, the narrowest first
     """
 
     group: str
     ranks: int
     groups: int
-    nodes: tuple[int, int]
-    links: tuple[tuple[str, float], ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the same as plain values."""
-        return {
-            "group": self.group,
-            "ranks": self.ranks,
-            "groups": self.groups,
-            "nodes": {"fewest": self.nodes[0], "most": self.nodes[1]},
-            "links": [{"kind": kind, "bandwidth": narrowest} for kind, narrowest in self.links],
-        }
+    nodes: NodeSpan
+    links: tuple[NarrowestLink, ...]
 
 
-def links_of_groups(cluster: Cluster, placement: Placement) -> list[LinksOfGroup]:
+def links_of_groups(cluster: Cluster, placement: Placement) -> list[GroupLinks]:
     """Return the links of each kind of group that has more than one rank."""
     found = []
     for name, groups, looked_at, closed in _kinds(placement):
@@ -66,9 +82,8 @@ def links_of_groups(cluster: Cluster, placement: Placement) -> list[LinksOfGroup
         if ranks > 1:
             nodes = _spans(groups // cluster.node.devices)
             links = _links(cluster, _sample(looked_at, cluster.node.devices), closed=closed)
-            found.append(
-                LinksOfGroup(name, ranks, len(groups), (int(nodes.min()), int(nodes.max())), links)
-            )
+            span = NodeSpan(int(nodes.min()), int(nodes.max()))
+            found.append(GroupLinks(name, ranks, len(groups), span, links))
     return found
 
 
@@ -111,7 +126,7 @@ def _sample(groups: Groups, size: int) -> Groups:
     return groups[sorted({*first.values(), *even})]
 
 
-def _links(cluster: Cluster, groups: Groups, *, closed: bool) -> tuple[tuple[str, float], ...]:
+def _links(cluster: Cluster, groups: Groups, *, closed: bool) -> tuple[NarrowestLink, ...]:
     """Return the kinds of links between neighbours with the narrowest of each, narrowest first."""
     crossed: set[int] = set()
     for group in groups.tolist():
@@ -122,7 +137,8 @@ def _links(cluster: Cluster, groups: Groups, *, closed: bool) -> tuple[tuple[str
     for link in sorted(crossed):
         kind = kinds[link]
         narrowest[kind] = min(capacities[link], narrowest.get(kind, capacities[link]))
-    return tuple(sorted(narrowest.items(), key=lambda item: (item[1], item[0])))
+    ordered = sorted(narrowest.items(), key=lambda item: (item[1], item[0]))
+    return tuple(NarrowestLink(kind, bandwidth) for kind, bandwidth in ordered)
 
 
 def _neighbours(group: Sequence[int], *, closed: bool) -> Iterator[tuple[int, int]]:

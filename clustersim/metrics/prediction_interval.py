@@ -18,10 +18,10 @@ of sources are pooled (Dunn, Wasserman and Ramdas 2022, arXiv:1809.07441).
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean
-from typing import Any, Final
+from typing import Final
 
 from clustersim.catalog.measured_errors import MeasuredRuns, Nodes
 
@@ -58,17 +58,22 @@ class Reach:
 
 @dataclass(frozen=True)
 class Interval:
-    """The step times between which `level` of the runs are expected [s]; None without evidence."""
+    """The step times between which `level` of the measured runs are expected.
+
+    Attributes
+    ----------
+    low_s : shortest step time of the interval; null without evidence [s]
+    high_s : longest step time of the interval; null without evidence [s]
+    level : share of measured runs that are expected in it
+    rows : number of measured runs that it is based on
+    why : which runs these are, or why there is no interval
+    """
 
     low_s: float | None
     high_s: float | None
     level: float
     rows: int
     why: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        return asdict(self)
 
 
 def interval(step_time: float, reach: Reach) -> Interval:

@@ -1,29 +1,27 @@
 """The stage that others wait for: whose ranks are at work the longest."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from clustersim.timeline import Track
 
 
-class SlowestStage(NamedTuple):
-    """The stage whose ranks are at their blocks the longest, the first of equals.
+@dataclass(frozen=True)
+class SlowestStage:
+    """The stage whose ranks run their blocks the longest, the first of equals.
 
     Attributes
     ----------
-    seconds : from the start to the end of its blocks, the tail of the step left out [s]
-    mean : the same of the mean stage [s]
+    stage : number of the stage
+    seconds : time that its mean rank runs blocks, without the tail of the step [s]
+    mean_s : the same of the mean stage [s]
     """
 
     stage: int
     seconds: float
-    mean: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        return {"stage": self.stage, "seconds": self.seconds, "mean_s": self.mean}
+    mean_s: float
 
 
 def slowest_stage(tracks: Iterable[Track]) -> SlowestStage:

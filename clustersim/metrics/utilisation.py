@@ -1,14 +1,23 @@
 """How much of what the machine could do was used."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from clustersim.program.link_traffic import most_used
 from clustersim.program.ops import LinkUse
 
 
-class HotLink(NamedTuple):
-    """One link and the share of the step that its payload would fill it [unitless]."""
+@dataclass(frozen=True)
+class HotLink:
+    """A link and how busy it is.
+
+    Attributes
+    ----------
+    name : of the link; of links that are alike, the first
+    capacity : payload that it can carry [B/s]
+    nbytes : payload and protocol that it carries in the step [B]
+    utilisation : `nbytes` over `capacity`, over step time
+    """
 
     name: str
     capacity: float

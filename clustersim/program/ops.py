@@ -129,13 +129,15 @@ class Crossing(NamedTuple):
     moved: dict[tuple[str, int], float]
 
 
-class Limit(NamedTuple):
-    """The link that sets the pace of a kind of communication when it is alone.
+@dataclass(frozen=True)
+class Limit:
+    """The link that limits the rate of a kind of communication without other traffic.
 
     Attributes
     ----------
-    kind : what sort of link it is
-    capacity : payload per second in its direction [B/s]
+    link : name of the link
+    kind : kind of the link
+    capacity : payload that it can carry in its direction [B/s]
     """
 
     link: str

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from clustersim.answers import to_json
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.simulate import Result, simulate, simulate_if_it_fits
@@ -98,9 +99,9 @@ def _told(variant: Variant) -> tuple[Verdict, str | None, dict[str, Any]]:
     loaded = variant.load()
     found = simulate_if_it_fits(loaded) if variant.weigh_first else simulate(loaded)
     if isinstance(found, Result):
-        return RAN, None, _plain(found.to_json())
+        return RAN, None, _plain(to_json(found.answer))
     counts = {"devices": loaded.scenario.devices}
-    return WEIGHED, found.reason, _plain({"memory": found.to_json(), "counts": counts})
+    return WEIGHED, found.reason, _plain({"memory": to_json(found.answer), "counts": counts})
 
 
 def _plain(answer: dict[str, Any]) -> Any:

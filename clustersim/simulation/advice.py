@@ -40,7 +40,7 @@ def advise(result: Result, reload: Reload) -> Result:
     found = [remedy for change in singles if (remedy := tried.remedy(change))]
     if not found:
         found = _together(tried, singles)
-    order = sorted(found, key=lambda remedy: (remedy.step_time or 0.0, remedy.peak))
+    order = sorted(found, key=lambda remedy: (remedy.step_time_s or 0.0, remedy.peak_bytes))
     return replace(result, memory=replace(result.memory, advice=tuple(order)))
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clustersim.catalog.measured_errors import shipped_interval_data, size_of
 from clustersim.engine.replay import replay
@@ -20,7 +20,7 @@ from clustersim.memory.verdict import Verdict
 from clustersim.metrics.attribution import BUBBLES, average, recomputed
 from clustersim.metrics.bounds import check_step
 from clustersim.metrics.exposed import Exposed, exposed
-from clustersim.metrics.groups import LinksOfGroup, links_of_groups
+from clustersim.metrics.groups import GroupLinks, links_of_groups
 from clustersim.metrics.prediction_interval import Interval, interval, reach_of
 from clustersim.metrics.stages import SlowestStage, slowest_stage
 from clustersim.metrics.utilisation import HotLink, hottest
@@ -29,7 +29,16 @@ from clustersim.program.compile import compile_program
 from clustersim.program.job import Job
 from clustersim.program.ops import Program
 from clustersim.scenario.load import Loaded, load
-from clustersim.scenario.schema import Scenario
+from clustersim.scenario.schema import Published, Scenario
+from clustersim.simulation.answer import (
+    Counts,
+    DeviceTflops,
+    ExpertBalance,
+    ExposedCommunication,
+    Fusion,
+    PublishedCheck,
+    RunAnswer,
+)
 from clustersim.simulation.build import build_job
 from clustersim.timeline import Timeline
 from clustersim.workload.finetune import tuned_flops
@@ -38,22 +47,6 @@ from clustersim.workload.routing import Routing
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class PublishedCheck:
-    """A published number beside ours; whether a run fits its devices is 1 or 0."""
-
-    metric: str
-    convention: str | None
-    value: float
-    predicted: float
-    source: str
-
-    @property
-    def error(self) -> float | None:
-        """Predicted over published, less one [unitless]; None for what is 1 or 0."""
-        return None if self.metric == "fits" else self.predicted / self.value - 1
 
 
 @dataclass(frozen=True)
@@ -82,7 +75,7 @@ class Result:
     attribution: dict[str, float]
     recomputed: float
     links: list[HotLink]
-    groups: list[LinksOfGroup]
+    groups: list[GroupLinks]
     routing: Routing | None
     activities: int
     wall: float
@@ -148,17 +141,15 @@ class Result:
 
     @cached_property
     def published(self) -> list[PublishedCheck]:
-        """Each published number beside the predicted one, in its own convention."""
-        return [
-            PublishedCheck(
-                given.metric,
-                given.convention,
-                given.value,
-                self.metric(given.metric, given.convention),
-                given.source,
-            )
-            for given in self.scenario.published
-        ]
+        """Each published number with the predicted one, in its own convention."""
+        return [self._check(given) for given in self.scenario.published]
+
+    def _check(self, given: Published) -> PublishedCheck:
+        predicted = self.metric(given.metric, given.convention)
+        error = None if given.metric == "fits" else predicted / given.value - 1
+        return PublishedCheck(
+            given.metric, given.convention, given.value, predicted, error, given.source
+        )
 
     @cached_property
     def slowest_stage(self) -> SlowestStage:
@@ -179,59 +170,54 @@ class Result:
         }
         return values[name]()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as plain values; the keys are stable and documented."""
-        return {
-            "name": self.name,
-            "title": self.scenario.title,
-            "step_time_s": self.step_time,
-            "interval": self.interval.to_json(),
-            "tokens_per_s": self.tokens_per_s,
-            "tokens_per_s_per_device": self.tokens_per_s / self.devices,
-            "samples_per_s": self.samples_per_s,
-            "tflops_per_device": {
-                "model": self.flops_per_device("model") / 1e12,
-                "hardware": self.flops_per_device("hardware") / 1e12,
-            },
-            "mfu": self.mfu,
-            "hfu": self.hfu,
-            "bubble_fraction": self.bubble_fraction,
-            "bubble_overhead": self.bubble_overhead,
-            "attribution": self.attribution,
-            "recomputed_s": self.recomputed,
-            "exposed": [each.to_json() for each in self.exposed],
-            "slowest_stage": self.slowest_stage.to_json(),
-            "memory": self.memory.to_json(),
-            "links": [link._asdict() for link in self.links],
-            "limits": {part: limit._asdict() for part, limit in self.program.limits.items()},
-            "groups": [group.to_json() for group in self.groups],
-            "experts": None if self.routing is None else self.routing.to_json(),
-            "published": [
-                {
-                    "metric": check.metric,
-                    "convention": check.convention,
-                    "value": check.value,
-                    "predicted": check.predicted,
-                    "error": check.error,
-                    "source": check.source,
-                }
-                for check in self.published
-            ],
-            "fusion": {
-                "fused": self.program.fused.whole,
-                "bound": self.program.fused.bound,
-                "allowed": self.scenario.fusion_bound,
-            },
-            "counts": {
-                "devices": self.devices,
-                "replica_classes": self.program.classes,
-                "actors": len(self.program.actors),
-                "blocks": self.timeline.blocks,
-                "activities": self.activities,
-            },
-            "assumed": self.scenario.assumed,
-            "wall_s": self.wall,
-        }
+    @cached_property
+    def answer(self) -> RunAnswer:
+        """The result in the keys of ``run --json``."""
+        program, routing = self.program, self.routing
+        return RunAnswer(
+            name=self.name,
+            title=self.scenario.title,
+            step_time_s=self.step_time,
+            interval=self.interval,
+            tokens_per_s=self.tokens_per_s,
+            tokens_per_s_per_device=self.tokens_per_s / self.devices,
+            samples_per_s=self.samples_per_s,
+            tflops_per_device=DeviceTflops(
+                self.flops_per_device("model") / 1e12, self.flops_per_device("hardware") / 1e12
+            ),
+            mfu=self.mfu,
+            hfu=self.hfu,
+            bubble_fraction=self.bubble_fraction,
+            bubble_overhead=self.bubble_overhead,
+            attribution=self.attribution,
+            recomputed_s=self.recomputed,
+            exposed=tuple(
+                ExposedCommunication(
+                    component.part,
+                    component.seconds,
+                    component.limit.link if component.limit else None,
+                    component.limit.kind if component.limit else None,
+                )
+                for component in self.exposed
+            ),
+            slowest_stage=self.slowest_stage,
+            memory=self.memory.answer,
+            links=tuple(self.links),
+            limits=program.limits,
+            groups=tuple(self.groups),
+            experts=routing and ExpertBalance(routing.skew, 1 - routing.kept),
+            published=tuple(self.published),
+            fusion=Fusion(program.fused.whole, program.fused.bound, self.scenario.fusion_bound),
+            counts=Counts(
+                devices=self.devices,
+                replica_classes=program.classes,
+                actors=len(program.actors),
+                blocks=self.timeline.blocks,
+                activities=self.activities,
+            ),
+            assumed=self.scenario.assumed,
+            wall_s=self.wall,
+        )
 
     @cached_property
     def frame(self) -> "pd.DataFrame":

@@ -30,10 +30,6 @@ class Routing(NamedTuple):
     skew: float = 1.0
     sent: float | None = None
 
-    def to_json(self) -> dict[str, float]:
-        """Return what one would ask about it: the skew, and the share of tokens dropped."""
-        return {"skew": self.skew, "dropped": 1 - self.kept}
-
 
 BALANCED = Routing()
 

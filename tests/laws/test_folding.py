@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from simpy import Environment
 from simpy.events import Timeout
 
+from clustersim.answers import to_json
 from clustersim.engine.network.network import Network
 from clustersim.program.fold import alone_rate, fold
 from clustersim.simulation.simulate import simulate
@@ -63,7 +64,7 @@ def test_folded_and_unfolded_agree(case):
         whole.attribution, rel=1e-9, abs=1e-9 * whole.step_time
     )
     assert folded.memory == whole.memory
-    counts, unfolded = folded.to_json()["counts"], whole.to_json()["counts"]
+    counts, unfolded = to_json(folded.answer)["counts"], to_json(whole.answer)["counts"]
     assert counts["devices"] == unfolded["devices"]
     plan = whole.scenario.plan
     assert unfolded["actors"] == plan.data * plan.pipeline * plan.tensor

@@ -234,12 +234,12 @@ def test_advice_fits_when_it_is_taken():
 
     assert not result.memory.fits
     assert remedies
-    assert [r.step_time for r in remedies] == sorted(r.step_time for r in remedies)
+    assert [r.step_time_s for r in remedies] == sorted(r.step_time_s for r in remedies)
     for remedy in remedies:
         taken = simulate(SMALL, [*TOO_LARGE, *remedy.change.split()])
         assert taken.memory.fits
-        assert taken.memory.fullest.peak == remedy.peak
-        assert taken.step_time == remedy.step_time
+        assert taken.memory.fullest.peak == remedy.peak_bytes
+        assert taken.step_time == remedy.step_time_s
 
 
 def test_changes_are_taken_together_where_none_is_enough():
@@ -248,7 +248,7 @@ def test_changes_are_taken_together_where_none_is_enough():
     result = advise(simulate(SMALL, small), lambda more: load(SMALL, [*small, *more]))
 
     assert [len(remedy.change.split()) > 1 for remedy in result.memory.advice] == [True]
-    assert result.memory.advice[0].peak <= 22e9
+    assert result.memory.advice[0].peak_bytes <= 22e9
 
 
 def test_nothing_is_advised_to_a_job_that_fits():

@@ -18,6 +18,7 @@ from clustersim.cli.validate import validate as command
 from clustersim.errors import CatalogError
 from clustersim.metrics.prediction_interval import (
     LEVEL,
+    Interval,
     interval,
     intraclass_correlation,
     quantile,
@@ -139,13 +140,7 @@ def test_without_runs_there_is_no_interval():
     seen = runs_of(*[[1.1]] * 50)
     found = interval(10.0, reach_of(seen, "h800-sxm", "one"))
 
-    assert found.to_json() == {
-        "low_s": None,
-        "high_s": None,
-        "level": LEVEL,
-        "rows": 0,
-        "why": "no measured runs on h800-sxm",
-    }
+    assert found == Interval(None, None, LEVEL, 0, "no measured runs on h800-sxm")
     assert reach_of([], "chip", "one").factor is None
 
 
@@ -169,7 +164,7 @@ def test_the_answer_of_a_run_tells_the_interval_or_why_there_is_none():
     assert measured.interval.low_s < measured.step_time < measured.interval.high_s
     assert lines[0].text.startswith("between ")
     assert lines[1].text == "no interval: no measured runs on h800-sxm"
-    assert unknown.to_json()["interval"]["low_s"] is None
+    assert unknown.answer.interval.low_s is None
 
 
 # --- which runs it is made from -------------------------------------------------------------------

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.answers import to_json
 from clustersim.errors import ScenarioError
-from clustersim.metrics.groups import links_of_groups
+from clustersim.metrics.groups import GroupLinks, NodeSpan, links_of_groups
 from clustersim.plan.parallelism import AXES, Plan
 from clustersim.plan.placement import Placement, snake
 from clustersim.scenario.load import load
@@ -238,7 +239,12 @@ def test_boxes_beat_rows_on_fugaku():
 # --- links ----------------------------------------------------------------------------------------
 
 
-def test_groups_tell_the_links_between_their_neighbours():
+def bandwidths(group: GroupLinks) -> dict[str, float]:
+    """Return the bandwidth of the narrowest link of each kind [B/s]."""
+    return {link.kind: link.bandwidth for link in group.links}
+
+
+def test_groups_have_the_links_between_their_neighbours():
     """On two nodes of Frontier, by hand.
 
     Replicas share a package, four xGMI links of 36 GB/s. Of the eight stages four are on each
@@ -248,12 +254,17 @@ def test_groups_tell_the_links_between_their_neighbours():
     job = job_of()
     data, stages, ends = links_of_groups(job.cluster, job.placement)
 
-    assert (data.group, data.ranks, data.groups, data.nodes) == ("data", 2, 8, (1, 1))
-    assert dict(data.links) == {"xgmi": 4 * 36e9}
-    assert (stages.group, stages.ranks, stages.groups, stages.nodes) == ("pipeline", 8, 2, (2, 2))
-    assert dict(stages.links).items() >= {"xgmi": 36e9, "bus": 50e9}.items()
-    assert min(narrowest for _, narrowest in stages.links) == stages.links[0][1] == 23e9
-    assert (ends.group, ends.ranks, ends.groups, ends.nodes) == ("embedding", 2, 2, (2, 2))
+    assert (data.group, data.ranks, data.groups, data.nodes) == ("data", 2, 8, NodeSpan(1, 1))
+    assert bandwidths(data) == {"xgmi": 4 * 36e9}
+    assert (stages.group, stages.ranks, stages.groups, stages.nodes) == (
+        "pipeline",
+        8,
+        2,
+        NodeSpan(2, 2),
+    )
+    assert bandwidths(stages).items() >= {"xgmi": 36e9, "bus": 50e9}.items()
+    assert min(link.bandwidth for link in stages.links) == stages.links[0].bandwidth == 23e9
+    assert (ends.group, ends.ranks, ends.groups, ends.nodes) == ("embedding", 2, 2, NodeSpan(2, 2))
 
 
 def test_an_axis_of_one_rank_has_no_group():
@@ -273,7 +284,7 @@ def test_nodes_of_a_group_are_counted(devices):
     for each in links_of_groups(job.cluster, job.placement)[:2]:
         spans = [len({d // 8 for d in g}) for g in job.placement.groups(each.group).tolist()]
 
-        assert each.nodes == (min(spans), max(spans))
+        assert each.nodes == NodeSpan(min(spans), max(spans))
         assert each.groups == len(spans)
 
 
@@ -288,7 +299,7 @@ def test_of_many_groups_every_pattern_is_looked_at():
             crossed.update(job.cluster.route(a, b).links)
     links = job.cluster.links
     assert data.ranks * data.groups == 4096
-    assert dict(data.links) == {
+    assert bandwidths(data) == {
         kind: min(links.capacities[i] for i in crossed if links.kinds[i] == kind)
         for kind in {links.kinds[i] for i in crossed}
     }
@@ -299,7 +310,7 @@ def test_the_answer_and_the_json_tell_the_same_groups():
     from clustersim.studies.run.text import answer
 
     result = simulate("frontier-22b", ["batch.global=32", "plan.placement.order=[pipeline, data]"])
-    data, stages, _ = result.to_json()["groups"]
+    data, stages, _ = to_json(result.answer)["groups"]
 
     assert stages["nodes"] == {"fewest": 1, "most": 1}
     assert data["links"][0]["bandwidth"] == 23e9

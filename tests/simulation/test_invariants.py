@@ -78,18 +78,18 @@ def test_a_step_shorter_than_its_critical_path_is_refused(result):
 
 
 def test_exposed_communication_names_its_links(result):
-    """Each part of the communication is told once, the longest first, with a link of its kind."""
-    told = {each["part"]: each for each in result.to_json()["exposed"]}
-    seconds = [each["seconds"] for each in told.values()]
+    """Each part of the communication is listed once, the longest first, with a link of its kind."""
+    exposed = {component.part: component for component in result.answer.exposed}
+    seconds = [component.seconds for component in exposed.values()]
 
     assert seconds == sorted(seconds, reverse=True)
     for part, whole in result.attribution.items():
         if part.endswith("_communication"):
-            assert (part in told) == (whole > 0)
-            assert told.get(part, {"seconds": 0.0})["seconds"] == whole
+            assert (part in exposed) == (whole > 0)
+            assert part not in exposed or exposed[part].seconds == whole
     limits = result.program.limits
-    assert told["pipeline_communication"]["link"] == limits["pipeline"].link
-    assert told["pipeline_communication"]["kind"] == limits["pipeline"].kind
+    assert exposed["pipeline_communication"].link == limits["pipeline"].link
+    assert exposed["pipeline_communication"].kind == limits["pipeline"].kind
 
 
 def test_a_link_that_carried_more_than_it_can_is_refused(result):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from answers import answer
+from clustersim.answers import to_json
 from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError, SimulationError
 from clustersim.render.tables import columned
@@ -271,7 +272,7 @@ def test_twice_the_peak_halves_the_products():
         "megatron21-t1-1.7b", (*ONE_NODE, "cluster.node.accelerator.launch_overhead=0 s")
     )
     question = asked(base, [("cluster.node.accelerator.peak.fp16=x2",)])
-    runs = [Run("key", RAN, answer=simulate(each.load()).to_json()) for each in question.all]
+    runs = [Run("key", RAN, answer=to_json(simulate(each.load()).answer)) for each in question.all]
     (change,) = answered(question, runs).changes
     products, parts = runs[0].answer["attribution"]["matmul"], change.to_json()["parts"]
 
@@ -284,7 +285,7 @@ def test_what_nobody_waits_for_saves_nothing():
     """A wider network does not help a job on one node."""
     base = Variant("megatron21-t1-1.7b", ONE_NODE)
     question = asked(base, [("cluster.fabric.link.bandwidth=x2",)])
-    runs = [Run("key", RAN, answer=simulate(each.load()).to_json()) for each in question.all]
+    runs = [Run("key", RAN, answer=to_json(simulate(each.load()).answer)) for each in question.all]
 
     assert answered(question, runs).changes[0].saved == pytest.approx(0.0, abs=1e-9)
 

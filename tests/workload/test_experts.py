@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from clustersim.errors import ClustersimError
 from clustersim.scenario.load import from_mapping
+from clustersim.simulation.answer import ExpertBalance
 from clustersim.simulation.build import build_job
 from clustersim.simulation.simulate import simulate
 from clustersim.workload.flops import layer_forward_flops
@@ -224,10 +225,10 @@ def test_an_impossible_mixture_is_told_what_would_do(changes, complaint):
 def test_what_is_dropped_is_counted():
     """Two experts would take a quarter each; with room for an eighth, a quarter is lost."""
     loads = "experts={load: histogram, histogram: [3, 3, 1, 1, 1, 1, 1, 1]}"
-    answer = simulate(scenario(loads, "model.experts.capacity=1")).to_json()["experts"]
+    balance = simulate(scenario(loads, "model.experts.capacity=1")).answer.experts
 
-    assert answer["dropped"] == pytest.approx(2 * (3 / 12 - 1 / 8))
-    assert simulate(scenario()).to_json()["experts"] == {"skew": 1, "dropped": 0}
+    assert balance.dropped == pytest.approx(2 * (3 / 12 - 1 / 8))
+    assert simulate(scenario()).answer.experts == ExpertBalance(skew=1, dropped=0)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from clustersim.studies.run.text import rows
 from clustersim.units import GIB, format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
-    from clustersim.simulation.simulate import PublishedCheck, Result
+    from clustersim.simulation.answer import PublishedCheck
+    from clustersim.simulation.simulate import Result
 
 CAUSES = dict(
     zip(
@@ -100,10 +101,10 @@ def groups(result: "Result") -> Section:
             words(each.group),
             f"{each.ranks:,}",
             f"{each.groups:,}",
-            f"{each.nodes[0]:,}"
-            if each.nodes[0] == each.nodes[1]
-            else "{} to {}".format(*each.nodes),
-            ", ".join(f"{kind} {format_bandwidth(narrowest)}" for kind, narrowest in each.links),
+            f"{each.nodes.fewest:,}"
+            if each.nodes.fewest == each.nodes.most
+            else f"{each.nodes.fewest} to {each.nodes.most}",
+            ", ".join(f"{link.kind} {format_bandwidth(link.bandwidth)}" for link in each.links),
         )
         for each in result.groups
     )

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from clustersim.answers import to_json
 from clustersim.memory.curves import columns as memory_columns
 from clustersim.render import folder
 from clustersim.render.frames import Columns, write_frames
@@ -82,7 +83,7 @@ def write(
         artist.begin([*figures, Drawing(of_run.write, page, new / "report"), tables])
         write_trace(result, new / "trace.json")
         scenario = result.scenario.model_dump(mode="json", by_alias=True)
-        answer = {**result.to_json(), "scenario": scenario}
+        answer = {**to_json(result.answer), "scenario": scenario}
         folder.write_summary(answer, [*FILES, *(FOR_PAPERS if paper else [])], new)
         artist.finish()
 

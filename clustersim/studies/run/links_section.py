@@ -13,6 +13,7 @@ from clustersim.render.tables import percent
 from clustersim.units import format_bandwidth, format_bytes
 
 if TYPE_CHECKING:
+    from clustersim.metrics.utilisation import HotLink
     from clustersim.simulation.simulate import Result
 
 _NODE: Final = re.compile(r"(?:^|>)(n\d+)\.")
@@ -39,13 +40,13 @@ class LinksPicture:
 
     Attributes
     ----------
-    hottest : name, capacity [B/s], payload of the step [B], utilisation; the hottest first
+    hottest : the links with the highest utilisation, the highest first
     node : the name of the node that is drawn, ``n0``
     inside, cables : its links, each direction its own; cables are those to the network
     used : links of the job that carry something
     """
 
-    hottest: tuple[tuple[str, float, float, float], ...]
+    hottest: "tuple[HotLink, ...]"
     node: str
     inside: tuple[Used, ...]
     cables: tuple[Used, ...]
@@ -67,9 +68,8 @@ def links_picture(result: "Result") -> LinksPicture:
             load = nbytes / capacity / result.step_time
             if any(here):
                 (inside if all(here) else cables).append(Used(ends, capacity, load))
-    hottest = tuple((each.name, *each[1:]) for each in result.links)
     used = len(result.program.carried)
-    return LinksPicture(hottest, node, tuple(inside), tuple(cables), used)
+    return LinksPicture(tuple(result.links), node, tuple(inside), tuple(cables), used)
 
 
 def links(picture: LinksPicture, node: Drawing) -> Section:
@@ -87,8 +87,13 @@ def _table(picture: LinksPicture) -> Table:
         Column("carries in a step", True),
     )  # fmt: skip
     lines = tuple(
-        (name, percent(share), format_bandwidth(capacity), format_bytes(nbytes))
-        for name, capacity, nbytes, share in picture.hottest
+        (
+            link.name,
+            percent(link.utilisation),
+            format_bandwidth(link.capacity),
+            format_bytes(link.nbytes),
+        )
+        for link in picture.hottest
     )
     return Table(f"The hottest of {picture.used:,} links that are used", columns, lines)
 

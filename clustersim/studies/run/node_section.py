@@ -87,12 +87,12 @@ def _finding(picture: LinksPicture) -> str:
         return "No link of a node is used"
     hottest = max(links, key=lambda used: used.load)
     told = f"{' to '.join(hottest.ends)} is the hottest link"
-    first, _, _, most = picture.hottest[0]
-    if hottest.load >= most:
+    busiest = picture.hottest[0]
+    if hottest.load >= busiest.utilisation:
         return f"{told}: it carries {percent(hottest.load)} of what it could"
     return (
         f"{told} of a node: it carries {percent(hottest.load)} of what it could;"
-        f" between nodes {first} carries {percent(most)}"
+        f" between nodes {busiest.name} carries {percent(busiest.utilisation)}"
     )
 
 

@@ -15,7 +15,8 @@ from clustersim.render.tables import kind_of, percent
 from clustersim.units import format_seconds
 
 if TYPE_CHECKING:
-    from clustersim.simulation.simulate import PublishedCheck, Result
+    from clustersim.simulation.answer import PublishedCheck
+    from clustersim.simulation.simulate import Result
     from clustersim.timeline import Span, Track
 
 KINDS: Final = (

@@ -7,10 +7,11 @@ from clustersim.render.tables import Row, counted, kind_of, number, percent, pla
 from clustersim.units import GIB, format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
-    from clustersim.metrics.groups import LinksOfGroup
+    from clustersim.metrics.groups import GroupLinks
     from clustersim.metrics.prediction_interval import Interval
     from clustersim.scenario.schema import PlacementFile, RecomputeFile
-    from clustersim.simulation.simulate import PublishedCheck, Result
+    from clustersim.simulation.answer import PublishedCheck
+    from clustersim.simulation.simulate import Result
 
 _MEMBERS = {
     "tensor": "tensor group",
@@ -183,8 +184,9 @@ def remedies(result: "Result") -> list[str]:
         return ["with none of the changes that were tried; more devices, or a smaller model"]
     said = []
     for remedy in verdict.advice:
-        peak = f"{remedy.peak / GIB:.1f} GiB"
-        step = "" if remedy.step_time is None else f", {format_seconds(remedy.step_time)} a step"
+        peak = f"{remedy.peak_bytes / GIB:.1f} GiB"
+        seconds = remedy.step_time_s
+        step = "" if seconds is None else f", {format_seconds(seconds)} a step"
         flags = " ".join(f"--set {setting}" for setting in remedy.change.split())
         said.append(f"with {flags}: {peak}{step}")
     return said
@@ -209,11 +211,11 @@ def _experts(result: "Result") -> list[Row]:
     return [Row("experts", f"the fullest rank has {routing.skew:.4g} times the mean{lost}")]
 
 
-def _between(group: "LinksOfGroup") -> str:
+def _between(group: "GroupLinks") -> str:
     """Return how far a group reaches, and the links between its neighbours, the narrowest first."""
-    fewest, most = group.nodes
+    fewest, most = group.nodes.fewest, group.nodes.most
     nodes = counted(most, "node") if fewest == most else f"{fewest:,} to {most:,} nodes"
-    links = [f"{kind} {format_bandwidth(narrowest)}" for kind, narrowest in group.links]
+    links = [f"{link.kind} {format_bandwidth(link.bandwidth)}" for link in group.links]
     return f"{group.ranks:,} ranks on {nodes}, over {', '.join(links)}"
 
 

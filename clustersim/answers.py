@@ -1,0 +1,110 @@
+"""Typed answers as plain values and back: what every ``--json`` prints, and its schema.
+
+An answer is a frozen dataclass whose fields are exactly the keys of the JSON object.  Its docstring
+documents them, one line `key : meaning [unit]` each under *Attributes*, and `schema` takes the
+descriptions from there.  A key that is a keyword of Python is an alias of its field:
+
+    from_: Annotated[int, Field(alias="from")]
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from functools import cache
+from inspect import cleandoc
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+Answer = TypeVar("Answer")
+
+
+def to_json(answer: Any) -> Any:
+    """Return an answer as plain values that `json.dumps` takes; a list item by item."""
+    if isinstance(answer, list | tuple):
+        return [to_json(item) for item in answer]
+    kind: Any = type(answer)
+    return _adapter(kind).dump_python(answer, mode="json", by_alias=True)
+
+
+def from_json(kind: type[Answer], data: Any) -> Answer:
+    """Return the answer of a type that some plain values are.
+
+    Raises
+    ------
+    ValueError
+        naming every key that is missing or holds something else.
+    """
+    hashable: Any = kind
+    adapter: TypeAdapter[Answer] = _adapter(hashable)
+    return adapter.validate_python(data)
+
+
+def schema(answer: type | GenericAlias) -> dict[str, Any]:
+    """Return the JSON Schema of an answer, each key with the description of its docstring."""
+    found = _adapter(answer).json_schema(by_alias=True)
+    for name, table in {answer.__name__: found, **found.get("$defs", {})}.items():
+        described = _descriptions(_named(answer, name))
+        for key, given in table.get("properties", {}).items():
+            given.pop("title", None)
+            if key in described:
+                given["description"] = described[key]
+    return found
+
+
+@cache
+def _adapter(kind: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter  # 50 ms that `--help` need not wait for
+
+    return TypeAdapter(kind)
+
+
+def _named(answer: Any, name: str) -> type | None:
+    """Return the dataclass of that name among an answer and all that it holds."""
+    return next((found for found in _dataclasses(answer) if found.__name__ == name), None)
+
+
+def _dataclasses(annotation: Any) -> Iterator[type]:
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        yield annotation
+        hints = get_type_hints(annotation)
+        inner = [hints[field.name] for field in fields(annotation)]
+    else:
+        inner = list(get_args(annotation))
+    for each in inner:
+        yield from _dataclasses(each)
+
+
+_ATTRIBUTE = re.compile(r"^(\w[\w, ]*) : (.*(?:\n +.*)*)$", re.MULTILINE)
+"""A line `key : meaning` or `key, key : meaning` of a docstring, and the lines that continue it."""
+
+
+def _descriptions(answer: type | None) -> dict[str, str]:
+    """Return what a docstring states about each key.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Point:
+    ...     '''A point.
+    ...
+    ...     Attributes
+    ...     ----------
+    ...     x, y : along an axis [m]
+    ...     '''
+    ...
+    ...     x: float
+    ...     y: float
+    >>> _descriptions(Point)
+    {'x': 'along an axis [m]', 'y': 'along an axis [m]'}
+    """
+    _, _, section = cleandoc((answer and answer.__doc__) or "").partition("Attributes\n---")
+    return {
+        key.strip(): " ".join(meaning.split())
+        for keys, meaning in _ATTRIBUTE.findall(section)
+        for key in keys.split(",")
+    }
+
+
+__all__ = ["from_json", "schema", "to_json"]

@@ -1,0 +1,193 @@
+"""The answer of a run: what `clustersim run --json` prints and `summary.json` holds.
+
+Keys are added, never changed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from clustersim.memory.verdict import MemoryAnswer
+from clustersim.metrics.groups import GroupLinks
+from clustersim.metrics.prediction_interval import Interval
+from clustersim.metrics.stages import SlowestStage
+from clustersim.metrics.utilisation import HotLink
+from clustersim.program.ops import Limit
+
+
+@dataclass(frozen=True)
+class DeviceTflops:
+    """FLOPs of a device in a second, in both conventions of counting them.
+
+    Attributes
+    ----------
+    model : model FLOPs of a device in a second [10^12 FLOP/s]
+    hardware : hardware FLOPs, recomputation included [10^12 FLOP/s]
+    """
+
+    model: float
+    hardware: float
+
+
+@dataclass(frozen=True)
+class ExposedCommunication:
+    """Communication that no computation hides.
+
+    Attributes
+    ----------
+    part : kind of communication, as in `attribution`; the longest first
+    seconds : mean of all ranks [s]
+    link : the link that limits its rate without other traffic; null where it crosses none
+    kind : kind of that link
+    """
+
+    part: str
+    seconds: float
+    link: str | None
+    kind: str | None
+
+
+@dataclass(frozen=True)
+class ExpertBalance:
+    """How evenly tokens spread over the experts of a layer.
+
+    Attributes
+    ----------
+    skew : tokens of the fullest rank over those of the mean rank
+    dropped : share of the tokens that are over the capacity of their experts
+    """
+
+    skew: float
+    dropped: float
+
+
+@dataclass(frozen=True)
+class PublishedCheck:
+    """A published number and the predicted one; whether a run fits its devices is 1 or 0.
+
+    Attributes
+    ----------
+    metric : as in the scenario
+    convention : as in the scenario
+    value : as in the scenario
+    predicted : the same metric of this run
+    error : predicted over published, less one; null where the metric is 1 or 0
+    source : as in the scenario
+    """
+
+    metric: str
+    convention: str | None
+    value: float
+    predicted: float
+    error: float | None
+    source: str
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Collectives that were fused into blocks, and the error that this allows.
+
+    Attributes
+    ----------
+    fused : whether collectives of the tensor group are inside their blocks
+    bound : most that other traffic can lengthen a forward and backward, share of it
+    allowed : `fusion_bound` of the scenario
+    """
+
+    fused: bool
+    bound: float
+    allowed: float
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Sizes of the job and of its replay.
+
+    Attributes
+    ----------
+    devices : devices of the job
+    replica_classes : classes of data-parallel replicas that differ in time
+    actors : rank classes that were replayed
+    blocks : blocks that they ran
+    activities : transfers and collectives that ran next to blocks
+    """
+
+    devices: int
+    replica_classes: int
+    actors: int
+    blocks: int
+    activities: int
+
+
+@dataclass(frozen=True)
+class RunAnswer:
+    """One training step: how long it takes, where the time goes, and whether it fits.
+
+    Attributes
+    ----------
+    name : file name of the scenario without its suffix
+    title : title of the scenario
+    step_time_s : time of one training step [s]
+    interval : step times between which most measured runs are expected
+    tokens_per_s : tokens of the whole job in a second
+    tokens_per_s_per_device : the same over the number of devices
+    samples_per_s : sequences of the whole job in a second
+    tflops_per_device : rate of a device in both conventions
+    mfu : model FLOPs over peak
+    hfu : hardware FLOPs over peak
+    bubble_fraction : bubble over step time
+    bubble_overhead : bubble over step time without the bubble
+    attribution : seconds of each component of the step time, mean of all ranks; they add up to it
+        [s]
+    recomputed_s : seconds of these components that are recomputation [s]
+    exposed : communication that no computation hides, the longest first
+    slowest_stage : the stage whose ranks compute the longest
+    memory : the peak of the fullest stage
+    links : the links with the highest utilisation; the first of links that are alike
+    limits : for each kind of communication (`tensor`, `pipeline`, `data`, `embedding`), the link
+        that limits its rate without other traffic
+    groups : groups of ranks and the links between their neighbours
+    experts : balance of the experts; null without experts
+    published : published numbers of the scenario and the predicted ones
+    fusion : what was fused into blocks
+    counts : sizes of the job and of its replay
+    assumed : `assumed` of the scenario: keys that no source states, with the reason
+    wall_s : time that the simulation took [s]
+    """
+
+    name: str
+    title: str
+    step_time_s: float
+    interval: Interval
+    tokens_per_s: float
+    tokens_per_s_per_device: float
+    samples_per_s: float
+    tflops_per_device: DeviceTflops
+    mfu: float
+    hfu: float
+    bubble_fraction: float
+    bubble_overhead: float
+    attribution: Mapping[str, float]
+    recomputed_s: float
+    exposed: tuple[ExposedCommunication, ...]
+    slowest_stage: SlowestStage
+    memory: MemoryAnswer
+    links: tuple[HotLink, ...]
+    limits: Mapping[str, Limit]
+    groups: tuple[GroupLinks, ...]
+    experts: ExpertBalance | None
+    published: tuple[PublishedCheck, ...]
+    fusion: Fusion
+    counts: Counts
+    assumed: Mapping[str, str]
+    wall_s: float
+
+
+__all__ = [
+    "Counts",
+    "DeviceTflops",
+    "ExpertBalance",
+    "ExposedCommunication",
+    "Fusion",
+    "PublishedCheck",
+    "RunAnswer",
+]
