@@ -11,7 +11,7 @@ from math import cos, pi, sin, sqrt
 from typing import Final, NamedTuple
 
 from clustersim import __version__
-from clustersim.render.mpl_style import Colour
+from clustersim.render.palette import Colour
 
 Point = tuple[float, float]
 

@@ -1,15 +1,20 @@
-"""The colours of what a step is made of: the same in all figures, on paper and on pages."""
+"""The colours of all pictures by name: the same in figures and on pages, where they may be dark.
 
+A description of a picture names its colours.  On a page ``var(--compute)`` takes the value of the
+current theme from the style sheet; a figure takes that of `LIGHT`.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from clustersim.render.mpl_style import Colour
+Colour = tuple[float, float, float]
 
 FORWARD: Final = ((0.62, 0.79, 0.93), (0.42, 0.65, 0.86))
 BACKWARD: Final = ((0.16, 0.36, 0.55), (0.08, 0.20, 0.36))
 COMMUNICATION: Final = (0.93, 0.60, 0.10)
 OPTIMISER: Final = (0.50, 0.25, 0.50)
 IMBALANCE: Final = (0.80, 0.30, 0.24)
-BUBBLE: Final = (0.94, 0.94, 0.92)
+BUBBLE: Final = (0.90, 0.90, 0.88)
 WHITE: Final = (1.0, 1.0, 1.0)
 WEIGHTS: Final = ((0.20, 0.50, 0.42), (0.10, 0.32, 0.27))
 BLOCKS: Final = (FORWARD, BACKWARD, BACKWARD, WEIGHTS)
@@ -22,7 +27,7 @@ GROUPS: Final[dict[str, Colour]] = {
     "bubble": BUBBLE,
     "optimiser": OPTIMISER,
 }
-"""By the kind of a part."""
+"""Kinds of components of a step."""
 
 MEMORY: Final[dict[str, Colour]] = {
     "parameters": (0.16, 0.36, 0.55),
@@ -43,16 +48,130 @@ MEMORY: Final[dict[str, Colour]] = {
 }
 """States blue and violet, communication orange, what microbatches hold red, the rest grey."""
 
+SERIES: Final = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
+    "#56b4e9", "#8c564b", "#5e3c99", "#7f9a00", "#555555",
+)  # fmt: skip
+"""Lines and groups of points, named ``series-0`` and so on; markers differ as well."""
+
+SCALE: Final = ("#eaf2f8", "#b9d3e6", "#7fb0d3", "#4a8abb", "#1f5a8c")
+"""From the worst to the best, named ``scale-0`` and so on."""
+
+DARK_SCALE: Final = ("#1f2a36", "#274763", "#2f6690", "#4a90c4", "#8cc4f0")
+
+
+def written(colour: Colour) -> str:
+    """Return a colour as a style sheet has it.
+
+    >>> written((1.0, 0.5, 0.0))
+    '#ff8000'
+    """
+    return "#" + "".join(f"{round(255 * part):02x}" for part in colour)
+
+
+def read(text: str) -> Colour:
+    """Return the red, green and blue of a written colour, from 0 to 1.
+
+    >>> read("#ff8000")[0]
+    1.0
+    """
+    red, green, blue = (int(text[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return red, green, blue
+
+
+def lighter(colour: Colour, share: float) -> Colour:
+    """Return a colour mixed with a share of white."""
+    red, green, blue = (part + share * (1 - part) for part in colour)
+    return red, green, blue
+
+
+def _visible(colour: Colour, *, dark: bool) -> str:
+    """Return a colour as written; dim ones are lighter on a dark ground."""
+    dim = dark and 0.3 * colour[0] + 0.6 * colour[1] + 0.1 * colour[2] < 0.45
+    return written(lighter(colour, 0.28) if dim else colour)
+
+
+def _shared(*, dark: bool) -> dict[str, str]:
+    """Return the colours of data by name."""
+    named = {
+        **GROUPS,
+        **{f"memory-{part}": colour for part, colour in MEMORY.items()},
+        **_numbered("backward", BACKWARD),
+        **_numbered("weights", WEIGHTS),
+        **_numbered("series", [read(text) for text in SERIES]),
+    }
+    return {
+        **{name: _visible(colour, dark=dark) for name, colour in named.items()},
+        **{f"forward-{i}": written(shade) for i, shade in enumerate(FORWARD)},
+        **{f"scale-{i}": text for i, text in enumerate(DARK_SCALE if dark else SCALE)},
+    }
+
+
+def _numbered(name: str, colours: Sequence[Colour]) -> dict[str, Colour]:
+    return {f"{name}-{i}": colour for i, colour in enumerate(colours)}
+
+
+LIGHT: Final[Mapping[str, str]] = {
+    "ground": "#ffffff",
+    "raised": "#f5f6f8",
+    "ink": "#1b1f24",
+    "quiet": "#565d66",
+    "line": "#d4d8dd",
+    "link": "#0b5cad",
+    "alarm": "#b3261e",
+    "good": "#1a6b37",
+    "edge": "#262626",
+    "grid": "#e3e6ea",
+    "idle": "#c3c8ce",
+    "other": "#c3c8ce",
+    "warm": "#e08a00",
+    "hot": "#c2271d",
+    "box-device": "#9ec9ed",
+    "box-switch": "#d6d6d1",
+    "box-nic": "#fad99e",
+    **_shared(dark=False),
+}
+
+DARK: Final[Mapping[str, str]] = {
+    **_shared(dark=True),
+    "ground": "#14171b",
+    "raised": "#1d2127",
+    "ink": "#e8eaed",
+    "quiet": "#a9b1ba",
+    "line": "#3a414a",
+    "link": "#83b9f5",
+    "alarm": "#ff8a80",
+    "good": "#7fd29a",
+    "edge": "#14171b",
+    "grid": "#2b3138",
+    "idle": "#565d66",
+    "other": "#565d66",
+    "warm": "#f0a63a",
+    "hot": "#ff6b5e",
+    "bubble": "#3a4048",
+    "box-device": "#27496b",
+    "box-switch": "#41464d",
+    "box-nic": "#644a17",
+}
+
 __all__ = [
     "BACKWARD",
     "BLOCKS",
     "BUBBLE",
     "COMMUNICATION",
+    "DARK",
     "FORWARD",
     "GROUPS",
     "IMBALANCE",
+    "LIGHT",
     "MEMORY",
     "OPTIMISER",
+    "SCALE",
+    "SERIES",
     "WEIGHTS",
     "WHITE",
+    "Colour",
+    "lighter",
+    "read",
+    "written",
 ]

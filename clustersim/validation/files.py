@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.render import folder
-from clustersim.render.mpl_style import OPTIONS
+from clustersim.render.matplotlib.figure import OPTIONS
 from clustersim.validation.figures import draw_errors, draw_scatter, runs
 
 TABLES: Final = ("cases", "groups", "layouts")

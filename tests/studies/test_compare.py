@@ -18,14 +18,16 @@ from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.metrics.difference import difference, leading
 from clustersim.metrics.stages import slowest_stage
+from clustersim.render.charts import Axis, Step, Waterfall
+from clustersim.render.charts.bars import steps_of
+from clustersim.render.matplotlib import write_figure
 from clustersim.render.page.page import render
-from clustersim.render.waterfall import Step, Waterfall, draw_waterfall, steps_of
 from clustersim.runs.arguments import check, settings_in, variant_of
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.compare.answer import Comparison, named
+from clustersim.studies.compare.charts import waterfalls
 from clustersim.studies.compare.inputs import changed, differences
-from clustersim.studies.compare.pictures import pictures
 
 SMALL = ("frontier-22b batch.global=16", "frontier-22b batch.global=16 recompute=none")
 LAW = settings(max_examples=20, deadline=None)
@@ -128,7 +130,7 @@ def test_steps_of_other_batches_are_compared_by_tokens():
     assert found.finding == (
         "b is 1.20 times as fast as a: optimiser -3.81 us of device time a token"
     )
-    assert len(pictures(found.to_json())) == 2
+    assert len(waterfalls(found.to_json())) == 2
 
 
 def test_the_finding_tells_what_other_devices_have_to_do_with_it():
@@ -300,12 +302,18 @@ def test_a_layout_that_cannot_be_is_noticed_without_running_it():
 # --- the waterfall --------------------------------------------------------------------------------
 
 
+def waterfall(start, steps):
+    """Return a waterfall of seconds."""
+    measure = Axis("time of a step", "s")
+    return Waterfall(title="t", measure=measure, first="a", last="b", start=start, steps=steps)
+
+
 @LAW
 @given(attributions, attributions)
 def test_a_waterfall_ends_at_the_other_total(old, new):
     """Every step begins where the one before ended, and small parts are one of them."""
     start, end = sum(old.values()), sum(new.values())
-    picture = Waterfall("t", "c", "a", "b", start, steps_of(difference(old, new), max(start, end)))
+    picture = waterfall(start, steps_of(difference(old, new), max(start, end)))
 
     assert picture.levels()[0] == start
     assert picture.levels()[-1] == pytest.approx(picture.end, abs=1e-9)
@@ -314,9 +322,9 @@ def test_a_waterfall_ends_at_the_other_total(old, new):
 
 def test_a_waterfall_is_drawn_in_the_unit_of_its_totals():
     """Milliseconds of a short step are not drawn as thousandths of a second."""
-    picture = Waterfall("t", "c", "a", "b", 0.004, (Step("part", "compute", -0.001),)).in_unit()
+    picture = waterfall(0.004, (Step("part", "compute", -0.001),)).in_unit()
 
-    assert (picture.start, picture.steps[0].change, picture.unit) == (4.0, -1.0, "ms")
+    assert (picture.start, picture.steps[0].change, picture.measure.unit) == (4.0, -1.0, "ms")
 
 
 def test_steps_stand_kind_by_kind_the_largest_first():
@@ -351,16 +359,16 @@ def test_steps_stand_kind_by_kind_the_largest_first():
 )
 def test_a_waterfall_is_drawn_the_same_every_time(old, new, tmp_path):
     """It is not blank, has its labels as text, and depends on nothing but its picture."""
-    (picture,) = pictures(compare(old, new).to_json())
+    (picture,) = waterfalls(compare(old, new).to_json())
     for stem in ("one", "two"):
-        draw_waterfall(picture, tmp_path / stem)
+        write_figure(picture, tmp_path / stem)
 
     drawing = (tmp_path / "one.svg").read_text()
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
     assert drawing == (tmp_path / "two.svg").read_text()
     assert imread(tmp_path / "one.png")[..., :3].mean(axis=2).std() > 0.05
     assert picture.title in drawing
-    assert f"time of a step [{picture.unit}]" in drawing
+    assert f"time of a step [{picture.measure.unit}]" in drawing
 
 
 # --- the page -------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from clustersim.catalog.finding import names
 from clustersim.catalog.records import NodeRecord
 from clustersim.render.layouts.node import node as node_layout
-from clustersim.render.page.chart import label
-from clustersim.render.page.colours import DARK, LIGHT
 from clustersim.render.page.page import Chart, Drawing, render
+from clustersim.render.palette import DARK, LIGHT
+from clustersim.render.plotly.pieces import label
 from clustersim.render.tables import percent
 from clustersim.scenario.entries import entry
 from clustersim.studies.run import pipeline_section as pipeline

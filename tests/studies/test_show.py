@@ -19,8 +19,8 @@ from clustersim.cli.list import PLURALS
 from clustersim.program.schedules import SCHEDULES
 from clustersim.render import layouts
 from clustersim.render.diagram import frame, frame_of, picked, shared, thickness
-from clustersim.render.drawing import draw, on_paper
 from clustersim.render.layouts.node_links import inner_links, rim
+from clustersim.render.matplotlib.drawing import draw, on_paper
 from clustersim.scenario.entries import KINDS, entry
 from clustersim.studies.show.facts import fact_rows, written
 from clustersim.studies.show.text import page

@@ -21,8 +21,7 @@ from clustersim.simulation.simulate import simulate
 from clustersim.studies.whatif import page as of_whatif
 from clustersim.studies.whatif import text as report
 from clustersim.studies.whatif.answer import answered, asked
-from clustersim.studies.whatif.picture import label
-from clustersim.studies.whatif.picture import picture as picture_of
+from clustersim.studies.whatif.charts import label, waterfall
 
 SMALL = Variant("frontier-22b", ("batch.global=16",))
 LAW = settings(max_examples=20, deadline=None)
@@ -179,7 +178,7 @@ def test_what_changes_do_to_each_other_is_told(alone, together, of_sum):
         {"matmul": 10.0}, *({"matmul": each} for each in alone),
         changes=PAIR, together={"matmul": together},
     )  # fmt: skip
-    picture = picture_of(said.to_json())
+    picture = waterfall(said.to_json())
 
     assert said.of_sum == pytest.approx(of_sum)
     assert (picture.start, picture.end) == (10.0, pytest.approx(together))
@@ -194,7 +193,7 @@ def test_a_sum_that_saves_nothing_has_no_share():
     )  # fmt: skip
 
     assert (said.sum, said.of_sum) == (0.0, None)
-    assert picture_of(said.to_json()).end == pytest.approx(9.0)
+    assert waterfall(said.to_json()).end == pytest.approx(9.0)
 
 
 def test_a_base_that_fails_is_an_error():

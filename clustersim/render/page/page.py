@@ -6,7 +6,7 @@
                     -- Drawing    boxes and lines, with the same
                     -- Listing    text as it stands in a file
 
-Every text is plain text: the template escapes it, and `chart.label` what plotly would interpret.
+Every text is plain text: the template escapes it, and `label` what plotly would interpret.
 The file may load nothing and run nothing but the two scripts whose hashes its policy names.
 """
 
@@ -18,19 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from clustersim import __version__
-from clustersim.render.page.colours import DARK, LIGHT
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.palette import DARK, LIGHT
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 HERE: Final = Path(__file__).parent
-
-
-class Column(NamedTuple):
-    """A column of a table; numbers stand to the right."""
-
-    name: str
-    number: bool = False
 
 
 class Card(NamedTuple):
@@ -43,7 +37,7 @@ class Card(NamedTuple):
 
 
 class Swatch(NamedTuple):
-    """A colour of a chart, as `colours` names it, and what it means."""
+    """A colour of a chart, as the palette names it, and what it means."""
 
     name: str
     colour: str
@@ -58,29 +52,13 @@ class Cards:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table; the first cell of a row names the row.
-
-    Attributes
-    ----------
-    filter : what the text box above it asks for; without it there is none
-    """
-
-    kind: ClassVar = "table"
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
-    filter: str = ""
-
-
-@dataclass(frozen=True)
 class Chart:
     """A plotly figure, the words that say the same, and the table behind it.
 
     Attributes
     ----------
     title : the finding
-    figure : ``data`` and ``layout``; colours are ``var(--name)`` of `colours`
+    figure : ``data`` and ``layout``; colours are ``var(--name)`` of the palette
     description : what a person hears who does not see it
     height : in sixteenths of the height of a letter, which grow with the window
     swatches : the legend

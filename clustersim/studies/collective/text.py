@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clustersim import __version__
 from clustersim.render import folder
 from clustersim.render.frames import write_lines
-from clustersim.render.mpl_style import INK, plots, save
+from clustersim.render.matplotlib.figure import INK, plots, save
 from clustersim.render.tables import aligned
 from clustersim.units import format_bandwidth, format_binary, format_seconds
 

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.render import folder
+from clustersim.render.charts import Waterfall
 from clustersim.render.frames import write_lines
-from clustersim.render.mpl_style import OPTIONS
+from clustersim.render.matplotlib import write_figure
+from clustersim.render.matplotlib.figure import OPTIONS
 from clustersim.render.page.page import write_page
-from clustersim.render.waterfall import Waterfall, draw_waterfall
+from clustersim.studies.compare.charts import Values, waterfalls
 from clustersim.studies.compare.page import page
-from clustersim.studies.compare.pictures import Values, pictures
 from clustersim.studies.run.render_process import Artist, Drawing
 
 TABLES: Final = (folder.SUMMARY, "compare.csv", "inputs.csv", "report.html")
@@ -32,7 +33,7 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
     folder.check_free(place, force=force)
     with Artist() as artist, folder.replacing(place) as new:
         stems = dict(_stems(answer["comparisons"]))
-        drawings = [Drawing(draw_waterfall, fall, new / stem) for stem, fall in stems.items()]
+        drawings = [Drawing(write_figure, chart, new / stem) for stem, chart in stems.items()]
         shown = Drawing(write_page, page(answer, command), new / "report")
         artist.begin([*drawings, shown])
         more = (f"{stem}{ending}" for stem in stems for ending in ENDINGS)
@@ -40,8 +41,8 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         folder.write_summary(answer, files, new)
         write_lines(_measured(answer), new / "compare.csv")
         write_lines(_changed(answer["comparisons"]), new / "inputs.csv")
-        for stem, picture in stems.items():
-            write_lines(picture.lines(), new / f"{stem}.csv")
+        for stem, chart in stems.items():
+            write_lines(chart.rows(), new / f"{stem}.csv")
         artist.finish()
     return files
 
@@ -50,10 +51,10 @@ def _stems(comparisons: Sequence[Values]) -> Iterator[tuple[str, Waterfall]]:
     """Yield the waterfalls with the names of their files."""
     for place, found in enumerate(comparisons, 2):
         number = "" if place == 2 else f"-{place}"
-        step, *token = pictures(found)
+        step, *token = waterfalls(found)
         yield f"waterfall{number}", step
-        for picture in token:
-            yield f"waterfall-token{number}", picture
+        for chart in token:
+            yield f"waterfall-token{number}", chart
 
 
 def _measured(answer: Values) -> Iterator[Sequence[Any]]:

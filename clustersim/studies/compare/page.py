@@ -3,9 +3,9 @@
 from typing import Any
 
 from clustersim.render.page.page import Card, Cards, Column, Page, Section, Table
-from clustersim.render.page.waterfall import fall
+from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
-from clustersim.studies.compare.pictures import Values, pictures
+from clustersim.studies.compare.charts import Values, waterfalls
 from clustersim.studies.compare.text import rows
 from clustersim.units import format_seconds
 
@@ -68,7 +68,7 @@ def _comparison(found: Values, number: str) -> list[Section]:
             f"Why{run}" if run else "Where the difference comes from",
             f"why{number}",
             (),
-            tuple(fall(picture) for picture in pictures(found)),
+            tuple(map(page_chart, waterfalls(found))),
         ),
         Section(
             f"What changed{run}",

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from clustersim.render.charts.bars import Step, Waterfall, number
 from clustersim.render.tables import Row, counted, percent
-from clustersim.render.waterfall import Step, Waterfall, number, share_of
-from clustersim.studies.compare.pictures import Values, pictures
+from clustersim.studies.compare.charts import Values, waterfalls
 from clustersim.units import format_seconds
 
 INPUTS: Final = 12
@@ -95,7 +95,7 @@ def _stage(slowest: Values) -> str:
 
 def _why(found: Values) -> list[Row]:
     """Return the parts of the difference, which add up to it; of a token where steps differ."""
-    step, *token = pictures(found)
+    step, *token = waterfalls(found)
     said = _added_up("why", step, "in all")
     for picture in token:
         said += _added_up("a token", picture, "in all, of a token's device time")
@@ -108,8 +108,8 @@ def _added_up(label: str, picture: Waterfall, total: str) -> list[Row]:
         return [Row(label, "no part of the step time changed")]
     whole = Step(total, "total", picture.end - picture.start)
     steps = [*picture.steps, whole]
-    changes = [f"{number(step.change, picture.size, '+')} {picture.unit}" for step in steps]
-    shares = [share_of(step, picture) for step in steps]
+    changes = [f"{number(step.change, picture.size, '+')} {picture.measure.unit}" for step in steps]
+    shares = [picture.share(step) for step in steps]
     wide, share = (max(map(len, column)) for column in (changes, shares))
     lines = zip(changes, shares, steps, strict=True)
     return _column(label, [f"{c:>{wide}}  {s:>{share}}  {step.label}" for c, s, step in lines])

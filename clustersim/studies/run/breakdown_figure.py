@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clustersim.render.mpl_style import INK, legend, plots, save
+from clustersim.render.matplotlib.figure import INK, legend, plots, save
 from clustersim.render.palette import FORWARD, GROUPS
 from clustersim.render.tables import percent, words
 from clustersim.studies.run.pictures import Beside, BreakdownPicture

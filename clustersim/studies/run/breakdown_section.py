@@ -2,8 +2,8 @@
 
 from itertools import accumulate
 
-from clustersim.render.page.chart import OUTLINE, axis, colour, label, layout, rounded
 from clustersim.render.page.page import Chart, Column, Section, Swatch, Table
+from clustersim.render.plotly.pieces import OUTLINE, axis, colour, label, layout, rounded
 from clustersim.render.tables import percent, words
 from clustersim.studies.run.pictures import Bar, BreakdownPicture
 from clustersim.units import format_seconds

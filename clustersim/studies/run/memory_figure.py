@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from clustersim import __version__
 from clustersim.memory.curves import MemoryCurve
 from clustersim.memory.verdict import PARTS
-from clustersim.render.mpl_style import INK, legend, plots, save
+from clustersim.render.matplotlib.figure import INK, legend, plots, save
 from clustersim.render.palette import MEMORY
 from clustersim.render.tables import words
 from clustersim.units import GIB

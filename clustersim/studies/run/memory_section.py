@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.render.page.chart import OUTLINE, Figure, axis, colour, layout, rounded
 from clustersim.render.page.page import Chart, Column, Section, Swatch, Table
+from clustersim.render.plotly.pieces import OUTLINE, Figure, axis, colour, layout, rounded
 from clustersim.render.tables import counted, words
 from clustersim.studies.run.breakdown_section import finding
 from clustersim.studies.run.memory_figure import MemoryPicture

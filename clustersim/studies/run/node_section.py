@@ -15,8 +15,8 @@ from clustersim.render.diagram import (
     Wire,
     thickness,
 )
-from clustersim.render.page.chart import colour
 from clustersim.render.page.page import Column, Drawing, Line, Shape, Swatch, Table, Word
+from clustersim.render.plotly.pieces import colour
 from clustersim.render.tables import percent
 from clustersim.studies.run.links_section import LinksPicture, Used
 from clustersim.units import format_bandwidth

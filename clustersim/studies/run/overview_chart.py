@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.render.page.chart import Figure, axis, colour, layout, rounded
 from clustersim.render.page.page import Chart, Column, Swatch, Table
+from clustersim.render.plotly.pieces import Figure, axis, colour, layout, rounded
 from clustersim.render.tables import counted, percent
 from clustersim.studies.run.pictures import KINDS, TimelinePicture
 from clustersim.studies.run.timeline_figure import covered

@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.render.page.chart import Figure, axis, colour, layout, rounded
 from clustersim.render.page.page import Chart, Column, Section, Swatch, Table
+from clustersim.render.plotly.pieces import Figure, axis, colour, layout, rounded
 from clustersim.render.tables import counted
 from clustersim.studies.run.breakdown_section import finding
 from clustersim.studies.run.overview_chart import overview

@@ -116,7 +116,7 @@ def work() -> None:
     """Draw what standard input names; it names nothing where the parent gave up."""
     gc.disable()  # this process is over before there is garbage to speak of
     from clustersim.render import frames  # what draws
-    from clustersim.render import mpl_style as paper
+    from clustersim.render.matplotlib import figure as paper
     from clustersim.studies.run import page as of_run
 
     paper.warm_up()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.render.mpl_style import DOTS, INK, Colour, legend, plots, save
-from clustersim.render.palette import BLOCKS, BUBBLE, COMMUNICATION, OPTIMISER, WHITE
+from clustersim.render.matplotlib.figure import DOTS, INK, legend, plots, save
+from clustersim.render.palette import BLOCKS, BUBBLE, COMMUNICATION, OPTIMISER, WHITE, Colour
 from clustersim.studies.run.pictures import KINDS, TimelinePicture
 
 if TYPE_CHECKING:

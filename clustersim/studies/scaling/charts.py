@@ -5,8 +5,8 @@ from itertools import accumulate
 from operator import sub
 from typing import Any, Final
 
-from clustersim.render.page.chart import OUTLINE, Figure, axis, colour, label, layout
 from clustersim.render.page.page import Chart, Column, Swatch, Table
+from clustersim.render.plotly.pieces import OUTLINE, Figure, axis, colour, label, layout
 from clustersim.render.tables import percent, words
 from clustersim.studies.scaling import text as scaling
 from clustersim.studies.scaling.figures import curve_finding, loss_finding, steps_down

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim import __version__
-from clustersim.render.mpl_style import INK, OPTIONS, plots, save
+from clustersim.render.matplotlib.figure import INK, OPTIONS, plots, save
 from clustersim.render.tables import percent, words
 from clustersim.studies.scaling.text import parts
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from clustersim.render import folder
 from clustersim.render.frames import write_lines
-from clustersim.render.mpl_style import OPTIONS
+from clustersim.render.matplotlib.figure import OPTIONS
 from clustersim.render.page.page import write_page
 from clustersim.studies.run.render_process import Artist, Drawing
 from clustersim.studies.scaling.figures import draw_curves, draw_loss

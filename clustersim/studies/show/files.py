@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from clustersim.render.diagram import Diagram
-from clustersim.render.drawing import draw
 from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
-from clustersim.render.mpl_style import OPTIONS
+from clustersim.render.matplotlib.drawing import draw
+from clustersim.render.matplotlib.figure import OPTIONS
 from clustersim.studies.show.text import Page
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any, Final
 
-from clustersim.render.page.chart import OUTLINE, Figure, axis, colour, label, layout
 from clustersim.render.page.page import Chart, Column, Swatch, Table
+from clustersim.render.plotly.pieces import OUTLINE, Figure, axis, colour, label, layout
 from clustersim.studies.sweep.picture import Cell, SweepPicture, share_of
 from clustersim.studies.sweep.text import number
 from clustersim.studies.sweep.told import DOES_NOT_FIT

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from clustersim.render.mpl_style import INK, plots, save
+from clustersim.render.matplotlib.figure import INK, plots, save
 from clustersim.studies.sweep.parallel import parallel
 from clustersim.studies.sweep.picture import BEST, BLUES, Cell, SweepPicture, blue, share_of
 from clustersim.studies.sweep.text import number

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim import __version__
-from clustersim.render.mpl_style import INK, plots, save
+from clustersim.render.matplotlib.figure import INK, plots, save
 from clustersim.studies.sweep.text import UNITS, measured, number, point_of
 from clustersim.studies.sweep.told import COST, Row, Told
 from clustersim.units import GIB

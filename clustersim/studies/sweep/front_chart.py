@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from clustersim.render.page.chart import OUTLINE, Figure, axis, colour, label, layout
 from clustersim.render.page.page import Chart, Column, Swatch, Table
+from clustersim.render.plotly.pieces import OUTLINE, Figure, axis, colour, label, layout
 from clustersim.studies.sweep.front import ParetoPicture
 from clustersim.studies.sweep.text import number
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from clustersim.render.mpl_style import plots, save
+from clustersim.render.matplotlib.figure import plots, save
 from clustersim.studies.sweep.picture import BEST, SweepPicture, blue, share_of
 from clustersim.studies.sweep.text import number
 from clustersim.studies.sweep.told import DOES_NOT_FIT, FITS

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from clustersim.render import folder
 from clustersim.render.frames import write_lines
-from clustersim.render.mpl_style import OPTIONS
+from clustersim.render.matplotlib import write_figure
+from clustersim.render.matplotlib.figure import OPTIONS
 from clustersim.render.page.page import write_page
-from clustersim.render.waterfall import draw_waterfall
 from clustersim.studies.run.render_process import Artist, Drawing
+from clustersim.studies.whatif.charts import waterfall
 from clustersim.studies.whatif.page import page
-from clustersim.studies.whatif.picture import picture
 from clustersim.studies.whatif.text import Values, change_of, link_of
 
 TABLES: Final = (folder.SUMMARY, "whatif.csv", "report.html")
@@ -32,15 +32,15 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
     """
     folder.check_free(place, force=force)
     with Artist() as artist, folder.replacing(place) as new:
-        drawn = picture(answer)
+        chart = waterfall(answer)
         shown = Drawing(write_page, page(answer, command), new / "report")
-        fall = [] if drawn is None else [Drawing(draw_waterfall, drawn, new / "waterfall")]
-        artist.begin([shown, *fall])
-        files = TABLES if drawn is None else FILES
+        figures = [] if chart is None else [Drawing(write_figure, chart, new / "waterfall")]
+        artist.begin([shown, *figures])
+        files = TABLES if chart is None else FILES
         folder.write_summary(answer, files, new)
         write_lines(_changes(answer), new / "whatif.csv")
-        if drawn is not None:
-            write_lines(drawn.lines(), new / "waterfall.csv")
+        if chart is not None:
+            write_lines(chart.rows(), new / "waterfall.csv")
         artist.finish()
     return [*files]
 

@@ -1,9 +1,9 @@
 """The page of changes of a scenario: which saves most, and what all save together."""
 
 from clustersim.render.page.page import Card, Cards, Column, Page, Section, Table
-from clustersim.render.page.waterfall import fall
+from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
-from clustersim.studies.whatif.picture import picture
+from clustersim.studies.whatif.charts import waterfall
 from clustersim.studies.whatif.text import (
     HEADINGS,
     WORDS,
@@ -20,8 +20,8 @@ from clustersim.units import format_seconds
 def page(answer: Values, command: str = "") -> Page:
     """Return the page of changes; `command` is what made it."""
     title = f"What if: {answer['base']['title']}"
-    drawn = picture(answer)
-    why = [] if drawn is None else [Section("What is saved", "saved", (), (fall(drawn),))]
+    chart = waterfall(answer)
+    why = [] if chart is None else [Section("What is saved", "saved", (), (page_chart(chart),))]
     return Page(title, finding(answer), (_ranking(answer), *why), command)
 
 

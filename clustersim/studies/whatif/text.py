@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from clustersim.render.charts.bars import number, time_unit
 from clustersim.render.tables import Row, percent
-from clustersim.render.waterfall import number, unit_of
 from clustersim.units import format_seconds
 
 HEADINGS: Final = ("saved", "", "step", "change", "mostly", "bottleneck", "memory")
@@ -62,7 +62,7 @@ def table(answer: Values) -> list[list[str]]:
 
 
 def _cells(each: Values, base: float) -> list[str]:
-    factor, unit = unit_of(base)
+    factor, unit = time_unit(base)
     saved, step = (
         f"{number(factor * each[key], factor * base)} {unit}" for key in ("saved_s", "step_time_s")
     )

@@ -5,17 +5,34 @@ The script of the page adds what depends on light or dark: letters, grid and hov
 
 import math
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from numpy.typing import NDArray
+from clustersim.render.charts.picture import Axis
+from clustersim.render.page.page import Swatch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Figure = dict[str, Any]
 
-_INTERPRETED: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+class Plot(NamedTuple):
+    """A plotly figure, its height in sixteenths of a line, its legend; `zoom` into time."""
+
+    data: list[Figure]
+    layout: Figure
+    height: int
+    legend: tuple[Swatch, ...] = ()
+    zoom: bool = False
+
+
+_INTERPRETED: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>"})
 
 
 def label(text: str) -> str:
     """Return a text so that plotly shows it as it is: it reads a little HTML in its labels.
+
+    A line break stays one.
 
     >>> label("a <b>bold</b> name")
     'a &lt;b&gt;bold&lt;/b&gt; name'
@@ -36,6 +53,24 @@ def rounded(values: "Iterable[float] | NDArray[Any]", scale: float) -> list[floa
     """
     digits = 5 - math.ceil(math.log10(scale)) if scale > 0 else 0
     return [round(float(value), digits) for value in values]
+
+
+def framed_axis(described: Axis, **more: Any) -> Figure:
+    """Return a described axis, which cannot be dragged."""
+    ticks: Figure = {}
+    if described.ticks:
+        values, names = zip(*described.ticks, strict=True)
+        ticks = {"tickvals": [*values], "ticktext": [label(name) for name in names]}
+    elif described.log:
+        ticks = {"dtick": "D2", "tickformat": ",~r"}
+    if described.log:
+        ticks["type"] = "log"
+    if described.limits is not None:
+        limits = described.limits
+        ticks["range"] = [math.log10(end) for end in limits] if described.log else [*limits]
+    elif described.zero:
+        ticks["rangemode"] = "tozero"
+    return axis(label(described.title), **{"fixedrange": True, **ticks, **more})
 
 
 def layout(across: dict[str, Any], down: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -59,4 +94,14 @@ OUTLINE: Final = {"color": "var(--edge)", "width": 0.5}
 """Around bars, so that pale ones are seen and all can be read in grey."""
 
 
-__all__ = ["OUTLINE", "Figure", "axis", "colour", "label", "layout", "rounded"]
+__all__ = [
+    "OUTLINE",
+    "Figure",
+    "Plot",
+    "axis",
+    "colour",
+    "framed_axis",
+    "label",
+    "layout",
+    "rounded",
+]

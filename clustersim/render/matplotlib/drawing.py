@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clustersim.render.diagram import FAINT, WIRES, Box, Diagram, Note, thickness
-from clustersim.render.mpl_style import INK, OPTIONS, STYLE, Colour, save
+from clustersim.render.matplotlib.figure import INK, OPTIONS, STYLE, save
+from clustersim.render.palette import Colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

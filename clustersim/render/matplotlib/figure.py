@@ -1,15 +1,17 @@
-"""Paper: figures with a title, plots placed by hand and a caption, saved the same on every run."""
+"""Figures with a title, axes at computed places and a caption, the same bytes on every run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from clustersim.render.palette import LIGHT, Colour
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Colour = tuple[float, float, float]
 
 INK: Final = (0.15, 0.15, 0.15)
 
@@ -20,7 +22,7 @@ STYLE: Final[Any] = {
     "font.size": 9,
     "svg.hashsalt": "clustersim",
     "svg.fonttype": "none",
-    "pdf.fonttype": 42,  # TrueType, which publishers ask for and editors can change
+    "pdf.fonttype": 42,  # TrueType, which publishers require and editors can change
 }
 
 OPTIONS: Final[dict[str, Any]] = {
@@ -30,6 +32,71 @@ OPTIONS: Final[dict[str, Any]] = {
 }
 USUAL: Final = (".png", ".svg")
 """Formats for the screen; a PDF takes longer than both, as its fonts are cut to what is used."""
+
+
+class Room(NamedTuple):
+    """The inches that a plot needs: of its axes, and to the left and right of them."""
+
+    height: float
+    left: float = 0.75
+    right: float = 0.15
+    width: float = 8.4
+
+
+def paint(name: str) -> str:
+    """Return the value of a colour of the palette."""
+    return LIGHT[name]
+
+
+def text_width(texts: Iterable[str], size: float = 9.0) -> float:
+    """Return about how wide the widest of some texts is [in]; lines are counted one by one."""
+    longest = max((len(line) for text in texts for line in text.split("\n")), default=0)
+    return 0.0077 * size * longest
+
+
+def panels(
+    title: str, caption: str, rooms: Sequence[Room], handles: "Sequence[Artist]" = ()
+) -> "tuple[Figure, list[Axes]]":
+    """Return a figure with axes one above the other, its title, its legend and its caption."""
+    from matplotlib.figure import Figure
+
+    width = max(room.width for room in rooms)
+    headline = "\n".join(wrap(title, int(9.6 * width)))
+    words = "\n".join(wrap(caption, int(18 * width)))
+    lines, gap = headline.count("\n") + 1, 0.72
+    columns = _columns(handles, width)
+    rows = -(-len(handles) // columns) if handles else 0
+    top = 0.22 + 0.21 * lines + 0.18 * rows + 0.1
+    bottom = 0.62 + 0.13 * (words.count("\n") + 1)
+    total = top + sum(room.height for room in rooms) + gap * (len(rooms) - 1) + bottom
+    figure = Figure(figsize=(width, total))
+    figure.text(0.12 / width, 1 - 0.14 / total, headline, size=12, weight="bold", va="top")
+    figure.text(0.12 / width, 0.1 / total, words, size=7.5, color=paint("quiet"), va="bottom")
+    if handles:
+        figure.legend(
+            handles=handles, loc="upper left", ncols=columns, frameon=False, fontsize=8,
+            bbox_to_anchor=(0.12 / width, 1 - (0.2 + 0.21 * lines) / total),
+            borderpad=0, borderaxespad=0, handlelength=1.2, columnspacing=1.2,
+        )  # fmt: skip
+    axes, above = [], top
+    left, right = max(room.left for room in rooms), max(room.right for room in rooms)
+    for room in rooms:
+        above += room.height
+        span = width - left - right
+        place = (left / width, 1 - above / total, span / width, room.height / total)
+        axes.append(figure.add_axes(place))
+        above += gap
+        # Places given here are not computed from every tick, at each drawing.
+        axes[-1].set_title("", y=1.0)
+        axes[-1].xaxis.set_label_coords(0.5, -0.32 / room.height)
+        axes[-1].yaxis.set_label_coords(-(left - 0.2) / span, 0.5)
+    return figure, axes
+
+
+def _columns(handles: "Sequence[Artist]", width: float) -> int:
+    """Return how many entries of a legend are next to each other."""
+    longest = text_width((str(handle.get_label()) for handle in handles), 8) + 0.4
+    return max(1, min(len(handles), int((width - 0.3) / longest)))
 
 
 @contextmanager

@@ -1,0 +1,42 @@
+"""Pictures as plain values: what a chart shows, not how it is drawn.
+
+Each kind is a frozen dataclass derived from `Picture`, which has the title, the caption, the
+alternative text and the table of the values behind it.  Two back ends draw every kind:
+
+    kind                              charts/    plotly/    matplotlib/
+    Bars, Waterfall                   bars.py    bars.py    bars.py
+    Lines, ScatterWithFront           lines.py   lines.py   lines.py
+    HeatMap, ParallelCoordinates      grids.py   grids.py   grids.py
+
+    clustersim.render.plotly.page_chart(picture)              a chart of a page
+    clustersim.render.matplotlib.write_figure(picture, stem)  a figure as files
+
+A new kind is a dataclass here, a function in each back end, and a line in the `KINDS` of both.
+Colours are names of `render.palette`; texts are plain texts, which each back end escapes.
+"""
+
+from clustersim.render.charts.bars import Bar, Bars, Step, Waterfall
+from clustersim.render.charts.grids import Combination, Field, HeatMap, ParallelCoordinates
+from clustersim.render.charts.lines import Band, Lines, Point, ScatterWithFront, Series
+from clustersim.render.charts.picture import Axis, Column, Picture, Table, named_places
+
+__all__ = [
+    "Axis",
+    "Band",
+    "Bar",
+    "Bars",
+    "Column",
+    "Combination",
+    "Field",
+    "HeatMap",
+    "Lines",
+    "ParallelCoordinates",
+    "Picture",
+    "Point",
+    "ScatterWithFront",
+    "Series",
+    "Step",
+    "Table",
+    "Waterfall",
+    "named_places",
+]

@@ -1,0 +1,213 @@
+"""Bars, and the waterfall: how the components of a difference lead from one number to another.
+
+    before ███████████████████
+    part 1              ░░░░░░      saves
+    part 2              ██          adds
+    after  ██████████████
+
+Every bar but the two totals begins where the one above ends, so a gap would be a part left out.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from clustersim.render.charts.picture import Axis, Cell, Picture
+from clustersim.render.tables import kind_of, percent, words
+
+
+class Bar(NamedTuple):
+    """One bar: its name, its length, its colour; `text` is at its end, or in its place."""
+
+    name: str
+    value: float | None
+    text: str
+    colour: str = "compute"
+    hover: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars(Picture):
+    """Upright bars next to each other.
+
+    Attributes
+    ----------
+    names : what the names of the bars are
+    measure : the axis of their lengths
+    """
+
+    names: str
+    measure: Axis
+    bars: tuple[Bar, ...]
+
+    def rows(self) -> Iterator[Sequence[Cell]]:
+        """Yield each bar with its value and its text."""
+        yield [self.names, self.measure.title, "text"]
+        for bar in self.bars:
+            yield [bar.name, bar.value, bar.text]
+
+
+# --- the waterfall --------------------------------------------------------------------------------
+
+NEGLIGIBLE: Final = 0.002
+"""Share of the larger total; smaller changes are one bar, the last."""
+
+MAXIMUM: Final = 12
+"""Components that have a bar of their own."""
+
+
+class Step(NamedTuple):
+    """One change on the way: its name, its kind (a colour of the palette), and what it adds."""
+
+    label: str
+    kind: str
+    change: float
+
+
+class Fall(NamedTuple):
+    """A bar of a waterfall as drawn: its name, ends and kind; `text` gives its number."""
+
+    label: str
+    begin: float
+    end: float
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waterfall(Picture):
+    """Bars that lead from one total to another.
+
+    Attributes
+    ----------
+    measure : the axis of all numbers
+    first, last : names of the two totals; the first one has no bar where it has no name
+    start : the first total
+    steps : that lead to the last total
+    """
+
+    measure: Axis
+    first: str
+    last: str
+    start: float
+    steps: tuple[Step, ...]
+
+    @property
+    def size(self) -> float:
+        """The larger total."""
+        return max(abs(self.start), abs(self.end))
+
+    @property
+    def end(self) -> float:
+        """The last total."""
+        return self.start + sum(step.change for step in self.steps)
+
+    def in_unit(self) -> "Waterfall":
+        """Return a waterfall of seconds in the unit in which they are read best."""
+        factor, unit = time_unit(self.size)
+        steps = tuple(step._replace(change=factor * step.change) for step in self.steps)
+        measure = replace(self.measure, unit=unit)
+        return replace(self, start=factor * self.start, steps=steps, measure=measure)
+
+    def levels(self) -> list[float]:
+        """Return the first total, and the level after each step."""
+        levels = [self.start]
+        for step in self.steps:
+            levels.append(levels[-1] + step.change)
+        return levels
+
+    def falls(self) -> list[Fall]:
+        """Return the bars from top to bottom."""
+        levels, unit = self.levels(), self.measure.unit
+        first = Fall(
+            self.first, 0.0, self.start, "quiet", f"{number(self.start, self.size)} {unit}"
+        )
+        steps = [
+            Fall(step.label, begin, end, step.kind, self._text(step))
+            for step, begin, end in zip(self.steps, levels, levels[1:], strict=False)
+        ]
+        change = percent(self.end / self.start - 1, "+") if self.start and unit != "%" else ""
+        total = f"{number(self.end, self.size)} {unit}"
+        last = Fall(self.last, 0.0, self.end, "quiet", f"{total}, {change}" if change else total)
+        return [*([first] if self.first else []), *steps, last]
+
+    def _text(self, step: Step) -> str:
+        text = f"{number(step.change, self.size, '+' if self.start else '')} {self.measure.unit}"
+        return text if self.measure.unit == "%" else f"{text}, {self.share(step)}"
+
+    def share(self, step: Step) -> str:
+        """Return a change in percent of the first total, of the last where it starts at 0."""
+        total = self.start or self.end
+        share = step.change / total if total else 0.0
+        return percent(share, "+" if self.start else "") if abs(share) >= 5e-4 else "0.0 %"
+
+    def window(self) -> tuple[float, float]:
+        """Return the visible ends of the axis: from 0, or from below small changes."""
+        levels = self.levels()
+        low, high = min(levels), max(levels)
+        moved = high - low
+        if moved > 0.25 * self.size or moved <= 0:
+            return min(0.0, low), high
+        return max(0.0, low - 0.5 * moved), high
+
+    def rows(self) -> Iterator[Sequence[Cell]]:
+        """Yield each component, its change and the level after it."""
+        unit = self.measure.unit
+        yield ["part", "kind", "change", "level", "unit"]
+        if self.first:
+            yield [self.first, "total", None, self.start, unit]
+        for step, level in zip(self.steps, self.levels()[1:], strict=True):
+            yield [step.label, step.kind, step.change, level, unit]
+        yield [self.last, "total", None, self.end, unit]
+
+
+def steps_of(parts: Mapping[str, float], size: float) -> tuple[Step, ...]:
+    """Return components as steps: kind by kind, in a kind the largest first; small ones are last.
+
+    Parameters
+    ----------
+    parts : what each component adds
+    size : the larger total, which sets what is small
+    """
+    ordered = sorted(parts, key=lambda part: -abs(parts[part]))
+    own = [part for part in ordered[:MAXIMUM] if abs(parts[part]) >= NEGLIGIBLE * size]
+    own = own or [part for part in ordered[:3] if parts[part]]
+    kinds: dict[str, float] = {}
+    for part in own:
+        kinds[kind_of(part)] = kinds.get(kind_of(part), 0.0) + abs(parts[part])
+    own.sort(key=lambda part: (-kinds[kind_of(part)], kind_of(part), -abs(parts[part])))
+    steps = [Step(words(part), kind_of(part), parts[part]) for part in own]
+    rest = [parts[part] for part in parts if part not in own]
+    if any(abs(change) > 1e-9 * size for change in rest):
+        steps.append(Step("all other parts", "other", sum(rest)))
+    return tuple(steps)
+
+
+def time_unit(seconds: float) -> tuple[float, str]:
+    """Return the unit in which a time is read best, after the number of them in a second.
+
+    >>> time_unit(792.0), time_unit(0.004)
+    ((1.0, 's'), (1000.0, 'ms'))
+    """
+    units = ((1.0, "s"), (1e3, "ms"))
+    return next((unit for unit in units if unit[0] * seconds >= 1), (1e6, "us"))
+
+
+def number(value: float, size: float, sign: str = "") -> str:
+    """Return a number to a thousandth of `size`, so that all of a column can be compared.
+
+    >>> number(792.55128, 792.0), number(-2.8789, 792.0, "+"), number(0.00123, 792.0, "+")
+    ('792.6', '-2.9', '0.0')
+    """
+    text = f"{value:{sign}.{_decimals(size)}f}"
+    return text if float(text) else text.lstrip("+-")
+
+
+def _decimals(size: float) -> int:
+    decimals = 1
+    while size < 100 and decimals < 9:
+        size, decimals = 10 * size, decimals + 1
+    return decimals
+
+
+__all__ = ["Bar", "Bars", "Fall", "Step", "Waterfall", "number", "steps_of", "time_unit"]

@@ -1,0 +1,114 @@
+"""Pictures of combinations: a heat map over two axes, parallel coordinates over more."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from clustersim.render.charts.picture import Axis, Cell, Picture
+
+
+class Field(NamedTuple):
+    """A field of a heat map.
+
+    Attributes
+    ----------
+    value : that its colour shows; None where there is none
+    hatched : whether it is drawn hatched, as one that exceeds a limit
+    """
+
+    value: float | None
+    text: str
+    hover: str = ""
+    hatched: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatMap(Picture):
+    """A field for each combination of two axes, the darker the better.
+
+    Attributes
+    ----------
+    x, y : axes with a tick at each column and row
+    measure : the values
+    fields : by row and column
+    best : row and column of the best field, which has a frame
+    hatched, empty : what hatched fields and those without a value mean
+    """
+
+    x: Axis
+    y: Axis
+    measure: Axis
+    fields: Mapping[tuple[int, int], Field]
+    more_is_better: bool = True
+    best: tuple[int, int] | None = None
+    hatched: str = ""
+    empty: str = ""
+
+    def rows(self) -> Iterator[Sequence[Cell]]:
+        """Yield each field with the values of its axes."""
+        yield [self.y.label, self.x.label, self.measure.title, "text"]
+        for (row, column), field in sorted(self.fields.items()):
+            names = self.y.ticks[row][1], self.x.ticks[column][1]
+            yield [*names, field.value, field.text]
+
+
+class Combination(NamedTuple):
+    """A line of parallel coordinates: its place on each axis, and its value."""
+
+    places: tuple[int, ...]
+    value: float
+    hover: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelCoordinates(Picture):
+    """A line for each combination, from axis to axis, to its value.
+
+    Attributes
+    ----------
+    axes : each with its ticks
+    measure : the values
+    combinations : the best first
+    names : in the legend, of all lines and of the best one
+    """
+
+    axes: tuple[Axis, ...]
+    measure: Axis
+    combinations: tuple[Combination, ...]
+    names: tuple[str, str] = ("combination", "best")
+    more_is_better: bool = True
+
+    def rows(self) -> Iterator[Sequence[Cell]]:
+        """Yield each combination with its value."""
+        yield [*(axis.label for axis in self.axes), self.measure.title]
+        for line in self.combinations:
+            names = (axis.ticks[i][1] for axis, i in zip(self.axes, line.places, strict=True))
+            yield [*names, line.value]
+
+    def heights(self, line: Combination) -> list[float]:
+        """Return the heights of a line on all axes, that of the measure last, from 0 to 1."""
+        sizes = [len(axis.ticks) for axis in self.axes]
+        places = zip(line.places, sizes, strict=True)
+        values = [other.value for other in self.combinations]
+        share = share_of(line.value, min(values), max(values), self.more_is_better)
+        return [*(height(place, size) for place, size in places), share]
+
+    def ends(self) -> tuple[float, float]:
+        """Return the worst and the best value."""
+        values = [line.value for line in self.combinations]
+        low, high = min(values), max(values)
+        return (low, high) if self.more_is_better else (high, low)
+
+
+def height(place: int, size: int) -> float:
+    """Return the height of one of `size` places on an axis from 0 to 1."""
+    return place / (size - 1) if size > 1 else 0.5
+
+
+def share_of(value: float, low: float, high: float, more_is_better: bool) -> float:
+    """Return where a value is between the worst, 0, and the best, 1."""
+    share = (value - low) / (high - low) if high > low else 1.0
+    return share if more_is_better or high <= low else 1 - share
+
+
+__all__ = ["Combination", "Field", "HeatMap", "ParallelCoordinates", "height", "share_of"]

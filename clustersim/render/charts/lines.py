@@ -1,0 +1,159 @@
+"""Lines with points over two axes, and points with the front that no other point beats."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from clustersim.render.charts.picture import Axis, Cell, Picture
+
+Stroke = Literal["solid", "dashed", "dotted", "steps", "none"]
+
+MARKERS: Final = (
+    "circle", "square", "triangle-up", "diamond", "triangle-down",
+    "triangle-left", "triangle-right", "cross", "pentagon", "hexagon",
+)  # fmt: skip
+"""Of series, in the order of the colours ``series-0`` and so on; further ones repeat."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one colour and marker, joined by a line.
+
+    Attributes
+    ----------
+    name : in the legend; without it the series is not listed
+    marker : one of `MARKERS`, ``"x"`` or ``"star"``; none where it is empty
+    stroke : of the line; ``"steps"`` keeps a value until the next point
+    hollow : measured or published points, as opposed to predicted ones
+    thin : a line for reference, such as ideal scaling, which is no data
+    hover : a text for each point; made of its values where there is none
+    """
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    colour: str = "series-0"
+    marker: str = "circle"
+    stroke: Stroke = "solid"
+    hollow: bool = False
+    thin: bool = False
+    hover: tuple[str, ...] = ()
+
+
+def colour_at(place: int) -> str:
+    """Return the colour of a series by its place."""
+    return f"series-{place % len(MARKERS)}"
+
+
+def marker_at(place: int) -> str:
+    """Return the marker of a series by its place."""
+    return MARKERS[place % len(MARKERS)]
+
+
+def reference(name: str, x: Sequence[float], y: Sequence[float]) -> Series:
+    """Return a thin line that data are compared with."""
+    return Series(name, tuple(x), tuple(y), "quiet", marker="", thin=True)
+
+
+class Band(NamedTuple):
+    """A pale area between two lines."""
+
+    x: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines(Picture):
+    """Series over two axes.
+
+    Attributes
+    ----------
+    remarks : texts at the right edge, each at a value of the upright axis
+    """
+
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+    bands: tuple[Band, ...] = ()
+    remarks: tuple[tuple[float, str], ...] = ()
+
+    def rows(self) -> Iterator[Sequence[Cell]]:
+        """Yield each point of the series, reference lines apart."""
+        yield ["series", self.x.title, self.y.title]
+        for series in self.series:
+            if not series.thin:
+                for point in zip(series.x, series.y, strict=True):
+                    yield [series.name, *point]
+
+
+class Point(NamedTuple):
+    """A point with its text."""
+
+    x: float
+    y: float
+    hover: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScatterWithFront(Picture):
+    """Points, and as steps the front of those that no other point beats in both.
+
+    Attributes
+    ----------
+    front : places of its points, from left to right
+    best : place of the point that is marked
+    names : of all points, of the front and of the best one
+    """
+
+    x: Axis
+    y: Axis
+    points: tuple[Point, ...]
+    front: tuple[int, ...]
+    best: int
+    names: tuple[str, str, str]
+
+    def lines(self) -> Lines:
+        """Return the same as lines, which is how it is drawn."""
+        front, best = [self.points[i] for i in self.front], [self.points[self.best]]
+        every, on_front, marked = self.names
+        return Lines(
+            title=self.title,
+            caption=self.caption,
+            description=self.description,
+            note=self.note,
+            contents=self.contents,
+            x=self.x,
+            y=self.y,
+            series=(
+                _series(every, self.points, "idle", "circle", "none"),
+                _series(on_front, front, "compute", "circle", "steps"),
+                _series(marked, best, "alarm", "star", "none"),
+            ),
+        )
+
+    def rows(self) -> Iterator[Sequence[Cell]]:
+        """Yield each point of the front, the only ones that are of interest one by one."""
+        yield ["layout", self.x.title, self.y.title]
+        for i in self.front:
+            point = self.points[i]
+            yield [point.hover.replace("\n", ", "), point.x, point.y]
+
+
+def _series(name: str, points: Sequence[Point], colour: str, marker: str, stroke: Stroke) -> Series:
+    x, y, hover = (tuple(column) for column in zip(*points, strict=True))
+    return Series(name, x, y, colour, marker, stroke, hover=hover)
+
+
+__all__ = [
+    "MARKERS",
+    "Band",
+    "Lines",
+    "Point",
+    "ScatterWithFront",
+    "Series",
+    "Stroke",
+    "colour_at",
+    "marker_at",
+    "reference",
+]

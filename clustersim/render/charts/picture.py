@@ -1,0 +1,113 @@
+"""What all pictures have: a title that states the finding, words, axes, the values behind them."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+Cell = str | float | None
+"""A value of a picture: a number or a word; None where there is none."""
+
+
+class Column(NamedTuple):
+    """A column of a table; numbers are aligned to the right."""
+
+    name: str
+    number: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page; the first cell of a row names the row.
+
+    Attributes
+    ----------
+    filter : label of the text box that filters the rows; no box without it
+    """
+
+    kind: ClassVar = "table"
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    filter: str = ""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a picture.
+
+    Attributes
+    ----------
+    log : base of a logarithmic axis; 0 where it is linear
+    ticks : places with their labels; chosen by the back end where there are none
+    limits : first and last value that are visible; chosen by the back end where there are none
+    zero : whether the axis begins at 0
+    """
+
+    label: str
+    unit: str = ""
+    log: int = 0
+    ticks: tuple[tuple[float, str], ...] = ()
+    limits: tuple[float, float] | None = None
+    zero: bool = False
+
+    @property
+    def title(self) -> str:
+        """The label with its unit: ``'time of a step [s]'``."""
+        return f"{self.label} [{self.unit}]" if self.unit else self.label
+
+
+def named_places(label: str, names: Sequence[str]) -> Axis:
+    """Return an axis with a name at each of 0, 1, 2 and so on."""
+    return Axis(label, ticks=tuple((float(i), name) for i, name in enumerate(names)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """What a chart shows; each kind adds its values.
+
+    Attributes
+    ----------
+    title : the finding, as a sentence without a full stop
+    caption : the scenario and the conditions; a figure adds the version
+    description : the alternative text, for readers who do not see the picture
+    note : how the picture is read, as a sentence
+    contents : caption of the table of its values
+    """
+
+    title: str
+    caption: str = ""
+    description: str = ""
+    note: str = ""
+    contents: str = "values of the chart"
+
+    @abstractmethod
+    def rows(self) -> Iterator[Sequence[Cell]]:
+        """Yield the values behind the picture line by line, their headings first."""
+
+    def table(self) -> Table:
+        """Return the values as a table of a page, numbers to six digits."""
+        head, *lines = self.rows()
+        numbers = [
+            bool(lines) and not any(isinstance(cell, str) for cell in column)
+            for column in zip(*lines, strict=True)
+        ] or [False] * len(head)
+        columns = tuple(
+            Column(str(name), number) for name, number in zip(head, numbers, strict=True)
+        )
+        cells = tuple(tuple(map(format_cell, line)) for line in lines)
+        return Table(self.contents, columns, cells)
+
+
+def format_cell(cell: Cell) -> str:
+    """Return a cell as text: counts with commas, other numbers to six digits.
+
+    >>> format_cell(1024), format_cell(0.12345678), format_cell(None)
+    ('1,024', '0.123457', '')
+    """
+    if cell is None or isinstance(cell, str):
+        return cell or ""
+    return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.6g}"
+
+
+__all__ = ["Axis", "Cell", "Column", "Picture", "Table", "format_cell", "named_places"]

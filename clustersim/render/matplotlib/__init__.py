@@ -1,0 +1,76 @@
+"""Pictures as files: each kind drawn by matplotlib, the same bytes for the same picture.
+
+Each kind has a function that draws the picture on axes, one that returns the room that it needs,
+and may have one that explains its colours in a line under the title.  `write_figure` draws one
+picture, or several with one above the other, and writes the formats.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from clustersim import __version__
+from clustersim.render.charts.bars import Bars, Waterfall
+from clustersim.render.charts.grids import HeatMap, ParallelCoordinates
+from clustersim.render.charts.lines import Lines, ScatterWithFront
+from clustersim.render.charts.picture import Picture
+from clustersim.render.matplotlib import bars, grids, lines
+from clustersim.render.matplotlib.figure import OPTIONS, STYLE, Room, panels, save
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Kind(NamedTuple):
+    """How a kind of picture is drawn: on axes, in how much room, with which legend."""
+
+    draw: Callable[[Any, Any], None]
+    room: Callable[[Any], Room]
+    legend: Callable[[Any], list[Any]] = lambda picture: []
+
+
+KINDS: Final[dict[type[Picture], Kind]] = {
+    Bars: Kind(bars.draw_bars, bars.bars_room),
+    HeatMap: Kind(grids.draw_heat_map, grids.heat_map_room, grids.heat_map_legend),
+    Lines: Kind(lines.draw_lines, lines.lines_room),
+    ParallelCoordinates: Kind(grids.draw_parallel_coordinates, grids.parallel_room),
+    ScatterWithFront: Kind(lines.draw_scatter_with_front, lines.scatter_room),
+    Waterfall: Kind(bars.draw_waterfall, bars.waterfall_room, bars.waterfall_legend),
+}
+
+
+def write_figure(
+    pictures: Picture | Sequence[Picture], stem: Path, formats: Sequence[str] = (*OPTIONS,)
+) -> None:
+    """Write pictures, one above the other, as ``stem.png`` and so on.
+
+    The title of the first one is that of the figure; the others have theirs above their axes.
+    A `stem` that ends with a format is a file of that format alone.
+    """
+    from matplotlib import rc_context
+
+    several = [pictures] if isinstance(pictures, Picture) else [*pictures]
+    with rc_context(STYLE):
+        save(figure_of(several), stem, formats)
+
+
+def figure_of(pictures: Sequence[Picture]) -> "Figure":
+    """Return pictures as one figure, one above the other."""
+    first = pictures[0]
+    kinds = [KINDS[type(picture)] for picture in pictures]
+    captions = dict.fromkeys(filter(None, (picture.caption for picture in pictures)))
+    notes = dict.fromkeys(filter(None, (picture.note for picture in pictures)))
+    words = [*captions, f"clustersim {__version__}", *(note.rstrip(".") for note in notes)]
+    handles: dict[object, Any] = {}
+    for kind, picture in zip(kinds, pictures, strict=True):
+        handles |= {handle.get_label(): handle for handle in kind.legend(picture)}
+    rooms = [kind.room(picture) for kind, picture in zip(kinds, pictures, strict=True)]
+    figure, axes = panels(first.title, "; ".join(words), rooms, [*handles.values()])
+    for place, (kind, picture, plot) in enumerate(zip(kinds, pictures, axes, strict=True)):
+        kind.draw(plot, picture)
+        if place:
+            plot.set_title(picture.title, loc="left", size=9.5, weight="bold")
+    return figure
+
+
+__all__ = ["KINDS", "Kind", "figure_of", "write_figure"]

@@ -1,0 +1,88 @@
+"""Bars and waterfalls as figures."""
+
+from typing import TYPE_CHECKING, Any
+
+from clustersim.render.charts.bars import Bars, Waterfall
+from clustersim.render.matplotlib.figure import Room, paint, text_width
+from clustersim.render.tables import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def bars_room(picture: Bars) -> Room:
+    """Return the room of upright bars."""
+    return Room(3.2, left=0.95)
+
+
+def draw_bars(axes: "Axes", picture: Bars) -> None:
+    """Draw upright bars; the text of a bar without a value is upright in its place."""
+    top = max((bar.value or 0.0 for bar in picture.bars), default=0.0) or 1.0
+    edge: Any = {"edgecolor": paint("edge"), "linewidth": 0.5}
+    for place, bar in enumerate(picture.bars):
+        if bar.value is None:
+            look: Any = {"rotation": 90, "ha": "center", "va": "bottom", "color": paint("quiet")}
+            axes.text(place, 0.02 * top, bar.text, **look)
+            continue
+        axes.bar(place, bar.value, width=0.6, color=paint(bar.colour), **edge)
+        axes.text(place, bar.value, bar.text, ha="center", va="bottom", size=8)
+    axes.set_xticks(range(len(picture.bars)), [bar.name for bar in picture.bars])
+    axes.set_xlim(-0.6, len(picture.bars) - 0.4)
+    axes.set_ylim(0, 1.12 * top)
+    axes.set_xlabel(picture.names)
+    axes.set_ylabel(picture.measure.title)
+    axes.yaxis.set_major_formatter(lambda value, _: number(value))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def waterfall_room(picture: Waterfall) -> Room:
+    """Return the room of a waterfall: a row for each bar, the names at the left."""
+    falls = picture.falls()
+    left = 0.25 + text_width(fall.label for fall in falls)
+    return Room(0.29 * len(falls), left=left, width=9.0)
+
+
+def waterfall_legend(picture: Waterfall) -> list[Any]:
+    """Return the colours of the kinds of steps."""
+    from matplotlib.patches import Patch
+
+    kinds = dict.fromkeys(step.kind for step in picture.steps)
+    edge: Any = {"edgecolor": paint("edge"), "linewidth": 0.4}
+    return [Patch(facecolor=paint(kind), label=kind, **edge) for kind in kinds if kind != "other"]
+
+
+def draw_waterfall(axes: "Axes", picture: Waterfall) -> None:
+    """Draw bars from the top down, each beginning where the one above ends."""
+    falls, (low, high) = picture.falls(), picture.window()
+    rows = range(len(falls))
+    ends = [sorted((fall.begin, fall.end)) for fall in falls]
+    axes.barh(
+        rows,
+        [end - begin for begin, end in ends],
+        left=[begin for begin, _ in ends],
+        color=[paint(fall.kind) for fall in falls],
+        edgecolor=paint("edge"),
+        linewidth=0.5,
+        height=0.66,
+    )
+    for row, fall in enumerate(falls[:-1]):
+        axes.plot([fall.end] * 2, [row + 0.33, row + 0.67], color=paint("quiet"), linewidth=0.7)
+    gap = 0.01 * (high - low)
+    for row, (fall, (_, end)) in enumerate(zip(falls, ends, strict=True)):
+        axes.text(end + gap, row, fall.text, va="center", size=8)
+    axes.set_yticks(rows, [fall.label for fall in falls])
+    axes.set_ylim(len(falls) - 0.5, -0.5)
+    axes.set_xlim(low, high + 0.25 * (high - low))
+    cut = " (the axis does not begin at 0)" if low else ""
+    axes.set_xlabel(f"{picture.measure.title}{cut}")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+__all__ = [
+    "bars_room",
+    "draw_bars",
+    "draw_waterfall",
+    "waterfall_legend",
+    "waterfall_room",
+]

@@ -1,0 +1,152 @@
+"""Heat maps and parallel coordinates as figures."""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from clustersim.render.charts.grids import Field, HeatMap, ParallelCoordinates, height, share_of
+from clustersim.render.matplotlib.figure import Room, paint, text_width
+from clustersim.render.palette import SCALE
+from clustersim.render.tables import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MAXIMUM: Final = 2_000
+"""Lines of parallel coordinates, the best ones."""
+
+
+@cache
+def shades() -> Any:
+    """Return the colours from the worst, 0, to the best, 1."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("scale", SCALE)
+
+
+# --- heat map -------------------------------------------------------------------------------------
+
+
+def heat_map_room(picture: HeatMap) -> Room:
+    """Return the room of a heat map: a row for each value of the upright axis."""
+    rows = len(picture.y.ticks)
+    left = 0.4 + text_width(name for _, name in picture.y.ticks)
+    return Room(min(7.0, max(1.6, 0.42 * rows)), left=max(0.9, left))
+
+
+def heat_map_legend(picture: HeatMap) -> list[Any]:
+    """Return what filled, framed, hatched and empty fields mean."""
+    from matplotlib.patches import Patch
+
+    frame: Any = {"facecolor": paint("ground"), "edgecolor": paint("alarm"), "linewidth": 1.6}
+    white: Any = {"facecolor": paint("ground"), "edgecolor": paint("idle")}
+    handles = [Patch(facecolor=paint("scale-3"), label=picture.measure.title)]
+    if picture.best is not None:
+        handles.append(Patch(label="best", **frame))
+    if any(field.hatched for field in picture.fields.values()):
+        handles.append(Patch(label=picture.hatched, hatch="////", **white))
+    if any(field.value is None and not field.hatched for field in picture.fields.values()):
+        handles.append(Patch(label=picture.empty, **white))
+    return handles
+
+
+def draw_heat_map(axes: "Axes", picture: HeatMap) -> None:
+    """Draw a field for each combination: coloured by value, hatched where a limit is exceeded."""
+    from matplotlib.patches import Rectangle
+
+    values = [field.value for field in picture.fields.values() if field.value is not None]
+    for (row, column), field in picture.fields.items():
+        _draw_field(axes, column, row, field, _share(field, values, picture.more_is_better))
+    if picture.best is not None:
+        row, column = picture.best
+        frame: Any = {"fill": False, "edgecolor": paint("alarm"), "linewidth": 2.4, "zorder": 4}
+        axes.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, **frame))
+    for ticks, set_ticks in (
+        (picture.x.ticks, axes.set_xticks),
+        (picture.y.ticks, axes.set_yticks),
+    ):
+        set_ticks([place for place, _ in ticks], [name for _, name in ticks])
+    axes.set_xlim(-0.52, len(picture.x.ticks) - 0.48)
+    axes.set_ylim(len(picture.y.ticks) - 0.48, -0.52)
+    axes.set_xlabel(picture.x.title)
+    axes.set_ylabel(picture.y.title)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+
+
+def _share(field: Field, values: list[float], more_is_better: bool) -> float | None:
+    if field.value is None:
+        return None
+    return share_of(field.value, min(values), max(values), more_is_better)
+
+
+def _draw_field(axes: "Axes", x: int, y: int, field: Field, share: float | None) -> None:
+    from matplotlib.patches import Rectangle
+
+    look: Any = {"facecolor": paint("ground"), "edgecolor": paint("line"), "linewidth": 0.6}
+    plate: Any = None
+    if share is not None:
+        look["facecolor"] = shades()(share)
+    elif field.hatched:
+        look["hatch"] = "////"
+        plate = {"facecolor": paint("ground"), "edgecolor": "none", "pad": 1.0}
+    ink = paint("ground" if share is not None and share > 0.6 else "ink")
+    axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **look))
+    axes.text(x, y, field.text, ha="center", va="center", size=8, color=ink, bbox=plate)
+
+
+# --- parallel coordinates -------------------------------------------------------------------------
+
+
+def parallel_room(picture: ParallelCoordinates) -> Room:
+    """Return the room of parallel coordinates."""
+    return Room(4.0, left=0.3)
+
+
+def draw_parallel_coordinates(axes: "Axes", picture: ParallelCoordinates) -> None:
+    """Draw the best lines, the darker the better, the best of all thick and on top."""
+    for line in reversed(picture.combinations[:MAXIMUM]):
+        *places, share = picture.heights(line)
+        spread = [place + 0.03 * (share - 0.5) for place in places]
+        look: Any = {"color": shades()(0.3 + 0.7 * share), "linewidth": 0.8, "alpha": 0.6}
+        if line is picture.combinations[0]:
+            look = {"color": paint("alarm"), "linewidth": 2.2, "zorder": 5}
+        axes.plot(range(len(spread) + 1), [*spread, share], **look)
+    _draw_axes(axes, picture)
+    last = len(picture.axes)
+    axes.set_xlim(-0.35, last + 0.75)
+    axes.set_ylim(-0.12, 1.2)
+    axes.axis("off")
+
+
+def _draw_axes(axes: "Axes", picture: ParallelCoordinates) -> None:
+    """Draw an upright line for each axis with its values, and one for the measure."""
+    best = picture.combinations[0].places if picture.combinations else ()
+    for x, axis in enumerate((*picture.axes, picture.measure)):
+        axes.plot([x, x], [0, 1], color=paint("quiet"), linewidth=0.8, zorder=3)
+        title = axis.title.replace(" [", "\n[") if axis.unit else axis.title.replace(" ", "\n")
+        axes.text(x, 1.06, title, ha="center", va="bottom", size=9)
+        names = [name for _, name in axis.ticks]
+        for i in range(0, len(names), max(1, len(names) // 12)):
+            chosen = x < len(best) and best[x] == i
+            _tag(axes, x, height(i, len(names)), names[i], chosen=chosen)
+    if picture.combinations:
+        worst, top = picture.ends()
+        last = len(picture.axes)
+        for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+            text = number(worst + share * (top - worst))
+            axes.text(last + 0.06, share, text, va="center", size=8)
+
+
+def _tag(axes: "Axes", x: int, y: float, text: str, *, chosen: bool) -> None:
+    plate: Any = {"facecolor": paint("ground"), "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
+    look: Any = {"color": paint("alarm"), "weight": "bold"} if chosen else {"color": paint("ink")}
+    axes.text(x - 0.05, y, text, ha="right", va="center", size=8, bbox=plate, zorder=6, **look)
+
+
+__all__ = [
+    "draw_heat_map",
+    "draw_parallel_coordinates",
+    "heat_map_legend",
+    "heat_map_room",
+    "parallel_room",
+]

@@ -1,0 +1,138 @@
+"""Lines with points, and points with a front, as figures."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from clustersim.render.charts.lines import Lines, ScatterWithFront, Series
+from clustersim.render.charts.picture import Axis
+from clustersim.render.matplotlib.figure import Room, paint, text_width
+from clustersim.render.tables import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis as DrawnAxis
+
+SYMBOLS: Final = {
+    "circle": "o", "square": "s", "triangle-up": "^", "diamond": "D", "triangle-down": "v",
+    "triangle-left": "<", "triangle-right": ">", "cross": "P", "pentagon": "p", "hexagon": "h",
+    "x": "x", "star": "*", "": "",
+}  # fmt: skip
+STROKES: Final = {"solid": "-", "dashed": "--", "dotted": ":", "steps": "-", "none": "none"}
+ROW: Final = 0.21
+"""Height of a row of points that has a name [in]."""
+
+
+def lines_room(picture: Lines) -> Room:
+    """Return the room of lines: a row for each name, a square for two equal axes."""
+    names = [name for _, name in picture.y.ticks]
+    left = 0.3 + max(0.65, text_width(names))
+    right = 0.15 + text_width((text for _, text in picture.remarks), 8)
+    if picture.x.limits is not None and picture.x.limits == picture.y.limits:
+        return Room(6.2, left, right)
+    return Room(max(2.6, ROW * len(names)), left, right, 10.0 if picture.remarks else 8.4)
+
+
+def scatter_room(picture: ScatterWithFront) -> Room:
+    """Return the room of points with a front."""
+    return Room(3.6, left=0.95)
+
+
+def draw_scatter_with_front(axes: "Axes", picture: ScatterWithFront) -> None:
+    """Draw all points, the front as steps, and the best point as a star."""
+    draw_lines(axes, picture.lines())
+
+
+def draw_lines(axes: "Axes", picture: Lines) -> None:
+    """Draw bands, then series in their order."""
+    for band in picture.bands:
+        axes.fill_between(band.x, band.low, band.high, color=paint("grid"), linewidth=0)
+    for series in picture.series:
+        _draw(axes, series)
+    for place, text in picture.remarks:
+        aside = axes.get_yaxis_transform()
+        axes.text(1.01, place, text, transform=aside, va="center", size=8)
+    axes.margins(x=0.04, y=0.08)
+    _set_axis(axes, picture.x, upright=False)
+    _set_axis(axes, picture.y, upright=True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color=paint("grid"), linewidth=0.6)
+    axes.set_axisbelow(True)
+    if any(series.name for series in picture.series):
+        axes.legend(frameon=False, fontsize=7.5, loc="best")
+
+
+def _draw(axes: "Axes", series: Series) -> None:
+    filled: Any = {"markeredgecolor": paint("edge"), "markeredgewidth": 0.3, "markersize": 5}
+    hollow: Any = {"markerfacecolor": "none", "markeredgewidth": 1.3, "markersize": 8}
+    if series.marker == "star":
+        filled["markersize"] = 12
+    elif series.marker == "x":
+        filled |= {"markeredgecolor": paint(series.colour), "markeredgewidth": 1.2, "markersize": 8}
+    axes.plot(
+        series.x,
+        series.y,
+        color=paint(series.colour),
+        marker=SYMBOLS[series.marker],
+        linestyle=STROKES[series.stroke],
+        linewidth=0.7 if series.thin else 1.3,
+        drawstyle="steps-post" if series.stroke == "steps" else "default",
+        label=_shortened(series.name) or "_",
+        **(hollow if series.hollow else filled),
+    )
+
+
+def _shortened(name: str) -> str:
+    """Return a name in at most some sixty letters, which a legend has room for."""
+    return name if len(name) <= 64 else f"{name[:61].rstrip(' ,;:')}..."
+
+
+# --- axes -----------------------------------------------------------------------------------------
+
+
+def _set_axis(axes: "Axes", axis: Axis, *, upright: bool) -> None:
+    """Set scale, limits, ticks and title of an axis."""
+    drawn = axes.yaxis if upright else axes.xaxis
+    if axis.log:
+        (axes.set_yscale if upright else axes.set_xscale)("log", base=axis.log)
+    if axis.limits is not None:
+        (axes.set_ylim if upright else axes.set_xlim)(*axis.limits)
+    elif axis.zero:
+        (axes.set_ylim if upright else axes.set_xlim)(0)
+    if axis.ticks:
+        ticks = axis.ticks if upright else _spaced(axis)
+        drawn.set_ticks([place for place, _ in ticks], labels=[name for _, name in ticks])
+        axes.minorticks_off()
+    elif axis.log:
+        _name_decades(drawn)
+    else:
+        drawn.set_major_formatter(lambda value, _: number(value))
+    (axes.set_ylabel if upright else axes.set_xlabel)(axis.title)
+
+
+def _name_decades(drawn: "DrawnAxis") -> None:
+    """Name 1, 2 and 5 of each decade as people write them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    drawn.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    drawn.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    drawn.set_minor_formatter(NullFormatter())
+
+
+def _spaced(axis: Axis) -> list[tuple[float, str]]:
+    """Return the ticks whose names have room next to each other, the last one always."""
+    from math import log
+
+    def place(value: float) -> float:
+        return log(value) if axis.log else value
+
+    last = axis.ticks[-1]
+    begin, end = axis.limits or (axis.ticks[0][0], last[0])
+    letter = abs(place(end) - place(begin)) / 105  # of the 105 that are next to each other
+    spaced = [last]
+    for value, name in axis.ticks[-2::-1]:
+        needed = letter * (2 + (len(name) + len(spaced[0][1])) / 2)
+        if place(spaced[0][0]) - place(value) >= needed:
+            spaced.insert(0, (value, name))
+    return spaced
+
+
+__all__ = ["draw_lines", "draw_scatter_with_front", "lines_room", "scatter_room"]

@@ -1,0 +1,45 @@
+"""Pictures on a page: each kind as a plotly figure in plain dicts, drawn by the reader's browser.
+
+Each kind has a function that takes the picture and returns a `Plot`: data, layout, height and
+legend.  `page_chart` adds the words and the table of the picture and returns a chart of a page.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from clustersim.render.charts.bars import Bars, Waterfall
+from clustersim.render.charts.grids import HeatMap, ParallelCoordinates
+from clustersim.render.charts.lines import Lines, ScatterWithFront
+from clustersim.render.charts.picture import Picture
+from clustersim.render.page.page import Chart
+from clustersim.render.plotly.bars import bars, waterfall
+from clustersim.render.plotly.grids import heat_map, parallel_coordinates
+from clustersim.render.plotly.lines import lines, scatter_with_front
+from clustersim.render.plotly.pieces import Plot
+
+KINDS: Final[dict[type[Picture], Callable[[Any], Plot]]] = {
+    Bars: bars,
+    HeatMap: heat_map,
+    Lines: lines,
+    ParallelCoordinates: parallel_coordinates,
+    ScatterWithFront: scatter_with_front,
+    Waterfall: waterfall,
+}
+
+
+def page_chart(picture: Picture) -> Chart:
+    """Return a picture as a chart of a page, with its words and the table of its values."""
+    plot = KINDS[type(picture)](picture)
+    return Chart(
+        title=picture.title,
+        figure={"data": plot.data, "layout": plot.layout},
+        description=picture.description,
+        table=picture.table(),
+        height=plot.height,
+        swatches=plot.legend,
+        note=picture.note,
+        zoom=plot.zoom,
+    )
+
+
+__all__ = ["KINDS", "page_chart"]

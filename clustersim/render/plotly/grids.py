@@ -1,0 +1,137 @@
+"""Heat maps and parallel coordinates on a page."""
+
+from itertools import product
+from typing import Any, Final
+
+from clustersim.render.charts.grids import HeatMap, ParallelCoordinates, height
+from clustersim.render.page.page import Swatch
+from clustersim.render.palette import SCALE
+from clustersim.render.plotly.pieces import Figure, Plot, colour, framed_axis, label, layout
+from clustersim.render.tables import number
+
+MAXIMUM: Final = 1_000
+"""Lines of parallel coordinates, the best ones."""
+
+STOPS: Final = [[i / (len(SCALE) - 1), colour(f"scale-{i}")] for i in range(len(SCALE))]
+
+
+def heat_map(picture: HeatMap) -> Plot:
+    """Return a field for each combination, with a frame around the best one."""
+    rows, columns = len(picture.y.ticks), len(picture.x.ticks)
+    fields = [picture.fields.get(place) for place in product(range(rows), range(columns))]
+    values = [None if field is None else field.value for field in fields]
+    texts = ["" if field is None else label(field.text) for field in fields]
+    hover = ["" if field is None else label(field.hover or field.text) for field in fields]
+    shown = {
+        "type": "heatmap",
+        "z": _by_row(values, columns),
+        "text": _by_row(texts, columns),
+        "texttemplate": "%{text}",
+        "customdata": _by_row(hover, columns),
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "hoverongaps": True,
+        "colorscale": STOPS,
+        "reversescale": not picture.more_is_better,
+        "showscale": False,
+        "xgap": 2,
+        "ygap": 2,
+    }
+    apart = {"showgrid": False, "zeroline": False}
+    figure = layout(
+        framed_axis(picture.x, **apart),
+        framed_axis(picture.y, range=[rows - 0.5, -0.5], **apart),
+        shapes=[*_hatched(picture), *_frame(picture.best)],
+        annotations=_words(picture),
+    )
+    legend = Swatch(picture.measure.title, colour("scale-3")), Swatch("best", colour("alarm"))
+    return Plot([shown], figure, 90 + 34 * rows, legend)
+
+
+def _by_row(values: list[Any], width: int) -> list[list[Any]]:
+    return [values[start : start + width] for start in range(0, len(values), width)]
+
+
+def _words(picture: HeatMap) -> list[Figure]:
+    """Return the texts of fields without a value, which plotly leaves blank."""
+    return [
+        {"x": column, "y": row, "text": label(field.text), "showarrow": False}
+        for (row, column), field in picture.fields.items()
+        if field.value is None and field.text
+    ]
+
+
+def _hatched(picture: HeatMap) -> list[Figure]:
+    """Return a pale field with a dotted frame where a figure has a hatched one."""
+    dotted = {"color": colour("quiet"), "width": 1, "dash": "dot"}
+    return [
+        {"type": "rect", **_around(row, column, 0.46), "layer": "below",
+         "fillcolor": colour("raised"), "line": dotted}
+        for (row, column), field in picture.fields.items()
+        if field.hatched
+    ]  # fmt: skip
+
+
+def _frame(best: tuple[int, int] | None) -> list[Figure]:
+    if best is None:
+        return []
+    return [
+        {"type": "rect", **_around(*best, 0.48), "line": {"color": colour("alarm"), "width": 3}}
+    ]
+
+
+def _around(row: int, column: int, half: float) -> dict[str, float]:
+    return {"x0": column - half, "x1": column + half, "y0": row - half, "y1": row + half}
+
+
+# --- parallel coordinates -------------------------------------------------------------------------
+
+
+def parallel_coordinates(picture: ParallelCoordinates) -> Plot:
+    """Return a line for each of the best combinations, the best of all thick and on top."""
+    data = []
+    best = picture.combinations[:MAXIMUM]
+    last = len(picture.axes)
+    if best:
+        shown: Figure = {"x": [], "y": [], "customdata": []}
+        for line in best:
+            shown["x"] += [*range(last + 1), None]
+            shown["y"] += [*(round(value, 4) for value in picture.heights(line)), None]
+            shown["customdata"] += [label(line.hover)] * (last + 2)
+        common = {"type": "scatter", "hovertemplate": "%{customdata}<extra></extra>"}
+        pale = {"mode": "lines", "line": {"color": colour("compute"), "width": 1}, "opacity": 0.4}
+        one = {key: values[: last + 1] for key, values in shown.items()}
+        thick = {"mode": "lines+markers", "line": {"color": colour("alarm"), "width": 3}}
+        data = [{**common, **shown, **pale}, {**common, **one, **thick}]
+    titles = [label(axis.title.replace(" ", "\n")) for axis in (*picture.axes, picture.measure)]
+    across = {
+        "tickvals": list(range(last + 1)),
+        "ticktext": titles,
+        "tickangle": 0,
+        "range": [-1.0, last + 0.5],
+        "side": "top",
+        "fixedrange": True,
+        "zeroline": False,
+    }
+    down = {"visible": False, "range": [-0.08, 1.08], "fixedrange": True}
+    figure = layout(across, down, annotations=_ticks(picture))
+    every, marked = picture.names
+    legend = Swatch(every, colour("compute")), Swatch(marked, colour("alarm"))
+    return Plot(data, figure, 420, legend)
+
+
+def _ticks(picture: ParallelCoordinates) -> list[Figure]:
+    """Return the values of each axis at its left."""
+    ticks = [
+        (x, height(i, len(axis.ticks)), name)
+        for x, axis in enumerate(picture.axes)
+        for i, (_, name) in enumerate(axis.ticks)
+    ]
+    if picture.combinations:
+        low, high = picture.ends()
+        last = len(picture.axes)
+        ticks += [(last, 0.0, number(low)), (last, 1.0, number(high))]
+    look = {"showarrow": False, "xanchor": "right", "xshift": -6, "bgcolor": colour("ground")}
+    return [{"x": x, "y": y, "text": label(text), **look} for x, y, text in ticks]
+
+
+__all__ = ["heat_map", "parallel_coordinates"]

@@ -1,0 +1,228 @@
+"""Pictures: every kind is drawn by both back ends, with the same values, names and colours."""
+
+import json
+import math
+
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.image import imread
+
+from clustersim.render import matplotlib as figures
+from clustersim.render import plotly as charts
+from clustersim.render.charts import (
+    Axis,
+    Band,
+    Bar,
+    Bars,
+    Combination,
+    Field,
+    HeatMap,
+    Lines,
+    ParallelCoordinates,
+    Picture,
+    Point,
+    ScatterWithFront,
+    Series,
+    Step,
+    Waterfall,
+    named_places,
+)
+from clustersim.render.palette import DARK, LIGHT
+
+HEAD = {
+    "title": "A <b>bold</b> finding",
+    "caption": "a caption",
+    "description": "what it shows",
+    "note": "How to read it.",
+}
+PICTURES = [
+    Bars(
+        **HEAD,
+        names="tensor",
+        measure=Axis("throughput", "tokens/s"),
+        bars=(Bar("1", 10.0, "10"), Bar("2", None, "does not fit"), Bar("4", 7.5, "7.5", "alarm")),
+    ),
+    Waterfall(
+        **HEAD,
+        measure=Axis("time of a step", "s"),
+        first="before",
+        last="after",
+        start=10.0,
+        steps=(Step("forward", "compute", -2.0), Step("bubble start", "bubble", 1.0)),
+    ),
+    Lines(
+        **HEAD,
+        x=Axis("devices", log=2, ticks=((8.0, "8"), (16.0, "16"))),
+        y=Axis("efficiency", "%", zero=True),
+        series=(
+            Series("", (8.0, 16.0), (100.0, 100.0), "quiet", marker="", thin=True),
+            Series("a", (8.0, 16.0), (100.0, 90.0), "series-0"),
+            Series("published", (16.0,), (88.0,), "series-0", stroke="none", hollow=True),
+        ),
+        bands=(Band((8.0, 16.0), (90.0, 80.0), (100.0, 95.0)),),
+        remarks=((90.0, "a remark"),),
+    ),
+    HeatMap(
+        **HEAD,
+        x=named_places("pipeline", ["1", "2"]),
+        y=named_places("tensor", ["4", "8"]),
+        measure=Axis("throughput", "tokens/s"),
+        fields={
+            (0, 0): Field(1.0, "1"),
+            (0, 1): Field(2.0, "2"),
+            (1, 0): Field(None, "1.3 x", hatched=True),
+            (1, 1): Field(None, ""),
+        },
+        best=(0, 1),
+        hatched="does not fit",
+        empty="invalid",
+    ),
+    ParallelCoordinates(
+        **HEAD,
+        axes=(named_places("tensor", ["1", "2"]), named_places("zero", ["0", "1", "3"])),
+        measure=Axis("step time", "s"),
+        combinations=(Combination((0, 2), 5.0, "t"), Combination((1, 0), 8.0, "u")),
+        more_is_better=False,
+    ),
+    ScatterWithFront(
+        **HEAD,
+        x=Axis("memory", "GiB"),
+        y=Axis("throughput", "tokens/s", zero=True),
+        points=(Point(1.0, 2.0, "a"), Point(2.0, 3.0, "b"), Point(3.0, 1.0, "c")),
+        front=(0, 1),
+        best=1,
+        names=("fits", "front", "best: b"),
+    ),
+]
+IDS = [type(picture).__name__ for picture in PICTURES]
+every_kind = pytest.mark.parametrize("picture", PICTURES, ids=IDS)
+
+
+def test_every_kind_has_both_back_ends_and_an_example_here():
+    """A kind that only one back end draws would be missing in files or on pages."""
+    kinds = set(Picture.__subclasses__())
+
+    assert kinds == set(charts.KINDS) == set(figures.KINDS) == set(map(type, PICTURES))
+
+
+def numbers(value):
+    """Yield all numbers of a nested value, as plotly has them."""
+    if isinstance(value, dict):
+        for one in value.values():
+            yield from numbers(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from numbers(one)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield float(value)
+
+
+def values_of(picture):
+    """Return the numbers of the table behind a picture that a back end draws as places."""
+    _, *lines = picture.rows()
+    return [cell for line in lines for cell in line if isinstance(cell, float)]
+
+
+def texts_of(axes):
+    """Return all words on axes."""
+    names = [*axes.get_xticklabels(), *axes.get_yticklabels(), *axes.texts]
+    return " ".join(text.get_text() for text in names) + axes.get_xlabel() + axes.get_ylabel()
+
+
+def places_of(axes):
+    """Return all places and ends of what is drawn on axes, and the numbers in its texts."""
+    found = [float(v) for line in axes.lines for v in (*line.get_xdata(), *line.get_ydata())]
+    for bar in axes.patches:
+        box = bar.get_bbox()
+        found += [box.x0, box.x1, box.y0, box.y1, box.width, box.height]
+    for text in axes.texts:
+        word = text.get_text().partition(" ")[0].replace(",", "")
+        found += [float(word)] if word.replace(".", "").lstrip("+-").isdecimal() else []
+    return found
+
+
+@every_kind
+def test_both_back_ends_show_the_values_of_the_table(picture):
+    """Each number of the table is a place in the figure and in the data of the chart."""
+    chart = charts.page_chart(picture)
+    drawn = places_of(figures.figure_of([picture]).axes[0])
+    shown = [*numbers(chart.figure["data"])]
+    labels = json.dumps(chart.figure)
+
+    for value in values_of(picture):
+        text = f"{value:g}"
+        assert any(math.isclose(abs(value), abs(place), abs_tol=1e-6) for place in drawn), value
+        assert text in labels or any(math.isclose(abs(value), abs(v)) for v in shown), value
+
+
+@every_kind
+def test_both_back_ends_name_the_axes_with_their_units(picture):
+    """The title of each axis is in the figure and in the chart."""
+    axes = figures.figure_of([picture]).axes[0]
+    plain = json.dumps(charts.page_chart(picture).figure).replace("<br>", " ")
+    measure = getattr(picture, "measure", None) or picture.y
+
+    if isinstance(picture, HeatMap):
+        plain += " ".join(s.name for s in charts.page_chart(picture).swatches)
+        legend = figures.figure_of([picture]).legends[0]
+        assert measure.title in [text.get_text() for text in legend.get_texts()]
+    else:
+        assert measure.title in texts_of(axes).replace("\n", " ")
+    assert measure.title in plain
+
+
+@every_kind
+def test_colours_are_those_of_the_palette_on_light_and_on_dark_ground(picture):
+    """A chart names colours that both themes have."""
+    text = json.dumps(charts.page_chart(picture).figure)
+    names = {part.partition(")")[0] for part in text.split("var(--")[1:]}
+
+    assert names
+    assert names <= set(LIGHT)
+    assert set(LIGHT) == set(DARK)
+
+
+def test_a_bar_has_one_colour_in_both_back_ends():
+    """The palette is one for figures and pages."""
+    waterfall = PICTURES[1]
+    names = charts.page_chart(waterfall).figure["data"][0]["marker"]["color"]
+    drawn = [to_hex(bar.get_facecolor()) for bar in figures.figure_of([waterfall]).axes[0].patches]
+
+    assert [LIGHT[name[6:-1]] for name in names] == drawn
+
+
+@every_kind
+def test_words_are_shown_and_never_read_as_html(picture):
+    """The title, the alternative text, the note and the table are on the page."""
+    chart = charts.page_chart(picture)
+
+    assert (chart.title, chart.description, chart.note) == (
+        picture.title, picture.description, picture.note,
+    )  # fmt: skip
+    assert chart.table.rows
+    assert "<b>" not in json.dumps(chart.figure)
+
+
+@every_kind
+def test_the_same_picture_gives_the_same_files(picture, tmp_path):
+    """Formats are written as requested, not blank, the same bytes twice, with words as text."""
+    for name in ("one", "two"):
+        figures.write_figure(picture, tmp_path / name, [".png", ".svg"])
+    drawing = (tmp_path / "one.svg").read_text()
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "one.png", "one.svg", "two.png", "two.svg",
+    ]  # fmt: skip
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+    assert drawing == (tmp_path / "two.svg").read_text()
+    assert imread(tmp_path / "one.png")[..., :3].mean(axis=2).std() > 0.02
+    assert "a caption" in drawing
+
+
+def test_several_pictures_are_one_figure():
+    """Each has axes of its own; titles of the second and later ones are above their axes."""
+    figure = figures.figure_of([PICTURES[2], PICTURES[2]])
+    first, second = figure.axes
+
+    assert first.get_position().y0 > second.get_position().y1
+    assert second.get_title(loc="left") == HEAD["title"]
