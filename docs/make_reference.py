@@ -34,7 +34,7 @@ from clustersim.scenario.schema import ScenarioFile
 from clustersim.simulation.answer import RunAnswer
 from clustersim.studies.compare import files as comparison_files
 from clustersim.studies.compare.answer import compared
-from clustersim.studies.run.files import FILES, FOR_PAPERS
+from clustersim.studies.run.files import FIGURE_TABLES, FIGURES, FILES
 from clustersim.studies.scaling import files as scaling_files
 from clustersim.studies.scaling.answer import scaled
 from clustersim.studies.scaling.arguments import Wanted, curves_of
@@ -413,7 +413,10 @@ def _answer() -> Iterator[str]:
     yield from _drawn(("key", "meaning"), run_keys())
     yield "## What `clustersim run` writes\n"
     yield _prose("files")
-    yield from _drawn(("file", "holds"), _said("file", (*FILES, *FOR_PAPERS)))
+    yield from _drawn(
+        ("file", "holds"),
+        _said("file", (*FILES, *(f"{stem}.FORMAT" for stem in FIGURES), *FIGURE_TABLES)),
+    )
 
 
 def _studies() -> Iterator[str]:

@@ -13,9 +13,7 @@ import pytest
 
 from clustersim.metrics.attribution import PARTS
 from clustersim.program.schedules import SCHEDULES
-from clustersim.render.frames import write_frames
 from clustersim.studies.run.files import FILES
-from clustersim.studies.run.render_process import Drawing
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -67,19 +65,15 @@ def has_examples(page, *, large):
 @pytest.fixture
 def unpainted(monkeypatch):
     """Leave the figures and pages of runs empty, which other tests look at and no text shows."""
-    written = Drawing.make
 
     def make(drawing):
-        if drawing.draw is write_frames:
-            written(drawing)
-            return
-        files = {drawing.stem.with_suffix(ending) for ending in (".png", ".svg", ".html")}
+        files = {drawing.path.with_suffix(ending) for ending in (".png", ".svg", ".html")}
         for file in sorted(files):
             if file.name in FILES:
                 file.touch()
 
-    monkeypatch.setattr("clustersim.studies.run.render_process._start", lambda: None)
-    monkeypatch.setattr("clustersim.studies.run.render_process.Drawing.make", make)
+    monkeypatch.setattr("clustersim.render.render_process._cores", lambda: 1)
+    monkeypatch.setattr("clustersim.render.render_process.Drawing.make", make)
 
 
 @pytest.mark.usefixtures("unpainted")

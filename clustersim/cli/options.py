@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from clustersim.errors import ScenarioError
+
 if TYPE_CHECKING:
     from clustersim.render.tables import Cells, Row
     from clustersim.runs.store import Study
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
 STORE: Final = Path("runs") / "studies.db"
 """Where runs are kept unless another store is named."""
+
+FORMATS: Final = ("png", "svg", "pdf")
+"""Formats of static figures."""
 
 Settings = Annotated[
     list[str] | None,
@@ -34,6 +39,12 @@ Out = Annotated[
 AsJson = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON object; write files (but the store) with --out."),
+]
+Figures = Annotated[
+    str | None,
+    typer.Option(
+        "--figures", metavar="FORMATS", help="Write all figures as files too: png,svg,pdf."
+    ),
 ]
 Force = Annotated[
     bool, typer.Option("--force", help="Replace --out even if no earlier run wrote it.")
@@ -110,6 +121,19 @@ def place_of(
     return place
 
 
+def figure_formats(figures: str | None) -> tuple[str, ...]:
+    """Return the formats that ``--figures`` names, none where it is not given.
+
+    >>> figure_formats("pdf,png")
+    ('pdf', 'png')
+    """
+    formats = tuple(dict.fromkeys(name.strip() for name in figures.split(","))) if figures else ()
+    for name in formats:
+        if name not in FORMATS:
+            raise ScenarioError(f"--figures {figures}: unknown format '{name}' (png, svg, pdf)")
+    return formats
+
+
 def command_line(
     verb: str, words: "Sequence[str]", **options: "str | int | Path | Sequence[str] | None"
 ) -> str:
@@ -167,12 +191,14 @@ def print_table(cells: "Cells", words: "Collection[str]" = (), alarm: str = "") 
 __all__ = [
     "STORE",
     "AsJson",
+    "Figures",
     "Force",
     "Jobs",
     "Out",
     "Settings",
     "StoreFile",
     "command_line",
+    "figure_formats",
     "place_of",
     "print_table",
     "progress_bar",

@@ -1,4 +1,4 @@
-"""`clustersim run SCENARIO`: the answer in about ten lines, and the files behind it."""
+"""`clustersim run SCENARIO`: print the result in about ten lines, and write the files behind it."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from clustersim.cli.options import show
+from clustersim.cli.options import Figures, figure_formats, show
 
 if TYPE_CHECKING:
     from clustersim.scenario.load import Loaded
@@ -14,52 +14,52 @@ if TYPE_CHECKING:
 
 
 def run(
-    scenario: Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.")],
+    scenario: Annotated[str, typer.Argument(help="Scenario file, or name of a shipped scenario.")],
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            metavar="PATH=VALUE",
-            help="Change a value: plan.data=4, cluster.nic.bandwidth=x2, batch.global=/2.",
+            metavar="KEY=VALUE",
+            help="Change a value: plan.data=4, cluster.nic.bandwidth=x2.",
         ),
     ] = None,
     schedule: Annotated[
         str | None,
-        typer.Option(help="Of the pipeline: a name, or a .txt file of steps; as plan.schedule."),
+        typer.Option(
+            metavar="NAME", help="Pipeline schedule, or a .txt file of steps; as plan.schedule."
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the files [runs/NAME].", show_default=False)
+        Path | None,
+        typer.Option(metavar="PATH", help="Output folder [runs/NAME].", show_default=False),
     ] = None,
-    paper: Annotated[
-        bool,
-        typer.Option("--paper", help="Figures as PDF too, and all that they show as CSV."),
-    ] = False,
+    figures: Figures = None,
     json_output: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON object; write files only with --out."),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace --out even if no earlier run wrote it.")
+        bool, typer.Option("--force", help="Replace an existing output folder.")
     ] = False,
 ) -> None:
-    """Simulate one training step and tell how long it takes and why."""
+    """Simulate one training step: step time, its components, memory."""
     changes = [*(settings or []), *([f"plan.schedule={schedule}"] if schedule else [])]
+    output = _Output(out, figure_formats(figures), force=force)
     if json_output and out is None:
         _print_json(_simulate(scenario, changes))
         return
-    place = _Place(out, paper=paper, force=force)
-    result, folder = _run_with_files(scenario, changes, place, quiet=json_output)
+    result, folder = _run_with_files(scenario, changes, output, quiet=json_output)
     if json_output:
         _print_json(result)
     else:
         _show_files(folder)
 
 
-class _Place(NamedTuple):
-    """Where the files go, whether those for papers too, and whatever may be in the way."""
+class _Output(NamedTuple):
+    """The output folder, the formats of the figures, and whether an existing one is replaced."""
 
-    out: Path | None
-    paper: bool
+    folder: Path | None
+    formats: tuple[str, ...]
     force: bool
 
 
@@ -70,7 +70,7 @@ def _simulate(scenario: str, settings: list[str]) -> "Result":
 
 
 def _advised(scenario: str, settings: list[str], loaded: "Loaded") -> "Result":
-    """Simulate a scenario; where it does not fit, look for what would make it fit."""
+    """Simulate a scenario; if it does not fit, look for changes that make it fit."""
     from clustersim.scenario.load import load
     from clustersim.simulation.advice import advise
     from clustersim.simulation.simulate import simulate
@@ -80,12 +80,13 @@ def _advised(scenario: str, settings: list[str], loaded: "Loaded") -> "Result":
 
 
 def _run_with_files(
-    scenario: str, settings: list[str], given: _Place, *, quiet: bool
+    scenario: str, settings: list[str], output: _Output, *, quiet: bool
 ) -> "tuple[Result, Path]":
-    """Simulate, tell the answer unless `quiet`, and write the files."""
-    from clustersim.studies.run.render_process import Artist
+    """Simulate, print the result unless `quiet`, and write the files."""
+    from clustersim.render.matplotlib.figure import warm_up
+    from clustersim.render.render_process import RenderProcess
 
-    with Artist() as artist:  # first, so that it gets ready while we load and replay
+    with RenderProcess(warm_up) as process:  # first, so that it warms up during the replay
         from clustersim.render import folder
         from clustersim.scenario.load import load
         from clustersim.studies.run import files as run_files
@@ -93,14 +94,19 @@ def _run_with_files(
         from clustersim.studies.run.text import rows
 
         loaded = load(scenario, settings)
-        place = given.out or Path("runs") / loaded.name
-        folder.check_free(place, force=given.force)
+        place = output.folder or Path("runs") / loaded.name
+        folder.check_free(place, force=output.force)
         result = _advised(scenario, settings, loaded)
         if not quiet:
             show(result.scenario.title, rows(result))
-        command = command_line(scenario, settings)
         run_files.write(
-            result, loaded, place, artist, command=command, paper=given.paper, force=given.force
+            result,
+            loaded,
+            place,
+            process,
+            command=command_line(scenario, settings),
+            formats=output.formats,
+            force=output.force,
         )
     return result, place
 

@@ -1,6 +1,7 @@
 """`clustersim run`: the answer, the files behind it, and what it refuses."""
 
 import json
+import multiprocessing
 import os
 import re
 import subprocess
@@ -15,13 +16,13 @@ from typer.testing import CliRunner
 from clustersim.cli import app, main
 from clustersim.errors import SimulationError
 from clustersim.render.folder import check_free, is_ours, replacing
+from clustersim.render.render_process import Drawing, RenderProcess
 from clustersim.render.tables import table
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
-from clustersim.studies.run.files import FILES, FOR_PAPERS, write
+from clustersim.studies.run.files import FILES, names, write
 from clustersim.studies.run.memory_figure import memory_picture
 from clustersim.studies.run.pictures import timeline_picture
-from clustersim.studies.run.render_process import Artist, Drawing
 from clustersim.studies.run.text import answer
 from clustersim.studies.run.timeline_figure import covered, draw_timeline
 
@@ -174,11 +175,21 @@ def test_the_breakdown_table_adds_up(result, ran):
     assert sum(seconds) == pytest.approx(result.step_time, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["timeline", "breakdown"])
-def test_figures_are_not_blank(ran, name):
+@pytest.fixture(scope="module")
+def figures(result, tmp_path_factory):
+    """The folder of a run with all figures in all formats."""
+    folder = tmp_path_factory.mktemp("figures") / "run"
+    with RenderProcess() as process:
+        loaded = load(SMALL[0], [SMALL[2]])
+        write(result, loaded, folder, process, formats=("png", "svg", "pdf"))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["timeline", "breakdown", "memory"])
+def test_figures_are_not_blank(figures, name):
     """Both formats show something: light and dark, and text."""
-    pixels = imread(ran[1] / f"{name}.png")[..., :3]
-    drawing = (ran[1] / f"{name}.svg").read_text()
+    pixels = imread(figures / f"{name}.png")[..., :3]
+    drawing = (figures / f"{name}.svg").read_text()
 
     assert min(pixels.shape[:2]) > 200
     assert pixels.mean(axis=2).std() > 0.1
@@ -190,24 +201,22 @@ def test_figures_are_not_blank(ran, name):
 def test_drawing_twice_gives_the_same_bytes(tmp_path):
     """A figure depends on nothing but its picture, painted above and block by block below."""
     picture = timeline_picture(simulate("frontier-22b", ["batch.global=320"]))
-    for stem in ("one", "two", "one.pdf", "two.pdf"):
-        draw_timeline(picture, tmp_path / stem)
+    for stem in ("one", "two"):
+        draw_timeline(picture, tmp_path / stem, ("png", "svg", "pdf"))
 
     for ending in ("png", "svg", "pdf"):
         one, two = ((tmp_path / f"{stem}.{ending}").read_bytes() for stem in ("one", "two"))
         assert one == two
 
 
-def test_a_run_for_papers_leaves_pdfs_with_whole_fonts_and_all_data(result, tmp_path):
-    """Fonts are TrueType, no file has a date, and what a figure shows is a CSV beside it."""
-    with Artist() as artist:
-        write(result, load(SMALL[0], [SMALL[2]]), tmp_path / "run", artist, paper=True)
-    folder = tmp_path / "run"
+def test_figures_as_pdf_have_whole_fonts_and_come_with_their_data(result, figures):
+    """Fonts are TrueType, no file has a date, and what a figure shows is in a CSV as well."""
+    folder = figures
     timeline, memory = timeline_picture(result).columns(), memory_picture(result).columns()
     drawn = csv.read_csv(folder / "timeline.csv").to_pydict()
     fullest = csv.read_csv(folder / "memory_fullest.csv").to_pydict()
 
-    assert {path.name for path in folder.iterdir()} == {*FILES, *FOR_PAPERS}
+    assert {path.name for path in folder.iterdir()} == set(names(("png", "svg", "pdf")))
     assert is_ours(folder)
     for path in folder.glob("*.pdf"):
         content = path.read_bytes()
@@ -390,15 +399,30 @@ def test_an_interrupt_ends_with_130(tmp_path, capsys, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def write_down(picture, stem):
+def write_down(text, path):
     """A drawing that only this file knows."""
-    stem.write_text(picture)
+    path.write_text(text)
 
 
-def test_what_the_artist_cannot_draw_is_drawn_here(tmp_path):
-    """A drawing that the other process does not understand is made in this one."""
-    with Artist() as artist:
-        artist.begin([Drawing(write_down, "x", tmp_path / "a")])
-        artist.finish()
+def write_once(text, path):
+    """A drawing that fails in any process but this one."""
+    assert multiprocessing.parent_process() is None
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("draw", [write_down, write_once])
+def test_a_drawing_that_fails_in_the_second_process_is_repeated(tmp_path, draw):
+    """The file is there whichever process wrote it."""
+    with RenderProcess() as process:
+        process.begin([Drawing(draw, "x", tmp_path / "a")])
+        process.finish()
 
     assert (tmp_path / "a").read_text() == "x"
+
+
+def test_an_unknown_format_is_one_line(capsys):
+    """It names the formats that there are."""
+    assert refused(capsys, "run", *SMALL, "--figures", "png,gif") == (
+        2,
+        "--figures png,gif: unknown format 'gif' (png, svg, pdf)\n",
+    )

@@ -156,12 +156,7 @@ def legend(figure: "Figure", colours: dict[str, Colour]) -> None:
 
 
 def save(figure: "Figure", stem: Path, formats: Sequence[str] = USUAL) -> None:
-    """Write a figure without the date, so that the same picture gives the same bytes.
-
-    A `stem` that ends with a format is a file of that format alone.
-    """
-    if stem.suffix in OPTIONS:
-        stem, formats = stem.with_suffix(""), [stem.suffix]
+    """Write a figure without the date, so that the same picture gives the same bytes."""
     for ending in formats:
         figure.savefig(stem.with_suffix(ending), dpi=DOTS, **OPTIONS[ending])
 

@@ -8,11 +8,11 @@ from clustersim.render import folder
 from clustersim.render.charts import Waterfall
 from clustersim.render.frames import write_lines
 from clustersim.render.matplotlib import write_figure
-from clustersim.render.matplotlib.figure import OPTIONS
+from clustersim.render.matplotlib.figure import OPTIONS, warm_up
 from clustersim.render.page.page import write_page
+from clustersim.render.render_process import Drawing, RenderProcess
 from clustersim.studies.compare.charts import Values, waterfalls
 from clustersim.studies.compare.page import page
-from clustersim.studies.run.render_process import Artist, Drawing
 
 TABLES: Final = (folder.SUMMARY, "compare.csv", "inputs.csv", "report.html")
 ENDINGS: Final = (".csv", *OPTIONS)
@@ -31,11 +31,11 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         when the folder is taken, or cannot be written.
     """
     folder.check_free(place, force=force)
-    with Artist() as artist, folder.replacing(place) as new:
+    with RenderProcess(warm_up) as process, folder.replacing(place) as new:
         stems = dict(_stems(answer["comparisons"]))
         drawings = [Drawing(write_figure, chart, new / stem) for stem, chart in stems.items()]
         shown = Drawing(write_page, page(answer, command), new / "report")
-        artist.begin([*drawings, shown])
+        process.begin([*drawings, shown])
         more = (f"{stem}{ending}" for stem in stems for ending in ENDINGS)
         files = [*TABLES, *more]
         folder.write_summary(answer, files, new)
@@ -43,7 +43,7 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         write_lines(_changed(answer["comparisons"]), new / "inputs.csv")
         for stem, chart in stems.items():
             write_lines(chart.rows(), new / f"{stem}.csv")
-        artist.finish()
+        process.finish()
     return files
 
 

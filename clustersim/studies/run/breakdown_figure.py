@@ -1,5 +1,6 @@
 """The figure of where the time of a step goes, and of what was published beside it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def draw_breakdown(picture: BreakdownPicture, stem: Path) -> None:
-    """Draw the parts of the step time as bars, as ``stem.png`` and ``stem.svg``."""
+def draw_breakdown(picture: BreakdownPicture, stem: Path, formats: Sequence[str]) -> None:
+    """Draw the parts of the step time as bars into a file for each format."""
     height = 0.27 * max(len(picture.bars), 4)
     both = bool(picture.published)
     paper = plots(picture.title, picture.caption, 11.0, 1, height, left=2.0, beside=both)
@@ -24,7 +25,7 @@ def draw_breakdown(picture: BreakdownPicture, stem: Path) -> None:
             _draw_published(axes[1], picture.published)
         kinds = {bar.kind for bar in picture.bars} | {"compute", "communication", "bubble"}
         legend(figure, {kind: GROUPS[kind] for kind in GROUPS if kind in kinds})
-        save(figure, stem)
+        save(figure, stem, [f".{format}" for format in formats])
 
 
 def _draw_parts(axes: "Axes", picture: BreakdownPicture) -> None:

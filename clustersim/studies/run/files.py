@@ -1,5 +1,7 @@
 """The files of a run: its answer, tables and figures, the page and the trace."""
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -7,11 +9,11 @@ from clustersim.answers import to_json
 from clustersim.memory.curves import columns as memory_columns
 from clustersim.render import folder
 from clustersim.render.frames import Columns, write_frames
-from clustersim.studies.run import page as of_run
+from clustersim.render.render_process import Drawing, RenderProcess
+from clustersim.studies.run import page as run_page
 from clustersim.studies.run.breakdown_figure import draw_breakdown
 from clustersim.studies.run.memory_figure import draw_memory, memory_picture
 from clustersim.studies.run.pictures import BreakdownPicture, breakdown_picture, timeline_picture
-from clustersim.studies.run.render_process import Artist, Drawing
 from clustersim.studies.run.timeline_figure import draw_timeline
 from clustersim.studies.run.trace import write_trace
 
@@ -19,46 +21,51 @@ if TYPE_CHECKING:
     from clustersim.scenario.load import Loaded
     from clustersim.simulation.simulate import Result
 
+ALWAYS: Final = ("png", "svg")
+"""Formats of the pipeline picture that every run writes."""
+
 FILES: Final = (
     folder.SUMMARY,
+    "report.html",
     "timeline.parquet",
-    "timeline.png",
-    "timeline.svg",
+    *(f"timeline.{format}" for format in ALWAYS),
     "breakdown.csv",
-    "breakdown.png",
-    "breakdown.svg",
     "memory.csv",
     "memory.parquet",
-    "memory.png",
-    "memory.svg",
-    "report.html",
     "trace.json",
 )
-"""What a run leaves."""
+"""What every run writes."""
 
-FOR_PAPERS: Final = (
-    "timeline.pdf",
-    "timeline.csv",
-    "breakdown.pdf",
-    "memory.pdf",
-    "memory_fullest.csv",
-)
-"""What it leaves beside that where it is asked to."""
+FIGURES: Final = ("timeline", "breakdown", "memory")
+"""Figures that are written in the formats that ``--figures`` names."""
+
+FIGURE_TABLES: Final = ("timeline.csv", "memory_fullest.csv")
+"""Tables of what these figures show, where it is in no other table; written with them."""
+
+
+def names(formats: Sequence[str] = ()) -> list[str]:
+    """Return the files that a run writes with the figures in some formats."""
+    figures = [f"{stem}.{format}" for stem in FIGURES for format in formats]
+    return [*dict.fromkeys([*FILES, *figures, *(FIGURE_TABLES if formats else ())])]
 
 
 def write(
     result: "Result",
     loaded: "Loaded",
     place: Path,
-    artist: Artist,
+    process: RenderProcess,
     *,
     command: str = "",
-    paper: bool = False,
+    formats: Sequence[str] = (),
     force: bool = False,
 ) -> None:
-    """Write all files of a run of a loaded scenario, and those for papers if these are wanted.
+    """Write all files of a run of a loaded scenario.
 
-    `command` is what the page says made it.
+    Parameters
+    ----------
+    process : draws the figures, while everything else is written here
+    command : the command line, for the page
+    formats : of the figures
 
     Raises
     ------
@@ -69,23 +76,26 @@ def write(
     with folder.replacing(place) as new:
         timeline, breakdown = timeline_picture(result), breakdown_picture(result)
         memory = memory_picture(result)
-        page = of_run.gather(result, loaded, of_run.Pictures(timeline, breakdown, memory), command)
-        figures = [
-            Drawing(draw_timeline, timeline, new / "timeline"),
-            Drawing(draw_breakdown, breakdown, new / "breakdown"),
-            Drawing(draw_memory, memory, new / "memory"),
-        ]
+        pictures = run_page.Pictures(timeline, breakdown, memory)
+        page = run_page.gather(result, loaded, pictures, command)
+        drawn = [*dict.fromkeys([*ALWAYS, *formats])]
+        drawings = [Drawing(partial(draw_timeline, formats=drawn), timeline, new / "timeline")]
+        if formats:
+            drawings += [
+                Drawing(partial(draw_breakdown, formats=formats), breakdown, new / "breakdown"),
+                Drawing(partial(draw_memory, formats=formats), memory, new / "memory"),
+            ]
+        process.begin(drawings)
         frames = _frames(result, breakdown)
-        if paper:
-            figures += [each._replace(stem=each.stem.with_suffix(".pdf")) for each in figures]
-            frames |= {"timeline.csv": timeline.columns(), "memory_fullest.csv": memory.columns()}
-        tables = Drawing(write_frames, frames, new)
-        artist.begin([*figures, Drawing(of_run.write, page, new / "report"), tables])
+        if formats:
+            frames |= dict(zip(FIGURE_TABLES, (timeline.columns(), memory.columns()), strict=True))
+        write_frames(frames, new)
         write_trace(result, new / "trace.json")
+        run_page.write(page, new / "report")
         scenario = result.scenario.model_dump(mode="json", by_alias=True)
         answer = {**to_json(result.answer), "scenario": scenario}
-        folder.write_summary(answer, [*FILES, *(FOR_PAPERS if paper else [])], new)
-        artist.finish()
+        folder.write_summary(answer, names(formats), new)
+        process.finish()
 
 
 def _frames(result: "Result", breakdown: BreakdownPicture) -> dict[str, Columns]:
@@ -99,10 +109,10 @@ def _frames(result: "Result", breakdown: BreakdownPicture) -> dict[str, Columns]
 
 
 def _memory(result: "Result") -> dict[str, list[Any]]:
-    """Return the peak of every stage by part [B]."""
+    """Return the peak of every stage by component [B]."""
     stages = result.memory.stages
     parts = {part: [stage.parts[part] for stage in stages] for part in stages[0].parts}
     return {"stage": [stage.stage for stage in stages], **parts}
 
 
-__all__ = ["FILES", "FOR_PAPERS", "write"]
+__all__ = ["FIGURES", "FIGURE_TABLES", "FILES", "names", "write"]

@@ -1,5 +1,6 @@
 """The figure of memory: the fullest stage in time, and the peaks of all stages beside it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -129,14 +130,14 @@ def _thinned(curve: MemoryCurve) -> MemoryCurve:
 # --- drawing --------------------------------------------------------------------------------------
 
 
-def draw_memory(picture: MemoryPicture, stem: Path) -> None:
-    """Draw memory in time and by stage, as ``stem.png`` and ``stem.svg``."""
+def draw_memory(picture: MemoryPicture, stem: Path, formats: Sequence[str]) -> None:
+    """Draw memory in time and by stage into a file for each format."""
     colours = {words(part): MEMORY[part] for part in picture.moments}
     with plots(picture.title, picture.caption, 11.0, 2, 2.6) as (figure, axes):
         _draw_moments(axes[0], picture)
         _draw_peaks(axes[1], picture)
         legend(figure, colours)
-        save(figure, stem)
+        save(figure, stem, [f".{format}" for format in formats])
 
 
 def _draw_moments(axes: "Axes", picture: MemoryPicture) -> None:

@@ -5,6 +5,7 @@ matplotlib is imported where it is used, and never pyplot, which keeps figures a
 a screen.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -46,8 +47,10 @@ def panels(picture: TimelinePicture) -> list[Panel]:
     ]
 
 
-def draw_timeline(picture: TimelinePicture, stem: Path, unit: str = "s") -> None:
-    """Draw the pipeline, stages down and time across, as ``stem.png`` and ``stem.svg``."""
+def draw_timeline(
+    picture: TimelinePicture, stem: Path, formats: Sequence[str], unit: str = "s"
+) -> None:
+    """Draw the pipeline, stages down and time across into a file for each format."""
     views = panels(picture)
     height = float(np.clip(0.24 * picture.stages, 0.5, 5.0 if len(views) == 1 else 2.6))
     with plots(picture.title, picture.caption, 11.0, len(views), height) as (figure, axes):
@@ -55,7 +58,7 @@ def draw_timeline(picture: TimelinePicture, stem: Path, unit: str = "s") -> None
             _draw_view(place, picture.within(view.begin, view.end), view)
         axes[-1].set_xlabel(f"time [{unit}]")
         legend(figure, _timeline_colours(picture))
-        save(figure, stem)
+        save(figure, stem, [f".{format}" for format in formats])
 
 
 def _draw_view(axes: "Axes", picture: TimelinePicture, view: Panel) -> None:

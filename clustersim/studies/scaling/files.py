@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from clustersim.render import folder
 from clustersim.render.frames import write_lines
-from clustersim.render.matplotlib.figure import OPTIONS
+from clustersim.render.matplotlib.figure import OPTIONS, warm_up
 from clustersim.render.page.page import write_page
-from clustersim.studies.run.render_process import Artist, Drawing
+from clustersim.render.render_process import Drawing, RenderProcess
 from clustersim.studies.scaling.figures import draw_curves, draw_loss
 from clustersim.studies.scaling.page import page
 
@@ -53,7 +53,7 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         when the folder is taken, or cannot be written.
     """
     folder.check_free(place, force=force)
-    with Artist() as artist, folder.replacing(place) as new:
+    with RenderProcess(warm_up) as process, folder.replacing(place) as new:
         kinds = [(kind, curves) for kind in KINDS if (curves := drawn(answer, kind))]
         drawings = [
             drawing
@@ -64,7 +64,7 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
             )
         ]
         shown = Drawing(write_page, page(answer, command), new / Path(PAGE).stem)
-        artist.begin([*drawings, shown])
+        process.begin([*drawings, shown])
         files = names(answer)
         folder.write_summary(answer, files, new)
         for kind, curves in kinds:
@@ -72,7 +72,7 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
             write_lines([COLUMNS, *points], new / f"{kind}.csv")
             write_lines(_losses(curves), new / f"{LOSS.format(kind)}.csv")
         write_lines(_published(answer), new / PUBLISHED)
-        artist.finish()
+        process.finish()
     return files
 
 

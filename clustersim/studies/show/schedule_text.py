@@ -91,8 +91,7 @@ def write(shown: Unrolled, folder: Path, *, force: bool = False) -> None:
         about = {"name": shown.schedule.name, "kind": "schedule", **shown.to_json()}
         write_summary(about, [SUMMARY, *FILES], new)
         (new / "schedule.txt").write_text(page(shown) + "\n", encoding="utf-8")
-        for name in ("schedule", "schedule.pdf"):
-            draw_timeline(picture(shown), new / name, unit="slots")
+        draw_timeline(picture(shown), new / "schedule", ("png", "svg", "pdf"), unit="slots")
 
 
 __all__ = ["check_free", "page", "picture", "write"]

@@ -7,9 +7,9 @@ from typing import Any, Final
 from clustersim.render import folder
 from clustersim.render.frames import write_lines
 from clustersim.render.matplotlib import write_figure
-from clustersim.render.matplotlib.figure import OPTIONS
+from clustersim.render.matplotlib.figure import OPTIONS, warm_up
 from clustersim.render.page.page import write_page
-from clustersim.studies.run.render_process import Artist, Drawing
+from clustersim.render.render_process import Drawing, RenderProcess
 from clustersim.studies.whatif.charts import waterfall
 from clustersim.studies.whatif.page import page
 from clustersim.studies.whatif.text import Values, change_of, link_of
@@ -31,17 +31,17 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         when the folder is taken, or cannot be written.
     """
     folder.check_free(place, force=force)
-    with Artist() as artist, folder.replacing(place) as new:
+    with RenderProcess(warm_up) as process, folder.replacing(place) as new:
         chart = waterfall(answer)
         shown = Drawing(write_page, page(answer, command), new / "report")
         figures = [] if chart is None else [Drawing(write_figure, chart, new / "waterfall")]
-        artist.begin([shown, *figures])
+        process.begin([shown, *figures])
         files = TABLES if chart is None else FILES
         folder.write_summary(answer, files, new)
         write_lines(_changes(answer), new / "whatif.csv")
         if chart is not None:
             write_lines(chart.rows(), new / "waterfall.csv")
-        artist.finish()
+        process.finish()
     return [*files]
 
 
