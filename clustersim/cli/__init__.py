@@ -1,6 +1,7 @@
 """The command line: one module a verb, which parses and prints; one `except` for them all.
 
-Verb modules import nothing slow at their top, so that `clustersim --help` answers at once.
+A verb's module is imported when the verb is run or its own help is printed, so verbs import what
+they need at the top, and `clustersim --help` answers at once.
 """
 
 import gc
@@ -8,62 +9,81 @@ import os
 import sys
 from collections.abc import Sequence
 from errno import ENOSPC
-from typing import Annotated, Final
+from importlib import import_module
+from keyword import iskeyword
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command_from_info
+from typer.models import CommandInfo
 
-from clustersim.cli.calibrate import calibrate
-from clustersim.cli.collective import collective
-from clustersim.cli.compare import compare
-from clustersim.cli.flows import flows
-from clustersim.cli.import_ import import_
-from clustersim.cli.list import list_
-from clustersim.cli.run import run
-from clustersim.cli.scale import scale
-from clustersim.cli.schema import schema
-from clustersim.cli.show import show
 from clustersim.cli.signals import end_in_order
 from clustersim.cli.streams import outlive_readers
-from clustersim.cli.study import study
-from clustersim.cli.sweep import sweep
-from clustersim.cli.validate import validate
-from clustersim.cli.whatif import whatif
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 
-RARELY: Final = 1_000_000
-"""Objects that are made before the garbage collector looks for some that are left over [count].
+VERBS: Final = {
+    "run": "Simulate one training step: its time, and where it goes.",
+    "scale": "Scaling curves: efficiency, and what it is lost to.",
+    "compare": "Compare runs: inputs, results and causes.",
+    "whatif": "Rank changes of a scenario by what they save.",
+    "sweep": "Run all combinations of values; find the best that fits.",
+    "study": "List the studies of a run cache, or the runs of one.",
+    "validate": "Compare predictions with every measured case.",
+    "calibrate": "Fit coefficients of an accelerator to measurements.",
+    "collective": "Time of a collective by size, and what limits it.",
+    "flows": "Finish times of flows that share links (max-min fairness).",
+    "show": "Show a machine, a model or a schedule, with sources.",
+    "schema": "Print the JSON Schema that editors complete files from.",
+    "list": "List machines, models, frameworks, scenarios, schedules.",
+    "import": "Convert a node, cluster or model file of another program.",
+}
+"""Verbs in the order of the help, and what it prints about each."""
 
-Commands build much and throw little away: a run took a tenth longer with the 700 of Python.
+GARBAGE_THRESHOLD: Final = 1_000_000
+"""New objects before the garbage collector runs [count].
+
+Commands build much and drop little: a run took a tenth longer with Python's own 700.
 """
+
+
+class Verbs(TyperGroup):
+    """The verbs; each is imported when it is run or its help is printed."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {name: TyperCommand(name, help=text) for name, text in VERBS.items()}
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a verb, ready to run; None for any other word."""
+        return _load(cmd_name) if cmd_name in VERBS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Print the list of verbs, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+def _load(name: str) -> Any:
+    """Import a verb: of `list` the function is `list_`, of `import` the module is `import_` too."""
+    module = import_module(f"clustersim.cli.{name}{'_' if iskeyword(name) else ''}")
+    callback = getattr(module, f"{name}_", None) or getattr(module, name)
+    info = CommandInfo(name=name, callback=callback)
+    return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=None)
+
 
 app = typer.Typer(
     name="clustersim",
+    cls=Verbs,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # importing rich would double the time of `--help`
     pretty_exceptions_enable=False,
 )
-for verb in (
-    run,
-    scale,
-    compare,
-    whatif,
-    sweep,
-    study,
-    validate,
-    calibrate,
-    collective,
-    flows,
-    show,
-    schema,
-):
-    app.command()(verb)
-app.command("list")(list_)
-app.command("import")(import_)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         print(f"clustersim {version('clustersim')}")
@@ -83,8 +103,8 @@ def clustersim(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; what goes wrong on purpose ends in a message, not a traceback."""
-    gc.set_threshold(RARELY)
+    """Run the command line; an expected error ends in a message, not in a traceback."""
+    gc.set_threshold(GARBAGE_THRESHOLD)
     if arguments is None:
         outlive_readers()
         end_in_order()
@@ -93,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ClustersimError as error:
         print(error, file=sys.stderr)
         sys.exit(2 if isinstance(error, CatalogError | ScenarioError) else 1)
-    except OSError as problem:  # a name too long, no permission, a full disk: nobody's bug
+    except OSError as problem:  # a name too long, no permission, a full disk
         if problem.filename is None and problem.errno != ENOSPC:
             raise
         what = problem.filename or "output"
@@ -102,11 +122,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     finally:
         _flush()
         if arguments is None:
-            gc.freeze()  # the process ends, and would first look at all it holds once more
+            gc.freeze()  # at its end the process would collect all objects first
 
 
 def _flush() -> None:
-    """Write out what is left, or say that there is no room for it."""
+    """Flush standard output, or report that the disk is full."""
     try:
         sys.stdout.flush()
     except OSError as problem:

@@ -30,8 +30,8 @@ def cases():
 def options_of(command):
     """Return the options of a command that a file states, read as the command line reads them."""
     program, verb, *arguments = shlex.split(command)
-    found = get_command(app).commands[verb]
-    with found.make_context(verb, arguments) as context:
+    command = get_command(app).get_command(None, verb)
+    with command.make_context(verb, arguments) as context:
         return program, verb, context.params
 
 

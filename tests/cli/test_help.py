@@ -1,6 +1,7 @@
 """The command line answers at once, says what it can do, and ends as scripts expect."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clustersim import __version__
-from clustersim.cli import main
+from clustersim.cli import VERBS, main
 
 SLOW = {"matplotlib", "networkx", "numpy", "pandas", "pyarrow", "pydantic", "rich", "simpy"}
 
@@ -32,15 +33,31 @@ def ending(capsys, *arguments):
 
 
 def test_help_names_every_verb_and_imports_nothing_slow():
-    """Asking what there is does not wait for numpy, pydantic, matplotlib or their like."""
+    """`--help` does not wait for numpy, pydantic, matplotlib or their like."""
     text = subprocess.run(
         [sys.executable, "-c", HELP], capture_output=True, text=True, check=True
     ).stdout
 
     assert text.endswith("slow: []\n")
-    verbs = "run compare whatif scale validate calibrate collective flows list show import schema"
-    for verb in verbs.split():
-        assert f"\n  {verb} " in text
+    for verb, summary in VERBS.items():
+        assert re.search(rf"\n  {verb} +{re.escape(summary)}\n", text)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(capsys, verb):
+    """A verb is imported by its name, and has a sentence about itself."""
+    code, out, _ = ending(capsys, verb, "--help")
+
+    assert code == 0
+    assert re.match(rf"Usage: .* {verb} .*\n\n  [A-Z].*\.", out, re.DOTALL)
+
+
+def test_a_misspelt_verb_is_answered_with_the_nearest(capsys):
+    """Verbs that have not been imported are suggested too."""
+    code, out, complaint = ending(capsys, "rnu")
+
+    assert (code, out) == (2, "")
+    assert "Did you mean 'run'?" in complaint
 
 
 def test_version_is_the_distribution_s(capsys):
@@ -105,8 +122,7 @@ def test_show_prints_the_chunk_of_each_step(capsys, tmp_path, monkeypatch):
         ),
         (
             ["schema", "scenarios"],
-            "scenarios: no kind of file with a schema (known: scenario)"
-            " (did you mean 'scenario'?)\n",
+            "scenarios: no schema of that name (did you mean 'scenario'?) (known: scenario, run)\n",
         ),
     ],
 )
