@@ -85,13 +85,17 @@ class ParallelCoordinates(Picture):
             names = (axis.ticks[i][1] for axis, i in zip(self.axes, line.places, strict=True))
             yield [*names, line.value]
 
-    def heights(self, line: Combination) -> list[float]:
-        """Return the heights of a line on all axes, that of the measure last, from 0 to 1."""
+    def heights(self, count: int) -> list[list[float]]:
+        """Return the heights of the first lines on all axes, the measure last, from 0 to 1."""
+        low, high = sorted(self.ends()) if self.combinations else (0.0, 0.0)
         sizes = [len(axis.ticks) for axis in self.axes]
-        places = zip(line.places, sizes, strict=True)
-        values = [other.value for other in self.combinations]
-        share = share_of(line.value, min(values), max(values), self.more_is_better)
-        return [*(height(place, size) for place, size in places), share]
+        return [
+            [
+                *map(height, line.places, sizes),
+                share_of(line.value, low, high, self.more_is_better),
+            ]
+            for line in self.combinations[:count]
+        ]
 
     def ends(self) -> tuple[float, float]:
         """Return the worst and the best value."""

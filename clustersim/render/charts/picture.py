@@ -3,7 +3,10 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
+
+MAXIMUM: Final = 1_000
+"""Rows of the table behind a chart."""
 
 Cell = str | float | None
 """A value of a picture: a number or a word; None where there is none."""
@@ -86,8 +89,10 @@ class Picture:
         """Yield the values behind the picture line by line, their headings first."""
 
     def table(self) -> Table:
-        """Return the values as a table of a page, numbers to six digits."""
+        """Return the values as a table of a page, numbers to six digits, long ones cut short."""
         head, *lines = self.rows()
+        cut = f", {MAXIMUM:,} of {len(lines):,}" if len(lines) > MAXIMUM else ""
+        lines = lines[:MAXIMUM]
         numbers = [
             bool(lines) and not any(isinstance(cell, str) for cell in column)
             for column in zip(*lines, strict=True)
@@ -96,7 +101,7 @@ class Picture:
             Column(str(name), number) for name, number in zip(head, numbers, strict=True)
         )
         cells = tuple(tuple(map(format_cell, line)) for line in lines)
-        return Table(self.contents, columns, cells)
+        return Table(f"{self.contents}{cut}", columns, cells)
 
 
 def format_cell(cell: Cell) -> str:

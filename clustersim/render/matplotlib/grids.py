@@ -104,11 +104,12 @@ def parallel_room(picture: ParallelCoordinates) -> Room:
 
 def draw_parallel_coordinates(axes: "Axes", picture: ParallelCoordinates) -> None:
     """Draw the best lines, the darker the better, the best of all thick and on top."""
-    for line in reversed(picture.combinations[:MAXIMUM]):
-        *places, share = picture.heights(line)
+    lines = picture.heights(MAXIMUM)
+    for line in reversed(lines):
+        *places, share = line
         spread = [place + 0.03 * (share - 0.5) for place in places]
         look: Any = {"color": shades()(0.3 + 0.7 * share), "linewidth": 0.8, "alpha": 0.6}
-        if line is picture.combinations[0]:
+        if line is lines[0]:
             look = {"color": paint("alarm"), "linewidth": 2.2, "zorder": 5}
         axes.plot(range(len(spread) + 1), [*spread, share], **look)
     _draw_axes(axes, picture)

@@ -93,9 +93,9 @@ def parallel_coordinates(picture: ParallelCoordinates) -> Plot:
     last = len(picture.axes)
     if best:
         shown: Figure = {"x": [], "y": [], "customdata": []}
-        for line in best:
+        for line, heights in zip(best, picture.heights(MAXIMUM), strict=True):
             shown["x"] += [*range(last + 1), None]
-            shown["y"] += [*(round(value, 4) for value in picture.heights(line)), None]
+            shown["y"] += [*(round(value, 4) for value in heights), None]
             shown["customdata"] += [label(line.hover)] * (last + 2)
         common = {"type": "scatter", "hovertemplate": "%{customdata}<extra></extra>"}
         pale = {"mode": "lines", "line": {"color": colour("compute"), "width": 1}, "opacity": 0.4}

@@ -1,214 +1,269 @@
-"""The chart of a sweep: bars over one axis, a heat map over two, parallel lines over more."""
+"""Charts of a sweep: the best layout at each place of its axes, and the front against a cost.
 
-from collections.abc import Sequence
-from itertools import product
-from typing import Any, Final
+One axis gives bars, two give a heat map, more give parallel coordinates.
+"""
 
-from clustersim.render.page.page import Chart, Column, Swatch, Table
-from clustersim.render.plotly.pieces import OUTLINE, Figure, axis, colour, label, layout
-from clustersim.studies.sweep.picture import Cell, SweepPicture, share_of
-from clustersim.studies.sweep.text import number
-from clustersim.studies.sweep.told import DOES_NOT_FIT
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-MOST: Final = 1_000
-"""Lines of a chart at most, the best ones."""
+from clustersim.render.charts import (
+    Axis,
+    Bar,
+    Bars,
+    Combination,
+    Field,
+    HeatMap,
+    ParallelCoordinates,
+    Picture,
+    Point,
+    ScatterWithFront,
+    named_places,
+)
+from clustersim.studies.sweep.text import UNITS, amount, measured, number, point_of, short, str_of
+from clustersim.studies.sweep.told import COST, DOES_NOT_FIT, FITS, Row, Told
+from clustersim.units import GIB
+
+NEAR: Final = 0.95
+"""Share of the best rate whose cost is in the title of the front."""
 
 Place = tuple[int, ...]
 
 
-def sweep_chart(picture: SweepPicture) -> Chart:
-    """Return the chart of a sweep, and a table of what it shows."""
-    draw = {1: _bars, 2: _heat_map}.get(len(picture.values), _parallel)
-    figure, note, height = draw(picture)
-    axes = ", ".join(picture.values)
-    return Chart(
-        title=picture.title,
-        figure=figure,
-        description=f"{picture.label} over {axes}. {picture.title}.",
-        table=_table(picture),
-        height=height,
-        swatches=(Swatch("fits", colour("compute")), Swatch("the best", colour("alarm"))),
-        note=note,
+# --- all layouts ----------------------------------------------------------------------------------
+
+
+def layouts_chart(sweep: Told) -> Picture:
+    """Return the best layout at each place of the axes that were chosen."""
+    kinds = {1: _bars, 2: _heat_map}
+    return kinds.get(len(sweep.free), _parallel_coordinates)(sweep)
+
+
+def _bars(sweep: Told) -> Bars:
+    (axis,), rows = _axes(sweep), _best_rows(sweep)
+    best = _best_place(sweep)
+    return Bars(
+        title=_finding(sweep),
+        caption=sweep.title,
+        description=_description(sweep),
+        contents=CONTENTS,
+        names=axis.label,
+        measure=_measure(sweep),
+        bars=tuple(
+            Bar(
+                name,
+                _value(sweep, rows.get((i,))),
+                _text(sweep, rows.get((i,))),
+                "alarm" if (i,) == best else "compute",
+                _hover(sweep, rows.get((i,))),
+            )
+            for i, (_, name) in enumerate(axis.ticks)
+        ),
     )
 
 
-def _table(picture: SweepPicture) -> Table:
-    """Return what became of each combination, the best of those in one place."""
-    names = [*picture.values]
-    columns = (*(Column(name) for name in names), Column("verdict"), Column(picture.label, True))
-    ordered = sorted(picture.cells)
-    rows = tuple(
-        (
-            *_point(picture, place),
-            cell.verdict,
-            "" if cell.measure is None else number(cell.measure),
-        )
-        for place, cell in ((place, picture.cells[place]) for place in ordered[:MOST])
-    )
-    return Table("layouts by the values of their axes", columns, rows)
-
-
-def _point(picture: SweepPicture, place: Place) -> list[str]:
-    return [values[i] for i, values in zip(place, picture.values.values(), strict=True)]
-
-
-def _told(picture: SweepPicture, place: Place, cell: Cell) -> str:
-    """Return what the pointer is told of a layout."""
-    names = zip(picture.values, _point(picture, place), strict=True)
-    said = "<br>".join(label(f"{name} {value}") for name, value in names)
-    if cell.measure is not None:
-        return f"{said}<br>{label(picture.label)}: {number(cell.measure)}"
-    needs = f", needs {cell.memory:.1f} x the memory" if cell.verdict == DOES_NOT_FIT else ""
-    return f"{said}<br>{cell.verdict}{needs}"
-
-
-def _named(name: str, values: Sequence[str], **more: Any) -> Figure:
-    """Return an axis whose places have names."""
-    ticks = {"tickvals": [*range(len(values))], "ticktext": [label(value) for value in values]}
-    return axis(label(name), fixedrange=True, zeroline=False, **ticks, **more)
-
-
-# --- one axis -------------------------------------------------------------------------------------
-
-
-def _bars(picture: SweepPicture) -> tuple[Figure, str, int]:
-    ((name, values),) = picture.values.items()
-    places = [(i,) for i in range(len(values)) if (i,) in picture.cells]
-    cells = [picture.cells[place] for place in places]
-    bars = {
-        "type": "bar",
-        "x": [place[0] for place in places],
-        "y": [cell.measure or 0.0 for cell in cells],
-        "text": [number(cell.measure) if cell.measure else cell.verdict for cell in cells],
-        "textposition": "outside",
-        "cliponaxis": False,
-        "customdata": [_told(picture, *each) for each in zip(places, cells, strict=True)],
-        "hovertemplate": "%{customdata}<extra></extra>",
-        "marker": {
-            "color": [colour("alarm" if p == picture.best else "compute") for p in places],
-            "line": OUTLINE,
-        },
-    }
-    down = axis(label(picture.label), fixedrange=True, rangemode="tozero")
-    return {"data": [bars], "layout": layout(_named(name, values), down)}, "", 340
-
-
-# --- two axes -------------------------------------------------------------------------------------
-
-
-def _heat_map(picture: SweepPicture) -> tuple[Figure, str, int]:
-    (down, lines), (across, columns) = picture.values.items()
-    places = [*product(range(len(lines)), range(len(columns)))]
-    cells = [picture.cells.get(place) for place in places]
-    told = [
-        "not asked for" if cell is None else _told(picture, place, cell)
-        for place, cell in zip(places, cells, strict=True)
-    ]
-    rates = [None if cell is None else cell.measure for cell in cells]
-    width = len(columns)
-    paints = [[0, colour("bubble")], [1, colour("compute")]]
-    field = {
-        "type": "heatmap",
-        "z": _rows(rates, width),
-        "text": _rows(["" if rate is None else number(rate) for rate in rates], width),
-        "texttemplate": "%{text}",
-        "customdata": _rows(told, width),
-        "hovertemplate": "%{customdata}<extra></extra>",
-        "hoverongaps": True,
-        "colorscale": paints if picture.more_is_better else [[0, paints[1][1]], [1, paints[0][1]]],
-        "showscale": False,
-        "xgap": 2,
-        "ygap": 2,
-    }
-    unfit = [(*p, c.memory) for p, c in picture.cells.items() if c.measure is None and c.memory]
-    written = {
-        "type": "scatter",
-        "mode": "text",
-        "x": [column for _, column, _ in unfit],
-        "y": [row for row, _, _ in unfit],
-        "text": [f"{memory:.1f} x" for _, _, memory in unfit],
-        "hoverinfo": "skip",
-    }
-    top = {"range": [len(lines) - 0.5, -0.5], "showgrid": False}
-    figure = layout(
-        _named(across, columns, range=[-0.5, width - 0.5], showgrid=False),
-        _named(down, lines, **top),
-        shapes=_frame(picture.best),
-    )
-    note = "With x: does not fit, memory that it needs over what there is. Empty: cannot be."
-    return {"data": [field, written], "layout": figure}, note, 90 + 38 * len(lines)
-
-
-def _rows(values: Sequence[Any], width: int) -> list[list[Any]]:
-    return [[*values[start : start + width]] for start in range(0, len(values), width)]
-
-
-def _frame(best: Place | None) -> list[Figure]:
-    """Return a frame around the best field."""
-    if best is None:
-        return []
-    row, column = best
-    ends = {"x0": column - 0.48, "x1": column + 0.48, "y0": row - 0.48, "y1": row + 0.48}
-    return [{"type": "rect", **ends, "line": {"color": colour("alarm"), "width": 3}}]
-
-
-# --- more axes ------------------------------------------------------------------------------------
-
-
-def _parallel(picture: SweepPicture) -> tuple[Figure, str, int]:
-    """Return a line for each layout that fits through its values to its measure."""
-    rates = {place: cell.measure for place, cell in picture.cells.items() if cell.measure}
-    best = sorted(rates, key=rates.__getitem__, reverse=picture.more_is_better)[:MOST]
-    scale = [rates[place] for place in best]
-    sizes = [len(values) for values in picture.values.values()]
-    lines: Figure = {"x": [], "y": [], "customdata": []}
-    for place in best:
-        share = share_of(rates[place], scale, picture.more_is_better)
-        told = _told(picture, place, picture.cells[place])
-        lines["x"] += [*range(len(sizes) + 1), None]
-        lines["y"] += [*map(_height, place, sizes), round(share, 4), None]
-        lines["customdata"] += [told] * (len(sizes) + 2)
-    look = {"type": "scatter", "hovertemplate": "%{customdata}<extra></extra>"}
-    pale = {"mode": "lines", "line": {"color": colour("compute"), "width": 1}, "opacity": 0.4}
-    one = {key: values[: len(sizes) + 1] for key, values in lines.items()}
-    red = {"mode": "lines+markers", "line": {"color": colour("alarm"), "width": 3}}
-    names = [label(name).replace(" ", "<br>") for name in (*picture.values, picture.label)]
-    across = {"tickvals": [*range(len(names))], "ticktext": names, "tickangle": 0,
-              "range": [-1.0, len(sizes) + 0.5],
-              "side": "top", "fixedrange": True, "zeroline": False}  # fmt: skip
-    down = {"visible": False, "range": [-0.08, 1.08], "fixedrange": True}
-    figure = layout(across, down, annotations=[*_posts(picture, scale)])
-    note = f"{len(best):,} layouts that fit, a line each; the best is the thick one."
-    return (
-        {"data": [{**look, **lines, **pale}, {**look, **one, **red}], "layout": figure},
-        note,
-        420,
+def _heat_map(sweep: Told) -> HeatMap:
+    (down, across), rows = _axes(sweep), _best_rows(sweep)
+    best = _best_place(sweep)
+    return HeatMap(
+        title=_finding(sweep),
+        caption=sweep.title,
+        description=_description(sweep),
+        contents=CONTENTS,
+        x=across,
+        y=down,
+        measure=_measure(sweep),
+        fields={(place[0], place[1]): _field(sweep, row) for place, row in rows.items()},
+        more_is_better=sweep.more_is_better,
+        best=None if best is None else (best[0], best[1]),
+        hatched="does not fit: required over available memory",
+        empty="invalid",
     )
 
 
-def _height(place: int, size: int) -> float:
-    return round(place / (size - 1), 4) if size > 1 else 0.5
+def _field(sweep: Told, row: Row) -> Field:
+    hatched = row["verdict"] == DOES_NOT_FIT
+    excess = _memory(row) if hatched else None
+    value = _value(sweep, row)
+    text = number(value) if value is not None else "" if excess is None else f"{excess:.1f} x"
+    return Field(value, text, _hover(sweep, row), hatched)
 
 
-def _posts(picture: SweepPicture, scale: Sequence[float]) -> list[Figure]:
-    """Return the values of each axis, written beside it."""
-    found = [
-        {"x": x, "y": _height(i, len(values)), "text": label(value)}
-        for x, values in enumerate(picture.values.values())
-        for i, value in enumerate(values)
-    ]
-    if scale:
-        x = len(picture.values)
-        found += [
-            {"x": x, "y": share, "text": number(rate)} for share, rate in _ends(picture, scale)
-        ]
-    look = {"showarrow": False, "xanchor": "right", "xshift": -6, "bgcolor": colour("ground")}
-    return [{**each, **look} for each in found]
+def _parallel_coordinates(sweep: Told) -> ParallelCoordinates:
+    rows = {place: row for place, row in _best_rows(sweep).items() if row["verdict"] == FITS}
+    verdicts = [row["verdict"] for row in _best_rows(sweep).values()]
+    unfit = verdicts.count(DOES_NOT_FIT)
+    note = f"A line for each of {len(rows):,} layouts that fit, the darker the better; the best is"
+    note += f" red. Not drawn: {unfit:,} that do not fit, {len(verdicts) - unfit - len(rows):,}"
+    return ParallelCoordinates(
+        title=_finding(sweep),
+        caption=sweep.title,
+        description=_description(sweep),
+        note=f"{note} invalid ones.",
+        contents=CONTENTS,
+        axes=tuple(_axes(sweep)),
+        measure=_measure(sweep),
+        combinations=tuple(
+            Combination(place, row[sweep.by], _hover(sweep, row)) for place, row in rows.items()
+        ),
+        names=("fits", "best"),
+        more_is_better=sweep.more_is_better,
+    )
 
 
-def _ends(picture: SweepPicture, scale: Sequence[float]) -> list[tuple[float, float]]:
-    low, high = min(scale), max(scale)
-    return [(0.0, low), (1.0, high)] if picture.more_is_better else [(0.0, high), (1.0, low)]
+CONTENTS: Final = "best layout for each combination of values"
 
 
-__all__ = ["sweep_chart"]
+def _axes(sweep: Told) -> list[Axis]:
+    """Return the chosen axes, a place for each of their values."""
+    names = zip(sweep.free, short(sweep.free), strict=True)
+    return [named_places(name, [*map(str_of, sweep.axes[key])]) for key, name in names]
+
+
+def _measure(sweep: Told) -> Axis:
+    label, _, unit = UNITS[sweep.by].partition(" [")
+    return Axis(label, unit.rstrip("]"))
+
+
+def _best_rows(sweep: Told) -> dict[Place, Row]:
+    """Return the best row at each place of the axes; ranked rows come before the others."""
+    rows: dict[Place, Row] = {}
+    for row in [*sweep.ranked, *sorted(sweep.rows, key=lambda row: str(row["verdict"]))]:
+        place = _place(sweep, row)
+        if place is not None:
+            rows.setdefault(place, row)
+    return rows
+
+
+def _place(sweep: Told, row: Row) -> Place | None:
+    """Return the place of a row on the chosen axes; None where it has no value of one."""
+    if any(row.get(key) not in sweep.axes[key] for key in sweep.free):
+        return None
+    return tuple(sweep.axes[key].index(row[key]) for key in sweep.free)
+
+
+def _best_place(sweep: Told) -> Place | None:
+    return _place(sweep, sweep.ranked[0]) if sweep.ranked else None
+
+
+def _value(sweep: Told, row: Row | None) -> float | None:
+    return None if row is None or row["verdict"] != FITS else row[sweep.by]
+
+
+def _memory(row: Row) -> float | None:
+    """Return the required memory over the available one."""
+    peak = row.get("memory_peak_bytes")
+    return None if peak is None else float(peak / row["memory_capacity_bytes"])
+
+
+def _text(sweep: Told, row: Row | None) -> str:
+    """Return the value of a row, or why it has none."""
+    if row is None:
+        return "not requested"
+    value, memory = _value(sweep, row), _memory(row)
+    if value is not None:
+        return number(value)
+    if row["verdict"] == DOES_NOT_FIT and memory is not None:
+        return f"needs {memory:.1f} x the memory"
+    return str(row["verdict"])
+
+
+def _hover(sweep: Told, row: Row | None) -> str:
+    if row is None:
+        return "not requested"
+    values = (str_of(row.get(key)) for key in sweep.free)
+    lines = [f"{name} {value}" for name, value in zip(short(sweep.free), values, strict=True)]
+    text = _text(sweep, row)
+    label = f"{UNITS[sweep.by]}: {text}" if row["verdict"] == FITS else text
+    return "\n".join([*lines, label])
+
+
+def _finding(sweep: Told) -> str:
+    """Return the best layout of all, as a title."""
+    count = f"{len(sweep.rows):,} layouts"
+    if not sweep.ranked:
+        return f"None of {count} fits"
+    best = sweep.ranked[0]
+    title = f"Best of {count}: {amount(sweep.by, best[sweep.by])}"
+    return f"{title} with {point_of(sweep.free, best)}" if len(sweep.free) <= 3 else title
+
+
+def _description(sweep: Told) -> str:
+    return f"{UNITS[sweep.by]} over {', '.join(short(sweep.free))}."
+
+
+# --- the front ------------------------------------------------------------------------------------
+
+_COSTS: Final = {
+    "memory": Axis("memory of the fullest stage", "GiB"),
+    "devices": Axis("devices"),
+}
+
+
+def front_chart(sweep: Told) -> ScatterWithFront:
+    """Return all layouts that fit, and those that no other beats in speed and in cost."""
+    places = {row["position"]: i for i, row in enumerate(sweep.ranked)}
+    best = point_of(sweep.free or [*sweep.axes], sweep.ranked[0])
+    cost, gain = _COSTS[sweep.against], _measure(sweep)
+    return ScatterWithFront(
+        title=_front_finding(sweep),
+        caption=f"{sweep.title}; {len(sweep.ranked):,} of {len(sweep.rows):,} layouts fit",
+        description=f"{len(sweep.ranked):,} layouts that fit; {len(sweep.front):,} of them have the"
+        f" best {gain.label} for their {cost.label}.",
+        note=f"Best: {best}.",
+        contents="layouts that no other beats in both",
+        x=cost,
+        y=Axis(gain.label, gain.unit, zero=sweep.more_is_better),
+        points=tuple(
+            Point(float(cost), float(row[sweep.by]), _point_text(sweep, row))
+            for row, cost in zip(sweep.ranked, costs(sweep), strict=True)
+        ),
+        front=tuple(places[row["position"]] for row in sweep.front),
+        best=0,
+        names=("fits", "no other is better at this cost", f"best: {best}"),
+    )
+
+
+def costs(sweep: Told) -> list[float]:
+    """Return the costs of the layouts that fit, the best layout first, as the axis has them."""
+    scale = GIB if sweep.against == "memory" else 1
+    return [row[COST[sweep.against]] / scale for row in sweep.ranked]
+
+
+def cost_label(sweep: Told) -> str:
+    """Return the title of the axis of costs."""
+    return _COSTS[sweep.against].title
+
+
+def _point_text(sweep: Told, row: Row) -> str:
+    keys = [key for key in sweep.axes if row.get(key) is not None]
+    return "\n".join(f"{name} {str_of(row[key])}" for key, name in _named(keys))
+
+
+def _named(keys: Sequence[str]) -> Iterable[tuple[str, str]]:
+    return zip(keys, short(keys), strict=True)
+
+
+def _front_finding(sweep: Told) -> str:
+    """Return the cost of a rate near the best one, as a title."""
+    best = sweep.front[-1]
+    if len(sweep.front) == 1:
+        return f"One layout has the best {measured(sweep.by)} and needs the least {sweep.against}"
+    near = next(row for row in sweep.front if _share(sweep, row, best) >= NEAR)
+    near = sweep.front[-2] if near is best else near
+    share = 100 * _share(sweep, near, best)
+    spent, most = (_cost(sweep, row) for row in (near, best))
+    return f"{share:.0f} % of the best {measured(sweep.by)} needs {spent} instead of {most}"
+
+
+def _share(sweep: Told, row: Row, best: Row) -> float:
+    """Return the rate of a layout as a share of the best."""
+    ratio = float(row[sweep.by] / best[sweep.by])
+    return ratio if ratio <= 1 else 1 / ratio
+
+
+def _cost(sweep: Told, row: Row) -> str:
+    value = row[COST[sweep.against]]
+    return f"{value / GIB:.1f} GiB" if sweep.against == "memory" else f"{value:,} devices"
+
+
+__all__ = ["cost_label", "costs", "front_chart", "layouts_chart"]

@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clustersim.render import folder
+from clustersim.render.matplotlib import write_figure
+from clustersim.render.matplotlib.figure import USUAL
 from clustersim.render.page.page import write_page
-from clustersim.studies.sweep.figure import draw_sweep
-from clustersim.studies.sweep.front import draw_pareto, pareto_picture
+from clustersim.studies.sweep.charts import cost_label, costs, front_chart, layouts_chart
 from clustersim.studies.sweep.page import page
-from clustersim.studies.sweep.picture import sweep_picture
+from clustersim.studies.sweep.text import UNITS
 from clustersim.studies.sweep.told import Told
 
 if TYPE_CHECKING:
@@ -43,15 +44,31 @@ def write(
         write_page(page(sweep, command), new / "report")
         files: tuple[str, ...] = FILES
         if sweep.free:
-            draw_sweep(sweep_picture(sweep), new / "sweep")
+            write_figure(layouts_chart(sweep), new / "sweep", USUAL)
             files += SWEEP
         if len(sweep.ranked) > 1:
-            picture = pareto_picture(sweep)
-            write_csv(picture.frame(), new / "pareto.csv")
-            draw_pareto(picture, new / "pareto")
+            write_csv(front_frame(sweep), new / "pareto.csv")
+            write_figure(front_chart(sweep), new / "pareto", USUAL)
             files += PARETO
         folder.write_summary(sweep.answer, files, new)
     return [*files]
+
+
+def front_frame(sweep: Told) -> "pd.DataFrame":
+    """Return the layouts that fit with their costs, the best first, and which are on the front."""
+    import pandas as pd
+
+    front = {row["position"] for row in sweep.front}
+    rows = [
+        {
+            **{key: row.get(key) for key in sweep.axes},
+            cost_label(sweep): cost,
+            UNITS[sweep.by]: row[sweep.by],
+            "on_the_front": row["position"] in front,
+        }
+        for row, cost in zip(sweep.ranked, costs(sweep), strict=True)
+    ]
+    return pd.DataFrame(rows)
 
 
 def write_csv(found: "pd.DataFrame", path: Path) -> None:

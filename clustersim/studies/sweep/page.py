@@ -3,11 +3,9 @@
 from typing import Final
 
 from clustersim.render.page.page import Block, Card, Cards, Column, Page, Section, Table
+from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
-from clustersim.studies.sweep.charts import sweep_chart
-from clustersim.studies.sweep.front import pareto_picture
-from clustersim.studies.sweep.front_chart import pareto_chart
-from clustersim.studies.sweep.picture import sweep_picture
+from clustersim.studies.sweep.charts import front_chart, layouts_chart
 from clustersim.studies.sweep.text import point_of, rows
 from clustersim.studies.sweep.told import Row, Told
 from clustersim.units import GIB, format_seconds
@@ -20,10 +18,10 @@ def page(sweep: Told, command: str = "") -> Page:
     """Return the page of a sweep; `command` is what made it."""
     sections = [_answer(sweep)]
     if sweep.free:
-        chart = sweep_chart(sweep_picture(sweep))
+        chart = page_chart(layouts_chart(sweep))
         sections.append(Section("All layouts", "layouts", (), (chart, *_ranking(sweep))))
     if len(sweep.ranked) > 1:
-        chart = pareto_chart(pareto_picture(sweep))
+        chart = page_chart(front_chart(sweep))
         sections.append(Section(f"Speed against {sweep.against}", "pareto", (), (chart,)))
     count = len(sweep.rows)
     told = f"{count:,} combinations, {len(sweep.ranked):,} of them fit"
