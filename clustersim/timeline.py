@@ -1,7 +1,7 @@
-"""What happened when: the record of a replay, one row for each block of each rank class.
+"""The timeline: the record of a replay, one row for each block of each rank class.
 
-Columns are plain arrays, so that a step of hundreds of thousands of blocks is measured by a few
-vector operations and written as Parquet without a detour.
+Columns are plain arrays, so that a step of hundreds of thousands of blocks is evaluated by a few
+vector operations and written as Parquet without conversion.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ BACKWARD: Final = "B"
 INPUT: Final = "I"
 WEIGHT: Final = "W"
 KINDS: Final = (FORWARD, BACKWARD, INPUT, WEIGHT)
-"""What a step does: forward, the whole backward, or that of its inputs and of its weights apart."""
+"""Kinds of steps: forward, whole backward, backward of the inputs, backward of the weights."""
 
 GRADIENTS: Final = "gradients"
 EMBEDDING: Final = "embedding"
@@ -26,12 +26,12 @@ NORM: Final = "gradient norm"
 OPTIMISER: Final = "optimiser"
 PARAMETERS: Final = "parameters"
 TAIL: Final = (GRADIENTS, EMBEDDING, NORM, OPTIMISER, PARAMETERS)
-"""What follows the last block of a rank, in this order."""
+"""Operations that follow the last block of a rank, in this order."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """One thing after a rank's last block: its name and when it began and ended [s].
+    """One operation after a rank's last block: its name, and when it began and ended [s].
 
     `ready` is when the rank itself was ready for it; a collective begins when all its ranks are.
     """
@@ -48,17 +48,19 @@ class Track:
 
     Attributes
     ----------
-    kind, microbatch, chunk : which step each row is, `kind` by its place in `KINDS`
-    free : when the stream was free for it, its sends done where they block; one more at the end,
-        when it was free for what follows the last block [s]
-    sent : when the transfer that it waited for set out; NaN where it waited for none [s]
+    tensor_rank : rank within the tensor and context group, 0 where the group is folded
+    multiplicity : ranks that the class represents
+    kind, microbatch, chunk : of each step, `kind` as its index in `KINDS`
+    free : when the compute stream was free for the step, after blocking sends; one more at the
+        end, when it was free for the tail [s]
+    sent : departure of the transfer that the step waited for; NaN where it waited for none [s]
     start, end : of the block [s]
-    tail : what came after the last block
+    tail : operations after the last block
     """
 
     replica: int
     stage: int
-    part: int
+    tensor_rank: int
     multiplicity: int
     kind: NDArray[np.int8]
     microbatch: Integers
@@ -71,17 +73,17 @@ class Track:
 
     @property
     def backward(self) -> NDArray[np.bool_]:
-        """Which rows are backward, all of it or a part."""
+        """Which rows are backward steps, whole or split."""
         return self.kind > 0
 
     @property
     def finish(self) -> float:
-        """When the rank was done with the step [s]."""
+        """When the rank finished the step [s]."""
         return max([float(self.end[-1]), *(span.end for span in self.tail)])
 
 
-class Joint(NamedTuple):
-    """A collective of rank classes after their blocks or beside them.
+class CollectiveSpan(NamedTuple):
+    """A collective of several rank classes, after their blocks or concurrent with them.
 
     `begin` is when its bytes began to flow [s]; `nbytes` is the payload of each flow [B].
     """
@@ -94,14 +96,19 @@ class Joint(NamedTuple):
 
 @dataclass(frozen=True)
 class Timeline:
-    """All rank classes of a step, in the order of the program's actors; `joint` as they ended."""
+    """All rank classes of a step, in the order of the program's actors.
+
+    Attributes
+    ----------
+    collectives : collectives of several rank classes, in the order of their ends
+    """
 
     tracks: tuple[Track, ...]
-    joint: tuple[Joint, ...] = ()
+    collectives: tuple[CollectiveSpan, ...] = ()
 
     @property
     def duration(self) -> float:
-        """Time of the step: until the last rank is done [s]."""
+        """Time of the step: when the last rank has finished [s]."""
         return max(track.finish for track in self.tracks)
 
     @property
@@ -113,11 +120,15 @@ class Timeline:
         """Return the blocks of all tracks as one table: a column by name."""
         tracks = self.tracks
         lengths = [len(track.start) for track in tracks]
-        whose = {
-            name: np.repeat(np.array([getattr(t, name) for t in tracks], np.int32), lengths)
-            for name in ("replica", "stage", "part")
+        positions = {
+            column: np.repeat(np.array([getattr(t, name) for t in tracks], np.int32), lengths)
+            for column, name in (
+                ("replica", "replica"),
+                ("stage", "stage"),
+                ("part", "tensor_rank"),
+            )
         }
-        names = ("backward", "microbatch", "chunk", "start", "end")
-        columns = whose | {"kind": np.array(KINDS)[np.concatenate([t.kind for t in tracks])]}
-        columns |= {n: np.concatenate([getattr(t, n) for t in tracks]) for n in names}
+        measures = ("backward", "microbatch", "chunk", "start", "end")
+        columns = positions | {"kind": np.array(KINDS)[np.concatenate([t.kind for t in tracks])]}
+        columns |= {n: np.concatenate([getattr(t, n) for t in tracks]) for n in measures}
         return columns | {"free": np.concatenate([t.free[: len(t.start)] for t in tracks])}

@@ -1,4 +1,4 @@
-"""Traffic: what one communication asks of the links, without a clock.
+"""Traffic: the load of one communication on the links, without a clock.
 
 A communication is one fluid activity, not many messages.  A ring all-reduce over four
 devices is one `Traffic` of four equal flows, each link crossed by one of them:
@@ -8,22 +8,23 @@ devices is one `Traffic` of four equal flows, each link crossed by one of them:
 Point-to-point is the case of a single flow: every weight is 1.
 """
 
+from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
 
 class Traffic(NamedTuple):
-    """Equal flows that start together, share links as one, and end together.
+    """Equal flows that start at the same time, share links as one activity, and end together.
 
     Parameters
     ----------
-    name : what a person calls it; errors quote it
+    name : of the communication, as errors quote it
     links : the links that its flows cross, each once, as indices into the network's capacities
     weights : for each of `links`, how many of the flows cross it [flows]; above 0, may be
         fractional where a flow spreads over several paths
     nbytes : payload of each flow [B]
-    latency : waited before the first byte, without using bandwidth [s]
-    cap : the most that one flow can take, whatever the links allow [B/s]
+    latency : before the first byte, without use of bandwidth [s]
+    cap : maximum rate of one flow, whatever the links allow [B/s]
     """
 
     name: str
@@ -32,3 +33,8 @@ class Traffic(NamedTuple):
     nbytes: float
     latency: float
     cap: float = inf
+
+    def uncontended_rate(self, capacities: Sequence[float]) -> float:
+        """Return the rate of one flow with its links to itself [B/s]."""
+        crossings = zip(self.links, self.weights, strict=True)
+        return min([self.cap, *(capacities[link] / weight for link, weight in crossings)])

@@ -1,1 +1,1 @@
-"""The replay: the only place where time passes, and the only one that imports simpy."""
+"""The replay of a program over time; the only package that imports simpy."""

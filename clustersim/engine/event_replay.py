@@ -1,8 +1,8 @@
-"""The full road: the step event by event, with every transfer in the network.
+"""Event replay: the step event by event, with every transfer in the network.
 
-1. A rank takes its next step and waits until the step's input has arrived.
-2. It computes: the block's kernels, with their collectives, one after another.
-3. It hands the result to the next stage; where sends block, it waits until that is through.
+1. A rank takes its next step and waits for the step's input.
+2. It computes: the block's kernels and collectives, one after another.
+3. It sends the result to the next stage; where sends block, it waits until that is delivered.
 """
 
 from collections import deque
@@ -14,205 +14,208 @@ from typing import Any
 from simpy.events import NORMAL, Event, Timeout
 
 from clustersim.engine.network.transfer import Transfer
-from clustersim.engine.rank import NOTHING, Crew, Rank, Row
+from clustersim.engine.rank import Action, Rank
+from clustersim.engine.state import NO_TIME, ReplayState
 from clustersim.program.ops import Actor, Program
 from clustersim.traffic import Traffic
 
 
-class SteppingCrew(Crew):
-    """Ranks that go through the step event by event."""
+class EventReplay(ReplayState):
+    """Rank classes that run the step event by event."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.schedule: Any = self.env.schedule  # also takes a rank: an event while it computes
-        self._groups: dict[tuple[int, ...], list[SteppingRank]] = {}
-        self.all = [SteppingRank(self, actor) for actor in program.actors]
+        self._groups: dict[tuple[int, ...], list[EventRank]] = {}
+        self.ranks = [EventRank(self, actor) for actor in program.actors]
 
     def run(self) -> None:
-        """Let all ranks take their first step, then let the clock run."""
-        for rank in self.all:
-            rank.take()
-        self.env.run_out()
+        """Start the first step of all ranks, then run the clock."""
+        for rank in self.ranks:
+            rank.next_step()
+        self.env.run_all()
 
     def check(self) -> None:
-        """Refuse books of the network that do not balance."""
+        """Check that the network delivered all bytes within the capacities of its links."""
         self.network.check()
 
     @property
     def activities(self) -> int:
-        """Transfers and collectives that ran."""
+        """Transfers and collectives that ran [count]."""
         return self.network.started
 
-    def gather(self, name: tuple[int, ...], rank: "SteppingRank") -> "list[SteppingRank] | None":
-        """Note that a part of a tensor group is ready to send; return all when it is the last."""
+    def join_send(self, name: tuple[int, ...], rank: "EventRank") -> "list[EventRank] | None":
+        """Add a rank of a tensor group that is ready to send; return all ranks after the last."""
         group = self._groups.setdefault(name, [])
         group.append(rank)
-        return self._groups.pop(name) if len(group) == self.program.parts else None
+        return self._groups.pop(name) if len(group) == self.program.tensor_ranks else None
 
 
-class SteppingRank(Rank):
-    """A rank that lives through its steps.
+class EventRank(Rank):
+    """A rank class that runs its steps event by event.
 
-    It is itself the event that SimPy holds while it computes: one at a time is in flight, and an
-    event for each of 200,000 blocks would cost as much as all else that a block does.
+    It is itself the event that SimPy holds while it computes: one at a time is pending, and an
+    event object for each of 200,000 blocks would double the time of a block.
     """
 
-    crew: SteppingCrew
+    state: EventReplay
     _ok = True
 
-    def __init__(self, crew: SteppingCrew, actor: Actor) -> None:
-        super().__init__(crew, actor)
+    def __init__(self, state: EventReplay, actor: Actor) -> None:
+        super().__init__(state, actor)
         self.at = -1
         self.inbox: dict[int, float] = {}
         self.callbacks: list[Callable[[Any], None]] | None = None
         self._when_computed: list[Callable[[Any], None]] = [self._computed]
-        self._sending = (-1, -1)
+        self._receiver = (-1, -1)
         self._unsent: list[int] = []
-        self._busy: dict[int, deque[tuple[Traffic, SteppingRank, int]]] = {}
+        self._queues: dict[int, deque[tuple[Traffic, EventRank, int]]] = {}
 
-    def peer(self, stage: int) -> "SteppingRank":
-        """Return the rank class of the same replicas and part on another stage."""
-        return self.crew.all[self.crew.number(self.actor.position._replace(stage=stage))]
+    def peer(self, stage: int) -> "EventRank":
+        """Return the rank class of the same replicas and tensor rank on another stage."""
+        return self.state.ranks[self.state.number(self.actor.position._replace(stage=stage))]
 
-    def take(self) -> None:
-        """Take the next step; compute when its input is there, else leave word what is wanted."""
+    def next_step(self) -> None:
+        """Take the next step; compute when its input has arrived, else record its address."""
         self.at += 1
         self.free.append(self.env._now)
         if self.at == len(self.codes):
-            self.env.process(self.after())
+            self.env.process(self.run_tail())
             return
         self._begin()
 
     def _begin(self) -> None:
-        """Compute the step at hand, unless an input of it is missing."""
-        row = self.rows[self.codes[self.at]]
-        if row.leads:
-            self._begin_both()
-        elif row.source or row.follows:
-            self._compute(NOTHING)
+        """Compute the current step, unless an input of it is missing."""
+        action = self.actions[self.codes[self.at]]
+        if action.leads:
+            self._begin_pair()
+        elif action.source or action.follows:
+            self._compute(NO_TIME)
         else:
-            wanted = self.inputs[self.at]
-            left = self.inbox.pop(wanted, None)
-            if left is None:
-                self.wanted = wanted
+            address = self.inputs[self.at]
+            departure = self.inbox.pop(address, None)
+            if departure is None:
+                self.awaited = address
             else:
-                self._compute(left)
+                self._compute(departure)
 
-    def _begin_both(self) -> None:
-        """Compute the first of two steps beside each other, unless an input is missing."""
-        places = [p for p in (self.at, self.at + 1) if not self.rows[self.codes[p]].source]
-        inputs = [self.inputs[place] for place in places]
-        missing = [wanted for wanted in inputs if wanted not in self.inbox]
+    def _begin_pair(self) -> None:
+        """Compute the first of two concurrent steps, unless an input of either is missing."""
+        pair = self.at, self.at + 1
+        steps = [step for step in pair if not self.actions[self.codes[step]].source]
+        inputs = [self.inputs[step] for step in steps]
+        missing = [address for address in inputs if address not in self.inbox]
         if missing:
-            self.wanted = missing[0]
+            self.awaited = missing[0]
         else:
-            self._compute(max(map(self.inbox.pop, inputs), default=NOTHING))
+            self._compute(max(map(self.inbox.pop, inputs), default=NO_TIME))
 
-    def receive(self, target: int, left: float) -> None:
-        """Take delivery of a step's input, which had set out at `left`."""
-        self.inbox[target] = left
-        if self.wanted == target:
-            self.wanted = -1
+    def receive(self, target: int, departure: float) -> None:
+        """Receive a step's input; begin the step if it waits for it."""
+        self.inbox[target] = departure
+        if self.awaited == target:
+            self.awaited = -1
             self._begin()
 
-    def _compute(self, left: float) -> None:
-        row = self.rows[self.codes[self.at]]
-        self.sent.append(left)
+    def _compute(self, departure: float) -> None:
+        action = self.actions[self.codes[self.at]]
+        self.sent.append(departure)
         self.start.append(self.env._now)
         if self.at in self.completing:
-            self.reduce_beside(self.completing[self.at], row.length)
-        if isnan(row.seconds):
-            self.env.process(self._segments(self.at, row.segments))
+            self.start_reduction(self.completing[self.at], action.duration)
+        if isnan(action.seconds):
+            self.env.process(self._run_segments(self.at, action.segments))
         else:
             self.callbacks = self._when_computed
-            self.crew.schedule(self, NORMAL, row.seconds)
+            self.state.schedule(self, NORMAL, action.seconds)
 
     def _computed(self, _: object) -> None:
-        """Hand results on; go on at once, or when they are through where sends block."""
+        """Send the results, then continue; where sends block, after their delivery."""
         self.end.append(self.env._now)
-        row = self.rows[self.codes[self.at]]
-        if row.leads or (row.stage < 0 and not row.follows):
-            self.take()
+        action = self.actions[self.codes[self.at]]
+        if action.leads or (action.stage < 0 and not action.follows):
+            self.next_step()
             return
-        self._unsent = [self.at - 1, self.at] if row.follows else [self.at]
-        self._hand_on()
+        self._unsent = [self.at - 1, self.at] if action.follows else [self.at]
+        self._send_results()
 
-    def _hand_on(self) -> None:
-        """Hand on the next result that is not handed on yet; take the next step after the last."""
+    def _send_results(self) -> None:
+        """Send the results that remain; take the next step after the last."""
         while self._unsent:
             at = self._unsent.pop(0)
-            row, target = self.rows[self.codes[at]], self.inputs[at]
-            if row.stage < 0:
+            action, target = self.actions[self.codes[at]], self.inputs[at]
+            if action.stage < 0:
                 continue
-            target += row.shift
-            if row.traffic is None:
+            target += action.shift
+            if action.traffic is None:
                 self.receive(target, self.env._now)
-            elif self.crew.program.parts > 1:
-                if self._send_as_group(at, row, row.traffic, target):
+            elif self.state.program.tensor_ranks > 1:
+                if self._send_as_group(at, action, action.traffic, target):
                     return
             elif self.blocking:
-                self._sending = row.stage, target
-                self.network.start(row.traffic, self._through)
+                self._receiver = action.stage, target
+                self.network.start(action.traffic, self._delivered)
                 return
             else:
-                self._send_behind(row.direction, row.traffic, self.peer(row.stage), target)
-        self.take()
+                peer = self.peer(action.stage)
+                self._send_in_background(action.direction, action.traffic, peer, target)
+        self.next_step()
 
-    def _through(self, transfer: Transfer) -> None:
-        """A send that held this rank up has arrived: the peer has it, and the rank goes on."""
-        stage, target = self._sending
+    def _delivered(self, transfer: Transfer) -> None:
+        """Pass a blocking send to its receiver, and continue."""
+        stage, target = self._receiver
         self.peer(stage).receive(target, transfer.begin - transfer.traffic.latency)
-        self._hand_on()
+        self._send_results()
 
-    def _send_behind(
-        self, direction: int, traffic: Traffic, peer: "SteppingRank", target: int
+    def _send_in_background(
+        self, direction: int, traffic: Traffic, peer: "EventRank", target: int
     ) -> None:
         """Send without waiting, one transfer after another in each direction."""
-        queue = self._busy.setdefault(direction, deque())
+        queue = self._queues.setdefault(direction, deque())
         queue.append((traffic, peer, target))
         if len(queue) == 1:
-            self.network.start(traffic, partial(self._arrived_behind, queue))
+            self.network.start(traffic, partial(self._delivered_in_background, queue))
 
-    def _arrived_behind(
-        self, queue: "deque[tuple[Traffic, SteppingRank, int]]", transfer: Transfer
+    def _delivered_in_background(
+        self, queue: "deque[tuple[Traffic, EventRank, int]]", transfer: Transfer
     ) -> None:
         _, peer, target = queue.popleft()
         peer.receive(target, transfer.begin - transfer.traffic.latency)
         if queue:
-            self.network.start(queue[0][0], partial(self._arrived_behind, queue))
+            self.network.start(queue[0][0], partial(self._delivered_in_background, queue))
 
-    def _send_as_group(self, at: int, row: Row, traffic: Traffic, target: int) -> bool:
-        """Send once for the whole tensor group, when its last part is ready.
+    def _send_as_group(self, at: int, action: Action, traffic: Traffic, target: int) -> bool:
+        """Send once for the whole tensor group, when its last rank is ready.
 
         Returns
         -------
         bool
             Whether the rank waits for the send.
         """
-        group = self.crew.gather((*self.actor.position[:2], at), self)
+        group = self.state.join_send((*self.actor.position[:2], at), self)
         if group is None:
             return self.blocking
-        peers = [rank.peer(row.stage) for rank in group]
+        peers = [rank.peer(action.stage) for rank in group]
 
-        def arrived(transfer: Transfer) -> None:
+        def delivered(transfer: Transfer) -> None:
             for peer in peers:
                 peer.receive(target, transfer.begin - transfer.traffic.latency)
             if self.blocking:
                 for rank in group:
-                    rank._hand_on()
+                    rank._send_results()
 
-        self.network.start(traffic, arrived)
+        self.network.start(traffic, delivered)
         return self.blocking
 
-    def _segments(
+    def _run_segments(
         self, at: int, segments: tuple[float | Traffic, ...]
     ) -> Generator[Event, Any, None]:
-        """Run a block whose collectives share their links with others."""
+        """Run a block whose collectives are separate operations on the links."""
         for number, segment in enumerate(segments):
             if isinstance(segment, Traffic):
-                self.waits = segment.name
+                self.waits_for = segment.name
                 name = ("tensor", self.actor.position[:2], at, number)
-                yield from self.together(name, segment, self.crew.program.parts)
+                yield from self.collective(name, segment, self.state.program.tensor_ranks)
             else:
                 yield Timeout(self.env, segment)
         self._computed(None)

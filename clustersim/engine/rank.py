@@ -1,9 +1,9 @@
-"""A rank class: what it does in each step, what it leaves on record, and what follows its steps.
+"""A rank class: the actions of its steps, its record, and what follows its last step.
 
-How it gets through its steps is told elsewhere, in two ways: `alone` when transfers meet nobody,
-`stepping` event by event.  What follows the last step is the same for both: gradients are reduced
-with the replicas, the tied embedding with the other end of the pipeline, the gradient norm with
-everybody; then the optimiser runs.
+Two subclasses execute the steps: `uncontended.UncontendedRank`, where no transfer shares a link
+with another, and `event_replay.EventRank`, event by event.  What follows the last step is the same
+for both: gradients are reduced over the replicas, the tied embedding over the first and the last
+stage, the gradient norm over all ranks of a replica; then the optimiser runs.
 """
 
 from collections.abc import Generator
@@ -13,12 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from simpy.events import Event, Timeout
 
-from clustersim.engine.clock import Clock
-from clustersim.engine.network.contention_check import Passage
-from clustersim.engine.network.network import Network
+from clustersim.engine.network.contention_check import TransferSeries
 from clustersim.engine.network.transfer import Transfer
-from clustersim.program.fold import alone_rate
-from clustersim.program.ops import Actor, Position, Program
+from clustersim.engine.state import NO_TIME, Rendezvous, ReplayState
+from clustersim.program.ops import Actor, Program
 from clustersim.program.steps import WEIGHT, Code, completing
 from clustersim.timeline import (
     EMBEDDING,
@@ -27,132 +25,80 @@ from clustersim.timeline import (
     NORM,
     OPTIMISER,
     PARAMETERS,
-    Joint,
+    CollectiveSpan,
     Span,
     Track,
 )
 from clustersim.traffic import Traffic
 
 Process = Generator[Event, Any, float]
-"""What a rank goes through; returns the instant when it really began [s]."""
-NOTHING = float("nan")
+"""A SimPy process that returns the instant at which its work began [s]."""
 
 
-class Meeting:
-    """What begins when the last of several rank classes is ready.
-
-    Attributes
-    ----------
-    begun : when it began [s]
-    done : event of its end
-    """
-
-    def __init__(self, env: Clock, size: int) -> None:
-        self.missing = size
-        self.begun = NOTHING
-        self.done = Event(env)
-
-    def arrive(self) -> bool:
-        """Count one more that is ready; return whether that was the last."""
-        self.missing -= 1
-        return self.missing == 0
-
-
-class Crew:
-    """What all rank classes share: the clock, the network, and the meetings they hold together.
-
-    Attributes
-    ----------
-    shared : collectives that crossed links, with their times
-    together : all collectives that rank classes began together
-    """
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.env = Clock()
-        self.network = Network(self.env, program.capacities)
-        self._meetings: dict[tuple[Any, ...], Meeting] = {}
-        self.shared: list[Passage] = []
-        self.together: list[Joint] = []
-
-    def number(self, position: Position) -> int:
-        """Return the place of a rank class in the program's order."""
-        stages, parts = self.program.stages, self.program.parts
-        return (position.replica * stages + position.stage) * parts + position.part
-
-    def meeting(self, *name: Any, size: int) -> Meeting:
-        """Return the meeting of that name, which `size` rank classes hold."""
-        if name not in self._meetings:
-            self._meetings[name] = Meeting(self.env, size)
-        return self._meetings[name]
-
-    @property
-    def on_a_stage(self) -> int:
-        """Rank classes that share a stage."""
-        return self.program.classes * self.program.parts
-
-
-class Row(NamedTuple):
+class Action(NamedTuple):
     """What a rank class does in steps of one code.
 
     Attributes
     ----------
-    source : whether it needs nothing that another chunk makes
-    seconds : of a fused block; NaN where its collectives are ops of their own
+    source : whether the step needs no result of another chunk
+    seconds : of a fused block; NaN where its collectives are separate operations
     segments : of the block otherwise
-    length : of the block with all links to itself [s]
-    stage, shift : who gets the result, and what to add to this step's address for that of the step
-        it is for; stage -1 where nobody does
-    traffic : it is handed on with; None where it stays on the stage
-    rate, alone : of one flow, and time of the whole, when it meets nobody [B/s], [s]
-    direction : 0 to the next stage, 1 to the one before
-    leads, follows : whether it is the first or the second of two steps beside each other; the
-        first waits for the inputs of both, the second hands on the results of both
+    duration : of the block on uncontended links [s]
+    stage : that receives the result; -1 for none
+    shift : address of the receiving step minus the address of this step
+    traffic : of the result; None where it stays on the stage
+    rate, transfer_seconds : of one flow, and time of the transfer, on uncontended links [B/s], [s]
+    direction : 0 to the next stage, 1 to the previous one
+    leads, follows : whether it is the first or the second step of a pair that runs concurrently;
+        the first waits for the inputs of both, the second sends the results of both
     """
 
     source: bool
     seconds: float
     segments: tuple[float | Traffic, ...]
-    length: float
+    duration: float
     stage: int
     shift: int
     traffic: Traffic | None
     rate: float
-    alone: float
+    transfer_seconds: float
     direction: int
     leads: bool
     follows: bool
 
 
 class Rank:
-    """One rank class on its way through the step.
+    """One rank class during the replay of a step.
 
     Attributes
     ----------
-    at : the step it is at, by its place in the order
+    at : index of the current step
     codes, inputs : of its steps, as in `Order`
-    wanted : address of the input it waits for; -1 for none
-    completing : by the place of a step that completes the gradients of a chunk, how many did before
-    reducing : the reduction of gradients that was begun last, if any
-    finished, waits : whether it got through, and what it waits for if not
+    awaited : address of the input that it waits for; -1 for none
+    completing : for each step that completes the gradients of a chunk, by its index, how many
+        chunks were complete before
+    reducing : process of the gradient reduction that began last
+    finished : whether it has finished the step
+    waits_for : what an unfinished rank class waits for
+    free, sent, start, end, tail : the columns of its `Track`
     """
 
-    def __init__(self, crew: Crew, actor: Actor) -> None:
-        self.crew, self.actor = crew, actor
-        self.env, self.network = crew.env, crew.network
-        self.blocking = crew.program.blocking
+    def __init__(self, state: ReplayState, actor: Actor) -> None:
+        self.state, self.actor = state, actor
+        self.env, self.network = state.env, state.network
+        self.blocking = state.program.blocking
         self.finished = False
-        self.waits = "its first step"
+        self.waits_for = "its first step"
         self.at = 0
-        self.wanted = -1
-        order, stage = crew.program.order, actor.position.stage
+        self.awaited = -1
+        order, stage = state.program.order, actor.position.stage
         self.codes: list[int] = order.of[stage].tolist()
         self.inputs: list[int] = order.inputs[stage].tolist()
-        self.rows = [row_of(actor, crew.program, code) for code in order.codes]
-        beside = actor.tail.overlapped and actor.tail.gradients
-        self.completing = completing(order, stage) if beside else {}
+        self.actions = [action_of(actor, state.program, code) for code in order.codes]
+        overlapped = actor.tail.overlapped and actor.tail.gradients
+        self.completing = completing(order, stage) if overlapped else {}
         self.reducing: Event | None = None
-        self.number = crew.number(actor.position)
+        self.number = state.number(actor.position)
         self.free: list[float] = []
         self.sent: list[float] = []
         self.start: list[float] = []
@@ -161,111 +107,114 @@ class Rank:
 
     # --- after the last step ---------------------------------------------------------------------
 
-    def after(self) -> Generator[Event, Any, None]:
-        """Reduce gradients, embedding and norm; update; gather what was updated."""
-        crew, tail = self.crew, self.actor.tail
-        stage, (replica, _, _) = self.actor.position.stage, self.actor.position
+    def run_tail(self) -> Generator[Event, Any, None]:
+        """Reduce gradients, embedding and norm; run the optimiser; gather the parameters."""
+        state, tail = self.state, self.actor.tail
+        stage, replica = self.actor.position.stage, self.actor.position.replica
         if tail.overlapped and tail.gradients:
-            yield from self._spanned(GRADIENTS, self._last_piece())
+            yield from self._record(GRADIENTS, self._wait_for_reduction())
         else:
             for number, piece in enumerate(piece for pieces in tail.gradients for piece in pieces):
-                meeting = self.together((GRADIENTS, stage, 0, number), piece, crew.on_a_stage)
-                yield from self._spanned(GRADIENTS, meeting)
-        if tail.twin is not None:
-            pair = min(stage, crew.program.stages - 1 - stage)
-            meeting = self.together(("twin", pair), tail.twin, 2 * crew.on_a_stage)
-            yield from self._spanned(GRADIENTS, meeting)
+                name = GRADIENTS, stage, 0, number
+                work = self.collective(name, piece, state.ranks_of_stage)
+                yield from self._record(GRADIENTS, work)
+        if tail.mirrored is not None:
+            pair = min(stage, state.program.stages - 1 - stage)
+            work = self.collective(("mirrored", pair), tail.mirrored, 2 * state.ranks_of_stage)
+            yield from self._record(GRADIENTS, work)
         if tail.embedding is not None:
-            size = 2 * crew.on_a_stage
-            yield from self._spanned(EMBEDDING, self.together((EMBEDDING,), tail.embedding, size))
-        if crew.program.norm_sync:
-            size = crew.program.stages * crew.program.parts
-            traffic = Traffic(NORM, (), (), 0.0, crew.program.norm_sync)
-            yield from self._spanned(NORM, self.together((NORM, replica), traffic, size))
-        yield from self._spanned(OPTIMISER, self._alone(tail.optimiser))
+            work = self.collective((EMBEDDING,), tail.embedding, 2 * state.ranks_of_stage)
+            yield from self._record(EMBEDDING, work)
+        if state.program.norm_sync:
+            size = state.program.stages * state.program.tensor_ranks
+            traffic = Traffic(NORM, (), (), 0.0, state.program.norm_sync)
+            yield from self._record(NORM, self.collective((NORM, replica), traffic, size))
+        yield from self._record(OPTIMISER, self._compute_for(tail.optimiser))
         for number, gather in enumerate(tail.parameters):
-            meeting = self.together((PARAMETERS, stage, number), gather, crew.on_a_stage)
-            yield from self._spanned(PARAMETERS, meeting)
+            work = self.collective((PARAMETERS, stage, number), gather, state.ranks_of_stage)
+            yield from self._record(PARAMETERS, work)
         self.finished = True
 
-    def together(self, name: tuple[Any, ...], traffic: Traffic, size: int) -> Process:
+    def collective(self, name: tuple[Any, ...], traffic: Traffic, size: int) -> Process:
         """Take part in a collective that begins when all its rank classes are ready."""
-        meeting = self.crew.meeting(*name, size=size)
-        if meeting.arrive():
-            meeting.begun = float(self.env.now)
-            self.network.start(traffic, partial(self._end_together, meeting))
-        self.waits = traffic.name
-        yield meeting.done
-        return meeting.begun
+        rendezvous = self.state.rendezvous(*name, size=size)
+        if rendezvous.arrive():
+            rendezvous.begun = float(self.env.now)
+            self.network.start(traffic, partial(self._end_collective, rendezvous))
+        self.waits_for = traffic.name
+        yield rendezvous.done
+        return rendezvous.begun
 
-    def _end_together(self, meeting: Meeting, transfer: Transfer) -> None:
-        """Let all who took part go on."""
-        moved = transfer.traffic
-        self.crew.together.append(Joint(moved.name, moved.nbytes, transfer.begin, self.env.now))
-        if transfer.traffic.links:
-            times = np.array([transfer.begin]), np.array([self.env.now])
-            rate = alone_rate(transfer.traffic, self.crew.program.capacities)
-            number = -1 - len(self.crew.shared)
-            self.crew.shared.append(Passage(number, transfer.traffic, rate, *times))
-        meeting.done.succeed()
+    def _end_collective(self, rendezvous: Rendezvous, transfer: Transfer) -> None:
+        """Record a collective, and resume its rank classes."""
+        traffic, now = transfer.traffic, self.env.now
+        self.state.collectives.append(
+            CollectiveSpan(traffic.name, traffic.nbytes, transfer.begin, now)
+        )
+        if traffic.links:
+            number = -1 - len(self.state.collectives_on_links)
+            rate = traffic.uncontended_rate(self.state.program.capacities)
+            times = np.array([transfer.begin]), np.array([now])
+            self.state.collectives_on_links.append(TransferSeries(number, traffic, rate, *times))
+        rendezvous.done.succeed()
 
-    def _alone(self, seconds: float) -> Process:
+    def _compute_for(self, seconds: float) -> Process:
         begun = self.env.now
         yield Timeout(self.env, seconds)
         return begun
 
-    def _spanned(self, name: str, work: Process) -> Generator[Event, Any, None]:
-        """Carry out what follows the last step, and note when it was ready, began and ended."""
+    def _record(self, name: str, work: Process) -> Generator[Event, Any, None]:
+        """Run an operation of the tail; record when it was ready, began and ended."""
         ready = self.env.now
         begun = yield from work
         self.tail.append(Span(name, ready, max(ready, begun), self.env.now))
 
-    def reduce_beside(self, group: int, seconds: float) -> None:
-        """Begin to reduce the gradients of a chunk, which its last step of `seconds` completes."""
+    def start_reduction(self, group: int, seconds: float) -> None:
+        """Reduce the gradients of a chunk while its last step, of `seconds`, completes them."""
         work = self._reduce(group, seconds, self.reducing)
         self.reducing = self.env.process(work)
 
     def _reduce(
-        self, group: int, seconds: float, before: Event | None
+        self, group: int, seconds: float, previous: Event | None
     ) -> Generator[Event, Any, None]:
-        """Reduce gradients piece by piece as they are made, after those of the chunk before."""
+        """Reduce gradients piece by piece as they are computed, after the previous chunk's."""
         stage, pieces = self.actor.position.stage, self.actor.tail.gradients[group]
         begun = self.env.now
-        if before is not None:
-            yield before
+        if previous is not None:
+            yield previous
         for number, piece in enumerate(pieces):
             ready = begun + seconds * (number + 1) / len(pieces)
             if ready > self.env.now:
                 yield Timeout(self.env, ready - self.env.now)
             name = GRADIENTS, stage, group, number
-            yield from self.together(name, piece, self.crew.on_a_stage)
+            yield from self.collective(name, piece, self.state.ranks_of_stage)
 
-    def _last_piece(self) -> Process:
-        """Wait until the last piece is reduced; all of the wait is for communication."""
+    def _wait_for_reduction(self) -> Process:
+        """Wait until the last piece is reduced; the whole wait is communication."""
         ready, pieces = float(self.env.now), self.actor.tail.gradients
         name = GRADIENTS, self.actor.position.stage, len(pieces) - 1, len(pieces[-1]) - 1
-        self.waits = pieces[-1][-1].name
-        meeting = self.crew.meeting(*name, size=self.crew.on_a_stage)
-        yield meeting.done
+        self.waits_for = pieces[-1][-1].name
+        rendezvous = self.state.rendezvous(*name, size=self.state.ranks_of_stage)
+        yield rendezvous.done
         return ready
 
     # --- the record ------------------------------------------------------------------------------
 
-    def stuck_at(self) -> str:
-        """Return what an unfinished rank waits for."""
-        if self.wanted >= 0:
-            return f"the input of {self.actor.steps[self.at].alone}"
-        return self.waits
+    def missing(self) -> str:
+        """Return what an unfinished rank class waits for."""
+        if self.awaited >= 0:
+            return f"the input of {self.actor.steps[self.at].unpaired}"
+        return self.waits_for
 
     def track(self) -> Track:
         """Return the record of this rank class."""
-        position, program = self.actor.position, self.crew.program
+        position, program = self.actor.position, self.state.program
         kind, chunk = program.order.columns(position.stage)
         microbatch = program.order.inputs[position.stage] // (2 * program.chunks)
         return Track(
             replica=position.replica,
             stage=position.stage,
-            part=position.part,
+            tensor_rank=position.tensor_rank,
             multiplicity=self.actor.multiplicity,
             kind=kind.astype(np.int8),
             microbatch=microbatch.astype(np.int32),
@@ -278,36 +227,36 @@ class Rank:
         )
 
 
-def row_of(actor: Actor, program: Program, code: Code) -> Row:
+def action_of(actor: Actor, program: Program, code: Code) -> Action:
     """Return what an actor does in steps of a code."""
     stage, wiring = actor.position.stage, program.wiring
     forward, weight = code.kind == FORWARD, code.kind == WEIGHT
     if code not in actor.blocks:
-        return NO_ROW
+        return NO_ACTION
     block, traffic = actor.blocks[code], actor.send[code]
     target = None if weight else wiring.onward(stage, code.chunk, forward=forward)
-    rate = float("inf") if traffic is None else alone_rate(traffic, program.capacities)
-    return Row(
+    rate = float("inf") if traffic is None else traffic.uncontended_rate(program.capacities)
+    return Action(
         source=weight or not wiring.fed(stage, code.chunk, forward=forward),
-        seconds=_alone(block.segments),
+        seconds=_fused_seconds(block.segments),
         segments=block.segments,
-        length=block.seconds.total,
+        duration=block.seconds.total,
         stage=-1 if target is None else target.stage,
         shift=0 if target is None else 2 * (target.chunk - code.chunk),
         traffic=traffic,
         rate=rate,
-        alone=0.0 if traffic is None else traffic.latency + traffic.nbytes / rate,
+        transfer_seconds=0.0 if traffic is None else traffic.latency + traffic.nbytes / rate,
         direction=0 if wiring.upward(code.chunk, forward=forward) else 1,
         leads=code.leads,
-        follows=code.beside is not None and not code.leads,
+        follows=code.paired is not None and not code.leads,
     )
 
 
-NO_ROW = Row(True, 0.0, (0.0,), 0.0, -1, 0, None, float("inf"), 0.0, 0, False, False)
+NO_ACTION = Action(True, 0.0, (0.0,), 0.0, -1, 0, None, float("inf"), 0.0, 0, False, False)
 """Of a code that only other stages have."""
 
 
-def _alone(segments: tuple[float | Traffic, ...]) -> float:
-    """Return the time of a block that is all in one piece; NaN for others [s]."""
+def _fused_seconds(segments: tuple[float | Traffic, ...]) -> float:
+    """Return the time of a fused block; NaN for one with separate collectives [s]."""
     first, *rest = segments
-    return NOTHING if rest or isinstance(first, Traffic) else first
+    return NO_TIME if rest or isinstance(first, Traffic) else first

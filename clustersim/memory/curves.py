@@ -63,7 +63,7 @@ def _optimiser_step(track: Track) -> NDArray[np.float64]:
 
 def memory_curves(verdict: Verdict, timeline: Timeline) -> list[MemoryCurve]:
     """Return the curve of every stage, of the first replica class and part."""
-    tracks = [t for t in timeline.tracks if t.replica == 0 and t.part == 0]
+    tracks = [t for t in timeline.tracks if t.replica == 0 and t.tensor_rank == 0]
     return [memory_curve(verdict.stages[t.stage], t) for t in tracks]
 
 

@@ -103,7 +103,7 @@ def _handed_on(job: Job) -> float:
     """
     facts = job.framework.memory
     kept_on = facts is not None and facts.outputs is not None and facts.outputs.value
-    return memory.boundary(job.part) if kept_on else 0.0
+    return memory.boundary(job.shard) if kept_on else 0.0
 
 
 def _layer_at_work(job: Job, stage: int, chunk: int) -> float:
@@ -113,12 +113,12 @@ def _layer_at_work(job: Job, stage: int, chunk: int) -> float:
         ops = job.ops(each.layer)
         again = kept(ops) - job.kept(each)
         most = max(most, again + memory.gradients_inside(ops))
-    return most + 2 * memory.boundary(job.part) + _dequantised(job)
+    return most + 2 * memory.boundary(job.shard) + _dequantised(job)
 
 
 def _dequantised(job: Job) -> float:
     """Return the largest frozen weight of a linear layer in full width, where it is quantised."""
-    finetune, part = job.finetune, job.part
+    finetune, part = job.finetune, job.shard
     if finetune is None or not finetune.quantised:
         return 0.0
     largest = max(each.inputs * each.outputs for each in linears(job.model))
@@ -127,7 +127,7 @@ def _dequantised(job: Job) -> float:
 
 def _loss_at_work(job: Job) -> tuple[Parts, Parts]:
     """Return what the loss holds beside what it keeps, in its forward and in its backward."""
-    facts, count = job.framework.memory, memory.logits(job.part)
+    facts, count = job.framework.memory, memory.logits(job.shard)
     if facts is None:
         return {}, {}
     ahead = {"logits": facts.loss_forward.value * count}

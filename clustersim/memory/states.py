@@ -30,7 +30,7 @@ def steady_parts(job: Job, stage: int) -> dict[str, float]:
     return states | {
         "gathered_layers": _gathered(job, stage),
         "communication_buffers": _buffers(job, stage),
-        "transfers": 2 * boundary(job.part) if job.plan.pipeline > 1 else 0.0,
+        "transfers": 2 * boundary(job.shard) if job.plan.pipeline > 1 else 0.0,
         "offload_staging": _staging(job, stage),
         "runtime": job.framework.runtime_memory.value + _graphs(job),
     }
@@ -108,7 +108,7 @@ def layer_bytes(job: Job, layer: Layer) -> float:
     facts, recipe = job.framework.sharding, job.framework.state[job.precision]
     each = recipe.weights.value if facts is None else facts.gather.value
     mine = held(job, trainable(job.model, layer, job.finetune), shared=False)
-    base = frozen_bytes(job.model, layer, job.finetune, job.part.width).weights
+    base = frozen_bytes(job.model, layer, job.finetune, job.shard.width).weights
     return each * mine + held(job, base, shared=False)
 
 
@@ -125,7 +125,7 @@ def _gathered(job: Job, stage: int) -> float:
     given_up = plan.reshard and (facts is None or facts.reshard.value)
     ahead = 0 if facts is None else facts.prefetch.value
     whole = sizes[-(1 + ahead) :] if given_up else sizes
-    each = job.part.width if facts is None else facts.gather.value
+    each = job.shard.width if facts is None else facts.gather.value
     at_once = sum(min(size, _unit(job, each)) for size in whole)
     return at_once + each * held(job, job.ends_of_stage(stage), shared=False)
 
@@ -153,7 +153,7 @@ def _buffers(job: Job, stage: int) -> float:
     if plan.copies == 1:
         return 0.0
     if plan.zero == 3:
-        each = job.part.width if sharding is None else sharding.reduce.value
+        each = job.shard.width if sharding is None else sharding.reduce.value
         layers = [trainable(job.model, layer, job.finetune) for layer in _layers(job, stage)]
         largest = max((each * held(job, layer, shared=False) for layer in layers), default=0.0)
         return 2 * min(largest, _unit(job, each))

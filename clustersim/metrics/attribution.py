@@ -133,6 +133,6 @@ def recomputed(program: Program) -> float:
     for actor in program.actors:
         ranks += actor.multiplicity
         times = program.order.times(actor.position.stage)
-        once = sum(block.again.total * times[code] for code, block in actor.blocks.items())
+        once = sum(block.recomputed.total * times[code] for code, block in actor.blocks.items())
         total += actor.multiplicity * once
     return total / ranks

@@ -79,11 +79,14 @@ def path_bound(program: Program) -> float:
     and whose steps run one after another.
     """
     longest, wiring = 0.0, program.wiring
-    if wiring.name != "loop" or any(code.beside for code in program.order.codes):
+    if wiring.name != "loop" or any(code.paired for code in program.order.codes):
         return longest
-    for first in range(0, len(program.actors), program.stages * program.parts):
+    folded = program.tensor_ranks
+    for first in range(0, len(program.actors), program.stages * folded):
         there, back = 0.0, 0.0
-        for actor in program.actors[first : first + program.stages * program.parts : program.parts]:
+        for actor in program.actors[
+            first : first + program.stages * program.tensor_ranks : program.tensor_ranks
+        ]:
             awaited = compute_bound(actor, without=WEIGHT)
             longest = max(longest, there + compute_bound(actor), there + awaited + back)
             first_chunk = [code for code in actor.blocks if code.chunk == 0]

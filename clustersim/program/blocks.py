@@ -58,9 +58,9 @@ class Blocks:
     def step(self, stage: int, code: Code, pattern: Pattern) -> tuple[Seconds, Seconds]:
         """Return the same of a step, with what it runs beside."""
         own, again = self.block(stage, code.chunk, code.kind, pattern)
-        if code.beside is None:
+        if code.paired is None:
             return own, again
-        kind, chunk = code.beside
+        kind, chunk = code.paired
         other, _ = self.block(stage, chunk, kind, pattern)
         own = beside_step(own, other, self.job.cluster.occupied)
         return self.job.dispatched(own), again
@@ -122,7 +122,7 @@ class Blocks:
         if key not in self._layers:
             ops = self.job.ops(stacked.layer)
             repeats = kind in (BACKWARD, INPUT)
-            again = [op for op in ops if op.name in stacked.again and repeats]
+            again = [op for op in ops if op.name in stacked.recomputed and repeats]
             captured = self.job.captured(stacked.layer)
             graph = Seconds(replays=float(bool(captured)))
             own = self._ops(ops, kind, pattern, captured) + graph
@@ -226,7 +226,7 @@ def around(job: Job, stage: int, chunk: int, kind: str) -> tuple[list[Kernel], l
     gathers = facts.gathers_forward if kind == FORWARD else facts.gathers_backward
     received = not (first if kind == FORWARD else last)
     times = gathers.value if facts.sharded.value and received else 0
-    handed = boundary_gather(job.part, times)
+    handed = boundary_gather(job.shard, times)
     if kind == FORWARD:
         below = forward(job.embedding) if first else []
         return handed + below, forward(job.head) if last else []
@@ -239,7 +239,7 @@ def layer_kernels(job: Job, stacked: StackedLayer, kind: str) -> list[Kernel]:
     ops = job.ops(stacked.layer)
     if kind == FORWARD:
         return forward(ops)
-    repeated = forward(op for op in ops if op.name in stacked.again) if kind != WEIGHT else []
+    repeated = forward(op for op in ops if op.name in stacked.recomputed) if kind != WEIGHT else []
     return repeated + part_of(backward(ops), kind)
 
 

@@ -52,7 +52,7 @@ def _runs_each_once(order: Order, stage: int, wiring: Wiring, microbatches: int)
 
     Joined steps, and those whose microbatches are numbered otherwise, are left to the slow way.
     """
-    if any(code.beside for code in order.codes) or wiring.copies > 1:
+    if any(code.paired for code in order.codes) or wiring.copies > 1:
         return False
     (kinds, _), inputs = order.columns(stage), order.inputs[stage]
     width = microbatches * wiring.chunks
@@ -75,7 +75,7 @@ def _places(chosen: NDArray[np.bool_], numbers: NDArray[np.int64], width: int) -
 
 def _one_of_each_stage(program: Program) -> tuple[Actor, ...]:
     """Return the actors of the first replica class, one a stage; the others have the same steps."""
-    return program.actors[: program.stages * program.parts : program.parts]
+    return program.actors[: program.stages * program.tensor_ranks : program.tensor_ranks]
 
 
 def steps_of(program: Program) -> list[Row]:
@@ -101,7 +101,7 @@ def check_steps(rows: Rows, microbatches: int, wiring: Wiring) -> None:
 def _check_once(rows: Rows, stage: int, microbatches: int, wiring: Wiring) -> None:
     seen: set[Step] = set()
     for at, given in enumerate(rows[stage]):
-        step = given.alone
+        step = given.unpaired
         if problem := _problem(step, seen, microbatches, wiring):
             _refuse(rows, {stage: at}, f"stage {stage} runs {step} {problem}")
         if given.joined and (at + 1 == len(rows[stage]) or rows[stage][at + 1].joined):
@@ -156,7 +156,7 @@ def _check_order(rows: Rows, wiring: Wiring) -> None:
     stuck = {stage: at for stage, at in enumerate(place) if at < len(rows[stage])}
     if stuck:
         waits = "; ".join(
-            f"stage {stage} waits for the input of {rows[stage][at].alone}"
+            f"stage {stage} waits for the input of {rows[stage][at].unpaired}"
             for stage, at in list(stuck.items())[:4]
         )
         _refuse(rows, stuck, f"stages wait for each other: {waits}")

@@ -58,7 +58,7 @@ def compile_program(job: Job, *, together: bool, fusion_bound: float) -> Program
         actors=tuple(_actors(job, blocks, folded, whole=whole, together=together)),
         wiring=plan.wired,
         microbatches=plan.microbatches,
-        parts=1 if together else plan.cell,
+        tensor_ranks=1 if together else plan.cell,
         blocking=job.framework.pipeline.blocking.value,
         norm_sync=norm_sync(job),
         capacities=folded.capacities,
@@ -139,7 +139,7 @@ def _tail(job: Job, stage: int, folded: Folded) -> Tail:
         embedding=folded.joint.get(("embedding",)) if ends else None,
         optimiser=optimiser,
         parameters=_of_stage(folded, "parameters", stage),
-        twin=folded.joint.get(("twin", min(stage, plan.pipeline - 1 - stage))),
+        mirrored=folded.joint.get(("twin", min(stage, plan.pipeline - 1 - stage))),
     )
 
 

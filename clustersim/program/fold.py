@@ -76,13 +76,7 @@ def fold(
 
 def _capped(traffic: Traffic, capacities: Sequence[float]) -> Traffic:
     """Return the traffic with its rate alone as its cap, so that only shared links still count."""
-    return traffic._replace(cap=alone_rate(traffic, capacities))
-
-
-def alone_rate(traffic: Traffic, capacities: Sequence[float]) -> float:
-    """Return the rate of one flow when nobody else is there [B/s]."""
-    shares = zip(traffic.links, traffic.weights, strict=True)
-    return min([traffic.cap, *(capacities[link] / weight for link, weight in shares)])
+    return traffic._replace(cap=traffic.uncontended_rate(capacities))
 
 
 def _tight(

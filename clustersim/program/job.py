@@ -44,7 +44,7 @@ class StackedLayer(NamedTuple):
     """
 
     layer: Layer
-    again: frozenset[str]
+    recomputed: frozenset[str]
     outputs: bool = True
 
 
@@ -82,7 +82,7 @@ class Job:
         return Communicator(self.cluster, groups, self.algorithms)
 
     @cached_property
-    def part(self) -> Slice:
+    def shard(self) -> Slice:
         """What one rank computes on for one microbatch."""
         plan = self.plan
         return Slice(
@@ -142,7 +142,7 @@ class Job:
 
     @cached_property
     def _ops(self) -> dict[Layer, list[Op]]:
-        return {layer: layer_ops(self.part, layer) for layer in dict.fromkeys(self.model.stack)}
+        return {layer: layer_ops(self.shard, layer) for layer in dict.fromkeys(self.model.stack)}
 
     def ops(self, layer: Layer) -> list[Op]:
         """Return the operations of a layer."""
@@ -157,7 +157,7 @@ class Job:
         graphs = self.framework.graphs
         if graphs is None:
             return {}
-        return {layer: captured_ops(self.part, layer, graphs.parts.value) for layer in self._ops}
+        return {layer: captured_ops(self.shard, layer, graphs.parts.value) for layer in self._ops}
 
     def dispatched(self, seconds: Seconds) -> Seconds:
         """Return a chain of kernels as the host issues it: no faster than it can."""
@@ -169,23 +169,23 @@ class Job:
 
     def kept(self, stacked: StackedLayer) -> float:
         """Return what a layer keeps of a microbatch from forward to backward [B]."""
-        return kept(self.ops(stacked.layer), stacked.again, outputs=stacked.outputs)
+        return kept(self.ops(stacked.layer), stacked.recomputed, outputs=stacked.outputs)
 
     @property
-    def again(self) -> list[tuple[Layer, frozenset[str]]]:
+    def recomputed(self) -> list[tuple[Layer, frozenset[str]]]:
         """Every layer of the model with what its backward runs again."""
         places = product(range(self.plan.pipeline), range(self.plan.chunks))
-        return [(each.layer, each.again) for place in places for each in self.stacked(*place)]
+        return [(each.layer, each.recomputed) for place in places for each in self.stacked(*place)]
 
     @cached_property
     def embedding(self) -> list[Op]:
         """The operations before the first layer."""
-        return embedding_ops(self.part)
+        return embedding_ops(self.shard)
 
     @cached_property
     def head(self) -> list[Op]:
         """The operations after the last layer."""
-        return head_ops(self.part)
+        return head_ops(self.shard)
 
     # --- parameters ----------------------------------------------------------------------------
 

@@ -18,10 +18,10 @@ class Position(NamedTuple):
 
     replica: int
     stage: int
-    part: int = 0
+    tensor_rank: int = 0
 
     def __str__(self) -> str:
-        return f"stage {self.stage} of replica class {self.replica}, part {self.part}"
+        return f"stage {self.stage} of replica class {self.replica}, tensor rank {self.tensor_rank}"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Block:
     """
 
     seconds: Seconds
-    again: Seconds
+    recomputed: Seconds
     segments: tuple[float | Traffic, ...]
 
 
@@ -62,7 +62,7 @@ class Tail:
     embedding: Traffic | None
     optimiser: float
     parameters: tuple[Traffic, ...]
-    twin: Traffic | None = None
+    mirrored: Traffic | None = None
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class Program:
     actors: tuple[Actor, ...]
     wiring: Wiring
     microbatches: int
-    parts: int
+    tensor_ranks: int
     blocking: bool
     norm_sync: float
     capacities: tuple[float, ...]
@@ -196,4 +196,4 @@ class Program:
     @property
     def classes(self) -> int:
         """Replica classes."""
-        return len(self.actors) // (self.stages * self.parts)
+        return len(self.actors) // (self.stages * self.tensor_ranks)

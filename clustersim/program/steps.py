@@ -35,7 +35,7 @@ class Step(NamedTuple):
     joined: bool = False
 
     @property
-    def alone(self) -> "Step":
+    def unpaired(self) -> "Step":
         """The same step, with whatever it runs beside."""
         return self._replace(joined=False) if self.joined else self
 
@@ -70,7 +70,7 @@ class Code(NamedTuple):
 
     kind: str
     chunk: int
-    beside: tuple[str, int] | None = None
+    paired: tuple[str, int] | None = None
     leads: bool = False
 
 

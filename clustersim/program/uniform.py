@@ -44,7 +44,7 @@ def uniform_program(
         actors=tuple(actors),
         wiring=wiring,
         microbatches=microbatches,
-        parts=1,
+        tensor_ranks=1,
         blocking=blocking,
         norm_sync=norm_sync,
         capacities=(bandwidth,) * (2 * wiring.stages),

@@ -34,7 +34,7 @@ def times(factor: float, parameters: Parameters) -> Parameters:
 def weight_width(job: Job) -> float:
     """Return the bytes of a weight that is not quantised, as it is gathered [B]."""
     sharding = job.framework.sharding
-    return float(job.part.width) if sharding is None else sharding.gather.value
+    return float(job.shard.width) if sharding is None else sharding.gather.value
 
 
 def held(job: Job, parameters: Parameters, *, shared: bool) -> float:

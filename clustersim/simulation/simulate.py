@@ -309,7 +309,7 @@ def _simulated(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Resul
         memory=memory,
         step_time=timeline.duration,
         model_flops=model_flops(job.model, sequences) + tuned,
-        hardware_flops=hardware_flops(job.model, sequences, job.again) + tuned,
+        hardware_flops=hardware_flops(job.model, sequences, job.recomputed) + tuned,
         attribution=average(timeline, program.actors),
         recomputed=recomputed(program),
         links=hottest(
@@ -319,7 +319,7 @@ def _simulated(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Resul
         routing=job.routing if job.model.experts else None,
         activities=replayed.activities,
         wall=time.perf_counter() - began,
-        peak=job.cluster.accelerator.peak_rate(job.part.precision.peak),
+        peak=job.cluster.accelerator.peak_rate(job.shard.precision.peak),
     )
     check_step(program, timeline, result.links, result.attribution)
     return result

@@ -50,7 +50,7 @@ def layer_times_of(job: Job) -> LayerTimes:
         chain = chain_seconds(kernels, cluster.accelerator, moved, cluster.occupied)
         return job.dispatched(chain.of_backward() if back else chain).total
 
-    again = [op for op in ops if op.name in stacked.again]
+    again = [op for op in ops if op.name in stacked.recomputed]
     back = seconds(backward(ops), back=True)
     return LayerTimes(seconds(forward(ops)), back, seconds(forward(again)))
 
@@ -66,7 +66,7 @@ def layer_flops(loaded: Loaded, metric: str) -> dict[str, float]:
     stacked = job.stacked(0, 0)[0]
     found = layer_forward_flops(job.model, stacked.layer)
     ahead = sum(found.values())
-    again = sum(flops for name, flops in found.items() if name in stacked.again)
+    again = sum(flops for name, flops in found.items() if name in stacked.recomputed)
     passes = {"layer_forward_ms": 1, "layer_backward_ms": 2}.get(metric, 3)
     plan = loaded.scenario.plan
     share = loaded.scenario.batch.micro / (plan.tensor * plan.context)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clustersim.engine.network import sharing as sharing_module
+from clustersim.engine.network import incremental_fairness
 from clustersim.engine.network.fairness import (
     FEW_CROSSINGS,
     max_min_rates,
     rates_in_rounds,
     rates_level_by_level,
 )
-from clustersim.engine.network.sharing import Sharing
+from clustersim.engine.network.incremental_fairness import IncrementalRates
 
 SOLVERS = [max_min_rates, rates_level_by_level, rates_in_rounds]
 CLOSE = 1e-9
@@ -202,11 +202,11 @@ def test_rates_below_those_of_who_leaves_stay(data):
 # --- rates that are kept while flows come and go --------------------------------------------------
 
 
-def joined(sharing, problem, rows):
-    """Let some activities of a problem, caps at most their slowest link, join the sharing."""
+def joined(incremental, problem, rows):
+    """Let some activities of a problem, caps at most their slowest link, join the incremental."""
     links = [problem.links[a] for a in rows]
     weights = [problem.weights[a] for a in rows]
-    sharing.add(
+    incremental.add(
         np.array([len(route) for route in links]),
         np.array([link for route in links for link in route]),
         np.array([weight for route in weights for weight in route]),
@@ -226,28 +226,31 @@ def alone(problem, a):
 def test_rates_kept_through_comings_and_goings_are_those_of_a_fresh_solve(
     monkeypatch, nearby, data
 ):
-    """Whatever came and left in whatever order, the rates are the fair ones of who is there.
+    """Incremental rates are those of a fresh solve, whatever was added or removed in any order.
 
-    Solved upward from the level, nearby, and now so, now so.
+    Solved upward from the level, nearby, and in both ways by turns.
     """
-    monkeypatch.setattr(sharing_module, "NEARBY", nearby)
+    monkeypatch.setattr(incremental_fairness, "NEARBY", nearby)
     problem = data.draw(problems(most=12))
-    sharing, rows = Sharing(), []  # `rows` says which activity is in each row, None when it left
-    sharing.add_links(problem.capacities)
+    incremental, rows = (
+        IncrementalRates(),
+        [],
+    )
+    incremental.add_links(problem.capacities)  # `rows`: the activity of each; None when removed
     absent = data.draw(st.permutations(range(len(problem.links))))
     while absent:
         count = data.draw(st.integers(1, len(absent)))
         coming, absent = absent[:count], absent[count:]
         if data.draw(st.booleans()):
-            rows = [rows[row] for row in sharing.close_ranks()]
-        joined(sharing, problem, coming)
+            rows = [rows[row] for row in incremental.compact()]
+        joined(incremental, problem, coming)
         rows += coming
-        sharing.solve()
+        incremental.solve()
         for row in data.draw(st.sets(st.sampled_from(range(len(rows))), max_size=2)):
             if rows[row] is not None:
-                sharing.leave(row)
+                incremental.remove(row)
                 rows[row] = None
-        worst, _ = sharing.solve()
+        worst, _ = incremental.solve()
         here = [a for a in rows if a is not None]
         fresh = max_min_rates(
             problem.capacities,
@@ -256,10 +259,10 @@ def test_rates_kept_through_comings_and_goings_are_those_of_a_fresh_solve(
             [problem.caps[a] for a in here],
         )
 
-        kept = [rate for rate, a in zip(sharing.rate, rows, strict=True) if a is not None]
+        kept = [rate for rate, a in zip(incremental.rate, rows, strict=True) if a is not None]
         assert kept == pytest.approx(fresh, rel=1e-11)
         assert worst <= 1 + CLOSE
-        assert sharing.load == pytest.approx(
+        assert incremental.load == pytest.approx(
             loads(problem._replace(links=[problem.links[a] for a in here],
                                    weights=[problem.weights[a] for a in here]), fresh),
             rel=1e-9, abs=1e-9,

@@ -11,7 +11,7 @@ from simpy.events import Timeout
 
 from clustersim.answers import to_json
 from clustersim.engine.network.network import Network
-from clustersim.program.fold import alone_rate, fold
+from clustersim.program.fold import fold
 from clustersim.simulation.simulate import simulate
 from clustersim.traffic import Traffic
 
@@ -149,8 +149,8 @@ def test_members_of_a_class_see_the_same_links(case):
     folded, _ = folded_and_whole(case)
     where = {r: number for number, members in enumerate(folded.classes) for r in members}
     assert sorted(where) == list(range(len(own)))
-    rates = [{n: alone_rate(t, capacities) for n, t in each.items()} for each in own]
-    together = {n: alone_rate(t, capacities) for n, t in joint.items()}
+    rates = [{n: t.uncontended_rate(capacities) for n, t in each.items()} for each in own]
+    together = {n: t.uncontended_rate(capacities) for n, t in joint.items()}
     asked = [0.0] * len(capacities)
     load = [Counter() for _ in capacities]
     for replica, transfers in enumerate(own):

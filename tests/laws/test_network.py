@@ -1,7 +1,7 @@
-"""The network: what it gives does not depend on the road taken, and its books are right.
+"""The network: its times do not depend on the solver, and bytes and capacity are conserved.
 
-Fast and shared are compared by a second network whose every start is pushed into the shared set;
-the handful and the crowd, by networks that let all or nobody join the crowd.
+Uncontended and shared transfers are compared by a second network in which all transfers share;
+the scalar and the array solver, by networks in which all transfers or none are in arrays.
 """
 
 import random
@@ -16,18 +16,18 @@ from simpy import Environment
 from simpy.events import Timeout
 
 from clustersim.engine.network import network as network_module
-from clustersim.engine.network.background_traffic import Held, held_back, seconds_together
-from clustersim.engine.network.network import ALONE, DONE, SHARED, WAITING, Network
+from clustersim.engine.network.background_traffic import Slowdown, contended_seconds, slowdowns
+from clustersim.engine.network.network import DONE, SHARED, UNCONTENDED, WAITING, Network
 from clustersim.errors import SimulationError
 from clustersim.traffic import Traffic
 
 
 class SharedNetwork(Network):
-    """A network that judges nobody to be alone: all wait, share, and are solved."""
+    """A network without uncontended transfers: all wait, share, and are solved."""
 
     def start(self, traffic, done):
         transfer = super().start(traffic, done)
-        if transfer.phase == ALONE and transfer.route.claims:
+        if transfer.phase == UNCONTENDED and transfer.route.demands:
             self._wait(transfer, traffic.latency)
         return transfer
 
@@ -99,10 +99,10 @@ def test_bytes_delivered_are_bytes_asked(scene):
     for _, traffic in starts:
         for link, weight in zip(traffic.links, traffic.weights, strict=True):
             carried[link] += weight * traffic.nbytes
-    assert network.books.asked == sum(traffic.nbytes for _, traffic in starts)
-    assert network.books.delivered == pytest.approx(network.books.asked, rel=1e-9)
+    assert network.conservation.sent == sum(traffic.nbytes for _, traffic in starts)
+    assert network.conservation.delivered == pytest.approx(network.conservation.sent, rel=1e-9)
     assert network.carried == pytest.approx(carried, rel=1e-9)
-    assert network.books.worst_load <= 1 + 1e-12
+    assert network.conservation.worst_load <= 1 + 1e-12
 
 
 @given(scenes(), st.sampled_from([1.0, 64.0, 4096.0]))
@@ -117,17 +117,17 @@ def test_shifting_all_starts_shifts_all_ends(scene, shift):
 
 @given(scenes(), st.sampled_from([(0, 0), (0, 2), (4, 1), (9, 3)]))
 @settings(max_examples=200)
-def test_handful_and_crowd_end_at_the_same_instants(scene, sizes):
-    """Whether those who share are solved one by one or in rows makes no difference to any end."""
+def test_scalar_and_array_solver_end_at_the_same_instants(scene, sizes):
+    """The solver of shared transfers makes no difference to any end."""
     _, expected, _ = run(*scene)
-    network, ends, _ = run_with_crowds_of(*sizes, *scene)
+    network, ends, _ = run_with_solver_sizes(*sizes, *scene)
 
     assert ends == {name: pytest.approx(end, rel=1e-12) for name, end in expected.items()}
     network.check()
 
 
-def run_with_crowds_of(many_crossings, few_members, capacities, starts):
-    """Run with crowds of more than so many crossings, which end at so few members."""
+def run_with_solver_sizes(many_crossings, few_members, capacities, starts):
+    """Run with other limits between the scalar and the array solver."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(network_module, "MANY_CROSSINGS", many_crossings)
         patch.setattr(network_module, "FEW_MEMBERS", few_members)
@@ -149,38 +149,38 @@ def busy_scene(seed, count=150, links=40):
 
 @pytest.mark.parametrize("nearby", [0, 10, 300])
 @pytest.mark.parametrize("seed", range(2))
-def test_a_crowd_that_grows_and_shrinks_ends_as_a_handful_does(monkeypatch, nearby, seed):
-    """150 flows on 40 links make a crowd and outlive it: each ends as without it, to 1e-11.
+def test_the_array_solver_ends_as_the_scalar_solver_does(monkeypatch, nearby, seed):
+    """150 flows on 40 links enter the array solver and leave it: the ends are equal to 1e-11.
 
-    Whether rates are solved nearby or upward from a level, at every instant or now and then.
+    Whether rates are solved nearby or upward from a level, at every instant or at some.
     """
-    monkeypatch.setattr("clustersim.engine.network.sharing.NEARBY", nearby)
+    monkeypatch.setattr("clustersim.engine.network.incremental_fairness.NEARBY", nearby)
     scene = busy_scene(seed)
-    _, expected, _ = run_with_crowds_of(inf, 0, *scene)
+    _, expected, _ = run_with_solver_sizes(inf, 0, *scene)
     network, ends, _ = run(*scene)
 
     assert ends == {name: pytest.approx(end, rel=1e-11) for name, end in expected.items()}
-    assert network.books.delivered == pytest.approx(network.books.asked, rel=1e-9)
-    assert network.books.worst_load <= 1 + 1e-11
+    assert network.conservation.delivered == pytest.approx(network.conservation.sent, rel=1e-9)
+    assert network.conservation.worst_load <= 1 + 1e-11
     network.check()
 
 
 @given(scenes(), st.data())
-@pytest.mark.parametrize("crowds", [False, True], ids=["handful", "crowd"])
-def test_the_order_of_simultaneous_starts_does_not_matter(crowds, scene, data):
+@pytest.mark.parametrize("in_arrays", [False, True], ids=["scalar", "array"])
+def test_the_order_of_simultaneous_starts_does_not_matter(in_arrays, scene, data):
     """Starts of one instant may come in any order: all end at the same instants, to 1e-12."""
     capacities, starts = scene
     other = data.draw(st.permutations(starts))
-    sizes = (0, 0) if crowds else (inf, 0)
-    _, ends, _ = run_with_crowds_of(*sizes, capacities, starts)
-    _, permuted, _ = run_with_crowds_of(*sizes, capacities, other)
+    sizes = (0, 0) if in_arrays else (inf, 0)
+    _, ends, _ = run_with_solver_sizes(*sizes, capacities, starts)
+    _, permuted, _ = run_with_solver_sizes(*sizes, capacities, other)
 
     assert permuted == {name: pytest.approx(end, rel=1e-12) for name, end in ends.items()}
 
 
 @given(scenes(), st.data())
-@pytest.mark.parametrize("crowds", [False, True], ids=["handful", "crowd"])
-def test_names_of_links_and_flows_do_not_matter(crowds, scene, data):
+@pytest.mark.parametrize("in_arrays", [False, True], ids=["scalar", "array"])
+def test_names_of_links_and_flows_do_not_matter(in_arrays, scene, data):
     """Renaming all links and flows, and reordering routes, changes no end beyond rounding."""
     capacities, starts = scene
     new = data.draw(st.permutations(range(len(capacities))))
@@ -193,9 +193,9 @@ def test_names_of_links_and_flows_do_not_matter(crowds, scene, data):
         links, weights = tuple(x for x, _ in crossings), tuple(w for _, w in crossings)
         return traffic._replace(name=f"new {traffic.name}", links=links, weights=weights)
 
-    sizes = (0, 0) if crowds else (inf, 0)
-    _, ends, _ = run_with_crowds_of(*sizes, capacities, starts)
-    _, other, _ = run_with_crowds_of(*sizes, renamed, [(at, rename(t)) for at, t in starts])
+    sizes = (0, 0) if in_arrays else (inf, 0)
+    _, ends, _ = run_with_solver_sizes(*sizes, capacities, starts)
+    _, other, _ = run_with_solver_sizes(*sizes, renamed, [(at, rename(t)) for at, t in starts])
 
     assert other == {f"new {name}": pytest.approx(end, rel=1e-12) for name, end in ends.items()}
 
@@ -321,13 +321,13 @@ def test_no_bytes_or_no_links_take_the_latency_only():
 
 
 def test_a_transfer_goes_through_its_phases():
-    """Alone, then shared when met; waiting, then shared; both done at the end."""
+    """Uncontended, then shared; waiting, then shared; both done at the end."""
     env = Environment()
     network = Network(env, [10.0])
     first = network.start(one("a"), lambda _: None)
     second = network.start(one("b", latency=1.0), lambda _: None)
 
-    assert (first.phase, second.phase) == (ALONE, WAITING)
+    assert (first.phase, second.phase) == (UNCONTENDED, WAITING)
     env.run(until=1.5)
     assert (first.phase, second.phase) == (SHARED, SHARED)
     assert "'a' shared" in repr(first)
@@ -341,12 +341,12 @@ def test_a_chain_started_from_done_runs_back_to_back():
     network = Network(env, [10.0])
     ends = []
 
-    def again(transfer):
+    def repeat(transfer):
         ends.append(env.now)
         if len(ends) < 10:
-            network.start(transfer.traffic, again)
+            network.start(transfer.traffic, repeat)
 
-    network.start(one(), again)
+    network.start(one(), repeat)
     env.run()
 
     assert ends == [2.0 * i for i in range(1, 11)]
@@ -370,7 +370,7 @@ def finished():
 
 
 def test_check_names_what_is_still_in_flight():
-    """A run that stops early is an error that names who is under way."""
+    """A run that stops early is an error that names the transfers in flight."""
     env = Environment()
     network = Network(env, [10.0])
     for name in ("stage 0 to 1", "stage 1 to 2"):
@@ -397,7 +397,7 @@ def test_check_names_the_activity_whose_bytes_are_missing():
 def test_check_compares_the_totals():
     """Bytes lost between the activities are an error too."""
     network = finished()
-    network.books.delivered -= 1e-6
+    network.conservation.delivered -= 1e-6
 
     with pytest.raises(SimulationError, match="all activities together delivered"):
         network.check()
@@ -415,29 +415,29 @@ def test_check_names_the_link_above_its_capacity(monkeypatch):
         network.check()
 
 
-def test_check_names_a_link_that_a_crowd_overloads(monkeypatch):
-    """In rows, too, the loads are added up from the rates and not taken from the solver."""
+def test_check_names_a_link_that_the_array_solver_overloads(monkeypatch):
+    """In arrays, too, loads are summed from the rates and not taken from the solver."""
     monkeypatch.setattr(
-        "clustersim.engine.network.sharing.rates_of_crossings",
+        "clustersim.engine.network.incremental_fairness.rates_of_crossings",
         lambda capacity, activity, link, weight, cap: (cap, np.full(len(cap), -1)),
     )
     starts = [(0.0, one(name, links=(1,))) for name in "ab"]
-    network, _, _ = run_with_crowds_of(0, 0, [5.0, 10.0], starts)
+    network, _, _ = run_with_solver_sizes(0, 0, [5.0, 10.0], starts)
 
     with pytest.raises(SimulationError, match="link 1 ran at 2 of its capacity"):
         network.check()
 
 
-def test_check_names_the_link_whose_claims_are_left():
-    """A claim that was never given back would make later traffic look crowded."""
+def test_check_names_a_link_whose_demand_was_not_released():
+    """A demand that is not released would make later traffic look contended."""
     network = finished()
-    network._claimed[1] += 1
+    network._demands[1] += 1
 
     with pytest.raises(SimulationError, match="link 1 is idle"):
         network.check()
 
 
-# --- beside background traffic --------------------------------------------------------------------
+# --- with background traffic ----------------------------------------------------------------------
 
 
 @given(
@@ -450,10 +450,10 @@ def test_a_foreground_without_background_takes_what_it_takes_alone(nbytes, laten
     """Latency plus bytes over the least of cap and links, and no link holds it back."""
     traffic = one(links=tuple(range(len(widths))), nbytes=nbytes, latency=latency, cap=cap)
 
-    assert seconds_together([traffic], [], widths) == [
+    assert contended_seconds([traffic], [], widths) == [
         pytest.approx(latency + nbytes / min([*widths, cap]), rel=1e-12)
     ]
-    assert held_back([traffic], [], widths) == [Held(0.0, None)]
+    assert slowdowns([traffic], [], widths) == [Slowdown(0.0, None)]
 
 
 @given(st.floats(1.0, 1e9), st.floats(1.0, 1e9), st.floats(0.01, 100.0))
@@ -462,8 +462,8 @@ def test_an_equal_flow_in_the_background_doubles_the_time_of_the_bytes(nbytes, w
     mine, theirs = one("mine", nbytes=nbytes), one("theirs", nbytes=nbytes * relative)
     seconds = pytest.approx(2 * nbytes / width, rel=1e-9)
 
-    assert seconds_together([mine], [theirs], [width]) == [seconds]
-    assert held_back([mine], [theirs], [width]) == [Held(seconds, 0)]
+    assert contended_seconds([mine], [theirs], [width]) == [seconds]
+    assert slowdowns([mine], [theirs], [width]) == [Slowdown(seconds, 0)]
 
 
 @given(scenes())
@@ -475,10 +475,10 @@ def test_background_on_other_links_changes_nothing(scene):
     theirs = [one(f"theirs {i}", links=elsewhere, nbytes=3.0, latency=i / 4) for i in range(3)]
     wider = [*capacities, 5.0, 7.0]
 
-    seconds = seconds_together(ours, [], capacities)
-    assert seconds_together(ours, theirs, wider) == pytest.approx(seconds, rel=1e-12)
-    held = [one.seconds for one in held_back(ours, [], capacities)]
-    assert [one.seconds for one in held_back(ours, theirs, wider)] == pytest.approx(held, rel=1e-12)
+    seconds = contended_seconds(ours, [], capacities)
+    assert contended_seconds(ours, theirs, wider) == pytest.approx(seconds, rel=1e-12)
+    held = [one.seconds for one in slowdowns(ours, [], capacities)]
+    assert [one.seconds for one in slowdowns(ours, theirs, wider)] == pytest.approx(held, rel=1e-12)
 
 
 def test_a_background_with_latency_leaves_the_link_to_others_meanwhile():
@@ -488,8 +488,8 @@ def test_a_background_with_latency_leaves_the_link_to_others_meanwhile():
     """
     mine, theirs = one("mine", nbytes=30.0), one("theirs", nbytes=10.0, latency=1.0)
 
-    assert seconds_together([mine], [theirs], [10.0]) == [4.0]
-    assert held_back([mine], [theirs], [10.0]) == [Held(2.0, 0)]
+    assert contended_seconds([mine], [theirs], [10.0]) == [4.0]
+    assert slowdowns([mine], [theirs], [10.0]) == [Slowdown(2.0, 0)]
 
 
 def test_the_link_that_held_longest_is_named():
@@ -500,19 +500,19 @@ def test_the_link_that_held_longest_is_named():
     mine = one("mine", links=(0, 1))
     theirs = [one("lasting", links=(0,), nbytes=1e3), one("capped", links=(1,), cap=2.0)]
 
-    assert held_back([mine], theirs, [10.0, 8.0]) == [Held(4.0, 0)]
+    assert slowdowns([mine], theirs, [10.0, 8.0]) == [Slowdown(4.0, 0)]
 
 
 def test_a_foreground_may_hold_itself_back():
     """Two equal activities of the foreground on one link hold each other, 20 + 20 B at 10 B/s."""
     ours = [one("a"), one("b")]
 
-    assert seconds_together(ours, [], [10.0]) == [4.0, 4.0]
-    assert held_back(ours, [], [10.0]) == [Held(4.0, 0), Held(4.0, 0)]
+    assert contended_seconds(ours, [], [10.0]) == [4.0, 4.0]
+    assert slowdowns(ours, [], [10.0]) == [Slowdown(4.0, 0), Slowdown(4.0, 0)]
 
 
 def test_background_that_carries_nothing_is_left_out():
     """No bytes, or no links: it could start again for ever without time passing."""
     empty, nowhere = one("empty", nbytes=0.0), one("nowhere", links=())
 
-    assert seconds_together([one()], [empty, nowhere], [10.0]) == [2.0]
+    assert contended_seconds([one()], [empty, nowhere], [10.0]) == [2.0]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.engine.event_replay import SteppingCrew
+from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.replay import replay, result, run
 from clustersim.errors import SimulationError
 from clustersim.memory.verdict import Peak, peak_activations
@@ -301,9 +301,9 @@ def test_transfers_on_one_link_are_shared():
 @MODEST
 @given(uneven(), st.data())
 def test_transfers_judged_alone_end_as_they_do_in_the_network(case, data):
-    """Where sends block, the quick road gives what every transfer in the network gives.
+    """Where sends block, the uncontended replay gives the times of the event replay.
 
-    Some stages send over one another's links, so that some steps meet nobody and others do.
+    Some stages send over links of other stages, so that some steps are contended.
     """
     shape, given_ = case
     program = uniform_program(shape, **{**given_, "blocking": True})
@@ -322,7 +322,7 @@ def test_transfers_judged_alone_end_as_they_do_in_the_network(case, data):
     )
     program = replace(program, actors=actors)
     quick = replay(program)
-    slow = result(run(SteppingCrew(program)))
+    slow = result(run(EventReplay(program)))
 
     assert quick.activities == slow.activities
     for one, other in zip(quick.timeline.tracks, slow.timeline.tracks, strict=True):
@@ -332,7 +332,7 @@ def test_transfers_judged_alone_end_as_they_do_in_the_network(case, data):
 
 
 def test_a_collective_that_one_rank_class_misses_is_named():
-    """Ranks that wait for a meeting which nobody completes are an error that names them."""
+    """Ranks that wait for a collective that never begins are an error that names them."""
     tail = Tail((), False, None, 0.0, ())
     program = uniform_program(Shape("1f1b", 2, 1, 1), tail=tail)
     lonely = replace(tail, embedding=Traffic("tied embedding", (), (), 0.0, 1.0))
@@ -341,7 +341,8 @@ def test_a_collective_that_one_rank_class_misses_is_named():
     with pytest.raises(SimulationError) as caught:
         replay(replace(program, actors=actors))
     assert str(caught.value) == (
-        "1 rank classes did not finish: stage 0 of replica class 0, part 0 waits for tied embedding"
+        "1 rank classes did not finish: stage 0 of replica class 0, tensor rank 0 waits for"
+        " tied embedding"
     )
 
 

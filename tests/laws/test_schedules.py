@@ -36,7 +36,7 @@ def in_flight(steps):
 
 def bare(steps):
     """The steps of a stage, with whatever they run beside."""
-    return [step.alone for step in steps]
+    return [step.unpaired for step in steps]
 
 
 @MODEST

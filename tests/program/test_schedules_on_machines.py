@@ -90,10 +90,10 @@ def test_dualpipe_holds_the_model_twice_and_sums_its_gradients():
 
     # Embedding and logits are one matrix where they meet, and two where they do not.
     assert held(twice) == pytest.approx(2 * held(once), rel=0.02)
-    twin = twice.program.actors[0].tail.twin
+    twin = twice.program.actors[0].tail.mirrored
     assert twin is not None
-    assert twin == twice.program.actors[-1].tail.twin
-    assert once.program.actors[0].tail.twin is None
+    assert twin == twice.program.actors[-1].tail.mirrored
+    assert once.program.actors[0].tail.mirrored is None
     assert twice.attribution["data_communication"] > once.attribution["data_communication"]
 
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clustersim.engine.event_replay import SteppingCrew
+from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.network.contention_check import (
-    Passage,
+    TransferSeries,
     check_delivered,
-    crowded,
-    most_claimed,
+    contended,
+    peak_demand,
 )
 from clustersim.engine.replay import replay, run
 from clustersim.engine.replay import result as outcome
-from clustersim.engine.uncontended import AloneCrew
+from clustersim.engine.uncontended import UncontendedReplay
 from clustersim.errors import SimulationError
 from clustersim.metrics.bounds import check_step, compute_bound, path_bound
 from clustersim.metrics.utilisation import HotLink
@@ -128,62 +128,64 @@ def test_an_attribution_that_does_not_add_up_is_refused(result):
     ],
 )
 def test_transfers_replayed_alone_and_in_the_network_give_the_same_bits(name, blocking):
-    """Where no link is crowded, replaying without a clock changes no instant at all."""
+    """Where no link is contended, the replay without a clock changes no instant at all."""
     settings = [f"framework.pipeline.blocking={blocking}", "batch.global=/2"]
     program = simulate(name, settings).program
-    alone, shared = run(AloneCrew(program)), run(SteppingCrew(program))
+    uncontended, shared = run(UncontendedReplay(program)), run(EventReplay(program))
 
-    assert not alone.met()
-    assert alone.activities == shared.activities
-    for a, b in zip(outcome(alone).timeline.tracks, outcome(shared).timeline.tracks, strict=True):
+    assert not uncontended.contended()
+    assert uncontended.activities == shared.activities
+    for a, b in zip(
+        outcome(uncontended).timeline.tracks, outcome(shared).timeline.tracks, strict=True
+    ):
         assert (a.start == b.start).all()
         assert (a.end == b.end).all()
         assert a.finish == pytest.approx(b.finish, rel=1e-14)
 
 
-def test_a_crowded_step_is_replayed_in_the_network():
-    """Where transfers meet, the answer is that of the network, not that of the hurried replay."""
+def test_a_contended_step_is_replayed_in_the_network():
+    """Where transfers contend, the answer is that of the event replay."""
     program = simulate("frontier-22b", ["batch.global=64"]).program
-    alone = run(AloneCrew(program))
+    uncontended = run(UncontendedReplay(program))
 
-    assert alone.met()
+    assert uncontended.contended()
     assert replay(program).solves > 0
-    assert replay(program).timeline.duration > outcome(alone).timeline.duration
+    assert replay(program).timeline.duration > outcome(uncontended).timeline.duration
 
 
-def passage(sender: int, begins: list[float], *, links=(0,), weight=1.0, cap=10.0) -> Passage:
+def series(sender: int, begins: list[float], *, links=(0,), weight=1.0, cap=10.0) -> TransferSeries:
     """Return transfers of 10 bytes at `cap` bytes a second."""
     traffic = Traffic("t", links, (weight,) * len(links), 10.0, 0.0, cap)
     begin = np.array(begins)
-    return Passage(sender, traffic, cap, begin, begin + 10.0 / cap)
+    return TransferSeries(sender, traffic, cap, begin, begin + 10.0 / cap)
 
 
-def test_transfers_that_touch_do_not_crowd_a_link():
+def test_transfers_that_touch_do_not_contend():
     """One transfer may begin at the instant when another ends."""
-    assert not crowded([passage(0, [0.0, 2.0]), passage(1, [1.0, 3.0])], [10.0])
+    assert not contended([series(0, [0.0, 2.0]), series(1, [1.0, 3.0])], [10.0])
 
 
-def test_transfers_that_overlap_crowd_a_link_they_cannot_share():
+def test_transfers_that_overlap_contend_for_a_link():
     """Two transfers at full rate on one link at once are too many for it."""
-    pair = [passage(0, [0.0, 2.0]), passage(1, [2.5])]
+    pair = [series(0, [0.0, 2.0]), series(1, [2.5])]
 
-    assert crowded(pair, [10.0])
-    assert not crowded(pair, [20.0])
-    assert not crowded([pair[0], passage(1, [2.5], links=(1,))], [10.0, 10.0])
+    assert contended(pair, [10.0])
+    assert not contended(pair, [20.0])
+    assert not contended([pair[0], series(1, [2.5], links=(1,))], [10.0, 10.0])
 
 
-def test_claims_add_up_over_time():
-    """The most that is claimed of a link is the largest sum of claims at any instant."""
-    three = [(passage(i, [0.5 * i]), 0.4) for i in range(3)]
+def test_demands_add_up_over_time():
+    """The peak demand on a link is the largest sum of demands at any instant."""
+    three = [(series(i, [0.5 * i]), 0.4) for i in range(3)]
 
-    assert most_claimed(three) == pytest.approx(0.8)
+    assert peak_demand(three) == pytest.approx(0.8)
 
 
 def test_bytes_that_had_no_time_to_pass_are_refused():
     """A transfer that lasted less than its bytes need did not deliver them."""
-    good = passage(0, [0.0, 5.0])
+    good = series(0, [0.0, 5.0])
     bad = good._replace(end=good.end - 0.1)
 
     check_delivered([good])
-    with pytest.raises(SimulationError, match="delivered other than the 10 B"):
+    with pytest.raises(SimulationError, match="byte count mismatch: 9 B delivered, 10 B sent"):
         check_delivered([bad])

@@ -1,7 +1,7 @@
-"""Communications beside background traffic: when each is through, and which link held it back.
+"""Communications concurrent with background traffic: their times, and the links that limit them.
 
-The foreground runs once.  Each activity of the background starts again whenever it ends, as long
-as the foreground runs, as a neighbour's job does that knows nothing of ours:
+The foreground runs once.  Each activity of the background is repeated as long as the foreground
+runs, as the independent job of another user would be:
 
     foreground   |--------- all-reduce ---------|
     background   |-- all-to-all --|-- all-to-all --|
@@ -18,55 +18,55 @@ from clustersim.traffic import Traffic
 
 
 @dataclass(frozen=True)
-class Held:
-    """How long others held an activity below its own pace, at the link that did so longest.
+class Slowdown:
+    """The link at which contention limited an activity longest.
 
     Attributes
     ----------
-    seconds : time that it was held there [s]
-    link : index of the link; None for an activity that nobody slowed down
+    seconds : time that it was limited there [s]
+    link : index of the link; None for an activity without contention
     """
 
     seconds: float
     link: int | None
 
 
-def seconds_together(
+def contended_seconds(
     foreground: Sequence[Traffic], background: Sequence[Traffic], capacities: Sequence[float]
 ) -> list[float]:
-    """Return when each activity of the foreground is through, all having started at 0 [s].
+    """Return when each activity of the foreground completes, all having started at 0 [s].
 
     >>> def traffic(name, nbytes):
     ...     return Traffic(name, links=(0,), weights=(1.0,), nbytes=nbytes, latency=0.0)
-    >>> seconds_together([traffic("mine", 30.0)], [traffic("theirs", 10.0)], [10.0])
+    >>> contended_seconds([traffic("ours", 30.0)], [traffic("theirs", 10.0)], [10.0])
     [6.0]
     """
     return _Scene(foreground, background, capacities).ends
 
 
-def held_back(
+def slowdowns(
     foreground: Sequence[Traffic], background: Sequence[Traffic], capacities: Sequence[float]
-) -> list[Held]:
-    """Return for each activity of the foreground where others held it longest.
+) -> list[Slowdown]:
+    """Return for each activity of the foreground where contention limited it longest.
 
-    The link that holds an activity is the full one on its way on which nobody is faster; where it
-    is full by the activity alone, nobody is held back.
+    An activity is limited by the full link of its route on which no flow is faster, unless the
+    activity itself fills that link.
     """
-    return [_longest(held) for held in _Scene(foreground, background, capacities).held]
+    return [_longest(limited) for limited in _Scene(foreground, background, capacities).limited]
 
 
-def _longest(held: dict[int, float]) -> Held:
-    link = max(held, key=held.__getitem__, default=None)
-    return Held(0.0, None) if link is None else Held(held[link], link)
+def _longest(limited: dict[int, float]) -> Slowdown:
+    link = max(limited, key=limited.__getitem__, default=None)
+    return Slowdown(0.0, None) if link is None else Slowdown(limited[link], link)
 
 
 class _Scene:
-    """One run of the foreground beside the background.
+    """One run of the foreground concurrent with the background.
 
     Attributes
     ----------
-    ends : when each activity of the foreground was through [s]
-    held : for each of them, how long which link held it [s]
+    ends : when each activity of the foreground completed [s]
+    limited : for each of them, by link, how long the link limited it [s]
     """
 
     def __init__(
@@ -76,40 +76,40 @@ class _Scene:
         capacities: Sequence[float],
     ) -> None:
         self._env = env = Environment()
-        self._network = Network(env, capacities, self._look)
+        self._network = Network(env, capacities, self._update_bottlenecks)
         self._running: dict[Transfer, int] = {}
-        self._held: dict[Transfer, tuple[int | None, float]] = {}  # by which link, since when
+        self._bottleneck: dict[Transfer, tuple[int | None, float]] = {}  # link, and since when
         self.ends = [0.0] * len(foreground)
-        self.held: list[dict[int, float]] = [{} for _ in foreground]
+        self.limited: list[dict[int, float]] = [{} for _ in foreground]
         for i, traffic in enumerate(foreground):
             self._running[self._network.start(traffic, self._finish)] = i
         for traffic in background:
-            # What puts no bytes on a link disturbs nobody, and could start again in no time.
+            # Activities without bytes on a link cause no contention, and would repeat without end.
             if traffic.nbytes and traffic.links:
-                self._network.start(traffic, self._again)
+                self._network.start(traffic, self._repeat)
         env.run()
         self._network.check()
 
     def _finish(self, transfer: Transfer) -> None:
-        self._hold(transfer, None)
+        self._set_bottleneck(transfer, None)
         self.ends[self._running.pop(transfer)] = self._env.now
 
-    def _again(self, transfer: Transfer) -> None:
+    def _repeat(self, transfer: Transfer) -> None:
         if self._running:
-            self._network.start(transfer.traffic, self._again)
+            self._network.start(transfer.traffic, self._repeat)
 
-    def _look(self) -> None:
-        """Note who is held by which link from now on."""
+    def _update_bottlenecks(self) -> None:
+        """Record the links that limit the foreground from now on."""
         for transfer in self._running:
-            self._hold(transfer, self._network.held_by(transfer))
+            self._set_bottleneck(transfer, self._network.bottleneck(transfer))
 
-    def _hold(self, transfer: Transfer, link: int | None) -> None:
-        """Note which link holds a transfer from now on, and for how long another one did."""
-        before, since = self._held.get(transfer, (None, 0.0))
+    def _set_bottleneck(self, transfer: Transfer, link: int | None) -> None:
+        """Record the link that limits a transfer from now on, and the time of the previous one."""
+        before, since = self._bottleneck.get(transfer, (None, 0.0))
         if link == before:
             return
         now = float(self._env.now)
         if before is not None:
-            held = self.held[self._running[transfer]]
-            held[before] = held.get(before, 0.0) + now - since
-        self._held[transfer] = link, now
+            limited = self.limited[self._running[transfer]]
+            limited[before] = limited.get(before, 0.0) + now - since
+        self._bottleneck[transfer] = link, now

@@ -1,9 +1,9 @@
-"""Whether transfers that were taken to be alone were ever too many for a link.
+"""Contention check: whether transfers replayed as uncontended ever overloaded a link.
 
-A passage is all that one rank class sent by one kind of step: the same traffic again and again,
-one after another.  Each claims on a link what it takes there at full rate.  Where the claims of
-all senders together stay within a link's capacity nothing can go wrong; else the link is swept
-through time.
+A transfer series is all that one rank class sent by one kind of step: the same traffic repeatedly,
+one transfer after another.  The demand of a transfer on a link is the share of the capacity that it
+takes there at full rate.  Where the demands of all senders together stay within the capacity of a
+link there is no contention; else the demand on the link is summed over time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,15 +18,15 @@ from clustersim.timeline import Floats
 from clustersim.traffic import Traffic
 
 ROUNDING = 1e-12
-"""Share of a link by which claims that fit exactly may come out above it."""
+"""Share of a link by which demands that fit exactly may exceed it."""
 
 
-class Passage(NamedTuple):
+class TransferSeries(NamedTuple):
     """Times at which one traffic was on its links.
 
     Attributes
     ----------
-    sender : who had at most one of them on its way at any time
+    sender : that had at most one of these transfers in flight at any time
     rate : of one flow with its links to itself [B/s]
     begin, end : of its bytes, ascending [s]
     """
@@ -38,67 +38,79 @@ class Passage(NamedTuple):
     end: Floats
 
 
-def check_delivered(passages: Iterable[Passage]) -> None:
-    """Refuse passages that did not have the time for their bytes, or had too much.
+LinkDemands = Sequence[tuple[TransferSeries, float]]
+"""The series that cross a link, each with the demand of one of its transfers."""
+
+
+def check_delivered(transfers: Iterable[TransferSeries]) -> None:
+    """Check that the duration of every transfer fits its bytes.
 
     Raises
     ------
     SimulationError
-        naming the traffic, when rate times time differs from its bytes by more than 1e-9 and the
-        resolution of the clock.
+        naming the traffic, when rate times duration differs from its bytes by more than 1e-9 and
+        the resolution of the clock.
     """
-    for _, traffic, rate, begin, end in passages:
+    for _, traffic, rate, begin, end in transfers:
         if isinf(rate):
             continue  # nothing limits it: its bytes take no time
         delivered = (end - begin) * rate
         allowed = ROUNDING * 1e3 * traffic.nbytes + rate * end * 4e-15
-        if (abs(delivered - traffic.nbytes) > allowed).any():
-            raise SimulationError(f"{traffic.name}: delivered other than the {traffic.nbytes:g} B")
+        wrong = np.abs(delivered - traffic.nbytes) > allowed
+        if wrong.any():
+            raise SimulationError(
+                f"{traffic.name}: byte count mismatch: {delivered[wrong][0]:g} B delivered,"
+                f" {traffic.nbytes:g} B sent"
+            )
 
 
-def crowded(passages: Iterable[Passage], capacities: Sequence[float]) -> bool:
-    """Return whether passages ever claimed more of a link than it has."""
-    crossing: dict[int, list[tuple[Passage, float]]] = {}
-    for passage in passages:
-        for link, weight in zip(passage.traffic.links, passage.traffic.weights, strict=True):
-            claim = weight * passage.rate / capacities[link]
-            crossing.setdefault(link, []).append((passage, claim))
-    swept = {
-        tuple((id(passage), claim) for passage, claim in those): those
-        for those in crossing.values()
-        if _at_most(those) > 1 + ROUNDING
+def contended(transfers: Iterable[TransferSeries], capacities: Sequence[float]) -> bool:
+    """Return whether the demand on any link ever exceeded its capacity."""
+    crossing: dict[int, list[tuple[TransferSeries, float]]] = {}
+    for series in transfers:
+        for link, weight in zip(series.traffic.links, series.traffic.weights, strict=True):
+            demand = weight * series.rate / capacities[link]
+            crossing.setdefault(link, []).append((series, demand))
+    candidates = {
+        tuple((id(series), demand) for series, demand in demands): demands
+        for demands in crossing.values()
+        if _upper_bound(demands) > 1 + ROUNDING
     }
     return any(
-        _any_overlap(those) and most_claimed(those) > 1 + ROUNDING for those in swept.values()
+        _any_overlap(demands) and peak_demand(demands) > 1 + ROUNDING
+        for demands in candidates.values()
     )
 
 
-def _any_overlap(those: Sequence[tuple[Passage, float]]) -> bool:
-    """Whether transfers of different senders were on the link at once; a fifth of a sweep."""
-    pairs = combinations((passage for passage, _ in those), 2)
+def _any_overlap(demands: LinkDemands) -> bool:
+    """Return whether transfers of different senders overlap; five times as fast as the sum."""
+    pairs = combinations((series for series, _ in demands), 2)
     return any(_overlap(a, b) for a, b in pairs if a.sender != b.sender)
 
 
-def _overlap(a: Passage, b: Passage) -> bool:
+def _overlap(a: TransferSeries, b: TransferSeries) -> bool:
     following = a.end.searchsorted(b.begin, side="right")
     inside = following < len(a.end)
     return bool((a.begin[following[inside]] < b.end[inside]).any())
 
 
-def _at_most(those: Iterable[tuple[Passage, float]]) -> float:
-    """Return the most that could be claimed at once: one transfer at a time from each sender."""
+def _upper_bound(demands: LinkDemands) -> float:
+    """Return the maximum possible demand: one transfer at a time from each sender."""
     largest: dict[int, float] = {}
-    for passage, claim in those:
-        largest[passage.sender] = max(claim, largest.get(passage.sender, 0.0))
+    for series, demand in demands:
+        largest[series.sender] = max(demand, largest.get(series.sender, 0.0))
     return sum(largest.values())
 
 
-def most_claimed(those: Iterable[tuple[Passage, float]]) -> float:
-    """Return the most of a link that was claimed at any time, share of it; touching is free."""
+def peak_demand(demands: LinkDemands) -> float:
+    """Return the maximum demand over time, as a share of the link; touching intervals add nothing.
+
+    All ends of an instant come before its starts.
+    """
     times, changes = [], []
-    for passage, claim in those:
-        times += [passage.begin, passage.end]
-        changes += [np.full(len(passage.begin), claim), np.full(len(passage.end), -claim)]
+    for series, demand in demands:
+        times += [series.begin, series.end]
+        changes += [np.full(len(series.begin), demand), np.full(len(series.end), -demand)]
     change = np.concatenate(changes)
     order = np.lexsort((change, np.concatenate(times)))
     return float(np.cumsum(change[order]).max(initial=0.0))

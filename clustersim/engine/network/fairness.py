@@ -1,21 +1,21 @@
 """Max-min fair rates of flows that share links: a pure function, no clock.
 
-The system, in the words of SimGrid's linear max-min solver (`src/kernel/lmm/System.hpp`):
+The system, in the notation of SimGrid's linear max-min solver (`src/kernel/lmm/System.hpp`):
 
     for every link l:      sum over activities a of  weight[a, l] * rate[a]  <=  capacity[l]
     for every activity a:  rate[a] <= cap[a]
 
 and among all rates that obey it, the one whose smallest rate is largest, then the second
-smallest, and so on.  `rate[a]` is the rate of one flow of the activity and `weight[a, l]` says
-how many of its flows cross the link: an activity of weight 2 is two flows, not one flow with
-twice the claim.
+smallest, and so on.  `rate[a]` is the rate of one flow of the activity and `weight[a, l]` the
+number of its flows that cross the link: an activity of weight 2 is two flows, not one flow of
+twice the demand.
 
-The solution is unique and found by raising all rates together.  A link that offers every flow
-left on it the level
+The solution is unique, and is computed by raising all rates together.  A link that offers each of
+its remaining flows the level
 
-    level[l] = (capacity[l] - what its frozen flows take) / (weights of the flows left on it)
+    level[l] = (capacity[l] - load of its frozen flows) / (weights of its remaining flows)
 
-freezes its flows once no other link and no cap holds one of them lower.  Levels never fall while
+freezes its flows once no other link and no cap limits one of them lower.  Levels never fall while
 others freeze, so every link that is the tightest for all its flows may freeze in the same round
 (Bertsekas and Gallager, Data Networks, 1992, section 6.5.2).
 """
@@ -32,7 +32,7 @@ from clustersim.timeline import Floats
 Integers = NDArray[np.intp]
 
 FEW_CROSSINGS = 80
-"""Up to so many (activity, link) pairs plain Python is faster than arrays, as measured by
+"""Up to this number of (activity, link) pairs plain Python is faster than arrays, as measured by
 `benchmarks/network.py`."""
 
 
@@ -49,7 +49,7 @@ def max_min_rates(
     capacities : of each link [B/s]
     links : for each activity, the links its flows cross, as indices into `capacities`
     weights : for each activity, how many of its flows cross each of those links [flows]
-    caps : the most that one flow of each activity can take [B/s]; may be infinite
+    caps : maximum rate of one flow of each activity [B/s]; may be infinite
 
     An activity that crosses no link runs at its cap.
 
@@ -67,7 +67,7 @@ def rates_level_by_level(
     weights: Sequence[Sequence[float]],
     caps: Sequence[float],
 ) -> list[float]:
-    """Freeze one level after the other, the lowest first: the textbook, for a handful of flows."""
+    """Freeze one level after the other, the lowest first: the textbook method, for few flows."""
     rates = [0.0] * len(links)
     spare = list(capacities)
     active = list(range(len(links)))
@@ -75,7 +75,7 @@ def rates_level_by_level(
     while active:
         levels = _levels(spare, active, links, weights)
         lowest = min(min(levels.values(), default=inf), min([caps[a] for a in active]))
-        level = max(level, lowest)  # never falls; held against rounding
+        level = max(level, lowest)  # never falls, whatever the rounding
         tight = {link for link, offered in levels.items() if offered <= level}
         left = []
         for a in active:
@@ -95,7 +95,7 @@ def _levels(
     links: Sequence[Sequence[int]],
     weights: Sequence[Sequence[float]],
 ) -> dict[int, float]:
-    """Return what each link in use could give every flow still active on it [B/s]."""
+    """Return the rate that each link can give all flows that are active on it [B/s]."""
     demand: dict[int, float] = {}
     for a in active:
         for link, weight in zip(links[a], weights[a], strict=True):
@@ -122,34 +122,34 @@ def rates_in_rounds(
 def rates_of_crossings(
     capacity: Floats, activity: Integers, link: Integers, weight: Floats, cap: Floats
 ) -> tuple[Floats, Integers]:
-    """Return the rate of one flow of each activity [B/s], and which link holds it; -1: its cap.
+    """Return the rate of one flow of each activity [B/s], and the link that limits it; -1: its cap.
 
     See `max_min_rates`.  One row of `activity`, `link`, `weight` is one crossing; rows of frozen
     activities are dropped.
     """
     rates = cap.copy()
-    holder = np.full(len(cap), -1)
+    bottleneck = np.full(len(cap), -1)
     links = len(capacity)
     used = np.zeros(links)
     level = np.zeros(links)
     while len(link):
         demand = np.bincount(link, weight, links)
         offered = np.divide(capacity - used, demand, np.full(links, inf), where=demand > 0)
-        level = np.maximum(level, offered)  # never falls; held against rounding
+        level = np.maximum(level, offered)  # never falls, whatever the rounding
         level_there = level[link]
-        held = cap.copy()  # what the tightest of its links, or its cap, leaves each activity
-        np.minimum.at(held, activity, level_there)
-        held_there = held[activity]
+        limit = cap.copy()  # of each activity, by the tightest of its links or by its cap
+        np.minimum.at(limit, activity, level_there)
+        limit_there = limit[activity]
         tightest = np.ones(links, dtype=bool)
-        tightest[link[(held_there < level_there).nonzero()]] = False
+        tightest[link[(limit_there < level_there).nonzero()]] = False
         freezing = tightest[link].nonzero()
-        frozen = held == cap
+        frozen = limit == cap
         frozen[activity[freezing]] = True
-        holder[activity[freezing]] = link[freezing]
-        # Rows by number: picking them by truth values takes numpy five times as long.
-        goes = frozen[activity]
-        gone, left = goes.nonzero(), (~goes).nonzero()
-        rates[activity[gone]] = held_there[gone]
-        used += np.bincount(link[gone], weight[gone] * held_there[gone], links)
-        activity, link, weight = activity[left], link[left], weight[left]
-    return rates, holder
+        bottleneck[activity[freezing]] = link[freezing]
+        # Rows by index: a boolean mask takes NumPy five times as long.
+        freezes = frozen[activity]
+        gone, kept = freezes.nonzero(), (~freezes).nonzero()
+        rates[activity[gone]] = limit_there[gone]
+        used += np.bincount(link[gone], weight[gone] * limit_there[gone], links)
+        activity, link, weight = activity[kept], link[kept], weight[kept]
+    return rates, bottleneck

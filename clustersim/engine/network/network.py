@@ -1,32 +1,31 @@
-"""The network: one owner of all links, who knows at every instant what each activity gets.
+"""The network: owner of all links, which gives every activity its rate at every instant.
 
 An activity waits its latency, then its equal flows share links with all others by max-min fairness
-(`fairness.py`) until its bytes are through.  Nearly all meet nobody, and that is made cheap without
-giving up a digit:
+(`fairness`) until its bytes are delivered.  Nearly all activities are uncontended, and these need
+no solve:
 
-    alone -------------------------------> done     one event, no solve
-      |   a newcomer crowds a link of it     ^
+    uncontended -------------------------> done     one event, no solve
+      |   a new activity contends with it    ^
       v                                      |
-    waiting ------> shared ------------------'      solved when somebody comes or goes
+    waiting ------> shared ------------------'      solved when an activity starts or ends
     (latency)       (bytes)
 
-*Claims.*  Each activity in flight claims on each of its links the most it could ever take there:
-weight times the rate it would have with the machine to itself.  Where the claims on a link stay
-within its capacity the link cannot slow anybody down.  An activity whose links are all like that
-runs at its alone-rate, exactly, and its end is known when it starts.  A link whose claims exceed
-its capacity is *crowded*; only crowded links enter a solve, and only the activities that they
-connect.
+*Demands.*  Each activity in flight has a demand on each of its links, the most it could take there:
+weight times its uncontended rate.  Where the demands on a link stay within its capacity the link
+limits no activity.  An activity whose links are all like that runs at its uncontended rate,
+exactly, and its end follows from its start.  A link whose demands exceed its capacity is
+*contended*; only contended links enter a solve, and only the activities that they connect.
 
-*A handful or a crowd.*  Where a few meet, the component that crowded links connect is found and
-solved transfer by transfer (`handful.py`).  A component of more than `MANY_CROSSINGS` goes to the
-crowd, where rows of arrays do the same (`crowd.py`).
+*Two solvers.*  A small component of activities connected by contended links is solved transfer by
+transfer (`scalar_solver`).  A component of more than `MANY_CROSSINGS` is solved in arrays
+(`array_solver`).
 
-*Instants.*  All starts and ends of one instant are gathered and settled together, after everything
-else that happens then; rates are solved once.  A single timer stands at the next end of the shared
-activities.  An event that was overtaken does nothing when it fires; it may move the clock past the
-last completion, so take times from `done`, not from where the clock stops.
+*Instants.*  All starts and ends of one instant are collected and settled together, after all other
+events of the instant; rates are solved once.  A single timer is set to the next end of the shared
+activities.  An event that is obsolete does nothing when it fires; it may move the clock past the
+last completion, so take times from `done`, not from the final clock.
 
-*Self-checks.*  `books.py` adds up bytes and loads on a road of its own; `check` compares.
+*Self-checks.*  `conservation` sums bytes and loads independently; `check` compares.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,14 +35,14 @@ from typing import Any, cast
 from simpy import Environment
 from simpy.events import NORMAL, Event, EventPriority, Timeout
 
-from clustersim.engine.network.array_solver import Crowd
-from clustersim.engine.network.conservation import Books
-from clustersim.engine.network.scalar_solver import Handful
+from clustersim.engine.network.array_solver import ArraySolver
+from clustersim.engine.network.conservation import Conservation
+from clustersim.engine.network.scalar_solver import ScalarSolver
 from clustersim.engine.network.transfer import (
-    ALONE,
     DONE,
     FULL,
     SHARED,
+    UNCONTENDED,
     WAITING,
     Route,
     Transfer,
@@ -56,26 +55,26 @@ LAST = EventPriority(2)
 """After all normal events of the same instant."""
 
 LIMIT = FULL + 32
-"""Claims round up, so exact fits come out a few units above `FULL`; 5e-13 of it is let pass."""
+"""Demands round up, so that exact fits exceed `FULL` by a few units; 5e-13 of it is allowed."""
 
 MANY_CROSSINGS = 150
 """Components of more (transfer, link) pairs are faster in arrays, as measured by
 `benchmarks/network.py`."""
 
 FEW_MEMBERS = 8
-"""A crowd that has shrunk to so many is a handful again."""
+"""The array solver returns its transfers to the scalar solver when this number remains."""
 
 TIE = 1e-9
-"""Relative gap below which rates, or a load and its capacity, count as equal."""
+"""Relative difference below which rates, or a load and its capacity, count as equal."""
 
 CLOCK_ULPS = 4.0
-"""Instants closer than so many units in the last place of the clock are the same."""
+"""Instants closer than this number of units in the last place of the clock are the same."""
 
 
 class Network:
     """Directed links of fixed capacity [B/s] and the activities that share them.
 
-    `settled` is called back whenever rates may have changed, with the new ones in place.
+    `settled` is called whenever rates may have changed, with the new ones in place.
 
     >>> env = Environment()
     >>> network = Network(env, [10.0])
@@ -96,109 +95,113 @@ class Network:
     ) -> None:
         self._env = env
         self._settled = settled
-        self._schedule: Any = env.schedule  # also takes a transfer, which is an event while alone
+        self._schedule: Any = (
+            env.schedule
+        )  # also takes a transfer, which is an event while uncontended
         # One list for all: SimPy only reads it.
-        self._when_alone: list[Callable[[Transfer], None]] = [self._finish_alone]
+        self._callbacks: list[Callable[[Transfer], None]] = [self._finish_uncontended]
         self._capacities = [float(capacity) for capacity in capacities]
-        assert all(isfinite(c) and c > 0 for c in self._capacities), "capacities above 0, finite"
+        assert all(isfinite(c) and c > 0 for c in self._capacities), "positive capacities"
         self._routes: dict[tuple[tuple[int, ...], tuple[float, ...], float], Route] = {}
         self._crossing: dict[int, list[Route]] = {}
-        self._nowhere = Route((), (), inf, ())  # for what crosses nothing, or carries nothing
-        self._claimed = [0] * len(self._capacities)
+        self._no_route = Route((), (), inf, ())  # for activities without links or without bytes
+        self._demands = [0] * len(self._capacities)
         self._started = 0
-        # Who shares links, and what this instant has gathered.
-        self._handful = Handful(self._capacities)
-        self._crowd = Crowd(self._capacities)
+        # Transfers that share links, and the starts and ends of this instant.
+        self._scalar = ScalarSolver(self._capacities)
+        self._array = ArraySolver(self._capacities)
         self._timer: Event | None = None
         self._timer_end = inf
-        self._arrived: list[Transfer] = []
-        self._left: list[Transfer] = []
+        self._starting: list[Transfer] = []
+        self._ended: list[Transfer] = []
         self._settling = False
-        self.books = Books()
+        self.conservation = Conservation()
 
     # --- starting -------------------------------------------------------------------------------
 
     def start(self, traffic: Traffic, done: Callable[[Transfer], None]) -> Transfer:
-        """Start an activity now; `done` is called with its transfer at the completion instant.
+        """Start an activity now; `done` is called with its transfer when it completes.
 
-        What carries no bytes, or crosses no link and has no cap, completes after its latency.
+        Activities without bytes, or without links and cap, complete after their latency.
         """
         _, links, weights, nbytes, latency, cap = traffic
         route = self._routes.get((links, weights, cap)) or self._add_route(traffic)
         if not nbytes or route.rate == inf:
-            return self._pass_by(traffic, done)
+            return self._deliver_after_latency(traffic, done)
         self._started = number = self._started + 1
-        self.books.asked += nbytes
-        begin = self._env._now + latency  # not `now`: a property costs as much as the whole line
-        transfer = Transfer(traffic, route, done, number, begin, self._when_alone)
-        route.flying[transfer] = None
-        claimed = self._claimed
-        crowded = False
-        for link, share in route.claims:
-            claimed[link] = total = claimed[link] + share
+        self.conservation.sent += nbytes
+        begin = self._env._now + latency  # a property such as `now` costs as much as this line
+        transfer = Transfer(traffic, route, done, number, begin, self._callbacks)
+        route.in_flight[transfer] = None
+        demands = self._demands
+        contended = False
+        for link, share in route.demands:
+            demands[link] = total = demands[link] + share
             if total > LIMIT:
-                crowded = True
-        if crowded:
+                contended = True
+        if contended:
             self._wait(transfer, latency)
         else:
             self._schedule(transfer, NORMAL, latency + nbytes / route.rate)
         return transfer
 
     def _add_route(self, traffic: Traffic) -> Route:
-        """Remember a combination of links, weights and cap that was not seen before."""
+        """Add the route of a new combination of links, weights and cap."""
         key = (traffic.links, traffic.weights, traffic.cap)
         self._routes[key] = route = Route(*key, self._capacities)
         for link in route.links:
             self._crossing.setdefault(link, []).append(route)
         return route
 
-    def _pass_by(self, traffic: Traffic, done: Callable[[Transfer], None]) -> Transfer:
-        """Complete after the latency: there is no rate to integrate, so the bytes are given."""
+    def _deliver_after_latency(
+        self, traffic: Traffic, done: Callable[[Transfer], None]
+    ) -> Transfer:
+        """Start an activity without a finite rate: its bytes are delivered after the latency."""
         assert traffic.nbytes >= 0
         self._started += 1
-        self.books.asked += traffic.nbytes
+        self.conservation.sent += traffic.nbytes
         begin = self._env.now + traffic.latency
-        route = self._nowhere
-        transfer = Transfer(traffic, route, done, self._started, begin, self._when_alone)
+        route = self._no_route
+        transfer = Transfer(traffic, route, done, self._started, begin, self._callbacks)
         transfer.rate = 0.0
         transfer.delivered = traffic.nbytes
-        route.flying[transfer] = None
+        route.in_flight[transfer] = None
         self._schedule(transfer, NORMAL, traffic.latency)
         return transfer
 
     def _wait(self, transfer: Transfer, latency: float) -> None:
-        """Let the latency pass before the transfer takes part in sharing."""
+        """Wait for the latency before the transfer shares links."""
         transfer.phase = WAITING
         transfer.rate = 0.0
         if latency:
             event = Timeout(self._env, latency, transfer)
             event.callbacks.append(self._end_latency)
         else:
-            self._arrive(transfer)
+            self._begin_sharing(transfer)
 
     def _end_latency(self, event: Event) -> None:
-        self._arrive(cast(Transfer, event.value))
+        self._begin_sharing(cast(Transfer, event.value))
 
-    def _arrive(self, transfer: Transfer) -> None:
-        self._arrived.append(transfer)
+    def _begin_sharing(self, transfer: Transfer) -> None:
+        self._starting.append(transfer)
         self._settle_soon()
 
     # --- completing -----------------------------------------------------------------------------
 
-    def _finish_alone(self, transfer: Transfer) -> None:
-        if transfer.phase == ALONE:
+    def _finish_uncontended(self, transfer: Transfer) -> None:
+        if transfer.phase == UNCONTENDED:
             self._complete(transfer)
 
     def _finish_shared(self, event: Event) -> None:
-        """Complete all shared transfers whose end has come, and let the others have their links."""
+        """Complete all shared transfers that end now, and settle the rates of the others."""
         if event is not self._timer:
             return
         now = self._env.now
         same_instant = now + CLOCK_ULPS * ulp(now)
-        ended = self._handful.take_ended(same_instant)
-        self._left += ended
-        if self._crowd.size:
-            ended += self._crowd.take_ended(same_instant)
+        ended = self._scalar.take_ended(same_instant)
+        self._ended += ended
+        if self._array.size:
+            ended += self._array.take_ended(same_instant)
             ended.sort(key=_by_end)
         for transfer in ended:
             self._complete(transfer)
@@ -206,21 +209,21 @@ class Network:
         self._settle_soon()
 
     def _complete(self, transfer: Transfer) -> None:
-        """Give back the claims, keep the books, and tell whoever waits."""
-        self.books.note_end(transfer, self._env._now)
+        """Release the demands of a transfer, count its bytes, and call `done`."""
+        self.conservation.count_end(transfer, self._env._now)
         transfer.phase = DONE
         route = transfer.route
         route.nbytes += transfer.traffic.nbytes
-        del route.flying[transfer]
-        claimed = self._claimed
-        for link, share in route.claims:
-            claimed[link] -= share
+        del route.in_flight[transfer]
+        demands = self._demands
+        for link, share in route.demands:
+            demands[link] -= share
         transfer.done(transfer)
 
     # --- sharing --------------------------------------------------------------------------------
 
     def _settle_soon(self) -> None:
-        """Solve once for this instant, after everything else that happens in it."""
+        """Settle rates once for this instant, after all its other events."""
         if self._settling:
             return
         self._settling = True
@@ -231,86 +234,87 @@ class Network:
         self._env.schedule(event, LAST)
 
     def _settle(self, _: Event) -> None:
-        """Give everybody touched by this instant's starts and ends the rate they now have."""
+        """Update the rates of all transfers that this instant's starts and ends affect."""
         self._settling = False
         now = self._env.now
-        arrived, self._arrived = self._arrived, []
-        left, self._left = self._left, []
-        touched = self._neighbours(left)
-        for transfer in arrived:
+        starting, self._starting = self._starting, []
+        ended, self._ended = self._ended, []
+        affected = self._neighbours(ended)
+        for transfer in starting:
             transfer.phase = SHARED
             transfer.since = now
-            self._handful.join(transfer)
-            touched[transfer] = None
-        if 0 < self._crowd.size <= FEW_MEMBERS:
-            for transfer in self._crowd.dissolve():
-                self._handful.join(transfer)
-                touched[transfer] = None
-        if touched:
-            self._share(*self._component(touched))
-        if self._crowd.changed:
-            self.books.note_solve(*self._crowd.settle(now))
+            self._scalar.add(transfer)
+            affected[transfer] = None
+        if 0 < self._array.size <= FEW_MEMBERS:
+            for transfer in self._array.release_all():
+                self._scalar.add(transfer)
+                affected[transfer] = None
+        if affected:
+            self._solve(*self._component(affected))
+        if self._array.changed:
+            self.conservation.count_solve(*self._array.solve(now))
         self._set_timer()
         self._settled()
 
-    def _share(self, transfers: list[Transfer], crowded: list[int], meets_crowd: bool) -> None:
-        """Solve a component here and now, or let it join the crowd that it meets or makes."""
-        if meets_crowd or sum([len(t.route.links) for t in transfers]) > MANY_CROSSINGS:
-            self._handful.hand_over(transfers)
-            self._crowd.join(transfers)
+    def _solve(self, transfers: list[Transfer], contended: list[int], in_arrays: bool) -> None:
+        """Solve a component by the scalar solver, or add it to the array solver."""
+        if in_arrays or sum([len(t.route.links) for t in transfers]) > MANY_CROSSINGS:
+            self._scalar.remove(transfers)
+            self._array.add(transfers)
         else:
-            self.books.note_solve(*self._handful.solve(transfers, crowded, self._env.now))
+            solved = self._scalar.solve(transfers, contended, self._env.now)
+            self.conservation.count_solve(*solved)
 
-    def _neighbours(self, left: list[Transfer]) -> dict[Transfer, None]:
-        """Return the shared transfers on the links of those who left, as an ordered set."""
+    def _neighbours(self, ended: list[Transfer]) -> dict[Transfer, None]:
+        """Return the shared transfers on the links of ended ones, as an ordered set."""
         return {
             transfer: None
-            for link in dict.fromkeys(link for gone in left for link in gone.route.links)
+            for link in dict.fromkeys(link for other in ended for link in other.route.links)
             for route in self._crossing[link]
-            for transfer in route.flying
+            for transfer in route.in_flight
             if transfer.phase == SHARED and transfer.row < 0
         }
 
-    def _component(self, found: dict[Transfer, None]) -> tuple[list[Transfer], list[int], bool]:
-        """Return all transfers that crowded links connect to those found, and these links.
+    def _component(self, members: dict[Transfer, None]) -> tuple[list[Transfer], list[int], bool]:
+        """Return all transfers that contended links connect to some members, and these links.
 
-        Who ran alone on such a link until now is promoted to the shared set.  The third value says
-        whether members of the crowd are among those connected, who are not returned.
+        Uncontended transfers on such a link become shared.  The third value is whether transfers
+        of the array solver are connected as well; these are not returned.
         """
-        queue = list(found)
-        crowded: dict[int, None] = {}
-        meets_crowd = False
+        queue = list(members)
+        contended: dict[int, None] = {}
+        in_arrays = False
         for transfer in queue:
             for link in transfer.route.links:
-                if link in crowded or self._claimed[link] <= LIMIT:
+                if link in contended or self._demands[link] <= LIMIT:
                     continue
-                crowded[link] = None
+                contended[link] = None
                 for route in self._crossing[link]:
-                    for other in route.flying:
-                        if other.phase == ALONE:
-                            self._promote(other)
+                    for other in route.in_flight:
+                        if other.phase == UNCONTENDED:
+                            self._start_sharing(other)
                         if other.row >= 0:
-                            meets_crowd = True
-                        elif other.phase == SHARED and other not in found:
-                            found[other] = None
+                            in_arrays = True
+                        elif other.phase == SHARED and other not in members:
+                            members[other] = None
                             queue.append(other)
         queue.sort(key=by_number)
-        return queue, list(crowded), meets_crowd
+        return queue, list(contended), in_arrays
 
-    def _promote(self, transfer: Transfer) -> None:
-        """Take a transfer that ran alone into the shared set, or let its latency pass first."""
-        latency_left = transfer.begin - self._env.now
-        if latency_left > 0:
-            self._wait(transfer, latency_left)
+    def _start_sharing(self, transfer: Transfer) -> None:
+        """Make an uncontended transfer shared, after the rest of its latency."""
+        remaining = transfer.begin - self._env.now
+        if remaining > 0:
+            self._wait(transfer, remaining)
             return
         transfer.phase = SHARED
-        self._handful.join(transfer)
+        self._scalar.add(transfer)
 
-    # --- the next end of the shared set ---------------------------------------------------------
+    # --- the next end of shared transfers -------------------------------------------------------
 
     def _set_timer(self) -> None:
-        """Have one timer stand at the next end; a timer that was overtaken is forgotten."""
-        end = min(self._handful.next_end(), self._crowd.next_end())
+        """Set the timer to the next end; a timer that was set before becomes obsolete."""
+        end = min(self._scalar.next_end(), self._array.next_end())
         if end == inf:
             self._timer = None
             return
@@ -320,45 +324,45 @@ class Network:
         self._timer = timer = Timeout(self._env, max(0.0, end - self._env.now))
         timer.callbacks.append(self._finish_shared)
 
-    # --- questions ------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------
 
     def rate(self, transfer: Transfer) -> float:
-        """Return the rate of one flow of a transfer in flight, at present [B/s].
+        """Return the present rate of one flow of a transfer in flight [B/s].
 
-        In the instant at which it was started, a transfer may not have its rate yet.
+        A transfer may not have its rate yet at the instant of its start.
         """
-        return transfer.rate if transfer.row < 0 else self._crowd.rate(transfer)
+        return transfer.rate if transfer.row < 0 else self._array.rate(transfer)
 
-    def held_by(self, transfer: Transfer) -> int | None:
-        """Return the full link at which others hold a transfer below its own pace, if one does.
+    def bottleneck(self, transfer: Transfer) -> int | None:
+        """Return the full link that limits a transfer below its uncontended rate, if there is one.
 
-        On that link nobody is faster; of several such links, the first of the route.
+        On that link no flow is faster; of several such links, the first of the route.
         """
         rate = self.rate(transfer)
         if transfer.phase != SHARED or rate >= transfer.route.rate * (1 - TIE):
             return None
         for link in transfer.route.links:
-            if self._claimed[link] > LIMIT:
-                load, fastest = self._use_of(link)
+            if self._demands[link] > LIMIT:
+                load, fastest = self._load_of(link)
                 if load >= self._capacities[link] * (1 - TIE) and fastest <= rate * (1 + TIE):
                     return link
         return None
 
-    def _use_of(self, link: int) -> tuple[float, float]:
-        """Return what flows over a crowded link, and the rate of the fastest flow there [B/s]."""
+    def _load_of(self, link: int) -> tuple[float, float]:
+        """Return the load of a contended link, and the rate of its fastest flow [B/s]."""
         load = fastest = 0.0
         for route in self._crossing[link]:
             weight = route.weights[route.links.index(link)]
-            rates = [self.rate(other) for other in route.flying if other.phase == SHARED]
+            rates = [self.rate(other) for other in route.in_flight if other.phase == SHARED]
             load += weight * sum(rates)
             fastest = max(fastest, max(rates, default=0.0))
         return load, fastest
 
-    # --- the books ------------------------------------------------------------------------------
+    # --- totals ---------------------------------------------------------------------------------
 
     @property
     def carried(self) -> list[float]:
-        """Bytes that each link carried for the activities completed so far [B]."""
+        """Bytes that each link carried for completed activities [B]."""
         carried = [0.0] * len(self._capacities)
         for route in self._routes.values():
             for link, weight in zip(route.links, route.weights, strict=True):
@@ -367,8 +371,8 @@ class Network:
 
     @property
     def solves(self) -> int:
-        """Times that links had to be shared out [count]."""
-        return self.books.solves
+        """Times that the rates of contended links were solved [count]."""
+        return self.conservation.solves
 
     @property
     def started(self) -> int:
@@ -377,18 +381,19 @@ class Network:
 
     @property
     def in_flight(self) -> list[Transfer]:
-        """The activities not yet complete, in the order they started."""
-        routes = [*self._routes.values(), self._nowhere]
-        return sorted((transfer for route in routes for transfer in route.flying), key=by_number)
+        """The activities that are not complete, in the order of their starts."""
+        routes = [*self._routes.values(), self._no_route]
+        return sorted((transfer for route in routes for transfer in route.in_flight), key=by_number)
 
     def check(self) -> None:
-        """Raise a `SimulationError` that names what broke a law of the network.
+        """Raise a `SimulationError` with the first law of the network that is violated.
 
-        All activities are complete, each delivered what was asked of it, and no link carried more
-        than its capacity (both to 1e-9, beside the resolution of the clock).
+        All activities are complete, each delivered its bytes, and no link carried more than its
+        capacity (both to 1e-9 and the resolution of the clock).
         """
-        for problem in self.books.problems(self.in_flight, self._claimed, self._env.now):
-            raise SimulationError(problem)
+        violations = self.conservation.violations(self.in_flight, self._demands, self._env.now)
+        for violation in violations:
+            raise SimulationError(violation)
 
 
 def _by_end(transfer: Transfer) -> tuple[float, int]:

@@ -1,4 +1,4 @@
-"""What is on its way through the network: transfers, and the routes that they have in common."""
+"""Transfers: activities in flight, and the routes that they have in common."""
 
 from collections.abc import Callable, Sequence
 from math import ceil, inf
@@ -6,9 +6,9 @@ from math import ceil, inf
 from clustersim.traffic import Traffic
 
 FULL = 2**46
-"""A link's capacity in the integer units of claims: sums of integers do not drift."""
+"""A link's capacity in the integer units of demand: sums of integers do not drift."""
 
-ALONE, WAITING, SHARED, DONE = range(4)
+UNCONTENDED, WAITING, SHARED, DONE = range(4)
 
 
 class Route:
@@ -16,13 +16,14 @@ class Route:
 
     Attributes
     ----------
-    rate : of one flow with the machine to itself, the smallest of cap and capacity / weight [B/s]
-    claims : pairs of link and the share of its capacity that such an activity can take [1 / FULL]
-    flying : the transfers in flight, in the order they started
-    nbytes : payload of one flow, summed over the transfers completed [B]
+    rate : of one flow with its links to itself, the smallest of cap and capacity / weight [B/s]
+    demands : pairs of a link and the share of its capacity that an activity takes there at full
+        rate [1 / FULL]
+    in_flight : the transfers in flight, in the order of their starts
+    nbytes : payload of one flow, summed over the completed transfers [B]
     """
 
-    __slots__ = ("claims", "flying", "links", "nbytes", "rate", "weights")
+    __slots__ = ("demands", "in_flight", "links", "nbytes", "rate", "weights")
 
     def __init__(
         self,
@@ -38,30 +39,29 @@ class Route:
         self.links = links
         self.weights = weights
         self.rate = min([cap, *(capacities[link] / weight for link, weight in crossings)])
-        self.claims = tuple(
+        self.demands = tuple(
             (link, ceil(weight * self.rate / capacities[link] * FULL)) for link, weight in crossings
         )
-        self.flying: dict[Transfer, None] = {}
+        self.in_flight: dict[Transfer, None] = {}
         self.nbytes = 0.0
 
 
 class Transfer:
-    """One activity on its way, made by `Network.start`.
+    """One activity in flight, made by `Network.start`.
 
-    While alone it is itself the event of its completion that SimPy holds: of an event, the
-    environment uses `callbacks` and `_ok` only.  One object less is a fifth of a start.
+    While uncontended it is itself the event of its completion that SimPy holds: of an event, the
+    environment uses `callbacks` and `_ok` only.  One object less saves a fifth of a start.
 
     Attributes
     ----------
-    traffic : what was asked
-    number : the how-manieth start it was; orders what is equal otherwise
+    number : of its start, which orders what is equal otherwise
     begin : when its bytes begin to flow [s]
-    phase : ALONE, WAITING (for its latency), SHARED or DONE
+    phase : UNCONTENDED, WAITING (for its latency), SHARED or DONE
     rate : of one flow, since `since` [B/s]
-    since : up to here `delivered` is counted [s]
+    since : instant up to which `delivered` is counted [s]
     delivered : of the payload of one flow [B]
-    end : when it will be through at this rate, while shared [s]
-    row : its place in the crowd, which then knows rate, since, delivered and end; else -1
+    end : when it will be complete at this rate, while shared [s]
+    row : its row in the array solver, which then holds rate, since, delivered and end; else -1
     """
 
     __slots__ = (
@@ -95,7 +95,7 @@ class Transfer:
         self.done = done
         self.number = number
         self.begin = begin
-        self.phase = ALONE
+        self.phase = UNCONTENDED
         self.rate = route.rate
         self.since = begin
         self.delivered = 0.0
@@ -104,11 +104,11 @@ class Transfer:
         self.callbacks = callbacks
 
     def __repr__(self) -> str:
-        phase = ("alone", "waiting", "shared", "done")[self.phase]
+        phase = ("uncontended", "waiting", "shared", "done")[self.phase]
         return f"<Transfer {self.number} {self.traffic.name!r} {phase}>"
 
-    def flow_at(self, rate: float, now: float) -> None:
-        """Count the bytes that flowed until `now`; flow at another rate from then on."""
+    def change_rate(self, rate: float, now: float) -> None:
+        """Count the bytes delivered until `now`, and continue at another rate."""
         self.delivered += self.rate * (now - self.since)
         self.since = now
         self.rate = rate
@@ -116,5 +116,5 @@ class Transfer:
 
 
 def by_number(transfer: Transfer) -> int:
-    """Order transfers by their starts."""
+    """Return the key that orders transfers by their starts."""
     return transfer.number

@@ -77,7 +77,7 @@ def host_tail(job: Job, stage: int, *, reduced: bool) -> float:
     if not reduced:
         seconds += link.seconds(HostCopy("gradients", _gradient(job) * owned, "to-host"))
     if not job.offload.parameters:
-        seconds += link.seconds(HostCopy("weights", job.part.width * owned, "from-host"))
+        seconds += link.seconds(HostCopy("weights", job.shard.width * owned, "from-host"))
     return seconds
 
 

@@ -81,7 +81,7 @@ def layer_fetch(job: Job, stacked: StackedLayer, kind: str) -> list[Collective]:
         return []
     facts = job.framework.sharding
     twice = facts is not None and facts.again is not None and facts.again.value
-    times = 2 if twice and kind == BACKWARD and stacked.again else 1
+    times = 2 if twice and kind == BACKWARD and stacked.recomputed else 1
     return [*_gathers(job, stored(job, stacked.layer), _calls(job))] * times
 
 

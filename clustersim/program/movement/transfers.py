@@ -8,7 +8,7 @@ from clustersim.plan.wiring import Wiring
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.collectives.load import span_of
 from clustersim.program.communicators import groups_of_stage
-from clustersim.program.fold import Name, alone_rate
+from clustersim.program.fold import Name
 from clustersim.program.job import Job
 from clustersim.program.movement.sharding import alike, gathers, reduces
 from clustersim.program.steps import BACKWARD, FORWARD, WHOLE
@@ -37,7 +37,7 @@ def send_name(kind: str, stage: int, chunk: int, wiring: Wiring) -> Name:
 def _boundary(job: Job, name: str, stage: int, to: int, replica: int) -> Traffic:
     """Return one stage transfer: a flow from every rank of a cell to its peer."""
     plan, cluster, placement = job.plan, job.cluster, job.placement
-    part = job.part
+    part = job.shard
     share = plan.tensor if job.framework.pipeline.sharded.value else part.shared
     nbytes = part.width * part.stream / share
     routes = [
@@ -52,7 +52,7 @@ def _boundary(job: Job, name: str, stage: int, to: int, replica: int) -> Traffic
     cost = closed.message(
         nbytes,
         any(route.network for route in routes),
-        alone_rate(moved, cluster.links.capacities),
+        moved.uncontended_rate(cluster.links.capacities),
         max(route.latency for route in routes),
         cluster.library,
     )
@@ -116,7 +116,7 @@ def _updates(job: Job, stage: int) -> Iterator[tuple[Axis, Traffic]]:
     if not job.plan.zero or gathers(job, FORWARD):
         return
     gathered = job.framework.gradients.gathered
-    width = job.part.width if gathered is None else gathered.value
+    width = job.shard.width if gathered is None else gathered.value
     for each in alike(job, job.trained(stage)):
         if each.sharers > 1:
             updated = each.amount * width

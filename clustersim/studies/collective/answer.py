@@ -159,12 +159,12 @@ class Bench:
         return Traffic(name, tuple(weights), tuple(weights.values()), other.nbytes, 0.0)
 
     def _beside(self, nbytes: float, others: Sequence[Traffic]) -> Beside:
-        from clustersim.engine.network.background_traffic import held_back, seconds_together
+        from clustersim.engine.network.background_traffic import contended_seconds, slowdowns
 
         ours = self.communicator.traffic(self.operation, self.operation, nbytes)
         links = self.cluster.links
-        (seconds,) = seconds_together([ours], others, links.capacities)
-        (held,) = held_back([ours], others, links.capacities)
+        (seconds,) = contended_seconds([ours], others, links.capacities)
+        (held,) = slowdowns([ours], others, links.capacities)
         return Beside(seconds, "" if held.link is None else links.names[held.link])
 
     def _bottleneck(self, cost: Cost) -> str:

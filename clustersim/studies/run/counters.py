@@ -114,10 +114,10 @@ def _flows(result: "Result", crossing: "Crossing") -> Iterator[Flow]:
     """Yield what crosses a link: inside blocks, between stages, and of rank classes together."""
     program = result.program
     for track, actor in zip(result.timeline.tracks, program.actors, strict=True):
-        if track.part == 0:  # the parts of a stage do the same, and are counted with it
+        if track.tensor_rank == 0:  # the parts of a stage do the same, and are counted with it
             yield from _inside(track, actor, program, crossing)
             yield from _sends(track, actor, program, crossing)
-    for joint in result.timeline.joint:
+    for joint in result.timeline.collectives:
         if flows := crossing.moved.get((joint.name, JOINT)):
             begin, end = np.array([joint.begin]), np.array([joint.end])
             yield _one(begin, end, flows * joint.nbytes)

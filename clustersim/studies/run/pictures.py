@@ -115,7 +115,7 @@ class BreakdownPicture:
 
 def timeline_picture(result: "Result") -> TimelinePicture:
     """Return what the timeline shows: the first replica class, and the first part of its stages."""
-    tracks = [t for t in result.timeline.tracks if t.replica == 0 and t.part == 0]
+    tracks = [t for t in result.timeline.tracks if t.replica == 0 and t.tensor_rank == 0]
     columns = [_track_columns(track) for track in tracks]
     joined = {name: np.concatenate([c[name] for c in columns]) for name in _ROWS}
     return TimelinePicture(
@@ -160,7 +160,7 @@ def _whose(result: "Result") -> str:
     """Return whom the picture shows, where that is not everybody."""
     program, data = result.program, result.scenario.plan.data
     alike = len(program.actors[0].replicas)
-    part = ", tensor rank 0 of each stage" if program.parts > 1 else ""
+    part = ", tensor rank 0 of each stage" if program.tensor_ranks > 1 else ""
     if program.classes == 1:
         return (
             f"one of {data} replicas, which are alike{part}" if data > 1 else f"one replica{part}"

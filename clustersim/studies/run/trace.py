@@ -70,7 +70,7 @@ class Sample:
 
 def sample(program: "Program", most: int = MOST_EVENTS) -> Sample:
     """Return the largest sample of at most `most` events, but for one microbatch at either end."""
-    threads = program.stages * program.parts
+    threads = program.stages * program.tensor_ranks
     steps = max(sum(program.order.times(stage).values()) for stage in range(program.stages))
     each = threads * 2 * -(-steps // program.microbatches) * _EACH
     fixed = threads * (3 + len(TAIL))
@@ -133,18 +133,18 @@ def events(result: "Result", chosen: Sample) -> Iterator[str]:
 
 
 def _thread(track: "Track", program: "Program") -> int:
-    return track.stage * program.parts + track.part
+    return track.stage * program.tensor_ranks + track.tensor_rank
 
 
 def _names(track: "Track", program: "Program") -> Iterator[str]:
     """Yield what the viewer calls a process and a thread, and where it puts them."""
     pid, tid = track.replica, _thread(track, program)
     if tid == 0:
-        replicas = len(program.actors[pid * program.stages * program.parts].replicas)
+        replicas = len(program.actors[pid * program.stages * program.tensor_ranks].replicas)
         name = f"replica class {pid} ({replicas} replicas)"
         yield _meta("process_name", pid, tid, "name", name)
         yield _meta("process_sort_index", pid, tid, "sort_index", pid)
-    part = f" part {track.part}" if program.parts > 1 else ""
+    part = f" part {track.tensor_rank}" if program.tensor_ranks > 1 else ""
     yield _meta("thread_name", pid, tid, "name", f"stage {track.stage}{part}")
     yield _meta("thread_sort_index", pid, tid, "sort_index", tid)
 
@@ -213,8 +213,8 @@ class _Arrows:
 
     def __init__(self, track: "Track", program: "Program") -> None:
         self.program = program
-        self.here, self.part = track.stage, track.part
-        self.first = track.replica * program.stages * program.parts
+        self.here, self.part = track.stage, track.tensor_rank
+        self.first = track.replica * program.stages * program.tensor_ranks
         self._kinds = [(kind, c) for kind in KINDS for c in range(program.chunks)]
         self._next = {name: self._target(*name) for name in self._kinds}
         self._fed = {name for name in self._kinds if self._has_source(*name)}
@@ -231,7 +231,7 @@ class _Arrows:
 
     def _number(self, stage: int, kind: str, microbatch: int, chunk: int) -> int:
         program = self.program
-        track = self.first + stage * program.parts + self.part
+        track = self.first + stage * program.tensor_ranks + self.part
         code = 2 * chunk + (kind != FORWARD)
         return (track * program.microbatches + microbatch) * 2 * program.chunks + code
 

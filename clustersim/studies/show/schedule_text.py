@@ -31,7 +31,7 @@ def page(shown: Unrolled) -> str:
 def _in_time(shown: Unrolled) -> list[str]:
     """Return the grid in time where it is not too wide, and the finding."""
     slots = round(shown.duration)
-    cell = 1 + max(len(str(step.alone)) for row in shown.rows for step in row)
+    cell = 1 + max(len(str(step.unpaired)) for row in shown.rows for step in row)
     if cell * slots > WIDEST:
         return [shown.finding]
     label = len(str(shown.stages - 1))

@@ -43,7 +43,7 @@ def _states() -> Numbers:
 def _gpt3_flops() -> Numbers:
     """Claim 2: FLOPs of a step with recomputation, and how many of them train on 300e9 tokens."""
     job = job_of(GPT3)
-    step = hardware_flops(job.model, 1536, job.again)
+    step = hardware_flops(job.model, 1536, job.recomputed)
     steps = 300e9 / (1536 * 2048)
     return {
         "step": step / 1e18,
@@ -178,7 +178,11 @@ def _count(*settings: str) -> float:
     job = job_of(GPT3, *settings)
     first = job.stacked(0, 0)[0]
     ops = job.ops(first.layer)
-    kernels = [*forward(ops), *backward(ops), *forward([o for o in ops if o.name in first.again])]
+    kernels = [
+        *forward(ops),
+        *backward(ops),
+        *forward([o for o in ops if o.name in first.recomputed]),
+    ]
     found = [k for k in flat(kernels) if isinstance(k, Collective) and k.axis == "tensor"]
     return float(sum(k.operation == "all-reduce" for k in found))
 
@@ -215,7 +219,7 @@ def _uneven_experts() -> Numbers:
     """Claim 29: the wait of a step, over what its experts compute when all have as many tokens."""
     job, even = job_of(MIXTRAL, "experts={load: balanced}"), 0.0
     device = job.cluster.accelerator
-    for layer, again in job.again:
+    for layer, again in job.recomputed:
         for op in job.ops(layer):
             if op.name.startswith("expert "):
                 kernels = (*op.forward * (2 if op.name in again else 1), *op.backward)
