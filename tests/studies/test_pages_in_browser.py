@@ -318,7 +318,7 @@ def test_the_page_of_a_scaling_study_is_drawn(browser, tmp_path):
     wait(browser, DRAWN)
     charts = find(browser, ".chart")
 
-    assert len(charts) == 6
+    assert len(charts) == 8
     for chart in charts:
         middle(browser, chart)
         assert chart.find_elements("css selector", SHAPES)

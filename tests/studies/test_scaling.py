@@ -15,7 +15,7 @@ from clustersim.cli.scale import tell
 from clustersim.render.page.page import Chart, render
 from clustersim.runs.variants import Variant
 from clustersim.simulation.simulate import simulate
-from clustersim.studies.scaling import figures as figures
+from clustersim.studies.scaling import charts
 from clustersim.studies.scaling.answer import Step, efficiency, loss
 from clustersim.studies.scaling.arguments import Wanted, curves_of
 from clustersim.studies.scaling.page import page
@@ -369,20 +369,21 @@ def test_the_answer_as_text(capsys):
 def test_bars_lead_from_one_to_the_efficiency_of_the_last_point():
     """The bars of the figure add up to the loss, to what a bar can show."""
     for curve in made_up()["curves"]:
-        total = sum(share for _, share in figures.steps_down(curve))
+        picture = charts.loss_chart(curve)
+        efficiency = 100 * curve["points"][-1]["efficiency"]
 
-        assert 1 - total == pytest.approx(curve["points"][-1]["efficiency"], abs=figures.LEAST)
+        assert picture.end == pytest.approx(efficiency, abs=100 * charts.NEGLIGIBLE)
 
 
 def test_titles_say_what_was_found():
     """The title of a figure is its finding."""
     weak, strong = made_up()["curves"]
 
-    assert figures.curve_finding([strong]) == (
+    assert charts.curve_finding([strong]) == (
         "Strong scaling keeps 76.2 % at 16 devices; the loss is mostly bubble"
     )
-    assert figures.loss_finding([strong]) == "Bubble takes 14.3 of the 23.8 points lost"
-    assert figures.curve_finding([weak]).startswith("Weak scaling keeps 86.5 % at 16 devices")
+    assert charts.loss_finding(strong) == "Bubble takes 14.3 of the 23.8 points lost"
+    assert charts.curve_finding([weak]).startswith("Weak scaling keeps 86.5 % at 16 devices")
 
 
 def test_points_that_do_not_fit_are_told(capsys):
@@ -394,19 +395,19 @@ def test_points_that_do_not_fit_are_told(capsys):
 
 
 def test_a_page_shows_each_curve_and_keeps_text_as_text():
-    """A chart of efficiency, one of idle shares and one of the loss for each kind; no markup."""
+    """Charts of efficiency, throughput, idle shares and the loss for each kind; no markup."""
     found = made_up()
     hostile = "</script><script>alert(1)</script> <b>bold</b>"
     for curve in found["curves"]:
         curve["name"] = curve["title"] = hostile
     shown = page(found)
-    charts = [b for section in shown.sections for b in section.blocks if isinstance(b, Chart)]
+    shown_charts = [b for s in shown.sections for b in s.blocks if isinstance(b, Chart)]
     text = render(shown)
 
     assert [section.id for section in shown.sections] == ["answer", "weak", "strong", "lines"]
-    assert len(charts) == 6
+    assert len(shown_charts) == 8
     assert "alert(1)</script>" not in text
-    assert "<b>bold" not in json.dumps([chart.figure for chart in charts])
+    assert "<b>bold" not in json.dumps([chart.figure for chart in shown_charts])
 
 
 def test_files_of_a_study(tmp_path, store):

@@ -56,7 +56,6 @@ def write_figure(
 
 def figure_of(pictures: Sequence[Picture]) -> "Figure":
     """Return pictures as one figure, one above the other."""
-    first = pictures[0]
     kinds = [KINDS[type(picture)] for picture in pictures]
     captions = dict.fromkeys(filter(None, (picture.caption for picture in pictures)))
     notes = dict.fromkeys(filter(None, (picture.note for picture in pictures)))
@@ -65,11 +64,10 @@ def figure_of(pictures: Sequence[Picture]) -> "Figure":
     for kind, picture in zip(kinds, pictures, strict=True):
         handles |= {handle.get_label(): handle for handle in kind.legend(picture)}
     rooms = [kind.room(picture) for kind, picture in zip(kinds, pictures, strict=True)]
-    figure, axes = panels(first.title, "; ".join(words), rooms, [*handles.values()])
-    for place, (kind, picture, plot) in enumerate(zip(kinds, pictures, axes, strict=True)):
+    titles = [picture.title for picture in pictures]
+    figure, axes = panels(titles, "; ".join(words), rooms, [*handles.values()])
+    for kind, picture, plot in zip(kinds, pictures, axes, strict=True):
         kind.draw(plot, picture)
-        if place:
-            plot.set_title(picture.title, loc="left", size=9.5, weight="bold")
     return figure
 
 

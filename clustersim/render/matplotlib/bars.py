@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from clustersim.render.charts.bars import Bars, Waterfall
 from clustersim.render.matplotlib.figure import Room, paint, text_width
-from clustersim.render.tables import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,14 +30,14 @@ def draw_bars(axes: "Axes", picture: Bars) -> None:
     axes.set_ylim(0, 1.12 * top)
     axes.set_xlabel(picture.names)
     axes.set_ylabel(picture.measure.title)
-    axes.yaxis.set_major_formatter(lambda value, _: number(value))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def waterfall_room(picture: Waterfall) -> Room:
     """Return the room of a waterfall: a row for each bar, the names at the left."""
     falls = picture.falls()
-    left = 0.25 + text_width(fall.label for fall in falls)
+    left = 0.3 + text_width(fall.label for fall in falls)
     return Room(0.29 * len(falls), left=left, width=9.0)
 
 

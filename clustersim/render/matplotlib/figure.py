@@ -35,11 +35,12 @@ USUAL: Final = (".png", ".svg")
 
 
 class Room(NamedTuple):
-    """The inches that a plot needs: of its axes, and to the left and right of them."""
+    """The inches that a plot needs: of its axes, around them, and of the whole figure."""
 
     height: float
     left: float = 0.75
     right: float = 0.15
+    above: float = 0.0
     width: float = 8.4
 
 
@@ -51,24 +52,24 @@ def paint(name: str) -> str:
 def text_width(texts: Iterable[str], size: float = 9.0) -> float:
     """Return about how wide the widest of some texts is [in]; lines are counted one by one."""
     longest = max((len(line) for text in texts for line in text.split("\n")), default=0)
-    return 0.0077 * size * longest
+    return 0.0083 * size * longest
 
 
 def panels(
-    title: str, caption: str, rooms: Sequence[Room], handles: "Sequence[Artist]" = ()
+    titles: Sequence[str], caption: str, rooms: Sequence[Room], handles: "Sequence[Artist]" = ()
 ) -> "tuple[Figure, list[Axes]]":
-    """Return a figure with axes one above the other, its title, its legend and its caption."""
+    """Return a figure with axes one above the other, their titles, its legend and its caption."""
     from matplotlib.figure import Figure
 
     width = max(room.width for room in rooms)
-    headline = "\n".join(wrap(title, int(9.6 * width)))
+    headline = "\n".join(wrap(titles[0], int(9.6 * width)))
     words = "\n".join(wrap(caption, int(18 * width)))
-    lines, gap = headline.count("\n") + 1, 0.72
-    columns = _columns(handles, width)
+    lines, gap = headline.count("\n") + 1, 0.85
+    columns = legend_columns([str(handle.get_label()) for handle in handles], width)
     rows = -(-len(handles) // columns) if handles else 0
     top = 0.22 + 0.21 * lines + 0.18 * rows + 0.1
     bottom = 0.62 + 0.13 * (words.count("\n") + 1)
-    total = top + sum(room.height for room in rooms) + gap * (len(rooms) - 1) + bottom
+    total = top + sum(room.above + room.height + gap for room in rooms) - gap + bottom
     figure = Figure(figsize=(width, total))
     figure.text(0.12 / width, 1 - 0.14 / total, headline, size=12, weight="bold", va="top")
     figure.text(0.12 / width, 0.1 / total, words, size=7.5, color=paint("quiet"), va="bottom")
@@ -78,13 +79,17 @@ def panels(
             bbox_to_anchor=(0.12 / width, 1 - (0.2 + 0.21 * lines) / total),
             borderpad=0, borderaxespad=0, handlelength=1.2, columnspacing=1.2,
         )  # fmt: skip
-    axes, above = [], top
+    axes: list[Axes] = []
+    above = top
     left, right = max(room.left for room in rooms), max(room.right for room in rooms)
-    for room in rooms:
-        above += room.height
+    for title, room in zip(titles, rooms, strict=True):
+        if axes:
+            place = 0.12 / width, 1 - (above - 0.08) / total
+            figure.text(*place, title, size=9.5, weight="bold", va="bottom")
+        above += room.above + room.height
         span = width - left - right
-        place = (left / width, 1 - above / total, span / width, room.height / total)
-        axes.append(figure.add_axes(place))
+        corner = left / width, 1 - above / total
+        axes.append(figure.add_axes((*corner, span / width, room.height / total)))
         above += gap
         # Places given here are not computed from every tick, at each drawing.
         axes[-1].set_title("", y=1.0)
@@ -93,10 +98,12 @@ def panels(
     return figure, axes
 
 
-def _columns(handles: "Sequence[Artist]", width: float) -> int:
+def legend_columns(labels: Sequence[str], width: float) -> int:
     """Return how many entries of a legend are next to each other."""
-    longest = text_width((str(handle.get_label()) for handle in handles), 8) + 0.4
-    return max(1, min(len(handles), int((width - 0.3) / longest)))
+    widths = [text_width([label], 8) + 0.45 for label in labels]
+    if sum(widths) <= width - 0.2:
+        return max(1, len(labels))
+    return max(1, int((width - 0.2) / max(widths)))
 
 
 @contextmanager

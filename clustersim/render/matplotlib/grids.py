@@ -29,8 +29,8 @@ def shades() -> Any:
 def heat_map_room(picture: HeatMap) -> Room:
     """Return the room of a heat map: a row for each value of the upright axis."""
     rows = len(picture.y.ticks)
-    left = 0.4 + text_width(name for _, name in picture.y.ticks)
-    return Room(min(7.0, max(1.6, 0.42 * rows)), left=max(0.9, left))
+    left = 0.5 + text_width(name for _, name in picture.y.ticks)
+    return Room(min(7.0, max(1.6, 0.42 * rows)), left=left)
 
 
 def heat_map_legend(picture: HeatMap) -> list[Any]:
@@ -99,7 +99,7 @@ def _draw_field(axes: "Axes", x: int, y: int, field: Field, share: float | None)
 
 def parallel_room(picture: ParallelCoordinates) -> Room:
     """Return the room of parallel coordinates."""
-    return Room(4.0, left=0.3)
+    return Room(3.8, left=0.3)
 
 
 def draw_parallel_coordinates(axes: "Axes", picture: ParallelCoordinates) -> None:
@@ -115,7 +115,7 @@ def draw_parallel_coordinates(axes: "Axes", picture: ParallelCoordinates) -> Non
     _draw_axes(axes, picture)
     last = len(picture.axes)
     axes.set_xlim(-0.35, last + 0.75)
-    axes.set_ylim(-0.12, 1.2)
+    axes.set_ylim(-0.05, 1.2)
     axes.axis("off")
 
 

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.render.charts.lines import Lines, ScatterWithFront, Series
 from clustersim.render.charts.picture import Axis
-from clustersim.render.matplotlib.figure import Room, paint, text_width
-from clustersim.render.tables import number
+from clustersim.render.matplotlib.figure import Room, legend_columns, paint, text_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,14 +25,22 @@ def lines_room(picture: Lines) -> Room:
     names = [name for _, name in picture.y.ticks]
     left = 0.3 + max(0.65, text_width(names))
     right = 0.15 + text_width((text for _, text in picture.remarks), 8)
+    width = 10.0 if picture.remarks else 8.4
+    labels = _labels(picture)
+    above = 0.17 * -(-len(labels) // legend_columns(labels, width - left))
     if picture.x.limits is not None and picture.x.limits == picture.y.limits:
-        return Room(6.2, left, right)
-    return Room(max(2.6, ROW * len(names)), left, right, 10.0 if picture.remarks else 8.4)
+        return Room(6.2, left, right, above)
+    return Room(max(2.6, ROW * len(names)), left, right, above, width)
+
+
+def _labels(picture: Lines) -> list[str]:
+    """Return what the legend lists."""
+    return [_shortened(series.name) for series in picture.series if series.name]
 
 
 def scatter_room(picture: ScatterWithFront) -> Room:
     """Return the room of points with a front."""
-    return Room(3.6, left=0.95)
+    return lines_room(picture.lines())._replace(height=3.6)
 
 
 def draw_scatter_with_front(axes: "Axes", picture: ScatterWithFront) -> None:
@@ -56,8 +63,13 @@ def draw_lines(axes: "Axes", picture: Lines) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=paint("grid"), linewidth=0.6)
     axes.set_axisbelow(True)
-    if any(series.name for series in picture.series):
-        axes.legend(frameon=False, fontsize=7.5, loc="best")
+    if labels := _labels(picture):
+        room = lines_room(picture)
+        columns = legend_columns(labels, room.width - room.left)
+        axes.legend(
+            frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=columns,
+            borderpad=0, borderaxespad=0.4, columnspacing=1.4,
+        )  # fmt: skip
 
 
 def _draw(axes: "Axes", series: Series) -> None:
@@ -81,8 +93,8 @@ def _draw(axes: "Axes", series: Series) -> None:
 
 
 def _shortened(name: str) -> str:
-    """Return a name in at most some sixty letters, which a legend has room for."""
-    return name if len(name) <= 64 else f"{name[:61].rstrip(' ,;:')}..."
+    """Return a name in at most some ninety letters, which a legend has room for."""
+    return name if len(name) <= 94 else f"{name[:91].rstrip(' ,;:')}..."
 
 
 # --- axes -----------------------------------------------------------------------------------------
@@ -104,7 +116,7 @@ def _set_axis(axes: "Axes", axis: Axis, *, upright: bool) -> None:
     elif axis.log:
         _name_decades(drawn)
     else:
-        drawn.set_major_formatter(lambda value, _: number(value))
+        drawn.set_major_formatter(lambda value, _: f"{value:,.10g}")
     (axes.set_ylabel if upright else axes.set_xlabel)(axis.title)
 
 

@@ -57,7 +57,7 @@ def rounded(values: "Iterable[float] | NDArray[Any]", scale: float) -> list[floa
 
 def framed_axis(described: Axis, **more: Any) -> Figure:
     """Return a described axis, which cannot be dragged."""
-    ticks: Figure = {}
+    ticks: Figure = {"separatethousands": True}
     if described.ticks:
         values, names = zip(*described.ticks, strict=True)
         ticks = {"tickvals": [*values], "ticktext": [label(name) for name in names]}

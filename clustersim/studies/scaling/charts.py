@@ -1,222 +1,262 @@
-"""Charts of scaling curves: efficiency, what is idle, and the way from 1 down to the last point."""
+"""Charts of scaling curves: efficiency, throughput, idle shares, and what takes efficiency.
+
+Curves differ by marker as well as by colour; published points are hollow, ideal lines thin.
+"""
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
-from operator import sub
 from typing import Any, Final
 
-from clustersim.render.page.page import Chart, Column, Swatch, Table
-from clustersim.render.plotly.pieces import OUTLINE, Figure, axis, colour, label, layout
-from clustersim.render.tables import percent, words
+from clustersim.render.charts import Axis, Lines, Series, Step, Waterfall
+from clustersim.render.charts.lines import Stroke, colour_at, marker_at, reference
+from clustersim.render.tables import kind_of, percent, words
 from clustersim.studies.scaling import text as scaling
-from clustersim.studies.scaling.figures import curve_finding, loss_finding, steps_down
 
 Values = Mapping[str, Any]
 
-COLOURS: Final = ("compute", "communication", "optimiser", "imbalance")
-MARKS: Final = ("circle", "square", "diamond", "triangle-up")
-"""Of curves, one pair each; a fifth looks like the first."""
+MAXIMUM: Final = 7
+"""Parts of a loss that have a bar of their own."""
+NEGLIGIBLE: Final = 5e-4
+"""Share of efficiency below which a part has none."""
+NOTABLE: Final = 0.02
+"""Loss from which on a title names its cause."""
+NAMED: Final = 2
+"""Curves that a title has room for."""
 
 
-def _look(place: int) -> tuple[str, str]:
-    return colour(COLOURS[place % len(COLOURS)]), MARKS[place % len(MARKS)]
+def curve_charts(curves: Sequence[Values]) -> list[Lines]:
+    """Return what is drawn over numbers of devices, for the curves of one kind."""
+    return [efficiency_chart(curves), throughput_chart(curves), idle_chart(curves)]
 
 
-def _swatches(curves: Sequence[Values]) -> tuple[Swatch, ...]:
-    return tuple(Swatch(curve["name"], _look(i)[0]) for i, curve in enumerate(curves))
+# --- efficiency -----------------------------------------------------------------------------------
 
 
-def _line(
-    across: Sequence[int], down: Sequence[float], told: Sequence[str], place: int, **more: Any
-) -> Figure:
-    """Return one line of a chart with its marks, or marks alone."""
-    paint, mark = _look(place)
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "x": list(across),
-        "y": [round(100 * value, 4) for value in down],
-        "customdata": [label(text) for text in told],
-        "hovertemplate": "%{customdata}<extra></extra>",
-        "line": {"color": paint, "width": 2},
-        "marker": {"color": paint, "symbol": mark, "size": 9},
-        **more,
-    }
+def curve_finding(curves: Sequence[Values]) -> str:
+    """Return the finding of the curves, as a title."""
+    kind = str(curves[0]["scaling"]).capitalize()
+    point = curves[0]["points"][-1]
+    if len(curves) > NAMED:
+        return f"{kind} scaling of {len(curves)} scenarios"
+    if len(curves) > 1:
+        kept = [f"{percent(c['points'][-1]['efficiency'])} for {c['name']}" for c in curves]
+        return f"{kind} scaling keeps {', '.join(kept)}"
+    verb = "keeps" if point["efficiency"] < 1 + NEGLIGIBLE else "reaches"
+    efficiency = percent(point["efficiency"])
+    text = f"{kind} scaling {verb} {efficiency} at {point['devices']:,} devices"
+    part, share = scaling.parts(point)[0]
+    if 1 - point["efficiency"] < NOTABLE or share <= 0:
+        return text
+    mostly = "mostly " if share < 0.9 * (1 - point["efficiency"]) else ""
+    return f"{text}; the loss is {mostly}{words(part)}"
 
 
-def _over_devices(curves: Sequence[Values], name: str, ends: tuple[float, float]) -> Figure:
-    """Return a layout with devices across, by powers of two."""
-    ticks = sorted({point["devices"] for curve in curves for point in curve["points"]})
-    across = axis("devices", type="log", tickvals=ticks, ticktext=[f"{tick:,}" for tick in ticks])
-    down = axis(name, range=[*ends], fixedrange=True)
-    return layout({**across, "fixedrange": True}, down)
-
-
-def efficiency_chart(curves: Sequence[Values]) -> Chart:
+def efficiency_chart(curves: Sequence[Values]) -> Lines:
     """Return efficiencies along the curves, predicted and published."""
-    data = [_ideal(curves)]
+    series = [reference("", _ends(curves), (100.0, 100.0))]
     for place, curve in enumerate(curves):
-        points = curve["points"]
-        shares = [point["efficiency"] for point in points]
-        told = [
-            f"{curve['name']}, {p['devices']:,} devices: {percent(p['efficiency'])}"
-            + ("" if p["memory"]["fits"] else ", does not fit in memory")
-            for p in points
-        ]
-        data.append(_line([p["devices"] for p in points], shares, told, place))
-        known = [each for each in curve["published"] if each["efficiency"] is not None]
-        if known:
-            told = [f"published: {percent(e['efficiency'])}; {e['source']}" for e in known]
-            devices = [e["devices"] for e in known]
-            data.append(_hollow(_line(devices, [e["efficiency"] for e in known], told, place)))
-    return Chart(
-        title=curve_finding(curves),
-        figure={"data": data, "layout": _over_devices(curves, "efficiency [%]", _reach(data))},
-        description="Efficiency against devices; the thin line is ideal, hollow marks published.",
-        table=_beside(curves),
-        height=340,
-        swatches=_swatches(curves),
-        note="Thin line: ideal. Hollow marks: published.",
-    )
-
-
-def _reach(data: Sequence[Figure]) -> tuple[float, float]:
-    """Return between which efficiencies a chart reaches [%]: a tenth is always seen."""
-    seen = [value for line in data for value in line["y"]]
-    return max(0.0, min(*seen, 90.0) - 3), max(*seen, 100.0) + 3
-
-
-def _hollow(line: Figure) -> Figure:
-    mark = line["marker"]
-    open_one = {**mark, "symbol": f"{mark['symbol']}-open", "size": 14}
-    return {**line, "mode": "markers", "marker": open_one}
-
-
-def _ideal(curves: Sequence[Values]) -> Figure:
-    devices = [point["devices"] for curve in curves for point in curve["points"]]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [min(devices), max(devices)],
-        "y": [100, 100],
-        "hoverinfo": "skip",
-        "line": {"color": colour("quiet"), "width": 1},
-    }
-
-
-def _beside(curves: Sequence[Values]) -> Table:
-    """Return efficiencies, predicted and published."""
-    columns = (
-        Column("scenario"),
-        Column("devices", True),
-        Column("predicted [%]", True),
-        Column("published [%]", True),
-    )
-    rows = []
-    for curve in curves:
-        known = {e["devices"]: e["efficiency"] for e in curve["published"] if e["efficiency"]}
-        for point in curve["points"]:
-            told = known.get(point["devices"])
-            rows.append(
-                (
-                    curve["name"],
-                    f"{point['devices']:,}",
-                    f"{100 * point['efficiency']:.2f}",
-                    "" if told is None else f"{100 * told:.2f}",
-                )
-            )
-    return Table("efficiency, predicted and published", columns, tuple(rows))
-
-
-def share_chart(curves: Sequence[Values]) -> Chart:
-    """Return how bubble and exposed communication change along the curves."""
-    parts = (("bubble_fraction", "bubble", "solid"), ("exposed_fraction", "exposed", "dot"))
-    data = []
-    for place, curve in enumerate(curves):
-        devices = [point["devices"] for point in curve["points"]]
-        for key, name, dash in parts:
-            shares = [point[key] for point in curve["points"]]
-            told = [f"{curve['name']}, {name}: {percent(share)}" for share in shares]
-            line = _line(devices, shares, told, place)
-            data.append({**line, "line": {**line["line"], "dash": dash}})
-    ends = 0.0, 1.1 * max(max(line["y"]) for line in data) + 1
-    columns = (
-        Column("scenario"),
-        Column("devices", True),
-        Column("bubble", True),
-        Column("exposed communication", True),
-    )
-    rows = tuple(
-        (
-            curve["name"],
-            f"{point['devices']:,}",
-            percent(point["bubble_fraction"]),
-            percent(point["exposed_fraction"]),
-        )
+        efficiencies = [100 * point["efficiency"] for point in curve["points"]]
+        series.append(_predicted(curve, efficiencies, place))
+        published = [each for each in curve["published"] if each["efficiency"] is not None]
+        for source in dict.fromkeys(each["source"] for each in published):
+            points = [each for each in published if each["source"] == source]
+            values = [100 * each["efficiency"] for each in points]
+            series.append(_published(f"published: {source}", points, values, place))
+    unfit = [
+        (point["devices"], 100 * point["efficiency"])
         for curve in curves
         for point in curve["points"]
+        if not point["memory"]["fits"]
+    ]
+    if unfit:
+        x, y = zip(*unfit, strict=True)
+        series.append(Series("does not fit in memory", x, y, "ink", "x", "none"))
+    seen = [value for one in series for value in one.y]
+    return Lines(
+        title=curve_finding(curves),
+        caption=", ".join(curve["name"] for curve in curves),
+        description="Efficiency over devices; the thin line is ideal, hollow marks are published.",
+        note=_note(curves),
+        contents="efficiency, predicted and published",
+        x=_devices(curves),
+        y=Axis("efficiency", "%", limits=(max(0.0, min(*seen, 90.0) - 3), max(seen) + 3)),
+        series=tuple(series),
     )
-    return Chart(
-        title="Bubble, and communication that nothing hides",
-        figure={"data": data, "layout": _over_devices(curves, "share of a step [%]", ends)},
-        description="Shares of a step against devices: full lines are bubble, dotted ones exposed"
+
+
+def _predicted(
+    curve: Values, values: Sequence[float], place: int, name: str = "", stroke: Stroke = "solid"
+) -> Series:
+    devices = tuple(float(point["devices"]) for point in curve["points"])
+    look = colour_at(place), marker_at(place)
+    return Series(name or curve["name"], devices, tuple(values), *look, stroke)
+
+
+def _published(name: str, points: Sequence[Values], values: Sequence[float], place: int) -> Series:
+    devices = tuple(float(point["devices"]) for point in points)
+    look = colour_at(place), marker_at(place)
+    return Series(name, devices, tuple(values), *look, "none", hollow=True)
+
+
+def _devices(curves: Sequence[Values]) -> Axis:
+    counts = sorted({point["devices"] for curve in curves for point in curve["points"]})
+    return Axis("devices", log=2, ticks=tuple((float(count), f"{count:,}") for count in counts))
+
+
+def _note(curves: Sequence[Values]) -> str:
+    published = any(curve["published"] for curve in curves)
+    return "Thin line: ideal. Hollow: published." if published else "Thin line: ideal."
+
+
+def _ends(curves: Sequence[Values]) -> tuple[float, float]:
+    devices = [point["devices"] for curve in curves for point in curve["points"]]
+    return min(devices), max(devices)
+
+
+# --- throughput, and what is idle -----------------------------------------------------------------
+
+
+def throughput_chart(curves: Sequence[Values]) -> Lines:
+    """Return the throughput of all devices along the curves, predicted and published."""
+    series: list[Series] = []
+    for place, curve in enumerate(curves):
+        points = curve["points"]
+        start = next(point for point in points if point["devices"] == curve["against"])
+        rates = [throughput(curve, point) for point in points]
+        of_a_device = throughput(curve, start) / start["devices"]
+        devices = [float(point["devices"]) for point in points]
+        series.append(reference("", devices, [of_a_device * count for count in devices]))
+        series.append(_predicted(curve, rates, place))
+        series += _published_rates(curve, start, place)
+    tokens = curves[0]["work"] == "tokens"
+    return Lines(
+        title="Throughput of all devices",
+        description="Throughput over devices; thin lines are ideal, hollow marks are published.",
+        note=_note(curves),
+        contents="throughput, predicted and published",
+        x=_devices(curves),
+        y=Axis("throughput" if tokens else "model FLOPs", "tokens/s" if tokens else "PFLOP/s", 10),
+        series=tuple(series),
+    )
+
+
+def throughput(curve: Values, point: Values) -> float:
+    """Return tokens/s of all devices; PFLOP/s of model FLOPs where models differ."""
+    if curve["work"] == "tokens":
+        return float(point["tokens_per_s"])
+    return float(point["tflops_per_device"]["model"] * point["devices"] / 1e3)
+
+
+def _published_rates(curve: Values, start: Values, place: int) -> list[Series]:
+    """Return published points by their efficiency over the published rate at the start."""
+    predicted = {point["devices"]: point for point in curve["points"]}
+    points = [
+        each
+        for each in curve["published"]
+        if each["efficiency"] and each["metric"] != "efficiency" and each["devices"] in predicted
+    ]
+    rates = []
+    for each in points:
+        point = predicted[each["devices"]]
+        ratio = each["efficiency"] / point["efficiency"] * _published_ratio(curve, start)
+        rates.append(throughput(curve, point) * ratio)
+    return [_published("published", points, rates, place)] if points else []
+
+
+def _published_ratio(curve: Values, start: Values) -> float:
+    """Return the published rate over the predicted one at the start."""
+    for each in curve["published"]:
+        if each["devices"] == start["devices"] and each["metric"] != "efficiency":
+            ratio = float(each["value"] / each["predicted"])
+            return 1 / ratio if each["metric"] == "step_time_s" else ratio
+    return 1.0
+
+
+def idle_chart(curves: Sequence[Values]) -> Lines:
+    """Return how bubble and exposed communication change along the curves."""
+    kinds: tuple[tuple[str, str, Stroke], ...] = (
+        ("bubble_fraction", "bubble", "solid"),
+        ("exposed_fraction", "exposed communication", "dotted"),
+    )
+    series = [
+        _predicted(
+            curve,
+            [100 * point[key] for point in curve["points"]],
+            place,
+            f"{curve['name']}: {name}" if len(curves) > 1 else name,
+            stroke,
+        )
+        for place, curve in enumerate(curves)
+        for key, name, stroke in kinds
+    ]
+    return Lines(
+        title="Bubble and exposed communication",
+        description="Shares of a step over devices: solid lines are bubble, dotted ones exposed"
         " communication.",
-        table=Table("idle shares of a step", columns, rows),
-        height=300,
-        swatches=_swatches(curves),
-        note="Full lines: bubble. Dotted lines: communication that nothing hides.",
+        contents="idle shares of a step",
+        x=_devices(curves),
+        y=Axis("share of a step", "%", zero=True),
+        series=tuple(series),
     )
 
 
-def loss_chart(curve: Values) -> Chart:
-    """Return the way from efficiency 1 to that of the last point, part by part."""
-    last = curve["points"][-1]
-    rows = tuple((words(part), f"{100 * share:.3f}") for part, share in last["loss"].items())
-    return Chart(
-        title=f"{curve['name']}: {loss_finding([curve])}",
-        figure=_waterfall(curve),
+# --- what takes efficiency ------------------------------------------------------------------------
+
+
+def loss_finding(curve: Values) -> str:
+    """Return the largest loss of efficiency, as a title."""
+    point = curve["points"][-1]
+    whole, (part, share) = 1 - point["efficiency"], scaling.parts(point)[0]
+    if abs(whole) < NOTABLE or whole < 0:
+        verb = "loses" if whole > 0 else "gains"
+        kind = f"{curve['scaling'].capitalize()} scaling"
+        return f"{kind} {verb} {abs(100 * whole):.1f} points up to {point['devices']:,} devices"
+    points = f"{100 * share:.1f} of the {100 * whole:.1f} points lost"
+    if share > whole + NEGLIGIBLE:
+        points = f"{100 * share:.1f} points; others give {100 * (share - whole):.1f} back"
+    return f"{words(part).capitalize()} takes {points}"
+
+
+def loss_chart(curve: Values, *, named: bool = False) -> Waterfall:
+    """Return how parts of the step take efficiency from the last point of a curve.
+
+    `named` puts the name of the curve into the title.
+    """
+    point = curve["points"][-1]
+    finding = loss_finding(curve)
+    return Waterfall(
+        title=f"{curve['name']}: {finding}" if named else finding,
+        caption=f"{curve['name']} at {point['devices']:,} devices",
+        note="Device-seconds of a unit of work, by part of the step.",
         description=f"{scaling.lost(curve)}.",
-        table=Table(
-            "what each part takes from efficiency",
-            (Column("part"), Column("points of a percent", True)),
-            (*rows, ("all", f"{100 * (1 - last['efficiency']):.3f}")),
-        ),
-        height=320,
-        note=f"{scaling.lost(curve)}.",
+        contents="what each part takes from efficiency",
+        measure=Axis("efficiency", "%"),
+        first=f"{curve['against']:,} devices",
+        last=f"{point['devices']:,} devices",
+        start=100.0,
+        steps=loss_steps(curve),
     )
 
 
-def _waterfall(curve: Values) -> Figure:
-    bars, last = steps_down(curve), curve["points"][-1]
-    levels = list(accumulate((share for _, share in bars), sub, initial=1.0))
-    room = max(max(levels) - min(levels), 0.04)
-    low = max(0.0, min(levels) - 0.35 * room)
-    # What begins at 0 begins at the cut: a bar that is cut off by its axis has no edge there.
-    bases = [low, *levels[:-1], low]
-    heights = [1.0 - low, *(-share for _, share in bars), last["efficiency"] - low]
-    counts = [f"{count:,}<br>devices" for count in (curve["against"], last["devices"])]
-    names = [counts[0], *(label(name).replace(" ", "<br>", 1) for name, _ in bars), counts[1]]
-    ends = [percent(value) for value in (1.0, last["efficiency"])]
-    texts = [ends[0], *(f"{-100 * share:+.1f}" for _, share in bars), ends[1]]
-    paints = ["idle", *("alarm" if share > 0 else "good" for _, share in bars), "idle"]
-    down = axis("efficiency [%]" + (", axis cut" if low else ""), fixedrange=True)
-    across = {"tickvals": [*range(len(names))], "ticktext": names, "fixedrange": True}
-    figure = {
-        "type": "bar",
-        "x": [*range(len(names))],
-        "y": [round(100 * value, 4) for value in heights],
-        "base": [round(100 * value, 4) for value in bases],
-        "marker": {"color": [colour(name) for name in paints], "line": OUTLINE},
-        "text": texts,
-        "textposition": "outside",
-        "hovertemplate": "%{text}<extra></extra>",
-        "cliponaxis": False,
-    }
-    top = max(levels) + 0.2 * room
-    return {
-        "data": [figure],
-        "layout": layout(across, {**down, "range": [100 * low, 100 * top]}),
-    }
+def loss_steps(curve: Values) -> tuple[Step, ...]:
+    """Return the steps from efficiency 1 down to that of the last point [%], small ones joined."""
+    point = curve["points"][-1]
+    steps = [
+        Step(words(part), kind_of(part), -100 * share)
+        for part, share in scaling.parts(point)[:MAXIMUM]
+        if abs(share) >= NEGLIGIBLE
+    ]
+    rest = 100 * (point["efficiency"] - 1) - sum(step.change for step in steps)
+    return (*steps, Step("other", "other", rest)) if abs(rest) >= 100 * NEGLIGIBLE else (*steps,)
 
 
-__all__ = ["efficiency_chart", "loss_chart", "share_chart"]
+__all__ = [
+    "curve_charts",
+    "curve_finding",
+    "efficiency_chart",
+    "idle_chart",
+    "loss_chart",
+    "loss_finding",
+    "loss_steps",
+    "throughput",
+    "throughput_chart",
+]

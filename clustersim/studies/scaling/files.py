@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.render import folder
+from clustersim.render.charts import Waterfall
 from clustersim.render.frames import write_lines
+from clustersim.render.matplotlib import write_figure
 from clustersim.render.matplotlib.figure import OPTIONS, warm_up
 from clustersim.render.page.page import write_page
 from clustersim.render.render_process import Drawing, RenderProcess
-from clustersim.studies.scaling.figures import draw_curves, draw_loss
+from clustersim.studies.scaling.charts import curve_charts, loss_chart
 from clustersim.studies.scaling.page import page
 
 Values = Mapping[str, Any]
@@ -59,8 +61,8 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
             drawing
             for kind, curves in kinds
             for drawing in (
-                Drawing(draw_curves, curves, new / kind),
-                Drawing(draw_loss, curves, new / LOSS.format(kind)),
+                Drawing(write_figure, curve_charts(curves), new / kind),
+                Drawing(write_figure, _loss_charts(curves), new / LOSS.format(kind)),
             )
         ]
         shown = Drawing(write_page, page(answer, command), new / Path(PAGE).stem)
@@ -74,6 +76,10 @@ def write(answer: Values, place: Path, *, command: str = "", force: bool = False
         write_lines(_published(answer), new / PUBLISHED)
         process.finish()
     return files
+
+
+def _loss_charts(curves: Sequence[Values]) -> list[Waterfall]:
+    return [loss_chart(curve, named=len(curves) > 1) for curve in curves]
 
 
 def _pairs(curves: Sequence[Values]) -> tuple[list[Values], list[Values]]:

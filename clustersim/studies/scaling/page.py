@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from clustersim.render.page.page import Block, Card, Cards, Column, Page, Section, Table
+from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
 from clustersim.studies.scaling import text as scaling
-from clustersim.studies.scaling.charts import efficiency_chart, loss_chart, share_chart
+from clustersim.studies.scaling.charts import curve_charts, loss_chart
 
 Values = Mapping[str, Any]
 
@@ -46,7 +47,8 @@ def _cards(curves: Sequence[Values]) -> Iterator[Card]:
 
 def _section(kind: str, curves: Sequence[Values]) -> Section:
     """Return the charts of one kind of curve, and a table for each of them."""
-    charts = efficiency_chart(curves), share_chart(curves), *map(loss_chart, curves)
+    losses = (loss_chart(curve, named=True) for curve in curves)
+    charts = [page_chart(picture) for picture in (*curve_charts(curves), *losses)]
     prose = tuple(f"{curve['name']}: {scaling.how(curve)}." for curve in curves)
     blocks: tuple[Block, ...] = (*charts, *map(_points, curves))
     return Section(f"{kind.capitalize()} scaling", kind, prose, blocks)

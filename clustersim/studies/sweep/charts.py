@@ -92,8 +92,8 @@ def _parallel_coordinates(sweep: Told) -> ParallelCoordinates:
     rows = {place: row for place, row in _best_rows(sweep).items() if row["verdict"] == FITS}
     verdicts = [row["verdict"] for row in _best_rows(sweep).values()]
     unfit = verdicts.count(DOES_NOT_FIT)
-    note = f"A line for each of {len(rows):,} layouts that fit, the darker the better; the best is"
-    note += f" red. Not drawn: {unfit:,} that do not fit, {len(verdicts) - unfit - len(rows):,}"
+    note = f"A line for each of {len(rows):,} layouts that fit, the best in red. Not drawn:"
+    note += f" {unfit:,} that do not fit, {len(verdicts) - unfit - len(rows):,}"
     return ParallelCoordinates(
         title=_finding(sweep),
         caption=sweep.title,
@@ -209,7 +209,6 @@ def front_chart(sweep: Told) -> ScatterWithFront:
         caption=f"{sweep.title}; {len(sweep.ranked):,} of {len(sweep.rows):,} layouts fit",
         description=f"{len(sweep.ranked):,} layouts that fit; {len(sweep.front):,} of them have the"
         f" best {gain.label} for their {cost.label}.",
-        note=f"Best: {best}.",
         contents="layouts that no other beats in both",
         x=cost,
         y=Axis(gain.label, gain.unit, zero=sweep.more_is_better),
