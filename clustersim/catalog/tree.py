@@ -6,12 +6,13 @@ complaint can always name a file and a line.
 """
 
 import difflib
-import math
 from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from clustersim.catalog.reading import Document, Key, Place, _dotted, parse_yaml
+from clustersim.catalog.changes import Change, Scale, scaled
+from clustersim.catalog.reading import Document, Key, Place, _dotted
 from clustersim.errors import ScenarioError
 
 
@@ -74,8 +75,8 @@ class Tree:
         owner = self.data
         for part in parents:
             owner = owner[str(part)]
-        over = owner[str(last)]
-        owner[str(last)] = self._merged(document.data, over, path, document.places, ())
+        above = owner[str(last)]
+        owner[str(last)] = self._merged(document.data, above, path, document.places, ())
         self.roots[path] = Place(document.file)
 
     def _merged(
@@ -123,29 +124,29 @@ class Tree:
         for key, child in children:
             self._adopt(child, (*path, key), places, (*inner, key))
 
-    def set(self, assignment: str) -> None:
-        """Carry out one ``dotted.path=value``; ``=x2`` and ``=/2`` scale the value found.
+    def copy(self) -> "Tree":
+        """Return a tree with the same values and places that can be changed separately."""
+        return Tree(deepcopy(self.data), dict(self.places), dict(self.roots))
+
+    def set(self, change: Change) -> None:
+        """Carry out a change.
 
         Raises
         ------
         ScenarioError
-            when the path leads nowhere, or what stands there cannot be scaled.
+            when the path leads nowhere, or the value there is no number to be scaled.
         """
-        name, equals, text = assignment.partition("=")
-        here = Place(f"--set {assignment}")
-        if not equals or not name:
-            raise ScenarioError(f"{here}: is not of the form path=value")
-        path = _path(name)
-        owner, key = self._owner(path, here, create=_factor(text) is None)
+        path, here, scale = change.path, change.place, isinstance(change.value, Scale)
+        owner, key = self._owner(path, here, create=not scale)
         old = owner[key] if not isinstance(owner, dict) or key in owner else None
-        if old is None and _factor(text) is not None:
+        if old is None and scale:
             raise ScenarioError(
                 f"{here}: {dotted(path)}: nothing here to scale{nearest(str(key), owner)}"
             )
         if is_fact(old):
-            owner[key] = {"value": _changed(old["value"], text, here), "assumed": str(here)}
+            owner[key] = {"value": _changed(old["value"], change), "assumed": str(here)}
         else:
-            owner[key] = _changed(old, text, here)
+            owner[key] = _changed(old, change)
         for inside in [p for p in self.places if p[: len(path)] == path]:
             del self.places[inside]
         self.places[path] = here
@@ -187,40 +188,7 @@ def over(below: Document, above: Document, own: Collection[str] = ()) -> Documen
     return Document(above.file, data, tree.places)
 
 
-def _path(name: str) -> Key:
-    parts: list[str | int] = []
-    for word in name.replace("[", ".").replace("]", "").split("."):
-        parts.append(int(word) if word.isdecimal() else word)
-    return tuple(parts)
-
-
-def _changed(old: Any, text: str, here: Place) -> Any:
-    """Return `text` as a plain value, or `old` scaled when it reads ``x2`` or ``/2``."""
-    factor = _factor(text)
-    return parse_yaml(text, str(here)).data if factor is None else _scaled(old, factor, here)
-
-
-def _factor(text: str) -> float | None:
-    """Return what ``x2`` or ``/2`` multiplies by; None for anything else."""
-    if len(text) < 2 or text[0] not in "x/":
-        return None
-    try:
-        number = float(text[1:])
-    except ValueError:
-        return None
-    if not math.isfinite(number) or number <= 0:
-        return None
-    return number if text[0] == "x" else 1 / number
-
-
-def _scaled(old: Any, factor: float, here: Place) -> Any:
-    if isinstance(old, bool) or not isinstance(old, int | float | str):
-        raise ScenarioError(f"{here}: there is no number here to scale")
-    if isinstance(old, str):
-        number, _, unit = old.strip().partition(" ")
-        try:
-            return f"{float(number) * factor!r} {unit}"
-        except ValueError:
-            raise ScenarioError(f"{here}: '{old}' is not a number that can be scaled") from None
-    scaled = old * factor
-    return int(scaled) if isinstance(old, int) and scaled == int(scaled) else scaled
+def _changed(present: Any, change: Change) -> Any:
+    if isinstance(change.value, Scale):
+        return scaled(present, change.value, change.place)
+    return deepcopy(change.value)

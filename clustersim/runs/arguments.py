@@ -51,9 +51,9 @@ def settings_in(text: str, where: str) -> tuple[str, ...]:
         elif found:
             found[-1] += f" {word}"
         else:
-            raise ScenarioError(f"{where}: '{word}' is not of the form path=value")
+            raise ScenarioError(f"{where}: '{word}' is not of the form key=value")
     if not found:
-        raise ScenarioError(f"{where}: names no setting (write it as path=value)")
+        raise ScenarioError(f"{where}: names no setting (write it as key=value)")
     return tuple(found)
 
 

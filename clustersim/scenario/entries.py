@@ -1,8 +1,8 @@
-"""Catalogue entries one by one: what a file says as it is written, and the checked record of it.
+"""Catalogue entries one by one: the plain values of a file, and the checked record of it.
 
 frontier          the first kind in `KINDS` that has the name
 node/dgx-h100     that kind
-my-box.yaml       a file, whose first words say its kind; without a kind it is a scenario
+my-box.yaml       a file of the kind that its key `kind` names; a scenario without one
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from clustersim.catalog.facts import Record
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.libraries import LibraryRecord
 from clustersim.catalog.models import ModelRecord
-from clustersim.catalog.reading import Document, Key, read_yaml
+from clustersim.catalog.reading import Document, read_yaml
 from clustersim.catalog.records import (
     AcceleratorRecord,
     ClusterRecord,
@@ -24,7 +24,8 @@ from clustersim.catalog.records import (
 )
 from clustersim.catalog.tree import Tree, nearest
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.scenario.load import _look_up, load
+from clustersim.scenario.load import load
+from clustersim.scenario.references import look_up, references_in
 from clustersim.scenario.schema import Scenario
 
 RECORDS: Final[Mapping[str, type[Record]]] = {
@@ -37,17 +38,7 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
 }
 
 KINDS: Final = (*RECORDS, "scenario")
-"""Kinds of files that can be looked at; where two share a name, the first is meant."""
-
-_INSIDE: Final[Mapping[str, tuple[tuple[Key, str], ...]]] = {
-    "cluster": (
-        (("node",), "node"),
-        (("node", "accelerator"), "accelerator"),
-        (("node", "library"), "library"),
-    ),
-    "node": ((("accelerator",), "accelerator"), (("library",), "library")),
-}
-"""Keys of a file that name another one, outer before inner."""
+"""Kinds of files with entries; where two share a name, the first one is shown."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +47,7 @@ class Entry:
 
     Attributes
     ----------
-    data : the plain values as they are written; names of other files are replaced by what these say
+    data : plain values as they are written, with the contents of other files for their names
     record : the same, checked and in SI units
     """
 
@@ -91,7 +82,7 @@ def entry(kind: str, name: str) -> Entry:
 
 
 def entry_of_file(path: Path) -> Entry:
-    """Return what a file says; errors as in `entry`."""
+    """Return the entry of a file; errors as in `entry`."""
     document = read_yaml(path, CatalogError)
     kind = document.mapping().get("kind")
     if kind is None:
@@ -100,16 +91,16 @@ def entry_of_file(path: Path) -> Entry:
         place = document.places["kind",]
         hint = nearest(str(kind), RECORDS)
         raise CatalogError(
-            f"{place}: kind: no kind of file that can be shown, {kind!r}{hint}"
+            f"{place}: kind: {kind!r} is no kind of catalogue file{hint}"
             f" (allowed: {', '.join(RECORDS)}; a scenario has no kind)"
         )
     return _entry(kind, finding.extended(document, kind, path.parent), path.parent)
 
 
-def _entry(kind: str, document: Document, beside: Path | None) -> Entry:
+def _entry(kind: str, document: Document, folder: Path | None) -> Entry:
     tree = Tree.of(document)
-    for path, inner in _INSIDE.get(kind, ()):
-        _look_up(tree, path, inner, beside)
+    for path, inner in references_in(kind).items():
+        look_up(tree, path, inner, folder)
     record = checked(RECORDS[kind], tree, CatalogError)
     return Entry(kind, record.name, record.title or record.name, tree.data, record)
 

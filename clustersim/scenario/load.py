@@ -1,28 +1,41 @@
-"""From a scenario file to a checked `Scenario`: names are looked up, options laid on top."""
+"""From a scenario file to a checked `Scenario`.
 
-from collections.abc import Mapping, Sequence
+    file --names looked up--> tree --settings--> tree --schema--> Loaded --changed--> Loaded
+
+Every value keeps the place that it comes from, so that a message names file, line and key.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from clustersim.catalog import finding
+from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Strict
-from clustersim.catalog.reading import Key, Place, read_yaml
+from clustersim.catalog.reading import Document, Place, read_yaml
 from clustersim.catalog.records import ClusterRecord
 from clustersim.catalog.tree import Tree, dotted, nearest
 from clustersim.errors import ScenarioError
+from clustersim.scenario.references import REFERENCES, is_reference, look_up, rename
 from clustersim.scenario.schema import ClusterUse, Scenario
 
-_REFERENCES: Final[tuple[tuple[Key, str], ...]] = (
-    (("cluster",), "cluster"),
-    (("cluster", "node"), "node"),
-    (("cluster", "node", "accelerator"), "accelerator"),
-    (("cluster", "node", "library"), "library"),
-    (("model",), "model"),
-    (("framework",), "framework"),
-)
-"""Keys that hold a name of the catalogue, outer before inner."""
+
+@dataclass(frozen=True)
+class Source:
+    """What a scenario is made of.
+
+    Attributes
+    ----------
+    name : stem of its file, which names the folder of a run
+    document : the file as it is written
+    folder : where its names are looked up first; None for the shipped files only
+    """
+
+    name: str
+    document: Document
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -31,30 +44,60 @@ class Loaded:
 
     Attributes
     ----------
-    name : the file's stem, which names the run's folder
     scenario : the checked scenario
     tree : the plain values behind it, each with its place
+    source : what it was read from
+    changes : settings on top of that, in order
     """
 
-    name: str
     scenario: Scenario
     tree: Tree
+    source: Source
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Stem of the scenario file, which names the folder of a run."""
+        return self.source.name
 
     def place(self, *path: str | int) -> Place:
         """Return the place of the value at `path`."""
         return self.tree.place(path)
 
     def where(self, *path: str | int) -> str:
-        """Return ``file:line: key`` of the value at `path`, to begin a complaint with."""
+        """Return ``file:line: key`` of the value at `path`, with which a message begins."""
         return f"{self.place(*path)}: {dotted(path)}"
 
+    def changed(self, settings: Settings) -> "Loaded":
+        """Return the scenario with more changes, checked again.
 
-def load(path: str | Path, settings: Sequence[str] = ()) -> Loaded:
+        Files are read again only where a change names another one.
+
+        Parameters
+        ----------
+        settings : values by dotted key, ``{"plan.zero": 1}``, or texts, ``["plan.zero=1"]``
+
+        Raises
+        ------
+        ScenarioError, CatalogError
+            as `load` does.
+        """
+        more = changes_of(settings)
+        changes = (*self.changes, *more)
+        if any(map(is_reference, more)):
+            return _loaded(self.source, changes)
+        tree = self.tree.copy()
+        for change in more:
+            tree.set(change)
+        return _checked(tree, self.source, changes)
+
+
+def load(path: str | Path, settings: Settings = ()) -> Loaded:
     """Read a scenario file, or a shipped scenario by its bare name.
 
     Parameters
     ----------
-    settings : changes of the form ``dotted.path=value`` (also ``=x2`` and ``=/2``)
+    settings : changes as texts ``dotted.key=value`` (also ``=x2`` and ``=/2``), or values by key
 
     Raises
     ------
@@ -62,7 +105,7 @@ def load(path: str | Path, settings: Sequence[str] = ()) -> Loaded:
         one line for each problem, with file, line and key.
     """
     file = _file(Path(path))
-    return resolve(file.stem, Tree.of(read_yaml(file)), file.parent, settings)
+    return _loaded(Source(file.stem, read_yaml(file), file.parent), changes_of(settings))
 
 
 def name_of(path: str | Path) -> str:
@@ -74,20 +117,27 @@ def name_of(path: str | Path) -> str:
     return _file(Path(path)).stem
 
 
-def from_mapping(name: str, data: Mapping[str, Any], settings: Sequence[str] = ()) -> Loaded:
+def from_mapping(name: str, data: Mapping[str, Any], settings: Settings = ()) -> Loaded:
     """Return a scenario from plain values, as `load` does from a file."""
-    return resolve(name, Tree(dict(data), {(): Place(name)}), None, settings)
+    return from_document(name, Document(name, dict(data), {(): Place(name)}), None, settings)
+
+
+def from_document(
+    name: str, document: Document, folder: Path | None, settings: Settings = ()
+) -> Loaded:
+    """Return a scenario from a file that has been read; `folder` as in `Source`."""
+    return _loaded(Source(name, document, folder), changes_of(settings))
 
 
 def load_cluster(
-    name: str, nodes: int | None, settings: Sequence[str] = (), where: str = "--cluster"
+    name: str, nodes: int | None, settings: Settings = (), where: str = "--cluster"
 ) -> ClusterUse:
-    """Return a cluster file with settings laid on top, and the number of nodes that are used.
+    """Return a cluster file with changes, and the number of nodes that are used.
 
     Parameters
     ----------
     name : of a shipped cluster, or of one in the working folder; or a file
-    nodes : that are used; all of the machine where it is left out
+    nodes : number of nodes in use; the whole machine without it
 
     Raises
     ------
@@ -97,47 +147,11 @@ def load_cluster(
     file = Path(name)
     is_file = file.suffix in {".yaml", ".yml"}
     tree = Tree({"cluster": {"name": file.stem if is_file else name}}, {(): Place(where)})
-    _name_and_set(tree, file.parent if is_file else Path(), settings)
+    _complete(tree, file.parent if is_file else Path(), changes_of(settings))
     cluster = tree.data["cluster"]
     if cluster.get("nodes") is None:
         cluster["nodes"] = nodes or checked(_Machine, tree).cluster.size.value
     return checked(_MachineUse, tree).cluster
-
-
-def resolve(name: str, tree: Tree, beside: Path | None, settings: Sequence[str]) -> Loaded:
-    """Look up the names in a scenario, apply the settings and check the whole."""
-    named = tree.place(("cluster",))
-    _name_and_set(tree, beside, settings)
-    _check_extends(tree)
-    cluster = tree.data.get("cluster")
-    if isinstance(cluster, dict) and cluster.get("nodes") is None:
-        raise ScenarioError(
-            f"{named}: cluster.nodes: missing (how many nodes of '{cluster.get('name')}' are used)"
-        )
-    return Loaded(name, checked(Scenario, tree), tree)
-
-
-def _name_and_set(tree: Tree, beside: Path | None, settings: Sequence[str]) -> None:
-    """Look up the names in plain values and apply the settings."""
-    late = [_early(tree, setting) for setting in settings]
-    for path, kind in _REFERENCES:
-        _look_up(tree, path, kind, beside)
-    for setting in late:
-        if setting is not None:
-            tree.set(setting)
-
-
-def _check_extends(tree: Tree) -> None:
-    """Refuse `extends` where nothing reads it: it is for files, and a scenario changes values."""
-    framework, path = tree.data.get("framework"), ("framework", "extends")
-    if not isinstance(framework, dict) or framework.get("extends") is None:
-        return
-    root, said = tree.roots.get(path[:1]), tree.places.get(path)
-    if root is None or said is None or said.file != root.file:
-        raise ScenarioError(
-            f"{said or tree.place(())}: framework.extends: only a file of its own extends another"
-            " (name that one, and say beside the name what differs)"
-        )
 
 
 class _Machine(Strict):
@@ -146,6 +160,52 @@ class _Machine(Strict):
 
 class _MachineUse(Strict):
     cluster: ClusterUse
+
+
+def _loaded(source: Source, changes: tuple[Change, ...]) -> Loaded:
+    tree = Tree.of(source.document).copy()
+    _complete(tree, source.folder, changes)
+    return _checked(tree, source, changes)
+
+
+def _complete(tree: Tree, folder: Path | None, changes: tuple[Change, ...]) -> None:
+    """Look up the names in a tree and carry out changes: of names before, of values after."""
+    for change in filter(is_reference, changes):
+        rename(tree, change)
+    for path, kind in REFERENCES.items():
+        look_up(tree, path, kind, folder)
+    for change in changes:
+        if not is_reference(change):
+            tree.set(change)
+
+
+def _checked(tree: Tree, source: Source, changes: tuple[Change, ...]) -> Loaded:
+    _check_extends(tree)
+    _check_nodes(tree, source.document)
+    return Loaded(checked(Scenario, tree), tree, source, changes)
+
+
+def _check_nodes(tree: Tree, document: Document) -> None:
+    cluster = tree.data.get("cluster")
+    if isinstance(cluster, dict) and cluster.get("nodes") is None:
+        place = document.places.get(("cluster",), Place(document.file))
+        raise ScenarioError(
+            f"{place}: cluster.nodes: missing (number of nodes of '{cluster.get('name')}' that the"
+            " job runs on)"
+        )
+
+
+def _check_extends(tree: Tree) -> None:
+    """Reject `extends` in a scenario, where it has no effect: only a file extends another."""
+    framework, path = tree.data.get("framework"), ("framework", "extends")
+    if not isinstance(framework, dict) or framework.get("extends") is None:
+        return
+    root, place = tree.roots.get(path[:1]), tree.places.get(path)
+    if root is None or place is None or place.file != root.file:
+        raise ScenarioError(
+            f"{place or tree.place(())}: framework.extends: only a file of its own extends another"
+            " (name the framework here, and add the keys that differ)"
+        )
 
 
 def _file(path: Path) -> Path:
@@ -158,55 +218,4 @@ def _file(path: Path) -> Path:
     return shipped
 
 
-def _early(tree: Tree, setting: str) -> str | None:
-    """Apply a setting that names another catalogue file at once; return the others for later."""
-    name, _, value = setting.partition("=")
-    references = {dotted(path): path for path, _ in _REFERENCES}
-    path = references.get(name.removesuffix(".name"))
-    if path is None:
-        return setting
-    for length in range(1, len(path) + 1):
-        _spell_out(tree, path[:length])
-    if "{" in value:
-        tree.set(setting)
-    else:
-        tree.set(f"{dotted(path)}.name={value}")
-        tree.places[(*path, "name")] = Place(f"--set {setting}")
-    return None
-
-
-def _spell_out(tree: Tree, path: Key) -> None:
-    """Turn ``model: gpt-22b`` into ``model: {name: gpt-22b}``, so that parts of it can be set."""
-    owner = _get(tree.data, path[:-1])
-    if isinstance(owner, dict) and isinstance(owner.get(path[-1]), str):
-        owner[path[-1]] = {"name": owner[path[-1]]}
-        tree.places[(*path, "name")] = tree.place(path)
-
-
-def _get(data: Any, path: Key) -> Any:
-    for part in path:
-        data = data.get(part) if isinstance(data, dict) else None
-    return data
-
-
-def _look_up(tree: Tree, path: Key, kind: str, beside: Path | None) -> None:
-    """Replace the name at `path` by the catalogue's record, under what the scenario says."""
-    owner = _get(tree.data, path[:-1])
-    if not isinstance(owner, dict) or owner.get(path[-1]) is None:
-        return  # left to the check, which knows that it is missing
-    given = owner[path[-1]]
-    given = {"name": given} if isinstance(given, str) else given
-    if isinstance(given, dict) and "kind" in given:
-        return  # written out in full
-    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-        raise ScenarioError(
-            f"{tree.place(path)}: {dotted(path)}: needs the name of a {kind}"
-            f" (known: {', '.join(finding.names(kind))})"
-        )
-    place = tree.place((*path, "name"))
-    document = finding.find(kind, given["name"], beside, f"{place}: {dotted(path)}: ")
-    owner[path[-1]] = given
-    tree.graft(path, document)
-
-
-__all__ = ["Loaded", "from_mapping", "load", "load_cluster", "name_of", "resolve"]
+__all__ = ["Loaded", "Source", "from_document", "from_mapping", "load", "load_cluster", "name_of"]

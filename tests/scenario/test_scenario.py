@@ -43,10 +43,52 @@ def set_(*given_):
 
 
 def test_a_plain_value_is_set():
-    """`path=value` puts a number, a word or a truth in place."""
+    """`key=value` puts a number, a word or a truth in place."""
     scenario = set_("plan.pipeline=16", "recompute=none", "fold=false")
 
     assert (scenario.plan.pipeline, scenario.recompute, scenario.fold) == (16, "none", False)
+
+
+def test_values_in_python_are_the_settings_of_the_command_line():
+    """A mapping by dotted key and texts give the same scenario and the same places."""
+    values = {
+        "plan.zero": 1,
+        "cluster.nic.bandwidth": "x2",
+        "model": "gpt3-1.3b",
+        "plan.layers": [3],
+    }
+    texts = ["plan.zero=1", "cluster.nic.bandwidth=x2", "model=gpt3-1.3b", "plan.layers=[3]"]
+
+    by_value, by_text = load("frontier-22b", values), load("frontier-22b", texts)
+
+    assert by_value.scenario == by_text.scenario
+    assert by_value.tree == by_text.tree
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ({"plan.zero": 1}, {"plan.zero": 0, "batch.global": "x2"}),
+        ({"cluster.nic.bandwidth": "x2"}, {"cluster.nic.bandwidth": "/2"}),
+        ({"cluster.nic.bandwidth": "x2"}, {"cluster": "jean-zay"}),
+        ({"model": "gpt3-1.3b"}, {"model.layers": 48, "published": []}),
+    ],
+)
+def test_a_changed_scenario_is_the_one_loaded_with_all_changes(first, then):
+    """Changes go on top of each other; the scenario that they start from stays as it is."""
+    before = load("frontier-22b", first)
+    after = before.changed(then)
+
+    whole = load("frontier-22b", [change.text for change in after.changes])
+    assert after.scenario == whole.scenario
+    assert after.tree == whole.tree
+    assert before.tree == load("frontier-22b", first).tree
+
+
+def test_a_change_that_is_invalid_is_named():
+    """A changed scenario is checked like a loaded one."""
+    with pytest.raises(ScenarioError, match=r"^--set plan.zero=7: plan.zero: input should be"):
+        load("frontier-22b").changed({"plan.zero": 7})
 
 
 def test_a_number_is_scaled_in_place():
@@ -110,8 +152,8 @@ def test_a_setting_is_the_place_of_its_value():
 @pytest.mark.parametrize(
     ("setting", "problem"),
     [
-        ("plan", "is not of the form path=value"),
-        ("=3", "is not of the form path=value"),
+        ("plan", "is not of the form key=value"),
+        ("=3", "is not of the form key=value"),
         ("plan.tensr=2", "plan.tensr: unknown key (did you mean 'tensor'?)"),
         ("cluster.nick.bandwidth=x2", "cluster.nick: unknown key (did you mean 'nic'?)"),
         ("plan.tensor.deep=3", "plan.tensor has no parts"),

@@ -263,7 +263,7 @@ def test_settings_are_parted_by_spaces_that_begin_one():
         "cluster.nic.bandwidth=50 GB/s",
         "framework={name: x, kernels: {}}",
     )
-    with pytest.raises(ScenarioError, match=r"^--change: 'plan' is not of the form path=value$"):
+    with pytest.raises(ScenarioError, match=r"^--change: 'plan' is not of the form key=value$"):
         settings_in("plan data=12", "--change")
 
 

@@ -193,7 +193,7 @@ def test_a_file_of_no_known_kind_is_named_with_its_line(capsys, here):
     assert ending(capsys, "show", "x.yaml") == (
         2,
         "",
-        "x.yaml:2: kind: no kind of file that can be shown, 'nodes' (did you mean 'node'?)"
+        "x.yaml:2: kind: 'nodes' is no kind of catalogue file (did you mean 'node'?)"
         " (allowed: cluster, node, accelerator, library, model, framework;"
         " a scenario has no kind)\n",
     )

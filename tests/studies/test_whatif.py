@@ -358,10 +358,10 @@ def test_json_is_one_object(capsys, scenario):
 COMPLAINTS = [
     ([], "frontier-22b: no change to look at (--set cluster.nic.bandwidth=x2; several values that"
      " belong together: --change 'plan.pipeline=4 plan.data=16')"),
-    (["--set", "plan.tensor"], "--set plan.tensor: is not of the form path=value"),
+    (["--set", "plan.tensor"], "--set plan.tensor: is not of the form key=value"),
     (["--change", "plan.tensor"], "--change 'plan.tensor': 'plan.tensor' is not of the form"
-     " path=value"),
-    (["--change", " "], "--change ' ': names no setting (write it as path=value)"),
+     " key=value"),
+    (["--change", " "], "--change ' ': names no setting (write it as key=value)"),
     (["--set", "plan.tensr=2"], "plan.tensr: unknown key (did you mean 'tensor'?)"),
     (["--set", "plan.zero=0", "--out", "."], ".: is around the working or home folder"),
     (["--set", "plan.zero=0", "--store", "frontier-22b.yaml"], "frontier-22b.yaml: is not a study"

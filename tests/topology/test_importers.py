@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from clustersim.catalog import finding
 from clustersim.catalog.facts import Fact, facts
 from clustersim.catalog.reading import parse_yaml
-from clustersim.catalog.tree import Tree
 from clustersim.cli import main
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
-from clustersim.scenario.load import from_mapping, resolve
+from clustersim.scenario.load import from_document, from_mapping
 from clustersim.topology.cluster import build_cluster
 from clustersim.topology.importers import FORMATS, Choices, import_file, import_source
 from clustersim.topology.importers.source import MOST_BYTES, Source, as_source
@@ -80,7 +79,7 @@ def used(tmp_path, name, nodes=2, **choices):
         "framework": finding.names("framework")[0],
     }
     document = parse_yaml(json.dumps(scenario), "test")
-    loaded = resolve("test", Tree.of(document), tmp_path, [])
+    loaded = from_document("test", document, tmp_path)
     return loaded.scenario.cluster, build_cluster(loaded.scenario.cluster, nodes)
 
 

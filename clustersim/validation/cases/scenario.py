@@ -6,7 +6,6 @@ The cluster file is taken as it is but for the number of nodes, and of devices i
 job has fewer.
 """
 
-import json
 import math
 from typing import Any, Final
 
@@ -70,8 +69,7 @@ def scenario_of(
     }
     tuned = {"offload": offload_of(case.offload), "finetune": finetune_of(case.finetune)}
     data |= {key: value for key, value in tuned.items() if value}
-    laid = [f"{key}={json.dumps(value)}" for key, value in changes.items()]
-    return from_mapping(case.id, data, laid)
+    return from_mapping(case.id, data, changes)
 
 
 def _plan(case: Case, settings: Settings, uneven: str) -> dict[str, Any]:

@@ -1,0 +1,132 @@
+"""Changes of values by name, typed: text such as ``plan.zero=1`` is parsed here and nowhere else.
+
+"plan.zero=1", "cluster.nic.bandwidth=x2"        as ``--set`` takes them
+{"plan.zero": 1, "cluster.nic.bandwidth": "x2"}   the same in Python
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from clustersim.catalog.reading import Key, Place, parse_yaml
+from clustersim.errors import ScenarioError
+
+Settings = Iterable[str] | Mapping[str, Any]
+"""Changes as a caller gives them: texts ``key=value``, or values by dotted key."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A factor on the number that a key has: ``x2``, or ``/2`` for a half."""
+
+    factor: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """A value to be changed.
+
+    Attributes
+    ----------
+    path : keys that lead to it
+    value : the new value, or the `Scale` of the present one
+    text : the change as ``--set`` takes it
+    """
+
+    path: Key
+    value: Any
+    text: str
+
+    @property
+    def place(self) -> Place:
+        """Where the new value comes from, as messages name it."""
+        return Place(f"--set {self.text}")
+
+
+def changes_of(settings: Settings) -> tuple[Change, ...]:
+    """Return changes in the order in which they are given.
+
+    Raises
+    ------
+    ScenarioError
+        when a text is not of the form ``key=value``, or its value is not valid YAML.
+
+    Examples
+    --------
+    >>> [change] = changes_of({"plan.zero": 1})
+    >>> change
+    Change(path=('plan', 'zero'), value=1, text='plan.zero=1')
+    >>> changes_of(["plan.zero=1"]) == (change,)
+    True
+    """
+    if isinstance(settings, Mapping):
+        return tuple(_of_value(key, value) for key, value in settings.items())
+    return tuple(map(_of_text, settings))
+
+
+def written(key: str, value: Any) -> str:
+    """Return a change as ``--set`` takes it.
+
+    >>> written("plan.layers", [3, 5]), written("plan.schedule", "gpipe"), written("fold", False)
+    ('plan.layers=[3, 5]', 'plan.schedule=gpipe', 'fold=false')
+    """
+    return f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+
+
+def _of_text(text: str) -> Change:
+    key, equals, value = text.partition("=")
+    place = Place(f"--set {text}")
+    if not equals or not key:
+        raise ScenarioError(f"{place}: is not of the form key=value")
+    return Change(_path(key), _scale(value) or parse_yaml(value, str(place)).data, text)
+
+
+def _of_value(key: str, value: Any) -> Change:
+    if isinstance(value, Scale):
+        return Change(_path(key), value, f"{key}=x{value.factor:g}")
+    return Change(_path(key), _scale(value) or value, written(key, value))
+
+
+def _path(key: str) -> Key:
+    words = key.replace("[", ".").replace("]", "").split(".")
+    return tuple(int(word) if word.isdecimal() else word for word in words)
+
+
+def _scale(value: Any) -> Scale | None:
+    """Return what ``x2`` or ``/2`` stands for; None for any other value."""
+    if not isinstance(value, str) or len(value) < 2 or value[0] not in "x/":
+        return None
+    try:
+        number = float(value[1:])
+    except ValueError:
+        return None
+    if not math.isfinite(number) or number <= 0:
+        return None
+    return Scale(number if value[0] == "x" else 1 / number)
+
+
+def scaled(present: Any, scale: Scale, place: Place) -> Any:
+    """Return a number, or a quantity such as ``25 GB/s``, times a factor.
+
+    Raises
+    ------
+    ScenarioError
+        when there is no number.
+    """
+    if isinstance(present, bool) or not isinstance(present, int | float | str):
+        raise ScenarioError(f"{place}: there is no number here to scale")
+    if isinstance(present, str):
+        number, _, unit = present.strip().partition(" ")
+        try:
+            return f"{float(number) * scale.factor!r} {unit}"
+        except ValueError:
+            raise ScenarioError(
+                f"{place}: '{present}' is not a number that can be scaled"
+            ) from None
+    product = present * scale.factor
+    return int(product) if isinstance(present, int) and product == int(product) else product
+
+
+__all__ = ["Change", "Scale", "Settings", "changes_of", "scaled", "written"]

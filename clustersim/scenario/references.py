@@ -1,0 +1,108 @@
+"""Names of catalogue files in a scenario, and the files that they name.
+
+    cluster: frontier        cluster: {name: frontier, nodes: 384, node: {...}, nic: {...}, ...}
+
+Values of the scenario win over those of the file, one by one.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+from clustersim.catalog import finding
+from clustersim.catalog.changes import Change
+from clustersim.catalog.reading import Key
+from clustersim.catalog.tree import Tree, dotted
+from clustersim.errors import ScenarioError
+
+REFERENCES: Final[dict[Key, str]] = {
+    ("cluster",): "cluster",
+    ("cluster", "node"): "node",
+    ("cluster", "node", "accelerator"): "accelerator",
+    ("cluster", "node", "library"): "library",
+    ("model",): "model",
+    ("framework",): "framework",
+}
+"""Keys of a scenario that hold the name of a catalogue file, outer before inner, and its kind."""
+
+
+def references_in(kind: str) -> dict[Key, str]:
+    """Return the same for the keys of a catalogue file.
+
+    >>> references_in("node")
+    {('accelerator',): 'accelerator', ('library',): 'library'}
+    """
+    outer = next((path for path, named in REFERENCES.items() if named == kind), None)
+    if outer is None:
+        return {}
+    depth = len(outer)
+    return {
+        path[depth:]: named
+        for path, named in REFERENCES.items()
+        if path[:depth] == outer and path != outer
+    }
+
+
+def is_reference(change: Change) -> bool:
+    """Whether a change names another file: ``cluster=frontier``, ``model.name=gpt-22b``."""
+    return _named(change) in REFERENCES
+
+
+def rename(tree: Tree, change: Change) -> None:
+    """Carry out a change that names another catalogue file, before names are looked up."""
+    path = _named(change)
+    for length in range(1, len(path) + 1):
+        _expand(tree, path[:length])
+    if not isinstance(change.value, dict):
+        change = Change((*path, "name"), change.value, change.text)
+    tree.set(change)
+
+
+def look_up(tree: Tree, path: Key, kind: str, folder: Path | None) -> None:
+    """Replace the name at `path` by the catalogue file, under the values that are there already.
+
+    Parameters
+    ----------
+    folder : where a file of that name wins over a shipped one
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        when there is no name, or no file of that name.
+    """
+    owner = _value(tree.data, path[:-1])
+    if not isinstance(owner, dict) or owner.get(path[-1]) is None:
+        return  # the check of the schema reports that it is missing
+    given = owner[path[-1]]
+    given = {"name": given} if isinstance(given, str) else given
+    if isinstance(given, dict) and "kind" in given:
+        return  # a whole record instead of a name
+    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+        raise ScenarioError(
+            f"{tree.place(path)}: {dotted(path)}: needs the name of a {kind}"
+            f" (known: {', '.join(finding.names(kind))})"
+        )
+    place = tree.place((*path, "name"))
+    document = finding.find(kind, given["name"], folder, f"{place}: {dotted(path)}: ")
+    owner[path[-1]] = given
+    tree.graft(path, document)
+
+
+def _named(change: Change) -> Key:
+    return change.path[:-1] if change.path[-1] == "name" else change.path
+
+
+def _expand(tree: Tree, path: Key) -> None:
+    """Turn ``model: gpt-22b`` into ``model: {name: gpt-22b}``, so that its keys can be set."""
+    owner = _value(tree.data, path[:-1])
+    if isinstance(owner, dict) and isinstance(owner.get(path[-1]), str):
+        owner[path[-1]] = {"name": owner[path[-1]]}
+        tree.places[(*path, "name")] = tree.place(path)
+
+
+def _value(data: Any, path: Key) -> Any:
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
+__all__ = ["REFERENCES", "is_reference", "look_up", "references_in", "rename"]
