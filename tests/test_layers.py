@@ -33,7 +33,7 @@ LAYERS = """
 
 HOMES = {
     "jinja2": ("render",),
-    "matplotlib": ("render", "studies", "validation"),
+    "matplotlib": ("render", "studies"),
     "networkx": ("topology",),
     "plotly": ("render",),
     "ruamel": ("catalog",),

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.render import folder
+from clustersim.render.matplotlib import write_figure
 from clustersim.render.matplotlib.figure import OPTIONS
-from clustersim.validation.figures import draw_errors, draw_scatter, runs
+from clustersim.validation.charts import errors_chart, runs, scatter_chart
 
 TABLES: Final = ("cases", "groups", "layouts")
 FILES: Final = (
@@ -72,8 +73,8 @@ def write(answer: Mapping[str, Any], place: Path, *, force: bool = False) -> Non
         _write(({"group": name, **sums} for name, sums in groups), GROUPS, new / "groups")
         _write(answer["layouts"], LAYOUTS, new / "layouts")
         if drawn:
-            draw_scatter(answer, new / "predicted")
-            draw_errors(answer, new / "errors")
+            write_figure(scatter_chart(answer), new / "predicted")
+            write_figure(errors_chart(answer), new / "errors")
 
 
 def _write(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], stem: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from clustersim.cli.validate import validate as command
 from clustersim.errors import ScenarioError
-from clustersim.validation.figures import (
+from clustersim.validation.charts import (
     OTHERS,
     errors_finding,
-    groups_drawn,
-    looks,
+    group_names,
+    groups_by_error,
     scatter_finding,
 )
 from clustersim.validation.files import CASES, FIGURES, FILES, GROUPS, LAYOUTS, write
@@ -97,20 +97,20 @@ def test_titles_say_what_is_found(folder, answer):
     """Each figure is headed by its finding, and the axes have units."""
     scatter, errors = ((folder / name).read_text() for name in ("predicted.svg", "errors.svg"))
 
-    assert re.match(r"Half of \d+ runs are predicted within .* %", scatter_finding(answer))
+    assert re.match(r"Step times of \d+ runs: median error .* %", scatter_finding(answer))
     assert scatter_finding(answer) in scatter
     assert "measured throughput of a device [TFLOP/s]" in scatter
     assert errors_finding(answer) in errors
-    assert all(name in errors for name, _ in groups_drawn(answer))
+    assert all(name in errors for name, _ in groups_by_error(answer))
 
 
 def test_many_groups_share_a_colour_and_the_largest_do_not():
     """Ten looks at most: those of most runs have their own."""
     cases = [{"group": f"g{n}"} for n in range(12) for _ in range(12 - n)]
-    found = looks(cases)
+    names = group_names(cases)
 
-    assert [found[f"g{n}"] is OTHERS for n in range(12)] == [False] * 9 + [True] * 3
-    assert len({look["label"] for look in found.values()}) == 10
+    assert [names[f"g{n}"] == OTHERS for n in range(12)] == [False] * 9 + [True] * 3
+    assert len(set(names.values())) == 10
 
 
 def test_no_speed_graded_draws_nothing(tmp_path):

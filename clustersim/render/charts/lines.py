@@ -79,12 +79,13 @@ class Lines(Picture):
     remarks: tuple[tuple[float, str], ...] = ()
 
     def rows(self) -> Iterator[Sequence[Cell]]:
-        """Yield each point of the series, reference lines apart."""
-        yield ["series", self.x.title, self.y.title]
+        """Yield each point of the series, reference lines apart; rows that have names by these."""
+        yield ["series", self.x.title, self.y.title or "row"]
+        names = dict(self.y.ticks)
         for series in self.series:
             if not series.thin:
-                for point in zip(series.x, series.y, strict=True):
-                    yield [series.name, *point]
+                for x, y in zip(series.x, series.y, strict=True):
+                    yield [series.name, x, names.get(y, y)]
 
 
 class Point(NamedTuple):

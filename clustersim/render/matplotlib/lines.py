@@ -86,6 +86,7 @@ def _draw(axes: "Axes", series: Series) -> None:
         marker=SYMBOLS[series.marker],
         linestyle=STROKES[series.stroke],
         linewidth=0.7 if series.thin else 1.3,
+        alpha=0.8 if series.stroke == "none" and not series.hollow else 1.0,
         drawstyle="steps-post" if series.stroke == "steps" else "default",
         label=_shortened(series.name) or "_",
         **(hollow if series.hollow else filled),

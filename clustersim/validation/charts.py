@@ -1,0 +1,164 @@
+"""Charts of a validation: predicted against measured, and the error of each group.
+
+Both show ratios: a factor too much and the same factor too little are as far from the line.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from clustersim.render.charts import Axis, Band, Lines, Series
+from clustersim.render.charts.lines import MARKERS, colour_at, marker_at, reference
+from clustersim.render.tables import percent
+
+Values = Mapping[str, Any]
+
+TOLERANCE: Final = 0.1
+"""Half the width of the band around measured values."""
+
+OTHERS: Final = "others"
+"""Name of the groups with fewest runs, which share one look."""
+
+
+def runs(answer: Values) -> list[Values]:
+    """Return the cases whose speed was measured and predicted."""
+    return [case for case in answer["cases"] if case["time_error"] is not None]
+
+
+# --- predicted against measured -------------------------------------------------------------------
+
+
+def scatter_chart(answer: Values) -> Lines:
+    """Return the throughput of each run, predicted against measured."""
+    cases = [case for case in runs(answer) if case["tflops_measured"] is not None]
+    rates = [case[f"tflops_{key}"] for case in cases for key in ("measured", "predicted")]
+    ends = min(rates, default=1.0) / 1.3, max(rates, default=1.0) * 1.3
+    low, high = (tuple(ratio * end for end in ends) for ratio in (1 - TOLERANCE, 1 + TOLERANCE))
+    return Lines(
+        title=scatter_finding(answer),
+        caption="model FLOPs, without recomputation",
+        description="Predicted over measured throughput of a device; most points are near the"
+        " diagonal.",
+        note="Band: 10 % around measured.",
+        contents="predicted and measured throughput",
+        x=Axis("measured throughput of a device", "TFLOP/s", 10, limits=ends),
+        y=Axis("predicted throughput of a device", "TFLOP/s", 10, limits=ends),
+        series=(reference("", ends, ends), *_points(cases)),
+        bands=(Band(ends, low, high),),
+    )
+
+
+def scatter_finding(answer: Values) -> str:
+    """Return the median and the 90th percentile of the error, as a title."""
+    sums = answer["all"]
+    half, most = percent(sums["median_abs_error"]), percent(sums["p90_abs_error"])
+    return f"Step times of {len(runs(answer))} runs: median error {half}, 90th percentile {most}"
+
+
+def _points(cases: Sequence[Values]) -> list[Series]:
+    """Return the runs of each group as points, the groups that share a look below the others."""
+    names = group_names(cases)
+    distinct = dict.fromkeys(name for name in names.values() if name != OTHERS)
+    looks = {name: (colour_at(i), marker_at(i)) for i, name in enumerate(distinct)}
+    series = []
+    for name, look in {OTHERS: ("idle", "circle"), **looks}.items():
+        chosen = [case for case in cases if names[case["group"]] == name]
+        if chosen:
+            x, y = (
+                tuple(case[f"tflops_{key}"] for case in chosen) for key in ("measured", "predicted")
+            )
+            series.append(Series(name, x, y, *look, "none"))
+    return series
+
+
+def group_names(cases: Sequence[Values]) -> dict[str, str]:
+    """Return the name under which each group is drawn, the groups of most runs first."""
+    groups = [name for name, _ in Counter(case["group"] for case in cases).most_common()]
+    own = len(groups) if len(groups) <= len(MARKERS) else len(MARKERS) - 1
+    return {name: name if place < own else OTHERS for place, name in enumerate(groups)}
+
+
+# --- error by group -------------------------------------------------------------------------------
+
+WIDEST: Final = 3.0
+"""Factor up to which ratios are drawn; those further off are arrows at the edge."""
+
+RATIOS: Final = (1 / 3, 0.5, 0.7, 0.9, 1.0, 1.1, 1.4, 2.0, 3.0)
+
+
+def errors_chart(answer: Values) -> Lines:
+    """Return the predicted time of each run over the measured one, a row for each group."""
+    groups, cases = groups_by_error(answer), runs(answer)
+    rows = {name: float(row) for row, (name, _) in enumerate(groups)}
+    points = [(1 + case["time_error"], rows[case["group"]]) for case in cases]
+    near = [(x, row) for x, row in points if 1 / WIDEST <= x <= WIDEST]
+    low = [(1.03 / WIDEST, row) for x, row in points if x < 1 / WIDEST]
+    high = [(WIDEST / 1.03, row) for x, row in points if x > WIDEST]
+    ends = len(groups) - 0.4, -0.6
+    series = [
+        _row_points("runs", near, "series-0", "circle"),
+        _row_points("lower", low, "series-1", "triangle-left"),
+        _row_points("higher", high, "series-1", "triangle-right"),
+    ]
+    return Lines(
+        title=errors_finding(answer),
+        caption="right: mean absolute error, in brackets that of the best constant throughput",
+        description="Predicted over measured time of a step, a row of points for each group.",
+        note="Band: 10 %. Arrows: ratios outside the axis.",
+        contents="predicted over measured time of a step",
+        x=Axis(
+            "predicted time of a step over the measured one",
+            log=10,
+            ticks=tuple((ratio, f"{ratio:.2g}") for ratio in RATIOS),
+            limits=(1 / WIDEST, WIDEST),
+        ),
+        y=Axis("", ticks=tuple((row, name) for name, row in rows.items()), limits=ends),
+        series=(reference("", (1.0, 1.0), ends), *(one for one in series if one.x)),
+        bands=(Band((1 / (1 + TOLERANCE), 1 + TOLERANCE), (ends[1],) * 2, (ends[0],) * 2),),
+        remarks=tuple((rows[name], _remark(name, sums, cases)) for name, sums in groups),
+    )
+
+
+def _row_points(
+    name: str, points: Sequence[tuple[float, float]], colour: str, marker: str
+) -> Series:
+    x, y = tuple(x for x, _ in points), tuple(row for _, row in points)
+    return Series(name, x, y, colour, marker, "none")
+
+
+def _remark(name: str, sums: Values, cases: Sequence[Values]) -> str:
+    """Return the mean error of a group, that of the best constant, and the number of runs."""
+    count = sum(case["group"] == name for case in cases)
+    constant = sums["constant"]
+    bracket = f" ({percent(constant['mean_abs_error'])})" if constant else ""
+    return f"{percent(sums['mean_abs_error'])}{bracket}, {count} {'run' if count == 1 else 'runs'}"
+
+
+def groups_by_error(answer: Values) -> list[tuple[str, Values]]:
+    """Return the groups with a measured speed, by mean error, the least first."""
+    measured = [
+        (name, sums)
+        for name, sums in answer["groups"].items()
+        if sums["mean_abs_error"] is not None
+    ]
+    return sorted(measured, key=lambda group: group[1]["mean_abs_error"])
+
+
+def errors_finding(answer: Values) -> str:
+    """Return how many groups are predicted better than by a constant, as a title."""
+    groups = [sums for _, sums in groups_by_error(answer) if sums["constant"] is not None]
+    if not groups:
+        return f"Mean error {percent(answer['all']['mean_abs_error'])}; no group has a baseline"
+    better = sum(sums["mean_abs_error"] < sums["constant"]["mean_abs_error"] for sums in groups)
+    return f"{better} of {len(groups)} groups are predicted better than by their best constant"
+
+
+__all__ = [
+    "errors_chart",
+    "errors_finding",
+    "group_names",
+    "groups_by_error",
+    "runs",
+    "scatter_chart",
+    "scatter_finding",
+]
