@@ -20,6 +20,8 @@ from clustersim.errors import (
 
 if TYPE_CHECKING:
     from clustersim.simulation.simulate import Result, simulate
+    from clustersim.studies.compare import compare
+    from clustersim.studies.whatif import whatif
 
     __version__: str
 
@@ -32,16 +34,26 @@ __all__ = [
     "ScenarioError",
     "SimulationError",
     "__version__",
+    "compare",
     "simulate",
+    "whatif",
 ]
+
+_MODULES = {
+    "Result": "clustersim.simulation.simulate",
+    "compare": "clustersim.studies.compare",
+    "simulate": "clustersim.simulation.simulate",
+    "whatif": "clustersim.studies.whatif",
+}
+"""Modules that are slow to import, by the public name that they define."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is slow to import when it is first asked for, so that ``--help`` need not wait."""
+    """Import a slow module when its name is first used, so that ``--help`` need not wait."""
     if name == "__version__":
         from importlib.metadata import version  # 25 ms that only this name needs
 
         return version("clustersim")
-    if name in {"Result", "simulate"}:
-        return getattr(import_module("clustersim.simulation.simulate"), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'clustersim' has no attribute '{name}'")

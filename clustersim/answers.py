@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from inspect import cleandoc
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -45,8 +45,8 @@ def from_json(kind: type[Answer], data: Any) -> Answer:
 def schema(answer: type | GenericAlias) -> dict[str, Any]:
     """Return the JSON Schema of an answer, each key with the description of its docstring."""
     found = _adapter(answer).json_schema(by_alias=True)
-    for name, table in {answer.__name__: found, **found.get("$defs", {})}.items():
-        described = _descriptions(_named(answer, name))
+    for table in [found, *found.get("$defs", {}).values()]:
+        described = _descriptions(_named(answer, table.get("title", "")))
         for key, given in table.get("properties", {}).items():
             given.pop("title", None)
             if key in described:
@@ -67,12 +67,12 @@ def _named(answer: Any, name: str) -> type | None:
 
 
 def _dataclasses(annotation: Any) -> Iterator[type]:
-    if isinstance(annotation, type) and is_dataclass(annotation):
-        yield annotation
-        hints = get_type_hints(annotation)
-        inner = [hints[field.name] for field in fields(annotation)]
-    else:
-        inner = list(get_args(annotation))
+    inner = list(get_args(annotation))
+    table = get_origin(annotation) or annotation
+    if isinstance(table, type) and is_dataclass(table):
+        yield table
+        hints = get_type_hints(table)
+        inner += [hints[field.name] for field in fields(table)]
     for each in inner:
         yield from _dataclasses(each)
 
@@ -99,12 +99,12 @@ def _descriptions(answer: type | None) -> dict[str, str]:
     >>> _descriptions(Point)
     {'x': 'along an axis [m]', 'y': 'along an axis [m]'}
     """
-    _, _, section = cleandoc((answer and answer.__doc__) or "").partition("Attributes\n---")
-    return {
-        key.strip(): " ".join(meaning.split())
-        for keys, meaning in _ATTRIBUTE.findall(section)
-        for key in keys.split(",")
-    }
+    found: dict[str, str] = {}
+    for table in reversed(answer.__mro__ if answer else ()):
+        _, _, section = cleandoc(table.__doc__ or "").partition("Attributes\n---")
+        for keys, meaning in _ATTRIBUTE.findall(section):
+            found |= dict.fromkeys(keys.replace(" ", "").split(","), " ".join(meaning.split()))
+    return found
 
 
 __all__ = ["from_json", "schema", "to_json"]

@@ -27,13 +27,13 @@ from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
 from clustersim.runs.executors import Here
 from clustersim.runs.store import Progress, Study
-from clustersim.runs.variants import Variant, answered
+from clustersim.runs.variants import answered
 from clustersim.scenario.load import load
 from clustersim.scenario.scaling import CurveFile
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.simulation.answer import RunAnswer
-from clustersim.studies.compare import files as comparison_files
-from clustersim.studies.compare.answer import compared
+from clustersim.studies.compare import CompareAnswer, compare
+from clustersim.studies.compare import files as compare_files
 from clustersim.studies.run.files import FIGURE_TABLES, FIGURES, FILES
 from clustersim.studies.scaling import files as scaling_files
 from clustersim.studies.scaling.answer import scaled
@@ -42,7 +42,7 @@ from clustersim.studies.sweep import files as sweep_files
 from clustersim.studies.sweep.answer import Sweep
 from clustersim.studies.sweep.axes import axis_of
 from clustersim.studies.sweep.grid import grid
-from clustersim.studies.whatif import answer as whatif
+from clustersim.studies.whatif import WhatIfAnswer, whatif
 from clustersim.studies.whatif import files as whatif_files
 from clustersim.validation import files as validation_files
 from clustersim.validation.cases.cases import read_cases
@@ -219,6 +219,10 @@ WHOLE = (
 """Tables of an answer whose keys are those of something else."""
 
 
+WHOLE_ANSWERS = ("RunAnswer", "BeforeAfter", "CombinationResult")
+"""Tables inside answers, whose keys are documented elsewhere, or with the key that holds them."""
+
+
 def described(answer: type) -> Iterator[tuple[str, str]]:
     """Yield the keys of an answer, dotted, with the meanings that its docstrings give."""
     found = schema(answer)
@@ -231,21 +235,23 @@ def _described(given: Schema, tables: Schema, path: str) -> Iterator[tuple[str, 
         key = f"{path}.{name}" if path else name
         entry, suffix = _entry(inner)
         table = tables.get(entry.get("$ref", "").rpartition("/")[2])
-        if table is None or "$ref" not in inner:
+        whole = table is None or table.get("title") in WHOLE_ANSWERS
+        if whole or "$ref" not in inner:
             yield key, inner["description"]
-        if table is not None:
+        if not whole:
             yield from _described(table, tables, key + suffix)
 
 
 def _entry(given: Schema) -> tuple[Schema, str]:
     """Return what a key holds, and how the keys below it are written."""
     if given.get("type") == "array":
-        return given["items"], "[]"
+        entry, suffix = _entry(given["items"])
+        return entry, f"[]{suffix}"
     named = given.get("additionalProperties")
     if isinstance(named, dict):
         return named, ".<name>"
     present = [one for one in given.get("anyOf", [given]) if one.get("type") != "null"]
-    return present[0], ""
+    return next(iter(present), given), ""
 
 
 def run_keys() -> Iterator[tuple[str, str]]:
@@ -293,30 +299,6 @@ def calibration_keys() -> list[str]:
     group = answer["groups"].popitem()[1]
     group["held_out"] = group["before"] = group["after"]
     answer |= {"groups": {"<name>": group}, "all": None, "files": None}
-    return list(dict.fromkeys(_flat(answer, "")))
-
-
-def compare_keys() -> list[str]:
-    """Return the keys of ``compare --json``, dotted, as two runs of unlike batches have them."""
-    pair = [Variant("frontier-22b", (f"batch.global={count}",)) for count in (16, 32)]
-    runs = [answered(variant, None) for variant in pair]
-    answer = compared(["a", "b"], pair, [variant.load() for variant in pair], runs)
-    found = answer["comparisons"][0]
-    found["differences"] = {"<measure>": found["differences"]["mfu"]}
-    found["parts"] = found["parts_per_token"] = {"<part>": 0.0}
-    for key in ("bottleneck", "slowest_stage", "memory"):
-        found[key]["after"] = None
-    return list(dict.fromkeys(_flat(answer, "")))
-
-
-def whatif_keys() -> list[str]:
-    """Return the keys of ``whatif --json``, dotted, as two changes of a run have them."""
-    question = whatif.asked(Variant("frontier-22b", ("batch.global=16",)), [("plan.zero=0",)])
-    answer = whatif.answered(question, [answered(each, None) for each in question.all]).to_json()
-    change = answer["changes"][0]
-    change["parts"] = {"<part>": 0.0}
-    change["bottleneck"] = {"before": None, "after": None}
-    answer |= {"base": None, "together": {"sum_s": 0.0, "of_sum": 1.0}}
     return list(dict.fromkeys(_flat(answer, "")))
 
 
@@ -420,9 +402,16 @@ def _answer() -> Iterator[str]:
 
 
 def _studies() -> Iterator[str]:
-    yield from _study("compare", compare_keys(), comparison_files.FILES)
-    yield from _study("whatif", whatif_keys(), whatif_files.FILES)
-    yield from _study("sweep", sweep_keys(), (*sweep_files.FILES, *sweep_files.FIGURES))
+    settings = ["batch.global=16"]
+    pair = [f"frontier-22b plan.zero={stage}" for stage in (0, 1)]
+    files = compare_files.files_of(compare(pair, settings=settings, jobs=1)).names
+    yield from _study("compare", described(CompareAnswer), files)
+    base = "frontier-22b batch.global=16"
+    files = whatif_files.files_of(whatif(base, settings=["plan.zero=0"], jobs=1)).names
+    yield from _study("whatif", described(WhatIfAnswer), files)
+    keys = sweep_keys()
+    _compare("sweep", keys, TEXTS["meanings"]["sweep"])
+    yield from _study("sweep", _said("sweep", keys), (*sweep_files.FILES, *sweep_files.FIGURES))
     yield "## What `clustersim study --json` prints\n"
     yield _prose("study")
     answered = study_keys()
@@ -430,12 +419,11 @@ def _studies() -> Iterator[str]:
     yield from _drawn(("key", "meaning"), _said("study", answered))
 
 
-def _study(verb: str, answered: list[str], files: Iterable[str]) -> Iterator[str]:
+def _study(verb: str, keys: Iterable[tuple[str, str]], files: Iterable[str]) -> Iterator[str]:
     """Yield what a verb of many runs prints and writes."""
     yield f"## What `clustersim {verb} --json` prints\n"
     yield _prose(verb)
-    _compare(verb, answered, TEXTS["meanings"][verb])
-    yield from _drawn(("key", "meaning"), _said(verb, answered))
+    yield from _drawn(("key", "meaning"), keys)
     yield f"## What `clustersim {verb}` writes\n"
     yield _prose("study_files").format(verb=verb)
     yield from _drawn(("file", "holds"), _said(f"{verb}_file", files))

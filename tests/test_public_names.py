@@ -22,7 +22,9 @@ def test_the_public_names_are_listed_in_order():
         "ScenarioError",
         "SimulationError",
         "__version__",
+        "compare",
         "simulate",
+        "whatif",
     ]
     for name in clustersim.__all__:
         assert getattr(clustersim, name) is not None

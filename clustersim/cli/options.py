@@ -151,6 +151,15 @@ def command_line(
     return shlex.join(said)
 
 
+def print_json(answer: object) -> None:
+    """Print an answer as one JSON object."""
+    import json
+
+    from clustersim.answers import to_json
+
+    print(json.dumps(to_json(answer), allow_nan=False))
+
+
 def show(title: str | None, rows: "Sequence[Row]") -> None:
     """Print an answer: a table on a terminal, plain lines elsewhere."""
     from rich.console import Console
@@ -200,6 +209,7 @@ __all__ = [
     "command_line",
     "figure_formats",
     "place_of",
+    "print_json",
     "print_table",
     "progress_bar",
     "run_variants",

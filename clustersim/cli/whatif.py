@@ -1,11 +1,11 @@
 """`clustersim whatif SCENARIO --set ...`: which change saves most, and what all save together."""
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+import clustersim
 from clustersim.cli.options import (
     STORE,
     AsJson,
@@ -15,10 +15,17 @@ from clustersim.cli.options import (
     StoreFile,
     command_line,
     place_of,
+    print_json,
     print_table,
-    run_variants,
+    progress_bar,
     show,
 )
+from clustersim.render import tables
+from clustersim.render.study_folder import write_study
+from clustersim.runs.arguments import variant_of
+from clustersim.scenario.load import name_of
+from clustersim.studies.whatif import WhatIfAnswer, text
+from clustersim.studies.whatif.files import files_of
 
 
 def whatif(
@@ -28,7 +35,9 @@ def whatif(
     ],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="PATH=VALUE", help="A change of one value. Repeatable."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A change of one value: plan.data=4. Repeatable."
+        ),
     ] = None,
     changes: Annotated[
         list[str] | None,
@@ -44,40 +53,37 @@ def whatif(
     json_output: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Run each change of a scenario alone and all together; rank them by what they save."""
-    from clustersim.runs.arguments import changes_of, study_of, variant_of
-    from clustersim.studies.whatif.answer import answered, asked
-
-    question = asked(variant_of(scenario), changes_of(scenario, settings or [], changes or []))
-    loaded = question.base.load()
-    place = place_of("whatif", loaded.name, out, json_output=json_output, force=force)
-    study = study_of("whatif", loaded.name, loaded.scenario.title, question.all)
-    runs = run_variants(study, question.all, store, jobs)
-    answer = answered(question, runs).to_json()
-    names: list[str] = []
+    """Rank changes of a scenario by the time that they save, alone and together."""
+    name = name_of(variant_of(scenario).scenario)
+    place = place_of("whatif", name, out, json_output=json_output, force=force)
+    with progress_bar("whatif", store) as on_progress:
+        answer = clustersim.whatif(
+            scenario,
+            settings=settings or (),
+            changes=changes or (),
+            store=store,
+            jobs=jobs,
+            on_progress=on_progress,
+        )
+    files: list[str] = []
     if place is not None:
-        from clustersim.studies.whatif.files import write
-
         command = command_line("whatif", [scenario], set=settings, change=changes)
-        names = write(answer, place, command=command, force=force)
+        files = write_study(answer, files_of(answer, command), place, force=force)
     if json_output:
-        print(json.dumps(answer, allow_nan=False))
+        print_json(answer)
     else:
-        _show(answer, place, names)
+        _show(answer, place, files)
 
 
-def _show(answer: dict[str, Any], place: Path | None, names: list[str]) -> None:
-    """Print the ranking and what is to be said about it."""
-    from clustersim.render.tables import files
-    from clustersim.studies.whatif import text as report
-
-    show(report.finding(answer), [])
+def _show(answer: WhatIfAnswer, place: Path | None, files: list[str]) -> None:
+    """Print the ranking and remarks on it."""
+    show(text.finding(answer), [])
     print()
-    print_table(report.table(answer), report.WORDS, report.UNFIT)
-    said = report.rows(answer)
+    print_table(text.table(answer), text.WORDS, text.UNFIT)
+    rows = text.rows(answer)
     if place is not None:
-        said.append(files(place, names))
-    show(None, said)
+        rows.append(tables.files(place, files))
+    show(None, rows)
 
 
 __all__ = ["whatif"]

@@ -7,7 +7,7 @@ cluster.nic.bandwidth=50 GB/s              one setting: a word without '=' belon
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clustersim.errors import ScenarioError
@@ -31,6 +31,28 @@ def variant_of(text: str, settings: Sequence[str] = ()) -> Variant:
         return Variant(text.strip(), tuple(settings))
     rest = " ".join(words[begin:])
     return Variant(" ".join(words[:begin]), (*settings, *settings_in(rest, f"'{text}'")))
+
+
+Settings = str | Sequence[str] | Mapping[str, object]
+"""Changes of a scenario: texts as ``--set`` takes them, or values by their keys."""
+
+
+def settings_of(settings: Settings) -> tuple[str, ...]:
+    """Return changes of a scenario as texts.
+
+    >>> settings_of({"batch.micro": 2, "plan.schedule": "gpipe", "plan.layers": [3, 5]})
+    ('batch.micro=2', 'plan.schedule=gpipe', 'plan.layers=[3, 5]')
+    >>> settings_of("plan.zero=1 batch.micro=2")
+    ('plan.zero=1', 'batch.micro=2')
+    """
+    if isinstance(settings, str):
+        return settings_in(settings, "settings")
+    if not isinstance(settings, Mapping):
+        return tuple(settings)
+    return tuple(
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in settings.items()
+    )
 
 
 def settings_in(text: str, where: str) -> tuple[str, ...]:
@@ -58,23 +80,27 @@ def settings_in(text: str, where: str) -> tuple[str, ...]:
 
 
 def changes_of(
-    scenario: str, settings: Sequence[str], groups: Sequence[str]
+    scenario: str, settings: Settings, groups: Sequence[Settings]
 ) -> list[tuple[str, ...]]:
-    """Return changes: each setting is one, and so is each group of settings, in a text.
+    """Return changes: each setting is one, and so is each group of settings.
 
     Raises
     ------
     ScenarioError
-        when there is none, or a text holds none.
+        when there is none, or a group is empty.
     """
-    found: list[tuple[str, ...]] = [(setting,) for setting in settings]
-    found += [settings_in(text, f"--change '{text}'") for text in groups]
-    if not found:
+    changes: list[tuple[str, ...]] = [(setting,) for setting in settings_of(settings)]
+    for group in groups:
+        if isinstance(group, str):
+            changes.append(settings_in(group, f"--change '{group}'"))
+        else:
+            changes.append(settings_of(group))
+    if not changes:
         raise ScenarioError(
-            f"{scenario}: no change to look at (--set cluster.nic.bandwidth=x2; several values"
-            " that belong together: --change 'plan.pipeline=4 plan.data=16')"
+            f"{scenario}: no change is given (--set cluster.nic.bandwidth=x2; several values that"
+            " belong together: --change 'plan.pipeline=4 plan.data=16')"
         )
-    return found
+    return changes
 
 
 def check(loaded: Loaded) -> None:
@@ -97,4 +123,12 @@ def study_of(verb: str, name: str, title: str, variants: Sequence[Variant]) -> S
     return Study(f"{verb}-{name}-{digest}", verb, title)
 
 
-__all__ = ["changes_of", "check", "settings_in", "study_of", "variant_of"]
+__all__ = [
+    "Settings",
+    "changes_of",
+    "check",
+    "settings_in",
+    "settings_of",
+    "study_of",
+    "variant_of",
+]

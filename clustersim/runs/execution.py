@@ -33,8 +33,12 @@ HEAP: Final = 32
 Key = tuple[str | None, str | None]
 """The key of a variant; or None and what stands against it."""
 
-Told = Callable[[int, int], None]
-"""Is told how many runs are there, of how many."""
+OnProgress = Callable[[int, int], None]
+"""Called with the number of runs that are done, and of all."""
+
+
+def ignore_progress(done: int, total: int) -> None:
+    """Do nothing with the number of runs that are done."""
 
 
 def run_study(
@@ -43,7 +47,7 @@ def run_study(
     *,
     store: str | Path | None = None,
     jobs: int | None = None,
-    on_progress: Told = lambda done, of: None,
+    on_progress: OnProgress = ignore_progress,
 ) -> list[Run]:
     """Return the run of each variant, in their order.
 
@@ -55,7 +59,7 @@ def run_study(
     """
     count = min(jobs or cores(), max(len(variants), 1))  # a pool starts all its processes
     with Store(None if store is None else Path(store)) as cache, workers(count) as executor:
-        return run_all(study, variants, cache, executor, at_once=count, told=on_progress)
+        return run_all(study, variants, cache, executor, at_once=count, on_progress=on_progress)
 
 
 def run_all(
@@ -65,7 +69,7 @@ def run_all(
     executor: Executor | None = None,
     *,
     at_once: int = 1,
-    told: Told = lambda done, of: None,
+    on_progress: OnProgress = ignore_progress,
 ) -> list[Run]:
     """Return the run of each variant, in their order; two of the same content share one.
 
@@ -75,14 +79,14 @@ def run_all(
     at_once : runs that it does side by side
     """
     executor = executor or Here()
-    told(0, len(variants))
+    on_progress(0, len(variants))
     keys = _keys(variants, executor)
     store.begin(study, [(variant, *key) for variant, key in zip(variants, keys, strict=True)])
     first: dict[str, Variant] = {}
     for variant, (key, _) in zip(variants, keys, strict=True):
         if key is not None and (key not in first or first[key].weigh_first):
             first[key] = variant  # one of them may want the replay of what does not fit
-    work = _Work(first, store, executor, at_once, told)
+    work = _Work(first, store, executor, at_once, on_progress)
     try:
         work.finish()
     finally:
@@ -134,10 +138,10 @@ class _Work:
         store: Store,
         executor: Executor,
         at_once: int,
-        told: Told,
+        on_progress: OnProgress,
     ) -> None:
         self.found: dict[str, Run] = {}
-        self._variants, self._store, self._told = variants, store, told
+        self._variants, self._store, self._on_progress = variants, store, on_progress
         self._executor, self._room = executor, at_once + 1  # one more, so that none waits for us
         self._ahead = deque(variants)
         self._flying: dict[Future[Run], str] = {}
@@ -145,7 +149,7 @@ class _Work:
     def finish(self) -> None:
         """Run what is not there yet, until all is."""
         while len(self.found) < len(self._variants):
-            self._told(len(self.found), len(self._variants))
+            self._on_progress(len(self.found), len(self._variants))
             while len(self._flying) < self._room and (key := self._claimed()) is not None:
                 self._start(key)
             if self._flying:
@@ -153,7 +157,7 @@ class _Work:
                 self._land(wait(self._flying, pause, FIRST_COMPLETED).done)
             elif self._ahead:
                 time.sleep(PAUSE)  # all that is left is with other processes
-        self._told(len(self.found), len(self._variants))
+        self._on_progress(len(self.found), len(self._variants))
 
     def _claimed(self) -> str | None:
         """Return a run that is ours to do; those of others go to the end of the line."""
@@ -200,4 +204,4 @@ class _Work:
             return Run(key, FAILED, f"its worker process died ({error})")
 
 
-__all__ = ["run_all", "run_study"]
+__all__ = ["OnProgress", "ignore_progress", "run_all", "run_study"]

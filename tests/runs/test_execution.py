@@ -167,7 +167,7 @@ def test_progress_counts_to_the_end(tmp_path):
             STUDY,
             micros(tmp_path, "1", "2", "4"),
             store,
-            told=lambda done, of: told.append((done, of)),
+            on_progress=lambda done, of: told.append((done, of)),
         )
 
     assert [done for done, _ in told] == sorted(done for done, _ in told)

@@ -1,4 +1,4 @@
-"""Two runs beside each other: what changed, by how much and why, with nothing left over."""
+"""Two runs compared: what changed, by how much and why; the parts add up to the difference."""
 
 import csv
 import json
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from answers import answer, attributions, compare_page
-from clustersim.answers import to_json
 from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.metrics.difference import difference, leading
@@ -25,9 +24,10 @@ from clustersim.render.page.page import render
 from clustersim.runs.arguments import check, settings_in, variant_of
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
-from clustersim.studies.compare.answer import Comparison, named
+from clustersim.studies.compare import compare_runs
+from clustersim.studies.compare.answer import names_of
 from clustersim.studies.compare.charts import waterfalls
-from clustersim.studies.compare.inputs import changed, differences
+from clustersim.studies.compare.inputs import Input, changed_inputs, changed_values
 
 SMALL = ("frontier-22b batch.global=16", "frontier-22b batch.global=16 recompute=none")
 LAW = settings(max_examples=20, deadline=None)
@@ -44,10 +44,10 @@ bubble        {P}(?: -> {P})? of the step
 devices       16
 memory        fits: .* -> (?:fits|does not fit): .*
 link          [a-z]+ communication over n0.*, before and after
-slowest       stage 7 \({N} s at work, the mean stage {N} s\) -> stage 7 \({N} s .*\)
-why           -{N} s  -{P}  matmul
+slowest       stage 7 \(busy for {N} s, the mean stage for {N} s\) -> stage 7 \(busy .*\)
+causes        -{N} s  -{P}  matmul
 (?:             *[+-]{N} s +[+-]?{P}  [a-z ]+
-)*              -{N} s +-{P}  in all
+)*              -{N} s +-{P}  total
 """
 
 
@@ -62,7 +62,7 @@ def ending(capsys, *arguments):
 
 
 def compare(before, after):
-    return Comparison(("a", "b"), answer(before), answer(after))
+    return compare_runs(("a", "b"), answer(before), answer(after))
 
 
 @LAW
@@ -73,7 +73,7 @@ def test_a_run_does_not_differ_from_itself(parts):
 
     assert found.finding == "b is as fast as a"
     assert set(found.parts.values()) == {0.0}
-    assert {each["change"] for each in found.differences.values()} == {0.0}
+    assert {number.change for number in found.differences.values()} == {0.0}
 
 
 @LAW
@@ -84,8 +84,8 @@ def test_the_way_back_is_the_way_there_with_other_signs(old, new):
 
     assert back.parts == {part: -change for part, change in there.parts.items()}
     assert back.speedup == pytest.approx(1 / there.speedup)
-    for name, each in there.differences.items():
-        assert back.differences[name]["change"] == -each["change"]
+    for name, number in there.differences.items():
+        assert back.differences[name].change == -number.change
 
 
 @LAW
@@ -103,11 +103,11 @@ def test_differences_of_a_chain_add_up(a, b, c):
 def test_parts_add_up_to_the_difference(old, new, tokens, devices):
     """Nothing is left over: of the step, and of a token where batches and devices differ."""
     before, after = answer(old), answer(new, tokens=tokens * 2**20, devices=8 * devices)
-    found = Comparison(("a", "b"), before, after)
-    each = [1 / run["tokens_per_s_per_device"] for run in (before, after)]
+    found = compare_runs(("a", "b"), before, after)
+    each = [1 / run.tokens_per_s_per_device for run in (before, after)]
 
     assert sum(found.parts.values()) == pytest.approx(
-        after["step_time_s"] - before["step_time_s"], abs=1e-9
+        after.step_time_s - before.step_time_s, abs=1e-9
     )
     assert sum(found.parts_per_token.values()) == pytest.approx(each[1] - each[0], abs=1e-9)
 
@@ -123,19 +123,19 @@ def test_steps_of_other_batches_are_compared_by_tokens():
     """Twice the batch in twice the time is as fast, and the finding speaks of a token."""
     parts = {"matmul": 2.0, "optimiser": 1.0}
     twice = answer({"matmul": 4.0, "optimiser": 1.0}, tokens=2**21)
-    same = Comparison(("a", "b"), answer(parts), answer({"matmul": 6.0}, tokens=2**21))
-    found = Comparison(("a", "b"), answer(parts), twice)
+    same = compare_runs(("a", "b"), answer(parts), answer({"matmul": 6.0}, tokens=2**21))
+    found = compare_runs(("a", "b"), answer(parts), twice)
 
     assert same.speedup == 1.0
     assert found.finding == (
-        "b is 1.20 times as fast as a: optimiser -3.81 us of device time a token"
+        "b is 1.20 times as fast as a: optimiser -3.81 us of device time per token"
     )
-    assert len(waterfalls(found.to_json())) == 2
+    assert len(waterfalls(found)) == 2
 
 
 def test_the_finding_tells_what_other_devices_have_to_do_with_it():
     """A job on twice the devices that is not twice as fast has slower devices."""
-    found = Comparison(
+    found = compare_runs(
         ("a", "b"), answer({"matmul": 3.0}), answer({"matmul": 2.0}, devices=16)
     ).finding
 
@@ -157,26 +157,26 @@ PAIRS = [
 
 @lru_cache
 def answer_of(text):
-    return to_json(simulate(variant_of(text).load()).answer)
+    return simulate(variant_of(text).load()).answer
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair[1])
 def test_differences_of_real_runs_add_up(pair):
     """Of real runs as well, the parts sum to the difference of the step times to 1e-9."""
     before, after = map(answer_of, pair)
-    found = Comparison(pair, before, after)
+    found = compare_runs(pair, before, after)
 
-    step = after["step_time_s"] - before["step_time_s"]
+    step = after.step_time_s - before.step_time_s
     assert sum(found.parts.values()) == pytest.approx(step, abs=1e-9)
 
 
 def test_half_the_stages_have_less_bubble():
     """The trillion parameters on 32 stages and 12 replicas: the finding is about the bubble."""
     old, new = map(answer_of, PAIRS[3])
-    found = Comparison(("base", "short"), old, new)
+    found = compare_runs(("base", "short"), old, new)
 
     assert re.match(r"short is 1\.\d+ times as fast as base: bubble -", found.finding)
-    assert new["slowest_stage"]["stage"] == 31
+    assert new.slowest_stage.stage == 31
 
 
 def test_the_slowest_stage_is_at_work_the_longest():
@@ -194,7 +194,7 @@ def test_the_slowest_stage_is_at_work_the_longest():
 
 
 def inputs(text, other):
-    return changed(*(variant_of(each).load() for each in (text, other)))
+    return changed_inputs(*(variant_of(each).load() for each in (text, other)))
 
 
 def test_a_scenario_has_the_inputs_of_itself():
@@ -209,14 +209,9 @@ def test_a_changed_value_has_its_path_and_both_values():
     """In SI units for scripts, as they are written for people."""
     (found,) = inputs("frontier-22b", "frontier-22b cluster.nic.bandwidth=x2")
 
-    assert found.to_json() == {
-        "path": "cluster.nic.bandwidth",
-        "before": 25e9,
-        "after": 50e9,
-        "text": "cluster.nic.bandwidth 25 GB/s -> 50 GB/s",
-        "values": 1,
-        "telling": [],
-    }
+    assert found == Input(
+        "cluster.nic.bandwidth", 25e9, 50e9, "cluster.nic.bandwidth 25 GB/s -> 50 GB/s"
+    )
 
 
 def test_a_default_is_a_value():
@@ -244,9 +239,9 @@ def test_a_replaced_record_is_one_line():
 def test_all_single_values_are_kept_beside_the_record():
     """What a record stands for can be asked for value by value."""
     pair = [load("megatron21-t1-39b", change) for change in ([], ["cluster=dgx-h100"])]
-    single = differences(*pair)
+    single = changed_values(*pair)
 
-    (record,) = changed(*pair)
+    (record,) = changed_inputs(*pair)
     assert "cluster.node.accelerator.memory.bandwidth" in single
     assert record.values == len(single) - 1  # its own name stands for the others
 
@@ -286,8 +281,8 @@ def test_a_file_may_have_a_space_in_its_name(tmp_path):
 
 def test_runs_are_called_by_as_little_as_tells_them_apart():
     """A scenario's name is enough where it is there once."""
-    assert named([("a", ["x=1"]), ("b", [])]) == ["a", "b"]
-    assert named([("a", ["x=1"]), ("a", [])]) == ["a x=1", "a"]
+    assert names_of([("a", ["x=1"]), ("b", [])]) == ["a", "b"]
+    assert names_of([("a", ["x=1"]), ("a", [])]) == ["a x=1", "a"]
 
 
 def test_a_layout_that_cannot_be_is_noticed_without_running_it():
@@ -359,7 +354,7 @@ def test_steps_stand_kind_by_kind_the_largest_first():
 )
 def test_a_waterfall_is_drawn_the_same_every_time(old, new, tmp_path):
     """It is not blank, has its labels as text, and depends on nothing but its picture."""
-    (picture,) = waterfalls(compare(old, new).to_json())
+    (picture,) = waterfalls(compare(old, new))
     for stem in ("one", "two"):
         write_figure(picture, tmp_path / stem)
 
@@ -368,7 +363,7 @@ def test_a_waterfall_is_drawn_the_same_every_time(old, new, tmp_path):
     assert drawing == (tmp_path / "two.svg").read_text()
     assert imread(tmp_path / "one.png")[..., :3].mean(axis=2).std() > 0.05
     assert picture.title in drawing
-    assert f"time of a step [{picture.measure.unit}]" in drawing
+    assert f"step time [{picture.measure.unit}]" in drawing
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -474,8 +469,8 @@ def test_json_compares_every_run_with_the_first(capsys, folder):
 
 
 COMPLAINTS = [
-    (["frontier-22b"], "frontier-22b: is one scenario, and two are compared (name a second one, or"
-     " a change of it: 'frontier-22b batch.micro=2')"),
+    (["frontier-22b"], "frontier-22b: one scenario, and two are needed (name a second one, or a"
+     " change of the first: 'frontier-22b batch.micro=2')"),
     (["frontier-22b", "frontier-22c"], "frontier-22c: no such file, and no shipped scenario of that"
      " name (did you mean 'frontier-22b'?)"),
     (["frontier-22b", "frontier-22b plan"], "frontier-22b plan: no such file, and no shipped"

@@ -1,1 +1,21 @@
-"""Two runs or more: what differs in inputs, results and causes."""
+"""Compare runs: inputs, results and causes."""
+
+from clustersim.studies.compare.answer import (
+    CompareAnswer,
+    Comparison,
+    answer_of,
+    bottleneck,
+    compare,
+    compare_runs,
+    tokens_of,
+)
+
+__all__ = [
+    "CompareAnswer",
+    "Comparison",
+    "answer_of",
+    "bottleneck",
+    "compare",
+    "compare_runs",
+    "tokens_of",
+]

@@ -1,184 +1,302 @@
-"""What sets two runs apart: what changed in the input, in the answer, and where the time went.
+"""Compare runs: what differs in their inputs and results, and which parts of the step cause it.
 
-    before, after (what `run --json` prints) --Comparison--> differences, parts, finding
+    before, after (what `run --json` prints) --compare_runs--> differences, parts, finding
 
-The parts of the step time add up to it in each run, so their differences add up to the difference:
-nothing is left over.  Steps of unlike batches are also compared by what a token takes of all
-devices, which adds up in the same way.
+The parts of the step time add up to it in each run, so their differences add up to the difference
+of the step times.  Steps of different batches are also compared by the device time per token,
+which adds up in the same way.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Generic, TypeVar
 
+from clustersim.answers import from_json, to_json
 from clustersim.errors import ScenarioError, SimulationError
 from clustersim.metrics.difference import because, claim, difference, times
+from clustersim.metrics.stages import SlowestStage
+from clustersim.runs.arguments import Settings, check, settings_of, study_of, variant_of
+from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.table import measures
-from clustersim.runs.variants import FAILED, Run, Variant
-from clustersim.scenario.load import Loaded
-from clustersim.studies.compare.inputs import Input, changed
+from clustersim.runs.variants import FAILED, Run
+from clustersim.simulation.answer import ExposedCommunication, RunAnswer
+from clustersim.studies.compare.inputs import Input, changed_inputs
 
-Answer = Mapping[str, Any]
-"""What ``clustersim run --json`` prints."""
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class BeforeAfter(Generic[Value]):
+    """A result of both runs.
+
+    Attributes
+    ----------
+    before : of the first run
+    after : of the other run
+    """
+
+    before: Value
+    after: Value
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A number of both runs, and its change.
+
+    Attributes
+    ----------
+    before : of the first run
+    after : of the other run
+    change : after less before
+    """
+
+    before: float
+    after: float
+    change: float
+
+
+@dataclass(frozen=True)
+class PeakMemory:
+    """The peak of the fullest stage, and whether it fits.
+
+    Attributes
+    ----------
+    fits : whether the peak is within the capacity, on device and host
+    stage : number of the fullest stage
+    peak_bytes : the most that a device of the fullest stage holds [B]
+    verdict : the same in words, with the reason
+    """
+
+    fits: bool
+    stage: int
+    peak_bytes: float
+    verdict: str
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs beside each other.
+    """A run compared with the first one.
 
     Attributes
     ----------
-    names : of both, as a person tells them apart
-    before, after : their answers
-    inputs : what differs between their scenarios
+    before : name of the first run
+    after : name of the other run
+    finding : the result in a sentence
+    speedup : tokens per second, after over before
+    inputs : values of the scenarios that differ
+    differences : numbers of the answers by their column in `compare.csv`: `step_time_s`,
+        `tokens_per_s`, `mfu` and so on
+    same_tokens : whether both steps train on the same number of tokens
+    parts : change of each part of `attribution`; they add up to the change of `step_time_s` [s]
+    parts_per_token : change of the device time per token by part; they add up to its change
+        [device-seconds]
+    bottleneck : `before` and `after`: the longest exposed communication, as in `exposed` of
+        `run --json`; null where there is none
+    slowest_stage : `before` and `after`: the stage whose ranks compute the longest, as in
+        `run --json`
+    memory : `before` and `after`: `fits`, `stage`, `peak_bytes` and `verdict`, as in `memory` of
+        `run --json`
     """
 
-    names: tuple[str, str]
-    before: Answer
-    after: Answer
-    inputs: Sequence[Input] = ()
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """Seconds of a step by part, after less before; their sum is that of the step times [s]."""
-        return difference(self.before["attribution"], self.after["attribution"])
-
-    @property
-    def parts_per_token(self) -> dict[str, float]:
-        """What a token takes of all devices by part, after less before [device-seconds]."""
-        return difference(*(per_token(answer) for answer in (self.before, self.after)))
-
-    @property
-    def differences(self) -> dict[str, dict[str, float]]:
-        """Each number of the answer before and after, and the change."""
-        old, new = measures(self.before), measures(self.after)
-        return {
-            name: {"before": old[name], "after": new[name], "change": new[name] - old[name]}
-            for name in old
-        }
-
-    @property
-    def same_tokens(self) -> bool:
-        """Whether both steps train on as many tokens."""
-        return tokens(self.before) == tokens(self.after)
-
-    @property
-    def speedup(self) -> float:
-        """Tokens per second, after over before [unitless]."""
-        return float(self.after["tokens_per_s"] / self.before["tokens_per_s"])
-
-    @property
-    def finding(self) -> str:
-        """What came out, in a sentence: how much faster, and by which parts."""
-        old, new = self.names
-        said = claim(new, self.speedup)
-        by_token = " for a token" if said.endswith("long") and not self.same_tokens else ""
-        share = self.speedup * devices(self.before) / devices(self.after)
-        alike = devices(self.before) == devices(self.after)
-        device = "" if alike else f" ({times(share)} times the tokens of a device)"
-        return f"{said}{by_token} as {old}{device}{self._because()}"
-
-    def _because(self) -> str:
-        """Return which parts made the difference: of a step, or of a token where steps differ."""
-        if self.same_tokens:
-            return because(self.parts)
-        said = because(self.parts_per_token)
-        return f"{said} of device time a token" if said else ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        return {
-            "before": self.names[0],
-            "after": self.names[1],
-            "finding": self.finding,
-            "speedup": self.speedup,
-            "inputs": [each.to_json() for each in self.inputs],
-            "differences": self.differences,
-            "same_tokens": self.same_tokens,
-            "parts": self.parts,
-            "parts_per_token": self.parts_per_token,
-            "bottleneck": {"before": bottleneck(self.before), "after": bottleneck(self.after)},
-            "slowest_stage": {
-                "before": self.before["slowest_stage"],
-                "after": self.after["slowest_stage"],
-            },
-            "memory": {"before": _memory(self.before), "after": _memory(self.after)},
-        }
+    before: str
+    after: str
+    finding: str
+    speedup: float
+    inputs: tuple[Input, ...]
+    differences: Mapping[str, Difference]
+    same_tokens: bool
+    parts: Mapping[str, float]
+    parts_per_token: Mapping[str, float]
+    bottleneck: BeforeAfter[ExposedCommunication | None]
+    slowest_stage: BeforeAfter[SlowestStage]
+    memory: BeforeAfter[PeakMemory]
 
 
-def compared(
-    names: Sequence[str],
-    variants: Sequence[Variant],
-    loaded: Sequence[Loaded],
-    runs: Sequence[Run],
-) -> dict[str, Any]:
-    """Return what ``compare --json`` prints: each run against the first.
+@dataclass(frozen=True)
+class ComparedRun:
+    """A run that is compared.
+
+    Attributes
+    ----------
+    name : name of the run in this comparison
+    scenario : its scenario, a file or a shipped name
+    settings : changes of the scenario
+    answer : what `run --json` prints
+    """
+
+    name: str
+    scenario: str
+    settings: tuple[str, ...]
+    answer: RunAnswer
+
+
+@dataclass(frozen=True)
+class CompareAnswer:
+    """Runs, each but the first compared with the first.
+
+    Attributes
+    ----------
+    runs : in the order in which they are given
+    comparisons : one for each run after the first
+    """
+
+    runs: tuple[ComparedRun, ...]
+    comparisons: tuple[Comparison, ...]
+
+
+def compare(
+    scenarios: Sequence[str],
+    *,
+    settings: Settings = (),
+    store: str | Path | None = None,
+    jobs: int | None = None,
+    on_progress: OnProgress = ignore_progress,
+) -> CompareAnswer:
+    """Compare runs of scenarios, each with the first one: inputs, results and causes.
+
+    Parameters
+    ----------
+    scenarios : two or more files or names of shipped scenarios; ``"A plan.zero=1"`` is A with a
+        change
+    settings : changes of all scenarios, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
+    store : run cache (SQLite); in memory if None
+    jobs : number of processes; one per core if None
+    on_progress : called with the number of runs that are done, and of all
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        when a scenario is invalid, before any is run.
+    SimulationError
+        when a run failed.
+
+    >>> import clustersim
+    >>> pair = ["frontier-22b", "frontier-22b recompute=none"]
+    >>> answer = clustersim.compare(pair, settings={"batch.global": 16}, jobs=1)
+    >>> [value.text for value in answer.comparisons[0].inputs]
+    ['recompute full -> none']
+    """
+    shared = settings_of(settings)
+    variants = [variant_of(text, shared) for text in scenarios]
+    loaded = [variant.load() for variant in variants]
+    for scenario in loaded:
+        check(scenario)
+    if len(variants) < 2:
+        raise ScenarioError(
+            f"{scenarios[0]}: one scenario, and two are needed (name a second one, or a change of"
+            f" the first: '{scenarios[0]} batch.micro=2')"
+        )
+    first = loaded[0]
+    study = study_of("compare", first.name, first.scenario.title, variants)
+    runs = run_study(study, variants, store=store, jobs=jobs, on_progress=on_progress)
+    own = [variant.settings[len(shared) :] for variant in variants]
+    names = names_of([(one.name, extra) for one, extra in zip(loaded, own, strict=True)])
+    answers = [answer_of(name, run) for name, run in zip(names, runs, strict=True)]
+    return CompareAnswer(
+        runs=tuple(
+            ComparedRun(name, variant.scenario, variant.settings, answer)
+            for name, variant, answer in zip(names, variants, answers, strict=True)
+        ),
+        comparisons=tuple(
+            compare_runs((names[0], name), answers[0], answer, changed_inputs(first, other))
+            for name, answer, other in zip(names[1:], answers[1:], loaded[1:], strict=True)
+        ),
+    )
+
+
+def answer_of(name: str, run: Run) -> RunAnswer:
+    """Return the answer of a run that must have one.
 
     Raises
     ------
     ScenarioError, SimulationError
-        when a run could not be, or failed.
+        when its scenario is invalid, or it failed.
     """
-    answers = [answer_of(name, run) for name, run in zip(names, runs, strict=True)]
-    found = [
-        Comparison((names[0], name), answers[0], answer, changed(loaded[0], other))
-        for name, answer, other in zip(names[1:], answers[1:], loaded[1:], strict=True)
-    ]
-    return {
-        "runs": [
-            {
-                "name": name,
-                "scenario": variant.scenario,
-                "settings": list(variant.settings),
-                "answer": answer,
-            }
-            for name, variant, answer in zip(names, variants, answers, strict=True)
-        ],
-        "comparisons": [each.to_json() for each in found],
-    }
-
-
-def answer_of(name: str, run: Run) -> Answer:
-    """Return the answer of a run that must have one."""
     if run.answer is None:
         error = SimulationError if run.verdict == FAILED else ScenarioError
         raise error(f"{name}: {run.why}")
-    return run.answer
+    return from_json(RunAnswer, run.answer)
 
 
-def tokens(answer: Answer) -> int:
+def compare_runs(
+    names: tuple[str, str], before: RunAnswer, after: RunAnswer, inputs: Sequence[Input] = ()
+) -> Comparison:
+    """Return what differs between two runs, and why."""
+    parts = difference(before.attribution, after.attribution)
+    per_token = difference(*(device_time_per_token(answer) for answer in (before, after)))
+    return Comparison(
+        before=names[0],
+        after=names[1],
+        finding=_finding(names, before, after, parts, per_token),
+        speedup=after.tokens_per_s / before.tokens_per_s,
+        inputs=tuple(inputs),
+        differences=_differences(before, after),
+        same_tokens=tokens_of(before) == tokens_of(after),
+        parts=parts,
+        parts_per_token=per_token,
+        bottleneck=BeforeAfter(bottleneck(before), bottleneck(after)),
+        slowest_stage=BeforeAfter(before.slowest_stage, after.slowest_stage),
+        memory=BeforeAfter(_memory(before), _memory(after)),
+    )
+
+
+def _differences(before: RunAnswer, after: RunAnswer) -> dict[str, Difference]:
+    """Return each number of the answers before and after, and its change."""
+    old, new = measures(to_json(before)), measures(to_json(after))
+    return {name: Difference(old[name], new[name], new[name] - old[name]) for name in old}
+
+
+def _finding(
+    names: tuple[str, str],
+    before: RunAnswer,
+    after: RunAnswer,
+    parts: Mapping[str, float],
+    per_token: Mapping[str, float],
+) -> str:
+    """Return the result in a sentence: how much faster the other run is, and by which parts."""
+    speedup = after.tokens_per_s / before.tokens_per_s
+    same_tokens = tokens_of(before) == tokens_of(after)
+    sentence = claim(names[1], speedup)
+    if sentence.endswith("long") and not same_tokens:
+        sentence += " for a token"
+    sentence += f" as {names[0]}"
+    devices = before.counts.devices, after.counts.devices
+    if devices[0] != devices[1]:
+        sentence += f" ({times(speedup * devices[0] / devices[1])} times the tokens of a device)"
+    if same_tokens:
+        return f"{sentence}{because(parts)}"
+    causes = because(per_token)
+    return f"{sentence}{causes} of device time per token" if causes else sentence
+
+
+def tokens_of(answer: RunAnswer) -> int:
     """Return the tokens of a step."""
-    return round(float(answer["tokens_per_s"]) * float(answer["step_time_s"]))
+    return round(answer.tokens_per_s * answer.step_time_s)
 
 
-def devices(answer: Answer) -> int:
-    """Return the devices of a run."""
-    return int(answer["counts"]["devices"])
+def device_time_per_token(answer: RunAnswer) -> dict[str, float]:
+    """Return the time of all devices per token, by part [device-seconds]."""
+    share = answer.counts.devices / tokens_of(answer)
+    return {part: seconds * share for part, seconds in answer.attribution.items()}
 
 
-def per_token(answer: Answer) -> dict[str, float]:
-    """Return what a token takes of all devices, by part [device-seconds]."""
-    share = devices(answer) / tokens(answer)
-    return {part: seconds * share for part, seconds in answer["attribution"].items()}
+def bottleneck(answer: RunAnswer) -> ExposedCommunication | None:
+    """Return the longest exposed communication, with the link that limits it."""
+    return answer.exposed[0] if answer.exposed else None
 
 
-def bottleneck(answer: Answer) -> dict[str, Any] | None:
-    """Return the largest part of exposed communication and the link that sets its pace."""
-    found = answer["exposed"]
-    return dict(found[0]) if found else None
+def _memory(answer: RunAnswer) -> PeakMemory:
+    memory = answer.memory
+    return PeakMemory(memory.fits, memory.stage, memory.peak_bytes, memory.verdict)
 
 
-def _memory(answer: Answer) -> dict[str, Any]:
-    memory = answer["memory"]
-    return {key: memory[key] for key in ("fits", "stage", "peak_bytes", "verdict")}
+def names_of(variants: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """Return names of runs: the scenario, and its settings where two have the same scenario.
 
-
-def named(variants: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Return what to call runs, each by its scenario and settings: as little as tells them apart.
-
-    >>> named([("a", []), ("b", ["plan.zero=1"])])
+    >>> names_of([("a", []), ("b", ["plan.zero=1"])])
     ['a', 'b']
-    >>> named([("a", []), ("a", ["plan.zero=1"])])
+    >>> names_of([("a", []), ("a", ["plan.zero=1"])])
     ['a', 'a plan.zero=1']
     """
     names = [name for name, _ in variants]
@@ -189,13 +307,17 @@ def named(variants: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
 
 
 __all__ = [
-    "Answer",
+    "BeforeAfter",
+    "CompareAnswer",
+    "ComparedRun",
     "Comparison",
+    "Difference",
+    "PeakMemory",
     "answer_of",
     "bottleneck",
-    "compared",
-    "devices",
-    "named",
-    "per_token",
-    "tokens",
+    "compare",
+    "compare_runs",
+    "device_time_per_token",
+    "names_of",
+    "tokens_of",
 ]

@@ -1,43 +1,42 @@
 """Waterfalls that lead from one run to another: of the step time, and of the time of a token."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from clustersim.metrics.difference import because, claim
 from clustersim.render.charts import Axis, Waterfall
 from clustersim.render.charts.bars import steps_of
-
-Values = Mapping[str, Any]
-"""An object of ``compare --json``, or one of its comparisons."""
+from clustersim.studies.compare.answer import BeforeAfter, Comparison
 
 ROOM: Final = 28
 """Letters of the name of a run that fit next to a bar; the caption has longer ones."""
 
 
-def waterfalls(comparison: Values) -> list[Waterfall]:
+def waterfalls(comparison: Comparison) -> list[Waterfall]:
     """Return the waterfall of the step time; and of a token, where steps have other batches."""
-    step = comparison["differences"]["step_time_s"]
-    title = f"{claim('A step', step['before'] / step['after'])}{because(comparison['parts'])}"
-    chart = _waterfall(comparison, comparison["parts"], step, title, "time of a step")
-    if comparison["same_tokens"]:
+    step = comparison.differences["step_time_s"]
+    title = f"{claim('A step', step.before / step.after)}{because(comparison.parts)}"
+    total = BeforeAfter(step.before, step.after)
+    chart = _waterfall(comparison, comparison.parts, total, title, "step time")
+    if comparison.same_tokens:
         return [chart]
-    token = {end: _of_a_token(comparison["differences"], end) for end in ("before", "after")}
-    parts = comparison["parts_per_token"]
-    title = f"{claim('A token', token['before'] / token['after'])}{because(parts)}"
-    return [chart, _waterfall(comparison, parts, token, title, "device time of a token")]
-
-
-def _of_a_token(numbers: Values, end: str) -> float:
-    """Return the device-seconds of a token."""
-    return 1 / float(numbers["tokens_per_s_per_device"][end])
+    rate = comparison.differences["tokens_per_s_per_device"]
+    token = BeforeAfter(1 / rate.before, 1 / rate.after)
+    parts = comparison.parts_per_token
+    title = f"{claim('A token', token.before / token.after)}{because(parts)}"
+    return [chart, _waterfall(comparison, parts, token, title, "device time per token")]
 
 
 def _waterfall(
-    comparison: Values, parts: Mapping[str, float], total: Values, title: str, measure: str
+    comparison: Comparison,
+    parts: Mapping[str, float],
+    total: BeforeAfter[float],
+    title: str,
+    measure: str,
 ) -> Waterfall:
-    names = comparison["before"], comparison["after"]
+    names = comparison.before, comparison.after
     short = all(len(name) <= ROOM for name in names) and names[0] != names[1]
-    steps = steps_of(parts, max(total["before"], total["after"]))
+    steps = steps_of(parts, max(total.before, total.after))
     return Waterfall(
         title=title,
         caption=f"before: {names[0]}; after: {names[1]}",
@@ -47,9 +46,9 @@ def _waterfall(
         measure=Axis(measure, "s"),
         first=names[0] if short else "before",
         last=names[1] if short else "after",
-        start=total["before"],
+        start=total.before,
         steps=steps,
     ).in_unit()
 
 
-__all__ = ["Values", "waterfalls"]
+__all__ = ["waterfalls"]

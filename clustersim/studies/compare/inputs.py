@@ -1,22 +1,24 @@
 """What differs between two scenarios: values by their dotted path, once all names are looked up.
 
-    cluster       frontier -> selene (214 values, of which node.accelerator.name ...)
+    cluster       frontier -> selene (node.accelerator.name mi250x-gcd -> ..., 210 other values)
     plan.pipeline 64 -> 32
 
-A record of the catalogue that was replaced by another one is one line, with what tells most of
-it.  Proofs, titles and published numbers change no prediction and are left out.
+A record of the catalogue that is replaced by another one is one line, with its most important
+values.  Sources, titles and published numbers change no prediction and are left out.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from clustersim.catalog.tree import dotted, is_fact
 from clustersim.scenario.load import Loaded
 
-_SAID: Final = frozenset({"title", "published", "assumed", "scaling", "sources", "source", "note"})
-"""Keys that tell about a scenario and do not change what it predicts."""
+IGNORED: Final = frozenset(
+    {"title", "published", "assumed", "scaling", "sources", "source", "note"}
+)
+"""Keys that describe a scenario and do not change what it predicts."""
 
 RECORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "model": ("layers", "hidden", "heads", "experts.count", "vocab", "mlp"),
@@ -38,98 +40,114 @@ RECORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "cluster.node.library": (),
     "framework": ("kernels.attention", "gradients.overlap", "pipeline.blocking"),
 }
-"""Records of the catalogue by their path, outer before inner, and the keys that tell most."""
+"""Records of the catalogue by their path, outer before inner, and their most important keys."""
 
 MOST: Final = 4
-"""Values that stand for all that differ in a record."""
+"""Values that are listed for a record."""
 
 
 @dataclass(frozen=True)
-class Input:
-    """A value that differs, or a record that was replaced.
+class RecordValue:
+    """A value that differs in a record.
 
     Attributes
     ----------
-    before, after : plain values in SI units; None where there is none
-    texts : the same as they are written
-    values : that differ; more than one of a record
-    telling : some of these, of a record
+    path : path of the value in the record
+    before : the value in SI units; null where there is none
+    after : the same of the other run
     """
 
     path: str
     before: Any
     after: Any
-    texts: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A value of two scenarios that differs, or a record of the catalogue that is replaced.
+
+    Attributes
+    ----------
+    path : path of the value once all names are looked up, or of the record, such as `cluster`
+    before : the value in SI units, or the name of the record; null where there is none
+    after : the same of the other run
+    text : both in words, with their units
+    values : number of values that differ; more than 1 in a record
+    telling : the most important values that differ, of a record
+    """
+
+    path: str
+    before: Any
+    after: Any
+    text: str
     values: int = 1
-    telling: tuple["Input", ...] = ()
+    telling: tuple[RecordValue, ...] = ()
+
+
+class Change(NamedTuple):
+    """A single value that differs: plain in SI units, and as texts with their units."""
+
+    path: str
+    before: Any
+    after: Any
+    texts: tuple[str, str]
 
     @property
     def text(self) -> str:
         """The change in words: ``plan.pipeline 64 -> 32``."""
-        said = f"{self.path} {self.texts[0]} -> {self.texts[1]}"
-        if not self.telling:
-            return said
-        names = ", ".join(each.text for each in self.telling)
-        more = self.values - len(self.telling)
-        return f"{said} ({names}{f', {more:,} other values' if more else ''})"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        return {
-            "path": self.path,
-            "before": self.before,
-            "after": self.after,
-            "text": self.text,
-            "values": self.values,
-            "telling": [
-                {"path": each.path, "before": each.before, "after": each.after}
-                for each in self.telling
-            ],
-        }
+        return f"{self.path} {self.texts[0]} -> {self.texts[1]}"
 
 
-def changed(before: Loaded, after: Loaded) -> list[Input]:
+def changed_inputs(before: Loaded, after: Loaded) -> list[Input]:
     """Return what differs between two scenarios, replaced records first."""
-    left = differences(before, after)
-    found = []
-    for record, telling in RECORDS.items():
-        named = left.get(f"{record}.name")
-        if named is not None:
-            inside = {p: each for p, each in left.items() if p.startswith(f"{record}.")}
-            inside = {p: each for p, each in inside.items() if p != "cluster.nodes"}
-            found.append(_record(record, named, inside, telling))
-            left = {p: each for p, each in left.items() if p not in inside}
-    return [*found, *left.values()]
+    remaining = changed_values(before, after)
+    records = []
+    for record, important in RECORDS.items():
+        name = remaining.get(f"{record}.name")
+        if name is not None:
+            inside = {p: c for p, c in remaining.items() if p.startswith(f"{record}.")}
+            inside.pop("cluster.nodes", None)
+            records.append(_record(record, name, inside, important))
+            remaining = {p: c for p, c in remaining.items() if p not in inside}
+    return [*records, *(Input(*c[:3], c.text) for c in remaining.values())]
 
 
-def differences(before: Loaded, after: Loaded) -> dict[str, Input]:
+def changed_values(before: Loaded, after: Loaded) -> dict[str, Change]:
     """Return every single value that differs, by its path."""
-    old, new = _Values(before), _Values(after)
+    old, new = _ScenarioValues(before), _ScenarioValues(after)
     return {
-        path: Input(path, old.get(path), new.get(path), (old.text(path), new.text(path)))
+        path: Change(path, old.get(path), new.get(path), (old.text(path), new.text(path)))
         for path in [*old.plain, *(path for path in new.plain if path not in old.plain)]
         if old.get(path) != new.get(path)
     }
 
 
 def _record(
-    path: str, named: Input, inside: Mapping[str, Input], telling: tuple[str, ...]
+    path: str, name: Change, inside: Mapping[str, Change], important: tuple[str, ...]
 ) -> Input:
-    """Return one line for a record that was replaced by another."""
-    others = {p.removeprefix(f"{path}."): each for p, each in inside.items() if each is not named}
-    first = [key for key in telling if key in others] or list(others)
-    shown = tuple(
-        Input(key, others[key].before, others[key].after, others[key].texts) for key in first[:MOST]
-    )
-    return Input(path, named.before, named.after, named.texts, len(others), shown)
+    """Return one line for a record that is replaced by another."""
+    others = {
+        key: change._replace(path=key)
+        for p, change in inside.items()
+        if change is not name and (key := p.removeprefix(f"{path}."))
+    }
+    first = [key for key in important if key in others] or list(others)
+    shown = [others[key] for key in first[:MOST]]
+    text = name._replace(path=path).text
+    if shown:
+        more = len(others) - len(shown)
+        listed = [*(change.text for change in shown), *([f"{more:,} other values"] if more else [])]
+        text = f"{text} ({', '.join(listed)})"
+    values = tuple(RecordValue(*change[:3]) for change in shown)
+    return Input(path, name.before, name.after, text, len(others), values)
 
 
-class _Values:
+class _ScenarioValues:
     """The values of a scenario by their dotted path, plain and as they are written."""
 
     def __init__(self, loaded: Loaded) -> None:
-        said = loaded.scenario.model_dump(mode="json", by_alias=True)
-        self.plain = dict(_flat(said, ()))
+        scenario = loaded.scenario.model_dump(mode="json", by_alias=True)
+        self.plain = dict(_flat(scenario, ()))
         self._written = dict(_flat(loaded.tree.data, ()))
 
     def get(self, path: str) -> Any:
@@ -141,14 +159,14 @@ class _Values:
 
 
 def _flat(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str, Any]]:
-    """Yield the values below a path; lists of plain values are one."""
+    """Yield the values below a path; a list of plain values is one value."""
     if is_fact(value):
         value = value["value"]
     if isinstance(value, dict):
         for key, inner in value.items():
-            if key not in _SAID:
+            if key not in IGNORED:
                 yield from _flat(inner, (*path, key))
-    elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
         for i, inner in enumerate(value):
             yield from _flat(inner, (*path, i))
     elif path:
@@ -159,15 +177,15 @@ _QUANTITY: Final = re.compile(r"([-+]?[\d.]+(?:e[-+]?\d+)?) (\S+)")
 
 
 def _text(value: Any) -> str:
-    """Return a value as a person writes it: ``50 GB/s``, ``yes``, ``none``."""
+    """Return a value as it is written in a scenario: ``50 GB/s``, ``true``, ``not set``."""
     if value is None:
-        return "nothing"
+        return "not set"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
-    found = _QUANTITY.fullmatch(str(value))
-    return f"{float(found[1]):.6g} {found[2]}" if found else str(value)
+    match = _QUANTITY.fullmatch(str(value))
+    return f"{float(match[1]):.6g} {match[2]}" if match else str(value)
 
 
-__all__ = ["Input", "changed", "differences"]
+__all__ = ["Change", "Input", "RecordValue", "changed_inputs", "changed_values"]

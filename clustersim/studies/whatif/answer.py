@@ -1,250 +1,231 @@
-"""What if: each change of a scenario alone, and all together, by what they save.
+"""What if: each change of a scenario alone, and all together, by the time that they save.
 
-    base ---- change 1 ---- change 2 ---- ... ---- all that can be together
+    base ---- change 1 ---- change 2 ---- ... ---- all valid changes together
 
-What is saved is the time of a step; where a change trains on other tokens in a step, the time for
-as many tokens as the base's.  Savings do not add up: two changes may shorten the same wait, or one
-may open the way for the other, so what they save together is told beside their sum.
+What is saved is the time of a step; where a change trains on another number of tokens in a step,
+the time for the tokens of the base's step.  Savings do not add up: two changes may shorten the same
+wait, or one may enable the other, so their sum is reported next to what they save together.
 """
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from pathlib import Path
+from typing import Literal
 
-from clustersim.errors import CatalogError, ScenarioError
 from clustersim.metrics.difference import leading
-from clustersim.runs.arguments import check
-from clustersim.runs.variants import RAN, Run, Variant, Verdict, in_a_line
-from clustersim.studies.compare.answer import Answer, Comparison, answer_of, bottleneck, tokens
-
-Change = tuple[str, ...]
-"""Settings that belong together."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is to be run: the base, each change of it, and all together.
-
-    Attributes
-    ----------
-    joined : the changes that are in `together`, by their place
-    apart : why there is no `together`, where there is none
-    """
-
-    base: Variant
-    changes: tuple[Change, ...]
-    variants: tuple[Variant, ...]
-    together: Variant | None
-    joined: tuple[int, ...]
-    apart: str | None
-
-    @property
-    def all(self) -> list[Variant]:
-        """All that is to be run, the base first, what is together last."""
-        last = [] if self.together is None else [self.together]
-        return [self.base, *self.variants, *last]
-
-
-def asked(base: Variant, changes: Sequence[Change]) -> Asked:
-    """Return what is to be run for some changes of a scenario.
-
-    Raises
-    ------
-    ScenarioError, CatalogError
-        when the base cannot be run, or a setting makes no sense; a layout that cannot be is told
-        in the answer.
-    """
-    check(base.load())
-    variants = tuple(_changed(base, change) for change in changes)
-    able = tuple(place for place, each in enumerate(variants) if each.trouble is None)
-    if len(changes) < 2:
-        return Asked(base, tuple(changes), variants, None, (), None)
-    together, joined, apart = _together(base, changes, able)
-    return Asked(base, tuple(changes), variants, together, joined, apart)
-
-
-def _changed(base: Variant, change: Change) -> Variant:
-    """Return the base with a change, with what stands against it if it cannot be."""
-    varied = replace(base, settings=(*base.settings, *change), point={"change": " ".join(change)})
-    loaded = varied.load()  # a setting that makes no sense ends it here
-    try:
-        check(loaded)
-    except (ScenarioError, CatalogError) as problem:
-        return replace(varied, trouble=in_a_line(problem))
-    return varied
-
-
-def _together(
-    base: Variant, changes: Sequence[Change], able: tuple[int, ...]
-) -> tuple[Variant | None, tuple[int, ...], str | None]:
-    """Return all changes as one, or else those that can be alone; or why neither can be."""
-    why = ""
-    for joined in dict.fromkeys([tuple(range(len(changes))), able]):
-        settings = [*chain.from_iterable(changes[place] for place in joined)]
-        twice = _twice(settings)
-        if twice is not None:
-            return None, (), f"{twice} is changed twice"
-        if len(joined) < 2:
-            return None, (), why or "no two of the changes can be"
-        try:
-            varied = _changed(base, tuple(settings))
-        except (ScenarioError, CatalogError) as problem:
-            why = in_a_line(problem)
-            continue
-        if varied.trouble is None:
-            return varied, joined, None
-        why = varied.trouble
-    return None, (), why
-
-
-def _twice(settings: Sequence[str]) -> str | None:
-    """Return a path that two settings are about."""
-    counted = Counter(setting.partition("=")[0] for setting in settings)
-    return next((path for path, count in counted.items() if count > 1), None)
+from clustersim.runs.arguments import Settings, changes_of, study_of, variant_of
+from clustersim.runs.execution import OnProgress, ignore_progress, run_study
+from clustersim.runs.variants import RAN, Run
+from clustersim.simulation.answer import ExposedCommunication, RunAnswer
+from clustersim.studies.compare import answer_of, compare_runs, tokens_of
+from clustersim.studies.compare.answer import BeforeAfter
+from clustersim.studies.whatif.arguments import Change, WhatIfVariants, variants_of
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of a change.
+class ChangeResult:
+    """What a change saves.
 
     Attributes
     ----------
-    settings : of the change
-    comparison : of its run with the base; None unless it ran
+    settings : settings of the change
+    verdict : `ran`; `refused` where the layout is invalid, or `failed`
+    why : the reason in one line, unless it ran; all keys below are null then
+    step_time_s : step time with the change [s]
+    same_tokens : whether the step trains on the same number of tokens as that of the base
+    saved_s : step time of the base less that with the change; negative where it is slower [s]
+    saved_fraction : the same over the step time of the base
+    part : the part of the step time that changed most, the three bubbles as one
+    parts : change of each part of `attribution`, after less before [s]
+    bottleneck : `before` and `after`: the longest exposed communication with the link that limits
+        it, as in `exposed` of `run --json`
+    fits : whether it fits in memory
+    memory : the same in words
     """
 
-    settings: Change
-    verdict: Verdict
+    settings: tuple[str, ...]
+    verdict: Literal["ran"]
+    why: None
+    step_time_s: float
+    same_tokens: bool
+    saved_s: float
+    saved_fraction: float
+    part: str | None
+    parts: Mapping[str, float]
+    bottleneck: BeforeAfter[ExposedCommunication | None]
+    fits: bool
+    memory: str
+
+
+@dataclass(frozen=True)
+class ChangeFailure:
+    """A change without a result: its layout is invalid, or its run failed."""
+
+    settings: tuple[str, ...]
+    verdict: Literal["weighed", "refused", "failed"]
     why: str | None
-    comparison: Comparison | None
-
-    @property
-    def saved(self) -> float | None:
-        """Seconds that it takes off the base's step, or off the time for as many tokens [s]."""
-        if self.comparison is None:
-            return None
-        before, after = self.comparison.before, self.comparison.after
-        steps = tokens(before) / tokens(after)
-        return float(before["step_time_s"] - steps * after["step_time_s"])
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        said = {"settings": list(self.settings), "verdict": self.verdict, "why": self.why}
-        saved, found = self.saved, self.comparison
-        if found is None or saved is None:
-            return said | dict.fromkeys(OF_A_RUN)
-        step, of_base = found.after["step_time_s"], saved / found.before["step_time_s"]
-        values = (step, found.same_tokens, saved, of_base, *_why(found))
-        return said | dict(zip(OF_A_RUN, values, strict=True))
-
-
-OF_A_RUN: Final = (
-    "step_time_s",
-    "same_tokens",
-    "saved_s",
-    "saved_fraction",
-    "part",
-    "parts",
-    "bottleneck",
-    "fits",
-    "memory",
-)
-"""Keys of a change that are null unless it ran."""
-
-
-def _why(found: Comparison) -> tuple[Any, ...]:
-    """Return the part that changed most, all of them, the link, and whether it fits."""
-    most = leading(found.parts if found.same_tokens else found.parts_per_token, 1)
-    link = {"before": bottleneck(found.before), "after": bottleneck(found.after)}
-    memory = found.after["memory"]
-    return most[0][0] if most else None, found.parts, link, memory["fits"], memory["verdict"]
+    step_time_s: None = None
+    same_tokens: None = None
+    saved_s: None = None
+    saved_fraction: None = None
+    part: None = None
+    parts: None = None
+    bottleneck: None = None
+    fits: None = None
+    memory: None = None
 
 
 @dataclass(frozen=True)
-class WhatIf:
+class CombinationResult(ChangeResult):
+    """What all valid changes save together.
+
+    Attributes
+    ----------
+    sum_s : what these changes save one by one, added up; null where one of them is invalid alone
+        [s]
+    of_sum : what they save together over that sum; null where the sum saves no time
+    """
+
+    sum_s: float | None
+    of_sum: float | None
+
+
+@dataclass(frozen=True)
+class CombinationFailure(ChangeFailure):
+    """Changes whose run together has no result."""
+
+    sum_s: float | None = None
+    of_sum: None = None
+
+
+@dataclass(frozen=True)
+class WhatIfAnswer:
     """The changes of a scenario and what each of them saves.
 
     Attributes
     ----------
-    base : the answer without any
-    changes : the best first; those that cannot be come last
-    together : all changes that can be together; None where there is nothing to join
-    joined : those that are in it
-    apart : why there is no `together` of two or more changes
+    base : what `run --json` prints of the scenario without changes
+    changes : the one that saves most first; those without a result last
+    together : all valid changes together; null where there are fewer than two. Next to the keys of
+        a change it has `sum_s`, what these changes save one by one, added up (null where one of
+        them is invalid alone), and `of_sum`, what they save together over that sum (null where
+        the sum saves no time)
+    apart : the reason why two or more changes are not together; null where they are
     """
 
-    base: Answer
-    changes: tuple[Outcome, ...]
-    together: Outcome | None = None
-    joined: tuple[Outcome, ...] = ()
+    base: RunAnswer
+    changes: tuple[ChangeResult | ChangeFailure, ...]
+    together: CombinationResult | CombinationFailure | None = None
     apart: str | None = None
 
-    @property
-    def sum(self) -> float | None:
-        """What the changes that are together save one by one, added up [s].
 
-        None where one of them cannot be alone.
-        """
-        saved = [each.saved for each in self.joined if each.saved is not None]
-        return sum(saved) if saved and len(saved) == len(self.joined) else None
+def whatif(
+    scenario: str,
+    *,
+    settings: Settings = (),
+    changes: Sequence[Settings] = (),
+    store: str | Path | None = None,
+    jobs: int | None = None,
+    on_progress: OnProgress = ignore_progress,
+) -> WhatIfAnswer:
+    """Run each change of a scenario alone, and all together; rank them by the time they save.
 
-    @property
-    def of_sum(self) -> float | None:
-        """What they save together, over the sum of what each saves [unitless].
+    Parameters
+    ----------
+    scenario : file or name of a shipped scenario; ``"A plan.zero=1"`` is A with a change
+    settings : changes of one value each, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
+    changes : changes of several values each, ``["plan.pipeline=4 plan.data=16"]`` or
+        ``[{"plan.pipeline": 4, "plan.data": 16}]``
+    store : run cache (SQLite); in memory if None
+    jobs : number of processes; one per core if None
+    on_progress : called with the number of runs that are done, and of all
 
-        None where that sum saves nothing.
-        """
-        saved = None if self.together is None else self.together.saved
-        least = 1e-9 * self.base["step_time_s"]
-        return None if saved is None or self.sum is None or self.sum < least else saved / self.sum
+    Raises
+    ------
+    ScenarioError, CatalogError
+        when the scenario or a setting is invalid, before any is run.
+    SimulationError
+        when the run of the scenario itself failed.
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        together = self.together
-        return {
-            "base": dict(self.base),
-            "changes": [change.to_json() for change in self.changes],
-            "together": None
-            if together is None
-            else {
-                **together.to_json(),
-                "sum_s": self.sum,
-                "of_sum": self.of_sum,
-            },
-            "apart": self.apart,
-        }
+    >>> import clustersim
+    >>> pair = ["recompute=none", "cluster.nic.bandwidth=x2"]
+    >>> answer = clustersim.whatif("frontier-22b batch.global=16", settings=pair, jobs=1)
+    >>> answer.changes[0].settings
+    ('recompute=none',)
+    """
+    requested = variants_of(variant_of(scenario), changes_of(scenario, settings, changes))
+    base = requested.base.load()
+    study = study_of("whatif", base.name, base.scenario.title, requested.all)
+    runs = run_study(study, requested.all, store=store, jobs=jobs, on_progress=on_progress)
+    return ranked(requested, runs)
 
 
-def answered(question: Asked, runs: Sequence[Run]) -> WhatIf:
-    """Return what the runs of `question.all` say.
+def ranked(requested: WhatIfVariants, runs: Sequence[Run]) -> WhatIfAnswer:
+    """Return the answer of the runs of `requested.all`.
 
     Raises
     ------
     ScenarioError, SimulationError
-        when the base itself did not run.
+        when the base has no result.
     """
-    base = answer_of(question.base.scenario, runs[0])
-    name = str(base["name"])
-    found = [
-        _outcome(change, name, base, run)
-        for change, run in zip(question.changes, runs[1:], strict=False)
+    base = answer_of(requested.base.scenario, runs[0])
+    changes = [
+        _outcome(change, base, run)
+        for change, run in zip(requested.changes, runs[1:], strict=False)
     ]
-    ranked = sorted(found, key=lambda each: -each.saved if each.saved is not None else float("inf"))
     together = None
-    if question.together is not None:
-        settings = tuple(chain.from_iterable(question.changes[i] for i in question.joined))
-        together = _outcome(settings, name, base, runs[-1])
-    joined = tuple(found[place] for place in question.joined)
-    return WhatIf(base, tuple(ranked), together, joined, question.apart)
+    if requested.together is not None:
+        together = _together([changes[place] for place in requested.joined], base, runs[-1])
+    order = sorted(changes, key=lambda c: float("inf") if c.saved_s is None else -c.saved_s)
+    return WhatIfAnswer(base, tuple(order), together, requested.apart)
 
 
-def _outcome(change: Change, name: str, base: Answer, run: Run) -> Outcome:
-    if run.verdict != RAN or run.answer is None:
-        return Outcome(change, run.verdict, run.why, None)
-    names = name, " ".join(change)
-    return Outcome(change, run.verdict, None, Comparison(names, base, run.answer))
+def _outcome(change: Change, base: RunAnswer, run: Run) -> ChangeResult | ChangeFailure:
+    """Return what came of a change."""
+    if run.verdict != RAN:
+        return ChangeFailure(change, run.verdict, run.why)
+    after = answer_of(" ".join(change), run)
+    found = compare_runs((base.name, " ".join(change)), base, after)
+    most = leading(found.parts if found.same_tokens else found.parts_per_token, 1)
+    saved = base.step_time_s - tokens_of(base) / tokens_of(after) * after.step_time_s
+    return ChangeResult(
+        settings=change,
+        verdict="ran",
+        why=None,
+        step_time_s=after.step_time_s,
+        same_tokens=found.same_tokens,
+        saved_s=saved,
+        saved_fraction=saved / base.step_time_s,
+        part=most[0][0] if most else None,
+        parts=found.parts,
+        bottleneck=found.bottleneck,
+        fits=after.memory.fits,
+        memory=after.memory.verdict,
+    )
 
 
-__all__ = ["Asked", "Outcome", "WhatIf", "answered", "asked"]
+def _together(
+    joined: Sequence[ChangeResult | ChangeFailure], base: RunAnswer, run: Run
+) -> CombinationResult | CombinationFailure:
+    """Return what came of changes that were run together."""
+    savings = [change.saved_s for change in joined if change.saved_s is not None]
+    total = sum(savings) if len(savings) == len(joined) else None
+    outcome = _outcome(tuple(chain.from_iterable(c.settings for c in joined)), base, run)
+    if isinstance(outcome, ChangeFailure):
+        return CombinationFailure(**vars(outcome), sum_s=total)
+    share = None
+    if total is not None and total >= 1e-9 * base.step_time_s:
+        share = outcome.saved_s / total
+    return CombinationResult(**vars(outcome), sum_s=total, of_sum=share)
+
+
+__all__ = [
+    "ChangeFailure",
+    "ChangeResult",
+    "CombinationFailure",
+    "CombinationResult",
+    "WhatIfAnswer",
+    "ranked",
+    "whatif",
+]

@@ -1,10 +1,17 @@
-"""Changes of a scenario by what they save, as text, from the plain values of ``--json``."""
+"""Changes of a scenario by the time that they save, as text."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from clustersim.render.charts.bars import number, time_unit
 from clustersim.render.tables import Row, percent
+from clustersim.simulation.answer import ExposedCommunication
+from clustersim.studies.whatif.answer import (
+    ChangeFailure,
+    ChangeResult,
+    CombinationResult,
+    WhatIfAnswer,
+)
 from clustersim.units import format_seconds
 
 HEADINGS: Final = ("saved", "", "step", "change", "mostly", "bottleneck", "memory")
@@ -13,136 +20,136 @@ WORDS: Final = HEADINGS[3:]
 
 UNFIT: Final = "does not fit"
 
-Values = Mapping[str, Any]
-"""An object of ``whatif --json``, or one of its changes."""
-
-
-def finding(answer: Values) -> str:
-    """Return which change saves most, in a sentence; one that fits if there is one."""
-    ran, base = ran_of(answer), answer["base"]["step_time_s"]
-    chosen = best(answer)
-    if chosen is None:
-        return "none of the changes can be"
-    if chosen["saved_fraction"] < WORTH_IT:
-        return "none of the changes saves time"
-    first = ran[0]
-    more = "" if first is chosen else f"; {change_of(first)} would save more, but does not fit"
-    saved = f"{format_seconds(chosen['saved_s'], 3)} of {format_seconds(base)}"
-    most = "most, " if len(ran) > 1 else ""
-    fits = "" if chosen["fits"] else ", but does not fit"
-    share = percent(chosen["saved_fraction"])
-    return f"{change_of(chosen)} saves {most}{saved} ({share}){fits}{more}"
-
-
-def ran_of(answer: Values) -> list[Values]:
-    """Return the changes that ran, the one that saves most first."""
-    return [each for each in answer["changes"] if each["verdict"] == "ran"]
-
-
-def best(answer: Values) -> Values | None:
-    """Return the change that saves most of those that fit; of all if none of them saves time."""
-    ran = ran_of(answer)
-    fit = [each for each in ran if each["fits"] and each["saved_fraction"] >= WORTH_IT]
-    return next(iter([*fit, *ran]), None)
-
-
 WORTH_IT: Final = 5e-4
-"""Share of the step below which a change saves nothing to speak of."""
+"""Share of the step time below which a change is reported to save no time."""
 
 
-def change_of(each: Values) -> str:
+def finding(answer: WhatIfAnswer) -> str:
+    """Return which change saves most, in a sentence; one that fits if there is one."""
+    results, best = results_of(answer), best_of(answer)
+    if best is None:
+        return "no change is valid"
+    if best.saved_fraction < WORTH_IT:
+        return "none of the changes saves time"
+    saved = f"{format_seconds(best.saved_s, 3)} of {format_seconds(answer.base.step_time_s)}"
+    most = "most, " if len(results) > 1 else ""
+    fits = "" if best.fits else ", but does not fit"
+    first = results[0]
+    more = "" if first is best else f"; {text_of(first)} would save more, but does not fit"
+    return f"{text_of(best)} saves {most}{saved} ({percent(best.saved_fraction)}){fits}{more}"
+
+
+def results_of(answer: WhatIfAnswer) -> list[ChangeResult]:
+    """Return the changes that ran, the one that saves most first."""
+    return [change for change in answer.changes if isinstance(change, ChangeResult)]
+
+
+def best_of(answer: WhatIfAnswer) -> ChangeResult | None:
+    """Return the change that saves most of those that fit; of all if none of them saves time."""
+    results = results_of(answer)
+    fit = [change for change in results if change.fits and change.saved_fraction >= WORTH_IT]
+    return next(iter([*fit, *results]), None)
+
+
+def joined_in(answer: WhatIfAnswer) -> list[ChangeResult | ChangeFailure]:
+    """Return the changes that were run together."""
+    settings = set() if answer.together is None else set(answer.together.settings)
+    return [change for change in answer.changes if set(change.settings) <= settings]
+
+
+def text_of(change: ChangeResult | ChangeFailure) -> str:
     """Return the settings of a change as they are given."""
-    return " ".join(each["settings"])
+    return " ".join(change.settings)
 
 
-def table(answer: Values) -> list[list[str]]:
+def table(answer: WhatIfAnswer) -> list[list[str]]:
     """Return the rows of the changes that ran, the best first, after the heading."""
-    ran, base = ran_of(answer), answer["base"]["step_time_s"]
-    return [[*HEADINGS], *(_cells(each, base) for each in ran)] if ran else []
+    results, base = results_of(answer), answer.base.step_time_s
+    return [[*HEADINGS], *(_cells(change, base) for change in results)] if results else []
 
 
-def _cells(each: Values, base: float) -> list[str]:
+def _cells(change: ChangeResult, base: float) -> list[str]:
     factor, unit = time_unit(base)
     saved, step = (
-        f"{number(factor * each[key], factor * base)} {unit}" for key in ("saved_s", "step_time_s")
+        f"{number(factor * seconds, factor * base)} {unit}"
+        for seconds in (change.saved_s, change.step_time_s)
     )
     return [
         saved,
-        percent(each["saved_fraction"]),
+        percent(change.saved_fraction),
         step,
-        change_of(each),
-        each["part"] or "nothing",
-        _link(each["bottleneck"]),
-        "fits" if each["fits"] else UNFIT,
+        text_of(change),
+        change.part or "no part",
+        _links(change),
+        "fits" if change.fits else UNFIT,
     ]
 
 
-def _link(both: Values) -> str:
-    """Return the link that sets the pace after the change, and that of before if it is another."""
-    old, new = (link_of(both[end]) for end in ("before", "after"))
+def _links(change: ChangeResult) -> str:
+    """Return the link that limits communication, before the change as well if it is another."""
+    old, new = link_of(change.bottleneck.before), link_of(change.bottleneck.after)
     return new if old == new else f"{old} -> {new}"
 
 
-def link_of(bottleneck: Values | None) -> str:
-    """Return the link that sets the pace of communication, or its kind where it crosses none."""
+def link_of(bottleneck: ExposedCommunication | None) -> str:
+    """Return the link that limits communication, or its kind where it crosses none."""
     if bottleneck is None:
         return "none"
-    return str(bottleneck["link"] or bottleneck["part"].replace("_", " "))
+    return bottleneck.link or bottleneck.part.replace("_", " ")
 
 
-def rows(answer: Values) -> list[Row]:
-    """Return what is told below the table: what all save together, and what cannot be."""
-    said = []
-    together = answer["together"]
-    if together is not None:
-        said.append(Row("together", _together(together, answer)))
-    elif answer["apart"]:
-        said.append(Row("together", f"not run: {answer['apart']}"))
-    other = [change_of(each) for each in answer["changes"] if each["same_tokens"] is False]
-    if other:
-        told = "trains on other tokens in a step; saved is the time for as many as the base's"
-        said.append(Row("tokens", f"{', '.join(other)}: {told}"))
-    for each in answer["changes"]:
-        if each["verdict"] != "ran":
-            said.append(Row("cannot be", f"{change_of(each)}: {each['why']}", alarm=True))
-    return said
+def rows(answer: WhatIfAnswer) -> list[Row]:
+    """Return the lines below the table: all changes together, and those that are invalid."""
+    return [*_rows(answer)]
 
 
-def _together(together: Values, answer: Values) -> str:
-    if together["verdict"] != "ran":
-        return f"cannot be: {together['why']}"
-    joined = sum(is_in(each, together) for each in answer["changes"])
-    what = "all changes" if joined == len(answer["changes"]) else f"the {joined} that can be"
-    share, step = percent(abs(together["saved_fraction"])), together["step_time_s"]
-    said = f"{what} {_gain(together['saved_s'])} ({share}), a step of {format_seconds(step)}"
-    if together["of_sum"] is not None:
-        total = format_seconds(together["sum_s"], 3)
-        said += f": {percent(together['of_sum'])} of the {total} that they save one by one"
-    elif together["sum_s"] is not None:
-        said += f"; one by one they {_gain(together['sum_s'])}"
-    return said if together["fits"] else f"{said}; {together['memory']}"
+def _rows(answer: WhatIfAnswer) -> Iterator[Row]:
+    if answer.together is not None:
+        yield Row("together", _together(answer))
+    elif answer.apart:
+        yield Row("together", f"not run: {answer.apart}")
+    if other := [text_of(change) for change in answer.changes if change.same_tokens is False]:
+        yield Row(
+            "tokens",
+            f"{', '.join(other)}: trains on another number of tokens in a step; saved is the time"
+            " for the tokens of the base's step",
+        )
+    for change in answer.changes:
+        if isinstance(change, ChangeFailure):
+            label = "failed" if change.verdict == "failed" else "invalid"
+            yield Row(label, f"{text_of(change)}: {change.why}", alarm=True)
+
+
+def _together(answer: WhatIfAnswer) -> str:
+    together, joined = answer.together, joined_in(answer)
+    if not isinstance(together, CombinationResult):
+        return f"no result: {together and together.why}"
+    everything = len(joined) == len(answer.changes)
+    changes = "all changes" if everything else f"the {len(joined)} valid changes"
+    share, step = percent(abs(together.saved_fraction)), format_seconds(together.step_time_s)
+    text = f"{changes} {_gain(together.saved_s)} ({share}), a step of {step}"
+    if together.of_sum is not None and together.sum_s is not None:
+        total = format_seconds(together.sum_s, 3)
+        text += f": {percent(together.of_sum)} of the {total} that they save one by one"
+    elif together.sum_s is not None:
+        text += f"; one by one they {_gain(together.sum_s)}"
+    return text if together.fits else f"{text}; {together.memory}"
 
 
 def _gain(saved: float) -> str:
     return f"{'save' if saved >= 0 else 'cost'} {format_seconds(abs(saved), 3)}"
 
 
-def is_in(each: Values, together: Values) -> bool:
-    """Whether a change is one of those that were run together."""
-    return set(each["settings"]) <= set(together["settings"])
-
-
 __all__ = [
     "HEADINGS",
     "UNFIT",
     "WORDS",
-    "Values",
-    "best",
-    "change_of",
+    "best_of",
     "finding",
-    "is_in",
+    "joined_in",
     "link_of",
-    "ran_of",
+    "results_of",
     "rows",
     "table",
+    "text_of",
 ]
