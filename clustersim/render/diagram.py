@@ -1,7 +1,7 @@
-"""A picture of boxes and wires as plain data, in inches of paper, before anything is drawn.
+"""A diagram of boxes and wires as plain data [in], before anything is drawn.
 
-Layouts (`report/layouts`) make one, `drawing` puts it on paper.  Wires are as thick as the root of
-their bandwidth, by the same scale in every picture.
+`render.layouts` makes diagrams of machines, `render.matplotlib.diagram` draws them in files.  The
+thickness of a wire is the root of its bandwidth, on the same scale in every diagram.
 """
 
 from collections.abc import Sequence
@@ -28,23 +28,23 @@ WIRES: Final[tuple[Colour, ...]] = (
     (0.60, 0.20, 0.15),
     (0.45, 0.45, 0.45),
 )
-"""Colours of kinds of links, in the order of their first use; told apart in grey as well."""
+"""Colours of kinds of links, in the order of their first use; distinct in grey as well."""
 
 LETTER: Final = 0.62 / 72
 """Mean width of a letter for each point of its size [in]."""
 
 _TITLE, _CAPTION, _LEGEND = 0.101, 0.061, 0.066
-"""Width of a letter of title, caption and legend, with a little to spare [in]."""
+"""Width of a letter of title, caption and legend, with a small reserve [in]."""
 
 MARGIN: Final = 0.2
-"""White paper around everything [in]."""
+"""Margin around everything [in]."""
 
 Frame = tuple[float, float, float, float]
-"""Left, bottom, right and top of something on the paper."""
+"""Left, bottom, right and top of a rectangle."""
 
 
 class Box(NamedTuple):
-    """Something with a name: `x`, `y` is its middle."""
+    """A rectangle with a name around `x`, `y`."""
 
     x: float
     y: float
@@ -70,7 +70,7 @@ class Wire(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Words on the paper; `align` is left, center or right of `x`, and `y` their middle."""
+    """A text; `align` is left, center or right of `x`, and `y` is its middle."""
 
     x: float
     y: float
@@ -82,11 +82,11 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True)
 class Diagram:
-    """A picture: what it says (`title`), what is drawn and how to read it (`caption`).
+    """A diagram: its finding (`title`), what is drawn and how to read it (`caption`).
 
     Attributes
     ----------
-    kinds : what the legend says of each kind of wire, in the order of their colours
+    kinds : the text of the legend for each kind of wire, in the order of their colours
     """
 
     title: str
@@ -101,18 +101,18 @@ class Diagram:
 
 @dataclass
 class Sketch:
-    """A picture in the making: things are put anywhere, the paper is cut to them at the end."""
+    """A diagram being built: things are placed anywhere; its extent is computed at the end."""
 
     boxes: list[Box] = field(default_factory=list)
     wires: list[Wire] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
     def dots(self, x: float, y: float) -> None:
-        """Say that there are more than are drawn."""
+        """Mark with dots that more exist than are drawn."""
         self.notes.append(Note(x, y, "...", 14, bold=True))
 
     def diagram(self, title: str, caption: str, kinds: dict[str, str]) -> Diagram:
-        """Return the picture on paper that has room for it and for its title, caption, legend."""
+        """Return the diagram, with room for its title, its caption and its legend."""
         left, bottom, right, top = self._extent()
         caption = f"{caption}; clustersim {__version__}"
         words = max(
@@ -137,7 +137,7 @@ class Sketch:
         )
 
     def _extent(self) -> Frame:
-        """Return the frame around everything."""
+        """Return the rectangle around everything."""
         frames = [frame(box.x, box.y, box.width, box.height) for box in self.boxes]
         frames += [frame_of(note) for note in self.notes]
         frames += [(a, b, a, b) for wire in self.wires for a, b in wire.points]
@@ -165,7 +165,7 @@ def gigabytes(bandwidth: float) -> str:
 
 
 def picked(count: int, most: int) -> list[int | None]:
-    """Return `most` of `count` things to draw, the first ones and the last; None for dots.
+    """Return which `most` of `count` things are drawn, the first and the last; None for dots.
 
     >>> picked(3, 4), picked(20, 4)
     ([0, 1, 2], [0, 1, 2, None, 19])
@@ -174,12 +174,12 @@ def picked(count: int, most: int) -> list[int | None]:
 
 
 def around(x: float, y: float, wide: float, high: float, turn: float) -> Point:
-    """Return a point of an ellipse, `turn` of the way round from the top, clockwise."""
+    """Return a point of an ellipse, clockwise from the top by `turn` of the whole."""
     return x + wide * sin(2 * pi * turn), y + high * cos(2 * pi * turn)
 
 
 def arc(a: Point, b: Point, rise: float) -> tuple[Point, ...]:
-    """Return half an ellipse from `a` to `b`, bulging by `rise` to the left of the way.
+    """Return half an ellipse from `a` to `b`, bulging by `rise` to the left of its direction.
 
     >>> [(round(x, 2), round(y, 2)) for x, y in arc((0, 0), (2, 0), -1)][30]
     (1.0, -1.0)
@@ -211,12 +211,12 @@ def along(points: Sequence[Point], share: float) -> Point:
 
 
 def frame(x: float, y: float, width: float, height: float) -> Frame:
-    """Return the frame of something by its middle and size."""
+    """Return a rectangle by its middle and size."""
     return x - width / 2, y - height / 2, x + width / 2, y + height / 2
 
 
 def frame_of(note: Note) -> Frame:
-    """Return about what a note covers."""
+    """Return the rectangle that a note covers, about."""
     lines = note.text.split("\n")
     width = LETTER * note.size * max(map(len, lines))
     height = 1.25 / 72 * note.size * len(lines)
@@ -225,20 +225,20 @@ def frame_of(note: Note) -> Frame:
 
 
 def shared(a: Frame, b: Frame) -> float:
-    """Return the area that two frames share."""
+    """Return the area that two rectangles share."""
     wide = min(a[2], b[2]) - max(a[0], b[0])
     high = min(a[3], b[3]) - max(a[1], b[1])
     return wide * high if wide > 0 and high > 0 else 0.0
 
 
 _PLACES: Final = (0.5, 0.42, 0.58, 0.34, 0.66, 0.27, 0.73, 0.2, 0.8)
-"""Shares of a wire where its label may stand, the best first."""
+"""Shares of a wire where its label may be placed, the best first."""
 
 
 def labels(sketch: Sketch, size: float = 7.0) -> list[Note]:
-    """Return the bandwidth of each wire, written where it covers no box, label or other wire.
+    """Return the bandwidth of each wire as a label, off boxes, other labels and other wires.
 
-    One after another, each at the best place that is left; in the middle where all are as good.
+    Labels are placed one after another, each at the best free place; in the middle if all tie.
     """
     taken = [frame(box.x, box.y, box.width, box.height) for box in sketch.boxes]
     crossed = [[along(wire.points, step / 30) for step in range(31)] for wire in sketch.wires]

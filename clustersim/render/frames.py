@@ -1,4 +1,4 @@
-"""Frames: tables of numbers and words as Parquet and CSV, long ones by way of Arrow."""
+"""Tables of numbers and words as Parquet and CSV; long ones are written by Arrow."""
 
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,16 +13,16 @@ Columns = Mapping[str, Any]
 
 
 def write_frames(frames: Mapping[str, Columns], folder: Path) -> None:
-    """Write tables into a folder, each as the ending of its name says."""
+    """Write tables into a folder, each in the format of its suffix."""
     for name, columns in frames.items():
         path = folder / name
         _WRITERS[path.suffix](columns, path)
 
 
 def write_lines(lines: Iterable[Sequence[Any]], path: Path) -> None:
-    """Write lines of cells as CSV, their headings first: numbers with all digits, None as nothing.
+    """Write lines of cells as CSV, their headings first: numbers with all digits, None as empty.
 
-    For a few lines whose cells are of many kinds, which need no Arrow.
+    For short tables with cells of many types, which need no Arrow.
     """
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(lines)
@@ -35,7 +35,7 @@ def warm_up() -> None:
 
 
 def _write_parquet(columns: Columns, path: Path) -> None:
-    """Write a table; instants by their bytes' places, which is a third of the size and time."""
+    """Write a table; times as byte streams, which take a third of the size and the time."""
     from pyarrow import parquet
 
     instants = [name for name, values in columns.items() if values.dtype.kind == "f"]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """One line of an answer; `alarm` where it should catch the eye."""
+    """One line of an answer; `alarm` highlights it."""
 
     label: str
     text: str
@@ -22,7 +22,7 @@ def plain(lines: Sequence[Row]) -> list[str]:
 
 
 def table(lines: Sequence[Row]) -> "Table":
-    """Return rows for a terminal, which breaks long ones beside their labels."""
+    """Return rows for a terminal, which wraps long ones next to their labels."""
     from rich.table import Table
     from rich.text import Text
 
@@ -35,7 +35,7 @@ def table(lines: Sequence[Row]) -> "Table":
 
 
 def files(place: Path, names: Sequence[str]) -> Row:
-    """Return the line that tells where the files are: the page and the figures by their names.
+    """Return the line with the folder of the files, and the names of the page and the figures.
 
     >>> files(Path("runs/a-whatif"), ["summary.json", "report.html", "waterfall.png"]).text
     'runs/a-whatif/: report.html, waterfall.png and more'
@@ -47,15 +47,15 @@ def files(place: Path, names: Sequence[str]) -> Row:
 # --- tables with columns --------------------------------------------------------------------------
 
 Cells = Sequence[Sequence[str]]
-"""A table: its headings, then a line for each row."""
+"""A table: its headings, then its rows."""
 
 
 def aligned(cells: Cells, words: Collection[str] = ()) -> list[str]:
-    """Return a table as lines of text, numbers to the right.
+    """Return a table as lines of text, numbers aligned to the right.
 
     Parameters
     ----------
-    words : headings of the columns that stand to the left
+    words : headings of the columns that are aligned to the left
 
     >>> aligned([["step", "link"], ["216 s", "nic"], ["3 s", "xgmi"]], words=["link"])
     [' step  link', '216 s  nic', '  3 s  xgmi']
@@ -74,16 +74,16 @@ def aligned(cells: Cells, words: Collection[str] = ()) -> list[str]:
 
 
 PIECE: Final = 12
-"""Letters of a cell of words below which it is not broken."""
+"""Letters of a cell of words up to which it is not wrapped."""
 
 
 def columned(cells: Cells, words: Collection[str] = (), alarm: str = "") -> "Table":
-    """Return a table for a terminal, which breaks words where it is narrow, rather than numbers.
+    """Return a table for a terminal, which wraps words where it is narrow, not numbers.
 
     Parameters
     ----------
-    words : headings of the columns that stand to the left
-    alarm : what a cell says that should catch the eye
+    words : headings of the columns that are aligned to the left
+    alarm : text of cells that are highlighted
     """
     from rich.table import Table
     from rich.text import Text

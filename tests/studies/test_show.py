@@ -20,7 +20,7 @@ from clustersim.program.schedules import SCHEDULES
 from clustersim.render import layouts
 from clustersim.render.diagram import frame, frame_of, picked, shared, thickness
 from clustersim.render.layouts.node_links import inner_links, rim
-from clustersim.render.matplotlib.drawing import draw, on_paper
+from clustersim.render.matplotlib.diagram import diagram_figure, write_diagram
 from clustersim.scenario.entries import KINDS, entry
 from clustersim.studies.show.facts import fact_rows, written
 from clustersim.studies.show.text import page
@@ -412,9 +412,9 @@ def test_the_first_and_the_last_are_always_drawn(count, most):
 @pytest.mark.parametrize(
     ("name", "title"),
     [
-        ("frontier", "frontier: 0.57 of the injection leaves a group"),
-        ("meta-24k", "meta-24k: nodes below a pod inject 7 times what leads out of it"),
-        ("selene", "selene: no oversubscription, all that nodes inject can leave every level"),
+        ("frontier", "frontier: 0.57 of the injection of a group can leave it"),
+        ("meta-24k", "meta-24k: each pod is oversubscribed 7:1"),
+        ("selene", "selene: no oversubscription at any level"),
     ],
 )
 def test_a_title_says_the_finding(name, title):
@@ -427,7 +427,7 @@ def test_words_fit_into_their_boxes(name):
     """As drawn, no text is wider than its box, and title and caption end on the paper."""
     record, cluster, found = measured(name)
     for picture in (layouts.node(record.node, record.nic), layouts.fabric(record, cluster, found)):
-        figure = on_paper(picture)
+        figure = diagram_figure(picture)
         canvas = FigureCanvasAgg(figure)
         renderer = canvas.get_renderer()
         wide = canvas.get_width_height()[0]
@@ -443,8 +443,8 @@ def test_words_fit_into_their_boxes(name):
 def test_the_same_picture_gives_the_same_bytes(here):
     """Drawn twice, PNG and SVG do not differ; the PNG is not blank."""
     picture = layouts.fabric(*listed_cables())
-    draw(picture, here / "a")
-    draw(picture, here / "b")
+    write_diagram(picture, here / "a")
+    write_diagram(picture, here / "b")
 
     for end in (".png", ".svg", ".pdf"):
         assert (here / f"a{end}").read_bytes() == (here / f"b{end}").read_bytes()

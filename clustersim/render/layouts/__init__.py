@@ -1,6 +1,6 @@
-"""Where everything stands on the pictures of machines, one file a shape.
+"""Layouts of diagrams of machines, one file for each kind of fabric or node.
 
-A layout takes a checked record and what was measured of it, and returns a `Diagram`.
+A layout takes a checked record and its measures, and returns a `Diagram`.
 """
 
 from collections.abc import Callable

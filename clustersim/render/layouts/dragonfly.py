@@ -1,4 +1,4 @@
-"""A dragonfly: all groups on a circle, and beside it the switches of one group on another."""
+"""A dragonfly: all groups on one circle, and the switches of one group on another."""
 
 from itertools import combinations
 from math import cos, pi
@@ -23,10 +23,10 @@ from clustersim.topology.measures import Measures
 
 MOST_GROUPS: Final = 80
 MOST_SWITCHES: Final = 40
-"""Of more, the first ones and the last are drawn."""
+"""Largest numbers that are drawn: the first ones and the last."""
 
 MOST_FAINT: Final = 40
-"""Of more, only the ways of the first are drawn: those of all would be a grey disc."""
+"""Largest number whose links are all drawn; of more, only those of the first."""
 
 LEFT, RIGHT = 0.0, 6.4
 """Middles of the circle of groups and of the circle of switches [in]."""
@@ -63,17 +63,17 @@ def _finding(measures: Measures) -> str:
     if ratio is None:
         return "all nodes in one group"
     if ratio <= 1.005:
-        return "all that a group injects can leave it"
-    return f"{1 / ratio:.2f} of the injection leaves a group"
+        return "no oversubscription between groups"
+    return f"{1 / ratio:.2f} of the injection of a group can leave it"
 
 
 def _of_groups(groups: int) -> Note:
-    text = f"{groups} groups, each joined to each\ndark: the {groups - 1} ways of group 0"
+    text = f"{groups} groups, each joined to each\ndark: the {groups - 1} links of group 0"
     return Note(LEFT, 3.3, text, 8.5)
 
 
 def _of_switches(record: ClusterRecord, shape: Dragonfly, inside: int, out: float) -> Note:
-    """Say what the nodes of a group send, and what can leave it."""
+    """Return the injection of a group and the bandwidth of its cables to others."""
     into = inside * len(record.node.nics.devices.value) * record.nic.bandwidth.value
     text = (
         f"a group: {shape.switches_per_group.value} switches, each joined to each\n"
@@ -85,7 +85,7 @@ def _of_switches(record: ClusterRecord, shape: Dragonfly, inside: int, out: floa
 def _ring(
     sketch: Sketch, count: int, x: float, radius: float, most: int, kind: str, bandwidth: float
 ) -> None:
-    """Put numbers on a circle, the first joined to all visibly, the others faintly."""
+    """Place numbers on a circle, links of the first one dark, of the others faint."""
     slots = picked(count, most)
     side = min(0.36, 5.4 * radius / len(slots))
     drawn = []
@@ -104,20 +104,20 @@ def _ring(
 
 
 def _chassis(sketch: Sketch, record: ClusterRecord, shape: Dragonfly) -> None:
-    """Put the nodes that share switches outside the circle of these."""
+    """Place nodes outside the circle, next to the switches that they share."""
     nics, nodes = len(record.node.nics.devices.value), shape.nodes_per_switch.value
     slots = picked(shape.switches_per_group.value, MOST_SWITCHES)
     turn = {number: i / len(slots) for i, number in enumerate(slots) if number is not None}
     rate = nodes * record.nic.bandwidth.value
     for block in range(shape.switches_per_group.value // nics):
-        mine = [turn[s] for s in range(block * nics, (block + 1) * nics) if s in turn]
-        if not mine:
+        turns = [turn[s] for s in range(block * nics, (block + 1) * nics) if s in turn]
+        if not turns:
             continue
-        away = 1.75 / cos(pi * min(mine[-1] - mine[0], 0.3)) + 0.75  # lines pass by the others
-        place = around(RIGHT, 0, away + 0.1, away, (mine[0] + mine[-1]) / 2)
+        away = 1.75 / cos(pi * min(turns[-1] - turns[0], 0.3)) + 0.75  # lines pass by the others
+        place = around(RIGHT, 0, away + 0.1, away, (turns[0] + turns[-1]) / 2)
         text = f"n{block * nodes} - n{(block + 1) * nodes - 1}"
         sketch.boxes.append(Box(*place, 0.92, 0.3, text, DEVICE, 7.0))
-        ends = [around(RIGHT, 0, 1.75, 1.75, each) for each in mine]
+        ends = [around(RIGHT, 0, 1.75, 1.75, turn) for turn in turns]
         sketch.wires += [Wire((place, end), "nics", rate) for end in ends]
 
 

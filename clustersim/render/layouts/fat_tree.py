@@ -22,7 +22,7 @@ from clustersim.topology.cluster import Cluster
 from clustersim.topology.measures import Measures
 
 LEFT: Final = 2.75
-"""Paper for the words about each level [in]."""
+"""Width of the texts about each level [in]."""
 
 PITCH: Final = 0.82
 STEP: Final = 1.3
@@ -83,18 +83,18 @@ def fat_tree(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Dia
 
 
 def _finding(measures: Measures) -> str:
-    """Return where the tree narrows most."""
+    """Return the level with the largest oversubscription."""
     ratios = measures.oversubscription
     if not ratios:
         return "all nodes on one leaf"
     level, worst = max(ratios.items(), key=lambda item: item[1])
     if worst > 1.005:
-        return f"nodes below a {level} inject {worst:.3g} times what leads out of it"
-    return "no oversubscription, all that nodes inject can leave every level"
+        return f"each {level} is oversubscribed {worst:.3g}:1"
+    return "no oversubscription at any level"
 
 
 def _places(sketch: Sketch, size: Counts) -> dict[str, Point]:
-    """Return where switches stand, by the names that the fabric's cables use; draw the dots."""
+    """Return the places of switches, by the names of the fabric's cables; draw the dots."""
     places: dict[str, Point] = {}
     x, most = 0.0, 3 if size.pods > 1 else 6
     for pod in picked(size.pods, 3):
@@ -117,7 +117,7 @@ def _places(sketch: Sketch, size: Counts) -> dict[str, Point]:
 def _cores(
     sketch: Sketch, cluster: Cluster, nodes: int, places: dict[str, Point]
 ) -> dict[str, Point]:
-    """Return where cores stand: of those that are joined to drawn spines, the ends."""
+    """Return the places of cores: the first and last ones joined to drawn spines."""
     joined = {
         int(b[4:])
         for a, b, _ in cluster.fabric.edges(nodes)
@@ -132,7 +132,7 @@ def _cores(
 def _spread(
     sketch: Sketch, names: Sequence[str | None], between: tuple[float, float], y: float
 ) -> dict[str, Point]:
-    """Put names, or dots, evenly into a row."""
+    """Place names, or dots, evenly in a row."""
     places = {}
     left, right = between
     for i, name in enumerate(names):
@@ -180,7 +180,7 @@ def _nodes_text(shape: FatTree, leaf: int, nics: int, nodes: int) -> str:
 
 
 def _levels(record: ClusterRecord, shape: FatTree, size: Counts, measures: Measures) -> list[Note]:
-    """Return what stands left of the tree: each level, and what leads from one to the next."""
+    """Return the texts left of the tree: each level, and its cables to the next."""
     nics = len(record.node.nics.devices.value)
     cable, ratios = shape.link.bandwidth.value, measures.oversubscription
     below = _below_leaf(record, shape, nics)

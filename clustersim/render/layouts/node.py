@@ -23,7 +23,7 @@ from clustersim.topology.node import name_of
 
 
 def node(record: NodeRecord, nic: NicFacts | None = None) -> Diagram:
-    """Return the picture of a node; `nic` is what a cluster says of its NICs."""
+    """Return the picture of a node; `nic` is the cluster's record of its NICs."""
     return _sketched(record, nic).diagram(
         title=f"{record.name}: {_finding(record, nic)}",
         caption="raw rates in GB/s, each way; lines grow with the root of their bandwidth"
@@ -44,14 +44,14 @@ def _host(record: NodeRecord) -> str:
     host = record.host
     if host is None:
         return ""
-    told = f"; host memory {gigabytes(host.memory.value)} GB"
+    text = f"; host memory {gigabytes(host.memory.value)} GB"
     if host.link is not None:
-        told += f", {gigabytes(host.link.value)} GB/s to each device"
-    return told
+        text += f", {gigabytes(host.link.value)} GB/s to each device"
+    return text
 
 
 def _finding(record: NodeRecord, nic: NicFacts | None) -> str:
-    """Return inside against outside, for a device, in raw rates."""
+    """Return the raw bandwidth of a device inside its node, and that out of it."""
     count = record.devices.value
     bus = record.nics.bus.value
     outside = bus if nic is None else min(bus, nic.bandwidth.value)
@@ -75,17 +75,17 @@ def _inside(record: NodeRecord, device: int) -> float:
 
 
 WIDEST: Final = 12.6
-"""Paper for all devices of one side [in]."""
+"""Width of all devices of one side [in]."""
 
 ROOM: Final = 1.0
-"""A column at most [in]; below three quarters of it names are cut to numbers."""
+"""Largest width of a column [in]; below three quarters of it names are cut to numbers."""
 
 DEVICES, NICS = 1.0, 2.0
-"""How far devices and NICs stand from the bar [in]."""
+"""Distances of devices and NICs from the bar [in]."""
 
 
 class Column(NamedTuple):
-    """The place of a device: its middle, up (1) or down (-1), and the room it has [in]."""
+    """The place of a device: its middle, up (1) or down (-1), and its width [in]."""
 
     x: float
     way: int
@@ -108,7 +108,7 @@ def crossbar(record: NodeRecord, nic: NicFacts | None) -> Sketch:
     sketch = Sketch()
     for device in range(count):
         side, number = divmod(device, columns)
-        _hang(record, device, Column((number + 0.5) * pitch, (-1, 1)[side], pitch), sketch)
+        _place_device(record, device, Column((number + 0.5) * pitch, (-1, 1)[side], pitch), sketch)
     sketch.boxes.append(Box(columns * pitch / 2, 0, columns * pitch, 0.34, text, SWITCH, 9))
     nics = "NICs" if nic is None else f"NICs of\n{gigabytes(nic.bandwidth.value)} GB/s"
     for way in (-1, 1)[:sides]:
@@ -119,8 +119,8 @@ def crossbar(record: NodeRecord, nic: NicFacts | None) -> Sketch:
     return sketch
 
 
-def _hang(record: NodeRecord, device: int, column: Column, sketch: Sketch) -> None:
-    """Hang a device on the bar, and its NICs on the device."""
+def _place_device(record: NodeRecord, device: int, column: Column, sketch: Sketch) -> None:
+    """Place a device at the bar, and its NICs at the device."""
     assert isinstance(record.interconnect, DeviceSwitch)
     x, way, pitch = column
     size = 8.0 if pitch > 0.4 else 6.5
@@ -130,13 +130,13 @@ def _hang(record: NodeRecord, device: int, column: Column, sketch: Sketch) -> No
     sketch.boxes.append(Box(x, y, 0.86 * pitch, 0.34, name, DEVICE, size))
     if column.roomy:
         sketch.notes.append(Note(x, way * DEVICES / 2, gigabytes(rate), 7))
-    mine = [i for i, end in enumerate(record.nics.devices.value) if end == device]
-    for place, number in enumerate(mine):
-        across = x + ((place + 0.5) / len(mine) - 0.5) * 0.9 * pitch
-        _hang_nic(record, number, column._replace(x=across, pitch=pitch / len(mine)), sketch)
+    own = [i for i, end in enumerate(record.nics.devices.value) if end == device]
+    for place, number in enumerate(own):
+        across = x + ((place + 0.5) / len(own) - 0.5) * 0.9 * pitch
+        _place_nic(record, number, column._replace(x=across, pitch=pitch / len(own)), sketch)
 
 
-def _hang_nic(record: NodeRecord, number: int, column: Column, sketch: Sketch) -> None:
+def _place_nic(record: NodeRecord, number: int, column: Column, sketch: Sketch) -> None:
     x, way, pitch = column
     bus, size = record.nics.bus.value, 7.5 if pitch > 0.4 else 6.5
     name = f"NIC {number}" if column.roomy else f"{number}"

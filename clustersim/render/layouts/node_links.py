@@ -34,11 +34,11 @@ from clustersim.topology.node import End, name_of
 BUS: Final = "bus to NIC"
 
 MOST_LABELS: Final = 16
-"""Links that each carry a label; of more, only those of kinds that differ in width do."""
+"""Links up to which each has a label; of more, only kinds that differ in width."""
 
 
 class Inner(NamedTuple):
-    """Equal links side by side between two ends of a node, raw rate of all together [B/s]."""
+    """Equal links side by side between two ends of a node, their total raw rate [B/s]."""
 
     a: End
     b: End
@@ -67,13 +67,13 @@ def inner_links(record: NodeRecord) -> list[Inner]:
 
 
 def named_ends(record: NodeRecord) -> list[str]:
-    """Return the switches and host bridges of a node, as they are first named."""
+    """Return the switches and host bridges of a node, in the order of their first use."""
     ends = [end for link in inner_links(record) for end in (link.a, link.b)]
     return list(dict.fromkeys(end for end in ends if isinstance(end, str)))
 
 
 def legend(record: NodeRecord) -> dict[str, str]:
-    """Return what the legend says of each kind of link."""
+    """Return the text of the legend for each kind of link."""
     return dict(_legend(record))
 
 
@@ -90,7 +90,7 @@ def _legend(record: NodeRecord) -> Iterator[tuple[str, str]]:
 
 
 MOST_ORDERS: Final = 8
-"""Devices whose every order around the circle is tried; more stand by number."""
+"""Devices up to which every order around the circle is tried; more are placed by number."""
 
 
 def mesh(record: NodeRecord, nic: NicFacts | None) -> Sketch:
@@ -107,8 +107,8 @@ def mesh(record: NodeRecord, nic: NicFacts | None) -> Sketch:
     owners, bus = record.nics.devices.value, record.nics.bus.value
     for i, end in enumerate(owners):
         assert isinstance(end, int)
-        beside = [k for k, other in enumerate(owners) if other == end]
-        spread = (beside.index(i) - (len(beside) - 1) / 2) * 0.45 / count
+        own = [k for k, other in enumerate(owners) if other == end]
+        spread = (own.index(i) - (len(own) - 1) / 2) * 0.45 / count
         place = around(0, 0, wide + 1.6, high + 0.85, turns[end] + spread)
         sketch.boxes.append(Box(*place, 0.8, 0.42 if nic else 0.3, nic_text(i, nic), NIC, 7.5))
         sketch.wires.append(
@@ -119,7 +119,7 @@ def mesh(record: NodeRecord, nic: NicFacts | None) -> Sketch:
 
 
 def nic_text(number: int, nic: NicFacts | None) -> str:
-    """Return what stands on a NIC."""
+    """Return the text of a NIC."""
     return (
         f"NIC {number}" if nic is None else f"NIC {number}\n{gigabytes(nic.bandwidth.value)} GB/s"
     )
@@ -150,13 +150,13 @@ def rim(count: int, links: list[Inner]) -> tuple[int, ...]:
 
 
 STEP: Final = 1.2
-"""From one row to the next [in]."""
+"""Distance between rows [in]."""
 
 ROOMY: Final = 0.9
 """A column in which a device has room for its name; in narrower ones it has a number [in]."""
 
 DEEPEST: Final = 2.4
-"""Paper for arcs below the devices [in]."""
+"""Space for arcs below the devices [in]."""
 
 
 Leaf = End | tuple[str, int]
@@ -164,7 +164,7 @@ Leaf = End | tuple[str, int]
 
 
 def rows(record: NodeRecord, nic: NicFacts | None) -> Sketch:
-    """Return the node with its devices in a row and what leads to them above."""
+    """Return the node with its devices in a row and its switches above."""
     links, leaves = inner_links(record), _leaves(record)
     pitch = min(1.35, 13.0 / len(leaves))
     at: dict[Leaf, Point] = {leaf: (pitch * i, 0.0) for i, leaf in enumerate(leaves)}
@@ -177,7 +177,7 @@ def rows(record: NodeRecord, nic: NicFacts | None) -> Sketch:
     widest = max((abs(at[k.a][0] - at[k.b][0]) for k in links if _is_arc(k)), default=0.0)
     floor = -0.85 - (_depth(widest, widest) if widest else 0.0)
     for i in range(len(owners)):
-        at.setdefault(("nic", i), (_beside(owners, i, at, pitch), floor))
+        at.setdefault(("nic", i), (_nic_place(owners, i, at, pitch), floor))
     sketch = Sketch(_boxes(record, nic, at, pitch), [_wire(at, link, widest) for link in links])
     sketch.wires += [
         Wire((at[owner], at["nic", i]), BUS, bus, label, ends=(name_of(owner), f"nic{i}"))
@@ -209,7 +209,7 @@ def _levels(record: NodeRecord, links: list[Inner]) -> dict[End, int]:
 
 
 def _below(end: End, links: list[Inner], level: dict[End, int], record: NodeRecord) -> list[Leaf]:
-    """Return what a switch stands above."""
+    """Return the devices and switches below a switch."""
     found: list[Leaf] = []
     for link in links:
         if end in (link.a, link.b):
@@ -220,7 +220,7 @@ def _below(end: End, links: list[Inner], level: dict[End, int], record: NodeReco
 
 
 def _leaves(record: NodeRecord) -> list[Leaf]:
-    """Return devices and NICs of switches from left to right: what hangs together is together."""
+    """Return devices and NICs of switches from left to right: connected ones next to each other."""
     links = inner_links(record)
     level = _levels(record, links)
     leaves: dict[Leaf, None] = {}
@@ -244,7 +244,7 @@ def _is_arc(link: Inner) -> bool:
 
 
 def _depth(span: float, widest: float) -> float:
-    """Return how deep an arc of `span` goes, where the widest of the node is `widest` [in]."""
+    """Return the depth of an arc of width `span`; the widest of the node has `widest` [in]."""
     return 0.25 + min(0.25 * widest, DEEPEST) * span / widest
 
 
@@ -257,10 +257,10 @@ def _wire(at: dict[Leaf, Point], link: Inner, widest: float) -> Wire:
     return Wire(points, link.kind, link.bandwidth, link.label, ends=ends)
 
 
-def _beside(owners: list[End], nic: int, at: dict[Leaf, Point], pitch: float) -> float:
-    """Return where a NIC of a device stands: below it, beside the device's other NICs."""
-    mine = [i for i, owner in enumerate(owners) if owner == owners[nic]]
-    return at[owners[nic]][0] + (mine.index(nic) - (len(mine) - 1) / 2) * 0.98 * pitch
+def _nic_place(owners: list[End], nic: int, at: dict[Leaf, Point], pitch: float) -> float:
+    """Return the place of a NIC: below its device, next to the other NICs of the device."""
+    own = [i for i, owner in enumerate(owners) if owner == owners[nic]]
+    return at[owners[nic]][0] + (own.index(nic) - (len(own) - 1) / 2) * 0.98 * pitch
 
 
 def _boxes(

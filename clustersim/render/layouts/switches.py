@@ -24,7 +24,7 @@ from clustersim.topology.cluster import Cluster
 from clustersim.topology.measures import Measures
 
 RAYS: Final = 10
-"""Nodes that are drawn; of more, the first ones and the last."""
+"""Nodes that are drawn at most: the first ones and the last."""
 
 WIDE, HIGH = 3.4, 1.7
 
@@ -54,15 +54,15 @@ def star(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram
 
 def _star_finding(record: ClusterRecord, measures: Measures) -> str:
     if measures.nodes == 1:
-        return "one node, which sends nothing to others"
+        return "one node, no traffic to others"
     rate = len(record.node.nics.devices.value) * record.nic.bandwidth.value
-    return f"{gigabytes(rate)} GB/s from each node to any other, whatever the others do"
+    return f"{gigabytes(rate)} GB/s from each node to any other, independent of other traffic"
 
 
 WIDEST: Final = 14.0
 STEP: Final = 1.35
 MOST_LABELS: Final = 24
-"""Cables that each carry a label; of more, only those of another rate than most."""
+"""Cables up to which each has a label; of more, only those of a less common rate."""
 
 
 def explicit(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram:
@@ -92,8 +92,8 @@ def explicit(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Dia
 
 def _finding(measures: Measures) -> str:
     if measures.bisection_share is None:
-        return "one node, which sends nothing to others"
-    return f"{measures.bisection_share:.2g} of what half of the nodes inject reaches the others"
+        return "one node, no traffic to others"
+    return f"{measures.bisection_share:.2g} of the injection of one half reaches the other half"
 
 
 def _label(rate: float, usual: float, count: int) -> str:
@@ -120,21 +120,21 @@ def _is_node(end: str) -> bool:
     return end[:1] == "n" and end[1:].isdecimal()
 
 
-def _beside(cables: dict[tuple[str, str], float]) -> dict[str, list[str]]:
-    beside: dict[str, list[str]] = {}
+def _neighbours(cables: dict[tuple[str, str], float]) -> dict[str, list[str]]:
+    neighbours: dict[str, list[str]] = {}
     for a, b in cables:
-        beside.setdefault(a, []).append(b)
-        beside.setdefault(b, []).append(a)
-    return beside
+        neighbours.setdefault(a, []).append(b)
+        neighbours.setdefault(b, []).append(a)
+    return neighbours
 
 
 def _levels(cables: dict[tuple[str, str], float]) -> dict[str, int]:
     """Return how many cables each end is from the nearest node."""
-    beside = _beside(cables)
-    level = {end: 0 for end in beside if _is_node(end)}
+    neighbours = _neighbours(cables)
+    level = {end: 0 for end in neighbours if _is_node(end)}
     front = list(level)
     while front:
-        reached = dict.fromkeys(b for a in front for b in beside[a] if b not in level)
+        reached = dict.fromkeys(b for a in front for b in neighbours[a] if b not in level)
         level |= dict.fromkeys(reached, level[front[0]] + 1)
         front = list(reached)
     return level
@@ -147,7 +147,7 @@ def _places(
 
     Nodes by number; in each row above, ends in the order of the middle of what is below them.
     """
-    beside = _beside(cables)
+    neighbours = _neighbours(cables)
     tiers = [[e for e in level if level[e] == row] for row in range(max(level.values()) + 1)]
     tiers[0].sort(key=lambda end: int(end[1:]))
     longest = max(map(len, tiers))
@@ -156,7 +156,7 @@ def _places(
     at: dict[str, Point] = {}
     for row, tier in enumerate(tiers):
         if row:
-            tier.sort(key=lambda end: _mean([at[b][0] for b in beside[end] if b in at]))
+            tier.sort(key=lambda end: _mean([at[b][0] for b in neighbours[end] if b in at]))
         for i, end in enumerate(tier):
             at[end] = width * (i + 0.5) / len(tier), STEP * row
     return at, pitch

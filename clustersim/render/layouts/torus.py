@@ -23,7 +23,7 @@ from clustersim.topology.fabrics.torus import TorusFabric
 from clustersim.topology.measures import Measures
 
 MOST: Final = 4
-"""Nodes drawn along an axis; of more, the first ones and the last."""
+"""Nodes drawn along an axis at most: the first ones and the last."""
 
 PITCH: Final = (1.15, 0.95)
 LINE: Final = 0.24
@@ -38,7 +38,7 @@ class Axis(NamedTuple):
 
 
 def axes(fabric: TorusFabric) -> list[Axis]:
-    """Return the axes that nodes are numbered by; one that walks two has the names of both."""
+    """Return the axes that nodes are numbered by; one that spans two has the names of both."""
     names = [fabric.axes[a] + fabric.axes[b] for a, b in (axis.axes for axis in fabric.virtual)]
     return [
         Axis(*each) for each in zip(names or fabric.axes, fabric.lengths, fabric.rings, strict=True)
@@ -70,7 +70,7 @@ def torus(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagra
 
 
 def _drawn(every: list[Axis]) -> tuple[Axis, Axis]:
-    """Return the first two axes that have more than one node; a lone one beside a single row."""
+    """Return the first two axes that have more than one node; a single one next to a row of one."""
     long = [axis for axis in every if axis.length > 1]
     row = Axis("", 1, False)
     return (long[0] if long else row), (long[1] if len(long) > 1 else row)
@@ -85,7 +85,7 @@ def _finding(every: list[Axis], measures: Measures) -> str:
 
 
 class Grid:
-    """The nodes that are drawn, and where."""
+    """The nodes that are drawn, with their places."""
 
     def __init__(self, across: Axis, up: Axis) -> None:
         self.across, self.up = across, up
@@ -96,7 +96,7 @@ class Grid:
         return i * PITCH[0], j * PITCH[1]
 
     def put_nodes(self, sketch: Sketch) -> None:
-        """Draw the nodes, and dots for those that are left out."""
+        """Draw the nodes, and dots for the others."""
         for i, column in enumerate(self.columns):
             for j, row in enumerate(self.rows):
                 if column is None or row is None:
@@ -106,7 +106,7 @@ class Grid:
                 sketch.boxes.append(Box(*self.at(i, j), 0.58, 0.34, text, DEVICE, 7.5))
 
     def links(self, rate: float) -> list[Wire]:
-        """Return the links along both axes, of every row and column that is not left out."""
+        """Return the links along both axes, of every row and column that is drawn."""
         wires = []
         for j, row in enumerate(self.rows):
             if row is not None:
@@ -160,7 +160,7 @@ def _table(grid: Grid, every: list[Axis], first: Point) -> list[Note]:
 
 
 def _node(record: ClusterRecord, every: list[Axis], rate: float) -> str:
-    """Return what a node has of links, and what it injects."""
+    """Return the links of a node and its injection bandwidth."""
     nics, nic = len(record.node.nics.devices.value), record.nic.bandwidth.value
     ways = sum(2 if axis.ring else min(axis.length - 1, 2) for axis in every)
     return (

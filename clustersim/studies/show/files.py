@@ -5,7 +5,7 @@ from pathlib import Path
 
 from clustersim.render.diagram import Diagram
 from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
-from clustersim.render.matplotlib.drawing import draw
+from clustersim.render.matplotlib.diagram import write_diagram
 from clustersim.render.matplotlib.figure import OPTIONS
 from clustersim.studies.show.text import Page
 
@@ -25,7 +25,7 @@ def write(
     with replacing(folder) as new:
         write_summary(page.to_json(), names, new)
         for stem, diagram in pictures.items():
-            draw(diagram, new / stem)
+            write_diagram(diagram, new / stem)
 
 
 __all__ = ["check_free", "write"]

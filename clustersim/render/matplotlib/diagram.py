@@ -1,4 +1,4 @@
-"""Diagrams on paper: a PNG, an SVG and a PDF of each, the same bytes every time."""
+"""Diagrams as files: a PNG, an SVG and a PDF of each, the same bytes every time."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 HEADER: Final = 0.72
 FOOTER: Final = 0.32
-"""Paper above and below a diagram [in]."""
+"""Space above and below a diagram [in]."""
 
 
-def draw(diagram: Diagram, stem: Path) -> None:
-    """Draw a diagram as ``stem.png``, ``stem.svg`` and ``stem.pdf``."""
+def write_diagram(diagram: Diagram, stem: Path) -> None:
+    """Write a diagram as ``stem.png``, ``stem.svg`` and ``stem.pdf``."""
     from matplotlib import rc_context
 
     with rc_context(STYLE):
-        save(on_paper(diagram), stem, [*OPTIONS])
+        save(diagram_figure(diagram), stem, [*OPTIONS])
 
 
-def on_paper(diagram: Diagram) -> "Figure":
+def diagram_figure(diagram: Diagram) -> "Figure":
     """Return the figure of a diagram, its title above and its caption below."""
     from matplotlib.figure import Figure
 
@@ -85,7 +85,7 @@ def _box(axes: "Axes", box: Box) -> None:
 
 
 def _note(axes: "Axes", note: Note) -> None:
-    paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+    plate = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
     dots = note.text == "..."  # lines may pass behind them
     axes.text(
         note.x,
@@ -95,7 +95,7 @@ def _note(axes: "Axes", note: Note) -> None:
         ha=note.align,
         va="center",
         weight="bold" if note.bold else "normal",
-        bbox=None if dots else paper,
+        bbox=None if dots else plate,
         zorder=4,
     )
 
@@ -135,4 +135,4 @@ def _legend(figure: "Figure", diagram: Diagram, colours: dict[str, Colour]) -> N
     )
 
 
-__all__ = ["draw", "on_paper"]
+__all__ = ["diagram_figure", "write_diagram"]
