@@ -46,12 +46,24 @@ def schema(answer: type | GenericAlias) -> dict[str, Any]:
     """Return the JSON Schema of an answer, each key with the description of its docstring."""
     found = _adapter(answer).json_schema(by_alias=True)
     for table in [found, *found.get("$defs", {}).values()]:
-        described = _descriptions(_named(answer, table.get("title", "")))
+        kind = _named(answer, table.get("title", ""))
+        described, names = _descriptions(kind), _fields_by_key(kind)
         for key, given in table.get("properties", {}).items():
             given.pop("title", None)
-            if key in described:
-                given["description"] = described[key]
+            if (field := names.get(key, key)) in described:
+                given["description"] = described[field]
     return found
+
+
+def _fields_by_key(answer: type | None) -> dict[str, str]:
+    """Return the fields of an answer that have another name than their keys, by key."""
+    hints = get_type_hints(answer, include_extras=True) if answer else {}
+    return {
+        alias: name
+        for name, hint in hints.items()
+        for note in getattr(hint, "__metadata__", ())
+        if (alias := getattr(note, "alias", None)) is not None
+    }
 
 
 @cache

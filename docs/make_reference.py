@@ -25,9 +25,8 @@ from clustersim.catalog.finding import FOLDERS, names, shipped
 from clustersim.catalog.reading import read_yaml
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
-from clustersim.runs.executors import Here
-from clustersim.runs.store import Progress, Study
-from clustersim.runs.variants import answered
+from clustersim.runs.executors import InProcess
+from clustersim.runs.variants import run_variant
 from clustersim.scenario.load import load
 from clustersim.scenario.scaling import CurveFile
 from clustersim.scenario.schema import ScenarioFile
@@ -38,6 +37,7 @@ from clustersim.studies.run.files import FIGURE_TABLES, FIGURES, FILES
 from clustersim.studies.scaling import files as scaling_files
 from clustersim.studies.scaling.answer import scaled
 from clustersim.studies.scaling.arguments import Wanted, curves_of
+from clustersim.studies.stored.answer import StoredRuns, StoredStudies
 from clustersim.studies.sweep import files as sweep_files
 from clustersim.studies.sweep.answer import Sweep
 from clustersim.studies.sweep.axes import axis_of
@@ -295,7 +295,7 @@ def calibration_keys() -> list[str]:
         table = Path(folder) / "measured.csv"
         rows = ("launch,kernels=1,bf16,2e-6", "dispatch,kernels=1,bf16,5e-6")
         table.write_text("\n".join([",".join(COLUMNS), *rows]) + "\n", encoding="utf-8")
-        answer = calibrated(asked("a100-80gb", [table], []), Here()).to_json()
+        answer = calibrated(asked("a100-80gb", [table], []), InProcess()).to_json()
     group = answer["groups"].popitem()[1]
     group["held_out"] = group["before"] = group["after"]
     answer |= {"groups": {"<name>": group}, "all": None, "files": None}
@@ -306,7 +306,7 @@ def sweep_keys() -> list[str]:
     """Return the keys of ``sweep --json``, dotted, as a layout that fits and one that cannot be."""
     settings = ("batch.global=16",)
     variants = grid("frontier-22b", settings, [axis_of("batch.micro=2,3")])
-    runs = [answered(variant, None) for variant in variants]
+    runs = [run_variant(variant, None) for variant in variants]
     answer = Sweep(load("frontier-22b", settings), variants, runs).to_json()
     answer |= {"axes": {"<key>": []}, "failed": None, "points": [_anyhow(answer["points"][0])]}
     answer["changed"] = {"<key>": answer["changed"]["batch.micro"]}
@@ -314,11 +314,11 @@ def sweep_keys() -> list[str]:
     return list(dict.fromkeys(_flat(answer, "")))
 
 
-def study_keys() -> list[str]:
-    """Return the keys of ``study --json``, dotted, with and without ``--name``."""
-    study = Progress(Study("", "", ""), "", 0, {}).to_json(1)
-    told = {"store": "", "studies": [study], "study": None, "points": None}
-    return list(_flat(told, ""))
+def study_keys() -> Iterator[tuple[str, str]]:
+    """Yield the keys of ``study --json`` with their meanings, without and with ``--name``."""
+    yield from described(StoredStudies)
+    for key, given in schema(StoredRuns)["properties"].items():
+        yield key, given["description"]
 
 
 def _anyhow(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -333,7 +333,7 @@ def scaling_keys() -> list[str]:
     (curve,) = curves_of(["frontier-22b"], wanted)
     told = [{"devices": 16, "metric": "efficiency", "value": 1, "source": "itself"}]
     curve = replace(curve, published=tuple(CurveFile(devices=[16], published=told).published))
-    runs = [answered(point.variant, None) for point in curve.points]
+    runs = [run_variant(point.variant, None) for point in curve.points]
     return list(dict.fromkeys(_flat({"curves": [scaled(curve, runs)]}, "")))
 
 
@@ -414,9 +414,7 @@ def _studies() -> Iterator[str]:
     yield from _study("sweep", _said("sweep", keys), (*sweep_files.FILES, *sweep_files.FIGURES))
     yield "## What `clustersim study --json` prints\n"
     yield _prose("study")
-    answered = study_keys()
-    _compare("study", answered, TEXTS["meanings"]["study"])
-    yield from _drawn(("key", "meaning"), _said("study", answered))
+    yield from _drawn(("key", "meaning"), study_keys())
 
 
 def _study(verb: str, keys: Iterable[tuple[str, str]], files: Iterable[str]) -> Iterator[str]:

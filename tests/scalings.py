@@ -1,7 +1,7 @@
 """Scaling studies of steps that are made up, which several test files share."""
 
 from clustersim.metrics.attribution import PARTS
-from clustersim.runs.variants import RAN, REFUSED, Run, Variant
+from clustersim.runs.variants import INVALID, RAN, Run, Variant
 from clustersim.scenario.scaling import CurveFile
 from clustersim.studies.scaling.answer import scaled
 from clustersim.studies.scaling.arguments import Curve
@@ -49,7 +49,7 @@ def made_up():
             parts["bubble_fill"] = 0.75 * place
             answer = answer_of(devices, parts, work) if work else None
             why = None if work else "a node has 8 devices (nearest: 16 or 24 devices)"
-            runs.append(Run("key" if work else None, RAN if work else REFUSED, why, answer))
+            runs.append(Run("key" if work else None, RAN if work else INVALID, why, answer))
         told = [{"devices": 16, "metric": "efficiency", "value": 0.9, "source": "a paper"}]
         said = CurveFile(devices=[8, 16, 20], published=told)
         curve = Curve(

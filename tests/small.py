@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
+
 SCENARIO = """\
 title: A small model on eight A100
 cluster: {name: selene, nodes: 1}
@@ -48,10 +50,10 @@ def rows_in(store):
     """Return the runs of a store by key, with every byte of them; none where it is not there."""
     if not store.exists():
         return {}
-    base = sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=30)
+    base = sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=0.02)
     try:
         return {row[0]: row for row in base.execute("SELECT * FROM runs")}
-    except sqlite3.OperationalError:  # its tables are being made
+    except sqlite3.OperationalError:  # it is being created or written
         return {}
     finally:
         base.close()
@@ -67,14 +69,12 @@ def wait_until(true, what, seconds=60.0):
 
 def children_of(process):
     """Return the numbers of the processes that a process has started."""
-    tasks = Path(f"/proc/{process}/task").glob("*/children")
-    return [int(number) for file in tasks for number in file.read_text().split()]
+    return [child.pid for child in psutil.Process(process).children()]
 
 
 def alive(process):
-    """Whether a process is there and has not ended."""
+    """Whether a process exists and has not ended."""
     try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    return state not in "ZX"

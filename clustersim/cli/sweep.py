@@ -146,7 +146,7 @@ def _write(found: "Sweep", told: "Told", place: Path, command: str, *, force: bo
     from clustersim.runs.table import frame
     from clustersim.studies.sweep.files import write
 
-    rows = frame([*zip(found.variants, found.runs, strict=True)])
+    rows = frame([{k: v for k, v in one.items() if k != "position"} for one in found.rows])
     return write(told, rows, place, command=command, force=force)
 
 

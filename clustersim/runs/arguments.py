@@ -1,7 +1,7 @@
-"""Scenarios and changes as they are named on the command line.
+"""Scenarios and settings as the command line takes them.
 
 frontier-1t                                a shipped scenario, or a file
-frontier-1t plan.pipeline=32 plan.data=12  the same with settings, which spaces part
+frontier-1t plan.pipeline=32 plan.data=12  the same with settings, separated by spaces
 cluster.nic.bandwidth=50 GB/s              one setting: a word without '=' belongs to the last
 """
 
@@ -23,10 +23,10 @@ def variant_of(text: str, settings: Sequence[str] = ()) -> Variant:
 
     Parameters
     ----------
-    settings : of every scenario; those of the text come after them
+    settings : settings of every scenario; the settings of the text come after them
     """
     words = text.split()
-    begin = next((place for place, word in enumerate(words) if "=" in word), None)
+    begin = next((i for i, word in enumerate(words) if "=" in word), None)
     if Path(text).is_file() or not begin:
         return Variant(text.strip(), tuple(settings))
     rest = " ".join(words[begin:])
@@ -56,7 +56,7 @@ def settings_of(settings: Settings) -> tuple[str, ...]:
 
 
 def settings_in(text: str, where: str) -> tuple[str, ...]:
-    """Return the settings of a text, which spaces part.
+    """Return the settings of a text, separated by spaces.
 
     >>> settings_in("plan.data=12 cluster.nic.bandwidth=50 GB/s", "--change")
     ('plan.data=12', 'cluster.nic.bandwidth=50 GB/s')
@@ -66,17 +66,17 @@ def settings_in(text: str, where: str) -> tuple[str, ...]:
     ScenarioError
         when the text does not begin with a setting.
     """
-    found: list[str] = []
+    settings: list[str] = []
     for word in text.split():
         if "=" in word:
-            found.append(word)
-        elif found:
-            found[-1] += f" {word}"
+            settings.append(word)
+        elif settings:
+            settings[-1] += f" {word}"
         else:
             raise ScenarioError(f"{where}: '{word}' is not of the form key=value")
-    if not found:
-        raise ScenarioError(f"{where}: names no setting (write it as key=value)")
-    return tuple(found)
+    if not settings:
+        raise ScenarioError(f"{where}: no setting of the form key=value")
+    return tuple(settings)
 
 
 def changes_of(
@@ -104,22 +104,22 @@ def changes_of(
 
 
 def check(loaded: Loaded) -> None:
-    """Refuse a scenario that cannot be run, without running it.
+    """Check that a scenario can be run, without running it.
 
     Raises
     ------
     ScenarioError, CatalogError
-        that a run of it would end in.
+        the error that a run would end with.
     """
     job, given = build_job(loaded), loaded.scenario
-    if given.collectives:  # prescribed algorithms are held against groups as they form
+    if given.collectives:  # prescribed algorithms are checked when groups form
         compile_program(job, together=given.fold, fusion_bound=given.fusion_bound)
 
 
 def study_of(verb: str, name: str, title: str, variants: Sequence[Variant]) -> Study:
-    """Return the study of some scenarios, with a name that no other question has."""
-    asked = json.dumps([[each.scenario, each.settings, dict(each.point)] for each in variants])
-    digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    """Return the study of some scenarios; its name has a digest of them."""
+    content = json.dumps([[one.scenario, one.settings, dict(one.point)] for one in variants])
+    digest = hashlib.sha256(content.encode()).hexdigest()[:8]
     return Study(f"{verb}-{name}-{digest}", verb, title)
 
 

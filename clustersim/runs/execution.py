@@ -1,11 +1,11 @@
-"""Many scenarios, run once each: what a store has is taken from it, the rest goes to an executor.
+"""Runs of many scenarios: from the run cache where it has them, computed by an executor otherwise.
 
-    variants --load--> keys --store?--> runs
-                          `--claim--> executor --as they come--> store --> runs
+    variants --load--> keys --in the cache?--> runs
+                          `--claim--> executor --completed--> cache --> runs
 
-Several processes with one store share the work: each takes on what no other is at, and waits in
-the end for what the others still compute.  Whatever interrupts a study, the store has all runs
-that were finished, and the same study goes on from there.
+Processes that share a cache share the work: each claims runs that no other process has claimed,
+and waits at the end for the runs of the others.  An interrupted study resumes: the cache has all
+completed runs.
 """
 
 import time
@@ -19,26 +19,26 @@ from typing import Final
 
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.cache_key import key_of
-from clustersim.runs.executors import Here, alone, cores, workers
+from clustersim.runs.executors import InProcess, cores, run_alone, workers
 from clustersim.runs.store import Store, Study
-from clustersim.runs.variants import FAILED, REFUSED, Run, Variant, answered, in_a_line
+from clustersim.runs.variants import FAILED, INVALID, Run, Variant, in_a_line, run_variant
 from clustersim.scenario.load import name_of
 
-PAUSE: Final = 0.2
-"""Seconds between two looks at what other processes have done."""
+POLL: Final = 0.2
+"""Time between two checks for runs of other processes [s]."""
 
-HEAP: Final = 32
-"""Variants that are loaded together for their keys, in about half a second."""
+CHUNK: Final = 32
+"""Variants that one task loads to compute their keys, in about half a second."""
 
-Key = tuple[str | None, str | None]
-"""The key of a variant; or None and what stands against it."""
+KeyOrProblem = tuple[str | None, str | None]
+"""Key of a variant and None; or None and why the variant is invalid."""
 
 OnProgress = Callable[[int, int], None]
-"""Called with the number of runs that are done, and of all."""
+"""Is called with the number of completed runs and of all runs."""
 
 
-def ignore_progress(done: int, total: int) -> None:
-    """Do nothing with the number of runs that are done."""
+def ignore_progress(completed: int, total: int) -> None:
+    """Do nothing."""
 
 
 def run_study(
@@ -49,17 +49,18 @@ def run_study(
     jobs: int | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> list[Run]:
-    """Return the run of each variant, in their order.
+    """Return the run of each variant, in order.
 
     Parameters
     ----------
-    store : run cache (SQLite), which is made if it does not exist; None for one in memory
+    store : run cache (SQLite), which is created if it does not exist; None for one in memory
     jobs : number of processes; one per core if None
-    on_progress : called with the number of runs that are done, and of all
+    on_progress : is called with the number of completed runs and of all runs
     """
-    count = min(jobs or cores(), max(len(variants), 1))  # a pool starts all its processes
-    with Store(None if store is None else Path(store)) as cache, workers(count) as executor:
-        return run_all(study, variants, cache, executor, at_once=count, on_progress=on_progress)
+    processes = min(jobs or cores(), max(len(variants), 1))  # a pool starts all its processes
+    path = None if store is None else Path(store)
+    with Store(path) as cache, workers(processes) as executor:
+        return run_all(study, variants, cache, executor, jobs=processes, on_progress=on_progress)
 
 
 def run_all(
@@ -68,61 +69,60 @@ def run_all(
     store: Store,
     executor: Executor | None = None,
     *,
-    at_once: int = 1,
+    jobs: int = 1,
     on_progress: OnProgress = ignore_progress,
 ) -> list[Run]:
-    """Return the run of each variant, in their order; two of the same content share one.
+    """Return the run of each variant, in order; variants of equal content share one run.
 
     Parameters
     ----------
-    executor : where scenarios run; without one they run here, one after another
-    at_once : runs that it does side by side
+    executor : computes runs; None computes them one after another in this process
+    jobs : number of runs that the executor computes concurrently
     """
-    executor = executor or Here()
+    executor = executor or InProcess()
     on_progress(0, len(variants))
     keys = _keys(variants, executor)
     store.begin(study, [(variant, *key) for variant, key in zip(variants, keys, strict=True)])
-    first: dict[str, Variant] = {}
+    distinct: dict[str, Variant] = {}
     for variant, (key, _) in zip(variants, keys, strict=True):
-        if key is not None and (key not in first or first[key].weigh_first):
-            first[key] = variant  # one of them may want the replay of what does not fit
-    work = _Work(first, store, executor, at_once, on_progress)
+        if key is not None and (key not in distinct or distinct[key].memory_first):
+            distinct[key] = variant  # of equal variants, one that needs the replay
+    work = _Work(distinct, store, executor, jobs, on_progress)
     try:
         work.finish()
     finally:
         store.release()
     return [
-        Run(None, REFUSED, why) if key is None else _named(work.found[key], variant)
+        Run(None, INVALID, why) if key is None else _renamed(work.runs[key], variant)
         for variant, (key, why) in zip(variants, keys, strict=True)
     ]
 
 
-def _named(run: Run, variant: Variant) -> Run:
-    """Return a run with the name of its own scenario: another file may have had it run."""
+def _renamed(run: Run, variant: Variant) -> Run:
+    """Return a run with the name of its scenario: another file may have been run for it."""
     name = name_of(variant.scenario)
     if run.answer is None or run.answer.get("name", name) == name:
         return run
     return replace(run, answer={**run.answer, "name": name})
 
 
-def _keys(variants: Sequence[Variant], executor: Executor) -> list[Key]:
-    """Return the key of each variant, by loading it; that is shared out like the runs."""
-    heaps = [variants[i : i + HEAP] for i in range(0, len(variants), HEAP)]
-    if len(heaps) == 1:
+def _keys(variants: Sequence[Variant], executor: Executor) -> list[KeyOrProblem]:
+    """Return the key of each variant; the executor loads them in chunks."""
+    chunks = [variants[i : i + CHUNK] for i in range(0, len(variants), CHUNK)]
+    if len(chunks) == 1:
         return _keys_of(variants)
     try:
-        waiting = [executor.submit(_keys_of, heap) for heap in heaps]
-        return [key for heap in waiting for key in heap.result()]
-    except BrokenExecutor:  # the runs will be done all the same, each in a process of its own
+        futures = [executor.submit(_keys_of, chunk) for chunk in chunks]
+        return [key for future in futures for key in future.result()]
+    except BrokenExecutor:  # each run will get a process of its own
         return _keys_of(variants)
 
 
-def _keys_of(variants: Sequence[Variant]) -> list[Key]:
-    return [_keyed(variant) for variant in variants]
+def _keys_of(variants: Sequence[Variant]) -> list[KeyOrProblem]:
+    return [_key_of(variant) for variant in variants]
 
 
-def _keyed(variant: Variant) -> Key:
-    """Return the key of a variant; or None and what stands against it."""
+def _key_of(variant: Variant) -> KeyOrProblem:
     try:
         return key_of(variant.load()), None
     except (ScenarioError, CatalogError) as problem:
@@ -130,76 +130,77 @@ def _keyed(variant: Variant) -> Key:
 
 
 class _Work:
-    """Variants by key, on their way to runs."""
+    """Variants by key, and the runs that are completed."""
 
     def __init__(
         self,
         variants: dict[str, Variant],
         store: Store,
         executor: Executor,
-        at_once: int,
+        jobs: int,
         on_progress: OnProgress,
     ) -> None:
-        self.found: dict[str, Run] = {}
+        self.runs: dict[str, Run] = {}
         self._variants, self._store, self._on_progress = variants, store, on_progress
-        self._executor, self._room = executor, at_once + 1  # one more, so that none waits for us
-        self._ahead = deque(variants)
-        self._flying: dict[Future[Run], str] = {}
+        self._executor, self._capacity = executor, jobs + 1  # one more, so that no worker idles
+        self._pending = deque(variants)
+        self._running: dict[Future[Run], str] = {}
 
     def finish(self) -> None:
-        """Run what is not there yet, until all is."""
-        while len(self.found) < len(self._variants):
-            self._on_progress(len(self.found), len(self._variants))
-            while len(self._flying) < self._room and (key := self._claimed()) is not None:
+        """Compute all runs that the cache does not have."""
+        while len(self.runs) < len(self._variants):
+            self._on_progress(len(self.runs), len(self._variants))
+            while len(self._running) < self._capacity and (key := self._next()) is not None:
                 self._start(key)
-            if self._flying:
-                pause = PAUSE if self._ahead and len(self._flying) < self._room else None
-                self._land(wait(self._flying, pause, FIRST_COMPLETED).done)
-            elif self._ahead:
-                time.sleep(PAUSE)  # all that is left is with other processes
-        self._on_progress(len(self.found), len(self._variants))
+            if self._running:
+                free = self._pending and len(self._running) < self._capacity
+                timeout = POLL if free else None
+                self._collect(wait(self._running, timeout, FIRST_COMPLETED).done)
+            elif self._pending:
+                time.sleep(POLL)  # other processes compute all remaining runs
+        self._on_progress(len(self.runs), len(self._variants))
 
-    def _claimed(self) -> str | None:
-        """Return a run that is ours to do; those of others go to the end of the line."""
-        for _ in range(len(self._ahead)):
-            key = self._ahead.popleft()
-            weighed = self._variants[key].weigh_first
-            kept = self._store.get(key, weighed=weighed)
-            if kept is not None:
-                self.found[key] = kept
-            elif self._store.claim(key, weighed=weighed):
+    def _next(self) -> str | None:
+        """Claim a run and return its key; runs of other processes move to the end."""
+        for _ in range(len(self._pending)):
+            key = self._pending.popleft()
+            memory_only = self._variants[key].memory_first
+            cached = self._store.get(key, memory_only=memory_only)
+            if cached is not None:
+                self.runs[key] = cached
+            elif self._store.claim(key, memory_only=memory_only):
                 return key
             else:
-                self._ahead.append(key)
+                self._pending.append(key)
         return None
 
     def _start(self, key: str) -> None:
-        task = partial(answered, self._variants[key], key)
+        task = partial(run_variant, self._variants[key], key)
         try:
-            self._flying[self._executor.submit(task)] = key
+            self._running[self._executor.submit(task)] = key
         except BrokenExecutor:
-            self._done(self._retried(key))
+            self._complete(self._repeated(key))
 
-    def _land(self, done: Iterable[Future[Run]]) -> None:
-        """Keep the runs that have come back."""
+    def _collect(self, done: Iterable[Future[Run]]) -> None:
+        """Store the runs of futures that are done."""
         for future in done:
-            key = self._flying.pop(future)
+            key = self._running.pop(future)
             try:
                 run = future.result()
             except BrokenExecutor:
-                run = self._retried(key)
-            self._done(run)
+                run = self._repeated(key)
+            self._complete(run)
 
-    def _done(self, run: Run) -> None:
-        assert run.key is not None, "what has run has a key"
-        self.found[run.key] = run
-        if run.verdict != FAILED:  # a fault of ours or of the machine is worth another try
-            self._store.keep(run)
+    def _complete(self, run: Run) -> None:
+        assert run.key is not None, "a run that was computed has a key"
+        self.runs[run.key] = run
+        if run.verdict != FAILED:  # a failure is not cached, so that it is repeated next time
+            self._store.put(run)
 
-    def _retried(self, key: str) -> Run:
-        """Return a run that a dying worker took along, done in a process of its own."""
+    def _repeated(self, key: str) -> Run:
+        """Return a run that was lost with its worker, computed in a process of its own."""
         try:
-            return alone(partial(answered, key=key), self._variants[key])
+            return run_alone(partial(run_variant, key=key), self._variants[key])
         except BrokenExecutor as error:
             return Run(key, FAILED, f"its worker process died ({error})")
 

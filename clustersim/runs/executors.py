@@ -1,4 +1,4 @@
-"""Where cases run: in this process, in as many as are asked for, or in one of their own."""
+"""Where tasks run: in this process, in a pool of processes, or in a process of their own."""
 
 import os
 import signal
@@ -10,12 +10,12 @@ from multiprocessing import active_children, parent_process
 from multiprocessing.connection import wait
 from typing import Any, TypeVar
 
-Given = TypeVar("Given")
-Found = TypeVar("Found")
+Argument = TypeVar("Argument")
+Returned = TypeVar("Returned")
 
 
-class Here(Executor):
-    """Runs each task at once, in this process."""
+class InProcess(Executor):
+    """Runs each task immediately, in this process."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run the task and return a future that is done."""
@@ -28,17 +28,17 @@ class Here(Executor):
 
 
 class _Pool(Executor):
-    """As many processes; where one of them has died, the next task begins with new ones."""
+    """A pool of processes, which is replaced when one of them has died."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
         self._pool = self._new()
 
     def _new(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._jobs, initializer=_follow)
+        return ProcessPoolExecutor(self._jobs, initializer=_follow_parent)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Hand a task to one of the processes."""
+        """Submit a task to the pool."""
         try:
             return self._pool.submit(fn, *args, **kwargs)
         except BrokenExecutor:
@@ -53,12 +53,12 @@ class _Pool(Executor):
 
 @contextmanager
 def workers(jobs: int) -> Iterator[Executor]:
-    """Give a place where cases run: here, or in as many processes, which end with the context.
+    """Return an executor of as many processes; one job runs in this process.
 
-    An interrupt ends them at once, whatever they are at; so does the end of this process.
+    The processes end with the context, at once if it is interrupted or if this process ends.
     """
     if jobs == 1:
-        yield Here()
+        yield InProcess()
         return
     executor = _Pool(jobs)
     try:
@@ -71,7 +71,7 @@ def workers(jobs: int) -> Iterator[Executor]:
     executor.shutdown()
 
 
-def alone(fn: Callable[[Given], Found], given: Given) -> Found:
+def run_alone(fn: Callable[[Argument], Returned], argument: Argument) -> Returned:
     """Run a task in a process of its own.
 
     Raises
@@ -79,26 +79,26 @@ def alone(fn: Callable[[Given], Found], given: Given) -> Found:
     BrokenExecutor
         when that process dies.
     """
-    with ProcessPoolExecutor(1, initializer=_follow) as own:
-        return own.submit(fn, given).result()
+    with ProcessPoolExecutor(1, initializer=_follow_parent) as executor:
+        return executor.submit(fn, argument).result()
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def _follow() -> None:
-    """Leave interrupts to the parent process, and end with it, however it ends."""
+def _follow_parent() -> None:
+    """Ignore interrupts, which the parent process handles, and end when it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # of which the parent may make something else
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent may have another handler
     parent = parent_process()
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=_exit_with, args=(parent.sentinel,), daemon=True).start()
 
 
-def _end_with(sentinel: int) -> None:
+def _exit_with(sentinel: int) -> None:
     wait([sentinel])
     os._exit(1)

@@ -1,13 +1,23 @@
-"""Who is at a run: a process, told apart from a later one that was given the same number."""
+"""Which process has claimed a run, and whether it still exists.
+
+A process number is soon reused, above all in a container: the start time identifies the process.
+"""
 
 import os
 import socket
 import time
-from pathlib import Path
 from typing import Final, NamedTuple
 
+import psutil
+
 LEASE: Final = 600.0
-"""Seconds after which a claim of a process on another host is taken for abandoned."""
+"""Time after which the claim of a process on another host has expired [s]."""
+
+_TOLERANCE: Final = 1.0
+"""Largest difference between two readings of the start time of one process [s].
+
+It is counted from the start of the host, which moves when the clock is adjusted.
+"""
 
 
 class Owner(NamedTuple):
@@ -15,54 +25,37 @@ class Owner(NamedTuple):
 
     Attributes
     ----------
-    host : by name
-    process : its number there
-    born : when it began, in ticks of that host; empty where the host does not tell
+    host : name of the host
+    process : process number on the host
+    started : start time of the process [s since 1970]
     """
 
     host: str
     process: int
-    born: str
+    started: float
 
 
 def this_process() -> Owner:
-    """Return the owner of what this process claims."""
+    """Return the owner of the claims of this process."""
     return owner_of(os.getpid())
 
 
 def owner_of(process: int) -> Owner:
     """Return a process of this host."""
-    return Owner(socket.gethostname(), process, _born(process))
+    return Owner(socket.gethostname(), process, psutil.Process(process).create_time())
 
 
-def abandoned(owner: Owner, since: float) -> bool:
-    """Whether a claim has no one behind it any more, made at `since` [s since 1970]."""
-    if owner.host == socket.gethostname():
-        return not _alive(owner.process) or owner != owner_of(owner.process)
-    return time.time() - since > LEASE
-
-
-def _alive(process: int) -> bool:
-    """Whether there is a process of that number on this host."""
+def is_abandoned(owner: Owner, since: float) -> bool:
+    """Return whether the owner of a claim has ended; the claim was made at `since` [s]."""
+    if owner.host != socket.gethostname():
+        return time.time() - since > LEASE
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
+        started = psutil.Process(owner.process).create_time()
+    except psutil.NoSuchProcess:
         return True
-    return True
+    except psutil.AccessDenied:
+        return False
+    return abs(started - owner.started) > _TOLERANCE
 
 
-def _born(process: int) -> str:
-    """Return when a process of this host began; nothing where that cannot be told.
-
-    The number of a process is soon given to another one, above all in a container.
-    """
-    try:
-        said = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    return said.rpartition(")")[2].split()[19]  # proc(5): field 22, the command's name is field 2
-
-
-__all__ = ["LEASE", "Owner", "abandoned", "owner_of", "this_process"]
+__all__ = ["LEASE", "Owner", "is_abandoned", "owner_of", "this_process"]

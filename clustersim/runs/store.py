@@ -1,41 +1,45 @@
-"""The study store: one SQLite file that keeps every run of every study, as they come.
+"""The run cache: one SQLite file with the runs of all studies.
 
-    run      what came of a scenario, by the key of its content: never run again
-    study    who asked, and for which points
-    claim    what a process is at, so that two with one store share the work
+    run      outcome of a scenario, by its cache key
+    study    command and scenario, and the runs that it consists of
+    claim    a run that a process is computing, so that processes share the work
 
-No run is changed once it is there; one that was only weighed is completed by its replay.  A
-process that is killed leaves its claims behind; they end with the process, or after a while where
-it ran on another host.
+A stored run never changes, except that a replay replaces an estimate of memory alone.  The claims
+of a process end with it, or expire if it ran on another host.
 """
 
 import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Annotated, Any, Concatenate, ParamSpec, Self, TypeVar
+
+from pydantic import Field
 
 from clustersim.errors import ScenarioError
-from clustersim.runs.lease import Owner, abandoned, this_process
-from clustersim.runs.store_file import check_store, opened
-from clustersim.runs.table import VERDICTS, verdict_of
-from clustersim.runs.variants import REFUSED, WEIGHED, Run, Variant
+from clustersim.runs.lease import Owner, is_abandoned, this_process
+from clustersim.runs.store_file import check_store, connect
+from clustersim.runs.table import DOES_NOT_FIT, FITS, verdict_of
+from clustersim.runs.variants import FAILED, INVALID, MEMORY_ONLY, Run, Variant
+
+Point = tuple[Variant, Run | None]
+"""A variant of a study and its run; None until it is completed."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """Who asked for some runs.
+    """The purpose of some runs.
 
     Attributes
     ----------
-    name : of the study in its store: the verb, the scenario and a digest of what was asked
+    name : the verb, the scenario and a digest of the variants
     verb : of the command line
     title : of the scenario
     """
@@ -46,75 +50,79 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far a study is: points in all, and how many have each verdict."""
+class StoredStudy:
+    """A study in a run cache and its progress.
 
-    study: Study
+    Attributes
+    ----------
+    position : number of the study in the file, for `--name`
+    name : name of the study: verb, scenario and a digest of the variants
+    verb : command that runs it
+    title : title of the scenario
+    begun : when it was last started [UTC]
+    runs : number of runs
+    fits : runs that fit in memory
+    does_not_fit : runs that do not fit in memory
+    invalid : combinations that are not allowed
+    failed : runs that ended in a fault of clustersim
+    remaining : runs that are not completed
+    """
+
+    position: int
+    name: str
+    verb: str
+    title: str
     begun: str
-    points: int
-    verdicts: Mapping[str, int]
-
-    @property
-    def left(self) -> int:
-        """Points that are still to be run."""
-        return self.points - sum(self.verdicts.values())
-
-    def to_json(self, position: int) -> dict[str, Any]:
-        """Return plain values, with its position among the studies of its store."""
-        return {
-            "position": position,
-            "name": self.study.name,
-            "verb": self.study.verb,
-            "title": self.study.title,
-            "begun": self.begun,
-            "runs": self.points,
-            **{each.replace(" ", "_"): self.verdicts.get(each, 0) for each in VERDICTS},
-            "left": self.left,
-        }
+    runs: int
+    fits: int
+    does_not_fit: int
+    invalid: Annotated[int, Field(alias="refused")]
+    failed: int
+    remaining: Annotated[int, Field(alias="left")]
 
 
-Given = ParamSpec("Given")
-Found = TypeVar("Found")
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
 
 
-def _blaming(
-    method: Callable[Concatenate["Store", Given], Found],
-) -> Callable[Concatenate["Store", Given], Found]:
-    """Turn what SQLite objects to, and what is no JSON in it, into one line about the file."""
+def _reporting_file(
+    method: Callable[Concatenate["Store", Arguments], Returned],
+) -> Callable[Concatenate["Store", Arguments], Returned]:
+    """Turn errors of SQLite and of JSON in the file into one line with the name of the file."""
 
     @wraps(method)
-    def told(store: "Store", /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
+    def wrapped(store: "Store", /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
         try:
             return method(store, *args, **kwargs)
         except (sqlite3.Error, json.JSONDecodeError) as problem:
             raise ScenarioError(
-                f"{store.path}: cannot be used as a study store ({problem}); choose another --store"
+                f"{store.path}: cannot be used as a run cache ({problem}); choose another --store"
             ) from problem
 
-    return told
+    return wrapped
 
 
 class Store:
-    """A study store; a context, which closes it.
+    """A run cache; as a context manager it closes the file.
 
     Parameters
     ----------
-    path : of the file, which is made if it is not there; None for one in memory
+    path : file, which is created if it does not exist; None for a cache in memory
 
     Raises
     ------
     ScenarioError
-        when the file is something else, or cannot be opened.
+        when the file is not a run cache, or cannot be opened.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        self._me = this_process()
-        self._base = self._opened()
+        self._owner = this_process()
+        self._connection = self._connected()
 
-    @_blaming
-    def _opened(self) -> sqlite3.Connection:
-        return opened(self.path)
+    @_reporting_file
+    def _connected(self) -> sqlite3.Connection:
+        return connect(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -125,76 +133,76 @@ class Store:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._base.close()
+        self._connection.close()
 
     # --- runs -------------------------------------------------------------------------------------
 
-    @_blaming
-    def get(self, key: str, *, weighed: bool = False) -> Run | None:
-        """Return the run of that key; None where there is none yet.
+    @_reporting_file
+    def get(self, key: str, *, memory_only: bool = False) -> Run | None:
+        """Return the run of a key; None if there is none.
 
         Parameters
         ----------
-        weighed : whether one will do that was only weighed, since it does not fit
+        memory_only : whether an estimate of memory alone is accepted
         """
-        row = self._base.execute(
+        row = self._connection.execute(
             "SELECT verdict, why, answer FROM runs WHERE key = ?", (key,)
         ).fetchone()
-        if row is None or (row[0] == WEIGHED and not weighed):
+        if row is None or (row[0] == MEMORY_ONLY and not memory_only):
             return None
         return _run(key, *row)
 
-    @_blaming
-    def keep(self, run: Run) -> None:
-        """Keep a run, unless it is there already; a replay completes what was only weighed."""
+    @_reporting_file
+    def put(self, run: Run) -> None:
+        """Store a run unless there is one; a replay replaces an estimate of memory alone."""
         answer = None if run.answer is None else json.dumps(run.answer, allow_nan=False)
         row = (run.key, run.verdict, run.why, answer, _now())
-        with self._whole():
-            if run.verdict != WEIGHED:
-                self._base.execute(
-                    "DELETE FROM runs WHERE key = ? AND verdict = ?", (run.key, WEIGHED)
+        with self._transaction():
+            if run.verdict != MEMORY_ONLY:
+                self._connection.execute(
+                    "DELETE FROM runs WHERE key = ? AND verdict = ?", (run.key, MEMORY_ONLY)
                 )
-            self._base.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", row)
-            self._base.execute("DELETE FROM claims WHERE key = ?", (run.key,))
+            self._connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", row)
+            self._connection.execute("DELETE FROM claims WHERE key = ?", (run.key,))
 
-    @_blaming
-    def claim(self, key: str, *, weighed: bool = False) -> bool:
-        """Take a run on; return False where another process is at it, or has done it."""
-        with self._whole():
-            if self.get(key, weighed=weighed) is not None:
+    @_reporting_file
+    def claim(self, key: str, *, memory_only: bool = False) -> bool:
+        """Claim a run; return False if another process has claimed or completed it."""
+        with self._transaction():
+            if self.get(key, memory_only=memory_only) is not None:
                 return False
-            row = self._base.execute(
-                "SELECT host, process, born, since FROM claims WHERE key = ?", (key,)
+            row = self._connection.execute(
+                "SELECT host, process, started, since FROM claims WHERE key = ?", (key,)
             ).fetchone()
             if row is not None:
                 owner, since = Owner(*row[:3]), row[3]
-                if owner != self._me and not abandoned(owner, since):
+                if owner != self._owner and not is_abandoned(owner, since):
                     return False
-            self._base.execute(
+            self._connection.execute(
                 "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)",
-                (key, *self._me, time.time()),
+                (key, *self._owner, time.time()),
             )
         return True
 
-    @_blaming
+    @_reporting_file
     def release(self) -> None:
-        """Give up all claims of this process."""
-        self._base.execute(
-            "DELETE FROM claims WHERE host = ? AND process = ? AND born = ?", self._me
+        """Release all claims of this process."""
+        self._connection.execute(
+            "DELETE FROM claims WHERE host = ? AND process = ? AND started = ?", self._owner
         )
 
     # --- studies ----------------------------------------------------------------------------------
 
-    @_blaming
+    @_reporting_file
     def begin(self, study: Study, points: Sequence[tuple[Variant, str | None, str | None]]) -> None:
-        """Note what a study consists of: variants with their keys, or why they have none."""
-        with self._whole():
-            self._base.execute(
-                "INSERT OR IGNORE INTO studies VALUES (?, ?, ?, ?)",
+        """Store the variants of a study with their keys, or why they have none."""
+        with self._transaction():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO studies VALUES (?, ?, ?, ?)",
                 (study.name, study.verb, study.title, _now()),
             )
-            self._base.execute("DELETE FROM points WHERE study = ?", (study.name,))
-            self._base.executemany(
+            self._connection.execute("DELETE FROM points WHERE study = ?", (study.name,))
+            self._connection.executemany(
                 "INSERT INTO points VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [
                     (
@@ -210,21 +218,35 @@ class Store:
                 ],
             )
 
-    @_blaming
-    def studies(self) -> list[Progress]:
-        """Return the studies that the store knows, the oldest first."""
-        rows = self._base.execute("SELECT study, verb, title, begun FROM studies ORDER BY rowid")
-        return [self._progress(Study(*named), begun) for *named, begun in rows.fetchall()]
+    @_reporting_file
+    def studies(self) -> list[StoredStudy]:
+        """Return the studies of the file, the oldest first."""
+        rows = self._connection.execute(
+            "SELECT study, verb, title, begun FROM studies ORDER BY rowid"
+        ).fetchall()
+        return [self._stored(position, *row) for position, row in enumerate(rows, 1)]
 
-    def _progress(self, study: Study, begun: str) -> Progress:
-        runs = [run for _, run in self.points(study.name)]
-        found = Counter(verdict_of(run) for run in runs if run is not None)
-        return Progress(study, begun, points=len(runs), verdicts=found)
+    def _stored(self, position: int, name: str, verb: str, title: str, begun: str) -> StoredStudy:
+        runs = [run for _, run in self.points(name)]
+        verdicts = Counter(verdict_of(run) for run in runs if run is not None)
+        return StoredStudy(
+            position=position,
+            name=name,
+            verb=verb,
+            title=title,
+            begun=begun,
+            runs=len(runs),
+            fits=verdicts[FITS],
+            does_not_fit=verdicts[DOES_NOT_FIT],
+            invalid=verdicts[INVALID],
+            failed=verdicts[FAILED],
+            remaining=len(runs) - verdicts.total(),
+        )
 
-    @_blaming
-    def points(self, study: str) -> list[tuple[Variant, Run | None]]:
-        """Return the variants of a study with their runs; None for a run that is still to come."""
-        rows = self._base.execute(
+    @_reporting_file
+    def points(self, study: str) -> list[Point]:
+        """Return the variants of a study with their runs."""
+        rows = self._connection.execute(
             "SELECT scenario, settings, point, points.key, points.why, verdict, runs.why, answer"
             " FROM points LEFT JOIN runs ON runs.key = points.key WHERE study = ?"
             " ORDER BY position",
@@ -233,25 +255,25 @@ class Store:
         return [
             (
                 Variant(scenario, tuple(json.loads(settings)), json.loads(point)),
-                Run(None, REFUSED, trouble)
+                Run(None, INVALID, problem)
                 if key is None
                 else None
                 if verdict is None
                 else _run(key, verdict, why, answer),
             )
-            for scenario, settings, point, key, trouble, verdict, why, answer in rows
+            for scenario, settings, point, key, problem, verdict, why, answer in rows
         ]
 
     @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """Do several things as one, or none of them."""
-        self._base.execute("BEGIN IMMEDIATE")
+    def _transaction(self) -> Iterator[None]:
+        """Apply several changes together, or none of them."""
+        self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
         except BaseException:
-            self._base.execute("ROLLBACK")
+            self._connection.execute("ROLLBACK")
             raise
-        self._base.execute("COMMIT")
+        self._connection.execute("COMMIT")
 
 
 def _run(key: str, verdict: Any, why: str | None, answer: str | None) -> Run:
@@ -262,4 +284,4 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-__all__ = ["Progress", "Store", "Study", "check_store"]
+__all__ = ["Point", "Store", "StoredStudy", "Study", "check_store"]

@@ -1,9 +1,9 @@
-"""The file of a study store: made where there is none, refused where it is something else.
+"""The file of a run cache: its tables, and what is checked before it is opened.
 
-runs      what came of a scenario, by the key of its content
-studies   who asked: a verb and a scenario
-points    which runs a study consists of, in order; those that cannot be have a reason
-claims    runs that a process is at
+runs      outcome of a scenario, by its cache key
+studies   command and scenario
+points    runs of a study, in order; an invalid combination has a reason and no key
+claims    runs that a process is computing
 """
 
 import sqlite3
@@ -12,15 +12,21 @@ from typing import Final
 
 from clustersim.errors import ScenarioError
 
-MARK: Final = 0x636C7374  # "clst": what the file says it is
-FORM: Final = 1
-"""The number of the tables below; another one is of another version of clustersim."""
+APPLICATION: Final = 0x636C7374  # "clst", the application id in the header of the file
+VERSION: Final = 2
+"""Version of the tables below; files of older versions are converted, newer ones rejected."""
 
-PATIENCE: Final = 60.0
-"""Seconds to wait for another process that writes."""
+TIMEOUT: Final = 60.0
+"""Time to wait for another process that writes [s]."""
 
-_HEAD: Final = 100
-"""Bytes at the front of an SQLite file that say what it is: https://sqlite.org/fileformat.html."""
+_HEADER: Final = 100
+"""Size of the header of an SQLite file [B]: https://sqlite.org/fileformat.html."""
+
+_CLAIMS: Final = """
+CREATE TABLE claims (
+    key TEXT PRIMARY KEY, host TEXT NOT NULL, process INTEGER NOT NULL, started REAL NOT NULL,
+    since REAL NOT NULL);
+"""
 
 _TABLES: Final = f"""
 CREATE TABLE runs (
@@ -30,71 +36,80 @@ CREATE TABLE studies (
 CREATE TABLE points (
     study TEXT NOT NULL, position INTEGER NOT NULL, scenario TEXT NOT NULL, settings TEXT NOT NULL,
     point TEXT NOT NULL, key TEXT, why TEXT, PRIMARY KEY (study, position));
-CREATE TABLE claims (
-    key TEXT PRIMARY KEY, host TEXT NOT NULL, process INTEGER NOT NULL, born TEXT NOT NULL,
-    since REAL NOT NULL);
-PRAGMA application_id = {MARK};
-PRAGMA user_version = {FORM};
+{_CLAIMS}
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {VERSION};
+"""
+
+_FROM_VERSION_1: Final = f"""
+UPDATE runs SET verdict = 'memory_only' WHERE verdict = 'weighed';
+UPDATE runs SET verdict = 'invalid' WHERE verdict = 'refused';
+DROP TABLE claims;
+{_CLAIMS}
+PRAGMA user_version = {VERSION};
 """
 
 
-def opened(path: Path | None) -> sqlite3.Connection:
-    """Return a connection to a store, which is made if it is not there; None is one in memory.
+def connect(path: Path | None) -> sqlite3.Connection:
+    """Return a connection to a run cache, which is created if needed; None is one in memory.
 
     Raises
     ------
     ScenarioError
-        when the file is something else, or its folder cannot be made.
+        when the file is not a run cache, or its folder cannot be created.
     sqlite3.Error
         when SQLite cannot open it.
     """
     if path is not None:
         check_store(path)
         _make_folder(path.parent)
-    base = sqlite3.connect(path or ":memory:", timeout=PATIENCE, isolation_level=None)
-    base.execute("BEGIN IMMEDIATE")  # of two that make it at once, one waits and finds it made
-    if not base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        for statement in filter(str.strip, _TABLES.split(";")):
-            base.execute(statement)
-    base.execute("COMMIT")
-    return base
+    connection = sqlite3.connect(path or ":memory:", timeout=TIMEOUT, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")  # one of several processes creates or converts it
+    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        _execute(connection, _TABLES)
+    elif connection.execute("PRAGMA user_version").fetchone()[0] == 1:
+        _execute(connection, _FROM_VERSION_1)
+    connection.execute("COMMIT")
+    return connection
 
 
-def check_store(path: Path, *, there: bool = False) -> None:
-    """Refuse a file that is no study store, without touching it.
+def _execute(connection: sqlite3.Connection, statements: str) -> None:
+    for statement in filter(str.strip, statements.split(";")):
+        connection.execute(statement)
 
-    Parameters
-    ----------
-    there : whether the store must exist
+
+def check_store(path: Path, *, must_exist: bool = False) -> None:
+    """Check that a file is a run cache, without changing it.
 
     Raises
     ------
     ScenarioError
-        in one line.
+        in one line, when it is not, or does not exist where it must.
     """
     if path.is_dir():
-        raise ScenarioError(f"{path}: is a folder, not a study store; choose another --store")
+        raise ScenarioError(f"{path}: is a folder, not a run cache; choose another --store")
     if not path.exists():
-        if there:
-            raise ScenarioError(f"{path}: no such file (a study makes one: clustersim sweep)")
+        if must_exist:
+            raise ScenarioError(f"{path}: no such file (clustersim sweep writes one)")
         return
-    head = _head(path)
-    if not head and not there:
+    header = _header(path)
+    if not header and not must_exist:
         return
-    mark, form = int.from_bytes(head[68:72], "big"), int.from_bytes(head[60:64], "big")
-    if not head.startswith(b"SQLite format 3\0") or mark != MARK:
-        raise ScenarioError(f"{path}: is not a study store; choose another --store")
-    if form != FORM:
+    application = int.from_bytes(header[68:72], "big")
+    version = int.from_bytes(header[60:64], "big")
+    if not header.startswith(b"SQLite format 3\0") or application != APPLICATION:
+        raise ScenarioError(f"{path}: is not a run cache of clustersim; choose another --store")
+    if not 1 <= version <= VERSION:
         raise ScenarioError(
-            f"{path}: is a study store of another version of clustersim (form {form}, not {FORM});"
-            " choose another --store"
+            f"{path}: is a run cache of a newer version of clustersim (format {version}, this"
+            f" version reads up to {VERSION}); choose another --store"
         )
 
 
-def _head(path: Path) -> bytes:
+def _header(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(_HEAD)
+            return file.read(_HEADER)
     except OSError as problem:
         raise ScenarioError(f"{path}: cannot be read ({problem.strerror})") from None
 
@@ -103,7 +118,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise ScenarioError(f"{folder}: cannot be made ({problem.strerror})") from None
+        raise ScenarioError(f"{folder}: cannot be created ({problem.strerror})") from None
 
 
-__all__ = ["check_store", "opened"]
+__all__ = ["VERSION", "check_store", "connect"]

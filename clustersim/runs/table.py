@@ -1,17 +1,20 @@
-"""The runs of a study as one table: a row for each variant, with its point and what came of it."""
+"""The runs of a study as one table: a row for each variant, with its point and its outcome."""
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.metrics.attribution import PARTS
-from clustersim.runs.variants import FAILED, REFUSED, Run, Value, Variant
+from clustersim.runs.variants import Run, Value, Variant
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Row = dict[str, Any]
+"""Values by column: the axes, the verdict, its reason and the measures."""
+
 FITS: Final = "fits"
 DOES_NOT_FIT: Final = "does not fit"
-VERDICTS: Final = (FITS, DOES_NOT_FIT, REFUSED, FAILED)
 
 MEASURES: Final = (
     "step_time_s",
@@ -29,11 +32,11 @@ MEASURES: Final = (
     "memory_capacity_bytes",
     "devices",
 )
-"""Columns of numbers that a run has; those of the attribution follow them."""
+"""Columns of numbers; the components of the step time follow."""
 
 
 def verdict_of(run: Run) -> str:
-    """Return what became of a run in a word or two: fits, does not fit, refused or failed."""
+    """Return ``fits``, ``does not fit``, ``invalid`` or ``failed``."""
     if run.answer is None:
         return run.verdict
     return FITS if run.fits else DOES_NOT_FIT
@@ -41,10 +44,10 @@ def verdict_of(run: Run) -> str:
 
 def measures(answer: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of an answer by column, in the units of their names."""
-    return (_speed(answer) if "step_time_s" in answer else {}) | _weight(answer)
+    return (_speed(answer) if "step_time_s" in answer else {}) | _memory(answer)
 
 
-def _weight(answer: Mapping[str, Any]) -> dict[str, float]:
+def _memory(answer: Mapping[str, Any]) -> dict[str, float]:
     memory = answer["memory"]
     return {
         "memory_peak_bytes": memory["peak_bytes"],
@@ -66,44 +69,58 @@ def _speed(answer: Mapping[str, Any]) -> dict[str, float]:
         "hfu": answer["hfu"],
         "bubble_fraction": answer["bubble_fraction"],
         "bubble_overhead": answer["bubble_overhead"],
-        "exposed_fraction": sum(each["seconds"] for each in answer["exposed"]) / step,
-        **{f"{part}_s": answer["attribution"][part] for part in PARTS},
+        "exposed_fraction": sum(entry["seconds"] for entry in answer["exposed"]) / step,
+        **{f"{name}_s": answer["attribution"][name] for name in PARTS},
     }
 
 
-def row(variant: Variant, run: Run | None) -> dict[str, Any]:
+def row(variant: Variant, run: Run | None) -> Row:
     """Return one row: the point, the verdict with its reason, and the numbers of a run.
 
-    A run that is still to come has the verdict None.
+    The verdict of a run that is not completed is None.
     """
-    said: dict[str, Any] = {
+    start: Row = {
         **variant.point,
         "verdict": None if run is None else verdict_of(run),
         "why": None if run is None else run.why,
     }
     answer = None if run is None else run.answer
-    return said if answer is None else {**said, **measures(answer)}
+    return start if answer is None else {**start, **measures(answer)}
 
 
-def frame(found: Sequence[tuple[Variant, Run | None]]) -> "pd.DataFrame":
-    """Return the rows of a study as a frame; columns that a row lacks are empty in it.
+def axes_of(rows: Sequence[Row]) -> list[str]:
+    """Return the axes of some rows: the columns in front of the verdict."""
+    return [*dict.fromkeys(key for one in rows for key in takewhile("verdict".__ne__, one))]
 
-    An axis of words and numbers is one of words, as files of tables need it.
+
+def frame(rows: Sequence[Row]) -> "pd.DataFrame":
+    """Return the rows of a study as a frame; values that a row lacks are empty.
+
+    An axis of texts and numbers becomes one of texts, as Parquet requires one type.
     """
-    import pandas as pd  # 0.3 s that other verbs need not pay
+    import pandas as pd  # imports in 0.3 s
 
-    axes = dict.fromkeys(axis for variant, _ in found for axis in variant.point)
-    columns = [*axes, "verdict", "why", *MEASURES, *(f"{part}_s" for part in PARTS)]
-    rows = [row(*each) for each in found]
+    axes = axes_of(rows)
+    names = [*axes, "verdict", "why", *MEASURES, *(f"{name}_s" for name in PARTS)]
     for axis in axes:
-        if len({type(each[axis]) for each in rows if axis in each} - {int, float}) > 0:
-            rows = [each | {axis: _word(each[axis])} if axis in each else each for each in rows]
-    return pd.DataFrame(rows, columns=columns).astype({"devices": "Int64"})
+        if {type(one[axis]) for one in rows if axis in one} - {int, float}:
+            rows = [one | {axis: _text(one[axis])} if axis in one else one for one in rows]
+    return pd.DataFrame(rows, columns=[*dict.fromkeys(names)]).astype({"devices": "Int64"})
 
 
-def _word(value: Value) -> str:
+def _text(value: Value) -> str:
     """Return a value as it is written in a scenario."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-__all__ = ["DOES_NOT_FIT", "FITS", "MEASURES", "VERDICTS", "frame", "measures", "row", "verdict_of"]
+__all__ = [
+    "DOES_NOT_FIT",
+    "FITS",
+    "MEASURES",
+    "Row",
+    "axes_of",
+    "frame",
+    "measures",
+    "row",
+    "verdict_of",
+]

@@ -1,8 +1,8 @@
-"""One scenario of a study, and the run that answers it.
+"""A scenario with changes, and its run.
 
-    Variant (a scenario file and what is changed in it) --answered--> Run (the verdict, the answer)
+    Variant (scenario file, settings) --run_variant--> Run (verdict, answer)
 
-Both are plain values: they travel to other processes and into the study store.
+Both are plain values: they travel to other processes and into the run cache.
 """
 
 import json
@@ -16,11 +16,11 @@ from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.simulate import Result, simulate, simulate_if_it_fits
 
 Value = str | int | float | bool
-Verdict = Literal["ran", "weighed", "refused", "failed"]
+Verdict = Literal["ran", "memory_only", "invalid", "failed"]
 
 RAN: Final = "ran"
-WEIGHED: Final = "weighed"
-REFUSED: Final = "refused"
+MEMORY_ONLY: Final = "memory_only"
+INVALID: Final = "invalid"
 FAILED: Final = "failed"
 
 
@@ -30,18 +30,18 @@ class Variant:
 
     Attributes
     ----------
-    scenario : a scenario file, or the bare name of a shipped one
-    settings : changes of it, as ``--set`` takes them
-    point : what sets it apart in the study, by axis: ``{"plan.tensor": 8}``
-    trouble : why there is no such scenario, where that is known before it is loaded
-    weigh_first : whether a job that does not fit in memory is only weighed, not replayed
+    scenario : scenario file, or the bare name of a shipped one
+    settings : changes, as ``--set`` takes them
+    point : values by axis that identify the variant in its study: ``{"plan.tensor": 8}``
+    problem : why the scenario is invalid, where that is known before it is loaded
+    memory_first : whether a job that does not fit in memory is not replayed
     """
 
     scenario: str
     settings: tuple[str, ...] = ()
     point: Mapping[str, Value] = field(default_factory=dict)
-    trouble: str | None = None
-    weigh_first: bool = False
+    problem: str | None = None
+    memory_first: bool = False
 
     def load(self) -> Loaded:
         """Return the scenario with its changes.
@@ -51,24 +51,24 @@ class Variant:
         ScenarioError, CatalogError
             one line for each problem.
         """
-        if self.trouble is not None:
-            raise PlanError(self.trouble)
+        if self.problem is not None:
+            raise PlanError(self.problem)
         return load(self.scenario, self.settings)
 
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a variant.
+    """The outcome of a variant.
 
     Attributes
     ----------
-    key : the content of its scenario; None for one that could not be loaded
-    verdict : ``ran``; ``weighed``, too large to be replayed; ``refused``, a layout that cannot be;
-        or ``failed``, a fault of clustersim
-    why : in one line, unless it ran
-    answer : what ``clustersim run --json`` prints, only its ``memory`` and ``counts.devices`` of
-        a run that was weighed; None where there is none
-    fresh : whether it was run for the one who asks, rather than found in a store
+    key : cache key of the scenario; None if it could not be loaded
+    verdict : ``ran``; ``memory_only``, does not fit and was not replayed; ``invalid``, the layout
+        or a value is not allowed; or ``failed``, a fault of clustersim
+    why : reason in one line, unless it ran
+    answer : what ``clustersim run --json`` prints; only its ``memory`` and ``counts.devices`` if
+        memory only; None if invalid or failed
+    fresh : whether it was computed now, and not found in a run cache
     """
 
     key: str | None
@@ -83,46 +83,46 @@ class Run:
         return self.answer is not None and bool(self.answer["memory"]["fits"])
 
 
-def answered(variant: Variant, key: str | None) -> Run:
-    """Simulate a variant; whatever is wrong with it becomes its verdict."""
+def run_variant(variant: Variant, key: str | None) -> Run:
+    """Simulate a variant; an error becomes its verdict."""
     try:
-        verdict, why, answer = _told(variant)
+        verdict, why, answer = _simulated(variant)
     except (ScenarioError, CatalogError) as problem:
-        return Run(key, REFUSED, in_a_line(problem), fresh=True)
-    except Exception as error:  # one run must not end the others: it is kept with its error
+        return Run(key, INVALID, in_a_line(problem), fresh=True)
+    except Exception as error:  # one failed run must not end the others
         return Run(key, FAILED, f"{type(error).__name__}: {in_a_line(error)}", fresh=True)
     return Run(key, verdict, why, answer, fresh=True)
 
 
-def _told(variant: Variant) -> tuple[Verdict, str | None, dict[str, Any]]:
-    """Return the verdict on a variant, with the reason unless it ran, and its answer."""
+def _simulated(variant: Variant) -> tuple[Verdict, str | None, dict[str, Any]]:
+    """Return verdict, reason (None if it ran) and answer of a variant."""
     loaded = variant.load()
-    found = simulate_if_it_fits(loaded) if variant.weigh_first else simulate(loaded)
-    if isinstance(found, Result):
-        return RAN, None, _plain(to_json(found.answer))
+    result = simulate_if_it_fits(loaded) if variant.memory_first else simulate(loaded)
+    if isinstance(result, Result):
+        return RAN, None, _plain(to_json(result.answer))
     counts = {"devices": loaded.scenario.devices}
-    return WEIGHED, found.reason, _plain({"memory": to_json(found.answer), "counts": counts})
+    return MEMORY_ONLY, result.reason, _plain({"memory": to_json(result.answer), "counts": counts})
 
 
 def _plain(answer: dict[str, Any]) -> Any:
-    """Return an answer by way of text: one of today and one out of the store are the same."""
+    """Return an answer converted to text and back, equal to one read from a run cache."""
     return json.loads(json.dumps(answer, allow_nan=False))
 
 
 def in_a_line(problem: Exception) -> str:
-    """Return all that a complaint says, in one line."""
+    """Return the message of an error in one line."""
     return "; ".join(line.strip() for line in str(problem).splitlines() if line.strip())
 
 
 __all__ = [
     "FAILED",
+    "INVALID",
+    "MEMORY_ONLY",
     "RAN",
-    "REFUSED",
-    "WEIGHED",
     "Run",
     "Value",
     "Variant",
     "Verdict",
-    "answered",
     "in_a_line",
+    "run_variant",
 ]

@@ -16,7 +16,7 @@ from clustersim.catalog.measured_errors import MeasuredRuns, shipped_interval_da
 from clustersim.catalog.tree import nearest
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
 from clustersim.memory.verdict import Verdict
-from clustersim.runs.executors import Here, alone
+from clustersim.runs.executors import InProcess, run_alone
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.simulate import Result, simulate
 from clustersim.validation import coverage
@@ -123,7 +123,7 @@ def validate(
         when no case is of a group that is asked for.
     """
     chosen = select(cases, groups)
-    executor = executor or Here()
+    executor = executor or InProcess()
     futures = []
     for entry in chosen:
         future = executor.submit(run, entry)
@@ -151,7 +151,7 @@ def _collected(entry: Entry, future: Future[Outcome]) -> Outcome:
         try:
             return future.result()
         except BrokenExecutor:
-            return alone(run, entry)
+            return run_alone(run, entry)
     except BrokenExecutor as error:
         told = f"its worker process died ({error})"
         return Outcome(entry.id, entry.group, (Reason("its worker process died", told),))

@@ -23,7 +23,7 @@ from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.cli import main
-from clustersim.runs.executors import Here, workers
+from clustersim.runs.executors import InProcess, workers
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
 from clustersim.topology.accelerator import build_accelerator
@@ -104,7 +104,7 @@ def test_data_made_from_known_coefficients_are_recovered(
     }
     rows = table(tmp_path_factory.mktemp("t"), seconds=made_with(chip, truth))
 
-    found = calibrate(chip, rows, [], Here())
+    found = calibrate(chip, rows, [], InProcess())
 
     told = answers(found)
     for path, value in truth.items():
@@ -119,7 +119,7 @@ def test_a_coefficient_without_data_stays_at_its_prior(chip, tmp_path):
     shapes = [row for row in SHAPES if row[0] in ("elementwise", "reduction", "launch")]
     rows = table(tmp_path, shapes, made_with(chip, {"memory.achieved": 0.7}))
 
-    told = answers(calibrate(chip, rows, [], Here()))
+    told = answers(calibrate(chip, rows, [], InProcess()))
 
     assert told["memory.achieved"].value == pytest.approx(0.7, rel=0.01)
     for path in ("gemm.best", "gemm.inner_half", "gemm.ragged", "flash_attention.forward"):
@@ -132,7 +132,7 @@ def test_two_coefficients_that_do_the_same_are_not_both_moved(chip, tmp_path):
     shapes = [("gemm", f"m={m} n=8192 k=1024 batch=1") for m in (4096, 8192, 16384)]
     rows = table(tmp_path, shapes * 4, made_with(chip, {"gemm.best": 0.7}))
 
-    told = answers(calibrate(chip, rows, [], Here()))
+    told = answers(calibrate(chip, rows, [], InProcess()))
 
     moved = [path for path in ("gemm.best", "gemm.inner_half") if told[path].fitted]
     assert len(moved) == 1
@@ -149,7 +149,7 @@ def test_noise_moves_a_coefficient_within_its_stated_error(seed, chip, tmp_path_
     seconds = made_with(chip, truth, noise=0.05, seed=seed)
     rows = table(tmp_path_factory.mktemp("t"), seconds=seconds)
 
-    told = answers(calibrate(chip, rows, [], Here()))
+    told = answers(calibrate(chip, rows, [], InProcess()))
 
     for path, value in truth.items():
         assert abs(math.log(told[path].value / value)) < 4 * told[path].error
@@ -162,7 +162,7 @@ def test_a_row_far_off_hardly_pulls(chip, tmp_path):
     rows = table(tmp_path, seconds=seconds)
     rows[0] = replace(rows[0], seconds=20 * rows[0].seconds)
 
-    told = answers(calibrate(chip, rows, [], Here()))
+    told = answers(calibrate(chip, rows, [], InProcess()))
 
     assert told["gemm.best"].value == pytest.approx(0.7, rel=0.01)
 
@@ -170,7 +170,7 @@ def test_a_row_far_off_hardly_pulls(chip, tmp_path):
 def test_rows_that_are_held_out_are_not_what_they_are_graded_by(chip, tmp_path):
     """The error on rows that a fit did not see is no smaller than on those that it saw."""
     seconds = made_with(chip, {"gemm.best": 0.7}, noise=0.1)
-    found = calibrate(chip, table(tmp_path, seconds=seconds), [], Here())
+    found = calibrate(chip, table(tmp_path, seconds=seconds), [], InProcess())
 
     assert found.whole.held_out is not None
     assert found.whole.held_out.mean_abs > 0.98 * found.whole.after.mean_abs
@@ -198,11 +198,11 @@ def test_dispatch_comes_back_from_runs_that_were_made_with_it(chip):
     """Small models that a slower host ran give back the time of its host for each kernel."""
     every = read_cases(finding.shipped("validation") / "cases.yaml")
     small = [entry for entry in every if entry.group == "vtrain-single"][::18]
-    runs, left = read_runs(small, CHIP, Here())
+    runs, left = read_runs(small, CHIP, InProcess())
     truth = {"gemm.best": 0.7}
     made = [replace(run, measured=run_seconds(run.case, truth, {"dispatch": 9e-5})) for run in runs]
 
-    found = calibrate(chip, [], made, Here())
+    found = calibrate(chip, [], made, InProcess())
 
     told = answers(found)
     assert not left
@@ -229,7 +229,7 @@ def test_runs_of_other_chips_are_no_rows():
     every = read_cases(finding.shipped("validation") / "cases.yaml")
     others = [entry for entry in every if entry.group == "torchtitan-h100"]
 
-    assert read_runs(others, CHIP, Here()) == ([], {})
+    assert read_runs(others, CHIP, InProcess()) == ([], {})
 
 
 # --- files ------------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ def test_what_runs_tell_of_a_framework_becomes_a_file_of_its_own(chip, tmp_path,
     monkeypatch.chdir(tmp_path)
     request = asked(CHIP, [], ["vtrain-single"])
     request = replace(request, entries=request.entries[::18])
-    found = calibrated(request, Here())
+    found = calibrated(request, InProcess())
     for path, text in found.texts(tmp_path / f"{CHIP}.yaml").items():
         path.write_text(text)
 

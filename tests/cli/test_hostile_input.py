@@ -13,10 +13,10 @@ from errno import ENOSPC
 import pytest
 
 from clustersim.cli import main
-from clustersim.cli.options import print_table, run_variants
+from clustersim.cli.options import print_table
 from clustersim.errors import ScenarioError
 from clustersim.render.folder import replacing
-from clustersim.runs.execution import run_all
+from clustersim.runs.execution import run_all, run_study
 from clustersim.runs.executors import workers
 from clustersim.runs.store import Store, Study
 from clustersim.runs.variants import RAN, Variant
@@ -125,7 +125,7 @@ def test_a_store_with_damaged_answers_is_refused_in_one_line(tmp_path, capsys):
         base.execute("UPDATE runs SET answer = '{damaged'")
         base.commit()
 
-    assert "cannot be used as a study store" in refused(capsys, "study", str(file))
+    assert "cannot be used as a run cache" in refused(capsys, "study", str(file))
 
 
 # --- who reads, and where there is no room --------------------------------------------------------
@@ -204,14 +204,14 @@ def test_the_best_of_one_layout_is_named(tmp_path, capsys):
 
 def test_a_thousand_jobs_start_no_more_processes_than_there_are_runs(tmp_path, monkeypatch):
     """However many processes are allowed, two runs are done in two."""
-    asked = []
+    counts = []
     monkeypatch.setattr(
-        "clustersim.runs.executors.workers", lambda n: asked.append(n) or workers(1)
+        "clustersim.runs.execution.workers", lambda n: counts.append(n) or workers(1)
     )
     variants = [Variant(str(small(tmp_path)), (f"batch.micro={n}",)) for n in (1, 2)]
-    runs = run_variants(Study("a", "sweep", "a title"), variants, tmp_path / "store.db", 1000)
+    runs = run_study(Study("a", "sweep", "a title"), variants, jobs=1000)
 
-    assert asked == [2]
+    assert counts == [2]
     assert [run.verdict for run in runs] == [RAN, RAN]
 
 
@@ -224,6 +224,6 @@ def test_an_export_replaces_neither_its_store_nor_its_sister(tmp_path, capsys):
 
     for csv, parquet in ((store, other), (other, store), (other, other)):
         files = ("--csv", str(csv), "--parquet", str(parquet), "--force")
-        assert "is named twice" in refused(capsys, "study", str(store), *files)
+        assert "given twice" in refused(capsys, "study", str(store), *files)
     assert store.read_bytes() == before
     assert not other.exists()

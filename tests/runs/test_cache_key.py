@@ -29,10 +29,10 @@ def key(file, *changes):
         (SCENARIO.replace("gpt3-1.3b", "gpt3-13b"), ["model=gpt3-1.3b"]),
         (SCENARIO + "fold: true\n", []),
     ],
-    ids=["remarks", "order", "spelled out", "set", "set by name", "a default that is said"],
+    ids=["remarks", "order", "spelled out", "set", "set by name", "a default"],
 )
-def test_two_ways_to_say_a_thing_have_one_key(tmp_path, text, changes):
-    """Where a value stands, and in which words, makes no other run of it."""
+def test_two_spellings_of_one_content_have_one_key(tmp_path, text, changes):
+    """The key does not depend on where and how a value is written."""
     other = tmp_path / "other.yaml"
     other.write_text(text, encoding="utf-8")
 
@@ -58,17 +58,17 @@ NUMBERS = {
     )
 )
 @settings(max_examples=20, deadline=None)
-def test_any_other_number_has_another_key(tmp_path_factory, said):
+def test_any_other_number_has_another_key(tmp_path_factory, setting):
     """A key is that of one value alone, in the scenario, its machine and its model."""
     file = small(tmp_path_factory.getbasetemp())
-    name, one, other = said
+    name, one, other = setting
     keys = [key(file, f"{name}={value}") for value in (one, other)]
 
     assert (keys[0] == keys[1]) == (one == other)
 
 
 def test_other_code_has_another_key(tmp_path, monkeypatch):
-    """A prediction of another version of clustersim is not taken for one of this."""
+    """Other versions of clustersim have other keys."""
     file = small(tmp_path)
     before = key(file)
     monkeypatch.setattr(content, "code", lambda: "0.0.0+of another day")
@@ -81,20 +81,20 @@ CODE = [("engine", True), ("render", False), ("studies", False), ("cli", False)]
 
 @pytest.mark.parametrize(("folder", "counts"), CODE)
 def test_a_new_look_of_a_page_leaves_runs_valid(tmp_path, monkeypatch, folder, counts):
-    """Code that predicts is content; code that only shows what was predicted is not."""
+    """Only code that predicts is part of the key."""
     file = tmp_path / folder / "page.py"
     file.parent.mkdir()
     monkeypatch.setattr(content, "_PACKAGE", tmp_path)
-    found = []
+    digests = []
     for text in ("before = 1", "after = 2"):
         file.write_text(text, encoding="utf-8")
-        found.append(content.code.__wrapped__())
+        digests.append(content.code.__wrapped__())
 
-    assert (found[0] != found[1]) == counts
+    assert (digests[0] != digests[1]) == counts
 
 
 def test_steps_of_a_file_are_content(tmp_path):
-    """A schedule that is read from a file has the key of its steps, not of its name."""
+    """The steps of a schedule file are part of the key, not its name."""
     file = tmp_path / "written.yaml"
     file.write_text(SCENARIO.replace("data: 2", "data: 2, schedule: mine.txt"), encoding="utf-8")
     keys = []

@@ -1,9 +1,8 @@
-"""Many runs survive what ends them: a kill, an interrupt, a dead worker, a second process."""
+"""Many runs survive a kill, an interrupt, a dead worker and a second process."""
 
 import json
 import os
 import signal
-import sys
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 
 import pytest
@@ -11,20 +10,21 @@ import pytest
 from clustersim.runs.execution import run_all
 from clustersim.runs.executors import workers
 from clustersim.runs.store import Store, Study
-from clustersim.runs.variants import FAILED, RAN, REFUSED, WEIGHED, Variant
+from clustersim.runs.variants import FAILED, INVALID, MEMORY_ONLY, RAN, Variant
 from clustersim.studies.sweep.axes import axis_of
 from clustersim.studies.sweep.grid import grid
-from small import alive, children_of, rows_in, small, sweeping, wait_until
-
-needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+from small import AXES, alive, children_of, rows_in, small, sweeping, wait_until
 
 STUDY = Study("a study", "sweep", "a title")
+
+LONG = (*AXES, "recompute=none,full")
+"""Axes of a sweep that runs for about a second, so that it can be disturbed."""
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     """Return what the sweep prints when nothing happens to it."""
-    return finished(sweeping(tmp_path_factory.mktemp("undisturbed")))
+    return finished(sweeping(tmp_path_factory.mktemp("undisturbed"), axes=LONG))
 
 
 def finished(process):
@@ -34,23 +34,29 @@ def finished(process):
     return json.loads(out)
 
 
+def workers_of(process, runs, store):
+    """Return the workers of a sweep as soon as the cache has some runs."""
+    wait_until(lambda: len(children_of(process.pid)) >= 2, "two workers have started")
+    workers = children_of(process.pid)
+    wait_until(lambda: len(rows_in(store)) >= runs, f"{runs} runs are in the cache")
+    return workers
+
+
 def table_of(answer):
-    """Return an answer without what tells who computed it."""
+    """Return an answer without the number of runs that were computed for it."""
     return {key: value for key, value in answer.items() if key != "fresh"}
 
 
-@needs_proc
-def test_a_killed_sweep_goes_on_where_it_was(tmp_path, undisturbed):
+def test_a_killed_sweep_resumes(tmp_path, undisturbed):
     """After SIGKILL no run is lost or repeated, no worker is left, and the table is the same."""
     store = tmp_path / "runs" / "studies.db"
-    process = sweeping(tmp_path)
-    wait_until(lambda: len(rows_in(store)) >= 4, "four runs are in the store")
-    workers = children_of(process.pid)
+    process = sweeping(tmp_path, axes=LONG)
+    workers = workers_of(process, 4, store)
     process.kill()
     process.communicate()
     wait_until(lambda: not any(map(alive, workers)), "the workers have ended", 10)
     kept = rows_in(store)
-    resumed = finished(sweeping(tmp_path))
+    resumed = finished(sweeping(tmp_path, axes=LONG))
     after = rows_in(store)
 
     assert workers
@@ -60,17 +66,15 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path, undisturbed):
     assert table_of(resumed) == table_of(undisturbed)
 
 
-@needs_proc
 def test_an_interrupted_sweep_leaves_a_usable_store(tmp_path, undisturbed):
     """Ctrl-C ends with one line and exit code 130, leaves no process, and all runs in the store."""
     store = tmp_path / "runs" / "studies.db"
-    process = sweeping(tmp_path)
-    wait_until(lambda: len(rows_in(store)) >= 2, "two runs are in the store")
-    workers = children_of(process.pid)
+    process = sweeping(tmp_path, axes=LONG)
+    workers = workers_of(process, 2, store)
     os.killpg(process.pid, signal.SIGINT)
     out, complaint = process.communicate(timeout=30)
     kept = rows_in(store)
-    resumed = finished(sweeping(tmp_path))
+    resumed = finished(sweeping(tmp_path, axes=LONG))
 
     assert (process.returncode, out) == (130, "")
     assert complaint.startswith("interrupted: ")
@@ -82,25 +86,24 @@ def test_an_interrupted_sweep_leaves_a_usable_store(tmp_path, undisturbed):
 
 def test_two_processes_share_a_store(tmp_path, undisturbed):
     """Of two that sweep the same at once, each run is done by one, and both end with the table."""
-    first, second = sweeping(tmp_path), sweeping(tmp_path)
+    first, second = sweeping(tmp_path, axes=LONG), sweeping(tmp_path, axes=LONG)
     answers = finished(first), finished(second)
 
     assert sum(answer["fresh"] for answer in answers) == undisturbed["fresh"]
     assert [table_of(answer) for answer in answers] == [table_of(undisturbed)] * 2
 
 
-@needs_proc
 def test_a_killed_worker_does_not_end_the_sweep(tmp_path, undisturbed):
-    """What a dying worker was at is done again, and the table is whole."""
+    """The runs of a dead worker are repeated, and the table is complete."""
     store = tmp_path / "runs" / "studies.db"
-    process = sweeping(tmp_path)
-    wait_until(lambda: len(rows_in(store)) >= 2, "two runs are in the store")
-    os.kill(children_of(process.pid)[0], signal.SIGKILL)
+    process = sweeping(tmp_path, axes=LONG)
+    workers = workers_of(process, 2, store)
+    os.kill(workers[0], signal.SIGKILL)
 
     assert table_of(finished(process)) == table_of(undisturbed)
 
 
-def test_nothing_is_told_where_there_is_no_terminal(tmp_path):
+def test_progress_is_shown_on_terminals_only(tmp_path):
     """A sweep that is piped prints its answer and not a byte on standard error."""
     answer = finished(sweeping(tmp_path, axes=["batch.micro=1,2"]))
 
@@ -111,8 +114,8 @@ def die(_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_workers_go_on_after_one_has_died():
-    """A task that kills its process is told as such, and the next one finds a process again."""
+def test_a_pool_is_replaced_after_a_process_has_died():
+    """A task that kills its process raises BrokenExecutor, and the next task runs."""
     with workers(2) as executor:
         broken = executor.submit(die, None)
         with pytest.raises(BrokenExecutor):
@@ -134,9 +137,9 @@ def test_the_executor_does_not_matter(tmp_path):
     variants = micros(tmp_path, "2", "3", "1")
     with Store() as store, Store() as other, ThreadPoolExecutor(1) as executor:
         here = run_all(STUDY, variants, store)
-        there = run_all(STUDY, variants, other, executor, at_once=1)
+        there = run_all(STUDY, variants, other, executor, jobs=1)
 
-    assert [run.verdict for run in here] == [RAN, REFUSED, RAN]
+    assert [run.verdict for run in here] == [RAN, INVALID, RAN]
     assert [timeless(run) for run in here] == [timeless(run) for run in there]
 
 
@@ -147,45 +150,45 @@ def timeless(run):
 
 
 def test_equal_variants_are_run_once(tmp_path):
-    """Two ways to say a scenario are one run, and a second study finds it in the store."""
+    """Two spellings of a scenario are one run, and a second study finds it in the cache."""
     file = str(small(tmp_path))
     twice = [Variant(file), Variant(file, ("plan.tensor=2",))]
     with Store() as store:
         first = run_all(STUDY, twice, store)
-        again = run_all(STUDY, twice, store)
+        second = run_all(STUDY, twice, store)
 
     assert first[0] is first[1]
-    assert [run.fresh for run in first + again] == [True, True, False, False]
-    assert again == first
+    assert [run.fresh for run in first + second] == [True, True, False, False]
+    assert second == first
 
 
 def test_progress_counts_to_the_end(tmp_path):
-    """Whoever looks on is told of each run, never backwards, and in the end of all."""
-    told = []
+    """Progress is reported for each run, never decreases, and ends with all runs."""
+    calls = []
     with Store() as store:
         run_all(
             STUDY,
             micros(tmp_path, "1", "2", "4"),
             store,
-            on_progress=lambda done, of: told.append((done, of)),
+            on_progress=lambda completed, total: calls.append((completed, total)),
         )
 
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert told[-1] == (3, 3)
+    assert calls == sorted(calls)
+    assert calls[-1] == (3, 3)
 
 
-def test_what_does_not_fit_is_weighed_or_replayed_as_asked(tmp_path):
-    """A sweep only weighs what does not fit; who asks for the replay gets it, and it is kept."""
+def test_what_does_not_fit_is_replayed_on_request(tmp_path):
+    """A sweep does not replay what does not fit; another study may, and the replay is cached."""
     file, settings = str(small(tmp_path)), ("model=gpt3-13b", "plan.pipeline=1", "plan.data=4")
-    weighed, replayed = Variant(file, settings, weigh_first=True), Variant(file, settings)
+    estimated, replayed = Variant(file, settings, memory_first=True), Variant(file, settings)
     with Store() as store:
-        (first,) = run_all(STUDY, [weighed], store)
+        (first,) = run_all(STUDY, [estimated], store)
         (second,) = run_all(STUDY, [replayed], store)
-        (third,) = run_all(STUDY, [weighed], store)
+        (third,) = run_all(STUDY, [estimated], store)
     with Store() as store:
-        both = run_all(STUDY, [weighed, replayed], store)
+        both = run_all(STUDY, [estimated, replayed], store)
 
-    assert (first.verdict, second.verdict) == (WEIGHED, RAN)
+    assert (first.verdict, second.verdict) == (MEMORY_ONLY, RAN)
     assert not first.fits
     assert "step_time_s" not in first.answer
     assert first.answer["memory"] == second.answer["memory"]
@@ -194,8 +197,8 @@ def test_what_does_not_fit_is_weighed_or_replayed_as_asked(tmp_path):
     assert [run.verdict for run in both] == [RAN, RAN]
 
 
-def test_a_fault_is_a_verdict_and_is_tried_again(tmp_path, monkeypatch):
-    """One run that fails is told with its error, leaves the others be, and is not kept."""
+def test_a_fault_is_a_verdict_and_is_repeated(tmp_path, monkeypatch):
+    """A run that fails has its error as reason, and is repeated next time."""
 
     def broken(loaded):
         raise ArithmeticError("out of numbers")

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from clustersim.runs.variants import answered
+from clustersim.runs.variants import run_variant
 from clustersim.studies.scaling.answer import scaled
 from clustersim.studies.scaling.arguments import Wanted, curves_of
 
@@ -16,7 +16,7 @@ def curves(name, kind, *devices, settings=()):
     """Return a curve of a scenario, at some of its points only where they are named."""
     wanted = Wanted(**{kind: devices}, settings=settings) if devices else Wanted(settings=settings)
     (curve,) = (each for each in curves_of([name], wanted) if each.kind == kind)
-    return scaled(curve, [answered(point.variant, None) for point in curve.points])
+    return scaled(curve, [run_variant(point.variant, None) for point in curve.points])
 
 
 def points(curve):

@@ -348,7 +348,10 @@ def test_a_file_that_is_no_store_is_left_alone(tmp_path, capsys):
     other.write_text("years of work")
     code, said = refused(capsys, *SMALL, "--strong", "16", "--json", "--store", str(other))
 
-    assert (code, said) == (2, f"{other}: is not a study store; choose another --store\n")
+    assert (code, said) == (
+        2,
+        f"{other}: is not a run cache of clustersim; choose another --store\n",
+    )
     assert other.read_text() == "years of work"
 
 

@@ -14,7 +14,7 @@ from clustersim.metrics.attribution import PARTS
 from clustersim.render.page.page import Chart, render
 from clustersim.render.tables import Row
 from clustersim.runs.store import Store
-from clustersim.runs.variants import RAN, REFUSED, WEIGHED, Run, Variant
+from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, Run, Variant
 from clustersim.scenario.load import load
 from clustersim.studies.sweep.answer import Sweep
 from clustersim.studies.sweep.axes import axis_of
@@ -58,8 +58,8 @@ def test_what_is_filled_makes_the_product_of_degrees_the_devices(
     (variant,) = grid(file, changes, [axis_of(f"plan.{axis}=fill")])
 
     if 8 * nodes % prod(said.values()):
-        assert variant.trouble is not None
-        assert variant.trouble.startswith(f"plan.{axis}=fill: {8 * nodes} devices / (")
+        assert variant.problem is not None
+        assert variant.problem.startswith(f"plan.{axis}=fill: {8 * nodes} devices / (")
     else:
         plan = variant.load().scenario.plan
         assert variant.point[f"plan.{axis}"] == getattr(plan, axis)
@@ -87,7 +87,7 @@ def test_a_table_and_axes_are_combined(tmp_path, capsys, monkeypatch):
     )
 
     assert [(p["plan.data"], p["batch.micro"], p["verdict"]) for p in found["points"]] == [
-        (2, 1, "fits"), (2, 2, "fits"), ("fill", 1, "refused"), ("fill", 2, "refused"),
+        (2, 1, "fits"), (2, 2, "fits"), ("fill", 1, "invalid"), ("fill", 2, "invalid"),
     ]  # fmt: skip
     assert [(group["why"], group["count"]) for group in found["refused"]] == [
         (
@@ -114,12 +114,12 @@ NUMBERS = ("tokens_per_s_per_device", "samples_per_s", "mfu", "hfu", "bubble_fra
 
 def run_of(verdict, rate, peak, capacity=10.0):
     """Return a run with a rate and a memory, all else in keeping."""
-    if verdict == REFUSED:
-        return Run(None, REFUSED, f"--set x=1: x: {rate:g} is too much (at most {peak:g})")
+    if verdict == INVALID:
+        return Run(None, INVALID, f"--set x=1: x: {rate:g} is too much (at most {peak:g})")
     memory = {"peak_bytes": peak, "capacity_bytes": capacity, "fits": verdict == RAN}
     weight = {"memory": memory, "counts": {"devices": 8}}
-    if verdict == WEIGHED:
-        return Run("a", WEIGHED, "too large", weight)
+    if verdict == MEMORY_ONLY:
+        return Run("a", MEMORY_ONLY, "too large", weight)
     return Run(
         f"{rate} {peak}",
         RAN,
@@ -136,7 +136,7 @@ def run_of(verdict, rate, peak, capacity=10.0):
 
 
 verdicts = st.builds(
-    run_of, st.sampled_from([RAN, WEIGHED, REFUSED]), st.integers(1, 9), st.integers(1, 9)
+    run_of, st.sampled_from([RAN, MEMORY_ONLY, INVALID]), st.integers(1, 9), st.integers(1, 9)
 )
 
 
@@ -191,7 +191,7 @@ def test_reasons_are_told_without_the_place_of_a_value(base):
     variants = [Variant("small.yaml", (each,), {"recompute": each}) for each in settings]
     places = [f"--set {settings[0]}", "my folder/small.yaml:4"]
     runs = [
-        Run(place, REFUSED, f"{place}: {complaint.format(i)}")
+        Run(place, INVALID, f"{place}: {complaint.format(i)}")
         for place, i in zip(places, (2, 9), strict=True)
     ]
     (group,) = Sweep(base, variants, runs).reasons()
@@ -267,7 +267,7 @@ AXES_OF_PAGES = (["batch.micro"], ["batch.micro", "recompute"], ["a", "b", "batc
 def test_a_page_shows_every_layout_and_keeps_words_as_words(base, keys):
     """Each chart has a table of its layouts, and no name is read as HTML."""
     wicked = "<img src=x onerror=alert(1)>"
-    runs = [run_of(RAN, 3, 4), run_of(WEIGHED, 1, 20), run_of(RAN, 2, 1), run_of(REFUSED, 1, 1)]
+    runs = [run_of(RAN, 3, 4), run_of(MEMORY_ONLY, 1, 20), run_of(RAN, 2, 1), run_of(INVALID, 1, 1)]
     points = [dict.fromkeys(keys, f"{wicked}{i}") for i in range(len(runs))]
     variants = [Variant("small.yaml", (), point) for point in points]
     told = Told(Sweep(base, variants, runs).to_json())
@@ -326,8 +326,8 @@ OVER = "--over=batch.micro=1,2"
         ([OVER, "--pareto=money"], "--pareto money: is not known (did you mean 'memory'?)"),
         ([OVER, "--set=plan.zro=1"], "--set plan.zro=1: plan.zro: unknown key"),
         ([OVER, "--out=taken"], "taken: is in the way and is not the output of an earlier run"),
-        ([OVER, "--store=taken"], "taken: is a folder, not a study store"),
-        ([OVER, "--store=small.yaml"], "small.yaml: is not a study store"),
+        ([OVER, "--store=taken"], "taken: is a folder, not a run cache"),
+        ([OVER, "--store=small.yaml"], "small.yaml: is not a run cache of clustersim"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("there", [False, True], ids=["no store", "a store"])
@@ -389,7 +389,7 @@ def test_a_study_is_shown_by_number_or_name(store, capsys):
 
     assert by_number == by_name
     assert [(p["plan.tensor"], p["verdict"]) for p in by_name["points"]] == [
-        (2, "fits"), (16, "refused"),
+        (2, "fits"), (16, "invalid"),
     ]  # fmt: skip
     assert out.splitlines()[1].split() == ["tensor", "verdict", "step", "tokens/s", "MFU", "GiB"]
 
@@ -400,14 +400,14 @@ def test_exports_hold_every_run(store, capsys, tmp_path):
     files = (f"--csv={csv}", f"--parquet={parquet}")
     code, _, _ = ending(capsys, "study", str(store), "--name=1", *files)
     both = pd.read_csv(csv), pd.read_parquet(parquet)
-    refused = ending(capsys, "study", str(store), "--name=2", f"--csv={csv}")
+    rejected = ending(capsys, "study", str(store), "--name=2", f"--csv={csv}")
     kept = pd.read_csv(csv)
     forced, _, _ = ending(capsys, "study", str(store), "--name=2", f"--csv={csv}", "--force")
 
     assert (code, forced) == (0, 0)
-    assert [list(table["verdict"]) for table in both] == [["fits", "fits", "refused"]] * 2
+    assert [list(table["verdict"]) for table in both] == [["fits", "fits", "invalid"]] * 2
     assert list(both[0]["step_time_s"][:2]) == list(both[1]["step_time_s"][:2])
-    assert refused == (2, "", f"{csv}: is in the way (--force replaces it)\n")
+    assert rejected == (2, "", f"{csv}: already exists (use --force)\n")
     assert len(kept) == 3
     assert len(pd.read_csv(csv)) == 2
 
@@ -417,7 +417,7 @@ def test_exports_hold_every_run(store, capsys, tmp_path):
     [
         (["--name=3"], "--name 3: no such study in "),
         (["--name=sweep"], "--name sweep: no such study in "),
-        (["--csv=all.csv"], "--name: which of the 2 studies in "),
+        (["--csv=all.csv"], "--name: required, "),
     ],
 )
 def test_a_study_that_is_not_there_is_one_line(
@@ -438,5 +438,5 @@ def test_a_store_that_is_not_there_is_not_made(capsys, tmp_path):
     code, out, said = ending(capsys, "study", str(path))
 
     assert (code, out) == (2, "")
-    assert said == f"{path}: no such file (a study makes one: clustersim sweep)\n"
+    assert said == f"{path}: no such file (clustersim sweep writes one)\n"
     assert not path.exists()

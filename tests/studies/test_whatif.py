@@ -16,7 +16,7 @@ from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError, SimulationError
 from clustersim.render.tables import columned
 from clustersim.runs.arguments import changes_of
-from clustersim.runs.variants import FAILED, RAN, REFUSED, Run, Variant
+from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.whatif import page as whatif_pages
 from clustersim.studies.whatif import text as report
@@ -91,7 +91,7 @@ def test_a_layout_that_cannot_be_is_left_out_of_what_is_together():
     changes = [("plan.data=4",), ("plan.zero=0",), ("batch.micro=2",)]
     question = variants_of(SMALL, changes)
 
-    assert "32 ranks, but the job has 16 devices" in question.variants[0].trouble
+    assert "32 ranks, but the job has 16 devices" in question.variants[0].problem
     assert question.together.settings[1:] == ("plan.zero=0", "batch.micro=2")
     assert question.joined == (1, 2)
 
@@ -100,7 +100,7 @@ def test_changes_that_can_only_be_together_are():
     """Half the stages alone are too few ranks, twice the replicas too many; both at once fit."""
     question = variants_of(SMALL, [("plan.pipeline=4",), ("plan.data=4",)])
 
-    assert all(variant.trouble for variant in question.variants)
+    assert all(variant.problem for variant in question.variants)
     assert question.together.settings[1:] == ("plan.pipeline=4", "plan.data=4")
 
 
@@ -144,12 +144,12 @@ def test_changes_are_ranked_by_what_they_save(base, times):
 
 def test_what_cannot_be_comes_last():
     """After all that ran, with its reason."""
-    said = found({"matmul": 4.0}, REFUSED, {"matmul": 5.0}, FAILED, {"matmul": 3.0})
+    said = found({"matmul": 4.0}, INVALID, {"matmul": 5.0}, FAILED, {"matmul": 3.0})
 
-    assert [each.verdict for each in said.changes] == [RAN, RAN, REFUSED, FAILED]
+    assert [each.verdict for each in said.changes] == [RAN, RAN, INVALID, FAILED]
     assert to_json(said)["changes"][2] == {
         "settings": ["batch.global=16"],
-        "verdict": REFUSED,
+        "verdict": INVALID,
         "why": "a reason",
         **dict.fromkeys(
             ("step_time_s", "same_tokens", "saved_s", "saved_fraction", "part", "parts",
@@ -210,8 +210,8 @@ FINDINGS = [
      " fit"),
     ([11.0, answer({"matmul": 8.0}, fits=False)],
      "batch.micro=2 saves most, 2 s of 10 s (20.0 %), but does not fit"),
-    ([11.0, REFUSED], "none of the changes saves time"),
-    ([REFUSED, REFUSED], "no change is valid"),
+    ([11.0, INVALID], "none of the changes saves time"),
+    ([INVALID, INVALID], "no change is valid"),
 ]  # fmt: skip
 
 
@@ -219,7 +219,7 @@ FINDINGS = [
 def test_the_finding_is_what_saves_most_and_fits(runs, finding):
     """What does not fit is told as such, and so is that nothing saves time, or can be."""
     said = [{"matmul": run} if isinstance(run, float) else run for run in runs]
-    told = found({"matmul": 10.0}, *said, changes=PAIR, together=REFUSED)
+    told = found({"matmul": 10.0}, *said, changes=PAIR, together=INVALID)
 
     assert report.finding(told) == finding
 
@@ -227,7 +227,7 @@ def test_the_finding_is_what_saves_most_and_fits(runs, finding):
 def test_a_terminal_gets_the_same_table():
     """Broken where it is narrow, and too much memory catches the eye."""
     heavy = answer({"matmul": 9.0}, fits=False)
-    said = found({"matmul": 10.0}, heavy, {"matmul": 8.0}, changes=PAIR, together=REFUSED)
+    said = found({"matmul": 10.0}, heavy, {"matmul": 8.0}, changes=PAIR, together=INVALID)
     console = Console(width=60, force_terminal=True, color_system="standard")
     with console.capture() as shown:
         console.print(columned(report.table(said), report.WORDS, report.UNFIT))
@@ -257,7 +257,7 @@ def test_the_page_has_the_ranking_and_its_picture():
 
     assert [row[0] for row in answer_.blocks[1].rows] == ["batch.micro=2", "plan.zero=0"]
     assert saved.blocks[0].figure["data"][0]["x"] == [10.0, 2.0, 1.0, 0.5, 7.5]
-    assert len(whatif_pages.page(found({"matmul": 1.0}, REFUSED)).sections) == 1
+    assert len(whatif_pages.page(found({"matmul": 1.0}, INVALID)).sections) == 1
 
 
 # --- known answers --------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ def test_the_files_hold_what_is_shown(capsys, scenario):
     rows = [*csv.DictReader((place / "whatif.csv").read_text().splitlines())]
 
     assert sorted(summary["files"]) == sorted(path.name for path in place.iterdir())
-    assert [row["verdict"] for row in rows] == ["ran", "ran", "refused", "ran"]
+    assert [row["verdict"] for row in rows] == ["ran", "ran", "invalid", "ran"]
     assert rows[0]["change"] == "recompute=none"
     assert float(rows[3]["step_time_s"]) == summary["together"]["step_time_s"]
 
@@ -362,11 +362,11 @@ COMPLAINTS = [
     (["--set", "plan.tensor"], "--set plan.tensor: is not of the form key=value"),
     (["--change", "plan.tensor"], "--change 'plan.tensor': 'plan.tensor' is not of the form"
      " key=value"),
-    (["--change", " "], "--change ' ': names no setting (write it as key=value)"),
+    (["--change", " "], "--change ' ': no setting of the form key=value"),
     (["--set", "plan.tensr=2"], "plan.tensr: unknown key (did you mean 'tensor'?)"),
     (["--set", "plan.zero=0", "--out", "."], ".: is around the working or home folder"),
-    (["--set", "plan.zero=0", "--store", "frontier-22b.yaml"], "frontier-22b.yaml: is not a study"
-     " store; choose another --store"),
+    (["--set", "plan.zero=0", "--store", "frontier-22b.yaml"], "frontier-22b.yaml: is not a run"
+     " cache of clustersim; choose another --store"),
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 from clustersim.catalog.finding import shipped
 from clustersim.cli.validate import validate as command
 from clustersim.errors import ScenarioError
-from clustersim.runs.executors import Here
+from clustersim.runs.executors import InProcess
 from clustersim.simulation.simulate import simulate
 from clustersim.validation.cases.cases import entries, read_cases
 from clustersim.validation.cases.machines import (
@@ -551,7 +551,7 @@ def test_the_page_of_validation_is_what_the_command_prints():
     """
     path = shipped("validation") / "cases.yaml"
     curves = tuple(grade_curves(read_curves()))
-    claims = tuple(verdict.to_json() for verdict in judge_all(Here()))
+    claims = tuple(verdict.to_json() for verdict in judge_all(InProcess()))
     validation = validate(read_cases(path))
     unreached = tuple(findings(read_unreached(), validation.outcomes, whole=True))
     validation = replace(validation, curves=curves, claims=claims, unreached=unreached)

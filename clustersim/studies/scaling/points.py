@@ -47,7 +47,7 @@ class Point:
     @property
     def trouble(self) -> str | None:
         """Why it cannot be run, where that is known."""
-        return self.variant.trouble
+        return self.variant.problem
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any, Final, Literal
 
 from clustersim.catalog.tree import is_fact
-from clustersim.runs.table import FITS, VERDICTS, row, verdict_of
-from clustersim.runs.variants import FAILED, REFUSED, Run, Value, Variant
+from clustersim.runs.table import DOES_NOT_FIT, FITS, row, verdict_of
+from clustersim.runs.variants import FAILED, INVALID, Run, Value, Variant
 from clustersim.scenario.load import Loaded
 from clustersim.studies.sweep.grid import FILL, points_of
 
@@ -94,7 +94,12 @@ class Sweep:
     def counts(self) -> dict[str, int]:
         """How many combinations have each verdict."""
         found = Counter(verdict_of(run) for run in self.runs)
-        return {verdict: found[verdict] for verdict in VERDICTS}
+        return {
+            "fits": found[FITS],
+            "does_not_fit": found[DOES_NOT_FIT],
+            "refused": found[INVALID],
+            "failed": found[FAILED],
+        }
 
     @property
     def fresh(self) -> int:
@@ -135,7 +140,7 @@ class Sweep:
         both = {key: (_said(self.base, key), value) for key, value in point.items()}
         return {key: (old, new) for key, (old, new) in both.items() if old != new}
 
-    def reasons(self, verdict: str = REFUSED) -> list[Group]:
+    def reasons(self, verdict: str = INVALID) -> list[Group]:
         """Return why combinations cannot be, the most frequent reason first."""
         heaps: dict[str, list[int]] = {}
         for position, run in enumerate(self.runs):
@@ -163,7 +168,7 @@ class Sweep:
             "axes": self.axes,
             "filled": [*self.filled],
             "by": self.by,
-            "counts": {key.replace(" ", "_"): n for key, n in self.counts.items()},
+            "counts": self.counts,
             "fresh": self.fresh,
             "best": self.ranked[0]["position"] if self.ranked else None,
             "ranked": [each["position"] for each in self.ranked],

@@ -3,7 +3,7 @@
     axes --product--> combinations --fill--> variants
 
 ``plan.data=fill`` takes up the devices that the other degrees of a combination leave.  A
-combination that cannot be is a variant with its trouble; a value that cannot be, whatever the
+combination that cannot be is a variant with its problem; a value that cannot be, whatever the
 others are, is an error of the one who wrote it.
 """
 
@@ -51,15 +51,15 @@ def _joined(choices: Sequence[Choice]) -> dict[str, str]:
 def _variant(rest: "_Rest", texts: Mapping[str, str]) -> Variant:
     """Return the variant with some values, what is to be filled taken from the `rest`."""
     whole = dict(texts)
-    trouble = None
+    why: str | None = None
     for key in (key for key, text in texts.items() if text == FILL):
         try:
             whole[key] = str(rest.left(key, _said(texts)))
         except (ScenarioError, CatalogError) as problem:
-            trouble = in_a_line(problem)
+            why = in_a_line(problem)
     point = {key: value_of(text) for key, text in whole.items()}
     settings = (*rest.settings, *_said(whole))
-    return Variant(rest.scenario, settings, point, trouble, weigh_first=True)
+    return Variant(rest.scenario, settings, point, why, memory_first=True)
 
 
 def _said(texts: Mapping[str, str]) -> tuple[str, ...]:

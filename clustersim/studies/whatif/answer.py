@@ -30,7 +30,7 @@ class ChangeResult:
     Attributes
     ----------
     settings : settings of the change
-    verdict : `ran`; `refused` where the layout is invalid, or `failed`
+    verdict : `ran`; `invalid` where the layout is not allowed, or `failed`
     why : the reason in one line, unless it ran; all keys below are null then
     step_time_s : step time with the change [s]
     same_tokens : whether the step trains on the same number of tokens as that of the base
@@ -63,7 +63,7 @@ class ChangeFailure:
     """A change without a result: its layout is invalid, or its run failed."""
 
     settings: tuple[str, ...]
-    verdict: Literal["weighed", "refused", "failed"]
+    verdict: Literal["memory_only", "invalid", "failed"]
     why: str | None
     step_time_s: None = None
     same_tokens: None = None

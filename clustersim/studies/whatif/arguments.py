@@ -49,7 +49,7 @@ def variants_of(base: Variant, changes: Sequence[Change]) -> WhatIfVariants:
     """
     check(base.load())
     variants = tuple(_changed(base, change) for change in changes)
-    valid = tuple(place for place, variant in enumerate(variants) if variant.trouble is None)
+    valid = tuple(place for place, variant in enumerate(variants) if variant.problem is None)
     if len(changes) < 2:
         return WhatIfVariants(base, tuple(changes), variants, None, (), None)
     together, joined, apart = _together(base, changes, valid)
@@ -63,7 +63,7 @@ def _changed(base: Variant, change: Change) -> Variant:
     try:
         check(loaded)
     except (ScenarioError, CatalogError) as problem:
-        return replace(changed, trouble=in_a_line(problem))
+        return replace(changed, problem=in_a_line(problem))
     return changed
 
 
@@ -84,9 +84,9 @@ def _together(
         except (ScenarioError, CatalogError) as problem:
             reason = in_a_line(problem)
             continue
-        if changed.trouble is None:
+        if changed.problem is None:
             return changed, joined, None
-        reason = changed.trouble
+        reason = changed.problem
     return None, (), reason
 
 

@@ -1,6 +1,6 @@
 """Claims on how training scales on Frontier: curves of its scenarios, at their ends."""
 
-from clustersim.runs.variants import answered
+from clustersim.runs.variants import run_variant
 from clustersim.studies.scaling.answer import scaled
 from clustersim.studies.scaling.arguments import Wanted, curves_of
 
@@ -24,7 +24,7 @@ def strong_scaling() -> dict[str, float]:
 def _efficiency(name: str, wanted: Wanted) -> float:
     """Return the efficiency of the last point of a curve [%]."""
     (curve,) = curves_of([name], wanted)
-    answer = scaled(curve, [answered(point.variant, None) for point in curve.points])
+    answer = scaled(curve, [run_variant(point.variant, None) for point in curve.points])
     return 100 * float(answer["points"][-1]["efficiency"])
 
 
