@@ -18,7 +18,7 @@ from clustersim.program.compile import compile_program
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import load
 from clustersim.simulation.build import build_job
-from clustersim.studies.show.schedule_replay import unroll
+from clustersim.studies.show.schedule import replay_schedule
 
 Value = TypeVar("Value")
 
@@ -59,7 +59,7 @@ def main(names: list[str]) -> None:
 def deep(name: str, stages: int, microbatches: int, chunks: int) -> None:
     """Print a line for a schedule on equal stages and free links."""
     schedule = SCHEDULES[name]
-    seconds, shown = timed(lambda: unroll(schedule, stages, microbatches, chunks))
+    seconds, shown = timed(lambda: replay_schedule(schedule, stages, microbatches, chunks))
     blocks = sum(len(row) for row in shown.rows)
     shape = f"{name}, {stages} stages, {microbatches} microbatches, {chunks} chunks"
     print(f"{shape}: {blocks:,} blocks in {seconds:.3f} s, {blocks / seconds:,.0f}/s")

@@ -1,27 +1,27 @@
-"""What can go wrong, named so that a caller can catch exactly that.
+"""Exceptions of clustersim.
 
     ClustersimError
-    +-- CatalogError      (ValueError)  a catalogue file, or a name that is in none
-    +-- ScenarioError     (ValueError)  a scenario, a case file, or an option on the command line
-    |   +-- PlanError     (ValueError)  a layout that cannot run: it does not divide, or is too big
-    +-- ProgramError                    a program that no machine could run: drawn, with the culprit
-    +-- SimulationError                 a replay that broke one of its own laws
+    +-- CatalogError      (ValueError)  an invalid catalogue file, or an unknown name
+    +-- ScenarioError     (ValueError)  an invalid scenario, case file or option
+    |   +-- PlanError     (ValueError)  an invalid layout: it does not divide, or is too large
+    +-- ProgramError                    a program that cannot complete, drawn with the blocked step
+    +-- SimulationError                 a replay that violates a conservation law
 
-The first three are the user's to mend and end a command with exit code 2; the others are failures
-and end it with 1.  Every message is one line: where, what, what now.
+The first three are errors in the input and end a command with exit code 2; the others are internal
+failures with exit code 1.  Every message is one line: location, problem, remedy.
 """
 
 
 class ClustersimError(Exception):
-    """The root: everything that clustersim raises on purpose."""
+    """Base class of all exceptions that clustersim raises."""
 
 
 class CatalogError(ClustersimError, ValueError):
-    """A catalogue file that does not say what it must, or a name that no file carries."""
+    """An invalid catalogue file, or an unknown name."""
 
 
 class ScenarioError(ClustersimError, ValueError):
-    """An input file or option that cannot be used as it stands."""
+    """An invalid input file or option."""
 
 
 class PlanError(ScenarioError):
@@ -29,8 +29,8 @@ class PlanError(ScenarioError):
 
 
 class ProgramError(ClustersimError):
-    """A program that would not run to its end on any machine."""
+    """A program that cannot complete on any machine."""
 
 
 class SimulationError(ClustersimError):
-    """A replay whose result contradicts a law that it must keep."""
+    """A replay whose result violates a conservation law."""

@@ -2,7 +2,7 @@
 
 Inside clustersim every number is a plain float in SI base units: seconds, bytes, bytes per second,
 FLOPs, FLOPs per second.  ``G`` is 10^9 and ``Gi`` is 2^30; ``b`` is a bit and ``B`` a byte.  A unit
-is never optional in a file, because a number without one is how simulators come to be wrong by 9 %.
+is never optional in a file: numbers without units have caused errors of 9 % in simulators.
 """
 
 import re
@@ -33,10 +33,10 @@ UNITS: Final[Mapping[str, Mapping[str, float]]] = {
     "flops_per_second": {**_scaled("FLOP/s"), **_scaled("OP/s")},
     "watts": {prefix + "W": scale for prefix, scale in _DECIMAL.items()},
 }
-"""Symbols of each dimension and what one of it is in the base unit."""
+"""Symbols of each dimension with their values in the base unit."""
 
 GIB: Final = 2.0**30
-"""A gibibyte, in which memory is told [B]."""
+"""A gibibyte, the unit of memory sizes [B]."""
 
 EXAMPLES: Final[Mapping[str, str]] = {
     "bytes": "64 GB or 105 MiB",
@@ -56,7 +56,7 @@ def parse(text: object, dimension: str) -> float:
     Raises
     ------
     ValueError
-        when the unit is missing or is not one of `dimension`; the message says what is allowed.
+        when the unit is missing or not one of `dimension`; the message has an example.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def format_bytes(nbytes: float, digits: int = 3) -> str:
 
 
 def format_binary(nbytes: float) -> str:
-    """Return an amount of data in binary units where it is a round one: ``'32 KiB'``, ``'5 kB'``.
+    """Return an amount of data, in binary units if it is a round number: ``'32 KiB'``, ``'5 kB'``.
 
     >>> format_binary(2**25), format_binary(5000)
     ('32 MiB', '5 kB')
@@ -115,7 +115,7 @@ def format_flops_per_second(rate: float, digits: int = 4) -> str:
 
 
 def format_seconds(seconds: float, digits: int = 4) -> str:
-    """Return a time in the unit a person would pick: ``'860.1 s'``, ``'1.2 ms'``, ``'4 us'``."""
+    """Return a time in a suitable unit: ``'860.1 s'``, ``'1.2 ms'``, ``'4 us'``."""
     magnitude = abs(seconds)
     if magnitude >= 1 or magnitude == 0:
         return f"{seconds:.{digits}g} s" if magnitude < 10**digits else f"{seconds:,.0f} s"

@@ -1,4 +1,4 @@
-"""`clustersim import FILE`: a machine or a model from what another program prints or writes."""
+"""`clustersim import FILE`: a machine or a model from the output of another program."""
 
 import json
 import re
@@ -18,47 +18,51 @@ _FORMATS = "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, hug
 
 _Format = Annotated[
     str | None,
-    typer.Option("--format", help=f"{_FORMATS} [told by the content].", show_default=False),
+    typer.Option(
+        "--format", metavar="NAME", help=f"Format: {_FORMATS} [detected].", show_default=False
+    ),
 ]
 _Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", help="File to write [standard output].", show_default=False),
+    typer.Option(
+        "--out", "-o", metavar="PATH", help="Output file [standard output].", show_default=False
+    ),
 ]
 
 
 def _choice(help: str) -> typer.models.OptionInfo:
-    """Return an option that replaces what would be taken otherwise."""
-    option: typer.models.OptionInfo = typer.Option(help=help, show_default=False)
+    """Return an option that names an entry."""
+    option: typer.models.OptionInfo = typer.Option(metavar="NAME", help=help, show_default=False)
     return option
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="What the other program wrote or printed.")],
+    file: Annotated[Path, typer.Argument(help="Output of another program.")],
     format: _Format = None,
     out: _Out = None,
-    name: Annotated[str | None, _choice("Name of the machine or model [that of the file].")] = None,
-    accelerator: Annotated[str | None, _choice("Chip [the nearest of the catalogue].")] = None,
-    library: Annotated[str | None, _choice("Collective library [the nearest].")] = None,
-    node: Annotated[str | None, _choice("Node of an imported network [the nearest].")] = None,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object about the result.")
+    name: Annotated[str | None, _choice("Name of the machine or model [name of the file].")] = None,
+    accelerator: Annotated[str | None, _choice("Accelerator [nearest match].")] = None,
+    library: Annotated[str | None, _choice("Collective library [nearest match].")] = None,
+    node: Annotated[str | None, _choice("Node of an imported network [nearest match].")] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing output file.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
 ) -> None:
-    """Make a node, cluster or model file from what another program describes."""
+    """Import a machine or model from nvidia-smi, NCCL, Slurm, Hugging Face and others."""
     from clustersim.catalog.writing import write_new
     from clustersim.errors import ScenarioError
     from clustersim.topology.importers.source import read_source
 
     if out is not None and out.suffix != ".yaml":
-        raise ScenarioError(f"{out}: must end in .yaml, so that a scenario beside it finds it")
-    taken = {"accelerator": accelerator, "library": library, "node": node}
+        raise ScenarioError(f"{out}: must end in .yaml (a scenario refers to such files)")
+    chosen = {"accelerator": accelerator, "library": library, "node": node}
     source = read_source(file)
     imported: Imported | ImportedModel
     if _is_model(source, format):
-        imported = _model(source, name or (None if out is None else _plain(out.stem)), taken)
+        imported = _model(source, name or (None if out is None else _plain(out.stem)), chosen)
     else:
-        imported = _machine(source, name or _plain((out or file).stem), taken, out, format)
+        imported = _machine(source, name or _plain((out or file).stem), chosen, out, format)
     if out is not None:
         write_new(out, imported.text, force=force)
     if json_output:
@@ -71,12 +75,12 @@ def import_(
 
 
 def _is_model(source: "Source", format: str | None) -> bool:
-    """Whether a file is to be read as the configuration of a model: a JSON object is one.
+    """Whether a file is the configuration of a model, which is a JSON object.
 
     Raises
     ------
     ScenarioError
-        when nobody reads the format.
+        when the format is unknown.
     """
     from clustersim.catalog.tree import nearest
     from clustersim.errors import ScenarioError
@@ -91,19 +95,19 @@ def _is_model(source: "Source", format: str | None) -> bool:
     known = (*FORMATS, FORMAT)
     if format not in known:
         raise ScenarioError(
-            f"--format {format}: no such format{nearest(format, known)} (known: {', '.join(known)})"
+            f"--format {format}: unknown format{nearest(format, known)} (known: {', '.join(known)})"
         )
     return format == FORMAT
 
 
-def _model(source: "Source", name: str | None, taken: Mapping[str, str | None]) -> "ImportedModel":
-    """Return what the configuration of a model makes; options about machines mean nothing."""
+def _model(source: "Source", name: str | None, chosen: Mapping[str, str | None]) -> "ImportedModel":
+    """Return the model of a configuration; options of machines are errors."""
     from clustersim.errors import ScenarioError
     from clustersim.workload.importers import import_config
 
-    for option, value in taken.items():
+    for option, value in chosen.items():
         if value is not None:
-            raise ScenarioError(f"--{option}: means nothing for a model, and {source.file} is one")
+            raise ScenarioError(f"--{option}: does not apply to a model ({source.file})")
     stem = Path(source.file).stem
     return import_config(
         source.file, source.text, name or ("" if stem == "config" else _plain(stem))
@@ -113,19 +117,19 @@ def _model(source: "Source", name: str | None, taken: Mapping[str, str | None]) 
 def _machine(
     source: "Source",
     name: str,
-    taken: Mapping[str, str | None],
+    chosen: Mapping[str, str | None],
     out: Path | None,
     format: str | None,
 ) -> "Imported":
-    """Return what the description of a machine makes."""
+    """Return the machine of a description."""
     from clustersim.topology.importers import Choices, import_source
 
-    beside = Path.cwd() if out is None else out.parent
-    return import_source(source, Choices(name, beside=beside, **taken), format)
+    folder = Path.cwd() if out is None else out.parent
+    return import_source(source, Choices(name, folder=folder, **chosen), format)
 
 
 def _plain(stem: str) -> str:
-    """Return the name of a machine or a model after the name of a file."""
+    """Return the name of a machine or a model from the name of a file."""
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "imported"
 
 
@@ -144,7 +148,7 @@ def _print_json(imported: "Imported | ImportedModel", out: Path | None) -> None:
 
 
 def _summary(imported: "Imported | ImportedModel", file: Path) -> list[str]:
-    """Return what was found, and every value that the file does not state."""
+    """Return the result in lines, with every value that the file does not state."""
     draft = imported.draft
     assumed = [f"assumed   {line}" for line in draft.assumed]
     made = f"{draft.kind:<9} {draft.data['name']}: {draft.data['title']}"

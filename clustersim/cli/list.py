@@ -1,4 +1,4 @@
-"""`clustersim list [KIND]`: what the catalogue holds."""
+"""`clustersim list [KIND]`: the entries of the catalogue."""
 
 import json
 from collections.abc import Mapping
@@ -16,18 +16,16 @@ PLURALS: Final = {
     "scenarios": "scenario",
     "schedules": "schedule",
 }
-"""Kinds of entries, and how one of each is called."""
+"""Kinds of entries in the plural, with the singular of each."""
 
 
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(help=f"One kind only: {', '.join(PLURALS)}.")
+        str | None, typer.Argument(help=f"Only this kind: {', '.join(PLURALS)}.")
     ] = None,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of text.")
-    ] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List machines, models, frameworks, scenarios and schedules with their titles."""
+    """List machines, models, frameworks, scenarios and schedules."""
     kinds = list(PLURALS) if kind is None else [_plural(kind)]
     entries = {plural: titles(PLURALS[plural]) for plural in kinds}
     if json_output:
@@ -42,7 +40,7 @@ def list_(
 
 
 def _plural(kind: str) -> str:
-    """Return a kind by its plural, whichever way it is given."""
+    """Return the plural of a kind that is given in the singular or plural."""
     from clustersim.catalog.tree import nearest
     from clustersim.errors import ScenarioError
 
@@ -50,11 +48,11 @@ def _plural(kind: str) -> str:
         if kind in (plural, single):
             return plural
     known = ", ".join(PLURALS)
-    raise ScenarioError(f"{kind}: no kind of entry{nearest(kind, PLURALS)} (allowed: {known})")
+    raise ScenarioError(f"{kind}: unknown kind{nearest(kind, PLURALS)} (allowed: {known})")
 
 
 def titles(kind: str) -> dict[str, str]:
-    """Return the entries of a kind with their titles."""
+    """Return the titles of the entries of a kind by name."""
     if kind == "schedule":
         from clustersim.program.schedules import SCHEDULES
 

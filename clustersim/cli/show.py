@@ -1,4 +1,4 @@
-"""`clustersim show NAME`: look at a machine, a model, a library, a scenario or a schedule."""
+"""`clustersim show NAME`: print a machine, model, library, framework, scenario or schedule."""
 
 import json
 from pathlib import Path
@@ -11,65 +11,66 @@ if TYPE_CHECKING:
 
     from clustersim.program.schedules import Schedule
     from clustersim.scenario.entries import Entry
-    from clustersim.studies.show.text import Page
+    from clustersim.studies.show.answer import Page
 
 WIDTH = 140
-"""Columns of the tables where they go to a file or a pipe, which have no width."""
+"""Columns of the tables on a file or pipe, which has no width."""
 
 
 def show(
     name: Annotated[
         str,
-        typer.Argument(help="An entry of `clustersim list`, KIND/NAME, or a file."),
+        typer.Argument(help="Entry of `clustersim list`, KIND/NAME, or a file."),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the pictures [runs/show-NAME]."),
+        typer.Option("--out", "-o", metavar="PATH", help="Output folder [runs/show-NAME]."),
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="Only the first nodes of a cluster [all].")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Use the first N nodes of a cluster [all]."),
     ] = None,
     json_output: Annotated[
         bool,
-        typer.Option("--json", help="Print one JSON object; write files only with --out."),
+        typer.Option("--json", help="Print one JSON object; files only with --out."),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace --out even if no earlier show wrote it.")
+        bool, typer.Option("--force", help="Replace an existing output folder.")
     ] = False,
     stages: Annotated[
-        int | None, typer.Option(min=1, help="Stages of a schedule's pipeline [4].")
+        int | None, typer.Option(min=1, metavar="N", help="Pipeline stages of a schedule [4].")
     ] = None,
     microbatches: Annotated[
-        int | None, typer.Option(min=1, help="Microbatches of a schedule's step [8].")
+        int | None, typer.Option(min=1, metavar="N", help="Microbatches of a schedule [8].")
     ] = None,
     chunks: Annotated[
         int | None,
-        typer.Option(min=1, help="Model chunks of each stage of a schedule [the fewest]."),
+        typer.Option(min=1, metavar="N", help="Model chunks per stage of a schedule [fewest]."),
     ] = None,
 ) -> None:
-    """Look at an entry: its facts with their sources, what follows, and pictures of a machine."""
-    kind, entry = _found(name)
+    """Show a catalogue entry: facts with sources, derived quantities, pictures of machines."""
+    kind, entry = _resolve(name)
     shape = {"--stages": stages, "--microbatches": microbatches, "--chunks": chunks}
     files = {"--out": out, "--force": force or None}
     if kind == "schedule":
-        _refuse(name, kind, {"--nodes": nodes})
+        _reject_options(name, kind, {"--nodes": nodes})
         shaped = stages, microbatches, chunks
         _show_schedule(_schedule(name), shaped, out, json_output, force)
         return
     assert entry is not None
     unused = shape if kind in ("cluster", "node") else {**shape, **files}
-    _refuse(name, kind, unused if kind == "cluster" else {**unused, "--nodes": nodes})
+    _reject_options(name, kind, unused if kind == "cluster" else {**unused, "--nodes": nodes})
     if kind in ("cluster", "node"):
-        place = None if json_output and out is None else out or _folder(entry)
-        _show_machine(entry, nodes, place, json_output, force)
+        folder = None if json_output and out is None else out or _folder(entry)
+        _show_machine(entry, nodes, folder, json_output, force)
     else:
-        from clustersim.studies.show.text import page
+        from clustersim.studies.show.answer import page
 
         _print(page(entry), json_output)
 
 
-def _found(name: str) -> "tuple[str, Entry | None]":
-    """Return the kind of what is meant, and its file if it has one."""
+def _resolve(name: str) -> "tuple[str, Entry | None]":
+    """Return the kind of an entry, and its file if it has one."""
     from clustersim.program.schedules import SCHEDULES
     from clustersim.scenario.entries import KINDS, entry, entry_of_file, kinds_of
 
@@ -101,7 +102,7 @@ def _schedule(name: str) -> "Schedule":
 
 
 def _unknown(name: str) -> Exception:
-    """Return the complaint about a name that nothing has, with the nearest one of all kinds."""
+    """Return the error for an unknown name, with the nearest name of any kind."""
     import difflib
 
     from clustersim.catalog.finding import names
@@ -115,18 +116,18 @@ def _unknown(name: str) -> Exception:
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if close and known[close[0]] == "schedule":
         hint = f"{nearest(name, SCHEDULES)} (known: {', '.join(SCHEDULES)})"
-        return ScenarioError(f"{name}: no schedule of that name{hint}")
-    hint = nearest(name, known) or " (`clustersim list` shows all names)"
-    return ScenarioError(f"{name}: nothing in the catalogue has that name{hint}")
+        return ScenarioError(f"{name}: unknown schedule{hint}")
+    hint = nearest(name, known) or " (see `clustersim list`)"
+    return ScenarioError(f"{name}: unknown name{hint}")
 
 
-def _refuse(name: str, kind: str, options: dict[str, Any]) -> None:
-    """Refuse options that mean nothing for this kind of entry."""
+def _reject_options(name: str, kind: str, options: dict[str, Any]) -> None:
+    """Raise an error for options that do not apply to this kind of entry."""
     from clustersim.errors import ScenarioError
 
     for option, value in options.items():
         if value is not None:
-            raise ScenarioError(f"{option}: means nothing for a {kind}, and {name} is one")
+            raise ScenarioError(f"{option}: does not apply to a {kind} ({name})")
 
 
 # --- machines ------------------------------------------------------------------------------------
@@ -140,10 +141,11 @@ def _show_machine(
     entry: "Entry", nodes: int | None, folder: Path | None, json_output: bool, force: bool
 ) -> None:
     """Print the page of a cluster or a node, and write its pictures."""
-    from clustersim.studies.show.files import check_free, write
-    from clustersim.studies.show.text import look
+    from clustersim.render.folder import check_free
+    from clustersim.studies.show.answer import machine_page
+    from clustersim.studies.show.text import write
 
-    page, pictures = look(entry, nodes)
+    page, pictures = machine_page(entry, nodes)
     if folder is not None:
         check_free(folder, force=force)
     _print(page, json_output)
@@ -161,8 +163,7 @@ def _print(page: "Page", json_output: bool) -> None:
         return
     from rich.console import Console
 
-    from clustersim.studies.show.profile import paragraphs
-    from clustersim.studies.show.text import tables
+    from clustersim.studies.show.text import paragraphs, tables
 
     print(f"{page.kind} {page.name}: {page.title}")
     if page.words:
@@ -177,7 +178,7 @@ def _print(page: "Page", json_output: bool) -> None:
 
 
 def _lines(table: "Table") -> str:
-    """Return a table for a file or a pipe, without the blanks that fill its lines."""
+    """Return a table for a file or a pipe, without trailing spaces."""
     from rich.console import Console
 
     console = Console(markup=False, highlight=False, width=WIDTH)
@@ -193,9 +194,10 @@ def _show_schedule(
     schedule: "Schedule", shape: tuple[int | None, int | None, int | None], out: Path | None,
     json_output: bool, force: bool,
 ) -> None:  # fmt: skip
-    """Print a schedule: a line a stage, its grid in time, and what there is to see in it."""
+    """Print a schedule: one line per stage, its grid in time, and its bubble."""
     from clustersim.errors import ScenarioError
-    from clustersim.studies.show.schedule_replay import unroll
+    from clustersim.render.folder import check_free
+    from clustersim.studies.show.schedule import FILES, page, replay_schedule, write
 
     written, least = schedule.shape or (4, 8, 0), schedule.chunks[0]
     stages, microbatches, chunks = (
@@ -203,18 +205,16 @@ def _show_schedule(
     )
     if problem := schedule.misfit(stages, microbatches, chunks):
         raise ScenarioError(f"{schedule.name}: {problem}")
-    shown = unroll(schedule, stages, microbatches, chunks)
+    shown = replay_schedule(schedule, stages, microbatches, chunks)
     if json_output:
-        page = {"name": schedule.name, "kind": "schedule", "title": schedule.title, "facts": []}
-        print(json.dumps({**page, "derived": shown.to_json()}))
+        head = {"name": schedule.name, "kind": "schedule", "title": schedule.title, "facts": []}
+        print(json.dumps({**head, "derived": shown.to_json()}))
     if json_output and out is None:
         return
-    from clustersim.studies.show import schedule_text as paper
-
     folder = out or Path("runs") / f"show-{Path(schedule.name).stem}"
-    paper.check_free(folder, force=force)
+    check_free(folder, force=force)
     if not json_output:
-        print(paper.page(shown))
-    paper.write(shown, folder, force=force)
+        print(page(shown))
+    write(shown, folder, force=force)
     if not json_output:
-        print(f"#\n# files in {folder}/: {', '.join(paper.FILES)}")
+        print(f"#\n# files in {folder}/: {', '.join(FILES)}")

@@ -15,11 +15,11 @@ from dataclasses import dataclass, fields, replace
 
 from clustersim.topology.accelerator import Accelerator, Tile
 from clustersim.workload.kernels import (
-    Beside,
     Collective,
     Flash,
     Gemm,
     Kernel,
+    Overlapped,
     Stream,
 )
 
@@ -212,7 +212,7 @@ def _seconds(
     kernel: Kernel, device: Accelerator, moved: Callable[[Collective], float], occupied: float
 ) -> Seconds:
     """Return what one kernel takes."""
-    if isinstance(kernel, Beside):
+    if isinstance(kernel, Overlapped):
         inner, alone = chain_seconds(kernel.kernels, device, moved), moved(kernel.moved)
         whole = beside_seconds(inner.compute, alone, occupied)
         exposed = max(0.0, alone - inner.compute)

@@ -20,7 +20,7 @@ from clustersim.program.movement.overlap import Move, Unit, total_seconds
 from clustersim.program.movement.sharding import share_seconds
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, WHOLE, Code
 from clustersim.traffic import Traffic
-from clustersim.workload.kernels import Axis, Beside, Collective, Kernel, flat
+from clustersim.workload.kernels import Axis, Collective, Kernel, Overlapped, flat
 from clustersim.workload.layers.ends import boundary_gather
 from clustersim.workload.offload import HostCopy
 from clustersim.workload.ops import Op, backward, forward, of_inputs, of_weights
@@ -299,7 +299,7 @@ def cut_at_collectives(
     segments: list[float | Traffic] = []
     seconds, cluster = 0.0, job.cluster
     for kernel in [*before, *(kernel for layer in layers for kernel in layer), *after]:
-        if isinstance(kernel, Collective | Beside):
+        if isinstance(kernel, Collective | Overlapped):
             moved = kernel if isinstance(kernel, Collective) else kernel.moved
             kernels = () if isinstance(kernel, Collective) else kernel.kernels
             name = tensor_name(stage, moved.operation, moved.nbytes)

@@ -1,4 +1,4 @@
-"""One device: what it can compute, hold and stream, and the calibration that says how well."""
+"""One device: compute rates, memory, and the calibrated efficiency of its kernels."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from clustersim.errors import CatalogError
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows and columns of the output that one compute unit works on; `efficiency` at best."""
+    """Rows and columns of the output tile of one compute unit, and its highest `efficiency`."""
 
     rows: int
     columns: int
@@ -18,13 +18,13 @@ class Tile:
 
 @dataclass(frozen=True)
 class FlashRate:
-    """How fast fused attention runs one way.
+    """The rate of fused attention in one direction, forward or backward.
 
     Attributes
     ----------
     share : of peak, on long sequences with heads of 128
-    sequence : tokens of a sequence at which it runs at half of that
-    head : width of a head at which it runs at half of what an endless one would reach
+    sequence : sequence length at which the rate is half of that
+    head : head size at which the rate is half of the limit for infinite head size
     """
 
     share: float
@@ -32,14 +32,13 @@ class FlashRate:
     head: float = 0.0
 
     def at(self, sequence: float, head: float) -> float:
-        r"""Return the share of peak on a sequence with heads of some width [unitless].
+        r"""Return the share of peak for a sequence length and head size [unitless].
 
         .. math:: e \frac{s}{s + s_{1/2}} \frac{d}{d + d_{1/2}} \frac{128 + d_{1/2}}{128}
 
-        Blocks that the mask cuts through, and the first and last ones of a row, cost the more the
-        shorter it is; the exponentials of a score are as many for a narrow head as for a wide one.
-        Fits the curves of Shah et al. 2024, arXiv:2407.08608, Figures 5 and 6, from 1,024 tokens
-        up within 3 %.
+        Partially masked blocks, and the first and last blocks of a row, cost more in shorter rows;
+        the number of exponentials does not depend on the head size. Fits the curves of Shah et al.
+        2024, arXiv:2407.08608, Figures 5 and 6, from 1,024 tokens up within 3 %.
         """
         long = sequence / (sequence + self.sequence)
         return self.share * long * head / (head + self.head) * (128 + self.head) / 128
@@ -47,7 +46,7 @@ class FlashRate:
 
 @dataclass(frozen=True)
 class FlashKernel:
-    """Fused attention of one library, both ways."""
+    """Fused attention of one library, forward and backward."""
 
     forward: FlashRate
     backward: FlashRate
@@ -65,14 +64,14 @@ class Accelerator:
     compute_units : streaming multiprocessors or compute units
     launch_overhead : time between two kernels on a busy stream [s]
     gemm_best : share of peak on the best shape
-    gemm_inner_half : inner dimension whose product runs at half of that
-    narrow_best, narrow_inner_half : the same of products of 8-bit numbers, where they differ
-    tiles : output tiles that the library chooses from
-    flash, cudnn : fused attention, and that of cuDNN where it is another
-    flash_head_sizes : head sizes that its kernels were built for, ascending
-    gemm_ragged : peak of products whose rows are no whole vectors; that of all others if None
+    gemm_inner_half : inner dimension at which a product runs at half of that
+    narrow_best, narrow_inner_half : the same for 8-bit products, where they differ
+    tiles : candidate output tiles of the library
+    flash, cudnn : fused attention, and that of cuDNN where it differs
+    flash_head_sizes : head sizes that its kernels support, ascending
+    gemm_ragged : peak of products whose rows are not aligned to vectors; the usual peak if None
         [FLOP/s]
-    passes_limit : share of the bandwidth that its software's elementwise passes reach at most
+    passes_limit : upper limit of the elementwise kernels of its software, as share of bandwidth
     """
 
     name: str
@@ -112,8 +111,8 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
 
     Parameters
     ----------
-    passes : share of the memory bandwidth that elementwise passes reach at most, where the
-        software that runs them is slower than the device
+    passes : upper limit of elementwise kernels as share of memory bandwidth, where the software is
+        slower than the device
     """
     cudnn = record.flash_attention.cudnn
     return Accelerator(
@@ -142,7 +141,7 @@ def _value(fact: Fact[float] | None) -> float | None:
 
 
 def _flash(facts: FlashKernelFacts) -> FlashKernel:
-    """Return a fused attention kernel with what is known of it."""
+    """Return a fused attention kernel; missing half lengths are zero."""
     ahead, back = (
         [_value(fact) or 0.0 for fact in pair]
         for pair in (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Ends = tuple[str, str, float, float, str]
-"""A link of any node: its two ends less the node's name, bandwidth, latency, kind."""
+"""A link inside any node: its two ends without the node's name, bandwidth, latency, kind."""
 
 
 class Cluster:
@@ -27,8 +27,8 @@ class Cluster:
 
     Attributes
     ----------
-    nodes : nodes that the job runs on, the first ones of the machine
-    links : the links that have been used, with their payload capacities [B/s]
+    nodes : number of nodes of the job, which are the first ones of the machine
+    links : the links used so far, with their payload capacities [B/s]
     """
 
     def __init__(
@@ -69,17 +69,17 @@ class Cluster:
         """Return the links from device `a` to device `b`."""
         size = self.node.devices
         (node_a, local_a), (node_b, local_b) = divmod(a, size), divmod(b, size)
-        here, there = f"n{node_a}", f"n{node_b}"
+        name_a, name_b = f"n{node_a}", f"n{node_b}"
         if node_a == node_b:
-            return list(self.node.hops(here, local_a, local_b))
+            return list(self.node.hops(name_a, local_a, local_b))
         out = self.fabric.port(node_a, self.rail(a))
         home = self.fabric.port(node_b, self.rail(b))
         return [
-            *self.node.to_nic(here, local_a),
+            *self.node.to_nic(name_a, local_a),
             out.up,
             *self.fabric.between(out.switch, home.switch, self._way(a, b, out.switch, home.switch)),
             home.down,
-            *self.node.from_nic(there, local_b),
+            *self.node.from_nic(name_b, local_b),
         ]
 
     def _way(self, a: int, b: int, out: Switch, home: Switch) -> int:
@@ -101,11 +101,11 @@ class Cluster:
         return route
 
     def _across(self, a: int, b: int) -> Route:
-        """Join a device's way out, the way between two switches and a device's way in.
+        """Join the route out of a device, the route between two switches and the route in.
 
-        Each part is the same for many routes, so it is numbered once.
+        Each part is shared by many routes, so it is numbered once.
         """
-        (switch_a, out), (switch_b, home) = self._way_out(a), self._way_in(b)
+        (switch_a, out), (switch_b, home) = self._route_out(a), self._route_in(b)
         way = self._way(a, b, switch_a, switch_b)
         middle = self._between.get((switch_a, switch_b, way))
         if middle is None:
@@ -115,11 +115,11 @@ class Cluster:
         return Route((*out.links, *middle.links, *home.links), latency, True)
 
     def relayed(self, a: int, b: int) -> Route:
-        """Return the way by which a message enters the network on the receiver's own rail.
+        """Return the route by which a message enters the network on the receiver's rail.
 
-        It is handed inside the sender's node to the nearest device that uses the NIC of the
-        receiver's number, and sent on from there, which spares a rail-optimised tree its spines:
-        what NCCL calls PXN (NCCL user guide, `NCCL_PXN_DISABLE`).
+        Inside the sender's node it is forwarded to the nearest device that uses the NIC of the
+        receiver's rail, and sent from there, which avoids the spines of a rail-optimised tree:
+        NCCL's PXN (NCCL user guide, `NCCL_PXN_DISABLE`).
         """
         size, rail = self.node.devices, self.rail(b)
         if a // size == b // size or self.rail(a) == rail:
@@ -133,9 +133,9 @@ class Cluster:
         return route
 
     def _relay(self, local: int, rail: int) -> int:
-        """Return the device of a node that hands on what another one sends by a rail's NIC.
+        """Return the device of a node that forwards the messages of another one to a rail.
 
-        That by which there are the fewest links to the NIC, the same in every node.
+        The one with the fewest links in total to the NIC, the same in every node.
         """
         relay = self._relays.get((local, rail))
         if relay is None:
@@ -152,14 +152,14 @@ class Cluster:
     def to_host(self, device: int) -> Route:
         """Return the links from a device to the memory of its host.
 
-        Where the node draws its host bridges, the way is that to the nearest one, shared with what
-        passes between devices; else each device has a link of its own. Memory is written and read
-        over the same channels, so that link is one for both ways.
+        If the node file lists host bridges, the route leads to the nearest one and is shared with
+        traffic between devices; otherwise each device has its own link. Memory is written and read
+        over the same channels, so one link serves both directions.
 
         Raises
         ------
         CatalogError
-            when the node's file does not say how wide the link to the host is.
+            when the node file does not state the bandwidth of the link to the host.
         """
         number, local = divmod(device, self.node.devices)
         bridge = self._bridge(local)
@@ -174,7 +174,7 @@ class Cluster:
         return self._with_memory(number, hops or [self._host_link(f"host>dev{local}", number)])
 
     def _bridge(self, local: int) -> str:
-        """Return the host bridge that is the fewest links from a device; empty where none is."""
+        """Return the host bridge with the fewest links to a device; empty if there is none."""
         paths, bridges = self.node.paths, self.node.host_bridges
         return min(bridges, key=lambda end: len(paths[local, end]), default="")
 
@@ -182,7 +182,7 @@ class Cluster:
         """Return a device's own link to its host, or from it."""
         if self.node.host_link is None:
             raise CatalogError(
-                f"{self.node.name}: node.host.link: is not given, but data goes to host memory"
+                f"{self.node.name}: node.host.link: missing, but the run copies data to host memory"
                 " (give the bandwidth per direction of a device's link to its host)"
             )
         a, b = ends.split(">")
@@ -194,26 +194,26 @@ class Cluster:
             hops = [*hops, Hop(name, self.node.host_bandwidth, 0.0, "host")]
         return self._numbered(hops, network=False)
 
-    def _way_out(self, device: int) -> tuple[Switch, Route]:
-        found = self._out.get(device)
-        if found is None:
+    def _route_out(self, device: int) -> tuple[Switch, Route]:
+        entry = self._out.get(device)
+        if entry is None:
             node, local = divmod(device, self.node.devices)
             port = self.fabric.port(node, self.node.nic_of[local])
             hops = [*_of_node(node, self._to_nic[local]), port.up]
-            found = self._out[device] = port.switch, self._numbered(hops, network=True)
-        return found
+            entry = self._out[device] = port.switch, self._numbered(hops, network=True)
+        return entry
 
-    def _way_in(self, device: int) -> tuple[Switch, Route]:
-        found = self._in.get(device)
-        if found is None:
+    def _route_in(self, device: int) -> tuple[Switch, Route]:
+        entry = self._in.get(device)
+        if entry is None:
             node, local = divmod(device, self.node.devices)
             port = self.fabric.port(node, self.node.nic_of[local])
             hops = [port.down, *_of_node(node, self._from_nic[local])]
-            found = self._in[device] = port.switch, self._numbered(hops, network=True)
-        return found
+            entry = self._in[device] = port.switch, self._numbered(hops, network=True)
+        return entry
 
     def _inside(self, a: int, b: int) -> list[Ends]:
-        """Return the links between two devices of a node, of whichever node."""
+        """Return the links between two devices of any node."""
         found = self._local.get((a, b))
         if found is None:
             found = self._local[a, b] = _ends(self.node.hops("", a, b))
@@ -221,7 +221,7 @@ class Cluster:
 
     @cached_property
     def _to_nic(self) -> list[list[Ends]]:
-        """The links from each device of a node to its NIC, of whichever node."""
+        """The links from each device of any node to its NIC."""
         return [_ends(self.node.to_nic("", device)) for device in range(self.node.devices)]
 
     @cached_property
@@ -235,11 +235,11 @@ class Cluster:
 
     @cached_property
     def graph(self) -> nx.DiGraph:
-        """The machine as a graph of devices, NICs and switches: to look at and to search.
+        """The machine as a graph of devices, NICs and switches.
 
         Edges carry ``bandwidth`` [B/s of payload], ``latency`` [s] and ``kind``.
         """
-        import networkx as nx  # 0.12 s that a run which draws no machine need not pay
+        import networkx as nx  # imported here: it takes 0.12 s, and most runs need no graph
 
         graph = nx.DiGraph(name=self.name)
         for node in range(self.nodes):

@@ -1,4 +1,4 @@
-"""The collective library of a machine: what it may run, and what each message costs."""
+"""The collective library of a machine: its algorithms, and the cost of each message."""
 
 from dataclasses import dataclass
 from math import inf
@@ -9,16 +9,15 @@ from clustersim.catalog.libraries import LibraryRecord, ProtocolFacts
 
 @dataclass(frozen=True)
 class Protocol:
-    """One way of moving bytes between neighbours, for one algorithm.
+    """A transfer protocol between neighbours, for one algorithm.
 
     Attributes
     ----------
-    base : paid once for each call [s]
-    device_hop, network_hop : paid for each step inside a node, and across the network [s]
+    base : cost per call [s]
+    device_hop, network_hop : cost of a step inside a node, and across the network [s]
     bandwidth : share of a link that carries payload
-    chunk : paid on each step for every piece of a pipelined buffer [s]
-    limit, network_limit : the most that it moves in a node, and over several, as bus bandwidth
-        [B/s]
+    chunk : cost per step for every chunk of a pipelined buffer [s]
+    limit, network_limit : highest bus bandwidth inside a node, and over several [B/s]
     """
 
     name: str
@@ -33,17 +32,17 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Library:
-    """NCCL, RCCL, an MPI, or what else a machine has.
+    """NCCL, RCCL, an MPI or another library.
 
     Attributes
     ----------
     call_overhead : launch and synchronisation [s]
     algorithms : the protocols of each algorithm
-    choices : the algorithms that each operation may take
-    post : what each message of many costs its sender [s]
-    relay : whether a message to another rail goes by the neighbour on that rail
+    choices : the algorithms of each operation
+    post : cost of each message for a sender of many [s]
+    relay : whether a message to another rail is forwarded by the device on that rail
     channels : compute units that a collective occupies while others compute
-    message : the most that one message to another node moves [B/s]
+    message : highest rate of one message to another node [B/s]
     """
 
     name: str

@@ -15,7 +15,7 @@ class Hop(NamedTuple):
     name : its ends, ``"n3.gcd1>n3.nic0"``; a bundle of equal links names what it joins
     bandwidth : payload per second in this direction [B/s]
     latency : time for the first byte to pass [s]
-    kind : what sort of link it is: ``"xgmi"``, ``"nic"``, ``"leaf-spine"``
+    kind : type of the link: ``"xgmi"``, ``"nic"``, ``"leaf-spine"``
     """
 
     name: str
@@ -25,7 +25,7 @@ class Hop(NamedTuple):
 
 
 class Route(NamedTuple):
-    """How a message gets from one device to another.
+    """The route of a message from one device to another.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class LinkTable:
         self._numbers: dict[str, int] = {}
 
     def number(self, hop: Hop) -> int:
-        """Return the row of a link, made on first sight."""
+        """Return the row of a link, added on its first use."""
         number = self._numbers.get(hop.name)
         if number is None:
             number = self._numbers[hop.name] = len(self.names)
@@ -63,17 +63,17 @@ class LinkTable:
 
 
 Switch = int | str | tuple[int, int]
-"""What a fabric numbers its switches by."""
+"""The identifier of a switch in its fabric."""
 
 
 class Port(NamedTuple):
-    """A NIC's place on its switch.
+    """The attachment of a NIC to its switch.
 
     Attributes
     ----------
     switch_name, nic_name : ends of the cable
     cable : its payload bandwidth, latency and kind
-    switch : the switch's number, to find ways between switches
+    switch : the switch's identifier, for routes between switches
     """
 
     switch_name: str
@@ -99,7 +99,11 @@ _STEP = 0x9E3779B97F4A7C15
 
 
 def choose(ways: int, seed: int, a: int, b: int) -> int:
-    """Return the way, from 0 to `ways` - 1, of the flow from device `a` to device `b`.
+    """Return the path, from 0 to `ways` - 1, of the flow from device `a` to device `b`.
+
+    A switch with hashed routing (ECMP) keeps all packets of a flow on one path, so that they stay
+    in order, and two flows may share one cable while another is idle. The hash is the finaliser of
+    SplitMix64: Steele, Lea and Flood 2014, doi:10.1145/2660193.2660195.
 
     >>> choose(4, seed=0, a=0, b=8) == choose(4, seed=0, a=0, b=8)
     True

@@ -1,4 +1,4 @@
-"""What a machine can move, as a buyer compares machines: injection, bisection, oversubscription.
+"""Bandwidth measures of a machine: injection, bisection, diameter and oversubscription.
 
 All bandwidths are of payload, per direction [B/s].
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 
-from clustersim.catalog.fabrics import Dragonfly, FatTree, LinkList
+from clustersim.catalog.fabrics import LinkList
 from clustersim.catalog.records import ClusterRecord
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.topology.links import Hop
@@ -16,18 +16,18 @@ from clustersim.topology.node import Node
 
 @dataclass(frozen=True)
 class Measures:
-    """The first `nodes` nodes of a cluster in a dozen numbers.
+    """Measures of the first `nodes` nodes of a cluster.
 
     Attributes
     ----------
-    device_to_node : sum of a device's links inside its node, of the least and the best device;
-        None where a node has one device
-    device_to_network : what one device sends into the network while all others are silent, least
-    injection : what all devices of a node send into the network together
+    device_to_node : summed bandwidth of a device's links inside its node, least and most over the
+        devices; None where a node has one device
+    device_to_network : injection of one device while all others are idle, least over the devices
+    injection : injection of all devices of a node together
     bisection : the narrowest cut between two halves of the nodes; None for a single node
-    bisection_share : the bisection over what half of the nodes inject
+    bisection_share : bisection over the injection of half of the nodes
     diameter : the most links between NICs of two nodes; None for a single node
-    oversubscription : injection of the nodes below over what leads on, by what it leads out of
+    oversubscription : injection from below over bandwidth upwards, by level
     """
 
     nodes: int
@@ -42,27 +42,29 @@ class Measures:
 
 
 def measure(record: ClusterRecord, nodes: int) -> tuple[Cluster, Measures]:
-    """Return the first `nodes` nodes of a machine, and what they can move."""
+    """Return the first `nodes` nodes of a machine and their measures."""
     cluster = build_cluster(record, nodes)
-    alike = 1 if not isinstance(record.fabric, LinkList) else nodes  # listed cables may differ
-    injection = min(node_injection(cluster, node) for node in range(alike))
+    distinct = 1 if not isinstance(record.fabric, LinkList) else nodes  # listed cables may differ
+    injection = min(node_injection(cluster, node) for node in range(distinct))
     several = nodes > 1
     bisection = cluster.fabric.bisection(nodes) if several else None
     return cluster, Measures(
         nodes=nodes,
         devices=cluster.devices,
         device_to_node=device_to_node(cluster.node),
-        device_to_network=min(_alone(cluster, device) for device in range(cluster.node.devices)),
+        device_to_network=min(
+            _single_injection(cluster, device) for device in range(cluster.node.devices)
+        ),
         injection=injection,
         bisection=bisection,
         bisection_share=None if bisection is None else bisection / (nodes // 2 * injection),
         diameter=cluster.fabric.diameter(nodes) if several else None,
-        oversubscription=oversubscription(record, nodes),
+        oversubscription=cluster.fabric.oversubscription(nodes),
     )
 
 
 def device_to_node(node: Node) -> tuple[float, float] | None:
-    """Return the sum of a device's links inside its node, of the least and the best device."""
+    """Return least and most summed bandwidth of a device's links inside its node."""
     if node.devices == 1:
         return None
     if node.crossbar is not None:
@@ -71,7 +73,7 @@ def device_to_node(node: Node) -> tuple[float, float] | None:
     return min(sums), max(sums)
 
 
-def _alone(cluster: Cluster, device: int) -> float:
+def _single_injection(cluster: Cluster, device: int) -> float:
     """Return the narrowest link from a device of the first node to its switch."""
     out = cluster.fabric.port(0, cluster.node.nic_of[device]).up
     return min(hop.bandwidth for hop in [*cluster.node.to_nic("n0", device), out])
@@ -79,16 +81,16 @@ def _alone(cluster: Cluster, device: int) -> float:
 
 def node_injection(cluster: Cluster, number: int) -> float:
     """Return the greatest flow from all devices of a node through all its NICs."""
-    import networkx as nx  # 0.12 s that other questions to a cluster need not pay
+    import networkx as nx  # imported here: it takes 0.12 s
 
     graph = nx.DiGraph()
-    for a, b, width in _ways_out(cluster, number):
+    for a, b, width in _links_out(cluster, number):
         graph.add_edge(a, b, capacity=width)
     return float(nx.maximum_flow_value(graph, "devices", "network"))
 
 
-def _ways_out(cluster: Cluster, number: int) -> Iterator[tuple[str, str, float]]:
-    """Yield every link on the way from the devices of a node to the network."""
+def _links_out(cluster: Cluster, number: int) -> Iterator[tuple[str, str, float]]:
+    """Yield every link on the routes from the devices of a node to the network."""
     node, here = cluster.node, f"n{number}"
     hops: list[Hop] = []
     for device in range(node.devices):
@@ -106,37 +108,9 @@ def _ways_out(cluster: Cluster, number: int) -> Iterator[tuple[str, str, float]]
         yield a, b, hop.bandwidth
 
 
-def oversubscription(record: ClusterRecord, nodes: int) -> dict[str, float]:
-    """Return injection over what leads on, for each level of a tree or a group of a dragonfly.
-
-    1 where all that is sent from below can pass, 7 where a seventh can. A level that holds all of
-    the `nodes` nodes has nothing to lead on to, and is left out.
-    """
-    shape, nics = record.fabric, len(record.node.nics.devices.value)
-    nic = record.nic.bandwidth.value
-    if isinstance(shape, FatTree):
-        cable, rails = shape.link.bandwidth.value, nics if shape.rail_optimised.value else 1
-        below = shape.nodes_per_leaf.value * nics / rails * nic
-        leaves = -(-nodes // shape.nodes_per_leaf.value) * rails
-        found = {}
-        if leaves > 1:
-            found["leaf"] = below / (shape.leaf_uplinks.value * cable)
-        if leaves > shape.leaves_per_pod.value:
-            below *= shape.leaves_per_pod.value
-            found["pod"] = below / (shape.pod_uplinks.value * cable)
-        return found
-    if isinstance(shape, Dragonfly):
-        inside = shape.switches_per_group.value // nics * shape.nodes_per_switch.value
-        cables = (shape.groups.value - 1) * shape.links_per_group_pair.value
-        leaves_group = cables * shape.link.bandwidth.value
-        return {"group": inside * nics * nic / leaves_group} if nodes > inside else {}
-    return {}
-
-
 __all__ = [
     "Measures",
     "device_to_node",
     "measure",
     "node_injection",
-    "oversubscription",
 ]

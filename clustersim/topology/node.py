@@ -1,12 +1,12 @@
-"""Inside one node: devices, the links between them, and the NICs that they reach.
+"""One node: devices, the links between them, and their NICs.
 
-gcd0 == gcd1 -- nic0        direct links: a message between devices without one is passed on
- |        |                 by the devices between
+gcd0 == gcd1 -- nic0        direct links: devices forward messages between devices without a link
+ |        |
 gcd2 == gcd3 -- nic1
 
-gpu0 -- pcie0 -- cpu -- pcie1 -- gpu2      links to switches and host bridges are links as well
+gpu0 -- pcie0 -- cpu -- pcie1 -- gpu2      switches and host bridges have links as well
 
-gpu0 -- (crossbar) -- gpu1                 a crossbar joins all devices, each by one link each way
+gpu0 -- (crossbar) -- gpu1                 a crossbar has one link per device and direction
 """
 
 from collections.abc import Iterator
@@ -23,28 +23,28 @@ End = int | str
 
 @dataclass(frozen=True)
 class Cable:
-    """Equal links from one end to another: their payload together [B/s], latency [s], kind."""
+    """Parallel links from one end to another: summed payload bandwidth [B/s], latency [s], kind."""
 
     bandwidth: float
     latency: float
     kind: str
 
 
-@dataclass(frozen=True, eq=False)  # one node is like no other: its rings are remembered by it
+@dataclass(frozen=True, eq=False)  # identity: rings are cached per node
 class Node:
-    """The shape that every node of a cluster shares.
+    """The structure of every node of a cluster.
 
     Attributes
     ----------
-    devices : how many it holds
-    cables : direct links, (from, to, cable), each direction its own
+    devices : number of devices
+    cables : direct links, (from, to, cable), one entry per direction
     crossbar : each device's link to the crossbar, None where there is none
-    reduces : share of its payload rate that the crossbar reaches where it adds up what passes it;
-        0 where it cannot
-    nic_ends : NIC i hangs on ``nic_ends[i]``
+    reduces : share of its payload rate that the crossbar reaches in in-switch reductions; 0 if it
+        has none
+    nic_ends : NIC i is attached to ``nic_ends[i]``
     bus : bandwidth between a NIC and its end [B/s]
     host_link, host_bandwidth : of each device to host memory, and of that memory [B/s]; or None
-    host_memory : its size [B], or None
+    host_memory : size of host memory [B], or None
     """
 
     name: str
@@ -85,11 +85,11 @@ class Node:
 
     @cached_property
     def direct(self) -> dict[tuple[End, End], Cable]:
-        """The direct links from each end to another, side by side as one."""
+        """The direct links from each end to another; parallel ones are merged."""
         found: dict[tuple[End, End], Cable] = {}
         for a, b, cable in self.cables:
-            beside = found.get((a, b))
-            wide = cable.bandwidth + (beside.bandwidth if beside else 0.0)
+            parallel = found.get((a, b))
+            wide = cable.bandwidth + (parallel.bandwidth if parallel else 0.0)
             found[a, b] = replace(cable, bandwidth=wide)
         return found
 
@@ -100,7 +100,7 @@ class Node:
 
     @cached_property
     def paths(self) -> dict[tuple[End, End], tuple[End, ...]]:
-        """Ends passed between each pair: fewest links first, then the widest, then the first."""
+        """The path between each pair of ends: fewest links, then widest, then first."""
         found: dict[tuple[End, End], tuple[End, ...]] = {}
         for start in self._ends:
             best: dict[End, tuple[int, float, tuple[int, ...], tuple[End, ...]]] = {
@@ -111,7 +111,7 @@ class Node:
                 reached: dict[End, tuple[int, float, tuple[int, ...], tuple[End, ...]]] = {}
                 for a in front:
                     hops, narrowest, places, path = best[a]
-                    for b, width in self._beside[a]:
+                    for b, width in self._neighbours[a]:
                         if b in best:
                             continue
                         place = (*places, self._ends[b])
@@ -125,28 +125,28 @@ class Node:
 
     @cached_property
     def host_bridges(self) -> tuple[str, ...]:
-        """The ends that are host bridges: those called ``cpu0``, ``cpu1`` and so on."""
+        """The ends that are host bridges, named ``cpu0``, ``cpu1`` and so on."""
         return tuple(end for end in self._ends if isinstance(end, str) and end.startswith("cpu"))
 
     @cached_property
     def _ends(self) -> dict[End, int]:
-        """All ends with their order: devices by number, then the others as they are named."""
+        """All ends with their order: devices by number, then the others in order of mention."""
         named = [end for a, b, _ in self.cables for end in (a, b) if isinstance(end, str)]
         return {end: i for i, end in enumerate([*range(self.devices), *dict.fromkeys(named)])}
 
     @cached_property
-    def _beside(self) -> dict[End, list[tuple[End, float]]]:
-        beside: dict[End, list[tuple[End, float]]] = {end: [] for end in self._ends}
+    def _neighbours(self) -> dict[End, list[tuple[End, float]]]:
+        found: dict[End, list[tuple[End, float]]] = {end: [] for end in self._ends}
         for (a, b), width in self.widths.items():
-            beside[a].append((b, width))
-        return beside
+            found[a].append((b, width))
+        return found
 
     @cached_property
     def nic_of(self) -> tuple[int, ...]:
-        """For each device the NIC that it uses: the one fewest links away, then by the widest.
+        """The NIC of each device: fewest links away, then by the widest links.
 
-        Of NICs on one switch the devices that share it take turns. Behind a crossbar all are
-        equally far; devices with neighbouring numbers share a host bus.
+        Devices that share a switch take its NICs in turn. Behind a crossbar all NICs are equally
+        far; devices with neighbouring numbers share a host bus.
         """
         nics = range(len(self.nic_ends))
         chosen: list[int] = []
@@ -155,8 +155,8 @@ class Node:
             distances = {nic: self._distance(device, nic) for nic in nics}
             nearest = min(distances.values())
             first = next(nic for nic in nics if distances[nic] == nearest)
-            beside = [nic for nic in nics if self.nic_ends[nic] == self.nic_ends[first]]
-            nic = min(beside, key=taken.__getitem__)
+            candidates = [nic for nic in nics if self.nic_ends[nic] == self.nic_ends[first]]
+            nic = min(candidates, key=taken.__getitem__)
             taken[nic] += 1
             chosen.append(nic)
         return tuple(chosen)
@@ -172,7 +172,7 @@ class Node:
         return (len(widths), 1 / min(widths))
 
     def to_nic(self, prefix: str, device: int, nic: int | None = None) -> Iterator[Hop]:
-        """Yield the links from a device out of its NIC's bus, or that of another NIC."""
+        """Yield the links from a device to its NIC, or to another NIC."""
         nic = self.nic_of[device] if nic is None else nic
         owner = self.nic_ends[nic]
         yield from self.hops(prefix, device, owner)
@@ -186,18 +186,18 @@ class Node:
         yield from self.hops(prefix, owner, device)
 
     def to_bus(self, prefix: str, nic: int) -> Hop:
-        """Return the link from what a NIC hangs on to the NIC."""
+        """Return the link from the end of a NIC to the NIC."""
         end = name_of(self.nic_ends[nic])
         return Hop(f"{prefix}.{end}>{prefix}.nic{nic}", self.bus, 0.0, "bus")
 
     def from_bus(self, prefix: str, nic: int) -> Hop:
-        """Return the link from a NIC to what it hangs on."""
+        """Return the link from a NIC to its end."""
         end = name_of(self.nic_ends[nic])
         return Hop(f"{prefix}.nic{nic}>{prefix}.{end}", self.bus, 0.0, "bus")
 
 
 def name_of(end: End) -> str:
-    """Return what links call an end: ``dev3``, or the name of a switch."""
+    """Return the name of an end in link names: ``dev3``, or the name of a switch."""
     return f"dev{end}" if isinstance(end, int) else end
 
 

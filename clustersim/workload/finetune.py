@@ -1,10 +1,10 @@
-"""Fine-tuning: which weights are trained, and how those that are not are stored.
+"""Fine-tuning: which weights are trained, and how frozen ones are stored.
 
-A linear layer W of k inputs and n outputs stays frozen. Beside it an adapter is trained:
+A linear layer W of k inputs and n outputs is frozen, and an adapter is trained next to it:
 
     lora    y = x W + x A B                       A is k by r, B is r by n
-    dora    y = m (x W + x A B) / |W + A B|       and one magnitude m for each output
-    qlora   lora beside weights of few bits, made wide again before every product
+    dora    y = m (x W + x A B) / |W + A B|       and one magnitude m per output
+    qlora   lora with quantised weights, dequantised before every product
 
 Hu et al. 2021, arXiv:2106.09685; Liu et al. 2024, arXiv:2402.09353; Dettmers et al. 2023,
 arXiv:2305.14314.
@@ -20,18 +20,18 @@ from clustersim.workload.parameters import Parameters, layer_parameters
 
 @dataclass(frozen=True)
 class Finetune:
-    """Adapters beside frozen weights.
+    """Adapters of frozen weights.
 
     Attributes
     ----------
-    method : ``lora`` (low-rank products beside the linear layers), ``dora`` (with a norm of the
-        sum) or ``qlora`` (beside weights of few bits)
+    method : ``lora`` (low-rank products), ``dora`` (with a norm of the sum) or ``qlora`` (with
+        quantised weights)
     rank : inner dimension of the adapters
-    targets : linear layers that have one, of ``qkv``, ``output`` and ``mlp``
-    bits : of a frozen weight: 16, 8 or 4
+    targets : linear layers with adapters, of ``qkv``, ``output`` and ``mlp``
+    bits : bits of a frozen weight: 16, 8 or 4
     quantiser : ``bnb`` or ``hqq``, whose blocks and constants differ
-    dropout : whether an adapter drops some of its input out
-    merged : whether layers that read the same input are one, with one adapter
+    dropout : whether the input of an adapter has dropout
+    merged : whether projections of the same input are merged and share one adapter
     """
 
     method: str
@@ -44,22 +44,22 @@ class Finetune:
 
     @property
     def quantised(self) -> bool:
-        """Whether frozen weights have to be made wide before a product."""
+        """Whether frozen weights are dequantised before a product."""
         return self.bits < 16
 
     def constants(self, inputs: int) -> float:
-        """Return the bytes of constants beside one weight of a row of `inputs` weights [B]."""
+        """Return the bytes of constants per weight, in rows of `inputs` weights [B]."""
         return _CONSTANTS[self.quantiser, self.bits](inputs) if self.quantised else 0.0
 
     def adapter(self, inputs: int, outputs: int) -> int:
-        """Return the trained parameters beside a linear layer: r (k + n), and n magnitudes."""
+        """Return the trained parameters of one adapter: r (k + n), and n magnitudes for DoRA."""
         return self.rank * (inputs + outputs) + (outputs if self.method == "dora" else 0)
 
 
 def _nf4(_inputs: int) -> float:
-    """Blocks of 64 with an 8-bit scale each, and a 32-bit one for 256 of these.
+    """Blocks of 64 weights with an 8-bit scale, and a 32-bit scale per 256 blocks.
 
-    Dettmers et al. 2023, section 3, double quantisation: 0.127 bits a weight.
+    Dettmers et al. 2023, section 3, double quantisation: 0.127 bits per weight.
     """
     return 1 / 64 + 4 / (64 * 256)
 
@@ -70,7 +70,7 @@ def _row_wise(inputs: int) -> float:
 
 
 def _hqq(_inputs: int) -> float:
-    """Groups of 64 with scale and zero in 8 bits; two 16-bit numbers for 128 scales.
+    """Groups of 64 weights with 8-bit scale and zero; two 16-bit numbers per 128 scales.
 
     HQQ, ``core/quantize.py``, ``BaseQuantizeConfig`` with ``quant_zero`` and ``quant_scale``.
     """
@@ -86,9 +86,9 @@ _CONSTANTS: Final[dict[tuple[str, int], Callable[[int], float]]] = {
 
 
 class Linear(NamedTuple):
-    """A linear layer: what it is a target as, its inputs k and its outputs n.
+    """A linear layer: its name as a target, its inputs k and its outputs n.
 
-    `split_inputs` tells whether tensor ranks share its inputs instead of its outputs.
+    `split_inputs`: tensor ranks split its inputs instead of its outputs.
     """
 
     target: str
@@ -98,10 +98,10 @@ class Linear(NamedTuple):
 
 
 def linears(model: Transformer, *, merged: bool = False) -> list[Linear]:
-    """Return the linear layers of a layer with an MLP, each as it can have an adapter.
+    """Return the linear layers of a layer with an MLP that can have adapters.
 
-    Queries, keys and values are three, and so are the products of a gated MLP, as in Hugging
-    Face's ``modeling_llama.py``; merged they are one each.
+    Queries, keys and values are separate, and so are the projections of a gated MLP, as in Hugging
+    Face's ``modeling_llama.py``; merged, each group is one layer.
     """
     h, d, f = model.hidden, model.head_size, model.ffn
     qkv = [model.heads * d, model.kv_heads * d, model.kv_heads * d]
@@ -115,10 +115,9 @@ def linears(model: Transformer, *, merged: bool = False) -> list[Linear]:
 
 
 def trainable(model: Transformer, layer: Layer, finetune: Finetune | None) -> Parameters:
-    """Return the parameters of a layer that are trained: all of them, or those of its adapters.
+    """Return the trained parameters of a layer: all of them, or those of its adapters.
 
-    Of an adapter tensor ranks share the factor that lies along the side of W which they share;
-    they hold the other one whole.
+    Tensor ranks split the adapter factor along the split dimension of W and replicate the other.
     """
     if finetune is None:
         return layer_parameters(model, layer)
@@ -132,35 +131,35 @@ def trainable(model: Transformer, layer: Layer, finetune: Finetune | None) -> Pa
 
 
 class Frozen(NamedTuple):
-    """Bytes of frozen weights, by how ranks share them.
+    """Bytes of frozen weights, by how ranks split them.
 
     Attributes
     ----------
-    weights : the numbers themselves, which sharded data parallelism shares as well
-    constants : scales of quantised blocks, which every rank keeps on its device: they hang on the
-        weight and are no parameter, so that nothing shards or offloads them
+    weights : the weights, which sharded data parallelism shards as well
+    constants : scales of quantised blocks, which every rank keeps on its device: they are
+        attributes of the weight and not parameters, so they are neither sharded nor offloaded
     """
 
     weights: Parameters = Parameters()
     constants: Parameters = Parameters()
 
     def plus(self, other: "Frozen") -> "Frozen":
-        """Return both together."""
+        """Return the sum of both."""
         return Frozen(self.weights.plus(other.weights), self.constants.plus(other.constants))
 
 
 def frozen_bytes(
     model: Transformer, layer: Layer, finetune: Finetune | None, width: float = 2.0
 ) -> Frozen:
-    """Return what the frozen weights of a layer take: nothing where all of it is trained.
+    """Return the bytes of the frozen weights of a layer; zero if all of it is trained.
 
-    Only linear layers are quantised. The constants stay whole on every device: ``QuantState`` of
+    Only linear layers are quantised. Every device keeps all constants: ``QuantState`` of
     bitsandbytes and ``meta`` of HQQ are attributes of the layer (AnswerDotAI/fsdp_qlora,
     ``train.py``, ``load_and_quantize``).
 
     Parameters
     ----------
-    width : bytes of a weight that is not quantised [B]
+    width : bytes of an unquantised weight [B]
     """
     if finetune is None:
         return Frozen()
@@ -178,12 +177,12 @@ def frozen_bytes(
 
 
 def tuned_flops(model: Transformer, finetune: Finetune | None, sequences: int) -> float:
-    r"""Return what fine-tuning computes more than training all weights; less is negative [FLOP].
+    r"""Return the FLOPs of fine-tuning minus those of training all weights [FLOP].
 
     .. math:: B s (6 P_{adapters} - 2 P_{frozen})
 
-    Frozen linear layers and logits have no product for the gradient of their weight; adapters have
-    three, forward and backward. The norm of DoRA is not counted.
+    Frozen linear layers and logits have no product for their weight gradient; adapters have three
+    products, forward and backward. The norm of DoRA is not counted.
     """
     if finetune is None:
         return 0.0

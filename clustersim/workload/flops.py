@@ -1,7 +1,7 @@
-"""Floating-point operations of a step, by the two conventions that papers use.
+"""Floating-point operations of a step, in the two conventions of the literature.
 
-Model FLOPs count forward once and backward twice, a multiplication and an addition each, without
-what is recomputed and without halving attention for its causal mask.  Hardware FLOPs add the
+Model FLOPs count forward once and backward twice, with a multiplication and an addition each,
+without recomputation and without halving attention for its causal mask.  Hardware FLOPs add the
 recomputed forward of the blocks.  Narayanan et al. 2021, eq. 3, arXiv:2104.04473; Korthikanti
 et al. 2022, eq. 7 and 8, arXiv:2205.05198.
 """
@@ -12,7 +12,7 @@ from clustersim.workload.model import Layer, Transformer
 
 
 def layer_forward_flops(model: Transformer, layer: Layer) -> dict[str, float]:
-    r"""Return the FLOPs of one layer on one sequence, forward, by operation [FLOP].
+    r"""Return the forward FLOPs of one layer on one sequence, by operation [FLOP].
 
     .. math:: 2 s (4 h^2 + 2 h f) + 4 s^2 h
 
@@ -24,9 +24,9 @@ def layer_forward_flops(model: Transformer, layer: Layer) -> dict[str, float]:
     mats, shape = (3 if model.gated else 2), model.experts
     if layer.experts and shape is not None:
         flops["router"] = 2.0 * s * h * shape.count
-        for kind, met in (("expert", shape.top_k), ("shared", shape.shared)):
-            flops[f"{kind} up"] = 2.0 * s * (mats - 1) * h * shape.ffn * met
-            flops[f"{kind} down"] = 2.0 * s * h * shape.ffn * met
+        for kind, active in (("expert", shape.top_k), ("shared", shape.shared)):
+            flops[f"{kind} up"] = 2.0 * s * (mats - 1) * h * shape.ffn * active
+            flops[f"{kind} down"] = 2.0 * s * h * shape.ffn * active
     else:
         flops["up"] = 2.0 * s * (mats - 1) * h * model.ffn
         flops["down"] = 2.0 * s * h * model.ffn
@@ -61,12 +61,12 @@ def logits_forward_flops(model: Transformer) -> float:
 
 
 def attention_flops(model: Transformer) -> float:
-    """Return the FLOPs of the two products of attention on one sequence, forward [FLOP]."""
+    """Return the forward FLOPs of the two products of attention on one sequence [FLOP]."""
     return sum(layer_forward_flops(model, layer)["attention"] for layer in model.stack)
 
 
 def model_flops(model: Transformer, sequences: int) -> float:
-    r"""Return the FLOPs that training on `sequences` needs [FLOP].
+    r"""Return the FLOPs of training on `sequences` [FLOP].
 
     .. math:: 72 B s l h^2 (1 + s / 6h + V / 12 l h)
 
@@ -77,9 +77,9 @@ def model_flops(model: Transformer, sequences: int) -> float:
 
 
 def hardware_flops(
-    model: Transformer, sequences: int, again: Iterable[tuple[Layer, Collection[str]]]
+    model: Transformer, sequences: int, recomputed: Iterable[tuple[Layer, Collection[str]]]
 ) -> float:
-    r"""Return the FLOPs that are carried out, recomputed operations included [FLOP].
+    r"""Return the executed FLOPs, including recomputation [FLOP].
 
     .. math:: 96 B s l h^2 (1 + s / 6h + V / 16 l h)
 
@@ -87,11 +87,11 @@ def hardware_flops(
 
     Parameters
     ----------
-    again : every layer with the operations of it that are run again
+    recomputed : every layer with the names of its recomputed operations
     """
     extra = sum(
         flops
-        for layer, names in again
+        for layer, names in recomputed
         if names
         for name, flops in layer_forward_flops(model, layer).items()
         if name in names

@@ -1,29 +1,29 @@
 """The kernels of a training step, with their shapes.
 
-Nothing here has a duration.  A `Gemm` knows its shape, a `Stream` the bytes it moves, a `Flash`
-its FLOPs, a `Collective` its payload; what they take is the business of `cost`.
+Kernels have no duration.  A `Gemm` has a shape, a `Stream` the bytes that it moves, a `Flash` its
+FLOPs and a `Collective` its payload; `cost` computes their times.
 """
 
 from typing import Final, Literal, NamedTuple
 
 Axis = Literal["tensor", "context", "expert", "expert-tensor", "data", "copies", "expert-data"]
-"""The group of ranks that a collective is run by: those that share a layer, a sequence, experts or
-what ZeRO shards; the copies of that, where only some share it; the holders of the same experts."""
+"""The group of ranks of a collective: ranks that share a layer, a sequence, experts or ZeRO shards;
+replicas of these shards with hybrid sharding; holders of the same experts."""
 
 HALF: Final = 2
 """Bytes of a 16-bit number."""
 
 VECTOR: Final = 16
-"""Bytes that a thread of a GPU loads at once."""
+"""Bytes of one vector load of a GPU thread."""
 
 
 class Gemm(NamedTuple):
-    """`batch` products of (m, k) by (k, n); `attention` where they are of the attention core.
+    """`batch` products of (m, k) by (k, n); `attention` if they belong to the attention core.
 
-    `peak` names the rate of the device that they run at, `width` is the bytes of a number.
-    `of_weight` is whether they make the gradient of a weight, which nothing waits for.  `row` is
-    the numbers beside each other in memory that rows of all operands are multiples of, where it is
-    not plain that they are whole vectors; 0 where it is.
+    `peak` names the peak rate of the device, `width` is the bytes of an element. `of_weight`: they
+    compute the gradient of a weight, on which nothing depends.  `row` is the number of contiguous
+    elements of which the rows of all operands are multiples, to find rows that are not aligned to
+    vectors; 0 for aligned rows.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Gemm(NamedTuple):
 
     @property
     def ragged(self) -> bool:
-        """Whether rows begin in the middle of a vector, which the device loads at once."""
+        """Whether rows are not aligned to vector loads."""
         return self.row * self.width % VECTOR != 0
 
     @property
@@ -49,13 +49,13 @@ class Gemm(NamedTuple):
 
     @property
     def nbytes(self) -> float:
-        """Bytes of the operands and the result, each touched once [B]."""
-        each = self.m * self.k + self.k * self.n + self.m * self.n
-        return float(self.width * self.batch * each)
+        """Bytes of the operands and the result, each accessed once [B]."""
+        elements = self.m * self.k + self.k * self.n + self.m * self.n
+        return float(self.width * self.batch * elements)
 
 
 class Stream(NamedTuple):
-    """An elementwise or reduction pass: `nbytes` read and written in all, by `launches` kernels.
+    """An elementwise or reduction pass: `nbytes` read and written in total, by `launches` kernels.
 
     `of_weight` as in `Gemm`.
     """
@@ -67,11 +67,10 @@ class Stream(NamedTuple):
 
 
 class Flash(NamedTuple):
-    """Fused attention: `flops` carried out (half of the square where a mask skips the rest).
+    """Fused attention: executed `flops` (half of the square with a causal mask).
 
-    `sequence` is the tokens that a query meets at most. `share` is its rate over that of the
-    kernel which the device was measured with; `cudnn` whether it is that of cuDNN, where the device
-    knows one.
+    `sequence` is the largest number of keys of a query. `share` is its rate relative to the kernel
+    that was measured on the device; `cudnn` selects that of cuDNN, if the device file has one.
     """
 
     name: str
@@ -86,7 +85,7 @@ class Flash(NamedTuple):
 
 
 class Collective(NamedTuple):
-    """A collective over the group of an axis: `nbytes` of the whole buffer [B]."""
+    """A collective over the group of an axis; `nbytes` is the size of the whole buffer [B]."""
 
     name: str
     operation: str
@@ -94,22 +93,22 @@ class Collective(NamedTuple):
     axis: Axis = "tensor"
 
 
-class Beside(NamedTuple):
-    """A collective that runs while the device computes `kernels`.
+class Overlapped(NamedTuple):
+    """A collective that overlaps with the computation of `kernels`.
 
-    Only what it takes longer than they do is exposed.
+    Only its excess over their time is exposed.
     """
 
     moved: Collective
     kernels: tuple[Gemm | Stream | Flash, ...]
 
 
-Kernel = Gemm | Stream | Flash | Collective | Beside
+Kernel = Gemm | Stream | Flash | Collective | Overlapped
 
 
 def flat(kernels: Kernel | tuple[Kernel, ...] | list[Kernel]) -> list[Kernel]:
-    """Return kernels with those that run beside each other one after another."""
-    if isinstance(kernels, Beside):
+    """Return kernels as a flat list, with overlapped ones in sequence."""
+    if isinstance(kernels, Overlapped):
         return [kernels.moved, *kernels.kernels]
     if isinstance(kernels, Gemm | Stream | Flash | Collective):
         return [kernels]

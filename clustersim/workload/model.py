@@ -1,4 +1,4 @@
-"""What is trained: a stack of transformer layers with an embedding below and logits above."""
+"""The model: a stack of transformer layers with an embedding below and logits above."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,12 +7,12 @@ from clustersim.catalog.models import ExpertShape, LatentShape, ModelRecord, Win
 
 
 class Layer(NamedTuple):
-    """What tells a layer from its neighbours.
+    """The properties in which layers of a model differ.
 
     Attributes
     ----------
-    experts : whether it has a mixture of experts instead of one MLP
-    window : tokens that a query sees; None for all before it
+    experts : whether it has a mixture of experts instead of an MLP
+    window : tokens visible to a query; None for all previous ones
     """
 
     experts: bool = False
@@ -29,20 +29,20 @@ class Transformer:
     kv_heads : heads of keys and values, each shared by `heads` / `kv_heads` queries
     head_size : width of a head
     ffn : width inside the MLP of a layer without experts
-    vocab : rows of the embedding as it is held, padded to what the layout needs
-    sequence : tokens of one sequence
+    vocab : rows of the embedding, padded for the layout
+    sequence : tokens per sequence
     norm : ``layer`` or ``rms``
     mlp : ``gelu``, two matrices, or ``gated``, three
     positions : ``learned``, ``rotary``, ``alibi`` or ``none``
     tied : whether the logits share the embedding's weights
-    biases : of ``qkv``, ``output``, ``mlp``, ``norm`` and ``router``, what has one
-    dropout : whether attention, residuals and embedding are dropped out
-    qk_norm : whether queries and keys of a head are normed
-    sinks : whether each head has a learned logit that its softmax counts in
+    biases : layers with biases, of ``qkv``, ``output``, ``mlp``, ``norm`` and ``router``
+    dropout : whether attention, residuals and embedding have dropout
+    qk_norm : whether queries and keys are normalised per head
+    sinks : whether the softmax of each head includes a learned logit
     embedding_norm : whether a norm follows the embedding
-    latent : widths of multi-head latent attention, None without
-    experts : the mixture of experts, None without
-    window : which layers see only a window, None where all see all
+    latent : widths of multi-head latent attention, or None
+    experts : the mixture of experts, or None
+    window : sliding window and its layers, or None
     """
 
     name: str
@@ -68,7 +68,7 @@ class Transformer:
     window: WindowShape | None = None
 
     def __post_init__(self) -> None:
-        """Fill in what follows from the rest: as many key heads as heads, which make the width."""
+        """Fill in defaults: as many key heads as heads, whose sizes add up to the width."""
         if not self.kv_heads:
             object.__setattr__(self, "kv_heads", self.heads)
         if not self.head_size:
@@ -77,7 +77,7 @@ class Transformer:
 
     @property
     def value_size(self) -> int:
-        """Width of a head's value, that of its key but in latent attention."""
+        """Width of a value head, which differs from that of a key in latent attention only."""
         return self.latent.value if self.latent else self.head_size
 
     @property
@@ -86,14 +86,14 @@ class Transformer:
         return self.mlp == "gated"
 
     def layer(self, index: int) -> Layer:
-        """Return what layer `index` is, counted from 0."""
+        """Return the properties of layer `index`, counted from 0."""
         window, experts = self.window, self.experts
-        seen = window.tokens if window and index % window.every == 0 else None
-        if seen is not None and seen >= self.sequence:
-            seen = None
+        visible = window.tokens if window and index % window.every == 0 else None
+        if visible is not None and visible >= self.sequence:
+            visible = None
         if experts is None or index < experts.first_dense:
-            return Layer(False, seen)
-        return Layer((index - experts.first_dense + 1) % experts.every == 0, seen)
+            return Layer(False, visible)
+        return Layer((index - experts.first_dense + 1) % experts.every == 0, visible)
 
     @property
     def stack(self) -> list[Layer]:

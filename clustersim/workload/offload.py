@@ -1,9 +1,10 @@
-"""Offload: what is kept in the memory of the host, and copied over when it is needed.
+"""Offload to host memory, with copies on demand.
 
-    parameters    each rank's share of a layer comes from the host before the layer is gathered;
-                  gradients of what is trained go back there
-    optimiser     its states stay on the host, which runs it: gradients go there, weights come back
-    activations   what a layer keeps goes to the host in the forward and comes back in the backward
+    parameters    each rank's shard of a layer is copied from the host before the layer is gathered;
+                  gradients of trained weights are copied to the host
+    optimiser     states stay on the host, which runs the optimiser: gradients are copied to it and
+                  weights from it
+    activations   saved activations are copied to the host in the forward and back in the backward
 
 Rajbhandari et al. 2021, ZeRO-Infinity, arXiv:2104.07857; PyTorch, ``CPUOffload`` of FSDP.
 """
@@ -14,13 +15,13 @@ from typing import Literal, NamedTuple
 
 @dataclass(frozen=True)
 class Offload:
-    """What is kept on the host.
+    """What is offloaded to the host.
 
     Attributes
     ----------
     parameters : weights and gradients, copied layer by layer
-    optimiser : states of the optimiser, which then runs on the host
-    activations : what layers keep from forward to backward
+    optimiser : optimiser states; the optimiser runs on the host
+    activations : activations saved from forward to backward
     """
 
     parameters: bool = False
@@ -29,12 +30,12 @@ class Offload:
 
     @property
     def any(self) -> bool:
-        """Whether anything is."""
+        """Whether anything is offloaded."""
         return self.parameters or self.optimiser or self.activations
 
     @property
     def host_optimiser(self) -> bool:
-        """Whether the host runs the optimiser: it does where weights or states are there."""
+        """Whether the host runs the optimiser: if it holds weights or states."""
         return self.parameters or self.optimiser
 
 
@@ -42,7 +43,7 @@ NO_OFFLOAD = Offload()
 
 
 class HostCopy(NamedTuple):
-    """A copy between device and host memory: bytes of one device [B]."""
+    """A copy between device and host memory: bytes per device [B]."""
 
     name: str
     nbytes: float

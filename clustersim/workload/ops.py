@@ -1,14 +1,13 @@
-"""Operations: what a layer does, forward and backward, and what it keeps from one to the other.
+"""Operations of a layer: forward, backward, and the activations saved in between.
 
-A layer is a list of operations.  Everything that is asked of it follows from that list: the
-kernels of its forward, of its backward (the list turned round), of what is computed again, and the
-bytes that stay alive in between.
+A layer is a list of operations.  Everything follows from that list: the kernels of its forward, of
+its backward (in reverse order) and of recomputation, and the bytes that stay alive in between.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from clustersim.workload.kernels import Beside, Gemm, Kernel, Stream
+from clustersim.workload.kernels import Gemm, Kernel, Overlapped, Stream
 
 
 @dataclass(frozen=True)
@@ -17,15 +16,14 @@ class Op:
 
     Attributes
     ----------
-    name : as in ``recompute: {ops: [...]}``
+    name : name, as in ``recompute: {ops: [...]}``
     forward, backward : its kernels
-    inputs : what it reads and needs again for its backward [B]
-    inside : what it makes for its backward, which need not be kept if it is run again [B]
-    skew : time of the rank that has most to do over the mean rank's, whose kernels these are
-    reads : all that it reads from the one before it to be run again, where that is more than its
-        `inputs` [B]
-    sources : the operations that made what it reads and how much each made [B], where that is not
-        the one before it alone
+    inputs : inputs that its backward needs [B]
+    inside : intermediate results for its backward, not saved if it is recomputed [B]
+    skew : time of the slowest rank over that of the mean rank, whose kernels these are
+    reads : all inputs needed for its recomputation, if more than `inputs` [B]
+    sources : the operations that produce its inputs, with the bytes of each [B], if not only the
+        previous one
     """
 
     name: str
@@ -49,25 +47,25 @@ def backward(ops: Sequence[Op]) -> list[Kernel]:
 
 
 def of_inputs(kernels: Iterable[Kernel]) -> list[Kernel]:
-    """Return what of a backward the stage below waits for: all but the gradients of weights.
+    """Return the part of a backward that the previous stage waits for: no weight gradients.
 
-    A collective beside these has nothing left to run beside.
+    A collective that overlaps with weight gradients only is then exposed.
     """
     found: list[Kernel] = []
     for kernel in kernels:
-        if isinstance(kernel, Beside):
-            left = tuple(each for each in kernel.kernels if not _of_weight(each))
-            found.append(kernel._replace(kernels=left) if left else kernel.moved)
+        if isinstance(kernel, Overlapped):
+            rest = tuple(k for k in kernel.kernels if not _of_weight(k))
+            found.append(kernel._replace(kernels=rest) if rest else kernel.moved)
         elif not _of_weight(kernel):
             found.append(kernel)
     return found
 
 
 def of_weights(kernels: Iterable[Kernel]) -> list[Kernel]:
-    """Return what of a backward makes the gradients of weights."""
+    """Return the part of a backward that computes weight gradients."""
     found: list[Kernel] = []
     for kernel in kernels:
-        inner = kernel.kernels if isinstance(kernel, Beside) else (kernel,)
+        inner = kernel.kernels if isinstance(kernel, Overlapped) else (kernel,)
         found += [each for each in inner if _of_weight(each)]
     return found
 
@@ -77,7 +75,7 @@ def _of_weight(kernel: Kernel) -> bool:
 
 
 def kept_for_weights(ops: Iterable[Op]) -> float:
-    """Return what stays alive until the gradients of weights are made: both factors of each [B].
+    """Return the bytes alive until weight gradients are computed: both factors of each [B].
 
     For a layer of Megatron-LM 32 s b h, as Qi et al. 2023 count it, arXiv:2401.10241, Table 1.
     """
@@ -89,29 +87,29 @@ def kept_for_weights(ops: Iterable[Op]) -> float:
     return total
 
 
-def kept(ops: Iterable[Op], again: Collection[str] = (), *, outputs: bool = True) -> float:
-    """Return what stays alive from forward to backward when some operations are run again [B].
+def kept(ops: Iterable[Op], recomputed: Collection[str] = (), *, outputs: bool = True) -> float:
+    """Return the bytes alive from forward to backward when some operations are recomputed [B].
 
-    An operation that is run again keeps nothing of its own, and its inputs only where the
-    operation that made them is not run again as well.
+    A recomputed operation saves no intermediate results, and its inputs only if the operation that
+    produces them is not recomputed as well.
 
     Parameters
     ----------
-    outputs : whether what they hand on is kept, or given up and made again as well
+    outputs : whether outputs of recomputed operations are saved, or recomputed as well
     """
     total, before = 0.0, ""
     for op in (op for op in ops if op.forward):
         read = op.inputs if outputs else max(op.inputs, op.reads)
         sources = op.sources or ((before, read),)
-        made_again = sum(nbytes for name, nbytes in sources if name in again)
-        if op.name in again:
-            total += sum(nbytes for _, nbytes in sources) - made_again
+        reproduced = sum(nbytes for name, nbytes in sources if name in recomputed)
+        if op.name in recomputed:
+            total += sum(nbytes for _, nbytes in sources) - reproduced
         else:
-            total += op.inside + (op.inputs if outputs else max(0.0, op.inputs - made_again))
+            total += op.inside + (op.inputs if outputs else max(0.0, op.inputs - reproduced))
         before = op.name
     return total
 
 
 def names(ops: Iterable[Op]) -> frozenset[str]:
-    """Return the names of operations."""
+    """Return the names of some operations."""
     return frozenset(op.name for op in ops)

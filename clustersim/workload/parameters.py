@@ -1,4 +1,4 @@
-"""Parameters: how many there are, and which ranks hold which of them.
+"""Parameter counts, and their distribution over ranks.
 
     layer        attention, MLP or experts, norms
     ends         embedding and positions before the first layer, norm and logits after the last
@@ -12,13 +12,13 @@ from clustersim.workload.model import Layer, Transformer
 
 
 class Parameters(NamedTuple):
-    """Parameters by how tensor and expert parallelism share them out.
+    """Parameters by how tensor and expert parallelism distribute them.
 
     Attributes
     ----------
     split : each tensor rank holds an equal part
-    whole : each tensor rank holds all
-    experts : each expert rank holds some of the experts, an expert's tensor ranks part of each
+    whole : each tensor rank holds all of them
+    experts : each expert rank holds some of the experts, split over its tensor ranks
     """
 
     split: float = 0.0
@@ -27,19 +27,19 @@ class Parameters(NamedTuple):
 
     @property
     def all(self) -> float:
-        """All of them, each once."""
+        """The sum of all parameters."""
         return self.split + self.whole + self.experts
 
     def plus(self, other: "Parameters") -> "Parameters":
-        """Return both together."""
-        return Parameters(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        """Return the sum of both."""
+        return Parameters(*(a + b for a, b in zip(self, other, strict=True)))
 
     def dense(self, tensor: int) -> float:
-        """Return what one tensor rank holds outside the experts."""
+        """Return the parameters of one tensor rank outside the experts."""
         return self.split / tensor + self.whole
 
     def of_experts(self, expert: int, expert_tensor: int) -> float:
-        """Return what one rank holds of the experts."""
+        """Return the expert parameters of one rank."""
         return self.experts / (expert * expert_tensor)
 
 
@@ -68,25 +68,25 @@ def layer_parts(model: Transformer, layer: Layer) -> dict[str, Parameters]:
 
 
 def embedding_parameters(model: Transformer) -> Parameters:
-    """Return those before the first layer: tokens V h, learned positions s h, and a norm."""
+    """Return the parameters before the first layer: tokens V h, positions s h, and a norm."""
     whole = model.sequence * model.hidden if model.positions == "learned" else 0
     whole += _norm(model, model.hidden) if model.embedding_norm else 0
     return Parameters(split=model.vocab * model.hidden, whole=whole)
 
 
 def head_parameters(model: Transformer, *, alone: bool) -> Parameters:
-    """Return those after the last layer: the norm, and the logits' V h if they are held apart.
+    """Return the parameters after the last layer: the norm, and separate logits V h.
 
     Parameters
     ----------
-    alone : whether the embedding is on another stage, so that tied weights are held here again
+    alone : whether the embedding is on another stage, so that tied weights are replicated
     """
     split = model.vocab * model.hidden if alone or not model.tied else 0
     return Parameters(split=split, whole=_norm(model, model.hidden))
 
 
 def model_parameters(model: Transformer) -> float:
-    """Return all parameters, a tied embedding once."""
+    """Return all parameters, with a tied embedding counted once."""
     layers = sum(layer_parameters(model, layer).all for layer in model.stack)
     return layers + embedding_parameters(model).all + head_parameters(model, alone=False).all
 
@@ -94,7 +94,7 @@ def model_parameters(model: Transformer) -> float:
 def model_parts(model: Transformer) -> dict[str, float]:
     """Return all parameters by part: those of the layers, embedding and logits.
 
-    Logits are missing where they share the embedding's weights.
+    Logits are omitted if they share the weights of the embedding.
     """
     counts: dict[str, float] = {}
     for layer in model.stack:
@@ -109,17 +109,17 @@ def model_parts(model: Transformer) -> dict[str, float]:
 
 
 def multiplied(model: Transformer, layer: Layer) -> float:
-    """Return the weights of a layer that one token is multiplied with: of experts, only `top_k`."""
+    """Return the weights of a layer that one token multiplies: of experts, only `top_k`."""
     found = layer_parameters(model, layer)
     shape = model.experts
     return found.split + (found.experts * shape.top_k / shape.count if shape else 0.0)
 
 
 def active_parameters(model: Transformer) -> float:
-    """Return the parameters that one token meets: of the experts only `top_k`.
+    """Return the active parameters of one token: of the experts only `top_k`.
 
-    With the whole embedding, as the source of Mixtral counts. Those of gpt-oss and DeepSeek-V3
-    leave it out, because a token reads one row of it.
+    The whole embedding is included, as in the source of Mixtral; the sources of gpt-oss and
+    DeepSeek-V3 exclude it, because a token reads one row of it.
     """
     shape = model.experts
     if shape is None:
@@ -135,7 +135,7 @@ def active_parameters(model: Transformer) -> float:
 
 
 def _norm(model: Transformer, width: int) -> int:
-    """Weights of a norm, and its biases where it has any."""
+    """Weights of a norm, and its biases if any."""
     return width * (2 if model.norm == "layer" and "norm" in model.biases else 1)
 
 
@@ -153,7 +153,7 @@ def _attention(model: Transformer) -> Parameters:
 
 
 def _latent_attention(model: Transformer) -> Parameters:
-    """Down-projections and their norms are held by every tensor rank; the heads are split.
+    """Down-projections and their norms are replicated on tensor ranks; the heads are split.
 
     DeepSeek-V3, arXiv:2412.19437, section 2.1.1; Megatron-LM holds ``linear_q_down_proj`` and
     ``linear_kv_down_proj`` whole, ``megatron/core/transformer/multi_latent_attention.py``.
@@ -171,7 +171,7 @@ def _latent_attention(model: Transformer) -> Parameters:
 
 
 def _mlp(model: Transformer, width: int) -> Parameters:
-    """An MLP of some inner width; the bias after its reduction is held by every tensor rank."""
+    """An MLP of some inner width; the bias after its reduction is replicated."""
     inner = 2 if model.gated else 1
     split = (inner + 1) * model.hidden * width
     if "mlp" not in model.biases:
@@ -180,7 +180,7 @@ def _mlp(model: Transformer, width: int) -> Parameters:
 
 
 def _experts(model: Transformer) -> dict[str, Parameters]:
-    """The experts, those that see every token, and the router."""
+    """The experts, the shared experts, and the router."""
     assert model.experts is not None
     shape = model.experts
     router = model.hidden * shape.count + (shape.count if {"mlp", "router"} & model.biases else 0)

@@ -1,17 +1,17 @@
-"""Precisions: how wide numbers are where they are computed with, kept and sent."""
+"""Precisions: the width of numbers in computation, storage and communication."""
 
 from typing import Final, NamedTuple
 
 
 class Precision(NamedTuple):
-    """A recipe of training.
+    """A precision recipe.
 
     Attributes
     ----------
-    peak : the peak rate of an accelerator that its matrix products run at
-    width : bytes of an activation as it is kept between operations and sent [B]
+    peak : the name of the accelerator's peak rate for matrix products
+    width : bytes of an activation in storage and communication [B]
     operand : bytes of an input of a matrix product [B]
-    cast : whether inputs of products are converted first, with their largest value found
+    cast : whether inputs of products are converted first, with a search for their maximum
     """
 
     name: str
@@ -22,7 +22,7 @@ class Precision(NamedTuple):
 
     @property
     def wide(self) -> str:
-        """The peak rate of products that are left in 16 bits where the others have 8."""
+        """The peak rate of products that stay in 16 bits in 8-bit recipes."""
         return "bf16" if self.cast else self.peak
 
 
@@ -37,5 +37,5 @@ PRECISIONS: Final = {
         Precision("mxfp8", "fp8", 2, 1, cast=True),
     )
 }
-"""By name. In fp8 and mxfp8 the linear layers' products have 8-bit inputs, attention and all that
-is kept between operations stay in bf16: Transformer Engine, ``fp8_autocast``."""
+"""By name. In fp8 and mxfp8 the products of linear layers have 8-bit inputs; attention and stored
+activations stay in bf16: Transformer Engine, ``fp8_autocast``."""

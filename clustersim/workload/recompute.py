@@ -1,9 +1,9 @@
-"""Recomputation: which operations of which layers are run again in the backward.
+"""Activation recomputation: which operations of which layers are recomputed in the backward.
 
-none        everything that the backward needs is kept
-selective   the attention core is run again: cheap to compute, large to keep
-full        only the input of a layer is kept, and its whole forward is run again
-ops         those that are named are run again
+none        all activations are saved
+selective   the attention core is recomputed: cheap to compute, large to save
+full        only the input of a layer is saved, and its whole forward is recomputed
+ops         the listed operations are recomputed
 """
 
 from collections.abc import Iterable
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from clustersim.workload.ops import Op, names
 
 SELECTIVE = frozenset({"attention"})
-"""What selective recomputation runs again. Korthikanti et al. 2022, section 5."""
+"""Operations of selective recomputation. Korthikanti et al. 2022, section 5."""
 
 
 @dataclass(frozen=True)
 class Recompute:
-    """What is run again, where.
+    """A setting of activation recomputation.
 
     Attributes
     ----------
     mode : ``none``, ``selective``, ``full`` or ``ops``
     ops : names of operations, for mode ``ops``
-    every : of as many layers of a stage, the first is recomputed
-    stages : that recompute; None for all
+    every : interval between recomputed layers of a stage
+    stages : stages with recomputation; None for all
     """
 
     mode: str = "none"
@@ -34,21 +34,21 @@ class Recompute:
 
     @property
     def outputs(self) -> bool:
-        """Whether what operations that are run again hand on is kept.
+        """Whether the outputs of recomputed operations are saved.
 
-        A checkpoint of selective recomputation keeps it. Operations that are named are run again
-        when it is asked for: Megatron-Core, ``tensor_parallel/random.py``,
+        Checkpoints of selective recomputation save them. Listed operations are recomputed when
+        their output is needed: Megatron-Core, ``tensor_parallel/random.py``,
         ``CheckpointWithoutOutput``.
         """
         return self.mode != "ops"
 
     def applies(self, stage: int, place: int) -> bool:
-        """Return whether a layer is recomputed: the one at `place` of a stage, counted from 0."""
-        here = self.stages is None or stage in self.stages
-        return self.mode != "none" and here and place % self.every == 0
+        """Return whether the layer at index `place` of a stage is recomputed."""
+        selected = self.stages is None or stage in self.stages
+        return self.mode != "none" and selected and place % self.every == 0
 
     def of(self, ops: Iterable[Op]) -> frozenset[str]:
-        """Return the operations of a recomputed layer that are run again."""
+        """Return the recomputed operations of a recomputed layer."""
         return {
             "none": lambda: frozenset[str](),
             "selective": lambda: SELECTIVE,

@@ -1,12 +1,12 @@
-"""Routing: how tokens spread over the experts of a layer, and what the fullest rank gets of them.
+"""Expert routing: the distribution of tokens over experts, and the load of the busiest rank.
 
-    balanced     every expert takes as many tokens
-    zipf         the i-th expert in popularity takes 1 / i^s of what the first takes
-    histogram    as somebody counted them
+    balanced     every expert receives the same number of tokens
+    zipf         the i-th expert in popularity receives 1 / i^s of the tokens of the first
+    histogram    measured counts
     task-gate    a whole sequence goes to the expert of its task
 
-Ranks hold experts in the order of their numbers; the popular ones of a Zipf law are dealt out to
-the ranks in turn.  All ranks of an expert group wait for the fullest.
+Ranks hold experts in the order of their numbers; with a Zipf law, experts are distributed round
+robin by popularity.  All ranks of an expert group wait for the busiest one.
 """
 
 import math
@@ -17,13 +17,13 @@ from clustersim.catalog.models import ExpertShape
 
 
 class Routing(NamedTuple):
-    """What ranks get of the tokens of a layer with experts.
+    """The load of ranks in a layer with experts.
 
     Attributes
     ----------
-    kept : share of the tokens that experts take; the rest is over their capacity
-    skew : tokens of the fullest rank over those of the mean rank, max over mean
-    sent : copies of a token that leave its rank; None for one to each of its experts
+    kept : share of the tokens within the capacity of the experts
+    skew : tokens of the busiest rank over the mean
+    sent : copies of a token that are sent; None for one per expert
     """
 
     kept: float = 1.0
@@ -37,7 +37,7 @@ BALANCED = Routing()
 def route(
     shares: Sequence[float], ranks: int, capacity: float | None = None, sent: float | None = None
 ) -> Routing:
-    r"""Return what ranks get of tokens that spread over experts in some shares.
+    r"""Return the load of ranks for given shares of the experts.
 
     .. math:: \text{skew} = E \max_r \sum_{i \in r} x_i / \sum_i x_i,\quad
               x_i = \min(p_i, c / n)
@@ -47,9 +47,9 @@ def route(
 
     Parameters
     ----------
-    shares : of each expert, in any unit
-    ranks : that share the experts, a divisor of their number
-    capacity : most tokens that an expert takes, over the mean; None without a limit
+    shares : tokens of each expert, in any unit
+    ranks : number of ranks with experts, a divisor of the number of experts
+    capacity : limit of tokens per expert, relative to the mean; None without a limit
 
     >>> route([3, 1, 1, 1], ranks=2)
     Routing(kept=1.0, skew=1.3333333333333333, sent=None)
@@ -58,12 +58,12 @@ def route(
     limit = math.inf if capacity is None else capacity / count
     taken = [min(share / total, limit) for share in shares]
     kept, each = math.fsum(taken), count // ranks
-    fullest = max(math.fsum(taken[r * each : (r + 1) * each]) for r in range(ranks))
-    return Routing(kept, ranks * fullest / kept, sent)
+    busiest = max(math.fsum(taken[r * each : (r + 1) * each]) for r in range(ranks))
+    return Routing(kept, ranks * busiest / kept, sent)
 
 
 def zipf_shares(count: int, exponent: float, ranks: int) -> list[float]:
-    """Return the shares of experts whose popularity follows Zipf's law, dealt out to the ranks.
+    """Return the shares of experts under Zipf's law, distributed to the ranks round robin.
 
     >>> zipf_shares(4, 1.0, ranks=2)
     [1.0, 0.3333333333333333, 0.5, 0.25]
@@ -73,9 +73,9 @@ def zipf_shares(count: int, exponent: float, ranks: int) -> list[float]:
 
 
 def task_shares(tasks: Sequence[float], count: int, sequences: int) -> list[float]:
-    """Return the sequences of each expert when task i goes to expert i as a whole.
+    """Return the sequences of each expert if task i goes to expert i.
 
-    Whole sequences are shared out by largest remainder.
+    Whole sequences are apportioned by largest remainder.
 
     >>> task_shares([2, 1, 1], 4, sequences=2)
     [1.0, 1.0, 0.0, 0.0]
@@ -90,12 +90,12 @@ def task_shares(tasks: Sequence[float], count: int, sequences: int) -> list[floa
 
 
 def nodes_of_token(shape: ExpertShape, nodes: int) -> float:
-    r"""Return on how many nodes a token's experts are, on average, when all are as likely.
+    r"""Return the mean number of nodes with experts of a token, for uniform routing.
 
     .. math:: N \Bigl(1 - \sum_j P(j) \binom{(L - j) e}{k} / \binom{L e}{k}\Bigr)
 
-    with L groups of e experts that a token chooses its k from, and P(j) the chance that j of the
-    groups of a node are among them. DeepSeek-AI 2024, arXiv:2412.19437, section 2.1.2.
+    with L groups of e experts, of which a token chooses k experts, and P(j) the probability that j
+    of the groups of a node are eligible. DeepSeek-AI 2024, arXiv:2412.19437, section 2.1.2.
 
     >>> round(nodes_of_token(ExpertShape(count=8, top_k=2, ffn=1), nodes=4), 3)
     1.857

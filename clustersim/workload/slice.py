@@ -1,4 +1,4 @@
-"""A slice: what one rank computes on for one microbatch.
+"""A slice: the work of one rank on one microbatch.
 
 Letters in the formulas: b sequences of a microbatch, s tokens, h hidden, f ffn, a heads,
 t tensor ranks, c context ranks, V vocabulary.
@@ -17,38 +17,38 @@ from clustersim.workload.routing import BALANCED, Routing
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """Which kernels the framework runs a layer as.
+    """The kernels of a layer in a framework.
 
     Attributes
     ----------
     attention : ``flash``, ``fused-softmax`` or ``unfused``
-    bias_gelu_fused, bias_dropout_fused : whether these chains are one kernel
-    gradient_accumulation : bytes moved for each weight and microbatch to add its gradient up [B]
-    loss_forward, loss_backward : bytes moved for each logit by the cross-entropy [B]
-    tensor_overlap : whether collectives of the tensor group run beside the gradients' products
-    gated_fused, rotary_fused, norm_fused : whether the gate of an MLP with its product, the
-        rotation by position and an RMSNorm are one kernel each
-    gate_merged : whether the two products of a gated MLP are one
-    norm_persistent : whether a norm finds the gradients of input and parameters in one pass
-    dropout_mask : bytes of a number of a dropout's mask as it is kept [B]
-    experts_grouped : whether the products of a rank's experts are one kernel
-    dispatched : bytes of a number on its way to its expert, as wide as it is kept if None [B]
-    rows_sorted : whether rows that came are copied into the order of the experts, and back
-    rows_counted : whether counts of rows and weights of tokens are messages of their own
-    attention_share : rate of flash attention over what the device is known with
-    attention_cudnn : whether flash attention is that of cuDNN, where the device is known with it
-    query_copies, key_copies, result_copies : how often queries, keys with values, and the result
-        are copied into another order around flash attention, forward and backward; the result only
-        where a microbatch has several sequences
+    bias_gelu_fused, bias_dropout_fused : whether these chains are fused into one kernel
+    gradient_accumulation : bytes moved per weight and microbatch to accumulate gradients [B]
+    loss_forward, loss_backward : bytes moved per logit by the cross-entropy [B]
+    tensor_overlap : whether tensor-parallel collectives overlap with the products of the backward
+    gated_fused, rotary_fused, norm_fused : whether the activation and product of a gated MLP,
+        rotary position embedding and RMSNorm are one kernel each
+    gate_merged : whether the gate and up projections of a gated MLP are one product
+    norm_persistent : whether the backward of a norm is a single pass
+    dropout_mask : bytes per element of a saved dropout mask [B]
+    experts_grouped : whether the products of a rank's experts are one grouped kernel
+    dispatched : bytes per element of dispatched activations; their stored width if None [B]
+    rows_sorted : whether received rows are copied into the order of the experts, and back
+    rows_counted : whether row counts and routing weights are separate messages
+    attention_share : rate of flash attention relative to the device file
+    attention_cudnn : whether flash attention is cuDNN's, if the device file has it
+    query_copies, key_copies, result_copies : layout copies of queries, keys with values, and the
+        result around flash attention, forward and backward; of the result only with several
+        sequences per microbatch
     kv_repeated : whether keys and values are copied to the queries that share them
-    adapters_scaled : whether an adapter's products scale what they make, without a pass for it
-    ring_result, ring_gradients : bytes moved to join what the steps of a ring made, once and at
-        each but the first, for each number of the result, and of queries, keys and values [B]
-    tensor_pipelined : whether collectives of the tensor group run piece by piece beside the
-        products that they feed or follow
-    loss_kept : bytes for each logit that the loss keeps; None for both widths of it [B]
-    weight_cast_forward, weight_cast_backward : bytes moved to cast a weight of an 8-bit product
-        whenever it is run, none where that is done once a step [B]
+    adapters_scaled : whether the products of an adapter scale their results without a pass
+    ring_result, ring_gradients : bytes moved to merge the partial results of ring attention, once
+        and for each step after the first, per element of the result, and of queries, keys and
+        values [B]
+    tensor_pipelined : whether tensor-parallel collectives are pipelined with adjacent products
+    loss_kept : bytes saved per logit by the loss; None for both widths of it [B]
+    weight_cast_forward, weight_cast_backward : bytes moved per use to cast a weight to 8 bits; none
+        if weights are cast once per step [B]
     """
 
     attention: str
@@ -84,39 +84,39 @@ class KernelChoice:
 
 
 def kernel_choice(framework: FrameworkRecord, recipe: str) -> KernelChoice:
-    """Return what a framework file says of its kernels, with its documented defaults.
+    """Return the kernels of a framework file, with the documented defaults.
 
     Parameters
     ----------
-    recipe : name of the precision, whose gradients may be added up in a way of their own
+    recipe : name of the precision, which may have its own gradient accumulation
     """
     facts, experts = framework.kernels, framework.experts
     known = {field.name for field in fields(KernelChoice)}
-    said = {name: getattr(facts, name) for name in KernelFacts.model_fields if name in known}
+    chosen = {name: getattr(facts, name) for name in KernelFacts.model_fields if name in known}
     if experts is not None:
-        said |= {"experts_grouped": experts.grouped, "dispatched": experts.dispatched}
-        said |= {"rows_sorted": experts.sorted, "rows_counted": experts.counted}
+        chosen |= {"experts_grouped": experts.grouped, "dispatched": experts.dispatched}
+        chosen |= {"rows_sorted": experts.sorted, "rows_counted": experts.counted}
     if (own := framework.state[recipe].accumulation) is not None:
-        said["gradient_accumulation"] = own
-    return KernelChoice(**{name: fact.value for name, fact in said.items() if fact is not None})
+        chosen["gradient_accumulation"] = own
+    return KernelChoice(**{name: fact.value for name, fact in chosen.items() if fact is not None})
 
 
 @dataclass(frozen=True)
 class Slice:
-    """What one rank computes on for one microbatch.
+    """The work of one rank on one microbatch.
 
     Attributes
     ----------
-    micro : sequences of a microbatch
+    micro : sequences per microbatch
     tensor : ranks that share each layer
-    sequence_parallel : whether these share the norms and dropouts as well, by tokens
-    context, context_method : ranks that share each sequence, and how attention brings it together:
-        ``ring``, ``all-gather`` or ``ulysses``
+    sequence_parallel : whether these split norms and dropouts by tokens
+    context, context_method : ranks that share each sequence, and the method of attention: ``ring``,
+        ``all-gather`` or ``ulysses``
     expert, expert_tensor : ranks that share the experts of a layer, and those that share an expert
-    routing : what ranks get of the tokens of a layer with experts
-    kernels : which kernels the framework runs
-    precision : of products, and of what is kept and sent
-    finetune : what is trained of the model; None for all of it
+    routing : the load of ranks in a layer with experts
+    kernels : the kernels of the framework
+    precision : precision of products, storage and communication
+    finetune : the trained part of the model; None for all of it
     """
 
     model: Transformer
@@ -134,7 +134,7 @@ class Slice:
 
     @property
     def frozen(self) -> bool:
-        """Whether the model's own weights stay as they are, so that none of them has a gradient."""
+        """Whether the weights of the model are frozen, so that they have no gradients."""
         return self.finetune is not None
 
     @property
@@ -144,35 +144,35 @@ class Slice:
 
     @property
     def tokens(self) -> int:
-        """Tokens that this rank has of a microbatch, b s / c."""
+        """Tokens of a microbatch on this rank, b s / c."""
         return self.micro * self.model.sequence // self.context
 
     @property
     def stream(self) -> float:
-        """Elements of the residual stream as matrix products see it, b s h / c."""
+        """Elements of the residual stream in matrix products, b s h / c."""
         return float(self.tokens * self.model.hidden)
 
     @property
     def shared(self) -> int:
-        """Ranks that share the residual stream between the products: t in sequence parallelism."""
+        """Ranks that split the residual stream between products: t in sequence parallelism."""
         return self.tensor if self.sequence_parallel else 1
 
     @property
     def residual(self) -> float:
-        """Elements of the residual stream between the products, b s h / c, over t if shared."""
+        """Elements of the residual stream between products, b s h / c, over t if split."""
         return self.stream / self.shared
 
     @property
     def attention(self) -> str:
-        """How attention runs on this slice: the fused softmax has shapes that it does not take.
+        """The attention kernel of this slice: the fused softmax does not support all shapes.
 
-        It needs at most 2,048 keys, and rows and attention matrices in fours. Megatron-LM,
+        It needs at most 2,048 keys, and multiples of four rows and attention matrices. Megatron-LM,
         ``megatron/model/fused_softmax.py``, ``is_kernel_available``.
         """
         chosen, sequence = self.kernels.attention, self.model.sequence
         matrices = self.micro * self.model.heads // self.tensor
-        taken = sequence <= 2048 and sequence % 4 == 0 and matrices % 4 == 0
-        return "unfused" if chosen == "fused-softmax" and not taken else chosen
+        supported = sequence <= 2048 and sequence % 4 == 0 and matrices % 4 == 0
+        return "unfused" if chosen == "fused-softmax" and not supported else chosen
 
     @property
     def scores(self) -> float:
@@ -187,7 +187,7 @@ class Slice:
 
     @property
     def kv_heads(self) -> int:
-        """Key and value heads of this rank: ranks beyond their number hold copies."""
+        """Key and value heads of this rank, replicated if there are fewer than ranks."""
         return max(1, self.model.kv_heads // self.tensor)
 
     def gemm(
@@ -198,18 +198,18 @@ class Slice:
         return Gemm(name, m, n, k, batch, peak=peak, width=width, of_weight=of_weight)
 
     def wide(self, name: str, m: int, n: int, k: int, *, of_weight: bool = False) -> Gemm:
-        """Return a matrix product that 8-bit recipes leave in 16 bits."""
+        """Return a matrix product that stays in 16 bits in 8-bit recipes."""
         peak, width = self.precision.wide, self.width
         return Gemm(name, m, n, k, peak=peak, width=width, of_weight=of_weight)
 
     def core(self, name: str, m: int, n: int, k: int, batch: int) -> Gemm:
-        """Return a product of the attention core, which 8-bit recipes leave in 16 bits.
+        """Return a product of the attention core, which stays in 16 bits in 8-bit recipes.
 
-        Its operands lie in rows of a head's width or of the keys; heads stand side by side.
+        Rows of its operands have the width of a head or the number of keys; heads are adjacent.
         """
         peak, row = self.precision.wide, math.gcd(m, n, k)
         return Gemm(name, m, n, k, batch, attention=True, peak=peak, width=self.width, row=row)
 
     def over_tensor(self, name: str, operation: str, nbytes: float) -> list[Collective]:
-        """Return a collective of the tensor group; nothing if it is of one rank."""
+        """Return a collective of the tensor group; none for a single rank."""
         return [] if self.tensor == 1 else [Collective(name, operation, nbytes)]

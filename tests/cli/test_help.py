@@ -104,7 +104,7 @@ def test_show_prints_the_chunk_of_each_step(capsys, tmp_path, monkeypatch):
     [
         (
             ["show", "1f1"],
-            "1f1: no schedule of that name (did you mean '1f1b'?)"
+            "1f1: unknown schedule (did you mean '1f1b'?)"
             " (known: gpipe, 1f1b, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, zb-v, dualpipe,"
             " dualpipe-v)\n",
         ),

@@ -20,7 +20,7 @@ from clustersim.cost.compute import (
 from clustersim.scenario.load import load
 from clustersim.topology.accelerator import Tile, build_accelerator
 from clustersim.topology.library import Library, Protocol
-from clustersim.workload.kernels import Beside, Collective, Gemm, Stream
+from clustersim.workload.kernels import Collective, Gemm, Overlapped, Stream
 
 MODEST = settings(max_examples=40, deadline=None)
 FRONTIER = load("frontier-22b").scenario.cluster
@@ -322,7 +322,7 @@ def test_a_collective_beside_products_shows_what_they_do_not_hide():
     takes 0.7 us longer.
     """
     product, total = Gemm("up", 1000, 1000, 1000), Collective("sum", "all-reduce", 1e6)
-    chain = [Beside(total, (product,))]
+    chain = [Overlapped(total, (product,))]
     short, long, slowed = (
         chain_seconds(chain, PLAIN, lambda _, took=took: took, occupied)
         for took, occupied in ((7e-6, 0.0), (27e-6, 0.0), (7e-6, 0.1))

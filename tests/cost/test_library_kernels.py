@@ -18,7 +18,7 @@ from clustersim.topology.accelerator import build_accelerator
 from clustersim.validation.cases.cases import entries
 from clustersim.validation.cases.machines import FrameworkChoice
 from clustersim.validation.cases.settings import settings_of
-from clustersim.workload.kernels import Beside, Collective, Flash, Gemm, Stream, flat
+from clustersim.workload.kernels import Collective, Flash, Gemm, Overlapped, Stream, flat
 from clustersim.workload.layers import layer_ops
 from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.ops import backward, forward
@@ -185,7 +185,7 @@ def test_eight_bits_are_at_most_twice_as_fast(m, n, k):
 def test_a_collective_piece_by_piece_takes_its_closed_form(tensor, moved):
     """max(T, (t - 1) C / t) + C / t for the gather of a product C cut into t pieces."""
     ahead, _ = kernels(tensor=tensor, micro=8, shared=True, tensor_pipelined=True)
-    first = next(i for i, kernel in enumerate(ahead) if isinstance(kernel, Beside))
+    first = next(i for i, kernel in enumerate(ahead) if isinstance(kernel, Overlapped))
     both = ahead[first : first + 2]
     piece = gemm_seconds(both[1], H100)
 

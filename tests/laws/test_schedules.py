@@ -15,8 +15,7 @@ from clustersim.program.check import check_steps
 from clustersim.program.schedules import SCHEDULES, text
 from clustersim.program.schedules.written import read_schedule
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Step, hand_over
-from clustersim.studies.show.schedule_replay import unroll
-from clustersim.studies.show.schedule_text import page
+from clustersim.studies.show.schedule import page, replay_schedule
 from clustersim.timeline import KINDS
 from strategies import CLASSIC, durations, shapes
 
@@ -187,7 +186,7 @@ def test_two_pipelines_hold_about_a_chunk_for_each_part(shape):
 def unrolled(shape, forward, inputs, weights):
     """The schedule replayed; times are those of a chunk's steps."""
     seconds = {FORWARD: forward, BACKWARD: inputs + weights, INPUT: inputs, WEIGHT: weights}
-    return unroll(SCHEDULES[shape.schedule], *shape[1:], seconds)
+    return replay_schedule(SCHEDULES[shape.schedule], *shape[1:], seconds)
 
 
 @MODEST
@@ -245,7 +244,7 @@ DRAWN = [(name, 8 if name != "dualpipe" else 10, 4) for name in sorted(SCHEDULES
 def test_a_schedule_reads_like_its_drawing(name, microbatches, stages):
     """The page of 4 stages with the fewest chunks has not changed."""
     schedule = SCHEDULES[name]
-    drawn = page(unroll(schedule, stages, microbatches, schedule.chunks[0])) + "\n"
+    drawn = page(replay_schedule(schedule, stages, microbatches, schedule.chunks[0])) + "\n"
 
     assert drawn == (GOLDEN / f"schedule-{name}.txt").read_text(encoding="utf-8")
 
@@ -256,7 +255,7 @@ def test_a_printed_schedule_is_a_file_of_the_same_steps(tmp_path_factory, shape)
     """What `show` prints can be read back: the same steps, wiring and shape."""
     schedule = SCHEDULES[shape.schedule]
     file = tmp_path_factory.mktemp("written") / "my.txt"
-    file.write_text(page(unroll(schedule, *shape[1:])), encoding="utf-8")
+    file.write_text(page(replay_schedule(schedule, *shape[1:])), encoding="utf-8")
     found = read_schedule(file)
 
     assert found.rows(*shape[1:]) == shape.rows

@@ -1,4 +1,4 @@
-"""`clustersim show FRAMEWORK` in words: complete, of the values, each sentence with its proof."""
+"""`clustersim show FRAMEWORK` in words: complete, with values and proof in each sentence."""
 
 import json
 from pathlib import Path
@@ -23,8 +23,9 @@ from clustersim.catalog.frameworks import (
 )
 from clustersim.cli import main
 from clustersim.scenario.entries import entry
-from clustersim.studies.show.profile import DEFAULTS, MISSING, REST, paragraphs, told
-from clustersim.studies.show.profile.rules import counted, listed
+from clustersim.studies.show.profile import DEFAULTS, MISSING, REST, describe_profile
+from clustersim.studies.show.rules import counted, listed
+from clustersim.studies.show.text import paragraphs
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FRAMEWORKS = finding.names("framework")
@@ -43,7 +44,7 @@ TABLES = {
 
 def words(name):
     """Return the sentences about a shipped framework."""
-    return told(entry("framework", name).data)
+    return describe_profile(entry("framework", name).data)
 
 
 def keys(record):
@@ -59,10 +60,10 @@ def keys(record):
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_every_key_is_told_or_listed(name):
-    """No key of the schema is passed over, but those of tables that a file does not have."""
+def test_every_key_is_described_or_listed(name):
+    """No key of the schema is skipped, except those of tables that a file does not have."""
     record = entry("framework", name).record
-    said = {key for each in words(name) for key in each.keys}
+    described = {key for each in words(name) for key in each.keys}
     absent = {key for key in (*TABLES, "extends") if getattr(record, key) is None}
     optional = {
         f"state.{name}.{part}"
@@ -72,20 +73,20 @@ def test_every_key_is_told_or_listed(name):
     }
 
     for key in keys(record):
-        assert key in said or key.partition(".")[0] in absent or key in optional, key
-    assert absent - {"extends", "memory"} <= said
+        assert key in described or key.partition(".")[0] in absent or key in optional, key
+    assert absent - {"extends", "memory"} <= described
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_every_fact_is_told_once_with_its_proof(name):
-    """A fact's source, or the reason for assuming it, stands behind the sentence that tells it."""
+def test_every_fact_is_described_once_with_its_proof(name):
+    """A fact's source, or the reason for assuming it, is printed after its sentence."""
     found = dict(facts(entry("framework", name).record))
     sentences = [each for each in words(name) if each.topic != REST]
 
     for key, fact in found.items():
-        telling = [each for each in sentences if key in each.keys]
-        assert telling, key
-        for each in telling:
+        matching = [each for each in sentences if key in each.keys]
+        assert matching, key
+        for each in matching:
             assert fact.source is None or fact.source in each.sources
             assert fact.assumed is None or fact.assumed in each.assumed
             assert fact.confidence is None or each.confidence is not None
@@ -94,7 +95,7 @@ def test_every_fact_is_told_once_with_its_proof(name):
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_what_is_not_in_the_file_says_so(name):
+def test_what_is_not_in_the_file_is_marked(name):
     """A sentence without a proof is of a default, a missing table, or what is extended."""
     found = dict(facts(entry("framework", name).record))
 
@@ -121,7 +122,7 @@ def base():
 
 def sentence(data, key):
     """Return the one sentence that begins with a key."""
-    (found,) = [each for each in told(data) if each.keys[0] == key]
+    (found,) = [each for each in describe_profile(data) if each.keys[0] == key]
     return found
 
 
@@ -140,7 +141,7 @@ def test_each_flag_has_two_sentences(table, flag):
     for value in (True, False):
         data = base()
         data.setdefault(table, {})[flag] = {"value": value, "assumed": "a test"}
-        made[value] = {each.keys[0]: each.text for each in told(data)}
+        made[value] = {each.keys[0]: each.text for each in describe_profile(data)}
     key = f"{table}.{flag}"
     others = {k for k in made[True] if made[True][k] != made[False][k]}
 
@@ -159,33 +160,36 @@ def test_numbers_are_those_of_the_file(key, number):
     table, name = key.split(".")
     data[table][name]["value"] = number
 
-    (telling,) = [each for each in told(data) if key in each.keys]
-    assert str(number) in telling.text
+    (matching,) = [each for each in describe_profile(data) if key in each.keys]
+    assert str(number) in matching.text
 
 
-def test_graphs_are_told():
-    """What is captured, what a replay takes and what buffers hold are said in words."""
+def test_graphs_are_described():
+    """Captured parts, launch time and buffers are described."""
     data = entry("framework", "megatron-core-graphs").data
 
     assert sentence(data, "graphs.parts").text == (
-        "Of a layer, attention, mlp and router are captured in one graph each way."
+        "CUDA graphs capture attention, mlp and router, with one graph per direction."
     )
-    assert sentence(data, "graphs.replay").text == "For each graph the host takes 100 us."
+    assert sentence(data, "graphs.replay").text == "The host needs 100 us to launch a graph."
     assert sentence(data, "graphs.memory").proof == "bridge; confidence low"
     assert sentence(data, "extends").text == (
-        "What this file does not say is as megatron-core has it."
+        "Values that this file does not set are those of megatron-core."
     )
     assert sentence(base(), "graphs").text == "No kernels are captured in CUDA graphs."
 
 
-def test_a_flag_that_is_left_out_is_told_as_it_holds():
-    """The default of a kernel's flag is told, and called one."""
+def test_the_default_of_an_omitted_flag_is_described():
+    """The default of a kernel's flag is described and marked as default."""
     data = base()
     del data["kernels"]["gated_fused"]
-    telling = sentence(data, "kernels.gated_fused")
+    matching = sentence(data, "kernels.gated_fused")
 
     assert DEFAULTS["kernels.gated_fused"] is True
-    assert (telling.text, telling.proof) == ("A gate and its product are one kernel.", "default")
+    assert (matching.text, matching.proof) == (
+        "The activation and product of a gated MLP are fused into one kernel.",
+        "default",
+    )
 
 
 def test_words_of_counts_and_lists():
@@ -205,7 +209,7 @@ def shown(capsys, *arguments):
 
 
 def test_show_prints_words_above_the_facts(capsys):
-    """`clustersim show` tells a framework in words by topic, then its facts as a table."""
+    """`clustersim show` describes a framework by topic, then prints its facts as a table."""
     text = shown(capsys, "nanotron")
 
     assert paragraphs(words("nanotron")) in text

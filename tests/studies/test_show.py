@@ -22,8 +22,8 @@ from clustersim.render.diagram import frame, frame_of, picked, shared, thickness
 from clustersim.render.layouts.node_links import inner_links, rim
 from clustersim.render.matplotlib.diagram import diagram_figure, write_diagram
 from clustersim.scenario.entries import KINDS, entry
-from clustersim.studies.show.facts import fact_rows, written
-from clustersim.studies.show.text import page
+from clustersim.studies.show.answer import fact_rows, page
+from clustersim.studies.show.text import format_value
 from clustersim.topology.measures import measure, node_injection
 
 CLUSTERS, NODES = finding.names("cluster"), finding.names("node")
@@ -116,17 +116,17 @@ def test_list_of_a_kind_is_aligned(capsys):
     assert ending(capsys, "list", "schedule")[1] == out
 
 
-def test_a_wrong_kind_is_told_what_is_allowed(capsys):
+def test_an_unknown_kind_is_answered_with_the_allowed_ones(capsys):
     """One line names the nearest kind and all of them."""
     assert ending(capsys, "list", "clusterz") == (
         2,
         "",
-        "clusterz: no kind of entry (did you mean 'clusters'?) (allowed: clusters, nodes,"
+        "clusterz: unknown kind (did you mean 'clusters'?) (allowed: clusters, nodes,"
         " accelerators, libraries, models, frameworks, scenarios, schedules)\n",
     )
 
 
-# --- what is meant by a name ----------------------------------------------------------------------
+# --- resolving names ----------------------------------------------------------------------
 
 
 def shown(capsys, *arguments):
@@ -155,8 +155,8 @@ def test_a_file_is_shown_by_its_path(capsys, here):
     (here / "mine.yaml").write_text(cluster.replace("node: dgx-h100", "node: my-box"), "utf-8")
 
     assert shown(capsys, "my-box.yaml")["name"] == "my-box"
-    told = {fact["key"]: fact["value"] for fact in shown(capsys, "mine.yaml")["facts"]}
-    assert told["node"] == "my-box"
+    rows = {fact["key"]: fact["value"] for fact in shown(capsys, "mine.yaml")["facts"]}
+    assert rows["node"] == "my-box"
 
 
 @pytest.mark.parametrize(
@@ -164,25 +164,25 @@ def test_a_file_is_shown_by_its_path(capsys, here):
     [
         (
             ["fronteir"],
-            "fronteir: nothing in the catalogue has that name (did you mean 'frontier'?)\n",
+            "fronteir: unknown name (did you mean 'frontier'?)\n",
         ),
         (
             ["qqqq"],
-            "qqqq: nothing in the catalogue has that name (`clustersim list` shows all names)\n",
+            "qqqq: unknown name (see `clustersim list`)\n",
         ),
         (["node/fugak"], "no node named 'fugak' (did you mean 'fugaku'?)\n"),
         (["nowhere.yaml"], "nowhere.yaml: no such file\n"),
         (["frontier", "--nodes", "9409"], "--nodes 9409: frontier has 9,408 nodes\n"),
-        (["gpt-1t", "--out", "x"], "--out: means nothing for a model, and gpt-1t is one\n"),
-        (["gpipe", "--nodes", "2"], "--nodes: means nothing for a schedule, and gpipe is one\n"),
+        (["gpt-1t", "--out", "x"], "--out: does not apply to a model (gpt-1t)\n"),
+        (["gpipe", "--nodes", "2"], "--nodes: does not apply to a schedule (gpipe)\n"),
         (
             ["selene", "--stages", "2"],
-            "--stages: means nothing for a cluster, and selene is one\n",
+            "--stages: does not apply to a cluster (selene)\n",
         ),
     ],
 )
 def test_what_cannot_be_shown_is_one_line(capsys, here, arguments, complaint):
-    """A name that nothing has, and an option that means nothing here, end with exit code 2."""
+    """An unknown name, and an option that does not apply, end with exit code 2."""
     assert ending(capsys, "show", *arguments) == (2, "", complaint)
 
 
@@ -219,28 +219,28 @@ def test_every_fact_is_on_the_page(kind, name):
 
 def test_values_stand_as_they_are_written(capsys, here):
     """Units are not converted; where no source was read, the reason is given."""
-    told = {fact["key"]: fact for fact in shown(capsys, "frontier")["facts"]}
+    rows = {fact["key"]: fact for fact in shown(capsys, "frontier")["facts"]}
 
-    assert told["nic.bandwidth"]["value"] == "25 GB/s"
-    assert told["nic.bandwidth"]["source"] == "Frontier User Guide"
-    assert told["nic.latency"]["source"] is None
-    assert told["nic.latency"]["assumed"].startswith("device-to-device message")
-    assert told["nic.latency"]["confidence"] == "low"
-    assert set(told["size"]) == {"key", "value", "source", "assumed", "confidence", "note"}
+    assert rows["nic.bandwidth"]["value"] == "25 GB/s"
+    assert rows["nic.bandwidth"]["source"] == "Frontier User Guide"
+    assert rows["nic.latency"]["source"] is None
+    assert rows["nic.latency"]["assumed"].startswith("device-to-device message")
+    assert rows["nic.latency"]["confidence"] == "low"
+    assert set(rows["size"]) == {"key", "value", "source", "assumed", "confidence", "note"}
 
 
 def test_a_plain_value_has_the_proof_of_its_file(capsys, here):
     """A model names one source for its shape, and the keys that this source does not state."""
-    told = {fact["key"]: fact for fact in shown(capsys, "gpt-1t")["facts"]}
+    rows = {fact["key"]: fact for fact in shown(capsys, "gpt-1t")["facts"]}
 
-    assert told["layers"]["source"].startswith("Dash et al. 2023")
-    assert told["heads"]["source"] is None
-    assert "launch_gpt1T_srun" in told["heads"]["assumed"]
+    assert rows["layers"]["source"].startswith("Dash et al. 2023")
+    assert rows["heads"]["source"] is None
+    assert "launch_gpt1T_srun" in rows["heads"]["assumed"]
 
 
 def test_a_long_list_is_cut_between_two_values():
     """A table shows the beginning of a list of cables, and that it goes on."""
-    text = written([[f"n{i}.nic0", "tor0", "25 GB/s"] for i in range(100)])
+    text = format_value([[f"n{i}.nic0", "tor0", "25 GB/s"] for i in range(100)])
 
     assert len(text) <= 120
     assert text.endswith(", ...")
@@ -256,7 +256,7 @@ def test_the_page_reads_from_top_to_bottom(capsys, here):
     heads = [i for i, line in enumerate(lines) if line.startswith(("fact ", "derived ", "pic"))]
     assert len(heads) == 3
     assert all(line == line.rstrip() for line in lines)
-    assert "buses to NICs       3.94 GB/s, 1 of 3.94 GB/s" in out
+    assert "buses to NICs       3.94 GB/s, 1 x 3.94 GB/s" in out
     assert lines[-1] == "pictures in runs/show-desktop-2x4090/: node.png, .svg and .pdf"
 
 
@@ -269,7 +269,7 @@ def test_a_model_s_shape_comes_to_its_stated_size():
         assert counted == pytest.approx(found.record.parameters.value, rel=0.05), name
 
 
-# --- what follows ---------------------------------------------------------------------------------
+# --- derived quantities ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
@@ -417,8 +417,8 @@ def test_the_first_and_the_last_are_always_drawn(count, most):
         ("selene", "selene: no oversubscription at any level"),
     ],
 )
-def test_a_title_says_the_finding(name, title):
-    """The picture of a fabric says in its title what its numbers come to."""
+def test_a_title_states_the_finding(name, title):
+    """The title of a fabric picture states its bottleneck."""
     assert layouts.fabric(*measured(name)).title == title
 
 

@@ -259,7 +259,7 @@ def test_host_memory_is_one_link_that_all_devices_of_a_node_share():
     assert not out.network
 
 
-def test_a_host_without_a_known_link_is_refused():
+def test_a_host_without_a_known_link_is_invalid():
     """Data for host memory on such a node: the message names the key that is missing."""
     node = FRONTIER.node.model_copy(update={"host": None})
     cluster = build_cluster(FRONTIER.model_copy(update={"node": node}), 1)
@@ -268,7 +268,7 @@ def test_a_host_without_a_known_link_is_refused():
         cluster.to_host(0)
 
     assert str(error.value) == (
-        "frontier-ex235a: node.host.link: is not given, but data goes to host memory"
+        "frontier-ex235a: node.host.link: missing, but the run copies data to host memory"
         " (give the bandwidth per direction of a device's link to its host)"
     )
 
@@ -369,40 +369,40 @@ def test_two_nics_on_one_cable_need_no_switch():
     [
         (
             [["n0.nic0", "s", "1 GB/s"]],
-            "cluster.fabric.links: n1.nic0 has no cable"
+            "cluster.fabric.links: no cable for n1.nic0"
             " (each NIC of the 2 nodes needs one: [n1.nic0, SWITCH, BANDWIDTH])",
         ),
         (
             [["s", "t", "1 GB/s"]],
-            "cluster.fabric.links: n0.nic0 has no cable, nor have 1 others"
+            "cluster.fabric.links: no cable for n0.nic0 and 1 more"
             " (each NIC of the 2 nodes needs one: [n0.nic0, SWITCH, BANDWIDTH])",
         ),
         (
             [["n0.nic0", "s", "1 GB/s"], ["n1.nic0", "t", "1 GB/s"]],
-            "cluster.fabric.links: no way leads from n0.nic0 to n1.nic0",
+            "cluster.fabric.links: n0.nic0 and n1.nic0 are not connected",
         ),
         (
             [["n0.nic0", "s", "1 GB/s"], ["n0.nic0", "t", "1 GB/s"]],
-            "cluster.fabric.links[1]: n0.nic0 has a cable already"
+            "cluster.fabric.links[1]: n0.nic0 has a second cable"
             " (a NIC has one; put a switch between)",
         ),
         ([["s", "s", "1 GB/s"]], "cluster.fabric.links[0]: joins s to itself"),
         (
             [["n0.nic1", "s", "1 GB/s"]],
-            "cluster.fabric.links[0]: n0.nic1 is no NIC: those of a node are nic0 to nic0",
+            "cluster.fabric.links[0]: n0.nic1 is not a NIC: a node has nic0 to nic0",
         ),
         (
             [["n0.dev0", "s", "1 GB/s"]],
-            "cluster.fabric.links[0]: n0.dev0 is no NIC: those of a node are nic0 to nic0",
+            "cluster.fabric.links[0]: n0.dev0 is not a NIC: a node has nic0 to nic0",
         ),
         (
             [["a>b", "s", "1 GB/s"]],
-            "cluster.fabric.links[0]: 'a>b' is no name (no '>' or '#' in it)",
+            "cluster.fabric.links[0]: 'a>b' is not a valid name ('>' and '#' are not allowed)",
         ),
     ],
     ids=["missing", "all missing", "apart", "two cables", "loop", "nic", "device", "name"],
 )
-def test_a_list_that_leaves_a_nic_alone_is_refused(links, complaint):
+def test_a_list_that_leaves_a_nic_alone_is_invalid(links, complaint):
     """The message names the entry or the NIC, and what to do."""
     with pytest.raises(CatalogError) as error:
         listed(links)

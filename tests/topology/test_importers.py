@@ -234,7 +234,7 @@ def test_a_speed_that_no_net_has_is_not_believed():
     text = (DATA / "rccl-mi300x.xml").read_text(encoding="utf-8").replace('"400000"', '"200000000"')
     draft = made_of(text).draft
 
-    assert any("200000000 Mb/s is not believed" in note for note in draft.notes)
+    assert any("implausible speed of 200000000 Mb/s" in note for note in draft.notes)
     assert "GB/s" not in draft.data["nics"]["devices"]["note"]
 
 
@@ -351,7 +351,7 @@ def test_links_to_every_peer_above_the_chip_s_number_are_a_switch(tmp_path):
     assert record.node.accelerator.name == "a100-80gb"
     assert record.node.nics.devices.value == list(range(8))
     assert cluster.node.nic_of == tuple(range(8))
-    assert imported("nvidia-smi-dgx-a100.txt").draft.notes[-1].startswith("left out mlx5_8, mlx5_9")
+    assert imported("nvidia-smi-dgx-a100.txt").draft.notes[-1].startswith("omitted mlx5_8, mlx5_9")
 
 
 def matrix_of(count, links):
@@ -396,7 +396,7 @@ def test_a_product_s_name_beside_the_matrix_tells_the_chip(line, chip):
 
 def test_a_matrix_without_links_needs_the_chip():
     """Two cards on a host bridge may be anything: the user is asked, with what there is."""
-    with pytest.raises(CatalogError, match="does not say which accelerator it is: give --accel"):
+    with pytest.raises(CatalogError, match="accelerator not detected: set --accel"):
         imported("nvidia-smi-2x5090.txt", accelerator=None)
 
 
@@ -530,7 +530,7 @@ def test_an_imported_node_and_an_imported_network_make_one_machine(tmp_path):
     """The inside from one file, the outside from another."""
     node = imported("nccl-a100-pair.xml")
     (tmp_path / "inside.yaml").write_text(node.text, encoding="utf-8")
-    record, cluster = used(tmp_path, "ibnetdiscover-rails.txt", 4, node="inside", beside=tmp_path)
+    record, cluster = used(tmp_path, "ibnetdiscover-rails.txt", 4, node="inside", folder=tmp_path)
 
     assert record.node.name == "inside"
     assert cluster.devices == 8
@@ -542,13 +542,13 @@ def test_a_fabric_that_is_cut_off_is_told():
     text = (DATA / "ibnetdiscover-old.txt").read_text(encoding="utf-8")
     whole, cut = made_of(text), made_of(text.partition("\n\n")[0])
 
-    assert not [note for note in whole.draft.notes if "cut off" in note]
-    assert "3 devices are named as peers only: is the file cut off?" in cut.draft.notes
+    assert not [note for note in whole.draft.notes if "truncated" in note]
+    assert "3 devices are named as peers only (is the file truncated?)" in cut.draft.notes
 
 
 def test_a_node_is_not_named_for_a_file_that_has_its_own():
     """An option without effect is refused."""
-    with pytest.raises(ScenarioError, match="--node: is for ibnetdiscover and slurm"):
+    with pytest.raises(ScenarioError, match="--node: applies to ibnetdiscover and slurm"):
         imported("nccl-h100.xml", node="dgx-h100")
 
 
@@ -575,12 +575,12 @@ def test_an_uneven_tree_of_slurm_is_a_list_of_cables(tmp_path):
     ("text", "complaint"),
     [
         ("SwitchName=a Nodes=n[1-4", ":1: brackets do not match in 'n[1-4'"),
-        ("SwitchName=a Nodes=n[4-1]", ":1: '4-1' is no range of numbers in 'n[4-1]'"),
-        ("SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n2", ":2: n2 hangs on a and on b"),
-        ("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2", ": is no single tree: 2 switches"),
-        ("SwitchName=a Switches=b\nSwitchName=b Switches=a", ": is no single tree"),
+        ("SwitchName=a Nodes=n[4-1]", ":1: '4-1' is not a range of numbers in 'n[4-1]'"),
+        ("SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n2", ":2: n2 is below a and b"),
+        ("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2", ": not a single tree: 2 switches"),
+        ("SwitchName=a Switches=b\nSwitchName=b Switches=a", ": not a single tree"),
         ("SwitchName=a Switches=c", ":1: a: no switch named 'c'"),
-        ("SwitchName=a Leaves=c", ":1: 'Leaves=c' is none of SwitchName"),
+        ("SwitchName=a Leaves=c", ":1: 'Leaves=c' is not one of SwitchName"),
         ("SwitchName=a", ":1: a: needs either Nodes or Switches"),
         ("SwitchName=a \\", ":1: the last line ends in a backslash"),
     ],
@@ -715,11 +715,11 @@ def test_options_win_over_what_is_nearest(capsys):
         (b"", (), "f: is empty"),
         (b"\x00\x01\x02", (), "f:1: is binary, not text"),
         (b"ok\n\xff\xfe", (), "f:2: is not UTF-8 text"),
-        (b"hello", (), "f: its format is not clear (it is like none of them): give --format"),
+        (b"hello", (), "f: format not detected (no format matches): set --format"),
         (
             b"hello",
             ("--format", "nccl"),
-            "--format nccl: no such format (did you mean 'nccl-xml'?)",
+            "--format nccl: unknown format (did you mean 'nccl-xml'?)",
         ),
         (b"<system>", (), "f:1: is not valid XML: no element found (inside <system>)"),
         (b"<system/>", (), "f:1: lists no GPU"),
@@ -756,7 +756,7 @@ def test_a_missing_file_is_one_line(capsys, tmp_path):
     code, _, err = ending(capsys, tmp_path / "none.xml")
 
     assert code == 2
-    assert err.endswith("none.xml: cannot be read (No such file or directory)\n")
+    assert err.endswith("none.xml: not readable (No such file or directory)\n")
 
 
 def test_a_chip_of_the_user_s_own_is_taken_from_beside_the_file(capsys, tmp_path):
@@ -819,14 +819,14 @@ def test_a_file_called_config_is_named_after_its_architecture(capsys, tmp_path):
     ("content", "options", "complaint"),
     [
         ("{}", (), "f: model_type: missing (one of gpt2, "),
-        ('{"model_type": "t5"}', (), "f:1: model_type: cannot be read, 't5'"),
+        ('{"model_type": "t5"}', (), "f:1: model_type: unsupported architecture 't5'"),
         ("{", (), "f:1: is not valid JSON ("),
-        ("[]", ("--format", "hugging-face"), "f: is not the configuration of a model"),
-        ("{}", ("--node", "polaris"), "--node: means nothing for a model, and f is one"),
+        ("[]", ("--format", "hugging-face"), "f: is not a model configuration"),
+        ("{}", ("--node", "polaris"), "--node: does not apply to a model (f)"),
         (
             "{}",
             ("--format", "hugginface"),
-            "--format hugginface: no such format (did you mean 'hug",
+            "--format hugginface: unknown format (did you mean 'hug",
         ),
     ],
 )

@@ -254,12 +254,12 @@ def test_a_walk_visits_every_place_once_and_closes_where_one_can(a, b, ring_a, r
             {"job": [4, 2]},
             "cluster.fabric.job: 4 x 2 is 8 nodes, but cluster.nodes is 48 (make them equal)",
         ),
-        (25, {}, "cluster.nodes: is 25, but the torus 4 x 6 has 24 nodes"),
+        (25, {}, "cluster.nodes: 25, but the torus 4 x 6 has 24 nodes"),
         (
             12,
             {"joined": [[0, 1]], "virtual": True},
-            "cluster.fabric.virtual: numbers a whole block of nodes, but 12 are a part of 4 x 6"
-            " (give the block's lengths in cluster.fabric.job)",
+            "cluster.fabric.virtual: requires a whole block of nodes, but 12 are a part of 4 x 6"
+            " (set the lengths of the block in cluster.fabric.job)",
         ),
     ],
     ids=["job", "nodes", "virtual"],

@@ -11,7 +11,7 @@ from clustersim.catalog.models import LatentShape
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
 from clustersim.workload.flops import layer_forward_flops
-from clustersim.workload.kernels import Beside, Collective, Flash, Gemm, Stream, flat
+from clustersim.workload.kernels import Collective, Flash, Gemm, Overlapped, Stream, flat
 from clustersim.workload.layers import layer_ops
 from clustersim.workload.layers.ends import boundary_gather, embedding_ops, head_ops
 from clustersim.workload.model import Layer, Transformer
@@ -248,12 +248,12 @@ def test_overlap_hides_collectives_and_changes_no_kernel(model, tensor, shared):
         for overlap in (False, True)
     ]
     plain, hidden = (backward(block(part)) for part in parts)
-    beside = [kernel for kernel in hidden if isinstance(kernel, Beside)]
+    beside = [kernel for kernel in hidden if isinstance(kernel, Overlapped)]
 
     assert Counter(flat(plain)) == Counter(flat(hidden))
     assert forward(block(parts[0])) == forward(block(parts[1]))
     assert len(beside) == (4 if shared else 2)
-    assert not any(isinstance(kernel, Beside) for kernel in plain)
+    assert not any(isinstance(kernel, Overlapped) for kernel in plain)
 
 
 @pytest.mark.parametrize("shared", ["false", "true"])

@@ -18,7 +18,7 @@ from clustersim.catalog import finding
 from clustersim.catalog.models import FAMILIES, ExpertShape, LatentShape, ModelRecord, WindowShape
 from clustersim.errors import CatalogError
 from clustersim.scenario.entries import entry, entry_of_file
-from clustersim.studies.show.text import page
+from clustersim.studies.show.answer import page
 from clustersim.workload.flops import attention_flops, layer_forward_flops, model_flops
 from clustersim.workload.importers import READERS, import_config
 from clustersim.workload.model import Transformer, build_model
@@ -286,8 +286,8 @@ def test_each_architecture_has_an_example():
 
 
 def test_what_is_left_out_is_said():
-    """The module of DeepSeek-V3 that predicts further tokens is no part of the file."""
-    assert "further tokens" in imported("deepseek-v3").draft.notes[0]
+    """The module of DeepSeek-V3 that predicts multi-token prediction is no part of the file."""
+    assert "multi-token prediction" in imported("deepseek-v3").draft.notes[0]
     assert "one after the other" in imported("pythia-6.9b").draft.notes[0]
     assert imported("llama3-8b").draft.notes == ()
 
@@ -298,19 +298,19 @@ def test_what_is_left_out_is_said():
         (
             "llama3-8b",
             {"hidden_size": None},
-            "config.json: hidden_size: missing (it must be given)",
+            "config.json: hidden_size: missing, but required",
         ),
         ("llama3-8b", {"model_type": None}, "config.json: model_type: missing (one of gpt2, "),
         (
             "llama3-8b",
             {"model_type": "lama"},
-            "config.json:5: model_type: cannot be read, 'lama' (did you mean 'llama'?) (known: ",
+            "config.json:5: model_type: unsupported architecture 'lama' (did you mean 'llama'?)",
         ),
         (
             "llama3-8b",
             {"num_key_value_head": 8},
-            ":20: num_key_value_head: is not known, and may change the shape"
-            " (did you mean 'num_key_value_heads'?) (take it out if it does not)",
+            ":20: num_key_value_head: unknown key, which may change the shape"
+            " (did you mean 'num_key_value_heads'?) (remove it if it does not)",
         ),
         (
             "llama3-8b",
@@ -320,17 +320,17 @@ def test_what_is_left_out_is_said():
         ("llama3-8b", {"vocab_size": "many"}, "vocab_size: must be a whole number, 1 to 1,000,000"),
         ("llama3-8b", {"attention_bias": 1}, "attention_bias: must be true or false, not 1"),
         ("llama3-8b", {"num_key_value_heads": 7}, "kv_heads: 7 does not divide heads 32"),
-        ("gpt-oss-20b", {"layer_types": ["full_attention"]}, "one entry for each of 24 layers"),
+        ("gpt-oss-20b", {"layer_types": ["full_attention"]}, "one entry for each of the 24 layers"),
         ("gpt-oss-20b", {"layer_types": 3}, "layer_types: must be a list, not 3"),
-        ("qwen3-30b-a3b", {"mlp_only_layers": [5]}, "only the first layers may be without"),
-        ("qwen3-8b", {"use_sliding_window": True}, "use_sliding_window: true cannot be written"),
-        ("deepseek-v3", {"moe_layer_freq": 2}, "moe_layer_freq: 2 cannot be written down: experts"),
-        ("mpt-1b", {"no_bias": None}, "no_bias: missing (it must be given: true or false)"),
+        ("qwen3-30b-a3b", {"mlp_only_layers": [5]}, "only the first layers may have no experts"),
+        ("qwen3-8b", {"use_sliding_window": True}, "use_sliding_window: true is not supported"),
+        ("deepseek-v3", {"moe_layer_freq": 2}, "moe_layer_freq: 2 is not supported (experts"),
+        ("mpt-1b", {"no_bias": None}, "no_bias: missing, but required (true or false)"),
         ("mpt-1b", {"attn_config": {"qk_ln": True, "alibi": True}}, "attn_config.qk_ln: true "),
-        ("mpt-1b", {"attn_config": {"alibi": True, "odd": 1}}, "attn_config.odd: is not known"),
-        ("mpt-1b", {"norm_type": "batchnorm"}, 'norm_type: "batchnorm" cannot be written down'),
+        ("mpt-1b", {"attn_config": {"alibi": True, "odd": 1}}, "attn_config.odd: unknown key"),
+        ("mpt-1b", {"norm_type": "batchnorm"}, 'norm_type: "batchnorm" is not supported'),
         ("gpt3-125m", {"attn_pdrop": 2}, "attn_pdrop: must be a number from 0 to 1, not 2"),
-        ("gpt3-125m", {"add_cross_attention": True}, "there is no encoder to attend to"),
+        ("gpt3-125m", {"add_cross_attention": True}, "no encoder in a model file"),
     ],
 )
 def test_a_configuration_that_cannot_be_read_is_one_line(name, changes, complaint):
@@ -354,7 +354,7 @@ def test_all_that_is_wrong_is_told_together():
     [
         ('{"a": 1,\n  b}', "config.json:2: is not valid JSON ("),
         ('{"a": 1, "a": 2}', "config.json: a: key given twice"),
-        ("[1]", "config.json: is not the configuration of a model"),
+        ("[1]", "config.json: is not a model configuration"),
         ("[" * 100_000, "config.json: is not valid JSON (nested too deeply"),
     ],
 )

@@ -8,7 +8,8 @@ from clustersim.catalog.tree import Tree
 from clustersim.catalog.writing import to_yaml
 from clustersim.render.page.page import Column, Listing, Section, Table
 from clustersim.render.tables import counted, percent
-from clustersim.studies.show.facts import FactRow, fact_rows, written
+from clustersim.studies.show.answer import FactRow, fact_rows
+from clustersim.studies.show.text import format_value
 
 RECORDS: Final = (
     ("cluster",),
@@ -38,7 +39,12 @@ def sources(tree: Tree) -> Section:
     )
     columns = Column("what"), Column("value"), Column("confidence"), Column("from")
     lines = tuple(
-        (row.key, written(row.value), row.confidence or "", row.proof or _stated(row.key, tree))
+        (
+            row.key,
+            format_value(row.value),
+            row.confidence or "",
+            row.proof or _stated(row.key, tree),
+        )
         for row in rows
     )
     table = Table("Values of the scenario, the machine, the model and the software", columns, lines,

@@ -1,107 +1,108 @@
-"""A catalogue entry as a page: its facts with their proof, and what follows from them."""
+"""The page of a catalogue entry as text for the terminal, and as files with pictures."""
 
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from clustersim.catalog.records import ClusterRecord, NodeRecord
-from clustersim.errors import ScenarioError
-from clustersim.studies.show.derived import Derived, derived_of, derived_of_cluster
-from clustersim.studies.show.facts import FactRow, fact_rows, written
-from clustersim.studies.show.profile import Told, told
+from clustersim.studies.show.answer import Page
+from clustersim.studies.show.profile import Sentence
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from clustersim.render.diagram import Diagram
-    from clustersim.scenario.entries import Entry
-    from clustersim.topology.measures import Measures
 
-
-@dataclass(frozen=True)
-class Page:
-    """All that `clustersim show` tells of one entry; `words` of a framework only."""
-
-    name: str
-    kind: str
-    title: str
-    facts: tuple[FactRow, ...]
-    derived: tuple[Derived, ...]
-    words: tuple[Told, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the page as plain values for scripts."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "title": self.title,
-            "facts": [row._asdict() for row in self.facts],
-            "derived": {row.key: row.value for row in self.derived},
-            **({"words": [each._asdict() for each in self.words]} if self.words else {}),
-        }
-
-
-def page(entry: "Entry", measures: "Measures | None" = None) -> Page:
-    """Return the page of an entry; `measures` are those of a cluster."""
-    derived = derived_of(entry.record) if measures is None else derived_of_cluster(measures)
-    rows = tuple(fact_rows(entry.data))
-    words = told(entry.data) if entry.kind == "framework" else ()
-    return Page(entry.name, entry.kind, entry.title, rows, tuple(derived), words)
-
-
-def look(entry: "Entry", nodes: int | None = None) -> tuple[Page, dict[str, "Diagram"]]:
-    """Return the page of a cluster or a node, and its pictures by the stem of their files.
-
-    Raises
-    ------
-    ScenarioError
-        when a cluster has fewer than `nodes` nodes.
-    """
-    from clustersim.render import layouts
-    from clustersim.topology.measures import measure
-
-    record = entry.record
-    if not isinstance(record, ClusterRecord):
-        assert isinstance(record, NodeRecord)
-        return page(entry), {"node": layouts.node(record)}
-    size = record.size.value
-    if nodes is not None and nodes > size:
-        raise ScenarioError(f"--nodes {nodes}: {entry.name} has {size:,} nodes")
-    cluster, measures = measure(record, nodes or size)
-    pictures = {
-        "node": layouts.node(record.node, record.nic),
-        "fabric": layouts.fabric(record, cluster, measures),
-    }
-    return page(entry, measures), pictures
-
+WIDTH: Final = 100
+LONGEST: Final = 120
+"""Characters of a value in a table; a list of cables may have thousands."""
 
 _BANDWIDTHS = "bandwidths are of payload, per direction"
-_REMARKS: Final = {"cluster": _BANDWIDTHS, "node": _BANDWIDTHS, "model": "by its shape"}
-"""What is said above what follows from the facts, by kind of entry."""
+_REMARKS: Final = {"cluster": _BANDWIDTHS, "node": _BANDWIDTHS, "model": "computed from the shape"}
+"""Heading of the derived quantities, by kind of entry."""
 
 
-def tables(shown: Page) -> "list[Table]":
-    """Return facts, and what follows from them, for a terminal or a pipe."""
+def tables(page: Page) -> "list[Table]":
+    """Return facts and derived quantities as tables for the terminal."""
     from rich.table import Table
 
     made = []
-    if shown.facts:
+    if page.facts:
         facts = Table(box=None, padding=(0, 2, 0, 0), title_justify="left", header_style="bold")
         facts.add_column("fact", overflow="fold", min_width=18)
         facts.add_column("value", overflow="fold", min_width=10, max_width=34)
         facts.add_column("confidence", no_wrap=True)
         facts.add_column("source", overflow="fold", ratio=1)
-        for row in shown.facts:
-            facts.add_row(row.key, written(row.value), row.confidence or "", row.proof)
+        for row in page.facts:
+            facts.add_row(row.key, format_value(row.value), row.confidence or "", row.proof)
         made.append(facts)
-    follows = [row for row in shown.derived if row.label]
-    if follows:
+    labelled = [row for row in page.derived if row.label]
+    if labelled:
         derived = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
         derived.add_column("derived", no_wrap=True)
-        derived.add_column(_REMARKS.get(shown.kind, ""), overflow="fold")
-        for each in follows:
-            derived.add_row(each.label, each.text)
+        derived.add_column(_REMARKS.get(page.kind, ""), overflow="fold")
+        for quantity in labelled:
+            derived.add_row(quantity.label, quantity.text)
         made.append(derived)
     return made
 
 
-__all__ = ["Page", "look", "page", "tables"]
+def paragraphs(sentences: Iterable[Sentence]) -> str:
+    """Return a profile as text: a heading per topic, and its sentences with their proof."""
+    lines: list[str] = []
+    topic = ""
+    for sentence in sentences:
+        if sentence.topic != topic:
+            lines += ["", sentence.topic] if lines else [sentence.topic]
+            topic = sentence.topic
+        proof = f"  [{sentence.proof}]" if sentence.proof else ""
+        lines += textwrap.wrap(
+            sentence.text + proof, WIDTH, initial_indent="  ", subsequent_indent="      ",
+            break_on_hyphens=False,
+        )  # fmt: skip
+    return "\n".join(lines)
+
+
+def format_value(value: Any) -> str:
+    """Return a plain value as its file has it, shortened where it is long.
+
+    >>> format_value([[0, 1, 4], [0, 2]]), format_value(True), format_value("25 GB/s")
+    ('[0, 1, 4], [0, 2]', 'true', '25 GB/s')
+    """
+    text = ", ".join(map(_flow, value)) if isinstance(value, list) else _flow(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4].rpartition(',')[0]}, ..."
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def write(
+    page: Page, pictures: "Mapping[str, Diagram]", folder: Path, *, force: bool = False
+) -> None:
+    """Write every picture as PNG, SVG and PDF, and the page as ``summary.json``.
+
+    Raises
+    ------
+    ScenarioError
+        when the folder already exists or is not writable.
+    """
+    from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
+    from clustersim.render.matplotlib.diagram import write_diagram
+    from clustersim.render.matplotlib.figure import OPTIONS
+
+    check_free(folder, force=force)
+    names = [SUMMARY, *(f"{stem}{end}" for stem in pictures for end in OPTIONS)]
+    with replacing(folder) as new:
+        write_summary(page.to_json(), names, new)
+        for stem, diagram in pictures.items():
+            write_diagram(diagram, new / stem)
+
+
+__all__ = ["format_value", "paragraphs", "tables", "write"]

@@ -1,9 +1,8 @@
-"""The networks between nodes, one file a kind: routes by arithmetic, a graph to look at.
+"""Networks between nodes: routes by arithmetic, and a graph for drawing and tests.
 
-`port` says where a NIC hangs and `between` gives the links from one switch to another, both without
-searching (but for explicit lists of cables), so that a machine of any size costs nothing.  `edges`
-lists every cable for the graph that a person draws and that the tests search for shortest paths.
-`bisection` and `diameter` say what the whole can carry, and how far it is across.
+`port` gives the switch of a NIC and `between` the links from one switch to another, both without
+graph search (except for explicit lists of cables), so that cost does not grow with the machine.
+`edges` lists every cable, for the graph that is drawn and that tests search for shortest paths.
 """
 
 from collections.abc import Iterator
@@ -20,28 +19,28 @@ from clustersim.topology.links import Hop, Port, Switch
 
 
 class Fabric(Protocol):
-    """What every fabric can tell."""
+    """The interface of every fabric."""
 
     @property
     def seed(self) -> int:
-        """What the choice between equal ways is made from, beside a flow's two ends."""
+        """Seed of the hash that chooses between equal paths, in addition to a flow's two ends."""
         ...
 
     @property
     def reduces(self) -> bool:
-        """Whether the switches add up what passes them."""
+        """Whether the switches reduce in the network."""
         ...
 
     def port(self, node: int, nic: int) -> Port:
-        """Return where a NIC of a node hangs."""
+        """Return the port of a NIC of a node."""
         ...
 
     def ways(self, a: Switch, b: Switch) -> int:
-        """Return how many equal ways between two switches a flow's hash chooses from."""
+        """Return the number of equal paths between two switches, chosen from by hashing."""
         ...
 
     def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
-        """Return the links from one switch to another by one of these ways."""
+        """Return the links from one switch to another on one of these paths."""
         ...
 
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
@@ -49,9 +48,9 @@ class Fabric(Protocol):
         ...
 
     def bisection(self, nodes: int) -> float:
-        """Return the narrowest cut between two halves of the nodes, one direction [B/s].
+        """Return the narrowest cut between two halves of the nodes, per direction [B/s].
 
-        It counts payload, and is never wider than the NICs of a half.
+        It counts payload, and is at most the bandwidth of the NICs of one half.
         """
         ...
 
@@ -59,11 +58,19 @@ class Fabric(Protocol):
         """Return the most links between NICs of two different nodes, their own cables included."""
         ...
 
+    def oversubscription(self, nodes: int) -> dict[str, float]:
+        """Return injection from below over bandwidth upwards, by level [unitless].
+
+        1 where all injected traffic can pass, 7 where a seventh can. Levels that contain all of the
+        `nodes` nodes are omitted.
+        """
+        ...
+
 
 def build_fabric(record: ClusterRecord, nodes: int) -> Fabric:
     """Return the fabric that a cluster file describes, for a job of its first `nodes` nodes.
 
-    Bandwidths are of payload: a NIC's share of its raw rate holds for all cables.
+    Bandwidths are of payload: the efficiency of the NIC applies to all cables.
     """
     nics = len(record.node.nics.devices.value)
     efficiency = record.nic.efficiency.value

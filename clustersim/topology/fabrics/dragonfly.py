@@ -1,17 +1,17 @@
-"""A dragonfly: groups of switches, all to all inside, every pair of groups joined by a few cables.
+"""A dragonfly: groups of switches, all-to-all inside, with a few cables between each two groups.
 
-    group 0: s0 - s1 - s2 - s3 (each with each)  ==pair_links==  group 1: s0 - s1 - s2 - s3
+    group 0: s0 - s1 - s2 - s3 (all-to-all)  ==pair_links==  group 1: s0 - s1 - s2 - s3
 
 A minimal route is at most local, global, local.  Adaptive routing (Slingshot) spreads traffic over
-all cables of a switch, and of a group, as they fill: what limits then is the sum out of a switch
-into its group and the sum out of a group, each one link of the summed bandwidth.  That is the best
-a perfect balancer could do; minimal routing, cable by cable, is the worst.  Hashed routing puts
-each flow on one of the cables between its two groups.
+all cables of a switch, and of a group, by their load: the limits are then the summed bandwidth from
+a switch into its group and the summed bandwidth out of a group, each modelled as one link.  This is
+perfect load balancing, the best case; minimal routing, cable by cable, is the worst case.  Hashed
+routing puts each flow on one of the cables between its two groups.
 
-A detour (Valiant) goes by a third group and crosses two global cables instead of one.  Where a
-share f of the traffic does so, under uniform traffic every group carries f of the others' in
-transit, and its cables serve 1 / (1 + f) of their bandwidth: a half when all traffic detours, as in
-Kim et al., where Valiant's routing doubles the load on the global cables.
+A detour (Valiant) passes a third group and crosses two global cables instead of one.  If a share f
+of the traffic does so, under uniform traffic every group carries f of the others' traffic in
+transit, and its cables serve 1 / (1 + f) of their bandwidth: a half if all traffic detours, as in
+Kim et al., where Valiant routing doubles the load on the global cables.
 
 Kim et al. 2008, doi:10.1109/ISCA.2008.19; De Sensi et al. 2020, arXiv:2008.08886.
 """
@@ -26,8 +26,8 @@ from clustersim.topology.links import Hop, Port, Switch
 class DragonflyFabric:
     """`nic` and `cable` carry payload bandwidth and latency; `routing` as in the cluster file.
 
-    NIC k of a node hangs on switch k of its chassis: `nodes_per_switch` nodes share one set of as
-    many switches as a node has NICs.
+    NIC k of a node is attached to switch k of its chassis: `nodes_per_switch` nodes share a set of
+    switches, as many as a node has NICs.
     """
 
     nic: Hop
@@ -48,28 +48,28 @@ class DragonflyFabric:
         return self.switches // self.nics * self.nodes_per_switch
 
     def switch(self, node: int, nic: int) -> tuple[int, int]:
-        """Return the group and the switch in it that a NIC hangs on."""
+        """Return the group of a NIC, and its switch in the group."""
         group, local = divmod(node, self.nodes_per_group)
         return group, local // self.nodes_per_switch * self.nics + nic
 
     def gateways(self, group: int, other: int) -> list[int]:
-        """Return the switches of `group` that hold its cables to `other`, one for each cable."""
+        """Return the switches of `group` with cables to `other`, one for each cable."""
         port = (other if other < group else other - 1) * self.pair_links
         return [(port + cable) % self.switches for cable in range(self.pair_links)]
 
     def port(self, node: int, nic: int) -> Port:
-        """Return the place of a NIC on its switch."""
+        """Return the port of a NIC on its switch."""
         switch = self.switch(node, nic)
         return Port(_name(switch), f"n{node}.nic{nic}", self.nic, switch)
 
     def ways(self, a: Switch, b: Switch) -> int:
-        """Return how many cables a flow between two switches chooses from."""
+        """Return the number of cables that a flow between two switches can use."""
         assert isinstance(a, tuple)
         assert isinstance(b, tuple)
         return self.pair_links if self.routing == "hashed" and a[0] != b[0] else 1
 
     def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
-        """Return the route between two switches, by cables or over bundles of adaptive ones."""
+        """Return the route between two switches, by cables or by adaptive bundles."""
         assert isinstance(a, tuple)
         assert isinstance(b, tuple)
         if a == b:
@@ -81,7 +81,7 @@ class DragonflyFabric:
         return self._by_cable(a, b, way if self.routing == "hashed" else self._nearest(a, b))
 
     def _nearest(self, up: tuple[int, int], down: tuple[int, int]) -> int:
-        """Return the cable between two groups with fewest hops; of equal ones they take turns."""
+        """Return the cable between two groups with fewest hops; equal ones are used in turn."""
         out, home = self.gateways(up[0], down[0]), self.gateways(down[0], up[0])
         turn = (up[1] + down[1]) % self.pair_links
         return min(
@@ -93,7 +93,7 @@ class DragonflyFabric:
         )
 
     def _by_cable(self, up: tuple[int, int], down: tuple[int, int], cable: int) -> list[Hop]:
-        """Local, global, local; a switch that holds the cable needs no local one."""
+        """Local, global, local; a switch with the global cable needs no local one."""
         leave = up[0], self.gateways(up[0], down[0])[cable]
         enter = down[0], self.gateways(down[0], up[0])[cable]
         ends = [(up, leave), (leave, enter), (enter, down)]
@@ -121,7 +121,7 @@ class DragonflyFabric:
         return self.cable._replace(name=f"{_name(a)}>{_name(b)}#{number}", kind="global")
 
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
-        """Yield all cables inside and between the groups that hold `nodes` nodes."""
+        """Yield all cables inside and between the groups of `nodes` nodes."""
         used = self._used(nodes)
         for group in range(used):
             for a in range(self.switches):
@@ -145,9 +145,9 @@ class DragonflyFabric:
     def bisection(self, nodes: int) -> float:
         """Return the narrowest cut between the first half of the nodes and the others [B/s].
 
-        Only the groups that hold the nodes count. Whole groups go to one side; one group may be
-        split between its switches, or at its NICs. Cutting every group through its middle, which
-        could be narrower where groups have few switches and many cables, is not tried.
+        Only the groups of these nodes count. Whole groups go to one side; one group may be split
+        between its switches, or at its NICs. Cutting every group in the middle, which could be
+        narrower if groups have few switches and many cables, is not tried.
         """
         halves = (nodes // 2, nodes - nodes // 2)
         return min(
@@ -157,7 +157,7 @@ class DragonflyFabric:
         )
 
     def _splits(self, first: int) -> Iterator[tuple[int, int]]:
-        """Yield the group where a cut runs, and how many of its switches are on the first side."""
+        """Yield the group that is cut, and the number of its switches on the first side."""
         group, left = divmod(first, self.nodes_per_group)
         chassis = left // self.nodes_per_switch * self.nics
         yield 0, 0
@@ -165,20 +165,20 @@ class DragonflyFabric:
             yield group, switches
 
     def _cut(self, nodes: int, first: int, group: int, switches: int) -> float:
-        """Return the bandwidth of the cables and NICs with their ends on different sides [B/s].
+        """Return the bandwidth of the cables and NICs with ends on different sides [B/s].
 
-        The first nodes are ours, and so are the switches of all groups before `group` and its
-        first `switches`.
+        The first side has the first nodes, the switches of all groups before `group` and its first
+        `switches`.
         """
         used, start = self._used(nodes), group * self.nodes_per_group
-        ours = start + min(switches // self.nics * self.nodes_per_switch, nodes - start)
+        inside = start + min(switches // self.nics * self.nodes_per_switch, nodes - start)
         after = max(used - group - 1, 0)
         cables = group * after * self.pair_links + switches * (self.switches - switches)
         for other in range(used):
             if other != group < used:
                 for leave, _ in self._pairs(group, other):
                     cables += (leave < switches) != (other < group)
-        return abs(first - ours) * self.nics * self.nic.bandwidth + cables * self.cable.bandwidth
+        return abs(first - inside) * self.nics * self.nic.bandwidth + cables * self.cable.bandwidth
 
     def diameter(self, nodes: int) -> int:
         """Return the most links between NICs of two nodes on a minimal route.
@@ -194,19 +194,26 @@ class DragonflyFabric:
                 longest = max(longest, self._farthest(group, here, other, homes[other]))
         return 2 + longest
 
+    def oversubscription(self, nodes: int) -> dict[str, float]:
+        """Return injection over global bandwidth of a group [unitless]."""
+        if nodes <= self.nodes_per_group:
+            return {}
+        cables = (self.groups - 1) * self.pair_links * self.cable.bandwidth
+        return {"group": self.nodes_per_group * self.nics * self.nic.bandwidth / cables}
+
     def _homes(self, group: int, nodes: int) -> range:
-        """Return the switches of a group that the NICs of the first `nodes` nodes hang on."""
+        """Return the switches of a group with NICs of the first `nodes` nodes."""
         held = min(nodes - group * self.nodes_per_group, self.nodes_per_group)
         return range(-(-held // self.nodes_per_switch) * self.nics)
 
-    def _farthest(self, group: int, here: range, other: int, there: range) -> int:
-        """Return the cables between the two switches of two groups that are farthest apart."""
+    def _farthest(self, group: int, first: range, other: int, second: range) -> int:
+        """Return the cables between the two most distant switches of two groups."""
         joined = set(self._pairs(group, other))
         outs, enters = {leave for leave, _ in joined}, {enter for _, enter in joined}
-        behind = any(a not in outs for a in here), any(b not in enters for b in there)
-        if all(behind):
+        indirect = any(a not in outs for a in first), any(b not in enters for b in second)
+        if all(indirect):
             return 3
-        direct = all((a, b) in joined for a in here for b in there)
+        direct = all((a, b) in joined for a in first for b in second)
         return 1 if direct else 2
 
 

@@ -18,12 +18,12 @@ from clustersim.topology.links import Hop, Port, Switch
 
 @dataclass(frozen=True, eq=False)
 class ExplicitFabric:
-    """Switches by their names.
+    """A network of named switches.
 
     Attributes
     ----------
-    ports : where the NICs of each node hang
-    cables : from a switch to each of its neighbours, those side by side together
+    ports : the ports of the NICs of each node
+    cables : from a switch to each of its neighbours, parallel ones together
     """
 
     ports: tuple[tuple[Port, ...], ...]
@@ -33,34 +33,34 @@ class ExplicitFabric:
     _found: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict, repr=False)
 
     def port(self, node: int, nic: int) -> Port:
-        """Return the place of a NIC on its switch."""
+        """Return the port of a NIC on its switch."""
         return self.ports[node][nic]
 
     def ways(self, a: Switch, b: Switch) -> int:
-        """Return how many ways of fewest links lead from one switch to another."""
+        """Return the number of shortest paths from one switch to another."""
         return self._towards(b)[str(a)][1]
 
     def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
-        """Return the links of one way, counted in the order of the cables."""
+        """Return the links of one path, numbered in the order of the cables."""
         towards, here, hops = self._towards(b), str(a), list[Hop]()
         while here != b:
             steps = towards[here][0]
-            for there, cables in self.cables[here].items():
-                left, beyond = towards[there]
+            for neighbour, cables in self.cables[here].items():
+                left, beyond = towards[neighbour]
                 if left != steps - 1:
                     continue
                 if way < len(cables) * beyond:
                     cable, way = divmod(way, beyond)
                     hops.append(cables[cable])
-                    here = there
+                    here = neighbour
                     break
                 way -= len(cables) * beyond
             else:
-                raise AssertionError(f"no way {way} from {a} to {b}")
+                raise AssertionError(f"no path {way} from {a} to {b}")
         return hops
 
     def _towards(self, end: Switch) -> dict[str, tuple[int, int]]:
-        """Return for each switch the links to `end` and the number of ways of that many."""
+        """Return for each switch the distance to `end` and the number of paths of that length."""
         end = str(end)
         found = self._found.get(end)
         if found is None:
@@ -77,27 +77,27 @@ class ExplicitFabric:
         return found
 
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
-        """Yield every cable between switches, both ways."""
-        for a, beside in self.cables.items():
-            for b, cables in beside.items():
+        """Yield every cable between switches in both directions."""
+        for a, neighbours in self.cables.items():
+            for b, cables in neighbours.items():
                 for hop in cables:
                     yield a, b, hop
 
     def bisection(self, nodes: int) -> float:
         """Return the narrowest cut between the first half of the nodes and the others [B/s].
 
-        The halves are taken in the order of the nodes: which halves of any network have the
-        narrowest cut is a question that no short calculation answers (Garey, Johnson and
-        Stockmeyer 1976, doi:10.1016/0304-3975(76)90059-1).
+        The halves are taken in the order of the nodes: finding the halves with the narrowest cut of
+        a general network is NP-hard (Garey, Johnson and Stockmeyer 1976,
+        doi:10.1016/0304-3975(76)90059-1).
         """
         if nodes == 1:
             return 0.0
-        import networkx as nx  # 0.12 s that a run which asks for no cut need not pay
+        import networkx as nx  # imported here: it takes 0.12 s
 
         graph = nx.DiGraph()
         for a, b, hop in self.edges(nodes):
-            beside = graph.get_edge_data(a, b, {"capacity": 0.0})["capacity"]
-            graph.add_edge(a, b, capacity=beside + hop.bandwidth)
+            parallel = graph.get_edge_data(a, b, {"capacity": 0.0})["capacity"]
+            graph.add_edge(a, b, capacity=parallel + hop.bandwidth)
         for node in range(nodes):
             for port in self.ports[node]:
                 wide = port.cable.bandwidth
@@ -109,6 +109,10 @@ class ExplicitFabric:
                     graph.add_edge(port.switch_name, port.nic_name, capacity=wide)
         return float(nx.maximum_flow_value(graph, ("half", 0), ("half", 1)))
 
+    def oversubscription(self, nodes: int) -> dict[str, float]:
+        """Return nothing: listed cables have no levels."""
+        return {}
+
     def diameter(self, nodes: int) -> int:
         """Return the most links between NICs of two nodes."""
         homes: dict[Switch, set[int]] = {}
@@ -118,16 +122,16 @@ class ExplicitFabric:
         return max(
             (
                 2 + self._towards(b)[str(a)][0]
-                for a, here in homes.items()
-                for b, there in homes.items()
-                if len(here | there) > 1
+                for a, first in homes.items()
+                for b, second in homes.items()
+                if len(first | second) > 1
             ),
             default=0,
         )
 
 
 KEY = "cluster.fabric.links"
-"""Where a complaint begins: the key in a scenario."""
+"""The key that error messages name."""
 
 NIC = re.compile(r"n(?:0|[1-9]\d*)\.nic(0|[1-9]\d*)")
 
@@ -147,7 +151,7 @@ def build_explicit(
     Raises
     ------
     CatalogError
-        when a NIC has no cable or two, or when no way joins two NICs.
+        when a NIC has no cable or two, or when two NICs are not connected.
     """
     ports: dict[str, Port] = {}
     cables: Cables = {}
@@ -160,33 +164,33 @@ def build_explicit(
             cable = Hop("", wide, shape.latency.value, "cable")
             _lay(cable, a, b, cables)
             _lay(cable, b, a, cables)
-    wanted = [[f"n{node}.nic{i}" for i in range(nics)] for node in range(nodes)]
-    _check_complete(wanted, ports)
-    hung = tuple(tuple(ports[name] for name in names) for names in wanted)
-    _check_joined(hung, cables)
-    return ExplicitFabric(hung, cables, shape.seed)
+    names_by_node = [[f"n{node}.nic{i}" for i in range(nics)] for node in range(nodes)]
+    _check_complete(names_by_node, ports)
+    ports_by_node = tuple(tuple(ports[name] for name in names) for names in names_by_node)
+    _check_joined(ports_by_node, cables)
+    return ExplicitFabric(ports_by_node, cables, shape.seed)
 
 
 def _plug(number: int, plugs: list[Port], ports: dict[str, Port]) -> None:
-    """Add the NICs at the ends of cable `number` to the others, each for the first time."""
+    """Add the NICs at the ends of cable `number`; each NIC has one cable."""
     for port in plugs:
         if port.nic_name in ports:
             raise CatalogError(
-                f"{KEY}[{number}]: {port.nic_name} has a cable already"
+                f"{KEY}[{number}]: {port.nic_name} has a second cable"
                 " (a NIC has one; put a switch between)"
             )
         ports[port.nic_name] = port
 
 
 def _lay(cable: Hop, a: str, b: str, cables: Cables) -> None:
-    """Add a cable from one switch to another, beside those that are there."""
-    beside = cables.setdefault(a, {}).get(b, ())
-    name = f"{a}>{b}" + (f"#{len(beside)}" if beside else "")
-    cables[a][b] = (*beside, cable._replace(name=name))
+    """Add a cable from one switch to another, next to existing ones."""
+    parallel = cables.setdefault(a, {}).get(b, ())
+    name = f"{a}>{b}" + (f"#{len(parallel)}" if parallel else "")
+    cables[a][b] = (*parallel, cable._replace(name=name))
 
 
 def _ports(a: str, b: str, cable: Hop) -> list[Port]:
-    """Return the NICs at the ends of a cable; two NICs meet in its middle as on a switch."""
+    """Return the NICs at the ends of a cable; between two NICs, its middle acts as a switch."""
     if _is_nic(a) and _is_nic(b):
         middle = f"{a}-{b}"
         return [Port(middle, end, cable, middle) for end in (a, b)]
@@ -205,29 +209,32 @@ def _check_ends(number: int, a: str, b: str, nics: int) -> None:
         nic = NIC.fullmatch(end)
         if (nic is None and re.match(r"n\d+\.", end)) or (nic and int(nic[1]) >= nics):
             raise CatalogError(
-                f"{KEY}[{number}]: {end} is no NIC: those of a node are nic0 to nic{nics - 1}"
+                f"{KEY}[{number}]: {end} is not a NIC: a node has nic0 to nic{nics - 1}"
             )
         if not end or {">", "#"} & set(end):
-            raise CatalogError(f"{KEY}[{number}]: {end!r} is no name (no '>' or '#' in it)")
+            raise CatalogError(
+                f"{KEY}[{number}]: {end!r} is not a valid name ('>' and '#' are not allowed)"
+            )
 
 
-def _check_complete(wanted: list[list[str]], ports: dict[str, Port]) -> None:
-    missing = [name for names in wanted for name in names if name not in ports]
+def _check_complete(names_by_node: list[list[str]], ports: dict[str, Port]) -> None:
+    missing = [name for names in names_by_node for name in names if name not in ports]
     if missing:
-        more = f", nor have {len(missing) - 1} others" if missing[1:] else ""
+        more = f" and {len(missing) - 1} more" if missing[1:] else ""
         raise CatalogError(
-            f"{KEY}: {missing[0]} has no cable{more}"
-            f" (each NIC of the {len(wanted)} nodes needs one: [{missing[0]}, SWITCH, BANDWIDTH])"
+            f"{KEY}: no cable for {missing[0]}{more}"
+            f" (each NIC of the {len(names_by_node)} nodes needs one:"
+            f" [{missing[0]}, SWITCH, BANDWIDTH])"
         )
 
 
-def _check_joined(hung: tuple[tuple[Port, ...], ...], cables: Cables) -> None:
-    first = hung[0][0]
+def _check_joined(ports_by_node: tuple[tuple[Port, ...], ...], cables: Cables) -> None:
+    first = ports_by_node[0][0]
     joined = front = {str(first.switch)}
     while front:
         front = {far for near in front for far in cables.get(near, {})} - joined
         joined = joined | front
-    for ports in hung:
+    for ports in ports_by_node:
         for port in ports:
             if port.switch not in joined:
-                raise CatalogError(f"{KEY}: no way leads from {first.nic_name} to {port.nic_name}")
+                raise CatalogError(f"{KEY}: {first.nic_name} and {port.nic_name} are not connected")

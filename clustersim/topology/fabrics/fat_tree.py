@@ -28,11 +28,11 @@ from typing import NamedTuple
 from clustersim.topology.links import Hop, Port, Switch
 
 Leaf = tuple[int, int]
-"""NICs of a leaf that are ours, and theirs."""
+"""NICs of a leaf on the first side, and on the second."""
 
 
 class Plane(NamedTuple):
-    """Spines of every pod that meet equally many cores."""
+    """Spines of every pod with the same number of cores."""
 
     spines: int
     cores: int
@@ -55,17 +55,17 @@ class FatTreeFabric:
     reduces: bool = False
 
     def leaf(self, node: int, nic: int) -> int:
-        """Return the leaf that a NIC hangs on."""
+        """Return the leaf of a NIC."""
         block = node // self.nodes_per_leaf
         return block * self.nics + nic if self.rail_optimised else block
 
     def port(self, node: int, nic: int) -> Port:
-        """Return the place of a NIC on its leaf."""
+        """Return the port of a NIC on its leaf."""
         leaf = self.leaf(node, nic)
         return Port(f"leaf{leaf}", f"n{node}.nic{nic}", self.nic, leaf)
 
     def ways(self, a: Switch, b: Switch) -> int:
-        """Return how many spines, or cores, a flow between two leaves chooses from."""
+        """Return the number of spines, or cores, that a flow between two leaves can use."""
         assert isinstance(a, int)
         assert isinstance(b, int)
         if not self.hashed or a == b:
@@ -74,7 +74,7 @@ class FatTreeFabric:
         return self.leaf_uplinks if same_pod else self.pod_uplinks
 
     def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
-        """Return up from a leaf to the lowest common level and down again."""
+        """Return the links from a leaf up to the lowest common level and down."""
         assert isinstance(a, int)
         assert isinstance(b, int)
         if a == b:
@@ -114,7 +114,7 @@ class FatTreeFabric:
         return Hop(f"{a}>{b}", self.cable.bandwidth, self.cable.latency, kind)
 
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
-        """Yield leaf-spine and spine-core cables, both ways."""
+        """Yield leaf-spine and spine-core cables in both directions."""
         leaves, pods = self._leaves(nodes), self._pods(nodes)
         cables = [
             (f"leaf{leaf}", f"spine{leaf // self.leaves_per_pod}.{spine}")
@@ -141,8 +141,8 @@ class FatTreeFabric:
         """Return the narrowest cut between the first half of the nodes and the others [B/s].
 
         Whole pods, then whole leaves, then the nodes of one leaf go to one side; spines, cores and
-        leaves stand on the side where they cut least.  Where the nodes fill their leaves and pods
-        evenly, no other halves have a narrower cut.
+        leaves go to the side where they cut least.  If the nodes fill their leaves and pods evenly,
+        no other halves have a narrower cut.
         """
         return min(self._cut(nodes, nodes // 2), self._cut(nodes, nodes - nodes // 2))
 
@@ -158,25 +158,38 @@ class FatTreeFabric:
         return narrowest_cut(pods, self._planes(nodes), self.nic.bandwidth, self.cable.bandwidth)
 
     def _planes(self, nodes: int) -> list[Plane]:
-        """Return the spines of a pod by how many cores each meets: shares differ by one at most."""
+        """Return the spines of a pod by their number of cores, which differs by one at most."""
         if self._pods(nodes) == 1:
             return [Plane(self.leaf_uplinks, 0)]
         cores, more = divmod(self.pod_uplinks, self.leaf_uplinks)
         return [Plane(more, cores + 1), Plane(self.leaf_uplinks - more, cores)]
 
     def diameter(self, nodes: int) -> int:
-        """Return the most links between NICs of two nodes: by a leaf 2, a spine 4, a core 6."""
+        """Return the most links between NICs: 2 by a leaf, 4 by a spine, 6 by a core."""
         if nodes == 1:
             return 0
         if self._leaves(nodes) == 1:
             return 2
         return 4 if self._pods(nodes) == 1 else 6
 
+    def oversubscription(self, nodes: int) -> dict[str, float]:
+        """Return injection over uplink bandwidth of a leaf, and of a pod [unitless]."""
+        rails = self.nics if self.rail_optimised else 1
+        below = self.nodes_per_leaf * self.nics / rails * self.nic.bandwidth
+        leaves = -(-nodes // self.nodes_per_leaf) * rails
+        ratios = {}
+        if leaves > 1:
+            ratios["leaf"] = below / (self.leaf_uplinks * self.cable.bandwidth)
+        if leaves > self.leaves_per_pod:
+            below *= self.leaves_per_pod
+            ratios["pod"] = below / (self.pod_uplinks * self.cable.bandwidth)
+        return ratios
+
 
 def narrowest_cut(
     pods: Iterable[Sequence[Leaf]], planes: Sequence[Plane], nic: float, cable: float
 ) -> float:
-    """Return the bandwidth from our NICs to theirs [B/s].
+    """Return the bandwidth from the NICs of the first side to those of the second [B/s].
 
     Parameters
     ----------
@@ -200,7 +213,7 @@ def _pod_cut(
     nic: float,
     cable: float,
 ) -> float:
-    """Return what a pod adds to the cut when the cores of each plane stand on a given side."""
+    """Return the contribution of a pod when the side of the cores of each plane is given."""
     return min(
         nic * nics
         + cable
@@ -217,9 +230,9 @@ def _pod_cut(
 
 
 def _leaf_sides(leaves: Sequence[Leaf]) -> Iterator[tuple[int, int]]:
-    """Yield how many leaves stand on our side, and how many NICs that cuts off from theirs.
+    """Yield the number of leaves on the first side, and the number of NICs that this cuts.
 
-    The leaves with the largest surplus of our NICs go first.
+    The leaves with the largest surplus of NICs of the first side go first.
     """
     cut = sum(ours for ours, _ in leaves)
     yield 0, cut

@@ -16,25 +16,29 @@ class SwitchFabric:
     reduces: bool = False
 
     def port(self, node: int, nic: int) -> Port:
-        """Return the place of a NIC on the one switch."""
+        """Return the port of a NIC on the switch."""
         return Port("switch", f"n{node}.nic{nic}", self.nic, 0)
 
     def ways(self, a: Switch, b: Switch) -> int:
-        """Return one: there is nothing to choose."""
+        """Return one: there is a single path."""
         return 1
 
     def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
-        """Return nothing: all ports are on one switch."""
+        """Return no links: all ports are on one switch."""
         return []
 
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
-        """Yield nothing: the NICs' own cables are all there is."""
+        """Yield no cables: there are only those of the NICs."""
         return iter(())
 
     def bisection(self, nodes: int) -> float:
-        """Return what the NICs of the smaller half of `nodes` nodes carry [B/s]."""
+        """Return the bandwidth of the NICs of the smaller half of `nodes` nodes [B/s]."""
         return nodes // 2 * self.nics * self.nic.bandwidth
 
     def diameter(self, nodes: int) -> int:
         """Return the most links between two NICs: up to the switch and down."""
         return 2 if nodes > 1 else 0
+
+    def oversubscription(self, nodes: int) -> dict[str, float]:
+        """Return nothing: an ideal switch has one level."""
+        return {}

@@ -4,11 +4,11 @@
      |      |      |    |       a line where they are not
     r1.0 - r1.1 - r1.2 -+
 
-A message goes along the axes one after another, each the shorter way round, of two equal ones in
-the positive direction: dimension-order routing (Dally and Seitz 1987, doi:10.1109/TC.1987.1676939).
+A message moves along the axes one after another, each in the shorter direction, the positive one if
+both are equal: dimension-order routing (Dally and Seitz 1987, doi:10.1109/TC.1987.1676939).
 
-Nodes are numbered row by row, the last axis fastest.  On a virtual torus they are numbered by axes
-of their own: each is a walk round two axes of the machine, whose neighbours are neighbours there.
+Nodes are numbered row by row, the last axis fastest.  A virtual torus numbers them by virtual axes:
+each is a walk through two axes of the machine, whose neighbours are neighbours in the machine.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from clustersim.topology.links import Hop, Port, Switch
 
 @dataclass(frozen=True)
 class VirtualAxis:
-    """Two axes of the machine, by number, and the walk round them."""
+    """Two axes of the machine, by number, and the walk through them."""
 
     axes: tuple[int, int]
     walk: Circuit
@@ -32,15 +32,15 @@ class VirtualAxis:
 
 @dataclass(frozen=True)
 class TorusFabric:
-    """The block of routers that a job has, or may pass.
+    """The block of routers of a job.
 
     Attributes
     ----------
     nic, cable : payload bandwidth and latency of a node's injection, and between routers
     nics : NICs of a node, all on its router
     axes, shape : name and length of each axis
-    wraps : whether the ends of each axis are joined; two places have one link, not two
-    virtual : the axes that nodes are numbered by, if not by those of the machine
+    wraps : whether the ends of each axis are joined; axes of length two have one link, not two
+    virtual : the axes of node numbers, if they are not those of the machine
     """
 
     nic: Hop
@@ -53,11 +53,11 @@ class TorusFabric:
     seed: int = 0
     reduces: bool = False
 
-    # --- places -----------------------------------------------------------------------------------
+    # --- positions --------------------------------------------------------------------------------
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
-        """The length of each axis that nodes are numbered by."""
+        """The length of each axis of node numbers."""
         return tuple(len(axis.walk.places) for axis in self.virtual) or self.shape
 
     @cached_property
@@ -66,15 +66,15 @@ class TorusFabric:
         return tuple(axis.walk.closed for axis in self.virtual) or self.wraps
 
     def node(self, coordinates: Sequence[int]) -> int:
-        """Return the node at a place in the axes that nodes are numbered by."""
+        """Return the node at a position in the axes of node numbers."""
         return number_of(coordinates, self.lengths)
 
     def coordinates(self, node: int) -> tuple[int, ...]:
-        """Return a node's place in the axes that nodes are numbered by."""
+        """Return a node's position in the axes of node numbers."""
         return place_of(node, self.lengths)
 
     def place(self, node: int) -> tuple[int, ...]:
-        """Return a node's place in the axes of the machine."""
+        """Return a node's position in the axes of the machine."""
         steps = self.coordinates(node)
         if not self.virtual:
             return steps
@@ -90,12 +90,12 @@ class TorusFabric:
     # --- routes -----------------------------------------------------------------------------------
 
     def port(self, node: int, nic: int) -> Port:
-        """Return the place of a NIC on its node's router."""
+        """Return the port of a NIC on its node's router."""
         router = self._router(node)
         return Port(self._steps.names[router], f"n{node}.nic{nic}", self.nic, router)
 
     def ways(self, a: Switch, b: Switch) -> int:
-        """Return one: the order of the axes leaves no choice."""
+        """Return one: dimension-order routing has a single path."""
         return 1
 
     def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
@@ -110,7 +110,7 @@ class TorusFabric:
 
     @cached_property
     def _strides(self) -> tuple[int, ...]:
-        """What a step along each axis adds to a router's number."""
+        """The increment of a router's number per step along each axis."""
         return tuple(prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
 
     # --- the whole --------------------------------------------------------------------------------
@@ -123,20 +123,20 @@ class TorusFabric:
             for axis, stride in enumerate(self._strides):
                 at = place[axis]
                 if at + 1 < extents[axis]:
-                    yield from self._both_ways(here, here + stride)
+                    yield from self._both_directions(here, here + stride)
                 elif self.wraps[axis] and at + 1 == self.shape[axis]:
-                    yield from self._both_ways(here, here - at * stride)
+                    yield from self._both_directions(here, here - at * stride)
 
-    def _both_ways(self, a: int, b: int) -> Iterator[tuple[str, str, Hop]]:
-        for here, there in ((a, b), (b, a)):
-            (hop,) = self.between(here, there)
-            yield self._steps.names[here], self._steps.names[there], hop
+    def _both_directions(self, a: int, b: int) -> Iterator[tuple[str, str, Hop]]:
+        for start, end in ((a, b), (b, a)):
+            (hop,) = self.between(start, end)
+            yield self._steps.names[start], self._steps.names[end], hop
 
     def _extents(self, nodes: int) -> tuple[int, ...]:
         """Return the block of routers around the first `nodes` nodes, and around their routes.
 
-        The first nodes fill the last axes, and the first axes only in part; a ring is passed the
-        other way round where its job reaches half way, through routers of other jobs.
+        The first nodes fill the last axes, and the first axes only partly; if a job covers half of
+        a ring, messages also take the other direction, through routers of other jobs.
         """
         if nodes == prod(self.shape):
             return self.shape
@@ -149,11 +149,11 @@ class TorusFabric:
     def bisection(self, nodes: int) -> float:
         """Return the narrowest cut between two halves of the nodes [B/s].
 
-        The block is cut across an axis, the longest line or the ring of twice its length first;
-        where that leaves the half of a slab, the slab is cut across the next axis, and so on. No
-        cut is narrower: Arjona Aroca and Fernandez Anta 2012, arXiv:1202.6291. NICs are cut in
-        place of cables where that is narrower. Nodes that do not fill their block are cut after the
-        first half of them.
+        The block is cut across an axis, starting with the longest line or the ring of twice its
+        length; if half of a slab remains, the slab is cut across the next axis, and so on. No cut
+        is narrower: Arjona Aroca and Fernandez Anta 2012, arXiv:1202.6291. NICs are cut in place of
+        cables where that is narrower. Nodes that do not fill their block are cut after the first
+        half of them.
         """
         half, extents = nodes // 2, self._extents(nodes)
         axes = [
@@ -181,14 +181,18 @@ class TorusFabric:
             steps += min(held - 1, length // 2) if ring else held - 1
         return 2 + steps
 
+    def oversubscription(self, nodes: int) -> dict[str, float]:
+        """Return nothing: a torus has no levels."""
+        return {}
+
 
 def build_torus(shape: Torus, nic: Hop, cable: Hop, nics: int, nodes: int) -> TorusFabric:
-    """Return the block of a torus that a job of `nodes` nodes has.
+    """Return the block of a torus for a job of `nodes` nodes.
 
     Raises
     ------
     PlanError
-        when the block that is asked for has another number of nodes.
+        when the requested block has another number of nodes.
     """
     whole = tuple(shape.shape.value)
     lengths = whole if shape.job is None else tuple(shape.job)
@@ -213,9 +217,9 @@ def _check_block(shape: Torus, lengths: tuple[int, ...], nodes: int) -> None:
             " (make them equal)"
         )
     if nodes > size:
-        raise PlanError(f"cluster.nodes: is {nodes}, but the torus {product} has {size} nodes")
+        raise PlanError(f"cluster.nodes: {nodes}, but the torus {product} has {size} nodes")
     if shape.virtual and nodes != size:
         raise PlanError(
-            f"cluster.fabric.virtual: numbers a whole block of nodes, but {nodes} are a part of"
-            f" {product} (give the block's lengths in cluster.fabric.job)"
+            f"cluster.fabric.virtual: requires a whole block of nodes, but {nodes} are a part of"
+            f" {product} (set the lengths of the block in cluster.fabric.job)"
         )

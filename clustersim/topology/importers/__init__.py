@@ -1,8 +1,8 @@
-"""Files in which other programs describe a machine, read into catalogue files of ours.
+"""Importers: catalogue files from descriptions of machines by other programs.
 
-A reader knows one format and says what a file states, as a `Sketch` of a node or a `Network`
-between nodes.  `node_file` and `cluster_file` make our file of it: what is not stated is taken from
-the nearest entry of the catalogue and marked as assumed.
+A reader parses one format into what the file states: a `Sketch` of a node or a `Network` between
+nodes.  `node_file` and `cluster_file` complete it: missing values are taken from the nearest entry
+of the catalogue and marked as assumed.
 """
 
 import re
@@ -61,15 +61,15 @@ FORMATS: Final[dict[str, tuple[Reader, re.Pattern[str]]]] = {
         re.compile(r"^[ \t]*(?:SwitchName|BlockName)=", re.MULTILINE | re.IGNORECASE),
     ),
 }
-"""Each format's reader, and what only a file of this format holds."""
+"""The reader of each format, and a pattern that only its files match."""
 
 NETWORKS: Final = ("ibnetdiscover", "slurm")
-"""The formats that say nothing about the inside of a node."""
+"""The formats without information on the inside of a node."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A file of ours made from another: its plain values, its text and its format."""
+    """An imported catalogue file: its plain values, its text and the format it was read from."""
 
     draft: Draft
     format: str
@@ -77,34 +77,36 @@ class Imported:
 
 
 def import_file(path: Path, choices: Choices, format: str | None = None) -> Imported:
-    """Return the catalogue file that another program's file makes.
+    """Return the catalogue file for the output of another program.
 
     Parameters
     ----------
-    format : one of `FORMATS`, None to tell it by the content
+    format : one of `FORMATS`, None to detect it
 
     Raises
     ------
     ScenarioError
-        when the format is unknown or the content leaves it open.
+        when the format is unknown or ambiguous.
     CatalogError
-        with file and line, when the file is broken or describes what cannot be.
+        with file and line, when the file is malformed or describes an invalid machine.
     """
     return import_source(read_source(path), choices, format)
 
 
 def import_source(source: Source, choices: Choices, format: str | None = None) -> Imported:
-    """Return the catalogue file that the text of a file makes; as `import_file`."""
+    """Return the catalogue file for a text that was read; see `import_file`."""
     name = format or _format_of(source)
     if name not in FORMATS:
         known = ", ".join(FORMATS)
         raise ScenarioError(
-            f"--format {name}: no such format{tree.nearest(name, FORMATS)} (known: {known})"
+            f"--format {name}: unknown format{tree.nearest(name, FORMATS)} (known: {known})"
         )
     if choices.node is not None and name not in NETWORKS:
-        raise ScenarioError(f"--node: is for {' and '.join(NETWORKS)}; this file has its own node")
+        raise ScenarioError(
+            f"--node: applies to {' and '.join(NETWORKS)} only; this file describes its node"
+        )
     draft = FORMATS[name][0](source, choices)
-    complete(draft, source.file, choices.beside)
+    complete(draft, source.file, choices.folder)
     remarks = (f"Imported from {Path(source.file).name} ({name}).", *draft.taken, *draft.notes)
     return Imported(draft, name, to_yaml(draft.data, remarks))
 
@@ -112,9 +114,9 @@ def import_source(source: Source, choices: Choices, format: str | None = None) -
 def _format_of(source: Source) -> str:
     fitting = [name for name, (_, sign) in FORMATS.items() if sign.search(source.text)]
     if len(fitting) != 1:
-        what = f"it may be {' or '.join(fitting)}" if fitting else "it is like none of them"
+        what = f"it matches {' and '.join(fitting)}" if fitting else "no format matches"
         raise ScenarioError(
-            f"{source.file}: its format is not clear ({what}): give --format,"
+            f"{source.file}: format not detected ({what}): set --format to"
             f" one of {', '.join(FORMATS)}"
         )
     return fitting[0]

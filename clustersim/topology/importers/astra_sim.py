@@ -6,7 +6,7 @@
     latency: [ 300.0, 900.0 ]      ns of each link
 
 The first dimension becomes the inside of a node, the others the network between nodes: device i of
-every node has a NIC of its own there, on the router of its node.
+every node has its own NIC, attached to the router of its node.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ MOST_IN_NODE: Final = 256
 _KEYS: Final = ("topology", "npus_count", "bandwidth", "latency")
 _SHAPES: Final = ("Ring", "Switch", "FullyConnected")
 _ORIGIN: Final = "ASTRA-sim analytical network"
-_REACHED: Final = "the file's rates are those that transfers reach"
+_REACHED: Final = "the rates of the file are achieved rates"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Dimension:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """The places along it that a link joins, where no switch does."""
+        """The positions along it that are joined by a link; none with a switch."""
         if self.shape == "FullyConnected":
             return list(combinations(range(self.length), 2))
         ring = [(i, (i + 1) % self.length) for i in range(self.length)]
@@ -50,18 +50,18 @@ class Dimension:
 
     @property
     def out_of_one(self) -> float:
-        """What a device can send along it [B/s]."""
+        """Injection of a device along it [B/s]."""
         links = {"Switch": 1, "Ring": min(2, self.length - 1), "FullyConnected": self.length - 1}
         return self.rate * max(links[self.shape], 1)
 
 
 def read(source: Source, choices: Choices) -> Draft:
-    """Return the cluster file that an ASTRA-sim network makes.
+    """Return the cluster file of an ASTRA-sim network.
 
     Raises
     ------
     CatalogError
-        with the line, when a list is missing, of another length, or holds what is no number.
+        with the line, when a list is missing, of wrong length, or has an invalid value.
     """
     inner, *outer = _dimensions(source)
     if inner.length > MOST_IN_NODE:
@@ -100,7 +100,7 @@ def _notes(outer: Sequence[Dimension]) -> Iterator[str]:
     latencies = sorted({dimension.latency for dimension in outer})
     if len(latencies) > 1:
         shown = ", ".join(draft.seconds(latency) for latency in latencies)
-        yield f"dimensions differ in latency ({shown}): the largest counts for all cables"
+        yield f"dimensions differ in latency ({shown}): the largest is used for all cables"
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -110,12 +110,12 @@ def _dimensions(source: Source) -> list[Dimension]:
     document = parse_yaml(source.text, source.file, CatalogError)
     data = document.data
     if not isinstance(data, dict):
-        raise source.wrong(None, f"holds no keys (expected {', '.join(_KEYS)})")
+        raise source.wrong(None, f"has no keys (expected {', '.join(_KEYS)})")
     columns = [_column(document, key) for key in _KEYS]
     lengths = {key: len(column) for key, column in zip(_KEYS, columns, strict=True)}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{key} {length}" for key, length in lengths.items())
-        raise source.wrong(None, f"the lists have different lengths ({told})")
+        counts = ", ".join(f"{key} {length}" for key, length in lengths.items())
+        raise source.wrong(None, f"the lists have different lengths ({counts})")
     return [
         Dimension(shape, length, rate * 1e9, latency * 1e-9)
         for shape, length, rate, latency in zip(*columns, strict=True)
@@ -136,7 +136,7 @@ def _column(document: Document, key: str) -> list[Any]:
 
 
 def _allowed(key: str, value: Any) -> str | None:
-    """Return what may stand under a key if `value` may not."""
+    """Return the allowed values of a key if `value` is not one of them."""
     if key == "topology":
         return None if value in _SHAPES else f"one of {', '.join(_SHAPES)}"
     number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -144,17 +144,17 @@ def _allowed(key: str, value: Any) -> str | None:
         whole = isinstance(value, int) and number and 1 <= value <= MOST_DEVICES
         return None if whole else f"a number from 1 to {MOST_DEVICES:,}"
     least = 1e-6 if key == "bandwidth" else 0.0
-    return None if number and least <= value <= 1e9 else "a number that a link can have"
+    return None if number and least <= value <= 1e9 else f"a number from {least:g} to 1e9"
 
 
 # --- the node -------------------------------------------------------------------------------------
 
 
 def _nearest(inner: Dimension, choices: Choices) -> NodeEntry:
-    """Return the node of the catalogue with the same form and as many devices, nearest in rate."""
+    """Return the catalogue node of the same form and size with the nearest rate."""
     form = "none" if inner.length == 1 else "switch" if inner.shape == "Switch" else "links"
 
-    def unlike(entry: NodeEntry) -> tuple[bool, bool, int, float, str]:
+    def distance(entry: NodeEntry) -> tuple[bool, bool, int, float, str]:
         inside = entry.data["interconnect"]
         other = entry.accelerator != (choices.accelerator or entry.accelerator)
         fact = inside.get("bandwidth") or next(iter(entry.kinds.values()), {}).get("bandwidth")
@@ -167,7 +167,7 @@ def _nearest(inner: Dimension, choices: Choices) -> NodeEntry:
             entry.name,
         )
 
-    return min(nodes(), key=unlike)
+    return min(nodes(), key=distance)
 
 
 def _node(
@@ -175,8 +175,8 @@ def _node(
 ) -> dict[str, Any]:
     bus = as_in(like.data["nics"]["bus"], like.name)
     if rate is not None and draft.as_bandwidth(bus) < rate:
-        bus = assumed(draft.bandwidth(rate), "not in the file; no narrower than the NIC")
-    reason = "not in the file; every device is taken to have its own"
+        bus = assumed(draft.bandwidth(rate), "not in the file; at least the rate of the NIC")
+    reason = "not in the file; each device is assumed to have its own"
     return {
         "kind": "node",
         "name": f"{choices.name}-node",
@@ -196,7 +196,7 @@ def _interconnect(inner: Dimension) -> dict[str, Any]:
     facts = {
         "bandwidth": stated(draft.bandwidth(inner.rate)),
         "latency": stated(
-            draft.seconds(links * inner.latency), f"{counted(links, 'link')} as stated"
+            draft.seconds(links * inner.latency), f"{counted(links, 'link')} of the stated latency"
         ),
         "efficiency": assumed(1.0, _REACHED),
     }
@@ -210,20 +210,20 @@ def _interconnect(inner: Dimension) -> dict[str, Any]:
 
 
 def _fabric(source: Source, outer: Sequence[Dimension], nics: int, size: int) -> dict[str, Any]:
-    """Return one switch, a torus, or the cables of any other product of dimensions."""
+    """Return one switch, a torus, or the cables of another product of dimensions."""
     shapes = {dimension.shape for dimension in outer}
     if not outer or (len(outer) == 1 and shapes == {"Switch"}):
         return {"type": "switch"}
     latency = stated(draft.seconds(max(dimension.latency for dimension in outer)))
     if shapes == {"Ring"} and len({dimension.rate for dimension in outer}) == 1:
-        lengths = [dimension.length for dimension in reversed(outer)]  # ours counts last fastest
+        lengths = [dimension.length for dimension in reversed(outer)]  # last axis fastest
         wide = draft.bandwidth(nics * outer[0].rate)
         return {
             "type": "torus",
             "shape": stated(lengths),
             "axes": [f"d{i}" for i in range(len(outer), 0, -1)],
             "ring": stated(lengths),
-            "link": {"bandwidth": stated(wide, f"{nics} devices side by side"), "latency": latency},
+            "link": {"bandwidth": stated(wide, f"{nics} devices in parallel"), "latency": latency},
         }
     cables = _cables(source, outer, nics, size)
     return {"type": "links", "links": stated(cables), "latency": latency}
@@ -232,13 +232,11 @@ def _fabric(source: Source, outer: Sequence[Dimension], nics: int, size: int) ->
 def _cables(source: Source, outer: Sequence[Dimension], nics: int, size: int) -> list[list[str]]:
     """Return the cables of routers, one for each node, along every dimension."""
     if size * nics > MOST_CABLES:
-        raise source.wrong(None, f"makes more than the {MOST_CABLES:,} cables of a file")
+        raise source.wrong(None, f"needs more than {MOST_CABLES:,} cables")
     cables: list[list[str]] = []
-    everything = sum(dimension.out_of_one for dimension in outer)
+    total = sum(dimension.out_of_one for dimension in outer)
     for node in range(size):
-        cables += [
-            [f"n{node}.nic{i}", f"r{node}", draft.bandwidth(everything)] for i in range(nics)
-        ]
+        cables += [[f"n{node}.nic{i}", f"r{node}", draft.bandwidth(total)] for i in range(nics)]
     for axis, dimension in enumerate(outer):
         wide = draft.bandwidth(nics * dimension.rate)
         for line, places in enumerate(_lines(outer, axis)):
@@ -247,12 +245,12 @@ def _cables(source: Source, outer: Sequence[Dimension], nics: int, size: int) ->
             else:
                 cables += [[f"r{places[a]}", f"r{places[b]}", wide] for a, b in dimension.pairs]
             if len(cables) > MOST_CABLES:
-                raise source.wrong(None, f"makes more than the {MOST_CABLES:,} cables of a file")
+                raise source.wrong(None, f"needs more than {MOST_CABLES:,} cables")
     return cables
 
 
 def _lines(outer: Sequence[Dimension], axis: int) -> Iterator[list[int]]:
-    """Yield the nodes of each line along an axis; the first of `outer` counts fastest."""
+    """Yield the nodes of each line along an axis; the first of `outer` varies fastest."""
     strides = [prod(d.length for d in outer[:i]) for i in range(len(outer))]
     others = [range(1 if i == axis else d.length) for i, d in enumerate(outer)]
     for place in product(*others):

@@ -1,10 +1,11 @@
-"""What each chip's code, product name and number of links say about it.
+"""Chips by code, product name and number of links.
 
-A topology file counts links but does not give their rate.  NCCL knows it by compute capability, and
-so do we: links counted in the file times the raw rate of one, in one direction.  NCCL's own table
-(``src/graph/topo.h``, 2.30.7: sm 70 and 80: 20 GB/s, 86: 12, 90: 20.6, 100: 40.1) holds what it
-plans to get; raw rates are those of the vendors' specifications: NVLink 2, 3 and 4 25 GB/s,
-NVLink 5 50 GB/s, the NVLink 3 of GA102 14.0625 GB/s, xGMI 50 GB/s (CDNA 2) and 64 GB/s (CDNA 3).
+A topology file counts links but does not give their rate.  As in NCCL, the rate follows from the
+compute capability: links counted in the file times the raw rate of one, per direction.  NCCL's own
+table (``src/graph/topo.h``, 2.30.7: sm 70 and 80: 20 GB/s, 86: 12, 90: 20.6, 100: 40.1) has the
+rates that it expects to achieve; raw rates are those of the vendors' specifications: NVLink 2, 3
+and 4 25 GB/s, NVLink 5 50 GB/s, the NVLink 3 of GA102 14.0625 GB/s, xGMI 50 GB/s (CDNA 2) and
+64 GB/s (CDNA 3).
 """
 
 import re
@@ -17,17 +18,17 @@ from clustersim.topology.importers.sketch import Clues, Sketch
 
 @dataclass(frozen=True)
 class Chip:
-    """An accelerator of the catalogue and how files name it.
+    """An accelerator of the catalogue and its names in files.
 
     Attributes
     ----------
     accelerator : its name in the catalogue
     maker : nvidia or amd
     codes : compute capabilities or instruction sets
-    words : all of these stand in its product name
-    links : its links to other devices, 0 where it has none
-    rate : raw rate of one of them in one direction [B/s]
-    units : compute units, where chips of one code differ in them
+    words : all of these are in its product name
+    links : number of links to other devices
+    rate : raw rate of one link per direction [B/s]
+    units : compute units, if chips of the same code differ in them
     """
 
     accelerator: str
@@ -59,7 +60,7 @@ CHIPS: Final = (
     Chip("mi300a", "amd", ("gfx940", "gfx942"), ("mi300a",), 6, 64e9, units=228),
     Chip("mi300x", "amd", ("gfx940", "gfx941", "gfx942"), ("mi300",), 7, 64e9, units=304),
 )
-"""Of two that fit alike the nearer node of the catalogue decides, then this order."""
+"""Of two equal matches, the nearer node of the catalogue decides, then this order."""
 
 MOST_LINKS: Final = max(chip.links for chip in CHIPS)
 
@@ -70,10 +71,10 @@ def named(accelerator: str) -> Chip | None:
 
 
 def candidates(sketch: Sketch) -> list[Chip]:
-    """Return the chips that a file may mean, best first; empty where it gives no sign.
+    """Return the chips that match a file, best first; empty if it gives no clue.
 
-    The product's name tells most, then the code with the number of compute units, then how many
-    links a device has: the fewest that are enough.
+    The product name comes first, then the code with the number of compute units, then the number of
+    links of a device: the chips with the fewest links that suffice.
     """
     known = [chip for chip in CHIPS if chip.maker == sketch.clues.maker]
     if by_name := by_product(sketch.clues):
@@ -89,10 +90,10 @@ def candidates(sketch: Sketch) -> list[Chip]:
 
 
 def by_product(clues: Clues) -> list[Chip]:
-    """Return the chips whose names stand in the product's, the longest name first."""
+    """Return the chips whose names are in the product name, the longest name first."""
     text = re.sub(r"[^a-z0-9]", "", clues.product.lower())
-    mine = [chip for chip in CHIPS if chip.maker == clues.maker]
-    found = [chip for chip in mine if all(word in text for word in chip.words)]
+    of_maker = [chip for chip in CHIPS if chip.maker == clues.maker]
+    found = [chip for chip in of_maker if all(word in text for word in chip.words)]
     return sorted(found, key=lambda chip: -sum(map(len, chip.words)))
 
 
@@ -103,7 +104,7 @@ def _by_code(known: Sequence[Chip], clues: Clues) -> list[Chip]:
 
 
 def links_used(sketch: Sketch) -> int:
-    """Return the most links that a device has to others or to switches."""
+    """Return the largest number of links of a device to others or to switches."""
     if sketch.crossbar is not None:
         return max(sketch.crossbar)
     ends = [(end, max(wire.count, 1)) for wire in sketch.direct for end in (wire.a, wire.b)]

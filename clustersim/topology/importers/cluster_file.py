@@ -1,4 +1,4 @@
-"""A cluster file of ours from what another file says of the network between nodes."""
+"""A cluster file from the network between nodes that another file states."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,23 +17,23 @@ from clustersim.topology.importers.nearest import (
 from clustersim.topology.importers.sketch import End
 
 MOST_CABLES: Final = MOST_VALUES // 5
-"""A cable is a list of three values; more would make a file that cannot be read back."""
+"""A cable is a list of three values; with more of them the file could not be read back."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """What a file says about the network, and nothing else.
+    """The network that a file states, without assumptions.
 
     Attributes
     ----------
-    origin : the format, as the table of sources names it
-    nodes : how many nodes
-    nics : NICs of a node, None where the file does not tell
-    rate : raw bandwidth of a NIC [B/s], None where the file does not tell
-    cables : (end, end, bandwidth [B/s]), where the fabric is a list of links; ends are switches
-        and NICs ``n0.nic0``; a bandwidth of None means as many NICs' worth as hang below it
-    fabric : the plain values of a fabric that has a shape; or None
-    rates_stated : whether the bandwidths of the cables are the file's
+    origin : the format, as named in the table of sources
+    nodes : number of nodes
+    nics : NICs per node, None if the file does not state it
+    rate : raw bandwidth of a NIC [B/s], None if the file does not state it
+    cables : (end, end, bandwidth [B/s]) of a fabric that is a list of links; ends are switches and
+        NICs ``n0.nic0``
+    fabric : the plain values of a regular fabric, or None
+    rates_stated : whether the bandwidths of the cables are from the file
     """
 
     origin: str
@@ -49,24 +49,24 @@ class Network:
 def template(
     nics: int | None, rate: float | None, choices: Choices
 ) -> tuple[NodeEntry, ClusterEntry]:
-    """Return the node that the cluster is made of, and the fat tree to take NIC values from.
+    """Return the node of the cluster, and the fat tree that supplies NIC values.
 
-    The node is the user's, or that of the catalogue's cluster whose NICs are most alike.
+    The node is the chosen one, or that of the catalogue cluster with the most similar NICs.
     """
     tree = nearest_tree(rate or 25e9)
     if choices.node:
-        return node_named(choices.node, choices.beside), tree
+        return node_named(choices.node, choices.folder), tree
     if nics is None:
         return tree.node, tree
     return nearest_clusters(nics, rate or tree.nic_rate)[0].node, tree
 
 
 def cluster_draft(network: Network, file: str, choices: Choices) -> Draft:
-    """Return the cluster file that a network makes, every value with its proof."""
+    """Return the cluster file of a network, every value with its source or reason."""
     if len(network.cables) > MOST_CABLES:
         raise CatalogError(
-            f"{file}: {len(network.cables):,} cables are more than the {MOST_CABLES:,} that a"
-            " cluster file may list (describe the fabric by its shape instead)"
+            f"{file}: {len(network.cables):,} cables exceed the limit of {MOST_CABLES:,} of a"
+            " cluster file (describe the fabric by its shape instead)"
         )
     node, like = template(network.nics, network.rate, choices)
     data: dict[str, Any] = {
@@ -79,7 +79,7 @@ def cluster_draft(network: Network, file: str, choices: Choices) -> Draft:
         "fabric": network.fabric or _links(network, like),
         "sources": draft.sources(network.origin, file),
     }
-    taken = f"node {node.name}: not in the file; the nearest by its NICs (choose with --node)"
+    taken = f"node {node.name}: not in the file; nearest match of its NICs (choose with --node)"
     return Draft(data, () if choices.node else (taken,), network.remarks)
 
 
@@ -89,11 +89,11 @@ def counted(number: int, noun: str) -> str:
 
 
 def node_part(node: NodeEntry, nics: int | None, choices: Choices) -> str | dict[str, Any]:
-    """Return the node by name, with what differs from its file."""
+    """Return the node by name, with the values that differ from its file."""
     over: dict[str, Any] = {}
     if nics is not None and nics != len(node.nics):
         ends: list[End] = [i * node.devices // nics % node.devices for i in range(nics)]
-        reason = f"{nics} NICs in the file; spread over the devices of {node.name}"
+        reason = f"{nics} NICs in the file; distributed over the devices of {node.name}"
         over["nics"] = {"devices": assumed(ends, reason)}
     if choices.accelerator:
         over["accelerator"] = choices.accelerator
@@ -103,7 +103,7 @@ def node_part(node: NodeEntry, nics: int | None, choices: Choices) -> str | dict
 
 
 def nic_part(rate: float | None, like: ClusterEntry) -> dict[str, Any]:
-    """Return the NIC: its rate if the file states it, the rest from the nearest cluster."""
+    """Return the NIC: the rate of the file if stated, other values of the nearest cluster."""
     facts = {key: as_in(like.data["nic"][key], like.name) for key in _NIC}
     return facts if rate is None else {**facts, "bandwidth": stated(draft.bandwidth(rate))}
 
@@ -113,7 +113,7 @@ _NIC: Final = ("bandwidth", "latency", "efficiency")
 
 def _links(network: Network, like: ClusterEntry) -> dict[str, Any]:
     cables = [[a, b, draft.bandwidth(rate)] for a, b, rate in network.cables]
-    reason = "who is joined is the file's; rates are not in it: no level is narrower than below it"
+    reason = "links are from the file, rates are not: each level carries all of the level below"
     return {
         "type": "links",
         "links": stated(cables) if network.rates_stated else assumed(cables, reason),

@@ -1,4 +1,4 @@
-"""A catalogue file being filled: what the file says, what is assumed, and a check of the whole."""
+"""A catalogue file under construction: stated values, assumed values, and the final check."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,31 +19,31 @@ SOURCE: Final = "import"
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user decides instead of the catalogue.
+    """Choices of the user that override the nearest match.
 
     Attributes
     ----------
-    name : of the machine
-    accelerator, library, node : names of the catalogue, None to take the nearest
-    beside : a folder whose files win over shipped ones
+    name : name of the machine
+    accelerator, library, node : names of catalogue entries, None for the nearest match
+    folder : a folder whose files override the shipped ones
     """
 
     name: str
     accelerator: str | None = None
     library: str | None = None
     node: str | None = None
-    beside: Path | None = None
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
 class Draft:
-    """The plain values of a catalogue file, with what the user should know about them.
+    """The plain values of a catalogue file, with remarks for the user.
 
     Attributes
     ----------
-    data : as they are written
-    taken : the records that are named in it but not in the imported file, and why these
-    notes : what the reader left out, repaired or found odd
+    data : the values as written
+    taken : records that are not named in the imported file, with the reason for their choice
+    notes : omissions, repairs and anomalies
     """
 
     data: dict[str, Any]
@@ -57,7 +57,7 @@ class Draft:
 
     @property
     def assumed(self) -> list[str]:
-        """Every value that the imported file does not state, with the reason for it."""
+        """Every value that the imported file does not state, with its reason."""
         return [*self.taken, *_assumptions(self.data, "")]
 
 
@@ -68,7 +68,7 @@ def stated(value: Any, note: str | None = None) -> dict[str, Any]:
 
 
 def as_in(fact: dict[str, Any], entry: str) -> dict[str, Any]:
-    """Return a fact of the catalogue for a value that the imported file does not state."""
+    """Return a fact of a catalogue entry as an assumption."""
     return assumed(fact["value"], f"not in the file; as in {entry}")
 
 
@@ -83,7 +83,7 @@ def sources(title: str, file: str) -> dict[str, Any]:
 
 
 def bandwidth(value: float) -> str:
-    """Return a rate as a catalogue file writes it, to a millionth.
+    """Return a rate as written in catalogue files, with seven digits.
 
     >>> bandwidth(56.25e9)
     '56.25 GB/s'
@@ -92,12 +92,12 @@ def bandwidth(value: float) -> str:
 
 
 def as_bandwidth(fact: dict[str, Any]) -> float:
-    """Return the rate that a fact of a catalogue file states [B/s]."""
+    """Return the rate of a fact of a catalogue file [B/s]."""
     return units.parse(fact["value"], "bandwidth")
 
 
 def seconds(value: float) -> str:
-    """Return a time as a catalogue file writes it."""
+    """Return a time as written in catalogue files."""
     return f"{value * 1e6:.7g} us"
 
 
@@ -111,43 +111,43 @@ def _assumptions(value: Any, where: str) -> Iterator[str]:
             yield from _assumptions(item, f"{where}.{key}" if where else key)
 
 
-def complete(draft: Draft, file: str, beside: Path | None) -> NodeRecord | ClusterRecord:
-    """Return the checked record of a draft, its names looked up as a scenario does.
+def complete(draft: Draft, file: str, folder: Path | None) -> NodeRecord | ClusterRecord:
+    """Return the checked record of a draft, with its names resolved as in a scenario.
 
     Raises
     ------
     CatalogError
-        when a name is in no catalogue, or the file describes a machine that cannot be.
+        when a name is unknown, or the file describes an invalid machine.
     """
     tree = Tree({draft.kind: dict(draft.data)}, {(): Place(file)})
     if draft.kind == "node":
-        _look_up(tree, ("node",), beside)
+        _look_up(tree, ("node",), folder)
     else:
-        _look_up(tree, ("cluster", "node"), beside, outer=True)
+        _look_up(tree, ("cluster", "node"), folder, outer=True)
     record: type[NodeRecord | ClusterRecord]
     record = NodeRecord if draft.kind == "node" else ClusterRecord
     return checked(record, Tree(tree.data[draft.kind], {(): Place(file)}), CatalogError)
 
 
 def _look_up(
-    tree: Tree, path: tuple[str, ...], beside: Path | None, *, outer: bool = False
+    tree: Tree, path: tuple[str, ...], folder: Path | None, *, outer: bool = False
 ) -> None:
-    """Put the records of the catalogue in the place of their names, below and at `path`."""
+    """Replace names by records of the catalogue, at and below `path`."""
     owner = tree.data
     for part in path[:-1]:
         owner = owner[part]
     if outer:
-        _graft(tree, owner, path, "node", beside)
+        _graft(tree, owner, path, "node", folder)
     node = owner[path[-1]]
     for kind in ("accelerator", "library"):
-        _graft(tree, node, (*path, kind), kind, beside)
+        _graft(tree, node, (*path, kind), kind, folder)
 
 
 def _graft(
-    tree: Tree, owner: dict[str, Any], path: tuple[str, ...], kind: str, beside: Path | None
+    tree: Tree, owner: dict[str, Any], path: tuple[str, ...], kind: str, folder: Path | None
 ) -> None:
     given = owner[path[-1]]
     given = {"name": given} if isinstance(given, str) else dict(given)
     owner[path[-1]] = given
     if "kind" not in given:
-        tree.graft(path, finding.find(kind, given["name"], beside, f"--{kind}: "))
+        tree.graft(path, finding.find(kind, given["name"], folder, f"--{kind}: "))

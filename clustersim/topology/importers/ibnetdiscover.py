@@ -6,7 +6,7 @@
     Ca      1 "H-0008f10403961354"    # "node012 mlx5_0"
     [1](8f10403961355)  "S-005442ba00003080"[22]     # lid 4 lmc 0 "ISR9024" lid 6 4xHDR
 
-A cable stands there once from each end, so it is taken once for each unordered pair of ports.
+A cable is listed once from each end; it is counted once per unordered pair of ports.
 """
 
 import re
@@ -21,7 +21,7 @@ LANE: Final = {
     "SDR": 2.0, "DDR": 4.0, "QDR": 8.0, "FDR10": 10.0, "FDR": 14.0625 * 64 / 66,
     "EDR": 25.0, "HDR": 50.0, "NDR": 100.0, "XDR": 200.0,
 }  # fmt: skip
-"""Data rate of one lane in one direction [Gb/s], encoding taken off: InfiniBand Architecture
+"""Data rate of one lane per direction [Gb/s], without encoding overhead: InfiniBand Architecture
 Specification, volume 2: 8b/10b up to QDR, 64b/66b after it (EDR signals 25.78125 GBd)."""
 
 _DEVICE: Final = re.compile(r'(Switch|Ca|Rt)\s+[0-9]+\s+"([SHR]-[0-9a-fA-F]+)"\s*#\s*"([^"]*)"')
@@ -35,12 +35,12 @@ _ADAPTER: Final = re.compile(
 )
 
 Port = tuple[str, int]
-"""The identity of a device and the number of one of its ports."""
+"""The GUID of a device and the number of a port."""
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """A host's adapter: which host it is in, and its name there."""
+    """An adapter: its host and its name in the host."""
 
     host: str
     name: str
@@ -48,7 +48,7 @@ class Adapter:
 
 @dataclass
 class _Reading:
-    """What has been found so far."""
+    """Parser state."""
 
     names: dict[str, str] = field(default_factory=dict)
     described: set[str] = field(default_factory=set)
@@ -56,7 +56,7 @@ class _Reading:
 
 
 def rate(width: int, speed: str) -> float:
-    """Return the rate of an InfiniBand link in one direction [B/s].
+    """Return the rate of an InfiniBand link per direction [B/s].
 
     >>> rate(4, "HDR")
     25000000000.0
@@ -65,20 +65,20 @@ def rate(width: int, speed: str) -> float:
 
 
 def read(source: Source) -> Network:
-    """Return the fabric that the output describes.
+    """Return the fabric of the output.
 
     Raises
     ------
     CatalogError
-        with the line, when a line is none of this format, or no host hangs on a switch.
+        with the line, when a line has another format, or no host is attached to a switch.
     """
-    found = _parsed(source)
-    adapters = {key: _adapter(key, text) for key, text in found.names.items() if key[0] == "H"}
-    links = [(sorted(ends), wide) for ends, wide in found.cables.items() if len(ends) == 2]
-    used = {key for key, text in found.names.items() if "Aggregation Node" not in text}
+    state = _parsed(source)
+    adapters = {key: _adapter(key, text) for key, text in state.names.items() if key[0] == "H"}
+    links = [(sorted(ends), wide) for ends, wide in state.cables.items() if len(ends) == 2]
+    used = {key for key, text in state.names.items() if "Aggregation Node" not in text}
     links = sorted((ends, wide) for ends, wide in links if all(end[0] in used for end in ends))
     hosts, remarks = _hosts(source, links, adapters)
-    switches = _switch_names(found.names)
+    switches = _switch_names(state.names)
     cables, rates = [], Counter[float]()
     for ends, wide in links:
         names = [hosts.get(port) or switches.get(port[0]) for port in ends]
@@ -88,8 +88,8 @@ def read(source: Source) -> Network:
     nodes = {name.partition(".")[0] for name in hosts.values()}
     usual = max(rates, key=lambda wide: (rates[wide], wide))
     remarks += _slow(cables, usual)
-    if unseen := len(found.names.keys() - found.described):
-        remarks.append(f"{unseen} devices are named as peers only: is the file cut off?")
+    if unseen := len(state.names.keys() - state.described):
+        remarks.append(f"{unseen} devices are named as peers only (is the file truncated?)")
     return Network(
         origin="ibnetdiscover",
         nodes=len(nodes),
@@ -101,17 +101,17 @@ def read(source: Source) -> Network:
 
 
 def _parsed(source: Source) -> _Reading:
-    found, here = _Reading(), ""
+    state, here = _Reading(), ""
     for number, line in source.lines:
         text = line.strip()
         if device := _DEVICE.match(text):
             here = device[2]
-            found.names[here] = device[3].strip()
-            found.described.add(here)
+            state.names[here] = device[3].strip()
+            state.described.add(here)
         elif text.startswith("["):
             if not here:
                 raise source.wrong(number, "a port before the first Switch or Ca")
-            _take_port(source, number, text, here, found)
+            _take_port(source, number, text, here, state)
         elif (
             text
             and not text.startswith("#")
@@ -120,36 +120,37 @@ def _parsed(source: Source) -> _Reading:
             )
         ):
             raise source.wrong(
-                number, "is no line of ibnetdiscover (print it without -p, or is the text cut off?)"
+                number,
+                "not a line of ibnetdiscover (was it run with -p, or is it truncated?)",
             )
-    if not found.cables:
+    if not state.cables:
         raise source.wrong(None, "lists no cables (lines that begin with a port in brackets)")
-    return found
+    return state
 
 
-def _take_port(source: Source, line: int, text: str, here: str, found: _Reading) -> None:
+def _take_port(source: Source, line: int, text: str, here: str, state: _Reading) -> None:
     port = _PORT.fullmatch(text)
     if port is None:
         raise source.wrong(
-            line, f"[{text[1:].partition(']')[0]}]: no peer is named (is the line cut off?)"
+            line, f"[{text[1:].partition(']')[0]}]: no peer is named (is the line truncated?)"
         )
     comment = port[4] or ""
     peer = re.search(r'"([^"]*)"', comment)
     if peer:
-        found.names.setdefault(port[2], peer[1].strip())
+        state.names.setdefault(port[2], peer[1].strip())
     cable = frozenset([(here, int(port[1])), (port[2], int(port[3]))])
     speed = _RATE.search(comment)
     if speed is None or speed[2] not in LANE:
         known = ", ".join(LANE)
         raise source.wrong(line, f"[{port[1]}]: no rate such as 4xHDR at the end (known: {known})")
     wide = rate(int(speed[1]), speed[2])
-    found.cables[cable] = min(wide, found.cables.get(cable, wide))
+    state.cables[cable] = min(wide, state.cables.get(cable, wide))
 
 
 def _adapter(key: str, description: str) -> Adapter:
     """Return host and adapter from a description such as ``node012 mlx5_0``.
 
-    Where the description does not name an adapter, the host is known by its identity alone.
+    If the description does not name an adapter, the host is identified by its GUID.
     """
     words = description.split()
     named = next((word for word in words[1:] if _ADAPTER.fullmatch(word)), None)
@@ -159,7 +160,7 @@ def _adapter(key: str, description: str) -> Adapter:
 def _hosts(
     source: Source, links: list[tuple[list[Port], float]], adapters: dict[str, Adapter]
 ) -> tuple[dict[Port, str], list[str]]:
-    """Return the NIC name of each host port; hosts unlike the most are left out."""
+    """Return the NIC name of each host port; hosts with unusual adapters are omitted."""
     rails: dict[str, dict[tuple[str, int], Port]] = {}
     for ends, _ in links:
         for port in ends:
@@ -167,7 +168,7 @@ def _hosts(
                 adapter = adapters[port[0]]
                 rails.setdefault(adapter.host, {})[adapter.name, port[1]] = port
     if not rails:
-        raise source.wrong(None, "no host hangs on a switch (lines 'Ca')")
+        raise source.wrong(None, "no host is attached to a switch (lines 'Ca')")
     sets = Counter(tuple(sorted(ports, key=_rail)) for ports in rails.values())
     usual = max(sets, key=lambda names: (sets[names], len(names), names))
     kept = sorted((h for h in rails if rails[h].keys() == set(usual)), key=natural)
@@ -178,14 +179,12 @@ def _hosts(
         for j, rail in enumerate(usual)
     }
     shown = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")
-    said = (
-        [f"left out {shown}: their adapters differ from those of the other hosts"] if left else []
-    )
-    return hosts, said
+    remarks = [f"omitted {shown}: their adapters differ from those of other hosts"] if left else []
+    return hosts, remarks
 
 
 def _switch_names(names: dict[str, str]) -> dict[str, str]:
-    """Return a readable name of each switch where it is the only one to carry it."""
+    """Return a readable name of each switch if it is unique."""
     short = {}
     for key, text in names.items():
         if key[0] != "H":

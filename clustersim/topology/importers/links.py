@@ -20,22 +20,22 @@ from clustersim.topology.importers.nearest import Facts, NodeEntry, apart, first
 from clustersim.topology.importers.sketch import End, Nic, Sketch, Wire
 
 SWITCH: Final = "nvswitch"
-"""The end that devices with unequal numbers of links to switches hang on."""
+"""The end of devices with unequal numbers of links to switches."""
 
 _STAND_IN: Final = {"c2c": "pcie", "nvlink": "xgmi", "xgmi": "nvlink"}
-"""The kind whose latency and efficiency serve where the catalogue has none of a kind."""
+"""The kind that supplies latency and efficiency if the catalogue has none of a kind."""
 
 
 @dataclass(frozen=True)
 class Links:
-    """The links of a node on their way into a file.
+    """The links of a node file.
 
     Attributes
     ----------
-    sketch : what the file says
-    entries : nodes of the catalogue, the most similar first
+    sketch : the node as the file states it
+    entries : catalogue nodes, the most similar first
     accelerator : the chip
-    rate : raw rate of one of the chip's links in one direction [B/s]
+    rate : raw rate of one link of the chip per direction [B/s]
     """
 
     sketch: Sketch
@@ -58,27 +58,27 @@ class Links:
         return found
 
     def _to_switch(self, counts: tuple[int, ...]) -> dict[str, Any]:
-        """Return links of unequal numbers to the switches, taken together as one end."""
+        """Return links to the switches, which are merged into one end, if their numbers differ."""
         entry, like = switch_like(self.entries)
         half = units.parse(like["latency"]["value"], "seconds") / 2
         between = [[device, SWITCH, count] for device, count in enumerate(counts) if count]
         return {
             "bandwidth": self._raw(),
             "latency": assumed(
-                draft.seconds(half), f"not in the file; half of that in {entry.name}"
+                draft.seconds(half), f"not in the file; half of the value of {entry.name}"
             ),
             "efficiency": as_in(like["efficiency"], entry.name),
-            "between": stated(between, "to the switches taken together"),
+            "between": stated(between, "to the merged switches"),
         }
 
     def _of_chip(self, kind: str, wires: Sequence[Wire]) -> dict[str, Any]:
-        """Return the links between devices, counted in the file, at their chip's raw rate."""
+        """Return the links between devices: counts of the file, raw rate of the chip."""
         entry, like = _like(kind, self.entries)
         between = stated([_shown(wire) for wire in wires])
         if any(wire.count == 0 for wire in wires):
             counts, name = self._counts()
             listed = [[w.a, w.b, counts.get(frozenset((w.a, w.b)), 1)] for w in wires]
-            between = assumed(listed, f"the pairs are the file's; how many links each has {name}")
+            between = assumed(listed, f"pairs are from the file; number of links {name}")
         return {
             "bandwidth": self._raw(),
             "latency": as_in(like["latency"], entry.name),
@@ -91,12 +91,12 @@ class Links:
         return assumed(draft.bandwidth(self.rate), reason)
 
     def _counts(self) -> tuple[dict[Any, int], str]:
-        """Return the links of each pair in the nearest node with that chip, and where that is."""
+        """Return the links per pair in the nearest node with this chip, and its name."""
         same = [e for e in self.entries if e.accelerator == self.accelerator and e.pairs]
-        return (same[0].pairs, f"as in {same[0].name}") if same else ({}, "is unknown: one")
+        return (same[0].pairs, f"as in {same[0].name}") if same else ({}, "unknown: one")
 
     def _of_bus(self, kind: str, wires: Sequence[Wire]) -> dict[str, Any]:
-        """Return links whose rate the file states, or the catalogue's links of that kind."""
+        """Return links with the rate of the file, or that of the catalogue for their kind."""
         rate = wires[0].bandwidth
         entry, like = _like(kind, self._by_bus(rate))
         return {
@@ -107,29 +107,29 @@ class Links:
         }
 
     def _bus(self) -> Facts:
-        """Return the rate of a PCIe link: of the nearest node's devices, or else of its NICs."""
+        """Return the rate of a PCIe link of the nearest node."""
         return as_in(_bus_of(self.entries[0]), self.entries[0].name)
 
     def _by_bus(self, rate: float | None) -> list[NodeEntry]:
-        """Return the nodes with the same chip first, then by the rate of their PCIe and size."""
+        """Return nodes ordered by same chip, then by PCIe rate and size."""
         wide = rate or draft.as_bandwidth(_bus_of(self.entries[0]))
 
-        def unlike(entry: NodeEntry) -> tuple[bool, float, int]:
+        def distance(entry: NodeEntry) -> tuple[bool, float, int]:
             gap = apart(draft.as_bandwidth(_bus_of(entry)), wide)
             other = entry.accelerator != self.accelerator
             return (other, gap, abs(entry.devices - self.sketch.devices))
 
-        return sorted(self.entries, key=unlike)
+        return sorted(self.entries, key=distance)
 
     def _between_hosts(self) -> dict[str, Any]:
-        """Return a link between each two host bridges, as NCCL assumes where there are several."""
+        """Return a link between each two host bridges, as NCCL assumes."""
         rates = [wire.bandwidth for wire in self.sketch.tree if wire.bandwidth]
         entry, like = first_with(
             self._by_bus(max(rates, default=None)), host_kind, "link between host bridges"
         )
         pairs = [[a, b] for a, b in combinations(self.sketch.hosts, 2)]
         keys = ("bandwidth", "latency", "efficiency")
-        reason = "not in the file; every two host bridges are joined, as NCCL takes them"
+        reason = "not in the file; each two host bridges are linked, as NCCL assumes"
         facts = {key: as_in(like[key], entry.name) for key in keys}
         return {like["kind"]: {**facts, "between": assumed(pairs, reason)}}
 
@@ -142,13 +142,13 @@ def switch_like(entries: Sequence[NodeEntry]) -> tuple[NodeEntry, Facts]:
 
 
 def _bus_of(entry: NodeEntry) -> Facts:
-    """Return the rate of a node's PCIe links, of its NICs where it lists no others."""
+    """Return the rate of a node's PCIe links, or of its NICs if it lists none."""
     facts = entry.kinds.get("pcie")
     return dict(facts["bandwidth"] if facts else entry.data["nics"]["bus"])
 
 
 def _like(kind: str, entries: Sequence[NodeEntry]) -> tuple[NodeEntry, Facts]:
-    """Return the nearest node with links of a kind, else with a crossbar or what stands in."""
+    """Return the nearest node with links of a kind, or with a crossbar or similar links."""
 
     def facts(entry: NodeEntry) -> Facts | None:
         return entry.kinds.get(kind)
@@ -180,14 +180,14 @@ def _shown(wire: Wire) -> list[Any]:
 
 @dataclass(frozen=True)
 class Attachment:
-    """The NICs that are kept.
+    """The NICs of the node file.
 
     Attributes
     ----------
-    ends : what each hangs on
-    buses : the PCIe rates that the file states for them [B/s]
-    note : their names and rates
-    remarks : what was left out, and why
+    ends : the end of each NIC
+    buses : their PCIe rates stated in the file [B/s]
+    note : names and rates
+    remarks : omitted NICs with the reason
     """
 
     ends: tuple[End, ...]
@@ -196,23 +196,23 @@ class Attachment:
     remarks: tuple[str, ...]
 
 
-def attach(sketch: Sketch, *, drawn: bool) -> Attachment:
-    """Return the NICs of a node in the order of the file, and where they hang.
+def attach(sketch: Sketch, *, tree: bool) -> Attachment:
+    """Return the NICs of a node in the order of the file, with their ends.
 
     Parameters
     ----------
-    drawn : whether the node file has the PCIe tree, so that NICs can hang on its bridges
+    tree : whether the node file has the PCIe tree, so that NICs can be attached to its bridges
     """
     far = distances(sketch)
     least = [min(column) for column in zip(*far, strict=True)]
     kept = [i for i, row in enumerate(far) if any(map(eq, row, least))]
     nics = [sketch.nics[i] for i in kept]
     left = [nic.name for i, nic in enumerate(sketch.nics) if i not in kept]
-    ends = [nic.end for nic in nics] if drawn else _turns([far[i] for i in kept])
-    remarks = [f"left out {', '.join(left)}: every device has a nearer NIC"] if left else []
+    ends = [nic.end for nic in nics] if tree else _turns([far[i] for i in kept])
+    remarks = [f"omitted {', '.join(left)}: every device has a nearer NIC"] if left else []
     buses = {nic.bus for nic in nics if nic.bus}
     if len(buses) > 1:
-        remarks.append(f"NICs differ in their bus: the narrowest counts, {_rates(buses)}")
+        remarks.append(f"NICs differ in their bus rate: the lowest is used, {_rates(buses)}")
     rates = {nic.rate for nic in nics if nic.rate}
     if len(rates) > 1:
         remarks.append(f"NICs differ in their rate: {_rates(rates)}; a cluster file has one")
@@ -220,30 +220,30 @@ def attach(sketch: Sketch, *, drawn: bool) -> Attachment:
 
 
 def distances(sketch: Sketch) -> list[list[int]]:
-    """Return for each NIC how many PCIe links each device is away, or a large number."""
-    beside: dict[End, list[End]] = {}
+    """Return for each NIC its distance from each device in PCIe links; large if unreachable."""
+    neighbours: dict[End, list[End]] = {}
     hosts = [Wire(a, b, "host") for a, b in combinations(sketch.hosts, 2)]
     for wire in (*sketch.tree, *hosts):
-        beside.setdefault(wire.a, []).append(wire.b)
-        beside.setdefault(wire.b, []).append(wire.a)
-    return [_from(nic.end, beside, sketch.devices) for nic in sketch.nics]
+        neighbours.setdefault(wire.a, []).append(wire.b)
+        neighbours.setdefault(wire.b, []).append(wire.a)
+    return [_from(nic.end, neighbours, sketch.devices) for nic in sketch.nics]
 
 
-def _from(start: End, beside: dict[End, list[End]], devices: int) -> list[int]:
+def _from(start: End, neighbours: dict[End, list[End]], devices: int) -> list[int]:
     reached: dict[End, int] = {start: 0}
     front = deque([start])
     while front:
         end = front.popleft()
-        for other in beside.get(end, ()):
+        for other in neighbours.get(end, ()):
             if other not in reached:
                 reached[other] = reached[end] + 1
                 front.append(other)
-    nowhere = len(beside) + 1
+    nowhere = len(neighbours) + 1
     return [reached.get(device, nowhere) for device in range(devices)]
 
 
 def _turns(far: list[list[int]]) -> list[End]:
-    """Return for each NIC its nearest device; of several the one with the fewest NICs so far."""
+    """Return for each NIC its nearest device; of several, the one with fewest NICs so far."""
     taken = [0] * max((len(row) for row in far), default=0)
     chosen: list[End] = []
     for row in far:

@@ -5,7 +5,7 @@
                                 <nic> <net name=... speed=.../>
 
 Nested ``pci`` elements are bridges.  Classes begin with 0x03 for a GPU, 0x02 for a NIC, 0x0604 for
-a bridge; ``tclass`` 0x068000 says that NVLinks go to a switch, 0x068001 to a CPU.  As in NCCL
+a bridge; ``tclass`` 0x068000 marks NVLinks to a switch, 0x068001 to a CPU.  As in NCCL
 2.30.7, ``src/graph/xml.cc`` and ``topo.cc``.
 """
 
@@ -21,21 +21,21 @@ MOST_DEVICES: Final = 1024
 MOST_HOSTS: Final = 64
 
 _ENCODING: Final = ((6.0, 8 / 10), (40.0, 128 / 130), (1000.0, 242 / 256))
-"""Up to each rate [GT/s], the share of a PCIe lane's bits that is data: 8b/10b, 128b/130b, FLIT."""
+"""Encoding efficiency of a PCIe lane up to each rate [GT/s]: 8b/10b, 128b/130b, FLIT."""
 
 _GEN3, _WIDE = 8.0, 16
-"""What NCCL counts for a link whose speed [GT/s] or width is not known (``topo.cc``)."""
+"""Speed [GT/s] and width that NCCL assumes for a link where they are missing (``topo.cc``)."""
 
 _FASTEST_NET: Final = 3_200_000
-"""A net above this [Mb/s] is not believed: published samples hold speeds of 200,000,000."""
+"""Higher net speeds [Mb/s] are ignored: published samples have speeds of 200,000,000."""
 
 
 def pcie_bandwidth(gigatransfers: float, lanes: int) -> float:
-    r"""Return the raw rate of a PCIe link in one direction [B/s].
+    r"""Return the raw rate of a PCIe link per direction [B/s].
 
     .. math:: r \\, n \\, e / 8
 
-    with r transfers a second and lane, n lanes and e the share of the encoding that is data.
+    with r transfers per second and lane, n lanes and the efficiency e of the encoding.
     PCI Express Base Specification 6.0, section 4.2.
 
     >>> round(pcie_bandwidth(32.0, 16) / 1e9, 2)
@@ -46,12 +46,12 @@ def pcie_bandwidth(gigatransfers: float, lanes: int) -> float:
 
 
 def read(source: Source) -> Sketch:
-    """Return what an NCCL or RCCL topology file says about its node.
+    """Return the node of an NCCL or RCCL topology file.
 
     Raises
     ------
     CatalogError
-        with the line, when it is no such file, or contradicts itself.
+        with the line, when it has another format or is inconsistent.
     """
     root = parse_xml(source)
     if root.tag != "system":
@@ -61,7 +61,7 @@ def read(source: Source) -> Sketch:
 
 @dataclass
 class _Gpu:
-    """A GPU on its way: `number` counts it in the order of the file."""
+    """A GPU; `number` is its position in the file."""
 
     pci: Element
     gpu: Element | None
@@ -72,7 +72,7 @@ class _Gpu:
 
 @dataclass
 class _Reader:
-    """Walks the tree once, then ties the links whose targets may stand further down."""
+    """Walks the tree once, then resolves links, whose targets may come later in the file."""
 
     source: Source
     gpus: list[_Gpu] = field(default_factory=list)
@@ -89,11 +89,11 @@ class _Reader:
         cpus = root.all("cpu")
         self.silent = not any(pci.all("gpu") for pci in _below(root))
         numbers = [cpu.get("numaid") for cpu in cpus]
-        told = len(set(numbers)) == len(numbers) and all(
+        distinct = len(set(numbers)) == len(numbers) and all(
             re.fullmatch("[0-9]{1,4}", n) for n in numbers
         )
         for i, cpu in enumerate(cpus):
-            name = f"cpu{int(numbers[i]) if told else i}"
+            name = f"cpu{int(numbers[i]) if distinct else i}"
             before = len(self.wires) + len(self.nics)
             for pci in cpu.all("pci"):
                 self._visit(pci, name, name, cpu.get("host_hash"))
@@ -109,7 +109,7 @@ class _Reader:
         return self._finished()
 
     def _visit(self, pci: Element, parent: End, cpu: str, host: str) -> None:
-        """Take up a PCI element and what is below it."""
+        """Read a PCI element and the elements below it."""
         gpu = next(iter(pci.all("gpu")), None)
         nets = [net for nic in pci.all("nic") for net in nic.all("net")]
         kind = pci.get("class").lower()
@@ -151,11 +151,11 @@ class _Reader:
         known = [gpu.gpu for gpu in self.gpus if gpu.gpu is not None]
         if self.guessed:
             some = ", ".join(self.guessed[:4]) + (", ..." if len(self.guessed) > 4 else "")
-            self.remarks.append(f"PCIe speed of {some}: not in the file; 8 GT/s x16, as NCCL takes")
+            self.remarks.append(f"PCIe speed of {some}: not in the file; NCCL's 8 GT/s x16 is used")
         amd = any(gpu.get("gcn") for gpu in known)
         if any(counts) and len(set(counts)) > 1:
             listed = ", ".join(str(count) for count in counts)
-            self.remarks.append(f"devices differ in their links to switches ({listed}): a fault?")
+            self.remarks.append(f"devices differ in links to switches ({listed}): a fault?")
         return Sketch(
             origin=f"{'RCCL' if amd else 'NCCL'} topology XML",
             devices=len(self.gpus),
@@ -169,7 +169,7 @@ class _Reader:
         )
 
     def _numbers(self) -> dict[int, int]:
-        """Return each GPU's device number: ``dev`` where each has its own, else as in the file."""
+        """Return each GPU's device number: ``dev`` if unique, or its position in the file."""
         devs = [gpu.gpu.get("dev") if gpu.gpu is not None else "" for gpu in self.gpus]
         order = list(range(len(self.gpus)))
         if len(set(devs)) == len(devs) and all(re.fullmatch("[0-9]{1,6}", dev) for dev in devs):
@@ -189,11 +189,11 @@ class _Reader:
                     direct.append(Wire(here, gpu.cpu, "c2c", self._count(link, "count"), each))
                 elif link.tag in ("nvlink", "xgmi"):
                     count, kind = self._count(link, "count"), link.get("tclass").lower()
-                    there = at.get((gpu.host, _bus(link.get("target"))))
+                    peer = at.get((gpu.host, _bus(link.get("target"))))
                     if kind.startswith("0x068001"):
                         direct.append(Wire(here, gpu.cpu, link.tag, count))
-                    elif there is not None and there != here:
-                        seen[here, there, link.tag] = seen.get((here, there, link.tag), 0) + count
+                    elif peer is not None and peer != here:
+                        seen[here, peer, link.tag] = seen.get((here, peer, link.tag), 0) + count
                     elif link.tag == "nvlink" and not kind.startswith("0x03"):
                         counts[here] += count
                     else:
@@ -202,12 +202,12 @@ class _Reader:
         return counts, [*self._both_ends(seen), *direct]
 
     def _both_ends(self, seen: dict[tuple[int, int, str], int]) -> Iterator[Wire]:
-        """Yield each pair's links once; each end lists them, and the lower count is believed."""
+        """Yield each pair's links once; both ends list them, and the lower count is used."""
         for (a, b, kind), count in sorted(seen.items()):
             back = seen.get((b, a, kind))
             if back is not None and back != count and a < b:
                 self.remarks.append(
-                    f"{kind} {a}-{b}: {count} links one way, {back} back; fewer count"
+                    f"{kind} {a}-{b}: {count} links one way, {back} back; the lower is used"
                 )
             if a < b or back is None:
                 yield Wire(min(a, b), max(a, b), kind, min(count, back or count))
@@ -219,7 +219,7 @@ class _Reader:
         return int(text)
 
     def _between_bridges(self) -> Iterator[Wire]:
-        """Yield the links that join two PCIe switches beside the tree, each once."""
+        """Yield the links between two PCIe switches outside the tree, each once."""
         seen: set[frozenset[str]] = set()
         for name, host, pci, link in self.shortcuts:
             target = self.bridges.get((host, _bus(link.get("target"))))
@@ -236,7 +236,7 @@ class _Reader:
             return Clues("nvidia")
         codes = sorted({gpu.get("gcn" if amd else "sm") for gpu in known})
         if len(codes) > 1:
-            self.remarks.append(f"GPUs of several kinds ({', '.join(codes)}): the first counts")
+            self.remarks.append(f"GPUs of several kinds ({', '.join(codes)}): the first is used")
         units = known[0].get("sm")
         counted = int(units) if amd and re.fullmatch("[0-9]{1,6}", units) else None
         return Clues("amd" if amd else "nvidia", known[0].get("gcn" if amd else "sm"), counted)
@@ -250,19 +250,19 @@ class _Reader:
         yield from sorted(found, key=lambda nic: natural(nic.name))
 
     def _net_speed(self, net: Element | None) -> float | None:
-        """Return the rate of a net [B/s], None where it is not given or not to be believed."""
+        """Return the rate of a net [B/s], None if it is missing or implausible."""
         text = net.get("speed") if net else ""
         if not re.fullmatch("[0-9]{1,12}", text) or int(text) == 0:
             return None
         if int(text) > _FASTEST_NET:
             assert net is not None
-            self.remarks.append(f"{net.get('name')}: a speed of {text} Mb/s is not believed")
+            self.remarks.append(f"{net.get('name')}: implausible speed of {text} Mb/s ignored")
             return None
         return int(text) * 1e6 / 8
 
 
 def _below(element: Element) -> Iterator[Element]:
-    """Yield the PCI elements inside an element, at any depth, and itself if it is one."""
+    """Yield the PCI elements inside an element at any depth, including itself."""
     stack = [element]
     while stack:
         inner = stack.pop()
@@ -278,7 +278,7 @@ def _is_end(pci: Element) -> bool:
 
 
 def _bus(busid: str) -> str:
-    """Return a bus number without the leading zeros and the case in which files differ."""
+    """Return a bus number in lower case without leading zeros."""
     return busid.strip().lower().lstrip("0")
 
 

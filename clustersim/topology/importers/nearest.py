@@ -1,4 +1,4 @@
-"""The entries of the catalogue that are most like what a file says, to fill what it leaves out."""
+"""The catalogue entries most similar to a file, which supply its missing values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,22 +37,22 @@ class NodeEntry:
 
     @property
     def devices(self) -> int:
-        """How many devices it holds."""
+        """Number of devices."""
         return int(self.data["devices"]["value"])
 
     @property
     def form(self) -> str:
-        """How they are joined: switch, links or none."""
+        """Type of the interconnect: switch, links or none."""
         return str(self.data["interconnect"]["type"])
 
     @property
     def kinds(self) -> dict[str, Facts]:
-        """Its links by kind, where it has links."""
+        """Links by kind, empty without links."""
         return dict(self.data["interconnect"].get("kinds", {}))
 
     @property
     def pairs(self) -> dict[frozenset[End], int]:
-        """Links between each two devices that have some."""
+        """Number of links between each two linked devices."""
         found: dict[frozenset[End], int] = {}
         for facts in self.kinds.values():
             for a, b, *count in facts["between"]["value"]:
@@ -62,7 +62,7 @@ class NodeEntry:
 
     @property
     def nics(self) -> list[End]:
-        """What each NIC hangs on."""
+        """The end of each NIC."""
         return list(self.data["nics"]["devices"]["value"])
 
 
@@ -85,9 +85,9 @@ class ClusterEntry:
         return units.parse(self.data["nic"]["bandwidth"]["value"], "bandwidth")
 
 
-def node_named(name: str, beside: Path | None = None) -> NodeEntry:
-    """Return a node by its name; a file in the folder `beside` wins over a shipped one."""
-    document = finding.find("node", name, beside, "--node: ")
+def node_named(name: str, folder: Path | None = None) -> NodeEntry:
+    """Return a node by its name; a file in `folder` overrides a shipped one."""
+    document = finding.find("node", name, folder, "--node: ")
     return NodeEntry(name, document.mapping())
 
 
@@ -116,11 +116,11 @@ def nearest_nodes(
 ) -> list[NodeEntry]:
     """Return all nodes, the most similar first.
 
-    Alike are first the chip, then how its devices are joined and by what kinds of links, then
-    their number, last the order of `accelerators`. Links between host bridges do not count.
+    Ordered by chip, then interconnect and kinds of links, then number of devices, then the order of
+    `accelerators`. Links between host bridges are ignored.
     """
 
-    def unlike(entry: NodeEntry) -> tuple[bool, bool, int, int, int, str]:
+    def distance(entry: NodeEntry) -> tuple[bool, bool, int, int, int, str]:
         known = entry.accelerator in accelerators
         place = accelerators.index(entry.accelerator) if known else len(accelerators)
         host = host_kind(entry)
@@ -134,20 +134,20 @@ def nearest_nodes(
             entry.name,
         )
 
-    return sorted(nodes(), key=unlike)
+    return sorted(nodes(), key=distance)
 
 
 def nearest_clusters(nics: int, rate: float) -> list[ClusterEntry]:
-    """Return all clusters, the most similar first: in NICs a node, then in their rate [B/s]."""
+    """Return all clusters, the most similar first: by NICs per node, then by their rate [B/s]."""
 
-    def unlike(entry: ClusterEntry) -> tuple[int, float, str]:
+    def distance(entry: ClusterEntry) -> tuple[int, float, str]:
         return (abs(len(entry.node.nics) - nics), apart(entry.nic_rate, rate), entry.name)
 
-    return sorted(clusters(), key=unlike)
+    return sorted(clusters(), key=distance)
 
 
 def nearest_tree(rate: float) -> ClusterEntry:
-    """Return the fat tree whose NICs are nearest in their rate [B/s]: switched, with cables.
+    """Return the fat tree with the nearest NIC rate [B/s].
 
     Raises
     ------
@@ -163,19 +163,19 @@ def nearest_tree(rate: float) -> ClusterEntry:
 
 
 def apart(a: float, b: float) -> float:
-    """Return how far apart two rates are: the logarithm of their ratio [unitless]."""
+    """Return the distance of two rates: the logarithm of their ratio [unitless]."""
     return round(abs(log(a / b)), 3)
 
 
 def first_with(
     entries: Sequence[NodeEntry], what: Callable[[NodeEntry], Facts | None], missing: str
 ) -> tuple[NodeEntry, Facts]:
-    """Return the first entry that has something, and what it has.
+    """Return the first entry with some facts, and these facts.
 
     Raises
     ------
     CatalogError
-        when none has it.
+        when no entry has them.
     """
     for entry in entries:
         if (found := what(entry)) is not None:
@@ -184,7 +184,7 @@ def first_with(
 
 
 def host_kind(entry: NodeEntry) -> Facts | None:
-    """Return the links between the host bridges of a node, with their kind, if it has some."""
+    """Return the links between the host bridges of a node with their kind, or None."""
     for kind, facts in entry.kinds.items():
         ends = [end for a, b, *_ in facts["between"]["value"] for end in (a, b)]
         if kind != "pcie" and all(isinstance(end, str) for end in ends):

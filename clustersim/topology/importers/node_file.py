@@ -1,4 +1,4 @@
-"""A node file of ours from what another file says, and from the catalogue for the rest."""
+"""A node file from a sketch, completed from the nearest catalogue entries."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,19 +16,19 @@ from clustersim.topology.importers.sketch import End, Sketch
 
 
 def node_draft(sketch: Sketch, file: str, choices: Choices) -> Draft:
-    """Return the node file that a sketch makes, every value with its proof.
+    """Return the node file of a sketch, every value with its source or reason.
 
     Raises
     ------
     CatalogError
-        when the file leaves open which chip it means, and the user does not say.
+        when the chip is ambiguous and not chosen by the user.
     """
     return _Filling(sketch, file, choices).draft()
 
 
 @dataclass(frozen=True)
 class _Filling:
-    """One node file on its way: each part is a property that needs only those before it."""
+    """A node file under construction: each property depends only on earlier ones."""
 
     sketch: Sketch
     file: str
@@ -52,7 +52,7 @@ class _Filling:
 
     @cached_property
     def fitting(self) -> list[Chip]:
-        """The chips that the file may mean."""
+        """The chips that match the file."""
         given = self.choices.accelerator
         if given is not None:
             chip = named(given)
@@ -62,7 +62,7 @@ class _Filling:
 
     @cached_property
     def entries(self) -> list[NodeEntry]:
-        """The nodes of the catalogue, the most similar first."""
+        """The catalogue nodes, the most similar first."""
         sketch, given = self.sketch, self.choices.accelerator
         accelerators = [given] if given else [chip.accelerator for chip in self.fitting]
         if not accelerators:
@@ -71,7 +71,7 @@ class _Filling:
         return nearest_nodes(accelerators, self.form, kinds, sketch.devices)
 
     def _by_pairs(self) -> str:
-        """Return the chip of the node with links between the same devices, if just one has them."""
+        """Return the chip of the only catalogue node with links between the same devices."""
         pairs = {frozenset((wire.a, wire.b)) for wire in self.sketch.direct}
         same = {
             entry.accelerator: entry
@@ -80,7 +80,7 @@ class _Filling:
         }
         if len(same) != 1:
             raise CatalogError(
-                f"{self.file}: does not say which accelerator it is: give --accelerator NAME"
+                f"{self.file}: accelerator not detected: set --accelerator NAME"
                 f" (known: {', '.join(finding.names('accelerator'))})"
             )
         return next(iter(same))
@@ -92,9 +92,9 @@ class _Filling:
 
     @cached_property
     def accelerator(self) -> str:
-        """The chip: the user's, or that of the nearest node among those that fit."""
+        """The chip: chosen by the user, or that of the nearest matching node."""
         if given := self.choices.accelerator:
-            finding.find("accelerator", given, self.choices.beside, "--accelerator: ")
+            finding.find("accelerator", given, self.choices.folder, "--accelerator: ")
             return given
         fitting = [chip.accelerator for chip in self.fitting]
         if not fitting or self.nearest.accelerator in fitting:
@@ -103,7 +103,7 @@ class _Filling:
 
     @cached_property
     def form(self) -> str:
-        """How devices are joined: by a crossbar, by links, or there is only one of them."""
+        """Type of the interconnect: a crossbar, links, or none for a single device."""
         sketch = self.sketch
         if sketch.crossbar is not None and len(set(sketch.crossbar)) == 1:
             return "switch"
@@ -113,23 +113,21 @@ class _Filling:
 
     @cached_property
     def _like(self) -> NodeEntry | None:
-        """For a file that cannot tell of links between devices: the node whose links to take."""
+        """The node that supplies the links between devices if the format has none."""
         chips = {chip.accelerator for chip in self.fitting} | {self.choices.accelerator}
         alike = [e for e in nodes() if e.accelerator in chips and e.devices == self.sketch.devices]
         return next((e for e in alike if e.form == "switch" or e.pairs), None)
 
     @cached_property
     def rate(self) -> float:
-        """Raw rate of one link between devices [B/s], 0 where the file counts no links."""
+        """Raw rate of one link between devices [B/s], 0 if the file counts no links."""
         if not links_used(self.sketch):
             return 0.0
         by_code = [chip for chip in CHIPS if self.sketch.clues.code in chip.codes]
         chips = [named(self.accelerator), *by_code, named(self.nearest.accelerator)]
         rates = [chip.rate for chip in chips if chip is not None and chip.rate]
         if not rates:
-            raise CatalogError(
-                f"{self.file}: nothing tells the rate of a link of {self.accelerator}"
-            )
+            raise CatalogError(f"{self.file}: the link rate of {self.accelerator} is unknown")
         return rates[0]
 
     @cached_property
@@ -148,7 +146,7 @@ class _Filling:
         count = self.sketch.crossbar[0]
         entry, like = switch_like(self.entries)
         each = draft.bandwidth(self.rate)
-        reason = f"{count} links a device in the file; {each} each is the raw rate of its chip"
+        reason = f"{count} links per device in the file; raw rate of the chip: {each} per link"
         rest = [key for key in ("latency", "efficiency", "reduces") if key in like]
         return {
             "type": "switch",
@@ -158,9 +156,9 @@ class _Filling:
 
     @cached_property
     def _attached(self) -> Attachment:
-        """The NICs: on the tree that the file draws, or on devices where it is not written."""
-        drawn = self.form == "links" and not (self.sketch.silent and self._like)
-        return attach(self.sketch, drawn=drawn)
+        """The NICs: on the PCIe tree if the node file has it, otherwise on devices."""
+        tree = self.form == "links" and not (self.sketch.silent and self._like)
+        return attach(self.sketch, tree=tree)
 
     @cached_property
     def nics(self) -> dict[str, Any]:
@@ -183,7 +181,7 @@ class _Filling:
 
     @cached_property
     def host(self) -> dict[str, Any]:
-        """Host memory of the nearest node with the same chip, and the file's own links to it."""
+        """Host memory of the nearest node with the same chip, with the links of the file."""
         like = self.nearest.data.get("host")
         if not like or self.nearest.accelerator != self.accelerator:
             return {}
@@ -197,7 +195,7 @@ class _Filling:
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """The chip and the library where the user does not choose them."""
+        """Chip and library if the user did not choose them."""
         library = f"library {self.nearest.library}: not in the file; as in {self.nearest.name}"
         return (
             *(
@@ -211,16 +209,16 @@ class _Filling:
     def _why(self) -> str:
         clues = self.sketch.clues
         others = [c.accelerator for c in self.fitting if c.accelerator != self.accelerator]
-        also = f"; it may be {' or '.join(others)} as well (--accelerator)" if others else ""
+        also = f"; other candidates: {', '.join(others)} (--accelerator)" if others else ""
         if clues.product and len(self.fitting) == 1:
-            return "by the product's name in the file"
+            return "by the product name in the file"
         if clues.code:
             return f"by the code {clues.code} in the file{also}"
         return f"not in the file; by its links, as in {self.nearest.name}{also}"
 
 
 def _all_as_in(value: Any, entry: str) -> Any:
-    """Return a part of a catalogue file with every fact marked as taken from there."""
+    """Return part of a catalogue file with every fact marked as assumed from it."""
     if is_fact(value):
         return as_in(value, entry)
     if isinstance(value, dict):

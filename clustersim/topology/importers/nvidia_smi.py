@@ -4,10 +4,10 @@
     GPU0     X    NV12  PXB   48-63         3
     GPU1    NV12   X    PXB   48-63         3
 
-NV# counts the NVLinks of a *path*: to every peer and more in all than the chip has, they lead to a
-switch; else they are direct.  PIX stays below one PCIe bridge, PXB crosses several, PHB and NODE a
-host bridge of one NUMA node, SYS the link between sockets.  The tree that these words imply is
-built from the inside out: bridges of PIX groups, bridges of PXB groups, one end a NUMA node.
+NV# counts the NVLinks of a *path*: if the sum over all peers exceeds the links of the chip, they
+lead to a switch; otherwise they are direct.  PIX stays below one PCIe bridge, PXB crosses several,
+PHB and NODE a host bridge of one NUMA node, SYS the link between sockets.  The implied tree is
+built from the leaves: bridges of PIX groups, bridges of PXB groups, one end per NUMA node.
 """
 
 import re
@@ -24,7 +24,7 @@ MOST_ENDS: Final = 256
 
 _CELL: Final = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|SOC|NV([0-9]{1,3})")
 _NEAR: Final = (("PIX",), ("PIX", "PXB"), ("PIX", "PXB", "PHB", "NODE"))
-"""What joins two ends below one bridge, below one tree of bridges, and in one NUMA node."""
+"""Cells of two ends below one bridge, below one tree of bridges, and in one NUMA node."""
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -44,7 +44,7 @@ class Matrix:
 
     @property
     def nics(self) -> list[str]:
-        """All others."""
+        """The rows of NICs."""
         gpus = set(self.gpus)
         return [name for name in self.names if name not in gpus]
 
@@ -55,7 +55,7 @@ class Matrix:
 
 
 def read(source: Source) -> Sketch:
-    """Return what a matrix says about its node.
+    """Return the node of a matrix.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def _matrix(source: Source) -> Matrix:
     heads = (i for i, (_, words) in enumerate(lines) if words[:1] == ["GPU0"] and _is_head(words))
     start = next(heads, None)
     if start is None:
-        raise source.wrong(None, "holds no matrix (a line that begins with GPU0 and names columns)")
+        raise source.wrong(None, "has no matrix (a line that begins with GPU0 and names columns)")
     line, words = lines[start]
     names = _columns(words)
     if len(set(names)) != len(names):
@@ -111,7 +111,7 @@ def _matrix(source: Source) -> Matrix:
             numa[row[0]] = " ".join(_affinity(row[1 + len(names) :]))
     missing = [name for name in names if name not in numa]
     if missing:
-        raise source.wrong(line, f"the matrix has no row for {missing[0]} (is the text cut off?)")
+        raise source.wrong(line, f"the matrix has no row for {missing[0]} (is the text truncated?)")
     _check_symmetric(source, line, names, cells)
     return Matrix(names, cells, numa)
 
@@ -141,7 +141,7 @@ def _take_row(
     for name, value in zip(names, values, strict=True):
         if not _CELL.fullmatch(value):
             raise source.wrong(
-                line, f"{row[0]}, {name}: {value!r} is no connection (X, NV#, SYS, ...)"
+                line, f"{row[0]}, {name}: {value!r} is not a connection (X, NV#, SYS, ...)"
             )
         cells[row[0], name] = value
     if cells[row[0], row[0]] != "X":
@@ -149,7 +149,7 @@ def _take_row(
 
 
 def _affinity(rest: Sequence[str]) -> Sequence[str]:
-    """Return the NUMA node where it is given, else the cores."""
+    """Return the NUMA node if given, otherwise the cores."""
     return rest[1:2] if len(rest) > 1 and rest[1] != "N/A" else rest[:1]
 
 
@@ -159,44 +159,42 @@ def _check_symmetric(
     for a in names:
         for b in names:
             if cells[a, b] != cells[b, a]:
-                both = f"{cells[a, b]} one way and {cells[b, a]} back"
+                both = f"{cells[a, b]} in one direction, {cells[b, a]} in the other"
                 raise source.wrong(line, f"the matrix is not symmetric: {a}-{b} is {both}")
 
 
 def _legend(source: Source) -> dict[str, str]:
-    """Return the names behind NIC0, NIC1, ... from the legend of newer drivers."""
+    """Return the names of NIC0, NIC1, ... from the legend of newer drivers."""
     found = (re.fullmatch(r"\s*(NIC[0-9]+):\s*(\S+)\s*", line) for _, line in source.lines)
     return {match[1]: match[2] for match in found if match}
 
 
 def _products(source: Source) -> str:
-    """Return the product's name where the text holds `nvidia-smi -L` or its table as well."""
+    """Return the product name if the text includes the output of `nvidia-smi`."""
     makers = re.compile(r"NVIDIA|Tesla|GeForce|Quadro")
     found = [line for _, line in source.lines if makers.search(line) and "NVIDIA-SMI" not in line]
     return found[0][:200] if found else ""
 
 
-# --- what it means --------------------------------------------------------------------------------
+# --- interpretation -------------------------------------------------------------------------------
 
 
 def _crossbar(rows: list[list[int]], clues: Clues, remarks: list[str]) -> tuple[int, ...] | None:
-    """Return each device's links to switches if its row is more than its chip has, else None."""
+    """Return each device's links to switches if a row exceeds the links of the chip, or None."""
     if len(rows) < 2 or not all(row and min(row) > 0 for row in rows):
         return None
     named = by_product(clues)
     most = named[0].links if named else MOST_LINKS
     if max(sum(row) for row in rows) <= most:
         return None
-    remarks.append(
-        f"NV{max(rows[0])} to every peer is more than the {most} links of a chip: a switch"
-    )
+    remarks.append(f"NV{max(rows[0])} to every peer exceeds the {most} links of a chip: a switch")
     return tuple(max(row) for row in rows)
 
 
 def _tree(
     matrix: Matrix, number: dict[str, int]
 ) -> tuple[list[Wire], dict[str, End], tuple[str, ...]]:
-    """Return the PCIe links, what each NIC hangs on, and the host bridges."""
+    """Return the PCIe links, the end of each NIC, and the host bridges."""
     groups = [_groups(matrix, near, numa=i == 2) for i, near in enumerate(_NEAR)]
     names = _bridges(matrix.names, groups)
     wires: dict[tuple[End, End], None] = {}
@@ -215,7 +213,7 @@ def _tree(
 def _bridges(names: Sequence[str], groups: Sequence[dict[str, str]]) -> dict[tuple[int, str], str]:
     """Return the name of each bridge by its level and group.
 
-    A group of one has no bridge of its own; every NUMA node has an end.
+    A group of one has no bridge; every NUMA node has an end.
     """
     found: dict[tuple[int, str], str] = {}
     for name in names:
@@ -232,8 +230,8 @@ def _bridges(names: Sequence[str], groups: Sequence[dict[str, str]]) -> dict[tup
 def _groups(matrix: Matrix, near: Iterable[str], *, numa: bool) -> dict[str, str]:
     """Return for each end the first end of its group: those joined by cells of `near`.
 
-    Between devices NVLink hides the PCIe path, so in one NUMA node are also those whose affinity
-    is the same.
+    Between devices NVLink hides the PCIe path, so devices of the same affinity are also in one NUMA
+    node.
     """
     leader = {name: name for name in matrix.names}
 

@@ -7,8 +7,8 @@
     ===== Link Type between two GPUs =====     XGMI or PCIE
     ===== Numa Nodes =====                     GPU[0] : (Topology) Numa Node: 0
 
-Hops are not counted in xGMI links, so they are not used: two GPUs have a link of their own where
-their weight is that of one hop.  How many links a pair has is in none of the tables.
+Hops are not counted in xGMI links and are ignored: two GPUs have a direct link if their weight is
+that of one hop.  None of the tables has the number of links of a pair.
 """
 
 import re
@@ -35,17 +35,17 @@ class Table:
 
 
 def read(source: Source) -> Sketch:
-    """Return what the tables say about their node.
+    """Return the node of the tables.
 
     Raises
     ------
     CatalogError
-        with the line, when a table is missing, cut off or of another size.
+        with the line, when a table is missing, truncated or of another size.
     """
     tables = _tables(source)
     for title in ("Weight", "Link Type"):
         if title not in tables:
-            raise source.wrong(None, f"holds no table '{title} between two GPUs'")
+            raise source.wrong(None, f"has no table '{title} between two GPUs'")
     weights, types = tables["Weight"], tables["Link Type"]
     count = len(weights.rows)
     if len(types.rows) != count:
@@ -75,7 +75,7 @@ def _tables(source: Source) -> dict[str, Table]:
 
 
 def _rows(source: Source, start: int) -> list[list[str]]:
-    """Return the rows of the table whose columns stand in the line after `start` others."""
+    """Return the rows of the table with its column names in line `start`, counted from 0."""
     line, lines = start, source.lines
     words = lines[start][1].split() if start < len(lines) else []
     if not words or words != [f"GPU{i}" for i in range(len(words))]:
@@ -89,7 +89,7 @@ def _rows(source: Source, start: int) -> list[list[str]]:
             raise source.wrong(number, f"expected {words[len(rows)]} and {len(words)} cells")
         rows.append(cells)
     if len(rows) < len(words):
-        raise source.wrong(line, f"the table ends before {words[len(rows)]} (is the text cut off?)")
+        raise source.wrong(line, f"the table ends before {words[len(rows)]} (truncated?)")
     return rows
 
 
@@ -110,12 +110,12 @@ def _direct(source: Source, weights: Table, types: Table) -> list[Wire]:
 def _weight(source: Source, weights: Table, a: int, b: int) -> int:
     text = weights.rows[a][b]
     if not re.fullmatch("[0-9]{1,6}", text):
-        raise source.wrong(weights.line, f"GPU{a}-GPU{b}: the weight {text!r} is no number")
+        raise source.wrong(weights.line, f"GPU{a}-GPU{b}: the weight {text!r} is not a number")
     return int(text)
 
 
 def _sockets(source: Source, count: int) -> list[int]:
-    """Return each GPU's NUMA node; 0 where the file does not tell."""
+    """Return each GPU's NUMA node; 0 if the file does not state it."""
     found = {}
     for _, line in source.lines:
         if match := _NUMA.fullmatch(line.strip()):
@@ -124,7 +124,7 @@ def _sockets(source: Source, count: int) -> list[int]:
 
 
 def _clues(source: Source) -> Clues:
-    """Return what the text says of the chip, where it was printed with more options."""
+    """Return code and product name of the chip if the output includes them."""
     code = _CODE.search(source.text)
     product = _PRODUCT.search(source.text)
     return Clues("amd", code=code[0] if code else "", product=product[1].strip() if product else "")

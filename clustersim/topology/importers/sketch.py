@@ -1,10 +1,10 @@
-"""What a file says about one node, and nothing else: the form that every node importer gives.
+"""One node as a file states it, without assumptions: the result of every node reader.
 
 dev0 -- 18 links -- crossbar          `crossbar` counts each device's links to switches
 dev0 == dev1                          `wires` are direct: nvlink, xgmi, c2c
 dev0 -- pcie0 -- cpu0 -- cpu1         and the tree of PCIe bridges and host bridges
           |
-        mlx5_0                        a NIC hangs on the end that `Nic.end` names
+        mlx5_0                        a NIC is attached to `Nic.end`
 """
 
 from dataclasses import dataclass, field
@@ -15,13 +15,13 @@ End = int | str
 
 @dataclass(frozen=True)
 class Clues:
-    """What tells the chip.
+    """Clues to the chip.
 
     Attributes
     ----------
     code : compute capability (``"90"``) or instruction set (``"gfx942"``)
-    units : compute units, where the file gives them
-    product : text that may hold the product's name
+    units : compute units, if the file states them
+    product : text that may contain the product name
     maker : ``"nvidia"`` or ``"amd"``
     """
 
@@ -33,7 +33,7 @@ class Clues:
 
 @dataclass(frozen=True)
 class Wire:
-    """Equal links between two ends; `bandwidth` of one in one direction [B/s] if the file says."""
+    """Equal links between two ends; `bandwidth` of one per direction [B/s] if stated."""
 
     a: End
     b: End
@@ -44,7 +44,7 @@ class Wire:
 
 @dataclass(frozen=True)
 class Nic:
-    """A NIC; `rate` of its network [B/s] and `bus` to its end [B/s] where the file says."""
+    """A NIC; `rate` of its network [B/s] and `bus` to its end [B/s] if stated."""
 
     name: str
     end: End
@@ -58,12 +58,12 @@ class Sketch:
 
     Attributes
     ----------
-    origin : the format, as the table of sources names it
-    devices : how many devices
-    crossbar : links of each device to switches, None where there is no switch
+    origin : the format, as named in the table of sources
+    devices : number of devices
+    crossbar : links of each device to switches, None without switches
     hosts : the host bridges
-    silent : whether the file cannot tell what links there are between devices
-    remarks : what the reader had to decide, for the user to check
+    silent : whether the format cannot state links between devices
+    remarks : decisions of the reader for the user to check
     """
 
     origin: str

@@ -3,8 +3,8 @@
     SwitchName=leaf1 Nodes=n[001-018]           BlockName=b1 Nodes=n[001-018]
     SwitchName=spine Switches=leaf[1-8]         BlockSizes=18,36
 
-It says who is near whom and nothing about cables or rates, so every level is taken to carry what
-hangs below it.  A regular tree becomes a fat tree, another one a list of links.
+It states proximity but neither cables nor rates, so every level is assumed to carry all traffic of
+the level below.  A regular tree becomes a fat tree, any other one a list of links.
 """
 
 import re
@@ -21,13 +21,13 @@ MOST_NODES: Final = 200_000
 _ORIGIN: Final = "Slurm topology.conf"
 _MOST_RANGES: Final = 8
 _ROOT: Final = "above-all"
-_WHAT: Final = "switch (SwitchName=...) and no block (BlockName=...)"
+_WHAT: Final = "switch (SwitchName=...) or block (BlockName=...)"
 _KNOWN: Final = ("switchname", "switches", "nodes", "linkspeed", "blockname", "blocksizes")
 
 
 @dataclass
 class Switch:
-    """A switch or block: the line that names it, and what hangs below it."""
+    """A switch or block: its line in the file, and the nodes and switches below it."""
 
     name: str
     line: int
@@ -36,12 +36,12 @@ class Switch:
 
 
 def read(source: Source, choices: Choices) -> Network:
-    """Return the network that a topology file describes.
+    """Return the network of a topology file.
 
     Raises
     ------
     CatalogError
-        with the line, when a line is none of this format, or the switches make no tree.
+        with the line, when a line has another format, or the switches do not form a tree.
     """
     switches, blocks = _switches(source)
     root, remarks = _root(source, switches, blocks=blocks)
@@ -61,7 +61,7 @@ def read(source: Source, choices: Choices) -> Network:
 
 
 def _logical_lines(source: Source) -> Iterator[tuple[int, str]]:
-    """Yield lines without comments, joined where they end in a backslash."""
+    """Yield lines without comments, with continuation lines joined."""
     start, held = 0, ""
     for number, line in source.lines:
         text = line.partition("#")[0].rstrip()
@@ -73,7 +73,7 @@ def _logical_lines(source: Source) -> Iterator[tuple[int, str]]:
             yield start, (held + text).strip()
         start, held = 0, ""
     if held.strip():
-        raise source.wrong(start, "the last line ends in a backslash (is the file cut off?)")
+        raise source.wrong(start, "the last line ends in a backslash (is the file truncated?)")
 
 
 def _switches(source: Source) -> tuple[dict[str, Switch], bool]:
@@ -108,7 +108,7 @@ def _values(source: Source, line: int, text: str) -> dict[str, str]:
         key, equals, value = word.partition("=")
         if not equals or not value or key.lower() not in _KNOWN:
             known = "SwitchName, Switches, Nodes, LinkSpeed, BlockName, BlockSizes"
-            raise source.wrong(line, f"{word[:60]!r} is none of {known} with a value")
+            raise source.wrong(line, f"{word[:60]!r} is not one of {known} with a value")
         values[key.lower()] = value
     return values
 
@@ -119,7 +119,7 @@ def _hosts(source: Source, line: int, text: str) -> list[str]:
     Raises
     ------
     CatalogError
-        when brackets do not match or a range is none.
+        when brackets do not match or a range is invalid.
     """
     names: list[str] = []
     for word in _words(source, line, text):
@@ -131,7 +131,7 @@ def _hosts(source: Source, line: int, text: str) -> list[str]:
 
 
 def _words(source: Source, line: int, text: str) -> list[str]:
-    """Return the parts of a host list between commas that stand outside brackets."""
+    """Return the parts of a host list between commas outside brackets."""
     words, inside = [""], False
     for part in re.split(r"([\[\],])", text):
         if part in ("[", "]"):
@@ -160,7 +160,7 @@ def _expanded(source: Source, line: int, word: str) -> Iterator[str]:
     for part in inside.split(","):
         span = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part.strip())
         if span is None or int(span[2] or span[1]) < int(span[1]):
-            raise source.wrong(line, f"{part[:40]!r} is no range of numbers in {word[:60]!r}")
+            raise source.wrong(line, f"{part[:40]!r} is not a range of numbers in {word[:60]!r}")
         first, last = int(span[1]), int(span[2] or span[1])
         if last - first > MOST_NODES:
             raise source.wrong(line, f"names more than {MOST_NODES:,} nodes")
@@ -172,42 +172,42 @@ def _expanded(source: Source, line: int, word: str) -> Iterator[str]:
 
 
 def _root(source: Source, switches: dict[str, Switch], *, blocks: bool) -> tuple[str, list[str]]:
-    """Return the switch above all others, after a check that they make one tree."""
+    """Return the root switch, after a check that the switches form one tree."""
     above: dict[str, str] = {}
     homes: dict[str, str] = {}
     for switch in switches.values():
         for below in switch.switches:
             if below not in switches:
                 raise source.wrong(switch.line, f"{switch.name}: no switch named {below!r}")
-            _hang(source, switch, below, above)
+            _attach(source, switch, below, above)
         for below in switch.nodes:
-            _hang(source, switch, below, homes)
+            _attach(source, switch, below, homes)
     tops = [name for name in switches if name not in above]
     remarks = []
     if blocks and len(tops) > 1:
         switches[_ROOT] = Switch(_ROOT, 0, [], tops)
         tops = [_ROOT]
-        remarks.append("what joins the blocks is not in the file: one level above them")
+        remarks.append("the network between blocks is not in the file: one level above them")
     if len(tops) > 1:
-        told = f"{len(tops)} switches have none above them ({', '.join(tops[:3])})"
-        raise source.wrong(None, f"is no single tree: {told}; a cluster needs one")
+        roots = f"{len(tops)} switches have no switch above them ({', '.join(tops[:3])})"
+        raise source.wrong(None, f"not a single tree: {roots}; a cluster needs one")
     reached = len(list(_walk(switches, tops[0]))) if tops else 0
     if reached != len(switches):
-        ring = f"{len(switches) - reached} switches hang on each other in a ring"
-        raise source.wrong(None, f"is no single tree: {ring}")
+        cycle = f"{len(switches) - reached} switches form a cycle"
+        raise source.wrong(None, f"not a single tree: {cycle}")
     return tops[0], remarks
 
 
-def _hang(source: Source, switch: Switch, below: str, seen: dict[str, str]) -> None:
-    """Note what something hangs on; it may be one switch only."""
+def _attach(source: Source, switch: Switch, below: str, seen: dict[str, str]) -> None:
+    """Record the parent of a node or switch; it may have only one."""
     if below in seen:
-        both = f"{seen[below]} and on {switch.name}"
-        raise source.wrong(switch.line, f"{below} hangs on {both} (one is allowed)")
+        both = f"{seen[below]} and {switch.name}"
+        raise source.wrong(switch.line, f"{below} is below {both} (one is allowed)")
     seen[below] = switch.name
 
 
 def _walk(switches: dict[str, Switch], root: str) -> Iterator[Switch]:
-    """Yield the switches below `root` and itself, a switch before those below it."""
+    """Yield `root` and the switches below it, parents first."""
     stack = [root]
     while stack:
         switch = switches[stack.pop()]
@@ -236,8 +236,8 @@ def _regular(
 def _fat_tree(nodes: int, leaves: int, pods: int, nics: int, like: ClusterEntry) -> dict[str, Any]:
     if leaves * pods == 1:
         return {"type": "switch"}
-    whole = "not in the file; no level is narrower than what hangs below it"
-    rail = "not in the file; a switch there is taken as one for all NICs of its nodes"
+    whole = "not in the file; each level carries all of the level below"
+    rail = "not in the file; a switch is assumed to serve all NICs of its nodes"
     return {
         "type": "fat-tree",
         "rail_optimised": assumed(False, rail),
@@ -256,7 +256,7 @@ def _fat_tree(nodes: int, leaves: int, pods: int, nics: int, like: ClusterEntry)
 def _cables(
     switches: dict[str, Switch], root: str, leaves: list[Switch], nics: int, rate: float
 ) -> Iterator[tuple[str, str, float]]:
-    """Yield the cables of a tree in which every level carries what hangs below it."""
+    """Yield the cables of a tree in which every level carries all of the level below."""
     number = 0
     below: dict[str, int] = {}
     for leaf in leaves:
@@ -272,5 +272,5 @@ def _cables(
 
 
 def _end(name: str) -> str:
-    """Return a switch's name as an end of a link, which a NIC's name must not be."""
+    """Return the name of a switch as an end of a link, distinct from names of NICs."""
     return f"switch-{name}" if re.fullmatch(r"n[0-9]+(\..*)?", name) else name

@@ -15,7 +15,7 @@ from clustersim.catalog.reading import Place, shown
 from clustersim.errors import CatalogError
 
 MOST_BYTES: Final = 16 * 1000**2
-"""Largest file that is read [B]; a dump of a node is below 1 MB, of a large fabric a few."""
+"""Size limit of a file [B]; a dump of a node is below 1 MB, of a large fabric a few MB."""
 
 MOST_LINES: Final = 1_000_000
 _MOST_LETTERS: Final = 300
@@ -23,12 +23,12 @@ _MOST_LETTERS: Final = 300
 
 @dataclass(frozen=True)
 class Source:
-    """A text file as the user named it.
+    """A text file.
 
     Attributes
     ----------
-    file : the path as an error message shows it
-    text : everything in it
+    file : the path as shown in error messages
+    text : its content
     """
 
     file: str
@@ -40,7 +40,7 @@ class Source:
         return [(number, line.rstrip("\r")) for number, line in enumerate(self.text.split("\n"), 1)]
 
     def wrong(self, line: int | None, problem: str) -> CatalogError:
-        """Return the complaint about a line of the file, itself one line whatever it quotes."""
+        """Return the error about a line of the file, as one line of limited length."""
         plain = "".join(letter if letter.isprintable() else "?" for letter in problem)
         short = plain if len(plain) <= _MOST_LETTERS else f"{plain[:_MOST_LETTERS]}..."
         return CatalogError(f"{Place(self.file, line)}: {short}")
@@ -52,16 +52,16 @@ def read_source(path: Path) -> Source:
     Raises
     ------
     CatalogError
-        when it is not there, too large, empty, or not text.
+        when it is missing, too large, empty, or not text.
     """
     file = shown(path)
     try:
         with path.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
     except OSError as problem:
-        raise CatalogError(f"{file}: cannot be read ({problem.strerror})") from None
+        raise CatalogError(f"{file}: not readable ({problem.strerror})") from None
     except ValueError:
-        raise CatalogError(f"{file!r}: is not the name of a file") from None
+        raise CatalogError(f"{file!r}: not a valid file name") from None
     return as_source(file, content)
 
 
@@ -90,7 +90,7 @@ MOST_ELEMENTS: Final = 100_000
 
 @dataclass
 class Element:
-    """An XML element: its name, attributes, the line it begins on, and the elements inside."""
+    """An XML element: its name, line, attributes and child elements."""
 
     tag: str
     line: int
@@ -98,29 +98,29 @@ class Element:
     children: list["Element"] = field(default_factory=list)
 
     def get(self, name: str, otherwise: str = "") -> str:
-        """Return an attribute without white space around it."""
+        """Return an attribute without surrounding white space."""
         return self.attributes.get(name, otherwise).strip()
 
     def all(self, tag: str) -> list["Element"]:
-        """Return the elements directly inside that have this name."""
+        """Return the child elements of this name."""
         return [child for child in self.children if child.tag == tag]
 
 
 class _Builder:
-    """Builds the tree from expat's events and stops at the first thing that is not allowed."""
+    """Builds the tree from expat's events and stops at the first error."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        # The text is UTF-8 by now, whatever the first line declares.
+        # The text is UTF-8 regardless of the encoding in its declaration.
         self.parser = expat.ParserCreate("utf-8")
         self.open: list[Element] = []
         self.root: Element | None = None
         self.count = 0
         self.parser.StartElementHandler = self.start
         self.parser.EndElementHandler = self.end
-        self.parser.StartDoctypeDeclHandler = self.refuse
-        self.parser.EntityDeclHandler = self.refuse
-        self.parser.ExternalEntityRefHandler = self.refuse
+        self.parser.StartDoctypeDeclHandler = self.reject
+        self.parser.EntityDeclHandler = self.reject
+        self.parser.ExternalEntityRefHandler = self.reject
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         line = self.parser.CurrentLineNumber
@@ -139,10 +139,10 @@ class _Builder:
     def end(self, tag: str) -> None:
         self.open.pop()
 
-    def refuse(self, *declaration: object) -> NoReturn:
+    def reject(self, *declaration: object) -> NoReturn:
         raise self.source.wrong(
             self.parser.CurrentLineNumber,
-            "declares a document type or an entity, which is not allowed (take the lines out)",
+            "declares a document type or an entity, which is not allowed (remove these lines)",
         )
 
 
@@ -152,7 +152,7 @@ def parse_xml(source: Source) -> Element:
     Raises
     ------
     CatalogError
-        with the line, when it is no XML, cut off, too deep or too large, or declares entities.
+        with the line, when it is not XML, truncated, too deep or too large, or declares entities.
     """
     builder = _Builder(source)
     try:

@@ -1,8 +1,8 @@
-"""Hugging Face's ``config.json`` read into a model file of ours, offline.
+"""Import of a Hugging Face ``config.json`` as a model file, offline.
 
-    config.json --read_config--> Config --a reader of its architecture--> keys of a model file
+    config.json --read_config--> Config --reader of the architecture--> keys of a model file
 
-The parameters that a model file needs are counted from the shape: a configuration states none.
+Parameters are computed from the shape, as a configuration does not state them.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,12 +41,12 @@ READERS: Final[Mapping[str, Callable[[Config], dict[str, Any]]]] = {
 }
 """Each architecture by its `model_type`."""
 
-_COUNTED: Final = "counted from the shape; a configuration states none"
+_COUNTED: Final = "computed from the shape; not in the file"
 
 
 @dataclass(frozen=True)
 class ModelDraft:
-    """A model file as plain values, with what the user should know about it."""
+    """A model file as plain values, with remarks for the user."""
 
     data: dict[str, Any]
     notes: tuple[str, ...] = ()
@@ -54,14 +54,14 @@ class ModelDraft:
 
     @property
     def assumed(self) -> list[str]:
-        """Every value that the configuration does not state, with the reason for it."""
+        """Every value that the configuration does not state, with its reason."""
         counts = [(key, self.data[key]) for key in ("parameters", "active") if key in self.data]
         return [f"{key} {fact['value']:,}: {fact['assumed']}" for key, fact in counts]
 
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """A model file made from a configuration: its plain values, its text and the format."""
+    """An imported model file: its plain values, its text and the format."""
 
     draft: ModelDraft
     text: str
@@ -69,17 +69,17 @@ class ImportedModel:
 
 
 def import_config(file: str, text: str, name: str | None = None) -> ImportedModel:
-    """Return the model file that a Hugging Face configuration makes.
+    """Return the model file of a Hugging Face configuration.
 
     Parameters
     ----------
-    file : as complaints and the table of sources name it
-    name : of the model, its architecture if empty or None
+    file : name of the file in messages and sources
+    name : name of the model; its architecture if empty or None
 
     Raises
     ------
     CatalogError
-        with a line for each problem: keys that are missing, unknown or cannot be.
+        with a line for each problem: missing, unknown or invalid keys.
     """
     config = read_config(file, text)
     kind = _architecture(config)
@@ -98,20 +98,22 @@ def import_config(file: str, text: str, name: str | None = None) -> ImportedMode
 
 
 def _architecture(config: Config) -> str:
-    """Return the architecture of a configuration, if it can be read."""
+    """Return the architecture of a configuration, if it is supported."""
     kind = config.value("model_type")
     if kind is None:
         config.wrong("model_type", f"missing (one of {', '.join(READERS)})")
     elif not isinstance(kind, str) or kind not in READERS:
         known = ", ".join(READERS)
         hint = nearest(str(kind), READERS)
-        config.wrong("model_type", f"cannot be read, {str(kind)[:40]!r}{hint} (known: {known})")
+        config.wrong(
+            "model_type", f"unsupported architecture {str(kind)[:40]!r}{hint} (supported: {known})"
+        )
     config.stop_if_wrong()
     return str(kind)
 
 
 def _model_file(shape: dict[str, Any], name: str, kind: str, file: str) -> dict[str, Any]:
-    """Return the plain values of a model file, without what its family says already."""
+    """Return the plain values of a model file, without the defaults of its family."""
     family = FAMILIES[shape["family"]]
     if shape.get("kv_heads") == shape["heads"]:
         shape["kv_heads"] = None
@@ -133,7 +135,7 @@ def _model_file(shape: dict[str, Any], name: str, kind: str, file: str) -> dict[
 
 
 def _checked(data: dict[str, Any], file: str) -> ModelRecord:
-    """Return the record of a model file, a complaint about it being one about `file`."""
+    """Return the record of a model file; errors name `file`."""
     return checked(ModelRecord, Tree(dict(data), {(): Place(file)}), CatalogError)
 
 

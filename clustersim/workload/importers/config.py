@@ -16,10 +16,10 @@ from clustersim.catalog.tree import nearest
 from clustersim.errors import CatalogError
 
 _MOST_LETTERS: Final = 80
-"""Letters of a value that a complaint quotes."""
+"""Characters of a value that a message quotes."""
 
 _MOST: Final = 10**9
-"""Sizes above this are slips of the pen."""
+"""Upper limit of sizes: larger ones are typos."""
 
 
 class Config:
@@ -27,34 +27,34 @@ class Config:
 
     Attributes
     ----------
-    notes : what the user should know about the result
-    problems : what is wrong, with the line it stands on
+    notes : remarks for the user
+    problems : errors, with their lines
     """
 
     def __init__(self, file: str, text: str, data: Mapping[str, Any], within: str = "") -> None:
         self.file, self.text, self.data, self.within = file, text, data, within
         self.notes: list[str] = []
         self.problems: list[tuple[int, str]] = []
-        self._asked: set[str] = set()
+        self._requested: set[str] = set()
 
-    # --- values ----------------------------------------------------------------------------------
+    # --- values -----------------------------------------------------------------------------------
 
     def given(self, key: str) -> bool:
         """Whether the file has a key, be it null."""
-        self._asked.add(key)
+        self._requested.add(key)
         return key in self.data
 
     def value(self, key: str) -> Any:
-        """Return a value as it stands, None where it is null or not there."""
-        self._asked.add(key)
+        """Return a value as written, None if it is null or missing."""
+        self._requested.add(key)
         return self.data.get(key)
 
     def count(
         self, *keys: str, default: int | None = None, least: int = 1, most: int = _MOST
     ) -> int:
-        """Return a whole number by the first of several names of it that is given.
+        """Return a whole number by the first of several names that is given.
 
-        Without a default it must be there.
+        Without a default it is required.
         """
         values = [self.value(key) for key in keys]
         for key, found in zip(keys, values, strict=True):
@@ -67,22 +67,22 @@ class Config:
             return int(found)
         if default is None:
             others = f" ({' or '.join(keys)})" if len(keys) > 1 else ""
-            self.wrong(keys[0], f"missing (it must be given{others})")
+            self.wrong(keys[0], f"missing, but required{others}")
         return least if default is None else default
 
     def flag(self, key: str, default: bool | None = None) -> bool:
-        """Return a truth value; without a default it must be there."""
+        """Return a boolean; without a default it is required."""
         found = self.value(key)
         if found is None:
             if default is None:
-                self.wrong(key, "missing (it must be given: true or false)")
+                self.wrong(key, "missing, but required (true or false)")
             return bool(default)
         if not isinstance(found, bool):
             self.wrong(key, f"must be true or false, not {_short(found)}")
         return found is True
 
     def share(self, key: str, default: float) -> float:
-        """Return a probability, as of a dropout."""
+        """Return a probability, as of dropout."""
         found = self.value(key)
         if found is None:
             return default
@@ -93,56 +93,56 @@ class Config:
         return float(found)
 
     def one_of(self, key: str, allowed: Mapping[str, str], default: str) -> str:
-        """Return what a word of the file is called here."""
+        """Return the name in model files for a value of the file."""
         found = self.value(key)
         if found is None:
             found = default
         if not isinstance(found, str) or found not in allowed:
-            self.wrong(key, f"{_short(found)} cannot be written down (known: {', '.join(allowed)})")
+            self.wrong(key, f"{_short(found)} is not supported (supported: {', '.join(allowed)})")
             found = default
         return allowed[found]
 
     def only(self, key: str, allowed: Iterable[Any], why: str) -> None:
-        """Refuse a value with which the shape could not be written down."""
+        """Reject a value that model files do not support."""
         found = self.value(key)
         if found is not None and found not in list(allowed):
-            self.wrong(key, f"{_short(found)} cannot be written down: {why}")
+            self.wrong(key, f"{_short(found)} is not supported ({why})")
 
     def items(self, key: str) -> list[Any]:
-        """Return a list, empty where it is missing."""
+        """Return a list, empty if it is missing."""
         found = self.value(key)
         if found is not None and not isinstance(found, list):
             self.wrong(key, f"must be a list, not {_short(found)}")
         return found if isinstance(found, list) else []
 
     def inside(self, key: str) -> "Config":
-        """Return the keys of an object inside this one, empty where it is missing."""
+        """Return the keys of an object inside this one, empty if it is missing."""
         found = self.value(key)
         if found is not None and not isinstance(found, dict):
-            self.wrong(key, f"must hold keys of its own, not {_short(found)}")
+            self.wrong(key, f"must be an object, not {_short(found)}")
             found = None
         part = Config(self.file, self.text, found or {}, f"{self.within}{key}.")
         part.notes, part.problems = self.notes, self.problems
         return part
 
-    # --- what is wrong ---------------------------------------------------------------------------
+    # --- problems ---------------------------------------------------------------------------------
 
     def wrong(self, key: str, problem: str) -> None:
-        """Keep a problem of a key."""
+        """Record a problem of a key."""
         line = self._line(key)
         text = f"{Place(self.file, line)}: {self.within}{key}: {problem}"
         self.problems.append((line or 0, text))
 
     def check_all_read(self) -> None:
-        """Keep a problem for every key that nobody asked for and that may change the shape."""
+        """Record a problem for every key that no reader requested and that may change the shape."""
         for key in self.data:
-            if key not in self._asked and not is_harmless(key):
-                hint = nearest(key, self._asked)
-                reason = "is not known, and may change the shape"
-                self.wrong(_plain(key), f"{reason}{hint} (take it out if it does not)")
+            if key not in self._requested and not is_harmless(key):
+                hint = nearest(key, self._requested)
+                reason = "unknown key, which may change the shape"
+                self.wrong(_plain(key), f"{reason}{hint} (remove it if it does not)")
 
     def stop_if_wrong(self) -> None:
-        """Tell all problems, in the order of the file.
+        """Report all problems, in the order of the file.
 
         Raises
         ------
@@ -189,7 +189,7 @@ def read_config(file: str, text: str) -> Config:
     if twice:
         raise CatalogError(f"{file}: {_plain(twice[0])}: key given twice")
     if not isinstance(data, dict):
-        raise CatalogError(f"{file}: is not the configuration of a model (one JSON object)")
+        raise CatalogError(f"{file}: is not a model configuration (one JSON object)")
     return Config(file, text, data)
 
 
@@ -199,7 +199,7 @@ def _short(value: Any) -> str:
 
 
 def _plain(key: str) -> str:
-    """Return a key as one line shows it."""
+    """Return a key in printable characters, shortened."""
     plain = "".join(letter if letter.isprintable() else "?" for letter in key)
     return plain if len(plain) <= _MOST_LETTERS else f"{plain[:_MOST_LETTERS]}..."
 
@@ -231,7 +231,7 @@ _HARMLESS: Final = re.compile(
 
 
 def is_harmless(key: str) -> bool:
-    """Whether a key is known to leave the shape as it is.
+    """Whether a key is known not to affect the shape.
 
     >>> is_harmless("rms_norm_eps"), is_harmless("num_key_value_heads")
     (True, False)

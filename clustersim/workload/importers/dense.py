@@ -1,7 +1,7 @@
-"""Readers of architectures without experts; each returns the keys of a model file of ours.
+"""Readers of architectures without experts; each returns the keys of a model file.
 
-Defaults are those of the configuration classes in the `transformers` library,
-``models/<name>/configuration_<name>.py``, where a key may be left out.
+Defaults of optional keys are those of the configuration classes in the `transformers` library,
+``models/<name>/configuration_<name>.py``.
 """
 
 from typing import Any
@@ -14,13 +14,13 @@ ATTENTION = ["qkv", "output"]
 EVERYWHERE = ["qkv", "output", "mlp", "norm"]
 
 MOST_LAYERS = 10_000
-"""More layers than this are a slip of the pen, and would be counted one by one."""
+"""Upper limit of layers: more are a typo, and are counted one by one."""
 
 
 def gpt2(config: Config) -> Shape:
     """GPT-2: learned positions, GELU, biases everywhere, tied."""
     hidden = config.count("n_embd")
-    config.only("add_cross_attention", (False,), "there is no encoder to attend to")
+    config.only("add_cross_attention", (False,), "no encoder in a model file")
     return {
         "family": "gpt",
         "layers": config.count("n_layer", most=MOST_LAYERS),
@@ -35,9 +35,9 @@ def gpt2(config: Config) -> Shape:
 
 
 def gpt_neox(config: Config) -> Shape:
-    """GPT-NeoX and Pythia: rotary positions, not tied, attention beside the MLP."""
+    """GPT-NeoX and Pythia: rotary positions, not tied, attention parallel to the MLP."""
     if config.flag("use_parallel_residual", True):
-        config.notes.append("attention and MLP side by side are taken one after the other")
+        config.notes.append("parallel attention and MLP are modelled one after the other")
     bias = config.flag("attention_bias", True)
     return {
         "family": "gpt",
@@ -54,7 +54,7 @@ def bloom(config: Config) -> Shape:
     """BLOOM: ALiBi, and a norm behind the embedding."""
     hidden = config.count("hidden_size", "n_embed")
     if not config.given("seq_length"):
-        config.notes.append("sequence 2048 is not in the file: that of the published models")
+        config.notes.append("sequence 2048: not in the file; that of the published models")
     return {
         "family": "gpt",
         "layers": config.count("n_layer", "num_hidden_layers", most=MOST_LAYERS),
@@ -73,14 +73,14 @@ def bloom(config: Config) -> Shape:
 def mpt(config: Config) -> Shape:
     """MPT: ALiBi, rotary or learned positions, with or without biases.
 
-    `no_bias` and `attn_config.alibi` must be given: llm-foundry and `transformers` differ in what
-    they take for granted.
+    `no_bias` and `attn_config.alibi` are required: their defaults differ between llm-foundry and
+    `transformers`.
     """
     attention, mlp = config.inside("attn_config"), config.inside("ffn_config")
     heads, hidden = config.count("n_heads"), config.count("d_model")
     attention.only("qk_ln", (False,), "norms across all heads")
     attention.only("qk_gn", (False,), "norms in groups of heads")
-    attention.only("sliding_window_size", (-1,), "the window of this architecture")
+    attention.only("sliding_window_size", (-1,), "sliding window of this architecture")
     kinds = {"multihead_attention": heads, "multiquery_attention": 1}
     kind = attention.value("attn_type") or "multihead_attention"
     if kind == "grouped_query_attention":
@@ -128,7 +128,7 @@ def llama(config: Config) -> Shape:
 
 
 def mistral(config: Config) -> Shape:
-    """Mistral: Llama with a window of 4,096 tokens, unless the file says otherwise."""
+    """Mistral: Llama with a window of 4,096 tokens, unless the file has another."""
     tokens = None
     if not config.given("sliding_window") or config.value("sliding_window") is not None:
         tokens = config.count("sliding_window", default=4096)
@@ -142,17 +142,17 @@ def qwen2(config: Config) -> Shape:
 
 
 def qwen3(config: Config) -> Shape:
-    """Qwen3: Llama with norms of queries and keys, and heads of a width of their own."""
+    """Qwen3: Llama with norms of queries and keys, and a separate head size."""
     _no_qwen_window(config)
     biases = ATTENTION if config.flag("attention_bias", False) else []
     return {**gated(config, head_size=128), "biases": biases, "qk_norm": True}
 
 
-# --- what several share ---------------------------------------------------------------------------
+# --- shared parts ---------------------------------------------------------------------------------
 
 
 def gated(config: Config, *, head_size: int | None = None) -> Shape:
-    """Return what the architectures after Llama share."""
+    """Return the keys that the architectures after Llama share."""
     widths = _widths(config)
     heads = widths["heads"]
     kv_heads = config.count("num_key_value_heads", default=heads)
@@ -179,10 +179,10 @@ def _widths(config: Config) -> Shape:
 
 
 def _no_qwen_window(config: Config) -> None:
-    """Refuse a window of some layers; without `use_sliding_window` the file's is not used."""
-    config.only("use_sliding_window", (False,), "a window from `max_window_layers` on")
+    """Reject a window of some layers; without `use_sliding_window` it is ignored."""
+    config.only("use_sliding_window", (False,), "window of the layers from `max_window_layers`")
     if any(kind != "full_attention" for kind in config.items("layer_types")):
-        config.wrong("layer_types", "only full_attention can be written down here")
+        config.wrong("layer_types", "only full_attention is supported")
     config.value("sliding_window")
 
 

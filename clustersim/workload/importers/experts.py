@@ -9,7 +9,7 @@ _ALTERNATE = ["sliding_attention", "full_attention"]
 
 
 def mixtral(config: Config) -> Shape:
-    """Mixtral: Mistral with experts in every layer, a window only where one is given."""
+    """Mixtral: Mistral with experts in every layer, and a window only if given."""
     shape = mistral(config) if config.given("sliding_window") else gated(config)
     return {
         **shape,
@@ -22,13 +22,13 @@ def mixtral(config: Config) -> Shape:
 
 
 def qwen3_moe(config: Config) -> Shape:
-    """Qwen3 with experts: every `decoder_sparse_step`-th layer but `mlp_only_layers` has them."""
-    config.only("use_sliding_window", (False,), "a window from `max_window_layers` on")
+    """Qwen3 with experts in every `decoder_sparse_step`-th layer except `mlp_only_layers`."""
+    config.only("use_sliding_window", (False,), "window of the layers from `max_window_layers`")
     config.value("sliding_window")
     dense = config.items("mlp_only_layers")
     every = config.count("decoder_sparse_step", default=1)
     if dense and (every != 1 or dense != list(range(len(dense)))):
-        config.wrong("mlp_only_layers", "only the first layers may be without experts")
+        config.wrong("mlp_only_layers", "only the first layers may have no experts")
     return {
         **gated(config),
         "biases": ATTENTION if config.flag("attention_bias", False) else [],
@@ -45,12 +45,12 @@ def qwen3_moe(config: Config) -> Shape:
 
 def deepseek_v2(config: Config) -> Shape:
     """DeepSeek-V2: latent attention, shared experts, dense layers first."""
-    config.only("moe_layer_freq", (1,), "experts in some layers only")
+    config.only("moe_layer_freq", (1,), "experts in some layers")
     config.only("attention_bias", (False,), "biases around latent attention")
-    config.value("num_key_value_heads")  # said, but heads are made of the latent
+    config.value("num_key_value_heads")  # stated, but heads follow from the latent vectors
     config.value("head_dim")
     if config.count("num_nextn_predict_layers", default=0, least=0):
-        config.notes.append("the module that predicts further tokens is left out")
+        config.notes.append("the module for multi-token prediction is omitted")
     shape = gated(config)
     latent = {} if config.value("q_lora_rank") is None else {"query": config.count("q_lora_rank")}
     return {
@@ -76,13 +76,13 @@ def deepseek_v2(config: Config) -> Shape:
 
 
 def _groups(config: Config) -> dict[str, Any]:
-    """Return the groups that a token's experts are chosen from, where not all are."""
+    """Return the groups to which the experts of a token are limited, if any."""
     count, limit = config.count("n_group", default=1), config.count("topk_group", default=1)
     return {"groups": {"count": count, "limit": limit}} if limit < count else {}
 
 
 def deepseek_v3(config: Config) -> Shape:
-    """DeepSeek-V3 and Kimi K2: as V2, with a bias of the router that balances the load."""
+    """DeepSeek-V3 and Kimi K2: as V2, with a router bias that balances the load."""
     return {**deepseek_v2(config), "biases": ["router"]}
 
 
@@ -104,11 +104,11 @@ def gpt_oss(config: Config) -> Shape:
 
 
 def _window(config: Config, layers: int) -> dict[str, Any] | None:
-    """Return the window and which layers have it; without a list it is every other layer."""
+    """Return the window and its layers; every other layer without a list."""
     tokens = config.count("sliding_window")
     kinds = config.items("layer_types") or [_ALTERNATE[i % 2] for i in range(layers)]
     if len(kinds) != layers:
-        config.wrong("layer_types", f"must be a list with one entry for each of {layers} layers")
+        config.wrong("layer_types", f"must have one entry for each of the {layers} layers")
         return None
     having = [i for i, kind in enumerate(kinds) if kind == _ALTERNATE[0]]
     if any(kind not in _ALTERNATE for kind in kinds):

@@ -18,7 +18,7 @@ def layer_ops(part: Slice, layer: Layer) -> list[Op]:
 
 
 def layer_parts(part: Slice, layer: Layer) -> dict[str, list[Op]]:
-    """Return the operations of one layer by the part that they are of, in the order of its forward.
+    """Return the operations of one layer by part, in the order of its forward.
 
     Parts are ``gradients``, ``attention``, and ``mlp`` or ``router``, ``experts``, ``shared`` and
     ``end``.
@@ -49,10 +49,10 @@ def _with_experts(part: Slice, norm: Op, residual: Op) -> dict[str, list[Op]]:
 
 
 def captured_ops(part: Slice, layer: Layer, parts: Collection[str]) -> frozenset[str]:
-    """Return the names of the operations of a layer that graphs of some parts capture.
+    """Return the names of the operations of a layer that CUDA graphs of some parts capture.
 
     Shared experts are captured with the router: Megatron-Core, ``TransformerLayer``.
     """
-    taken = {*parts, "shared"} if "router" in parts else {*parts}
-    found = layer_parts(part, layer)
-    return frozenset(op.name for name in found if name in taken for op in found[name])
+    captured = {*parts, "shared"} if "router" in parts else {*parts}
+    of_layer = layer_parts(part, layer)
+    return frozenset(op.name for name in of_layer if name in captured for op in of_layer[name])

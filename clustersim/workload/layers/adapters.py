@@ -1,12 +1,12 @@
-"""Linear layers: trained as a whole, frozen, or frozen with an adapter beside them.
+"""Linear layers: trained, frozen, or frozen with an adapter.
 
     trained            x W                       gradients of x and W
     frozen             x W                       gradient of x
     with an adapter    x W + drop(x) A B         gradients of x, A and B
 
-A frozen weight of few bits is made wide again before each product, forward and backward. The
-passes around the products are those of PEFT, ``tuners/lora/layer.py``, ``bnb.py`` and ``dora.py``,
-each a kernel of its own.
+A quantised weight is dequantised before each product, forward and backward. The passes around the
+products are those of PEFT, ``tuners/lora/layer.py``, ``bnb.py`` and ``dora.py``, each a separate
+kernel.
 """
 
 from collections.abc import Sequence
@@ -20,17 +20,17 @@ Shape = tuple[int, int, int]
 """Tokens, outputs and inputs of a product, (m, k) by (k, n)."""
 
 Shared = Literal["input", "gradient"] | None
-"""Which operand of a layer is gathered from shares of the tokens."""
+"""The operand of a layer that is gathered in sequence parallelism."""
 
 
 class Linear(NamedTuple):
-    """What linear layers that read the same input run and keep.
+    """Kernels and saved activations of linear layers with the same input.
 
     Attributes
     ----------
     forward, backward : kernels on this rank, without collectives
-    inputs : of their input, what the backward needs again [B]
-    inside : what they make for their backward [B]
+    inputs : their input as saved for the backward [B]
+    inside : intermediate results saved for the backward [B]
     """
 
     forward: tuple[Gemm | Stream, ...] = ()
@@ -39,7 +39,7 @@ class Linear(NamedTuple):
     inside: float = 0.0
 
     def then(self, other: "Linear") -> "Linear":
-        """Return both, the backward of the later one first."""
+        """Return both in sequence, with the backward in reverse order."""
         return Linear(
             self.forward + other.forward,
             other.backward + self.backward,
@@ -52,24 +52,24 @@ def linear(
     part: Slice, name: str, target: str, m: int, columns: int | Sequence[int], k: int,
     shared: Shared = None,
 ) -> Linear:  # fmt: skip
-    """Return linear layers that read the same input of m tokens by k numbers.
+    """Return linear layers with the same input of m tokens by k elements.
 
-    Trained ones are one product; frozen ones a product each, as each may have an adapter, unless
-    they are merged.
+    Trained layers are one product; frozen layers are separate products, as each may have an
+    adapter, unless they are merged.
 
     Parameters
     ----------
     target : ``qkv``, ``output`` or ``mlp``; ``logits``, which is never quantised
-    columns : outputs of each of them on this rank
-    shared : what is gathered from shares of the tokens in sequence parallelism
+    columns : outputs of each layer on this rank
+    shared : the operand that is gathered in sequence parallelism
     """
-    each = [columns] if isinstance(columns, int) else list(columns)
+    widths = [columns] if isinstance(columns, int) else list(columns)
     if part.finetune is None:
-        return _trained(part, name, (m, sum(each), k), shared)
+        return _trained(part, name, (m, sum(widths), k), shared)
     if part.finetune.merged:
-        each = [sum(each)]
+        widths = [sum(widths)]
     found = Linear()
-    for n in each:
+    for n in widths:
         found = found.then(_frozen(part, part.finetune, name, target, (m, n, k), shared))
         if target in part.finetune.targets:
             found = found.then(_adapter(part, part.finetune, name, m, n, k))
@@ -77,9 +77,9 @@ def linear(
 
 
 def _trained(part: Slice, name: str, shape: Shape, shared: Shared) -> Linear:
-    """Two products backward: the input's gradient (m, n)(n, k) and the weight's (k, m)(m, n).
+    """Two products backward: the gradients of the input (m, n)(n, k) and the weight (k, m)(m, n).
 
-    The weight's comes last. An 8-bit input is kept in 8 bits.
+    The weight gradient is last. An 8-bit input is saved in 8 bits.
     """
     facts = part.kernels
     m, n, k = shape
@@ -106,16 +106,16 @@ def _trained(part: Slice, name: str, shape: Shape, shared: Shared) -> Linear:
 def _cast(
     part: Slice, name: str, numbers: int, *, apart: bool, first: bool
 ) -> tuple[tuple[Stream, ...], tuple[Stream, ...]]:
-    """Return the passes that make an operand 8 bits wide, and those that turn it round later.
+    """Return the passes that cast an operand to 8 bits, and those that transpose it later.
 
-    In sequence parallelism an input is cast by rows alone, its own share where it is to be
-    gathered, and turned round for the product of the weight's gradient; so is a gradient that is
-    to be gathered. Else one pass does both. Transformer Engine, ``module/linear.py``, commit
+    In sequence parallelism an input is cast by rows only, before it is gathered if it is, and
+    transposed for the product of the weight gradient; so is a gathered gradient. Otherwise one
+    pass does both. Transformer Engine, ``module/linear.py``, commit
     0004dbd, and ``module/base.py``, ``grad_output_preprocess``.
 
     Parameters
     ----------
-    apart : whether it is turned round by a pass of its own
+    apart : whether the transpose is a separate pass
     first : whether it is cast before it is gathered
     """
     if not (part.precision.cast and apart):
@@ -125,17 +125,17 @@ def _cast(
 
 
 def _weight_cast(part: Slice, name: str, nbytes: float, launches: int) -> tuple[Stream, ...]:
-    """Return the passes that cast a weight to 8 bits, where that is not done once a step."""
+    """Return the passes that cast a weight to 8 bits, if not done once per step."""
     if not (part.precision.cast and nbytes):
         return ()
     return (Stream(f"{name} cast", nbytes, launches),)
 
 
 def narrowed(part: Slice, name: str, numbers: int, ways: int = 2) -> tuple[Stream, ...]:
-    """Return the pass that finds the largest of some numbers and writes them in 8 bits.
+    """Return the pass that finds the maximum of some elements and writes them in 8 bits.
 
-    Twice, by rows and by columns, as products read them in forward and backward: Transformer
-    Engine, ``cast_transpose``.
+    It writes them by rows and by columns, as products read them in forward and backward:
+    Transformer Engine, ``cast_transpose``.
     """
     recipe = part.precision
     if not recipe.cast:
@@ -146,10 +146,9 @@ def narrowed(part: Slice, name: str, numbers: int, ways: int = 2) -> tuple[Strea
 def _frozen(
     part: Slice, finetune: Finetune, name: str, target: str, shape: Shape, shared: Shared
 ) -> Linear:
-    """The weight is made wide before each of its two products; it has no gradient.
+    """The weight is dequantised before each of its two products; it has no gradient.
 
-    Input and gradient are cast to 8 bits in one way only, as no product of the weight's gradient
-    reads them.
+    Input and gradient are cast to 8 bits in one layout only, as there is no weight gradient.
     """
     m, n, k = shape
     wide = () if target == "logits" else widened(finetune, name, n, k, part.width)
@@ -166,25 +165,26 @@ def _frozen(
 
 
 def widened(finetune: Finetune, name: str, n: int, k: int, width: int) -> tuple[Stream, ...]:
-    """Return the pass that reads a weight of few bits with its constants and writes it wide.
+    """Return the pass that dequantises a weight.
 
-    Constants that are quantised themselves take two more kernels. bitsandbytes,
+    Constants that are quantised take two more kernels. bitsandbytes,
     ``functional.py``, ``dequantize_4bit``; HQQ, ``core/quantize.py``, ``dequantize``.
     """
     if not finetune.quantised:
         return ()
-    each = finetune.bits / 8 + finetune.constants(k) + width
-    return (Stream(f"{name} dequantisation", each * n * k, 3 if finetune.bits == 4 else 1),)
+    per_weight = finetune.bits / 8 + finetune.constants(k) + width
+    nbytes = per_weight * n * k
+    return (Stream(f"{name} dequantisation", nbytes, 3 if finetune.bits == 4 else 1),)
 
 
 def _adapter(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int) -> Linear:
-    """The input with dropout through A and B, scaled and added to the output.
+    """The input with dropout multiplied by A and B, scaled and added to the output.
 
-    Products may scale what they make: NeMo AutoModel, ``_peft/lora_kernel.py``.
+    Products may include the scale: NeMo AutoModel, ``_peft/lora_kernel.py``.
 
-    Kept are the mask, the input with dropout and what comes out of A; without dropout the input
-    itself, which what else reads it may keep as well. The output of a quantised layer is copied
-    before anything is added to it.
+    Saved are the mask, the input with dropout and the output of A; without dropout the input
+    itself, which other readers may save as well. The output of a quantised layer is copied before
+    the addition.
     """
     r, w = finetune.rank, part.width
     drops = finetune.dropout
@@ -219,9 +219,9 @@ def _adapter(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int)
 
 
 def _magnitude(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int) -> Linear:
-    """The norm of each column of W + A B divides the output, a trained magnitude multiplies it.
+    """The output divided by the column norms of W + A B and multiplied by trained magnitudes.
 
-    No gradient passes through the norm: DoRA, arXiv:2402.09353, section 4.3.
+    The norm has no gradient: DoRA, arXiv:2402.09353, section 4.3.
     """
     if finetune.method != "dora":
         return Linear()

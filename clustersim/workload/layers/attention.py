@@ -35,7 +35,7 @@ def attention_ops(part: Slice, layer: Layer) -> list[Op]:
 
 
 def _plain(part: Slice) -> list[Op]:
-    """Queries, keys and values of the hidden state, normed by head and turned where models do."""
+    """Queries, keys and values of the hidden state, with per-head norms and rotary positions."""
     m, a, k = part.model, part.heads, part.kv_heads
     columns = (a * m.head_size, k * m.head_size, k * m.value_size)
     made = column_op("qkv", part, "qkv", "qkv", columns, m.hidden, biased="qkv" in m.biases)
@@ -49,13 +49,14 @@ def _plain(part: Slice) -> list[Op]:
 
 
 def rotary_op(part: Slice, numbers: float, columns: int) -> Op:
-    """Turn queries and keys by their position: read and write both.
+    """Rotary position embedding of queries and keys: read and write both.
 
-    To be run again it needs them, and what follows it needs the values that stand beside them.
+    Its recomputation reads queries and keys, and the next operation also reads the values stored
+    with them.
 
-    Pass by pass it is a product with the cosine, half of the numbers negated, both halves joined,
-    a product with the sine, and the sum: 10 numbers moved for one, for queries and for keys.
-    Hugging Face transformers, ``apply_rotary_pos_emb``. The backward turns back.
+    Unfused, it is a product with the cosine, a negation of half of the elements, a concatenation,
+    a product with the sine, and a sum: 10 elements moved per element of queries and of keys.
+    Hugging Face transformers, ``apply_rotary_pos_emb``. The backward is the inverse rotation.
     """
     fused = part.kernels.rotary_fused
     moved = (2 if fused else 10) * part.width * numbers
@@ -69,10 +70,10 @@ def rotary_op(part: Slice, numbers: float, columns: int) -> Op:
 
 
 def _core_op(part: Slice, layer: Layer) -> Op:
-    """The core keeps queries, keys and values, and what its backward needs of the softmax.
+    """The core saves queries, keys and values, and the softmax for its backward.
 
-    Flash attention keeps a 32-bit number a row; else it is the softmax, and with dropout the mask
-    and the result as well.
+    Flash attention saves a 32-bit number per row; otherwise the softmax is saved, and with dropout
+    its mask and result as well.
     """
     m, w = part.model, part.width
     made = core(part, layer)
@@ -108,14 +109,14 @@ def latent_ops(part: Slice) -> list[Op]:
 
 
 def _down(part: Slice, columns: list[int]) -> Op:
-    """The products that every tensor rank runs as a whole; no gradient has to be summed up."""
+    """The products that every tensor rank computes as a whole; no gradient reduction."""
     rows = part.tokens // part.shared
     found = linear(part, "latent down", "qkv", rows, columns, part.model.hidden)
     return Op("qkv down", found.forward, found.backward, found.inputs, found.inside)
 
 
 def _positions(part: Slice) -> Op:
-    """Turn the parts of queries and of the shared key, and put the keys of all heads together."""
+    """Rotary embedding of queries and the shared key, and concatenation of the keys of heads."""
     m, w, a = part.model, part.width, part.heads
     assert m.latent is not None
     fused = part.kernels.rotary_fused

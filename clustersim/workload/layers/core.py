@@ -1,8 +1,8 @@
-"""The core of attention, by how it is run.
+"""The core of attention, by kernel.
 
-    unfused          scores, softmax, dropout and their backward pass by pass over the matrix
+    unfused          scores, softmax, dropout and their backward in separate passes over the matrix
     fused-softmax    scale, mask and softmax in one pass
-    flash            all of it in one kernel, which never writes the matrix
+    flash            one kernel, which never writes the matrix
 
 Letters: s tokens, c context ranks, d the width of a key, e of a value.
 """
@@ -10,7 +10,7 @@ Letters: s tokens, c context ranks, d the width of a key, e of a value.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from clustersim.workload.kernels import Beside, Collective, Flash, Gemm, Kernel, Stream
+from clustersim.workload.kernels import Collective, Flash, Gemm, Kernel, Overlapped, Stream
 from clustersim.workload.model import Layer
 from clustersim.workload.slice import Slice
 
@@ -20,7 +20,7 @@ class Core(NamedTuple):
 
     Attributes
     ----------
-    numbers : of queries, keys and values that it reads
+    numbers : elements of queries, keys and values
     """
 
     forward: list[Kernel]
@@ -29,23 +29,23 @@ class Core(NamedTuple):
 
 
 def core(part: Slice, layer: Layer) -> Core:
-    """Return the core of attention of a layer on this rank's heads."""
+    """Return the core of attention on the heads of this rank."""
     made = _CORES[part.attention](part, layer)
     return made if part.context == 1 else _METHODS[part.context_method](part, made)
 
 
 def _numbers(part: Slice, kv_heads: int) -> float:
-    """Numbers of queries, keys and values."""
+    """Elements of queries, keys and values."""
     m = part.model
-    each = part.heads * m.head_size + kv_heads * (m.head_size + m.value_size)
-    return float(part.tokens * each)
+    per_token = part.heads * m.head_size + kv_heads * (m.head_size + m.value_size)
+    return float(part.tokens * per_token)
 
 
 def _materialised(part: Slice, softmax: Stream, softmax_backward: Stream) -> Core:
     """Scores (s, d)(d, s), softmax, dropout and context (s, s)(s, e) of every head of this rank.
 
-    Tokens outside a window are computed and then masked. Keys and values that several queries
-    share are copied to each before.
+    Scores outside a window are computed and then masked. Shared keys and values are copied to each
+    query first.
     """
     m, w = part.model, part.width
     heads, s, d, e = part.micro * part.heads, m.sequence, m.head_size, m.value_size
@@ -77,7 +77,7 @@ def _materialised(part: Slice, softmax: Stream, softmax_backward: Stream) -> Cor
 
 
 def _spread(part: Slice) -> tuple[list[Stream], list[Stream]]:
-    """Copy keys and values to the queries that share them, and add their gradients up again."""
+    """Copy shared keys and values to their queries, and sum their gradients."""
     if part.kv_heads == part.heads:
         return [], []
     each = part.model.head_size + part.model.value_size
@@ -86,7 +86,7 @@ def _spread(part: Slice) -> tuple[list[Stream], list[Stream]]:
 
 
 def _fused_softmax(part: Slice, layer: Layer) -> Core:
-    """Scale, causal mask and softmax at once: read the lower triangle, write whole rows."""
+    """Scale, causal mask and softmax in one kernel: read the lower triangle, write whole rows."""
     scores = part.width * part.scores
     return _materialised(
         part, Stream("softmax", 1.5 * scores), Stream("softmax backward", 2 * scores)
@@ -94,11 +94,11 @@ def _fused_softmax(part: Slice, layer: Layer) -> Core:
 
 
 def _unfused(part: Slice, layer: Layer) -> Core:
-    """Cast to 32 bits, scale, mask, softmax, cast back: each reads and writes all of it.
+    """Cast to 32 bits, scale, mask, softmax, cast back: each reads and writes the whole matrix.
 
-    In this order and width by Megatron-LM, ``megatron/model/fused_softmax.py``, ``forward``, with
-    its scaling of queries and keys by layer, the default of 2021. The same five backward; that of
-    softmax reads gradient and result and writes. Numbers of 32 bits need no cast.
+    In the order and width of Megatron-LM, ``megatron/model/fused_softmax.py``, ``forward``, with
+    its scaling of queries and keys by layer, the default of 2021. The backward has the same
+    five; that of softmax reads gradient and result. Numbers of 32 bits need no cast.
     """
     w, cast = part.width, part.width < 4
     casts, launches = (2 * (w + 4) if cast else 0), 5 if cast else 3
@@ -112,13 +112,13 @@ def _unfused(part: Slice, layer: Layer) -> Core:
 
 
 def _flash(part: Slice, layer: Layer) -> Core:
-    r"""Two products over the pairs of tokens that see each other, five backward.
+    r"""Two products over the visible pairs of tokens, five backward.
 
     .. math:: \text{pairs} = w s - w^2 / 2
 
-    with w tokens of a window, s^2 / 2 where a query sees all before it. Backward computes the
-    scores again. Dao 2023, arXiv:2307.08691. Keys and values that several queries share are read
-    by all of these, unless the software copies them to each before.
+    with a window of w tokens, s^2 / 2 with a causal mask. The backward recomputes the scores.
+    Dao 2023, arXiv:2307.08691. Shared keys and values are read in place, unless the framework
+    copies them to each query first.
     """
     m, w = part.model, part.width
     s, d, e = m.sequence, m.head_size, m.value_size
@@ -143,7 +143,7 @@ def _flash(part: Slice, layer: Layer) -> Core:
 
 
 def _copies(part: Slice, way: int) -> list[Stream]:
-    """Copy queries, keys and values, and the result, into other orders of their numbers.
+    """Copy queries, keys and values, and the result to other layouts.
 
     Parameters
     ----------
@@ -168,22 +168,22 @@ _CORES: dict[str, Callable[[Slice, Layer], Core]] = {
 }
 
 
-# --- sequences that ranks share -------------------------------------------------------------------
+# --- context parallelism --------------------------------------------------------------------------
 
 
 def _keys_values(part: Slice) -> float:
-    """Return the keys and values of whole sequences on this rank's heads [B]."""
+    """Return the keys and values of whole sequences on the heads of this rank [B]."""
     each = part.kv_heads * (part.model.head_size + part.model.value_size)
     return float(part.width * part.context * part.tokens * each)
 
 
 def _ring(part: Slice, made: Core) -> Core:
-    """Keys and values go round while the device computes on those that it has.
+    """Keys and values circulate while the device computes on its current block.
 
-    Backward their gradients go round as well. Each rank has the first and the last part of what
-    is left of a sequence, so that all have as many pairs. Liu et al. 2023, arXiv:2310.01889;
-    Transformer Engine, ``attention.py``, ``AttnFuncWithCPAndKVP2P``. What the steps made is joined
-    by passes of their own: the result by its sums of exponentials, gradients added up.
+    In the backward their gradients circulate as well. Blocks are assigned in pairs from both ends
+    of a sequence, for equal work. Liu et al. 2023, arXiv:2310.01889; Transformer Engine,
+    ``attention.py``, ``AttnFuncWithCPAndKVP2P``. Partial results are merged in separate passes:
+    results by their sums of exponentials, gradients by addition.
     """
     facts, result = part.kernels, float(part.tokens * part.heads * part.model.value_size)
     joined = _joined(part, "ring result", facts.ring_result, result)
@@ -192,30 +192,30 @@ def _ring(part: Slice, made: Core) -> Core:
     ahead = Collective("ring of keys and values", "all-gather", whole, "context")
     back = Collective("ring backward", "all-gather", 2 * whole, "context")
     return made._replace(
-        forward=[Beside(ahead, _kernels([*made.forward, *joined]))],
-        backward=[Beside(back, _kernels([*made.backward, *summed]))],
+        forward=[Overlapped(ahead, _kernels([*made.forward, *joined]))],
+        backward=[Overlapped(back, _kernels([*made.backward, *summed]))],
     )
 
 
 def _joined(part: Slice, name: str, moved: tuple[float, float], numbers: float) -> list[Stream]:
-    """Join what the steps of a ring made, one after another; nothing where that is not known.
+    """Merge the partial results of the ring steps; no passes if their cost is unknown.
 
     Parameters
     ----------
-    moved : bytes for each number, once and at each step but the first [B]
+    moved : bytes per element, once and for each step after the first [B]
     """
-    once, each = moved
-    nbytes = (once + each * (part.context - 1)) * numbers
+    once, step = moved
+    nbytes = (once + step * (part.context - 1)) * numbers
     return [Stream(name, nbytes, part.context)] if nbytes else []
 
 
 def _kernels(chain: list[Kernel]) -> tuple[Gemm | Stream | Flash, ...]:
-    """Return a chain without collectives as what may run beside one."""
+    """Return a chain without its collectives, to overlap with one."""
     return tuple(kernel for kernel in chain if isinstance(kernel, Gemm | Stream | Flash))
 
 
 def _gathering(part: Slice, made: Core) -> Core:
-    """Keys and values are gathered first, and again backward, whose gradients are scattered.
+    """Keys and values are gathered in forward and backward, and their gradients scattered.
 
     Llama Team 2024, arXiv:2407.21783, section 3.3.2.
     """
@@ -228,16 +228,16 @@ def _gathering(part: Slice, made: Core) -> Core:
 
 
 def _ulysses(part: Slice, made: Core) -> Core:
-    """Tokens of all heads are exchanged for all tokens of some heads, and back behind the core.
+    """Some tokens of all heads are exchanged for all tokens of some heads, and back after the core.
 
     Jacobs et al. 2023, arXiv:2309.14509, section 3.
     """
     numbers = part.width * _numbers(part, part.kv_heads)
-    there = Collective("heads for tokens", "all-to-all", numbers, "context")
+    before = Collective("heads for tokens", "all-to-all", numbers, "context")
     result = float(part.width * part.tokens * part.heads * part.model.value_size)
-    back = Collective("tokens for heads", "all-to-all", result, "context")
+    after = Collective("tokens for heads", "all-to-all", result, "context")
     return made._replace(
-        forward=[there, *made.forward, back], backward=[back, *made.backward, there]
+        forward=[before, *made.forward, after], backward=[after, *made.backward, before]
     )
 
 

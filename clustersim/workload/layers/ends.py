@@ -7,9 +7,9 @@ from clustersim.workload.slice import Slice
 
 
 def boundary_gather(part: Slice, times: int) -> list[Kernel]:
-    """Return the gathers of a stage's input or output that was sent or kept in shares.
+    """Return the gathers of a stage's input or output that was sent or saved in shares.
 
-    Where tensor ranks share the tokens out, each goes on with the share that it was sent.
+    In sequence parallelism, each tensor rank uses its share directly.
     """
     if part.tensor == 1 or part.sequence_parallel:
         return []
@@ -17,7 +17,7 @@ def boundary_gather(part: Slice, times: int) -> list[Kernel]:
 
 
 def embedding_ops(part: Slice) -> list[Op]:
-    """Return the look-up of tokens and positions, their sum, its norm and its dropout."""
+    """Return the lookup of tokens and positions, their sum, norm and dropout."""
     m, x, w = part.model, part.residual, part.width
     ops = [_lookup(part)]
     if m.positions == "learned":
@@ -32,11 +32,11 @@ def embedding_ops(part: Slice) -> list[Op]:
 
 
 def _lookup(part: Slice) -> Op:
-    """Rows of the split embedding, summed up over the tensor group.
+    """Rows of the split embedding, reduced over the tensor group.
 
-    Learned positions are added to all tokens before these are shared out. Megatron-LM,
+    Learned positions are added to all tokens before they are scattered. Megatron-LM,
     ``megatron/core/models/common/embeddings/language_model_embedding.py``,
-    ``reduce_scatter_embeddings``.  A frozen one has no backward: nothing before it is trained.
+    ``reduce_scatter_embeddings``.  A frozen embedding has no backward.
     """
     whole = part.width * part.stream
     if part.model.positions == "learned":
@@ -48,7 +48,7 @@ def _lookup(part: Slice) -> Op:
 
 
 def _scattered(part: Slice, whole: float) -> tuple[Kernel, ...]:
-    """Add the gradients of all tokens to the rows that they looked up.
+    """Add the gradients of all tokens to their rows.
 
     Parameters
     ----------
@@ -65,13 +65,13 @@ def _scattered(part: Slice, whole: float) -> tuple[Kernel, ...]:
 def head_ops(part: Slice) -> list[Op]:
     """Return the final norm, the logits and the cross-entropy over the split vocabulary.
 
-    The loss is about ten kernels: cast, maximum, subtract, mask, look-up, exponential, sum, divide
-    and two on the tokens.  Their bytes are the framework's, their number only costs launches.
+    The loss is about ten kernels: cast, maximum, subtract, mask, lookup, exponential, sum, divide
+    and two on the tokens.  Their bytes are set by the framework; their number affects launches.
     """
     m, columns = part.model, part.model.vocab // part.tensor
     logits, w = part.tokens * columns, part.width
     weights = 0.0 if part.frozen else m.vocab * m.hidden / part.tensor
-    each = w + 4 if part.kernels.loss_kept is None else part.kernels.loss_kept
+    saved = w + 4 if part.kernels.loss_kept is None else part.kernels.loss_kept
     return [
         Op("logits gradient sum", backward=gradient_sum("logits", part, weights)),
         norm_op("final norm", part),
@@ -83,24 +83,24 @@ def head_ops(part: Slice) -> list[Op]:
                 *_scalars(part, "loss", 3),
             ),
             backward=(Stream("loss backward", part.kernels.loss_backward * logits, 4),),
-            inside=each * logits,
+            inside=saved * logits,
         ),
     ]
 
 
 def _logits(part: Slice, columns: int) -> Op:
-    """The product with the split vocabulary, which 8-bit recipes leave in 16 bits.
+    """The product with the split vocabulary, in 16 bits in 8-bit recipes as well.
 
-    A frozen weight has no gradient, so that its input is neither kept nor gathered again.
+    A frozen weight has no gradient, so its input is neither saved nor gathered twice.
     """
     h, rows, w = part.model.hidden, part.tokens, part.width
-    again = () if part.frozen else gathered(part, "logits again", h, w)
+    regathered = () if part.frozen else gathered(part, "logits again", h, w)
     weight = part.wide("logits weight gradient", columns, h, rows, of_weight=True)
     return Op(
         "logits",
         forward=(*gathered(part, "logits", h, w), part.wide("logits", rows, columns, h)),
         backward=(
-            *again,
+            *regathered,
             part.wide("logits input gradient", rows, h, columns),
             *(() if part.frozen else (weight,)),
             *summed(part, "logits backward", h),
@@ -110,7 +110,7 @@ def _logits(part: Slice, columns: int) -> Op:
 
 
 def _scalars(part: Slice, name: str, times: int) -> list[Kernel]:
-    """All-reduces of one 32-bit number a token: maximum, target logit and sum of the softmax."""
+    """All-reduces of one 32-bit number per token: maximum, target logit and sum of the softmax."""
     if part.tensor == 1:
         return []
     return [Collective(f"{name} {i}", "all-reduce", 4.0 * part.tokens) for i in range(times)]

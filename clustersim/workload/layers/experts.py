@@ -1,11 +1,11 @@
-"""A mixture of experts: tokens are sent to the ranks of their experts, and back from there.
+"""A mixture of experts: tokens are sent to the ranks of their experts, and back.
 
     router | permute | dispatch | up | activation | down | combine | unpermute
                       all-to-all                         all-to-all
 
-Letters: n tokens of this rank, k experts of a token, E ranks that share the experts, T that share
-one expert, f the width inside an expert.  A rank computes on n k T rows on average; what the
-fullest rank has more makes all others wait.  Megatron-Core,
+Letters: n tokens of this rank, k experts per token, E ranks that share the experts, T ranks that
+share one expert, f the width inside an expert.  A rank computes n k T rows on average; all ranks
+wait for the busiest one.  Megatron-Core,
 ``megatron/core/transformer/moe/token_dispatcher.py``, ``MoEAlltoAllTokenDispatcher``.
 """
 
@@ -18,12 +18,12 @@ from clustersim.workload.ops import Op
 from clustersim.workload.slice import Slice
 
 ROUTER_PASSES = 6
-"""Passes over the 32-bit scores of all experts: softmax 3, top k 1, counts and balance 2. Counted
-by reading Megatron-Core, ``moe/moe_utils.py``, not by profile."""
+"""Passes over the 32-bit scores of all experts: softmax 3, top k 1, counts and balance 2.
+Counted in the source of Megatron-Core, ``moe/moe_utils.py``, not in a profile."""
 
 
 def experts_ops(part: Slice) -> list[Op]:
-    """Return the operations of a layer's experts, its router first."""
+    """Return the operations of a layer's experts, with the router first."""
     shape, m = part.model.experts, part.model
     assert shape is not None
     columns = shape.ffn // part.expert_tensor
@@ -43,35 +43,35 @@ def experts_ops(part: Slice) -> list[Op]:
 
 
 def shared_ops(part: Slice) -> list[Op]:
-    """Return the operations of the experts that see every token; none where there are none."""
+    """Return the operations of the shared experts, if any."""
     shape = part.model.experts
     assert shape is not None
     return mlp_ops(part, shape.shared * shape.ffn, "shared ") if shape.shared else []
 
 
 def _skewed(op: Op, skew: float) -> Op:
-    """Return an operation whose fullest rank has more to do, and to keep, than the mean."""
+    """Return an operation whose busiest rank computes and saves more than the mean."""
     return replace(op, skew=skew, inputs=skew * op.inputs, inside=skew * op.inside)
 
 
 def _tokens(part: Slice) -> int:
-    """Tokens of this rank, n = b s / c, over the tensor ranks that share them out."""
+    """Tokens of this rank, n = b s / c, over the tensor ranks in sequence parallelism."""
     return part.tokens // part.shared
 
 
 def _copies(part: Slice) -> float:
-    """Rows of this rank's tokens, one for each expert that takes them, n k."""
+    """Rows of this rank's tokens, one per expert within capacity, n k."""
     assert part.model.experts is not None
     return _tokens(part) * part.model.experts.top_k * part.routing.kept
 
 
 def _rows(part: Slice) -> int:
-    """Rows that a rank's experts compute on, on average, n k T."""
+    """Mean number of rows of a rank's experts, n k T."""
     return max(1, round(_copies(part) * part.expert_tensor))
 
 
 def _router(part: Slice) -> Op:
-    """Scores of all experts for each token, and the best k of them."""
+    """Scores of all experts for each token, and the top k."""
     m, shape = part.model, part.model.experts
     assert shape is not None
     tokens, scores = _tokens(part), 4.0 * _tokens(part) * shape.count
@@ -92,7 +92,7 @@ def _router(part: Slice) -> Op:
 
 
 def _permute(part: Slice) -> Op:
-    """Copy tokens in the order of their experts; backward adds up the gradients of the copies."""
+    """Copy tokens in the order of their experts; backward sums the gradients of the copies."""
     moved = part.width * (_tokens(part) + _copies(part)) * part.model.hidden
     return Op(
         "permute",
@@ -124,7 +124,7 @@ def _dispatch(part: Slice) -> Op:
 
 
 def _sorting(part: Slice, name: str) -> list[Kernel]:
-    """Copy rows by source into rows by expert, or back, where there are several experts here.
+    """Sort rows by expert, or back by source, with several local experts.
 
     Megatron-Core, ``MoEAlltoAllTokenDispatcher``, permutation 2 and unpermutation 2.
     """
@@ -136,7 +136,7 @@ def _sorting(part: Slice, name: str) -> list[Kernel]:
 
 
 def _counts(part: Slice) -> list[Kernel]:
-    """Tell all ranks of the group how many rows come for each expert, in numbers of 8 bytes."""
+    """Exchange the row counts per expert in the group, in numbers of 8 bytes."""
     shape = part.model.experts
     assert shape is not None
     if not part.kernels.rows_counted or part.expert == 1:
@@ -145,14 +145,14 @@ def _counts(part: Slice) -> list[Kernel]:
 
 
 def _weights(part: Slice, name: str) -> list[Kernel]:
-    """Send the weight of each row, in 32 bits, in a message beside that of the rows."""
+    """Send the routing weight of each row in 32 bits, in a separate message."""
     if not part.kernels.rows_counted or part.expert == 1:
         return []
     return [Collective(name, "all-to-all", 4.0 * _copies(part), "expert")]
 
 
 def _combine(part: Slice) -> Op:
-    """Send what the experts made back, once the shares of it are summed up."""
+    """Reduce the results of the experts over their shares, and send them back."""
     whole = part.width * _rows(part) * part.model.hidden
     return Op(
         "combine",
@@ -170,9 +170,9 @@ def _combine(part: Slice) -> Op:
 
 
 def _exchange(part: Slice, name: str, width: float) -> list[Kernel]:
-    """The all-to-all of an expert group, at the pace of the rank that gets or sends most.
+    """The all-to-all of an expert group, limited by the busiest rank.
 
-    A token goes once to each of its experts, or once to each node that has some of them.
+    A token is sent once to each of its experts, or once to each node with some of them.
     """
     if part.expert == 1:
         return []
@@ -190,7 +190,7 @@ def _over_expert(part: Slice, name: str, operation: str, nbytes: float) -> list[
 
 
 def _product(part: Slice, name: str, columns: int, k: int) -> Op:
-    """One product for each expert of this rank, in one kernel or one after another."""
+    """One product per expert of this rank, grouped or one after another."""
     shape = part.model.experts
     assert shape is not None
     local = shape.count // part.expert
@@ -213,10 +213,10 @@ def _product(part: Slice, name: str, columns: int, k: int) -> Op:
 
 
 def _unpermute(part: Slice) -> Op:
-    """Add up what a token's experts made, each weighed inside its expert.
+    """Sum the results of a token's experts, which include the routing weights.
 
-    Megatron-Core, ``moe/experts.py``, ``TEGroupedMLP``: weights multiply the activation, so that
-    what comes back need not be kept.
+    Megatron-Core, ``moe/experts.py``, ``TEGroupedMLP``: weights multiply the activation, so the
+    results need not be saved.
     """
     moved = part.width * (_copies(part) + _tokens(part)) * part.model.hidden
     return Op(
@@ -227,5 +227,5 @@ def _unpermute(part: Slice) -> Op:
 
 
 def shared_sum(part: Slice) -> Op:
-    """Add what the shared experts made to what the others made."""
+    """Add the results of shared and routed experts."""
     return Op("shared sum", forward=(Stream("shared sum", 3 * part.width * part.residual),))

@@ -14,8 +14,8 @@ def mlp_ops(part: Slice, width: int | None = None, prefix: str = "") -> list[Op]
 
     Parameters
     ----------
-    width : f, that of a layer without experts if it is None
-    prefix : of the operations' names
+    width : f; by default that of a layer without experts
+    prefix : prefix of the names of operations
     """
     m = part.model
     columns = (m.ffn if width is None else width) // part.tensor
@@ -25,34 +25,34 @@ def mlp_ops(part: Slice, width: int | None = None, prefix: str = "") -> list[Op]
     wide = (columns, columns) if m.gated and not apart else columns
     ops = [column_op(f"{prefix}up", part, f"{prefix}mlp up", "mlp", wide, m.hidden)]
     if apart:
-        each = part.width * inner
+        nbytes = part.width * inner
         ops.append(_gate_product(part, f"{prefix}gate", columns))
-        activation = replace(activation, sources=((ops[0].name, each), (ops[1].name, each)))
+        activation = replace(activation, sources=((ops[0].name, nbytes), (ops[1].name, nbytes)))
     ops.append(activation)
     ops.append(row_op(f"{prefix}down", part, f"{prefix}mlp down", "mlp", m.hidden, columns))
     return ops
 
 
 def _gate_product(part: Slice, name: str, columns: int) -> Op:
-    """The product that a gate is made of, where it is not one with that up.
+    """The gate projection, if it is separate from the up projection.
 
-    It reads what that one has gathered and keeps; the sum of both gradients of it is left out, as
-    a product adds to what is there.
+    It reads the input that the up projection has gathered and saves; the sum of both input
+    gradients is omitted, as the second product accumulates.
     """
     found = linear(part, f"mlp {name}", "mlp", part.tokens, columns, part.model.hidden)
     return Op(name, forward=found.forward, backward=found.backward, inside=found.inside)
 
 
 def activation_op(part: Slice, inner: float, name: str) -> Op:
-    """Return what lies between the products of an MLP, on so many numbers."""
+    """Return the activation of an MLP on `inner` elements."""
     return gate_op(part, inner, name) if part.model.gated else _gelu_op(part, inner, name)
 
 
 def _gelu_op(part: Slice, inner: float, name: str) -> Op:
     """GELU with its bias on this rank's share of the MLP, b s f / t elements.
 
-    Forward reads and writes, and once more for the bias where that is a kernel of its own.
-    Backward reads gradient and input and writes, then sums the gradient over tokens for the bias.
+    Forward reads and writes, twice if the bias is a separate kernel. Backward reads gradient and
+    input and writes, then sums the gradient over tokens for the bias.
     """
     w, biased = part.width, "mlp" in part.model.biases
     kernels = 2 if biased and not part.kernels.bias_gelu_fused else 1
@@ -67,11 +67,11 @@ def _gelu_op(part: Slice, inner: float, name: str) -> Op:
 def gate_op(part: Slice, inner: float, name: str) -> Op:
     """SiLU of one product times the other, b s f / t elements each.
 
-    In one kernel it reads two and writes one, backward reads three and writes two. Else SiLU
-    (2) and the product (3) are apart, and backward are the two gradients of the product (3 + 3)
-    and that of SiLU (3); the result of SiLU is kept as well. Gradients of both halves of one
-    product are then joined (4), as autograd does behind ``split`` and ``chunk``. Biases are added
-    and summed apart.
+    Fused, it reads two and writes one, and the backward reads three and writes two. Otherwise SiLU
+    (2) and the product (3) are separate, and the backward has two gradients of the product (3 + 3)
+    and one of SiLU (3); the result of SiLU is saved as well. Gradients of both halves of one
+    product are then concatenated (4), as autograd does after ``split`` and ``chunk``. Biases are
+    added and summed separately.
     """
     w, fused = part.width, part.kernels.gated_fused
     biased = 2 if "mlp" in part.model.biases else 0

@@ -1,16 +1,16 @@
-"""What the operations of a layer are made of: linear layers of a tensor group, norms, residuals.
+"""Components of layers: linear layers of a tensor group, norms and residuals.
 
-    columns split    gather tokens, multiply         backward: sum up the gradient of the input
-    rows split       multiply, sum up the output     backward: gather the gradient of the output
+    columns split    gather tokens, multiply        backward: reduce the gradient of the input
+    rows split       multiply, reduce the output    backward: gather the gradient of the output
 
-Without sequence parallelism nothing is gathered and sums are all-reduced; with it each rank holds
-1 / t of the tokens in between, and sums are reduce-scattered.  Korthikanti et al. 2022, section
-4.2.2, arXiv:2205.05198.
+Without sequence parallelism there are no gathers, and reductions are all-reduces; with it each rank
+holds 1 / t of the tokens in between, and reductions are reduce-scatters.  Korthikanti et al. 2022,
+section 4.2.2, arXiv:2205.05198.
 """
 
 from collections.abc import Sequence
 
-from clustersim.workload.kernels import Beside, Collective, Gemm, Kernel, Stream
+from clustersim.workload.kernels import Collective, Gemm, Kernel, Overlapped, Stream
 from clustersim.workload.layers.adapters import Linear, linear
 from clustersim.workload.ops import Op
 from clustersim.workload.slice import Slice
@@ -20,10 +20,10 @@ def column_op(
     op: str, part: Slice, name: str, target: str, columns: int | Sequence[int], k: int,
     *, biased: bool = False,
 ) -> Op:  # fmt: skip
-    """Return a linear layer of k inputs whose outputs are split; `columns` are those of this rank.
+    """Return a linear layer of k inputs with split outputs; `columns` are those of this rank.
 
-    Tokens that are shared out are gathered before the product, and a second time for the weight's
-    gradient instead of being kept. Megatron-LM, ``mpu/layers.py``, commit 02bb1f5,
+    In sequence parallelism tokens are gathered before the product, and again for the weight
+    gradient instead of being saved. Megatron-LM, ``mpu/layers.py``, commit 02bb1f5,
     ``ColumnParallelLinearWithSequenceParallelism``.
     """
     found = linear(part, name, target, part.tokens, columns, k, "input")
@@ -44,36 +44,38 @@ def column_op(
 def _column_backward(
     part: Slice, name: str, k: int, found: Linear, after: tuple[Stream, ...]
 ) -> tuple[Kernel, ...]:
-    """The gradient of the input first, so that it is summed up beside the weight's if that may be.
+    """The input gradient comes first, so that its reduction can overlap with the weight gradient.
 
-    Only the last product of a trained layer is the weight's.
+    Only the last product of a trained layer is the weight gradient.
     """
     gather = gathered(part, f"{name} again", k, part.precision.operand)
     total = summed(part, f"{name} backward", k)
     if part.finetune is not None or not part.kernels.tensor_overlap:
         return (*gather, *found.backward, *after, *total)
     first, last = found.backward[:-1], (*found.backward[-1:], *after)
-    return (*_beside(gather, first), *_beside(total, last))
+    return (*_overlapped(gather, first), *_overlapped(total, last))
 
 
-def _beside(moved: Sequence[Collective], kernels: tuple[Gemm | Stream, ...]) -> tuple[Kernel, ...]:
-    """Return kernels with the one collective that runs meanwhile, if there is one."""
-    return (Beside(moved[0], kernels),) if moved else kernels
+def _overlapped(
+    moved: Sequence[Collective], kernels: tuple[Gemm | Stream, ...]
+) -> tuple[Kernel, ...]:
+    """Return kernels that overlap with a collective, if there is one."""
+    return (Overlapped(moved[0], kernels),) if moved else kernels
 
 
 def _pipelined(
     part: Slice, moved: Sequence[Collective], kernels: tuple[Gemm | Stream, ...],
     *, behind: bool = False,
 ) -> tuple[Kernel, ...]:  # fmt: skip
-    r"""Return kernels with a collective ahead of or behind them, or piece by piece beside them.
+    r"""Return kernels with a collective before or after them, or pipelined with them.
 
-    Their first product is cut into as many pieces as ranks, and each but one runs while others
-    are on their way: what a rank has of the tokens itself needs none.
+    With pipelining, their first product is cut into one piece per rank, and all but one overlap
+    with the communication: the tokens of the rank itself need none.
 
     .. math:: \max(T, \frac{t - 1}{t} C) + \frac{C}{t}
 
-    with T of the collective and C of the product, for a gather as for a sum. The shares that the
-    others made of a sum are added up in a pass of their own. Transformer Engine,
+    with T of the collective and C of the product, for a gather as for a reduction. The partial sums
+    of a reduction are added in a separate pass. Transformer Engine,
     ``comm_gemm_overlap``, ring exchange; NeMo, *Communication Overlap*, pipelined overlap; PyTorch,
     ``torch/distributed/_symmetric_memory``, ``_fused_matmul_reduce_scatter``.
     """
@@ -85,7 +87,7 @@ def _pipelined(
     sums = (1 + 1 / part.tensor) * moved[0].nbytes
     return (
         *kernels[:place],
-        Beside(moved[0], (piece,) * rest),
+        Overlapped(moved[0], (piece,) * rest),
         piece,
         *((Stream(f"{moved[0].name} partial sums", sums),) if behind else ()),
         *kernels[place + 1 :],
@@ -93,13 +95,13 @@ def _pipelined(
 
 
 def _piece(part: Slice, product: Gemm | Stream) -> Gemm:
-    """Return what is left of a product for the tokens that one tensor rank has."""
+    """Return the part of a product for the tokens of one tensor rank."""
     assert isinstance(product, Gemm)
     return product._replace(m=max(1, product.m // part.tensor))
 
 
 def row_op(op: str, part: Slice, name: str, target: str, n: int, k: int) -> Op:
-    """Return a linear layer of n outputs whose inputs are split; k are those of this rank."""
+    """Return a linear layer of n outputs with split inputs; k are those of this rank."""
     found = linear(part, name, target, part.tokens, n, k, "gradient")
     total = summed(part, name, n)
     gather = gathered(part, f"{name} backward", n, part.precision.operand)
@@ -113,11 +115,11 @@ def row_op(op: str, part: Slice, name: str, target: str, n: int, k: int) -> Op:
 
 
 def gathered(part: Slice, name: str, columns: int, width: int) -> list[Collective]:
-    """All-gather tokens of some columns over the tensor group, where its ranks share them out.
+    """All-gather tokens of some columns over the tensor group in sequence parallelism.
 
     Parameters
     ----------
-    width : bytes of a number [B]
+    width : bytes per element [B]
     """
     if not part.sequence_parallel:
         return []
@@ -125,28 +127,27 @@ def gathered(part: Slice, name: str, columns: int, width: int) -> list[Collectiv
 
 
 def summed(part: Slice, name: str, columns: int) -> list[Collective]:
-    """Sum tokens of some columns up over the tensor group."""
+    """Reduce tokens of some columns over the tensor group."""
     operation = "reduce-scatter" if part.sequence_parallel else "all-reduce"
     return part.over_tensor(name, operation, float(part.width * part.tokens * columns))
 
 
 def gradient_sum(name: str, part: Slice, weights: float) -> tuple[Stream, ...]:
-    """Add a microbatch's gradients of `weights` weights to what the earlier ones left.
+    """Accumulate the gradients of `weights` weights of a microbatch.
 
-    Nothing where the products of the backward add to the sum themselves.
+    No passes if the products of the backward accumulate.
     """
     moved = part.kernels.gradient_accumulation * weights
     return (Stream(f"{name} gradient sum", moved, 4, of_weight=True),) if moved else ()
 
 
 def norm_op(name: str, part: Slice, numbers: float | None = None, *, residual: bool = True) -> Op:
-    """A norm reads and writes `numbers`, by default the residual stream.
+    """A norm reads and writes `numbers` elements, by default the residual stream.
 
-    Backward takes the input's gradient (3), those of its parameters (2, none where a persistent
-    kernel finds them on the way or they are frozen), and the sum with the gradient that comes by
-    the residual (3). RMSNorm in as many kernels as it has operations casts to 32 bits, squares,
-    averages, scales, casts back and weighs: Hugging Face transformers, ``LlamaRMSNorm``. Each of
-    these has two in its backward.
+    The backward has the input gradient (3), the parameter gradients (2, none with a persistent
+    kernel or frozen parameters), and the sum with the gradient of the residual (3). Unfused RMSNorm
+    casts to 32 bits, squares, averages, scales, casts back and multiplies by the weight: Hugging
+    Face transformers, ``LlamaRMSNorm``. Each of these has two kernels in its backward.
     """
     w, x = part.width, part.residual if numbers is None else numbers
     once = part.kernels.norm_persistent or part.frozen
@@ -166,12 +167,12 @@ def norm_op(name: str, part: Slice, numbers: float | None = None, *, residual: b
 def residual_op(name: str, part: Slice, bias: str) -> Op:
     """Bias, dropout and the sum with the residual stream.
 
-    Forward reads input and residual and writes the sum and the mask; unfused, pass by pass.
+    Forward reads input and residual and writes the sum and the mask; unfused, in separate passes.
     Backward reads gradient and mask, writes the gradient, then sums it over tokens for the bias.
 
     Parameters
     ----------
-    bias : ``output`` or ``mlp``, what would have one
+    bias : ``output`` or ``mlp``, the layer of the bias
     """
     x, w, dropout = part.residual, part.width, part.model.dropout
     biased, mask = bias in part.model.biases, 1 if dropout else 0

@@ -1,0 +1,149 @@
+"""The page of a catalogue entry: its facts with sources, derived quantities, and pictures."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from clustersim.catalog.records import ClusterRecord, NodeRecord
+from clustersim.catalog.tree import is_fact
+from clustersim.errors import ScenarioError
+from clustersim.studies.show.derived import Derived, derived_of, derived_of_cluster
+from clustersim.studies.show.profile import Sentence, describe_profile
+
+if TYPE_CHECKING:
+    from clustersim.render.diagram import Diagram
+    from clustersim.scenario.entries import Entry
+    from clustersim.topology.measures import Measures
+
+_HEAD = {"kind", "name", "title", "extends", "sources", "source", "assumed", "calibration"}
+"""Keys of a file that are not facts about the entry itself."""
+
+
+class FactRow(NamedTuple):
+    """One value as written in its file, with its proof; `source` is the title of the source."""
+
+    key: str
+    value: Any
+    source: str | None = None
+    assumed: str | None = None
+    confidence: str | None = None
+    note: str | None = None
+
+    @property
+    def proof(self) -> str:
+        """Source, reason and note in one phrase."""
+        origin = f"assumed: {self.assumed}" if self.assumed else self.source or ""
+        return f"{origin} ({self.note})" if self.note and origin else origin or self.note or ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """The answer of `clustersim show` for one entry; `words` describe a framework only."""
+
+    name: str
+    kind: str
+    title: str
+    facts: tuple[FactRow, ...]
+    derived: tuple[Derived, ...]
+    words: tuple[Sentence, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the page as plain values for scripts."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "title": self.title,
+            "facts": [row._asdict() for row in self.facts],
+            "derived": {row.key: row.value for row in self.derived},
+            **({"words": [each._asdict() for each in self.words]} if self.words else {}),
+        }
+
+
+def page(entry: "Entry", measures: "Measures | None" = None) -> Page:
+    """Return the page of an entry; `measures` are those of a cluster."""
+    derived = derived_of(entry.record) if measures is None else derived_of_cluster(measures)
+    rows = tuple(fact_rows(entry.data))
+    words = describe_profile(entry.data) if entry.kind == "framework" else ()
+    return Page(entry.name, entry.kind, entry.title, rows, tuple(derived), words)
+
+
+def machine_page(entry: "Entry", nodes: int | None = None) -> tuple[Page, "Mapping[str, Diagram]"]:
+    """Return the page of a cluster or a node, and its pictures by the stem of their files.
+
+    Raises
+    ------
+    ScenarioError
+        when a cluster has fewer than `nodes` nodes.
+    """
+    from clustersim.render import layouts
+    from clustersim.topology.measures import measure
+
+    record = entry.record
+    if not isinstance(record, ClusterRecord):
+        assert isinstance(record, NodeRecord)
+        return page(entry), {"node": layouts.node(record)}
+    size = record.size.value
+    if nodes is not None and nodes > size:
+        raise ScenarioError(f"--nodes {nodes}: {entry.name} has {size:,} nodes")
+    cluster, measures = measure(record, nodes or size)
+    pictures = {
+        "node": layouts.node(record.node, record.nic),
+        "fabric": layouts.fabric(record, cluster, measures),
+    }
+    return page(entry, measures), pictures
+
+
+# --- facts ----------------------------------------------------------------------------------------
+
+
+def fact_rows(data: Mapping[str, Any], key: str = "") -> Iterator[FactRow]:
+    """Yield every value of a file in its order; of the files that it names, only nodes expand."""
+    sources = data.get("sources", {})
+    for name, value in data.items():
+        if name in _HEAD:
+            continue
+        path = f"{key}.{name}" if key else name
+        if isinstance(value, dict) and "kind" in value and "name" in value:
+            yield FactRow(path, value["name"], value.get("title"))
+            if value["kind"] == "node":
+                yield from fact_rows(value, path)
+        else:
+            yield from _rows_in(value, path, name, data, sources)
+
+
+def _rows_in(
+    value: Any, path: str, key: str, data: Mapping[str, Any], sources: Mapping[str, Any]
+) -> Iterator[FactRow]:
+    """Yield the values below `path`, whose key in its file is `key`."""
+    if is_fact(value):
+        source = value.get("source")
+        title = None if source is None else str(sources.get(source, {}).get("title", source))
+        rest = (value.get(name) for name in ("assumed", "confidence", "note"))
+        yield FactRow(path, value["value"], title, *rest)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _rows_in(item, f"{path}.{name}", f"{key}.{name}", data, sources)
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for i, item in enumerate(value):
+            yield from _rows_in(item, f"{path}[{i}]", f"{key}[{i}]", data, sources)
+    else:
+        yield FactRow(path, value, *_proof_of_plain(key, data, sources))
+
+
+def _proof_of_plain(
+    key: str, data: Mapping[str, Any], sources: Mapping[str, Any]
+) -> tuple[str | None, str | None]:
+    """Return source and reason of a plain value, from its file's `assumed` and `source`."""
+    assumed = data.get("assumed")
+    reasons = assumed if isinstance(assumed, dict) else {}
+    parts = key.split(".")
+    for length in range(len(parts), 0, -1):
+        if (reason := reasons.get(".".join(parts[:length]))) is not None:
+            return None, str(reason)
+    source = data.get("source")
+    if source is None:
+        return None, None
+    return str(sources.get(source, {}).get("title", source)), None
+
+
+__all__ = ["FactRow", "Page", "fact_rows", "machine_page", "page"]

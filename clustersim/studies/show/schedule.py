@@ -1,0 +1,191 @@
+"""A pipeline schedule replayed without a machine: equal stages, free transfers, time in slots.
+
+The answer has the bubble and the microbatches in flight; the text can be read back as a schedule.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from clustersim import __version__
+from clustersim.engine.replay import replay
+from clustersim.memory.verdict import peak_activations
+from clustersim.program.schedules import Schedule, text
+from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Row
+from clustersim.program.uniform import uniform_program
+from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
+from clustersim.studies.run.pictures import TimelinePicture
+from clustersim.studies.run.timeline_figure import draw_timeline
+from clustersim.timeline import Timeline, Track
+
+SLOTS: Final = {FORWARD: 1.0, BACKWARD: 2.0, INPUT: 1.0, WEIGHT: 1.0}
+"""Durations of the steps of a chunk: a backward takes two forwards, half of it for the weights."""
+
+WIDEST: Final = 240
+"""Characters of a grid in time that is still printed."""
+
+FILES: Final = ("schedule.txt", "schedule.png", "schedule.svg", "schedule.pdf")
+
+
+@dataclass(frozen=True)
+class ReplayedSchedule:
+    """A schedule of some shape, replayed.
+
+    Attributes
+    ----------
+    rows : steps of each stage
+    seconds : duration of each kind of step, in any unit
+    """
+
+    schedule: Schedule
+    stages: int
+    microbatches: int
+    chunks: int
+    rows: list[Row]
+    seconds: Mapping[str, float]
+    timeline: Timeline
+
+    @property
+    def duration(self) -> float:
+        """From the start of the first step to the end of the last."""
+        return self.timeline.duration
+
+    @property
+    def idle(self) -> list[float]:
+        """Idle time of each stage within the whole duration."""
+        return [self.duration - float((t.end - t.start).sum()) for t in self.timeline.tracks]
+
+    @property
+    def idle_inside(self) -> list[float]:
+        """Idle time of each stage between its own first and last step."""
+        tracks = self.timeline.tracks
+        return [float(t.end[-1] - t.start[0] - (t.end - t.start).sum()) for t in tracks]
+
+    @property
+    def in_flight(self) -> list[int]:
+        """The most microbatches that each stage holds, counted once for each chunk held."""
+        none = [0.0] * self.chunks
+        return [
+            peak_activations(t.kind.astype(np.int64), t.chunk.astype(np.int64), none).microbatches
+            for t in self.timeline.tracks
+        ]
+
+    @property
+    def finding(self) -> str:
+        """Bubble and microbatches in flight, in a phrase."""
+        share, slots = max(self.idle) / self.duration, round(self.duration)
+        held = max(self.in_flight)
+        of = f" of a {self.chunks}th of a stage" if self.chunks > 2 else ""
+        of = " of half a stage" if self.chunks == 2 else of
+        bubble = f"bubble {100 * share:.0f} % of {slots} slots"
+        return f"{bubble}, at most {held} microbatches{of} in flight"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; the keys are stable and documented."""
+        return {
+            "stages": self.stages,
+            "microbatches": self.microbatches,
+            "chunks": self.chunks,
+            "wiring": self.schedule.wiring,
+            "steps": [[str(step) for step in row] for row in self.rows],
+            "duration": self.duration,
+            "idle": self.idle,
+            "in_flight": self.in_flight,
+        }
+
+
+def replay_schedule(
+    schedule: Schedule, stages: int, microbatches: int, chunks: int,
+    seconds: Mapping[str, float] = SLOTS,
+) -> ReplayedSchedule:  # fmt: skip
+    """Replay a schedule on equal stages and free links.
+
+    Parameters
+    ----------
+    seconds : duration of a chunk's step, by kind
+    """
+    rows = schedule.rows(stages, microbatches, chunks)
+    program = uniform_program(rows, schedule.wired(stages, chunks), microbatches, seconds)
+    timeline = replay(program).timeline
+    return ReplayedSchedule(schedule, stages, microbatches, chunks, rows, seconds, timeline)
+
+
+def page(shown: ReplayedSchedule) -> str:
+    """Return the steps of every stage, then as comments the grid in time and the finding."""
+    schedule = shown.schedule
+    head = [f"# {schedule.name}: {schedule.title}"]
+    head += [f"wiring: {schedule.wiring}"] if schedule.wiring != "loop" else []
+    rows = text(shown.rows)
+    return "\n".join([*head, rows, "#", *(f"# {line}".rstrip() for line in _in_time(shown))])
+
+
+def _in_time(shown: ReplayedSchedule) -> list[str]:
+    """Return the grid in time unless it is too wide, and the finding."""
+    slots = round(shown.duration)
+    cell = 1 + max(len(str(step.unpaired)) for row in shown.rows for step in row)
+    if cell * slots > WIDEST:
+        return [shown.finding]
+    label = len(str(shown.stages - 1))
+    lines = [
+        f"{track.stage:<{label}} "
+        + "".join(f"{word:<{cell}}" for word in _slots(track, row, slots))
+        for track, row in zip(shown.timeline.tracks, shown.rows, strict=True)
+    ]
+    head = "a slot for a forward and for each half of a backward:"
+    return [head, *(line.rstrip() for line in lines), "", shown.finding]
+
+
+def _slots(track: Track, row: tuple[object, ...], slots: int) -> list[str]:
+    """Return the step of a stage in every slot; a dot where it is idle."""
+    words = ["."] * slots
+    for step, start, end in zip(row, track.start, track.end, strict=True):
+        for slot in range(round(start), round(end)):
+            words[slot] = str(step).rstrip("&")
+    return words
+
+
+def picture(shown: ReplayedSchedule) -> TimelinePicture:
+    """Return the grid in time as a picture."""
+    tracks, name = shown.timeline.tracks, shown.schedule.name
+    joined = {
+        key: np.concatenate([getattr(track, key) for track in tracks])
+        for key in ("kind", "microbatch", "chunk", "start", "end")
+    }
+    stage = np.concatenate([np.full(len(track.start), track.stage, np.int32) for track in tracks])
+    shape = f"{shown.stages} stages, {shown.microbatches} microbatches"
+    return TimelinePicture(
+        name=name,
+        title=f"{name}: {shown.finding}",
+        caption=f"{shape}, equal stages, free transfers; clustersim {__version__}",
+        stages=shown.stages,
+        chunks=shown.chunks,
+        duration=shown.duration,
+        stage=stage,
+        kind=joined["kind"],
+        microbatch=joined["microbatch"],
+        chunk=joined["chunk"],
+        start=joined["start"],
+        end=joined["end"],
+    )
+
+
+def write(shown: ReplayedSchedule, folder: Path, *, force: bool = False) -> None:
+    """Write the steps as text and the picture as PNG, SVG and PDF.
+
+    Raises
+    ------
+    ScenarioError
+        when the folder already exists or is not writable.
+    """
+    check_free(folder, force=force)
+    with replacing(folder) as new:
+        about = {"name": shown.schedule.name, "kind": "schedule", **shown.to_json()}
+        write_summary(about, [SUMMARY, *FILES], new)
+        (new / "schedule.txt").write_text(page(shown) + "\n", encoding="utf-8")
+        draw_timeline(picture(shown), new / "schedule", ("png", "svg", "pdf"), unit="slots")
+
+
+__all__ = ["FILES", "ReplayedSchedule", "page", "picture", "replay_schedule", "write"]
