@@ -34,6 +34,7 @@ def script(name):
 
 made = script("make_examples")
 reference = script("make_reference")
+images = script("make_images")
 
 
 def text_of(page):
@@ -151,6 +152,11 @@ def test_modules_that_are_named_are_there(page):
     ours = [package / folder / name for folder, name in paths if (package / folder).is_dir()]
 
     assert [path for path in ours if not path.exists()] == []
+
+
+def test_each_figure_has_the_command_that_makes_it():
+    """`docs/make_images.py` can make every picture of the docs again, and no other."""
+    assert {path.stem for path in (DOCS / "images").glob("*")} == set(images.IMAGES)
 
 
 def test_figures_are_small():

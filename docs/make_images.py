@@ -1,0 +1,59 @@
+"""The images of README and guides, each made by a command of the document that shows it.
+
+.venv/bin/python docs/make_images.py             make all again, two minutes
+.venv/bin/python docs/make_images.py frontier    those whose name begins so
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+from shutil import copyfile
+
+from typer.testing import CliRunner
+
+from clustersim.cli import app
+
+FOLDER = Path(__file__).parent / "images"
+
+LAYOUTS_22B = (
+    "sweep korthikanti-22b-seqsel --set batch.global=32 --over batch.micro=1:16"
+    " --over recompute=none,selective,full"
+)
+LAYOUTS_175B = (
+    "sweep korthikanti-175b-seqsel --set cluster.nodes=64 --set batch.global=1536"
+    " --set plan.schedule=1f1b --set plan.chunks=1 --set title=175B#parameters#on#512#A100"
+    " --over plan.tensor=1:8 --over plan.pipeline=1:16 --over plan.data=fill"
+    " --over batch.micro=1:4 --over recompute=none,selective,full"
+    " --over plan.sequence_parallel=false,true"
+)
+ALL_REDUCE = "collective --cluster dgx-h100 --devices 64 --op all-reduce --bytes 32KiB:16GiB"
+
+IMAGES = {
+    "frontier-1t-strong-loss": ("scale frontier-1t", "strong-loss.png"),
+    "frontier-1t-timeline": ("run frontier-1t", "timeline.png"),
+    "frontier-node": ("show frontier", "node.png"),
+    "gpt-175b-pareto": (LAYOUTS_175B, "pareto.png"),
+    "gpt-175b-sweep": (LAYOUTS_175B, "sweep.png"),
+    "h100-all-reduce": (ALL_REDUCE, "collective.png"),
+    "korthikanti-22b-sweep": (LAYOUTS_22B, "sweep.png"),
+    "schedule-zb-h1": ("show zb-h1 --stages 4 --microbatches 8", "schedule.png"),
+    "superpod-h100-fabric": ("show superpod-h100", "fabric.png"),
+}
+"""The command of each image, a ``#`` for a space in a word, and the file that it writes."""
+
+
+def make(names: list[str]) -> None:
+    """Run each command once and copy its images."""
+    commands = dict.fromkeys(IMAGES[name][0] for name in names)
+    for command in commands:
+        with tempfile.TemporaryDirectory() as folder:
+            words = [word.replace("#", " ") for word in command.split()]
+            place = Path(folder) / "out"
+            CliRunner().invoke(app, [*words, "--out", str(place)], catch_exceptions=False)
+            for name in names:
+                if IMAGES[name][0] == command:
+                    copyfile(place / IMAGES[name][1], FOLDER / f"{name}.png")
+
+
+if __name__ == "__main__":
+    make([name for name in IMAGES if name.startswith(tuple(sys.argv[1:]) or ("",))])
