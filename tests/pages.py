@@ -17,7 +17,8 @@ def page_of(title, scenario="frontier-22b", changes=("batch.global=32",)):
     """Return a result and its page, with a title that stands for all that is written by others."""
     told = f'"{title}"'
     said = [*changes, f"title={told}", f"published[0].source={told}", f"model.title={told}"]
-    loaded = replace(load(scenario, said), name=title)
+    loaded = load(scenario, said)
+    loaded = replace(loaded, source=replace(loaded.source, name=title))
     result = simulate(loaded)
     pictures = Pictures(timeline_picture(result), breakdown_picture(result), memory_picture(result))
     return result, page(gather(result, loaded, pictures, command_line(scenario, said)))
