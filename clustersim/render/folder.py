@@ -1,7 +1,7 @@
-"""Folders that a command leaves: each written whole or not at all, with a list of what is in it.
+"""Output folders: each is written completely or not at all, with a list of its files.
 
-Everything goes into a new folder beside the final one, which then takes its place.  An earlier
-output is replaced; a folder that holds anything else is left alone unless the caller insists.
+Everything is written to a new folder next to the final one, and renamed at the end.  The output of
+an earlier run is replaced; a folder with anything else in it only if the caller forces it.
 """
 
 import json
@@ -16,45 +16,44 @@ from clustersim import __version__
 from clustersim.errors import ScenarioError
 
 SUMMARY: Final = "summary.json"
-"""What a command prints with ``--json``, the version, and the names of all files beside it."""
+"""The object of ``--json``, with the version and the names of all files in the folder."""
 
 
 def check_free(folder: Path, *, force: bool = False) -> None:
-    """Refuse to write where something else stands, or where no folder can be made.
-
-    What stands there may only be the output of an earlier run.
+    """Check that a folder can be written: that it is free, or the output of an earlier run.
 
     Raises
     ------
     ScenarioError
-        one line that says what is in the way.
+        with one line of what exists already, or cannot be created.
     """
     target = folder.resolve()
     if Path.cwd().is_relative_to(target) or Path.home().is_relative_to(target):
         raise ScenarioError(
-            f"{folder}: is around the working or home folder, and a run replaces its folder whole;"
+            f"{folder}: contains the working or the home folder and cannot be replaced;"
             " choose another --out"
         )
     if target.exists() and not force and not is_ours(target):
         raise ScenarioError(
-            f"{folder}: is in the way and is not the output of an earlier run; choose another --out"
+            f"{folder}: already exists and is not the output of an earlier run;"
+            " use --force to replace it, or choose another --out"
         )
     above = next(parent for parent in target.parents if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        why = "cannot be written in" if above.is_dir() else "is no folder"
-        raise ScenarioError(f"{folder}: cannot be made, since {above} {why}; choose another --out")
+        why = "is not writable" if above.is_dir() else "is not a folder"
+        raise ScenarioError(f"{folder}: cannot be created: {above} {why}; choose another --out")
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether a folder is empty, or holds a summary and no file that the summary does not list."""
+    """Whether a folder is empty, or has a summary that lists all of its files."""
     if not folder.is_dir():
         return False
-    found = {path.name for path in folder.iterdir()}
-    return found <= set(_listed(folder / SUMMARY))
+    names = {path.name for path in folder.iterdir()}
+    return names <= set(_listed(folder / SUMMARY))
 
 
 def _listed(summary: Path) -> list[str]:
-    """Return the files that a summary says were written with it; none if it is no summary."""
+    """Return the files that a summary lists; none if it is not a summary."""
     try:
         return [str(name) for name in json.loads(summary.read_bytes())["files"]]
     except (OSError, ValueError, TypeError, KeyError):
@@ -63,14 +62,14 @@ def _listed(summary: Path) -> list[str]:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Give a new folder that takes the place of `folder` at the end, unless something fails."""
+    """Yield a new folder that replaces `folder` at the end, unless an error occurs."""
     target = folder.resolve()
     new, old = (target.with_name(f".{target.name}.{os.getpid()}.{end}") for end in ("new", "old"))
-    with _blaming(folder):
+    with _errors_of(folder):
         target.parent.mkdir(parents=True, exist_ok=True)
         new.mkdir()
     try:
-        with _blaming(folder):
+        with _errors_of(folder):
             yield new
             if target.exists():
                 target.rename(old)
@@ -87,8 +86,8 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _blaming(folder: Path) -> Iterator[None]:
-    """Turn what the file system objects to into one line about `folder`."""
+def _errors_of(folder: Path) -> Iterator[None]:
+    """Raise errors of the file system as one line with `folder`."""
     try:
         yield
     except OSError as problem:
@@ -98,12 +97,12 @@ def _blaming(folder: Path) -> Iterator[None]:
 
 
 def write_summary(answer: Mapping[str, Any], files: Sequence[str], place: Path) -> None:
-    """Write what ``--json`` prints and the names of all files into a folder.
+    """Write the object of ``--json``, with the names of all files, into a folder.
 
     Raises
     ------
     ValueError
-        when a number of the answer is none, or infinite.
+        when a number of the answer is infinite or not a number.
     """
     summary = {**answer, "version": __version__, "files": files}
     content = json.dumps(summary, indent=1, allow_nan=False)

@@ -79,7 +79,7 @@ class RenderProcess:
         traceback: TracebackType | None,
     ) -> None:
         if self._process is not None:
-            self._process.kill()  # its own end would take a while: it has much to tidy up
+            self._process.kill()  # ending by itself would take longer
             self._process.join()
             self._connection.close()
 
@@ -87,15 +87,15 @@ class RenderProcess:
 def _start(warm_up: Sequence[Callable[[], None]]) -> tuple[Connection, BaseProcess]:
     """Start the second process, which ignores interrupts: they are for this process."""
     context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_work, args=(there, warm_up), daemon=True)
+    connection, other_end = context.Pipe()
+    process = context.Process(target=_work, args=(other_end, warm_up), daemon=True)
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         process.start()
     finally:
         signal.signal(signal.SIGINT, handler)
-    there.close()
-    return here, process
+    other_end.close()
+    return connection, process
 
 
 def _cores() -> int:

@@ -74,7 +74,7 @@ def test_an_out_below_a_file_is_refused_before_anything_runs(tmp_path, capsys, m
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes").write_text("mine")
 
-    assert "notes is no folder" in refused(
+    assert "notes is not a folder" in refused(
         capsys, "sweep", file, "--over", "plan.zero=0", "--out", "notes/deep/er"
     )
     assert not (tmp_path / "runs").exists()

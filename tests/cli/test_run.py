@@ -15,16 +15,17 @@ from typer.testing import CliRunner
 
 from clustersim.cli import app, main
 from clustersim.errors import SimulationError
+from clustersim.render.charts.timeline import covered
 from clustersim.render.folder import check_free, is_ours, replacing
+from clustersim.render.matplotlib import write_figure
 from clustersim.render.render_process import Drawing, RenderProcess
 from clustersim.render.tables import table
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
+from clustersim.studies.run.charts import memory_over_time
 from clustersim.studies.run.files import FILES, names, write
-from clustersim.studies.run.memory_figure import memory_picture
-from clustersim.studies.run.pictures import timeline_picture
+from clustersim.studies.run.pipeline import pipeline, views
 from clustersim.studies.run.text import answer
-from clustersim.studies.run.timeline_figure import covered, draw_timeline
 
 SMALL = ("frontier-22b", "--set", "batch.global=32")
 
@@ -52,21 +53,21 @@ ANSWER = rf"""
 GPT 22B on 16 GCDs of Frontier
 machine       2 nodes of frontier, 16 x mi250x-gcd
 model         gpt-22b in fp16, megatron-deepspeed
-layout        tensor 1 x pipeline 8 x data 2, 1f1b, ZeRO-1, recompute full
-batch         32 sequences of 2,048 tokens: 16 microbatches of 1 for each replica
-step          {N} s, {N} tokens/s, {N} samples/s
-expected      between {N} s and {N} s in 9 of 10 runs \({N} measured runs of {N} sources on .*\)
-rate          {N} TFLOP/s a device of model FLOPs \(MFU {P}\), {N} with recomputation \(HFU {P}\)
-bubble        {P} of the step \(overhead {P} of the time without it\)
+layout        tensor 1 x pipeline 8 x data 2, 1f1b, ZeRO-1, full recomputation
+batch         32 sequences of 2,048 tokens: 16 microbatches of 1 per replica
+step time     {N} s, {N} tokens/s, {N} sequences/s
+interval      {N} s to {N} s \(level 90 %, from {N} measured runs of {N} sources on .*\)
+FLOP rate     {N} TFLOP/s per device \(MFU {P}\), {N} with recomputation \(HFU {P}\)
+bubble        {P} of the step time \({P} of the time without bubbles\)
 time          matmul {P}, bubble {P}(?:, [a-z ]+ {P}){{4}}
 exposed       communication {P}: pipeline {N} m?s, data {N} m?s over n0.dev0>n0.dev1, .*
 memory        fits: {N} of 59.6 GiB on stage 0
-of which      optimiser {N}(?:, [a-z ]+ {N}){{4}}, other {N} GiB
-hottest link  [\w.]+>[\w.]+, {P} of {N} GB/s over the step
+memory use    optimiser {N}(?:, [a-z ]+ {N}){{4}}, other {N} GiB
+busiest link  [\w.]+>[\w.]+, {P} of {N} GB/s, mean of the step
 data group    2 ranks on 1 node, over xgmi {N} GB/s
-stages        8 ranks on 2 nodes, over nic {N} GB/s, xgmi {N} GB/s, bus {N} GB/s.*
+pipeline      8 ranks on 2 nodes, over nic {N} GB/s, xgmi {N} GB/s, bus {N} GB/s.*
 embedding     2 ranks on 2 nodes, over nic {N} GB/s, bus {N} GB/s, xgmi {N} GB/s.*
-published     tflops_per_device \(hardware FLOPs\) 73.5, predicted {N} \([+-]{P}\); arXiv:2312.*
+published     TFLOP/s per device \(hardware FLOPs\) 73.5, predicted {N} \([+-]{P}\); arXiv:2312.*
 assumed       3 keys: plan, batch, framework
 """
 
@@ -200,9 +201,9 @@ def test_figures_are_not_blank(figures, name):
 
 def test_drawing_twice_gives_the_same_bytes(tmp_path):
     """A figure depends on nothing but its picture, painted above and block by block below."""
-    picture = timeline_picture(simulate("frontier-22b", ["batch.global=320"]))
+    pictures = views(pipeline(simulate("frontier-22b", ["batch.global=320"])))
     for stem in ("one", "two"):
-        draw_timeline(picture, tmp_path / stem, ("png", "svg", "pdf"))
+        write_figure(pictures, tmp_path / stem)
 
     for ending in ("png", "svg", "pdf"):
         one, two = ((tmp_path / f"{stem}.{ending}").read_bytes() for stem in ("one", "two"))
@@ -212,9 +213,10 @@ def test_drawing_twice_gives_the_same_bytes(tmp_path):
 def test_figures_as_pdf_have_whole_fonts_and_come_with_their_data(result, figures):
     """Fonts are TrueType, no file has a date, and what a figure shows is in a CSV as well."""
     folder = figures
-    timeline, memory = timeline_picture(result).columns(), memory_picture(result).columns()
+    timeline, memory = pipeline(result).columns(), memory_over_time(result)
     drawn = csv.read_csv(folder / "timeline.csv").to_pydict()
     fullest = csv.read_csv(folder / "memory_fullest.csv").to_pydict()
+    layers = {layer.name: layer.values.tolist() for layer in memory.layers}
 
     assert {path.name for path in folder.iterdir()} == set(names(("png", "svg", "pdf")))
     assert is_ours(folder)
@@ -224,7 +226,8 @@ def test_figures_as_pdf_have_whole_fonts_and_come_with_their_data(result, figure
         assert b"/Type3" not in content
         assert b"Date" not in content
     assert {name: values.tolist() for name, values in timeline.items()} == drawn
-    assert {name: values.tolist() for name, values in memory.items()} == fullest
+    assert {f"{name} [GiB]": values for name, values in layers.items()}.items() <= fullest.items()
+    assert fullest["time [s]"] == memory.begins.tolist()
 
 
 def test_a_pixel_is_covered_by_what_lies_in_it():
@@ -302,21 +305,22 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path, capsys, content):
 
     assert refused(capsys, "run", *SMALL, "--out", str(folder)) == (
         2,
-        f"{folder}: is in the way and is not the output of an earlier run; choose another --out\n",
+        f"{folder}: already exists and is not the output of an earlier run;"
+        " use --force to replace it, or choose another --out\n",
     )
     assert {path.name: path.read_text() for path in folder.iterdir()} == content
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def test_force_replaces_what_is_in_the_way(tmp_path):
-    """Only when told so, and only once the new folder is complete."""
+def test_force_replaces_an_existing_file(tmp_path):
+    """Only if forced, and only when the new folder is complete."""
     place = tmp_path / "file"
-    place.write_text("in the way")
+    place.write_text("a file")
 
     check_free(place, force=True)
     with replacing(place) as new:
         (new / "summary.json").write_text("{}")
-        assert place.read_text() == "in the way"
+        assert place.read_text() == "a file"
 
     assert [path.name for path in place.iterdir()] == ["summary.json"]
     assert list(tmp_path.iterdir()) == [place]
@@ -330,7 +334,7 @@ def test_the_working_folder_is_never_replaced(tmp_path, capsys, monkeypatch):
     for out in (".", ".."):
         code, complaint = refused(capsys, "run", *SMALL, "--out", out, "--force")
         assert code == 2
-        assert complaint.startswith(f"{out}: is around the working or home folder")
+        assert complaint.startswith(f"{out}: contains the working or the home folder")
 
 
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path, capsys):
@@ -343,7 +347,7 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path, capsys):
     out, complaint = capsys.readouterr()
     assert (end.value.code, out) == (2, "")
     assert complaint == (
-        f"{tmp_path}/file/run: cannot be made, since {tmp_path}/file is no folder;"
+        f"{tmp_path}/file/run: cannot be created: {tmp_path}/file is not a folder;"
         " choose another --out\n"
     )
 

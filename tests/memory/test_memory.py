@@ -26,7 +26,7 @@ from clustersim.scenario.load import load
 from clustersim.simulation.advice import advise, changes
 from clustersim.simulation.build import build_job
 from clustersim.simulation.simulate import simulate
-from clustersim.studies.run.memory_figure import MOST_MOMENTS, MOST_PARTS, memory_picture
+from clustersim.studies.run.charts import MOST_LAYERS, MOST_LEVELS, memory_over_time
 from clustersim.validation.cases.cases import read_cases
 from clustersim.validation.validate import validate
 
@@ -272,12 +272,12 @@ def test_only_what_the_framework_offers_is_tried():
 def test_the_figure_shows_the_peak_in_few_colours(changed):
     """However many steps there are, the figure keeps the fullest of them."""
     result = ran(*changed)
-    picture = memory_picture(result)
-    total = sum(picture.moments.values()).max() * 2.0**30
+    chart = memory_over_time(result)
+    total = chart.total.max() * 2.0**30
 
     assert total == pytest.approx(result.memory.fullest.peak, rel=1e-9)
-    assert len(picture.moments) <= MOST_PARTS + 1
-    assert len(picture.time) <= MOST_MOMENTS + 2
+    assert len(chart.layers) <= MOST_LAYERS + 1
+    assert len(chart.begins) <= MOST_LEVELS + 1
 
 
 def test_the_runs_of_bloom_fit_and_take_the_memory_that_was_measured():

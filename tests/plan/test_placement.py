@@ -316,7 +316,7 @@ def test_the_answer_and_the_json_tell_the_same_groups():
     assert data["links"][0]["bandwidth"] == 23e9
     lines = answer(result)
     assert "placement     pipeline, data (innermost first)" in lines
-    assert "stages        8 ranks on 1 node, over xgmi 36 GB/s" in lines
+    assert "pipeline      8 ranks on 1 node, over xgmi 36 GB/s" in lines
     assert [line for line in lines if line.startswith("data group    2 ranks on 2 nodes, over ")]
 
 

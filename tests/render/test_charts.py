@@ -2,7 +2,9 @@
 
 import json
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
@@ -14,20 +16,27 @@ from clustersim.render.charts import (
     Band,
     Bar,
     Bars,
+    BlockKind,
     Combination,
     Field,
     HeatMap,
+    Layer,
+    Level,
     Lines,
     ParallelCoordinates,
     Picture,
     Point,
     ScatterWithFront,
     Series,
+    StackedAreas,
+    StackedBars,
     Step,
+    Timeline,
     Waterfall,
     named_places,
 )
-from clustersim.render.palette import DARK, LIGHT
+from clustersim.render.charts.stacks import Stack
+from clustersim.render.palette import DARK, LIGHT, read
 
 HEAD = {
     "title": "A <b>bold</b> finding",
@@ -35,6 +44,10 @@ HEAD = {
     "description": "what it shows",
     "note": "How to read it.",
 }
+LAYERS = (
+    Layer("a", "memory-gradients", np.array([1.0, 2.0, 3.0])),
+    Layer("b <b>", "memory-runtime", np.array([4.0, 4.0, 2.0])),
+)
 PICTURES = [
     Bars(
         **HEAD,
@@ -93,14 +106,48 @@ PICTURES = [
         best=1,
         names=("fits", "front", "best: b"),
     ),
+    StackedAreas(
+        **HEAD,
+        x=Axis("time", "s"),
+        measure=Axis("memory", "GiB"),
+        layers=LAYERS,
+        limit=Level(8.0, "a limit"),
+        begins=np.array([0.0, 1.0, 4.0]),
+        end=5.0,
+    ),
+    StackedBars(**HEAD, x=Axis("stage"), measure=Axis("memory", "GiB"), layers=LAYERS),
+    Timeline(
+        **HEAD,
+        time=Axis("time", "s", limits=(0.0, 4.0)),
+        lanes="stage",
+        count=2,
+        kinds=(
+            BlockKind("forward <b>", ("forward-0", "forward-1")),
+            BlockKind("optimiser", ("optimiser", "optimiser"), computes=False),
+        ),
+        shades=2,
+        lane=np.array([0, 0, 1]),
+        kind=np.array([0, 1, 0]),
+        number=np.array([0, -1, 1]),
+        shade=np.array([0, -1, 1]),
+        start=np.array([0.0, 3.0, 1.0]),
+        end=np.array([1.0, 4.0, 2.5]),
+    ),
 ]
 IDS = [type(picture).__name__ for picture in PICTURES]
 every_kind = pytest.mark.parametrize("picture", PICTURES, ids=IDS)
 
 
+def below(kind):
+    """Yield all classes that are derived from one."""
+    for derived in kind.__subclasses__():
+        yield derived
+        yield from below(derived)
+
+
 def test_every_kind_has_both_back_ends_and_an_example_here():
     """A kind that only one back end draws would be missing in files or on pages."""
-    kinds = set(Picture.__subclasses__())
+    kinds = {kind for kind in below(Picture) if not kind.__subclasses__()}
 
     assert kinds == set(charts.KINDS) == set(figures.KINDS) == set(map(type, PICTURES))
 
@@ -141,7 +188,7 @@ def places_of(axes):
     return found
 
 
-@every_kind
+@pytest.mark.parametrize("picture", [p for p in PICTURES if not isinstance(p, Stack | Timeline)])
 def test_both_back_ends_show_the_values_of_the_table(picture):
     """Each number of the table is a place in the figure and in the data of the chart."""
     chart = charts.page_chart(picture)
@@ -160,7 +207,7 @@ def test_both_back_ends_name_the_axes_with_their_units(picture):
     """The title of each axis is in the figure and in the chart."""
     axes = figures.figure_of([picture]).axes[0]
     plain = json.dumps(charts.page_chart(picture).figure).replace("<br>", " ")
-    measure = getattr(picture, "measure", None) or picture.y
+    measure = next(getattr(picture, n) for n in ("measure", "y", "time") if hasattr(picture, n))
 
     if isinstance(picture, HeatMap):
         plain += " ".join(s.name for s in charts.page_chart(picture).swatches)
@@ -226,3 +273,73 @@ def test_several_pictures_are_one_figure():
 
     assert first.get_position().y0 > second.get_position().y1
     assert [text.get_text() for text in figure.texts].count(HEAD["title"]) == 2
+
+
+def bounds(collection):
+    """Return the corners of the shapes of a collection."""
+    return [path.get_extents().get_points().round(9).tolist() for path in collection.get_paths()]
+
+
+def test_layers_are_on_top_of_each_other():
+    """A layer begins where the one below ends, in files and on pages, and the limit is visible."""
+    areas = PICTURES[-3]
+    axes = figures.figure_of([areas]).axes[0]
+    chart = charts.page_chart(areas)
+    [low], [high] = map(bounds, axes.collections)
+
+    assert low == [[0.0, 0.0], [5.0, 3.0]]
+    assert high == [[0.0, 1.0], [5.0, 6.0]]
+    assert areas.total.tolist() == [5.0, 6.0, 5.0]
+    assert [trace["y"] for trace in chart.figure["data"]] == [[1, 2, 3, 3], [4, 4, 2, 2]]
+    assert {trace["stackgroup"] for trace in chart.figure["data"]} == {"all"}
+    assert axes.get_ylim()[1] > 8.0 < chart.figure["layout"]["yaxis"]["range"][1]
+    assert areas.table().rows == (("a", "1", "3"), ("b <b>", "2", "4"))
+
+
+def test_stacked_bars_end_at_their_total():
+    """Both back ends draw the same heights, and the table has them with their sum."""
+    stacked = PICTURES[-2]
+    low, high = figures.figure_of([stacked]).axes[0].patches
+    data = charts.page_chart(stacked).figure["data"]
+
+    assert low.get_path().get_extents().y1 == 3.0
+    assert high.get_path().get_extents().y1 == 6.0
+    assert [trace["y"] for trace in data] == [[1, 2, 3], [4, 4, 2]]
+    assert [row[-1] for row in stacked.table().rows] == ["5", "6", "5"]
+
+
+def test_blocks_of_a_timeline_have_their_place_and_time():
+    """A block is a box from its start to its end in its lane; its shade is that of its chunk."""
+    timeline = PICTURES[-1]
+    boxes, *_ = figures.figure_of([timeline]).axes[0].collections
+    forward, optimiser = charts.page_chart(timeline).figure["data"]
+
+    assert [[a[0], b[0]] for a, b in bounds(boxes)] == [[0, 1], [3, 4], [1, 2.5]]
+    assert (forward["base"], forward["x"], forward["y"]) == ([0, 1], [1, 1.5], [0, 1])
+    assert forward["marker"]["color"] == [0, 1]
+    assert optimiser["marker"]["color"] == "var(--optimiser)"
+    assert to_hex(boxes.get_facecolors()[0]) == LIGHT["forward-0"]
+    assert to_hex(boxes.get_facecolors()[2]) == LIGHT["forward-1"]
+    assert timeline.legend() == [
+        ("forward <b>, first chunk", "forward-0"),
+        ("forward <b>, last chunk", "forward-1"),
+        ("optimiser", "optimiser"),
+        ("waiting (bubble)", "bubble"),
+    ]
+
+
+def test_a_timeline_of_many_blocks_is_an_image_of_the_same():
+    """A pixel has the mean colour of what it covers; on a page a field has the share."""
+    many = 4_000
+    edges = np.linspace(0.0, 4.0, 2 * many + 1)
+    zeros = np.zeros(many, np.int32)
+    blocks = {"lane": zeros, "kind": zeros, "number": zeros, "shade": zeros}
+    timeline = replace(PICTURES[-1], **blocks, start=edges[:-1:2], end=edges[1::2])
+    [image] = figures.figure_of([timeline]).axes[0].images
+    [heat] = charts.page_chart(timeline).figure["data"]
+    half = np.mean([read(LIGHT["forward-0"]), read(LIGHT["bubble"])], axis=0)
+    painted = np.mean(image.get_array()[0], axis=0).tolist()
+
+    assert painted == pytest.approx((255 * half).tolist(), abs=2)
+    assert np.mean(heat["z"][0]) == pytest.approx(50, abs=1)
+    assert np.mean(heat["z"][1]) == 0

@@ -479,7 +479,7 @@ COMPLAINTS = [
      " (did you mean 'tensor'?)"),
     (["frontier-22b", "frontier-22b plan.data=3"], "plan: tensor 1 x pipeline 8 x data 3 = 24"
      " ranks, but the job has 16 devices"),
-    (["frontier-22b", "frontier-1t", "--out", "."], ".: is around the working or home folder"),
+    (["frontier-22b", "frontier-1t", "--out", "."], ".: contains the working or the home folder"),
 ]  # fmt: skip
 
 

@@ -18,17 +18,18 @@ from clustersim.catalog.records import NodeRecord
 from clustersim.render.layouts.node import node as node_layout
 from clustersim.render.page.page import Chart, Drawing, render
 from clustersim.render.palette import DARK, LIGHT
+from clustersim.render.plotly import page_chart
 from clustersim.render.plotly.pieces import label
+from clustersim.render.plotly.timeline import MOST_BARS, lanes_shown
 from clustersim.render.tables import percent
 from clustersim.scenario.entries import entry
-from clustersim.studies.run import pipeline_section as pipeline
-from clustersim.studies.run.links_section import links_picture
+from clustersim.studies.run.links import link_loads
+from clustersim.studies.run.pipeline import page_views, pipeline, sampled
 from clustersim.studies.run.text import rows
-from clustersim.studies.run.timeline_figure import Panel
 from clustersim.topology.node import build_node
 from pages import HOSTILE, page_of
 
-SECTIONS = ["answer", "time", "pipeline", "memory", "links", "groups", "published", "sources",
+SECTIONS = ["summary", "time", "pipeline", "memory", "links", "groups", "published", "sources",
             "scenario"]  # fmt: skip
 
 few = settings(max_examples=20, deadline=None)
@@ -182,8 +183,9 @@ def test_the_waterfall_ends_where_the_step_does(hostile):
     [data] = page.sections[1].blocks[0].figure["data"]
     ends = np.cumsum(data["x"])
 
-    assert data["base"][1:] == pytest.approx(ends[:-1], abs=1e-3 * result.step_time)
-    assert ends[-1] == pytest.approx(result.step_time, rel=1e-3)
+    assert data["base"][1:-1] == pytest.approx(ends[:-2], abs=1e-3 * result.step_time)
+    assert ends[-2] == pytest.approx(data["x"][-1], rel=1e-3)
+    assert data["x"][-1] == pytest.approx(result.step_time, rel=1e-3)
 
 
 def test_memory_is_stacked_to_the_peak_of_each_stage(hostile):
@@ -214,7 +216,7 @@ def test_every_value_of_a_run_has_its_proof(hostile):
 @given(st.integers(1, 500), st.integers(2, 40))
 def test_a_sample_of_stages_has_both_ends(stages, most):
     """At most so many stages, in order, the first and the last among them."""
-    shown = pipeline.stages_shown(stages, most).tolist()
+    shown = lanes_shown(stages, most).tolist()
 
     assert shown == sorted(set(shown))
     assert len(shown) == min(stages, most)
@@ -226,47 +228,44 @@ def test_a_sample_of_stages_has_both_ends(stages, most):
 def long():
     """A pipeline of 8 stages and 320 microbatches."""
     from clustersim.simulation.simulate import simulate
-    from clustersim.studies.run.pictures import timeline_picture
 
-    return timeline_picture(simulate("frontier-22b", ["batch.global=1280", "batch.micro=1"]))
+    return pipeline(simulate("frontier-22b", ["batch.global=1280", "batch.micro=1"]))
 
 
 @few
 @given(share=st.tuples(st.floats(0, 1), st.floats(0, 1)), at_end=st.booleans())
 def test_a_sample_of_blocks_is_of_its_view(long, share, at_end):
     """Only blocks of the view are drawn, never more than can be seen, those at its end first."""
-    begin, end = (each * long.duration for each in sorted(share))
-    shown = pipeline.sampled(long, Panel("", begin, end), at_end=at_end)
-    inside = long.within(begin, end)
+    begin, end = (part * long.limits[1] for part in sorted(share))
+    inside = replace(long.within(begin, end), at_end=at_end)
+    shown = sampled(inside)
 
-    assert len(shown.start) <= pipeline.MOST_BARS
+    assert len(shown.start) <= MOST_BARS
     assert ((shown.end > begin) & (shown.start < end)).all()
-    mine = np.isin(inside.stage, shown.stage)
-    if mine.any() and at_end:
-        assert shown.end.max() == inside.end[mine].max()
-    elif mine.any():
-        assert shown.start.min() == inside.start[mine].min()
+    rows = np.isin(inside.lane, shown.lane)
+    if rows.any() and at_end:
+        assert shown.end.max() == inside.end[rows].max()
+    elif rows.any():
+        assert shown.start.min() == inside.start[rows].min()
 
 
 def test_a_long_pipeline_is_an_overview_and_its_two_ends(long):
-    """Of thousands of blocks some are drawn, each chart says how many, and the rest is counted."""
-    shown = pipeline.pipeline(long, "mostly")
-    overview, fill, drain = shown.blocks
+    """Of thousands of blocks some are drawn, and each chart has a note of how many."""
+    overview, fill, drain = map(page_chart, page_views(long))
     z = np.array(overview.figure["data"][0]["z"])
-    busy = sum((long.end - long.start)[long.kind < 4]) / long.stages
+    busy = sum((long.end - long.start)[long.kind < 4]) / long.count
 
-    assert z.mean() / 100 * long.duration == pytest.approx(busy, rel=0.01)
+    assert z.mean() / 100 * long.limits[1] == pytest.approx(busy, rel=0.01)
     assert f"of {len(long.start):,} blocks are drawn" in fill.note
-    assert f"stage {long.stages - 1} begins after " in fill.title
-    assert f"stage {long.stages - 1} has done its last block " in drain.title
-    assert sum(len(trace["x"]) for trace in drain.figure["data"]) <= pipeline.MOST_BARS
-    assert long.duration == pytest.approx(drain.figure["layout"]["xaxis"]["range"][1])
+    assert f"stage {long.count - 1} begins after " in fill.title
+    assert f"stage {long.count - 1} ends its last block " in drain.title
+    assert sum(len(trace["x"]) for trace in drain.figure["data"]) <= MOST_BARS
+    assert long.limits[1] == pytest.approx(drain.figure["layout"]["xaxis"]["range"][1])
 
 
 def test_chunks_are_told_apart(long):
     """With two chunks the legend names the first and the last, and blocks are coloured by them."""
-    two = replace(long.within(0, long.duration / 100), chunks=2)
-    chart = pipeline.pipeline(two, "never").blocks[0]
+    [chart] = map(page_chart, page_views(replace(long.within(0, long.limits[1] / 100), shades=2)))
 
     assert [each.name for each in chart.swatches][:2] == [
         "forward, first chunk",
@@ -282,7 +281,7 @@ def test_chunks_are_told_apart(long):
 @given(st.text())
 def test_a_label_is_shown_as_it_is(given_text):
     """What plotly would read as HTML is written so that it shows the very letters."""
-    written = label(given_text)
+    written = label(given_text).replace("<br>", "\n")
 
     assert "<" not in written
     assert html.unescape(written) == html.unescape(given_text.replace("&", "&amp;"))
@@ -331,14 +330,14 @@ def test_text_can_be_read_on_its_paper(colours):
 def test_the_hottest_link_of_a_node_is_drawn_hottest(name):
     """Every link and cable that is used has a line that says how much; the hottest is red."""
     result, shown = page_of("A node", name, ())
-    picture = links_picture(result)
+    loads = link_loads(result)
     [drawn] = [block for block in shown.sections[4].blocks if type(block) is Drawing]
-    most = max(used.load for used in (*picture.inside, *picture.cables))
+    most = max(used.load for used in (*loads.inside, *loads.cables))
     hot = [line for line in drawn.lines if line.colour == "var(--hot)"]
     left, top, width, height = drawn.extent
-    used = {frozenset(each.ends) for each in (*picture.inside, *picture.cables)}
+    used = {frozenset(each.ends) for each in (*loads.inside, *loads.cables)}
 
-    assert any(f": {percent(most)} of its payload" in line.told for line in hot)
+    assert any(f": {percent(most)} of its payload" in line.text for line in hot)
     assert sum(line.colour != "var(--idle)" for line in drawn.lines) == len(used)
     for line in drawn.lines:
         for point in line.points.split():

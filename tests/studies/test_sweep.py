@@ -325,7 +325,7 @@ OVER = "--over=batch.micro=1,2"
         ([OVER, "--by=speed"], "--by speed: is not known (known: tokens_per_s, "),
         ([OVER, "--pareto=money"], "--pareto money: is not known (did you mean 'memory'?)"),
         ([OVER, "--set=plan.zro=1"], "--set plan.zro=1: plan.zro: unknown key"),
-        ([OVER, "--out=taken"], "taken: is in the way and is not the output of an earlier run"),
+        ([OVER, "--out=taken"], "taken: already exists and is not the output of an earlier run"),
         ([OVER, "--store=taken"], "taken: is a folder, not a run cache"),
         ([OVER, "--store=small.yaml"], "small.yaml: is not a run cache of clustersim"),
     ],

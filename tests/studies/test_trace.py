@@ -117,7 +117,7 @@ def test_processes_and_threads_have_names(result, trace):
 
     assert f"replica class 0 ({len(result.program.actors[0].replicas)} replicas)" in names
     assert {f"stage {stage}" for stage in range(result.program.stages)} <= names
-    assert {"memory of a rank, by stage", "links that are used most"} <= names
+    assert {"memory of a rank, by stage", "busiest links"} <= names
     assert places == {event["pid"] for event in trace["traceEvents"]}
 
 

@@ -364,7 +364,7 @@ COMPLAINTS = [
      " key=value"),
     (["--change", " "], "--change ' ': no setting of the form key=value"),
     (["--set", "plan.tensr=2"], "plan.tensr: unknown key (did you mean 'tensor'?)"),
-    (["--set", "plan.zero=0", "--out", "."], ".: is around the working or home folder"),
+    (["--set", "plan.zero=0", "--out", "."], ".: contains the working or the home folder"),
     (["--set", "plan.zero=0", "--store", "frontier-22b.yaml"], "frontier-22b.yaml: is not a run"
      " cache of clustersim; choose another --store"),
 ]  # fmt: skip

@@ -124,5 +124,5 @@ def test_a_folder_in_the_way_is_refused_before_anything_runs(tmp_path):
     """Somebody's files are never replaced without --force."""
     (tmp_path / "mine.txt").write_text("mine")
 
-    with pytest.raises(ScenarioError, match="is in the way and is not the output"):
+    with pytest.raises(ScenarioError, match="already exists and is not the output"):
         command(cases=Path("nowhere.yaml"), out=tmp_path)

@@ -7,6 +7,8 @@ alternative text and the table of the values behind it.  Two back ends draw ever
     Bars, Waterfall                   bars.py    bars.py    bars.py
     Lines, ScatterWithFront           lines.py   lines.py   lines.py
     HeatMap, ParallelCoordinates      grids.py   grids.py   grids.py
+    StackedAreas, StackedBars         stacks.py  stacks.py  stacks.py
+    Timeline                          timeline.py in each
 
     clustersim.render.plotly.page_chart(picture)              a chart of a page
     clustersim.render.matplotlib.write_figure(picture, stem)  a figure as files
@@ -19,24 +21,32 @@ from clustersim.render.charts.bars import Bar, Bars, Step, Waterfall
 from clustersim.render.charts.grids import Combination, Field, HeatMap, ParallelCoordinates
 from clustersim.render.charts.lines import Band, Lines, Point, ScatterWithFront, Series
 from clustersim.render.charts.picture import Axis, Column, Picture, Table, named_places
+from clustersim.render.charts.stacks import Layer, Level, StackedAreas, StackedBars
+from clustersim.render.charts.timeline import BlockKind, Timeline
 
 __all__ = [
     "Axis",
     "Band",
     "Bar",
     "Bars",
+    "BlockKind",
     "Column",
     "Combination",
     "Field",
     "HeatMap",
+    "Layer",
+    "Level",
     "Lines",
     "ParallelCoordinates",
     "Picture",
     "Point",
     "ScatterWithFront",
     "Series",
+    "StackedAreas",
+    "StackedBars",
     "Step",
     "Table",
+    "Timeline",
     "Waterfall",
     "named_places",
 ]

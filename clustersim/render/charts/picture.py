@@ -1,7 +1,7 @@
 """What all pictures have: a title that states the finding, words, axes, the values behind them."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
@@ -89,19 +89,24 @@ class Picture:
         """Yield the values behind the picture line by line, their headings first."""
 
     def table(self) -> Table:
-        """Return the values as a table of a page, numbers to six digits, long ones cut short."""
-        head, *lines = self.rows()
-        cut = f", {MAXIMUM:,} of {len(lines):,}" if len(lines) > MAXIMUM else ""
-        lines = lines[:MAXIMUM]
-        numbers = [
-            bool(lines) and not any(isinstance(cell, str) for cell in column)
-            for column in zip(*lines, strict=True)
-        ] or [False] * len(head)
-        columns = tuple(
-            Column(str(name), number) for name, number in zip(head, numbers, strict=True)
-        )
-        cells = tuple(tuple(map(format_cell, line)) for line in lines)
-        return Table(f"{self.contents}{cut}", columns, cells)
+        """Return the values as a table of a page."""
+        return table_of(self.contents, self.rows())
+
+
+def table_of(caption: str, rows: Iterable[Sequence[Cell]]) -> Table:
+    """Return lines of cells as a table of a page, their headings first.
+
+    Numbers have six digits, and a long table is cut short.
+    """
+    head, *lines = rows
+    cut = f", {MAXIMUM:,} of {len(lines):,}" if len(lines) > MAXIMUM else ""
+    lines = lines[:MAXIMUM]
+    numbers = [
+        bool(lines) and not any(isinstance(cell, str) for cell in column)
+        for column in zip(*lines, strict=True)
+    ] or [False] * len(head)
+    columns = tuple(Column(str(name), number) for name, number in zip(head, numbers, strict=True))
+    return Table(f"{caption}{cut}", columns, tuple(tuple(map(format_cell, line)) for line in lines))
 
 
 def format_cell(cell: Cell) -> str:
@@ -115,4 +120,4 @@ def format_cell(cell: Cell) -> str:
     return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.6g}"
 
 
-__all__ = ["Axis", "Cell", "Column", "Picture", "Table", "format_cell", "named_places"]
+__all__ = ["Axis", "Cell", "Column", "Picture", "Table", "format_cell", "named_places", "table_of"]

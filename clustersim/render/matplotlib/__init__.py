@@ -14,7 +14,9 @@ from clustersim.render.charts.bars import Bars, Waterfall
 from clustersim.render.charts.grids import HeatMap, ParallelCoordinates
 from clustersim.render.charts.lines import Lines, ScatterWithFront
 from clustersim.render.charts.picture import Picture
-from clustersim.render.matplotlib import bars, grids, lines
+from clustersim.render.charts.stacks import StackedAreas, StackedBars
+from clustersim.render.charts.timeline import Timeline
+from clustersim.render.matplotlib import bars, grids, lines, stacks, timeline
 from clustersim.render.matplotlib.figure import OPTIONS, STYLE, Room, panels, save
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ KINDS: Final[dict[type[Picture], Kind]] = {
     Lines: Kind(lines.draw_lines, lines.lines_room),
     ParallelCoordinates: Kind(grids.draw_parallel_coordinates, grids.parallel_room),
     ScatterWithFront: Kind(lines.draw_scatter_with_front, lines.scatter_room),
+    StackedAreas: Kind(stacks.draw_stacked_areas, stacks.stack_room, stacks.stack_legend),
+    StackedBars: Kind(stacks.draw_stacked_bars, stacks.stack_room, stacks.stack_legend),
+    Timeline: Kind(timeline.draw_timeline, timeline.timeline_room, timeline.timeline_legend),
     Waterfall: Kind(bars.draw_waterfall, bars.waterfall_room, bars.waterfall_legend),
 }
 

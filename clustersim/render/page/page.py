@@ -28,7 +28,7 @@ HERE: Final = Path(__file__).parent
 
 
 class Card(NamedTuple):
-    """A number in large letters, with what it is and a remark; `alarm` where it is bad news."""
+    """A number in large letters, with its label and a remark; `alarm` draws attention to it."""
 
     label: str
     value: str
@@ -53,7 +53,7 @@ class Cards:
 
 @dataclass(frozen=True)
 class Chart:
-    """A plotly figure, the words that say the same, and the table behind it.
+    """A plotly figure with its alternative text and the table of its values.
 
     Attributes
     ----------
@@ -90,12 +90,12 @@ class Shape(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line along points ``x,y x,y`` [px]; `told` is what the pointer is told."""
+    """A line along points ``x,y x,y`` [px], with a text for the pointer."""
 
     points: str
     width: float
     colour: str
-    told: str
+    text: str
 
 
 class Word(NamedTuple):
@@ -111,7 +111,7 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True)
 class Drawing:
-    """Boxes and lines, the words that say the same, and the table behind them.
+    """Boxes and lines with their alternative text and the table of their values.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Listing:
-    """Text as it stands in a file, folded away until somebody asks for it."""
+    """The text of a file, folded until the reader opens it."""
 
     kind: ClassVar = "listing"
     title: str

@@ -11,11 +11,15 @@ from clustersim.render.charts.bars import Bars, Waterfall
 from clustersim.render.charts.grids import HeatMap, ParallelCoordinates
 from clustersim.render.charts.lines import Lines, ScatterWithFront
 from clustersim.render.charts.picture import Picture
+from clustersim.render.charts.stacks import StackedAreas, StackedBars
+from clustersim.render.charts.timeline import Timeline
 from clustersim.render.page.page import Chart
 from clustersim.render.plotly.bars import bars, waterfall
 from clustersim.render.plotly.grids import heat_map, parallel_coordinates
 from clustersim.render.plotly.lines import lines, scatter_with_front
 from clustersim.render.plotly.pieces import Plot
+from clustersim.render.plotly.stacks import stacked_areas, stacked_bars
+from clustersim.render.plotly.timeline import timeline
 
 KINDS: Final[dict[type[Picture], Callable[[Any], Plot]]] = {
     Bars: bars,
@@ -23,6 +27,9 @@ KINDS: Final[dict[type[Picture], Callable[[Any], Plot]]] = {
     Lines: lines,
     ParallelCoordinates: parallel_coordinates,
     ScatterWithFront: scatter_with_front,
+    StackedAreas: stacked_areas,
+    StackedBars: stacked_bars,
+    Timeline: timeline,
     Waterfall: waterfall,
 }
 

@@ -1,13 +1,13 @@
-"""Counters: what stages hold and what links carry, from moment to moment, for a trace.
+"""Counters of a trace: the memory of stages and the load of links over time.
 
-A counter is a level from each of its instants to the next.  Where there are more levels than a
-viewer can show, memory is told by the fullest of each stretch of time, a link by the mean of it.
+A counter is a level from each of its instants to the next.  If there are more levels than a viewer
+can show, memory is the maximum of each interval of time, and a link the mean.
 
-    a block with collectives inside    its bytes spread evenly over forward and backward
-    a stage transfer                   from when its bytes set out, as fast as it goes alone
-    a collective of rank classes       its bytes spread evenly from the first to the last
+    a block with fused collectives     its bytes, spread evenly over forward and backward
+    a stage transfer                   from its departure, at the rate without other traffic
+    a collective of rank classes       its bytes, spread evenly from begin to end
 
-So a link may be asked for more than it has: those who share it then take longer than is shown.
+So the load of a link may exceed its capacity: transfers that share it take longer than shown.
 """
 
 from collections.abc import Iterator
@@ -124,7 +124,7 @@ def _flows(result: "Result", crossing: "Crossing") -> Iterator[Flow]:
 
 
 def _one(begin: Floats, end: Floats, nbytes: float) -> Flow:
-    """Return transfers of so many bytes each at their mean rate; none where it takes no time."""
+    """Return transfers of `nbytes` each at their mean rate, without those that take no time."""
     some = (end > begin) & (nbytes > 0)
     return begin[some], end[some], nbytes / (end - begin)[some]
 
@@ -133,8 +133,8 @@ def _inside(
     track: "Track", actor: "Actor", program: "Program", crossing: "Crossing"
 ) -> Iterator[Flow]:
     """Yield what collectives inside the blocks of a rank class put on a link."""
-    whose = [*actor.replicas, *([JOINT] if track.replica == 0 else [])]
-    nbytes = sum(crossing.inside.get((track.stage, replica), 0.0) for replica in whose)
+    replicas = [*actor.replicas, *([JOINT] if track.replica == 0 else [])]
+    nbytes = sum(crossing.inside.get((track.stage, replica), 0.0) for replica in replicas)
     seconds = track.end - track.start
     rate = nbytes * program.microbatches / program.wiring.copies / seconds.sum()
     if rate > 0:

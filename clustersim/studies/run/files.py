@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 from clustersim.answers import to_json
 from clustersim.memory.curves import columns as memory_columns
 from clustersim.render import folder
-from clustersim.render.frames import Columns, write_frames
+from clustersim.render.charts import Picture
+from clustersim.render.frames import Columns, write_frames, write_lines
+from clustersim.render.matplotlib import write_figure
+from clustersim.render.page.page import write_page
 from clustersim.render.render_process import Drawing, RenderProcess
-from clustersim.studies.run import page as run_page
-from clustersim.studies.run.breakdown_figure import draw_breakdown
-from clustersim.studies.run.memory_figure import draw_memory, memory_picture
-from clustersim.studies.run.pictures import BreakdownPicture, breakdown_picture, timeline_picture
-from clustersim.studies.run.timeline_figure import draw_timeline
+from clustersim.studies.run.charts import breakdown, components, memory_by_stage, memory_over_time
+from clustersim.studies.run.page import page
+from clustersim.studies.run.pipeline import pipeline, views
 from clustersim.studies.run.trace import write_trace
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ FIGURES: Final = ("timeline", "breakdown", "memory")
 """Figures that are written in the formats that ``--figures`` names."""
 
 FIGURE_TABLES: Final = ("timeline.csv", "memory_fullest.csv")
-"""Tables of what these figures show, where it is in no other table; written with them."""
+"""Tables of what these figures show, if it is in no other table; written with them."""
 
 
 def names(formats: Sequence[str] = ()) -> list[str]:
@@ -70,39 +71,40 @@ def write(
     Raises
     ------
     ScenarioError
-        when the folder is taken, or cannot be written.
+        when the folder exists and may not be replaced, or cannot be written.
     """
     folder.check_free(place, force=force)
     with folder.replacing(place) as new:
-        timeline, breakdown = timeline_picture(result), breakdown_picture(result)
-        memory = memory_picture(result)
-        pictures = run_page.Pictures(timeline, breakdown, memory)
-        page = run_page.gather(result, loaded, pictures, command)
-        drawn = [*dict.fromkeys([*ALWAYS, *formats])]
-        drawings = [Drawing(partial(draw_timeline, formats=drawn), timeline, new / "timeline")]
+        timeline, memory = pipeline(result), memory_over_time(result)
+        both = [*dict.fromkeys([*ALWAYS, *formats])]
+        drawings = [_figure(views(timeline), new / "timeline", both)]
+        frames = _frames(result)
         if formats:
-            drawings += [
-                Drawing(partial(draw_breakdown, formats=formats), breakdown, new / "breakdown"),
-                Drawing(partial(draw_memory, formats=formats), memory, new / "memory"),
-            ]
+            drawings.append(_figure([breakdown(result)], new / "breakdown", formats))
+            figure = [memory, memory_by_stage(result)]
+            drawings.append(_figure(figure, new / "memory", formats))
+            frames["timeline.csv"] = timeline.columns()
+            write_lines(memory.rows(), new / "memory_fullest.csv")
         process.begin(drawings)
-        frames = _frames(result, breakdown)
-        if formats:
-            frames |= dict(zip(FIGURE_TABLES, (timeline.columns(), memory.columns()), strict=True))
         write_frames(frames, new)
         write_trace(result, new / "trace.json")
-        run_page.write(page, new / "report")
+        write_page(page(result, loaded, timeline, command), new / "report")
         scenario = result.scenario.model_dump(mode="json", by_alias=True)
         answer = {**to_json(result.answer), "scenario": scenario}
         folder.write_summary(answer, names(formats), new)
         process.finish()
 
 
-def _frames(result: "Result", breakdown: BreakdownPicture) -> dict[str, Columns]:
-    """Return the tables behind the figures, by the name of their file."""
+def _figure(pictures: Sequence[Picture], stem: Path, formats: Sequence[str]) -> Drawing:
+    endings = [f".{format}" for format in formats]
+    return Drawing(partial(write_figure, formats=endings), pictures, stem)
+
+
+def _frames(result: "Result") -> dict[str, Columns]:
+    """Return the tables by the name of their file."""
     return {
         "timeline.parquet": result.timeline.columns(),
-        "breakdown.csv": breakdown.columns(),
+        "breakdown.csv": components(result),
         "memory.csv": _memory(result),
         "memory.parquet": memory_columns(result.memory_curves),
     }

@@ -1,94 +1,59 @@
-"""The page of one run: gathered here as plain data, and put together where there is time.
-
-`gather` costs a few milliseconds beside a result; `write` does the rest, in the artist's process.
-"""
+"""The page of a run: a summary, the charts, the links, and the source of every value."""
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clustersim.catalog.tree import Tree
-from clustersim.render.page.page import Page, Section, Table, write_page
-from clustersim.render.page.page import warm_up as page_warm_up
-from clustersim.studies.run.answer_section import (
-    answer,
-    exposed,
-    groups,
-    longest_wait,
-    published,
-    subtitle,
-)
-from clustersim.studies.run.links_section import LinksPicture, links_picture
-from clustersim.studies.run.memory_figure import MemoryPicture
-from clustersim.studies.run.pictures import BreakdownPicture, TimelinePicture
-from clustersim.studies.run.text import remedies
+from clustersim.render.page.page import Card, Cards, Column, Page, Section, Table
+from clustersim.render.plotly import page_chart
+from clustersim.render.tables import number, percent, words
+from clustersim.studies.run.charts import breakdown, memory_by_stage, memory_over_time
+from clustersim.studies.run.links import links
+from clustersim.studies.run.pipeline import longest_wait, page_views, pipeline
+from clustersim.studies.run.sources import scenario, sources
+from clustersim.studies.run.text import metric_name, metric_value, remedies, rows
+from clustersim.units import GIB, format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
-    from clustersim.render.diagram import Diagram
+    from clustersim.render.charts import Timeline
     from clustersim.scenario.load import Loaded
+    from clustersim.simulation.answer import PublishedCheck
     from clustersim.simulation.simulate import Result
 
 
-@dataclass(frozen=True)
-class Pictures:
-    """What the figures of a run show; the page shows the same."""
+def page(
+    result: "Result", loaded: "Loaded", timeline: "Timeline | None" = None, command: str = ""
+) -> Page:
+    """Return the page of a result.
 
-    timeline: TimelinePicture
-    breakdown: BreakdownPicture
-    memory: MemoryPicture
-
-
-@dataclass(frozen=True)
-class RunPicture:
-    """All that a page of a run shows, as plain data.
-
-    Attributes
+    Parameters
     ----------
-    waits : when ranks wait most
-    verdict, advice : whether it fits, and what would make it
-    written : the scenario as it stands in its file; empty where there is none
+    loaded : the scenario, for the sources of its values
+    timeline : the chart of its pipeline, if there is one already
+    command : the command line that the page names
     """
-
-    title: str
-    subtitle: str
-    command: str
-    answer: Section
-    groups: Section
-    published: Section
-    exposed: Table
-    pictures: Pictures
-    waits: str
-    verdict: str
-    advice: tuple[str, ...]
-    links: LinksPicture
-    tree: Tree
-    written: str
-
-
-def gather(result: "Result", loaded: "Loaded", pictures: Pictures, command: str = "") -> RunPicture:
-    """Return what the page of a result shows; `command` is what made it."""
-    return RunPicture(
+    lines = {row.label: row.text for row in rows(result)}
+    return Page(
         title=result.scenario.title,
-        subtitle=subtitle(result),
+        subtitle="; ".join(lines[label] for label in ("machine", "model", "layout")),
+        sections=(
+            _summary(result),
+            _time(result),
+            _pipeline(timeline or pipeline(result)),
+            _memory(result),
+            links(result, loaded.tree),
+            _groups(result),
+            _published(result),
+            sources(loaded.tree),
+            scenario(loaded.tree, _text_of(loaded)),
+        ),
         command=command,
-        answer=answer(result),
-        groups=groups(result),
-        published=published(result),
-        exposed=exposed(result),
-        pictures=pictures,
-        waits=longest_wait(result),
-        verdict=result.memory.reason,
-        advice=tuple(remedies(result)),
-        links=links_picture(result),
-        tree=loaded.tree,
-        written=_as_written(loaded),
     )
 
 
-def _as_written(loaded: "Loaded") -> str:
-    """Return the text of the scenario's file, nothing where it did not come from one."""
+def _text_of(loaded: "Loaded") -> str:
+    """Return the text of the scenario's file, empty if it was not read from one."""
     try:
         return Path(loaded.place().file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -101,60 +66,165 @@ def command_line(scenario: str, settings: Sequence[str]) -> str:
     >>> command_line("frontier-1t", ["plan.data=4"])
     'clustersim run frontier-1t --set plan.data=4'
     """
-    return shlex.join(
-        ["clustersim", "run", scenario, *(word for each in settings for word in ("--set", each))]
-    )
+    options = [word for setting in settings for word in ("--set", setting)]
+    return shlex.join(["clustersim", "run", scenario, *options])
 
 
-def page(picture: RunPicture) -> Page:
-    """Return the page of a run: the answer first, its proof last."""
-    from clustersim.studies.run.breakdown_section import where_time_goes
-    from clustersim.studies.run.links_section import links
-    from clustersim.studies.run.memory_section import memory
-    from clustersim.studies.run.node_section import drawing
-    from clustersim.studies.run.pipeline_section import pipeline
-    from clustersim.studies.run.sources_section import scenario, sources
+# --- the summary ----------------------------------------------------------------------------------
 
-    shown = picture.pictures
-    return Page(
-        title=picture.title,
-        subtitle=picture.subtitle,
-        sections=(
-            picture.answer,
-            where_time_goes(shown.breakdown, picture.exposed),
-            pipeline(shown.timeline, picture.waits),
-            memory(shown.memory, picture.verdict, picture.advice),
-            links(picture.links, drawing(picture.links, _node(picture.tree))),
-            picture.groups,
-            picture.published,
-            sources(picture.tree),
-            scenario(picture.tree, picture.written),
+
+def _summary(result: "Result") -> Section:
+    """Return the most important numbers as cards, then the lines of the terminal."""
+    lines = tuple((row.label, row.text) for row in rows(result))
+    table = Table("All results", (Column("item"), Column("result")), lines)
+    return Section("Summary", "summary", (), (Cards(tuple(_cards(result))), table))
+
+
+def _cards(result: "Result") -> list[Card]:
+    model, hardware = (result.flops_per_device(kind) / 1e12 for kind in ("model", "hardware"))
+    memory, fullest = result.memory, result.memory.fullest
+    waits = longest_wait(result)
+    sequences = f"{number(result.samples_per_s)} sequences/s"
+    return [
+        Card("Step time", format_seconds(result.step_time), f"on {result.devices:,} devices"),
+        _interval(result),
+        *(_compared(check) for check in result.published[:1]),
+        Card(
+            "Throughput",
+            f"{result.tokens_per_s:,.0f} tokens/s",
+            f"{sequences} of {result.scenario.batch.sequence:,} tokens",
         ),
-        command=picture.command,
+        Card(
+            "FLOP rate per device",
+            f"{model:.1f} TFLOP/s",
+            f"MFU {percent(result.mfu)}; with recomputation {hardware:.1f} TFLOP/s,"
+            f" HFU {percent(result.hfu)}",
+        ),
+        Card(
+            "Pipeline bubble",
+            percent(result.bubble_fraction),
+            f"of the step time{f', {waits}' if waits else ''}",
+        ),
+        Card(
+            "Memory",
+            "fits" if memory.fits else "does not fit",
+            f"peak of {fullest.peak / GIB:.1f} GiB on stage {fullest.stage}; a device has"
+            f" {memory.capacity / GIB:.1f} GiB",
+            alarm=not memory.fits,
+        ),
+    ]
+
+
+def _interval(result: "Result") -> Card:
+    interval = result.interval
+    if interval.low_s is None or interval.high_s is None:
+        return Card("Prediction interval", "none", interval.why)
+    low, high = (format_seconds(seconds, 3) for seconds in (interval.low_s, interval.high_s))
+    level = f"level {100 * interval.level:g} %, from {interval.why}"
+    return Card("Prediction interval", f"{low} to {high}", level)
+
+
+def _compared(check: "PublishedCheck") -> Card:
+    name, published, predicted, error, _ = _row(check)
+    values = f"{name}: predicted {predicted}, published {published}"
+    if check.error is None:
+        same = "as published" if published == predicted else "not as published"
+        return Card("Prediction and publication", same, values)
+    return Card("Error of the prediction", error, values)
+
+
+# --- sections -------------------------------------------------------------------------------------
+
+
+def _time(result: "Result") -> Section:
+    """Return the components of the step time, and the links that limit communication."""
+    columns = (
+        Column("communication"),
+        Column("time", True),
+        Column("share of the step", True),
+        Column("limiting link"),
+        Column("capacity", True),
     )
+    lines = tuple(
+        (
+            words(exposed.part),
+            format_seconds(exposed.seconds, 3),
+            percent(exposed.seconds / result.step_time),
+            exposed.limit.link if exposed.limit else "",
+            format_bandwidth(exposed.limit.capacity) if exposed.limit else "",
+        )
+        for exposed in result.exposed
+    )
+    table = Table("Exposed communication, mean of all ranks", columns, lines)
+    chart = page_chart(breakdown(result))
+    return Section("Step time breakdown", "time", (), (chart, table) if lines else (chart,))
 
 
-def _node(tree: Tree) -> "Diagram":
-    """Return the drawing of a node; checked again, because records cannot be handed over."""
-    from clustersim.catalog.records import NicFacts, NodeRecord
-    from clustersim.render.layouts.node import node
-
-    cluster = tree.data["cluster"]
-    return node(NodeRecord.model_validate(cluster["node"]), NicFacts.model_validate(cluster["nic"]))
-
-
-def write(picture: RunPicture, stem: Path) -> None:
-    """Write the page of a run as ``stem.html``."""
-    write_page(page(picture), stem)
+def _pipeline(timeline: "Timeline") -> Section:
+    represented = timeline.caption.partition("; ")[2]
+    text = (
+        f"Time runs from left to right, stages from top to bottom. Shown: {represented}."
+        " All blocks of all rank classes are in timeline.parquet."
+    )
+    charts = tuple(page_chart(view) for view in page_views(timeline))
+    return Section("Pipeline timeline", "pipeline", (text,), charts)
 
 
-def warm_up() -> None:
-    """Import what a page needs, before there is anything to show."""
-    import clustersim.render.layouts.node
-    import clustersim.studies.run.node_section
-    import clustersim.studies.run.sources_section  # noqa: F401
+def _memory(result: "Result") -> Section:
+    verdict = result.memory.reason
+    text = (
+        f"{verdict[0].upper()}{verdict[1:]}.",
+        *(f"Fits with {remedy}." for remedy in remedies(result)),
+    )
+    charts = page_chart(memory_by_stage(result)), page_chart(memory_over_time(result))
+    return Section("Memory", "memory", text, charts)
 
-    page_warm_up()
+
+def _groups(result: "Result") -> Section:
+    """Return the groups of ranks that communicate, and their links."""
+    heading = "Communication groups"
+    if not result.groups:
+        return Section(heading, "groups", ("There is a single rank, which does not communicate.",))
+    columns = ("group", "ranks", "groups", "nodes per group", "links between neighbours")
+    lines = tuple(
+        (
+            words(group.group),
+            f"{group.ranks:,}",
+            f"{group.groups:,}",
+            f"{group.nodes.fewest:,}"
+            if group.nodes.fewest == group.nodes.most
+            else f"{group.nodes.fewest:,} to {group.nodes.most:,}",
+            ", ".join(f"{link.kind} {format_bandwidth(link.bandwidth)}" for link in group.links),
+        )
+        for group in result.groups
+    )
+    table = Table(
+        "Groups by kind, with the kinds of links that they use, the slowest first"
+        " (payload in each direction)",
+        tuple(Column(name, 0 < place < 4) for place, name in enumerate(columns)),
+        lines,
+    )
+    return Section(heading, "groups", ("Ranks that communicate, and where they are.",), (table,))
 
 
-__all__ = ["Pictures", "RunPicture", "command_line", "gather", "page", "warm_up", "write"]
+def _published(result: "Result") -> Section:
+    """Return every published number with the predicted one."""
+    heading = "Comparison with published results"
+    if not result.published:
+        return Section(heading, "published", ("The scenario states no published results.",))
+    names = ("metric", "published", "predicted", "error", "source")
+    columns = tuple(Column(name, 0 < place < 4) for place, name in enumerate(names))
+    lines = tuple(_row(check) for check in result.published)
+    table = Table("Published and predicted; the error is predicted / published - 1", columns, lines)
+    return Section(heading, "published", (), (table,))
+
+
+def _row(check: "PublishedCheck") -> tuple[str, str, str, str, str]:
+    """Return metric, published and predicted value, error and source as text."""
+    published, predicted = (metric_value(check.metric, v) for v in (check.value, check.predicted))
+    error = "" if check.error is None else percent(check.error, "+")
+    name = metric_name(check.metric, check.convention)
+    return name, published, predicted, error, check.source
+
+
+__all__ = ["command_line", "page"]

@@ -1,14 +1,14 @@
 """A timeline for the Perfetto viewer, in the Chrome trace event format.
 
     process   a replica class
-    thread    a stage (a tensor part of it, where these are not folded)
-    X         a block 'F12', or what follows the last block
-    s -> f    what a block hands on, to the block that waited for it
-    C         what a rank of each stage holds, and what the links carry that are used most; each
-              kind is a process of its own, below the replica classes
+    thread    a stage (a tensor rank of it, if these are not folded)
+    X         a block 'F12', or a reduction or optimiser step after the last block
+    s -> f    a dependency, from a block to the block of another stage that waits for it
+    C         counters: memory of a rank of each stage, and load of the busiest links; each kind is
+              a process below the replica classes
 
-Large steps are cut to their first and last microbatches, their counters are joined to as many
-levels as can be seen, and ``otherData`` says so.  The format:
+Large steps are reduced to their first and last microbatches, and their counters to the levels that
+can be seen; ``otherData`` describes how.  The format:
 "Trace Event Format", Google, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MOST_EVENTS: Final = 20_000
 """More than this makes the viewer slow to open and hard to read."""
 
-_EACH: Final = 3  # events of a block: itself, what it waited for, what it hands on
+_EACH: Final = 3  # events of a block: itself, its input, its output
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _levels(counters: list[Counter]) -> str:
 
 def _counted(counted: dict[str, list[Counter]], first: int) -> Iterator[str]:
     """Yield counters, each kind in a process of its own from the number `first` on."""
-    titles = {"memory": "memory of a rank, by stage", "links": "links that are used most"}
+    titles = {"memory": "memory of a rank, by stage", "links": "busiest links"}
     for pid, (kind, counters) in enumerate(counted.items(), first):
         yield _meta("process_name", pid, 0, "name", titles[kind])
         yield _meta("process_sort_index", pid, 0, "sort_index", pid)
@@ -144,8 +144,8 @@ def _names(track: "Track", program: "Program") -> Iterator[str]:
         name = f"replica class {pid} ({replicas} replicas)"
         yield _meta("process_name", pid, tid, "name", name)
         yield _meta("process_sort_index", pid, tid, "sort_index", pid)
-    part = f" part {track.tensor_rank}" if program.tensor_ranks > 1 else ""
-    yield _meta("thread_name", pid, tid, "name", f"stage {track.stage}{part}")
+    rank = f" tensor rank {track.tensor_rank}" if program.tensor_ranks > 1 else ""
+    yield _meta("thread_name", pid, tid, "name", f"stage {track.stage}{rank}")
     yield _meta("thread_sort_index", pid, tid, "sort_index", tid)
 
 
@@ -163,21 +163,21 @@ def _blocks(track: "Track", program: "Program", chosen: Sample) -> Iterator[str]
     rows = chosen.chosen(track.microbatch)
     starts = np.rint(track.start[rows] * 1e9).astype(np.int64).tolist()
     ends = np.rint(track.end[rows] * 1e9).astype(np.int64).tolist()
-    whose = f'"pid":{track.replica},"tid":{_thread(track, program)}'
+    thread = f'"pid":{track.replica},"tid":{_thread(track, program)}'
     arrows = _Arrows(track, program)
     columns = (c[rows].tolist() for c in (track.kind, track.microbatch, track.chunk))
     for number, mb, chunk, start, end in zip(*columns, starts, ends, strict=True):
         kind = KINDS[number]
         yield (
-            f'{{"ph":"X","name":"{Step(kind, mb, chunk)}","cat":"{_CATEGORY[kind]}",{whose},'
+            f'{{"ph":"X","name":"{Step(kind, mb, chunk)}","cat":"{_CATEGORY[kind]}",{thread},'
             f'"ts":{_us(start)},"dur":{_us(end - start)},'
             f'"args":{{"microbatch":{mb},"chunk":{chunk}}}}}'
         )
         if (arrow := arrows.into(kind, mb, chunk)) is not None:
-            yield f'{{"ph":"f","bp":"e",{_SEND},"id":{arrow},{whose},"ts":{_us(start)}}}'
+            yield f'{{"ph":"f","bp":"e",{_SEND},"id":{arrow},{thread},"ts":{_us(start)}}}'
         if (arrow := arrows.out_of(kind, mb, chunk)) is not None:
             # One nanosecond earlier, because an arrow has to leave from inside its block.
-            yield f'{{"ph":"s",{_SEND},"id":{arrow},{whose},"ts":{_us(max(start, end - 1))}}}'
+            yield f'{{"ph":"s",{_SEND},"id":{arrow},{thread},"ts":{_us(max(start, end - 1))}}}'
 
 
 _CATEGORY: Final = {
@@ -186,7 +186,7 @@ _CATEGORY: Final = {
     INPUT: "backward of inputs",
     WEIGHT: "backward of weights",
 }
-_SEND: Final = '"name":"hand over","cat":"pipeline"'
+_SEND: Final = '"name":"dependency","cat":"pipeline"'
 
 
 def _us(nanoseconds: int) -> str:
@@ -208,37 +208,38 @@ def _tail(track: "Track", program: "Program") -> Iterator[str]:
 class _Arrows:
     """The numbers of the arrows at the blocks of one track.
 
-    An arrow's number names the block that it ends at: replica class, stage, part, step.
+    The number of an arrow identifies the block that it ends at: replica class, stage, tensor rank,
+    step.
     """
 
     def __init__(self, track: "Track", program: "Program") -> None:
         self.program = program
-        self.here, self.part = track.stage, track.tensor_rank
+        self.stage, self.tensor_rank = track.stage, track.tensor_rank
         self.first = track.replica * program.stages * program.tensor_ranks
         self._kinds = [(kind, c) for kind in KINDS for c in range(program.chunks)]
         self._next = {name: self._target(*name) for name in self._kinds}
         self._fed = {name for name in self._kinds if self._has_source(*name)}
 
     def _target(self, kind: str, chunk: int) -> tuple[int, int] | None:
-        """Return the stage and chunk that a block hands on to, if that is another stage."""
-        found = hand_over(Step(kind, 0, chunk), self.here, self.program.wiring)
-        return None if found is None or found[0] == self.here else (found[0], found[1].chunk)
+        """Return the stage and chunk that receive the result of a block, if on another stage."""
+        target = hand_over(Step(kind, 0, chunk), self.stage, self.program.wiring)
+        return None if target is None or target[0] == self.stage else (target[0], target[1].chunk)
 
     def _has_source(self, kind: str, chunk: int) -> bool:
         wiring, forward = self.program.wiring, kind == FORWARD
-        before = wiring.onward(self.here, chunk, forward=not forward)
-        return kind != WEIGHT and before is not None and before.stage != self.here
+        before = wiring.onward(self.stage, chunk, forward=not forward)
+        return kind != WEIGHT and before is not None and before.stage != self.stage
 
     def _number(self, stage: int, kind: str, microbatch: int, chunk: int) -> int:
         program = self.program
-        track = self.first + stage * program.tensor_ranks + self.part
+        track = self.first + stage * program.tensor_ranks + self.tensor_rank
         code = 2 * chunk + (kind != FORWARD)
         return (track * program.microbatches + microbatch) * 2 * program.chunks + code
 
     def into(self, kind: str, microbatch: int, chunk: int) -> int | None:
         """Return the arrow that ends at a block."""
         fed = (kind, chunk) in self._fed
-        return self._number(self.here, kind, microbatch, chunk) if fed else None
+        return self._number(self.stage, kind, microbatch, chunk) if fed else None
 
     def out_of(self, kind: str, microbatch: int, chunk: int) -> int | None:
         """Return the arrow that begins at a block."""

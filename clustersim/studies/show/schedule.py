@@ -10,15 +10,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from clustersim import __version__
 from clustersim.engine.replay import replay
 from clustersim.memory.verdict import peak_activations
 from clustersim.program.schedules import Schedule, text
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Row
 from clustersim.program.uniform import uniform_program
+from clustersim.render.charts import Axis
+from clustersim.render.charts import Timeline as TimelineChart
 from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
-from clustersim.studies.run.pictures import TimelinePicture
-from clustersim.studies.run.timeline_figure import draw_timeline
+from clustersim.render.matplotlib import write_figure
+from clustersim.studies.run.pipeline import KINDS
 from clustersim.timeline import Timeline, Track
 
 SLOTS: Final = {FORWARD: 1.0, BACKWARD: 2.0, INPUT: 1.0, WEIGHT: 1.0}
@@ -26,6 +27,11 @@ SLOTS: Final = {FORWARD: 1.0, BACKWARD: 2.0, INPUT: 1.0, WEIGHT: 1.0}
 
 WIDEST: Final = 240
 """Characters of a grid in time that is still printed."""
+
+COLUMNS: Final = {
+    "kind": "kind", "number": "microbatch", "shade": "chunk", "start": "start", "end": "end",
+}  # fmt: skip
+"""Columns of a chart, and of the tracks of a replay."""
 
 FILES: Final = ("schedule.txt", "schedule.png", "schedule.svg", "schedule.pdf")
 
@@ -147,28 +153,25 @@ def _slots(track: Track, row: tuple[object, ...], slots: int) -> list[str]:
     return words
 
 
-def picture(shown: ReplayedSchedule) -> TimelinePicture:
+def picture(shown: ReplayedSchedule) -> TimelineChart:
     """Return the grid in time as a picture."""
     tracks, name = shown.timeline.tracks, shown.schedule.name
-    joined = {
-        key: np.concatenate([getattr(track, key) for track in tracks])
-        for key in ("kind", "microbatch", "chunk", "start", "end")
+    joined: dict[str, Any] = {
+        key: np.concatenate([getattr(track, name) for track in tracks])
+        for key, name in COLUMNS.items()
     }
     stage = np.concatenate([np.full(len(track.start), track.stage, np.int32) for track in tracks])
     shape = f"{shown.stages} stages, {shown.microbatches} microbatches"
-    return TimelinePicture(
-        name=name,
+    return TimelineChart(
         title=f"{name}: {shown.finding}",
-        caption=f"{shape}, equal stages, free transfers; clustersim {__version__}",
-        stages=shown.stages,
-        chunks=shown.chunks,
-        duration=shown.duration,
-        stage=stage,
-        kind=joined["kind"],
-        microbatch=joined["microbatch"],
-        chunk=joined["chunk"],
-        start=joined["start"],
-        end=joined["end"],
+        caption=f"{shape}, equal stages, free transfers",
+        time=Axis("time", "slots", limits=(0.0, shown.duration)),
+        lanes="stage",
+        count=shown.stages,
+        kinds=KINDS,
+        shades=shown.chunks,
+        lane=stage,
+        **joined,
     )
 
 
@@ -185,7 +188,7 @@ def write(shown: ReplayedSchedule, folder: Path, *, force: bool = False) -> None
         about = {"name": shown.schedule.name, "kind": "schedule", **shown.to_json()}
         write_summary(about, [SUMMARY, *FILES], new)
         (new / "schedule.txt").write_text(page(shown) + "\n", encoding="utf-8")
-        draw_timeline(picture(shown), new / "schedule", ("png", "svg", "pdf"), unit="slots")
+        write_figure(picture(shown), new / "schedule")
 
 
 __all__ = ["FILES", "ReplayedSchedule", "page", "picture", "replay_schedule", "write"]

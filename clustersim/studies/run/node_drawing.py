@@ -1,4 +1,4 @@
-"""A node as it is drawn elsewhere, its links in the colours of heat, with its cables to outside."""
+"""The drawing of a node, its links coloured by utilisation, with its cables to the network."""
 
 from collections.abc import Mapping
 from math import hypot
@@ -18,32 +18,32 @@ from clustersim.render.diagram import (
 from clustersim.render.page.page import Column, Drawing, Line, Shape, Swatch, Table, Word
 from clustersim.render.plotly.pieces import colour
 from clustersim.render.tables import percent
-from clustersim.studies.run.links_section import LinksPicture, Used
+from clustersim.studies.run.links import LinkLoads, NodeLink
 from clustersim.units import format_bandwidth
 
 INCH: Final = 104.0
-"""Pixels of an inch of a diagram, a little more than on paper: its letters are small."""
+"""Pixels of an inch of a diagram."""
 
 CABLE: Final = 0.45
-"""How much of a cable is drawn outside of its NIC [in]."""
+"""Length of a cable that is drawn outside of its NIC [in]."""
 
 _FILLS: Final = {DEVICE: "box-device", SWITCH: "box-switch", NIC: "box-nic"}
 
 _HEAT: Final = (
-    (2 / 3, "hot", "hottest of these links, and from two thirds of it"),
-    (1 / 3, "warm", "from a third of it"),
-    (0.0, "compute", "less"),
+    (2 / 3, "hot", "at least 2/3 of the busiest of these links"),
+    (1 / 3, "warm", "at least 1/3"),
+    (0.0, "compute", "less than 1/3"),
 )
-"""Share of the hottest link from which on a colour is taken, its name and what it means."""
+"""The lowest share of the busiest link for each colour, its name and its meaning."""
 
 Ends = frozenset[str]
 
 
-def drawing(picture: LinksPicture, diagram: Diagram) -> Drawing:
-    """Return the drawing of a node with what its links and cables carry."""
-    inside = _busier(picture.inside)
-    cables = {nic: used for used in picture.cables for nic in used.ends if nic.startswith("nic")}
-    cables = {nic: _busier(picture.cables)[frozenset(used.ends)] for nic, used in cables.items()}
+def drawing(loads: LinkLoads, diagram: Diagram) -> Drawing:
+    """Return the drawing of a node with the load of its links and cables."""
+    inside = _busier(loads.inside)
+    cables = {nic: used for used in loads.cables for nic in used.ends if nic.startswith("nic")}
+    cables = {nic: _busier(loads.cables)[frozenset(used.ends)] for nic, used in cables.items()}
     most = max((used.load for used in (*inside.values(), *cables.values())), default=0.0)
     lines = [_line(wire, inside.get(frozenset(wire.ends)), most, diagram) for wire in diagram.wires]
     words = [word for note in diagram.notes for word in _words(note, diagram)]
@@ -54,79 +54,77 @@ def drawing(picture: LinksPicture, diagram: Diagram) -> Drawing:
             words += _words(Note(*beyond, percent(used.load), 7.5), diagram)
     shapes = [_shape(box, diagram) for box in diagram.boxes]
     return Drawing(
-        title=_finding(picture),
+        title=_title(loads),
         description=f"{len(diagram.boxes)} boxes for devices, switches and NICs, joined by"
-        f" {len(lines)} lines; those that carry more are in warmer colours.",
+        f" {len(lines)} lines; warmer colours mean higher utilisation.",
         extent=_extent(lines, shapes, words),
         lines=tuple(lines),
         shapes=tuple(shapes),
         words=tuple(words),
-        table=_table(picture),
+        table=_table(loads),
         swatches=(
-            *(Swatch(told, colour(name)) for _, name, told in _HEAT),
-            Swatch("unused in the step", colour("idle")),
+            *(Swatch(meaning, colour(name)) for _, name, meaning in _HEAT),
+            Swatch("not used in the step", colour("idle")),
         ),
-        note=f"Node {picture.node}, a {diagram.title.partition(': ')[0]};"
+        note=f"Node {loads.node}, a {diagram.title.partition(': ')[0]};"
         f" {diagram.caption.rpartition('; ')[0]}"
-        + ("; outside of NICs, the share of their cables that is used." if cables else "."),
+        + ("; next to each NIC, the utilisation of its cable." if cables else "."),
     )
 
 
-def _busier(links: tuple[Used, ...]) -> Mapping[Ends, Used]:
+def _busier(links: tuple[NodeLink, ...]) -> Mapping[Ends, NodeLink]:
     """Return the busier direction of each pair of ends."""
-    found: dict[Ends, Used] = {}
-    for used in sorted(links, key=lambda used: used.load):
-        found[frozenset(used.ends)] = used
-    return found
+    return {frozenset(link.ends): link for link in sorted(links, key=lambda link: link.load)}
 
 
-def _finding(picture: LinksPicture) -> str:
-    """Return the hottest link of the node, and whether that is the hottest of all."""
-    links = (*picture.inside, *picture.cables)
+def _title(loads: LinkLoads) -> str:
+    """Return the busiest link of the node, and whether it is the busiest of all."""
+    links = (*loads.inside, *loads.cables)
     if not links:
         return "No link of a node is used"
-    hottest = max(links, key=lambda used: used.load)
-    told = f"{' to '.join(hottest.ends)} is the hottest link"
-    busiest = picture.hottest[0]
-    if hottest.load >= busiest.utilisation:
-        return f"{told}: it carries {percent(hottest.load)} of what it could"
+    busiest, first = max(links, key=lambda link: link.load), loads.busiest[0]
+    name, share = " to ".join(busiest.ends), percent(busiest.load)
+    if busiest.load >= first.utilisation:
+        return f"The link {name} has the highest utilisation, {share}"
     return (
-        f"{told} of a node: it carries {percent(hottest.load)} of what it could;"
-        f" between nodes {busiest.name} carries {percent(busiest.utilisation)}"
+        f"The link {name} has the highest utilisation in a node, {share};"
+        f" {first.name} between nodes has {percent(first.utilisation)}"
     )
 
 
 # --- lines ----------------------------------------------------------------------------------------
 
 
-def _line(wire: Wire, used: Used | None, most: float, diagram: Diagram) -> Line:
-    told = f"{' to '.join(wire.ends)}, {wire.kind}, raw {format_bandwidth(wire.bandwidth)}"
+def _line(wire: Wire, used: NodeLink | None, most: float, diagram: Diagram) -> Line:
+    text = f"{' to '.join(wire.ends)}, {wire.kind}, raw {format_bandwidth(wire.bandwidth)}"
     return Line(
         points=_path(wire.points, diagram),
         width=round(max(1.8, 1.6 * thickness(wire.bandwidth)), 1),
         colour=colour(_heat(used, most)),
-        told=f"{told}: {_carried(used)}",
+        text=f"{text}: {_load(used)}",
     )
 
 
-def _cable(nic: Point, end: Point, used: Used, most: float, diagram: Diagram) -> Line:
-    told = f"{' to '.join(used.ends)}, payload {format_bandwidth(used.capacity)}"
+def _cable(nic: Point, end: Point, used: NodeLink, most: float, diagram: Diagram) -> Line:
+    text = f"{' to '.join(used.ends)}, payload {format_bandwidth(used.capacity)}"
     return Line(
         points=_path((nic, end), diagram),
         width=round(max(1.8, 1.6 * thickness(used.capacity)), 1),
         colour=colour(_heat(used, most)),
-        told=f"{told}: {_carried(used)}",
+        text=f"{text}: {_load(used)}",
     )
 
 
-def _heat(used: Used | None, most: float) -> str:
+def _heat(used: NodeLink | None, most: float) -> str:
     if used is None:
         return "idle"
     return next(name for least, name, _ in _HEAT if used.load >= least * most)
 
 
-def _carried(used: Used | None) -> str:
-    return "unused" if used is None else f"{percent(used.load)} of its payload rate over the step"
+def _load(used: NodeLink | None) -> str:
+    if used is None:
+        return "not used"
+    return f"{percent(used.load)} of its payload rate, mean of the step"
 
 
 def _path(points: tuple[Point, ...], diagram: Diagram) -> str:
@@ -134,9 +132,9 @@ def _path(points: tuple[Point, ...], diagram: Diagram) -> str:
 
 
 def _way_out(wire: Wire, diagram: Diagram) -> tuple[Point, Point]:
-    """Return where the drawn part of a NIC's cable ends, and the place of words beyond it.
+    """Return where the drawn part of a NIC's cable ends, and the place of the text next to it.
 
-    A cable goes on in the direction of the bus that leads to its NIC.
+    A cable has the direction of the bus that leads to its NIC.
     """
     (a, b), (x, y) = wire.points[-2:]
     length = hypot(x - a, y - b) or 1.0
@@ -154,7 +152,7 @@ def _way_out(wire: Wire, diagram: Diagram) -> tuple[Point, Point]:
 def _extent(
     lines: list[Line], shapes: list[Shape], words: list[Word]
 ) -> tuple[float, float, float, float]:
-    """Return left, top, width and height of all that is drawn, with a little paper around it."""
+    """Return left, top, width and height of all that is drawn, with a small margin."""
     points = [tuple(map(float, p.split(","))) for line in lines for p in line.points.split()]
     points += [
         (each.x + way * each.width / 2, each.y + way * each.height / 2)
@@ -200,12 +198,12 @@ def _pixels(points: float) -> float:
     return round(points * INCH / 72, 1)
 
 
-def _table(picture: LinksPicture) -> Table:
-    links = (*picture.inside, *picture.cables)
+def _table(loads: LinkLoads) -> Table:
+    links = (*loads.inside, *loads.cables)
     lines = sorted(links, key=lambda used: (-used.load, used.ends))
     return Table(
-        f"links of node {picture.node}",
-        (Column("from"), Column("to"), Column("capacity", True), Column("of it used", True)),
+        f"links of node {loads.node}",
+        (Column("from"), Column("to"), Column("capacity", True), Column("utilisation", True)),
         tuple((*used.ends, format_bandwidth(used.capacity), percent(used.load)) for used in lines),
     )
 

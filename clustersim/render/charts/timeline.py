@@ -1,0 +1,156 @@
+"""Blocks in lanes over time, such as what the stages of a pipeline compute and when they wait."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clustersim.render.charts.picture import Axis, Cell, Picture
+from clustersim.render.tables import percent
+
+
+class BlockKind(NamedTuple):
+    """A kind of blocks.
+
+    Attributes
+    ----------
+    colours : of the first and of the last shade
+    computes : whether its blocks compute, and carry the number of a microbatch
+    """
+
+    name: str
+    colours: tuple[str, str]
+    computes: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Timeline(Picture):
+    """Blocks in lanes, lane by lane in the order of time; between blocks a lane waits.
+
+    Attributes
+    ----------
+    time : with the limits that are visible
+    lanes : what a lane is, such as a stage
+    count : number of lanes
+    kinds : that `kind` counts from 0
+    shades : number of shades of a colour, such as the chunks of a stage
+    lane, kind, number, shade : of each block; the number is -1 where it has none
+    start, end : of each block, in the unit of the axis
+    waiting : what the ground between blocks means
+    at_end : whether the end of the view matters most, if it has too many blocks
+    """
+
+    time: Axis
+    lanes: str
+    count: int
+    kinds: tuple[BlockKind, ...]
+    shades: int
+    lane: NDArray[np.int32]
+    kind: NDArray[np.int8]
+    number: NDArray[np.int32]
+    shade: NDArray[np.int32]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    waiting: str = "waiting (bubble)"
+    at_end: bool = False
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The first and the last instant that are visible."""
+        return self.time.limits or (0.0, float(self.end.max(initial=0.0)))
+
+    @property
+    def computes(self) -> NDArray[np.bool_]:
+        """Whether each block computes."""
+        of_kind = np.array([kind.computes for kind in self.kinds])
+        chosen: NDArray[np.bool_] = of_kind[self.kind]
+        return chosen
+
+    def within(self, begin: float, end: float) -> Self:
+        """Return the view of an interval: its limits and the blocks that it shows."""
+        rows = np.flatnonzero((self.end > begin) & (self.start < end))
+        return replace(self.take(rows), time=replace(self.time, limits=(begin, end)))
+
+    def take(self, rows: NDArray[np.int64]) -> Self:
+        """Return the same with some of the blocks."""
+        return replace(
+            self,
+            lane=self.lane[rows],
+            kind=self.kind[rows],
+            number=self.number[rows],
+            shade=self.shade[rows],
+            start=self.start[rows],
+            end=self.end[rows],
+        )
+
+    def legend(self) -> list[tuple[str, str]]:
+        """Return names and colours: kinds of one colour together, then the ground."""
+        shared: dict[tuple[str, str], list[str]] = {}
+        for kind in np.unique(self.kind).tolist():
+            name, colours, _ = self.kinds[kind]
+            shared.setdefault(colours, []).append(name)
+        entries = []
+        for (first, last), names in shared.items():
+            if self.shades == 1 or first == last:
+                entries.append((", ".join(names), first))
+            else:
+                entries.append((f"{', '.join(names)}, first chunk", first))
+                entries.append((f"{', '.join(names)}, last chunk", last))
+        return [*entries, (self.waiting, "bubble")]
+
+    def busy(self, lane: int, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the share of each interval between `edges` that a lane computes."""
+        rows = slice(*np.searchsorted(self.lane, [lane, lane + 1]))
+        blocks = self.computes[rows]
+        return covered(self.start[rows][blocks], self.end[rows][blocks], edges).clip(0, 1)
+
+    def rows(self) -> Iterator[Sequence[Cell]]:
+        """Yield for each lane when it begins and ends, and how long it computes."""
+        unit, (begin, end) = self.time.unit, self.limits
+        yield [
+            self.lanes,
+            "blocks",
+            f"first begins [{unit}]",
+            f"last ends [{unit}]",
+            f"computes [{unit}]",
+            "share",
+        ]
+        seconds = (np.minimum(self.end, end) - np.maximum(self.start, begin)) * self.computes
+        for lane in np.unique(self.lane).tolist():
+            rows = self.lane == lane
+            first, last = float(self.start[rows].min()), float(self.end[rows].max())
+            work = float(seconds[rows].sum())
+            yield [lane, int(rows.sum()), first, last, work, percent(work / (end - begin))]
+
+    def columns(self) -> dict[str, NDArray[np.generic]]:
+        """Return a row for each block: a column by name."""
+        return {
+            self.lanes: self.lane,
+            "kind": np.array([kind.name for kind in self.kinds])[self.kind],
+            "microbatch": self.number,
+            "chunk": self.shade,
+            f"start_{self.time.unit}": self.start,
+            f"end_{self.time.unit}": self.end,
+        }
+
+
+def covered(
+    start: NDArray[np.float64], end: NDArray[np.float64], edges: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the share of each interval between `edges` that blocks cover, these in order.
+
+    >>> covered(np.array([0.0, 3.0]), np.array([1.0, 4.0]), np.array([0.0, 2.0, 3.5, 4.0]))
+    array([0.5       , 0.33333333, 1.        ])
+    """
+    if not len(start):
+        return np.zeros(len(edges) - 1)
+    lengths = np.cumsum(end - start)
+    times = np.stack([start, end], axis=1).ravel()
+    sums = np.stack([np.concatenate([[0.0], lengths[:-1]]), lengths], axis=1).ravel()
+    before: NDArray[np.float64] = np.interp(edges, times, sums)
+    return np.diff(before) / np.diff(edges)
+
+
+__all__ = ["BlockKind", "Timeline", "covered"]
