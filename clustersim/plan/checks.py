@@ -1,44 +1,90 @@
 """What a layout must keep to: its model, its machine, its batch and its framework.
 
-Each complaint is one line: place, key, value, what is allowed, and the nearest layout that works.
+Each problem is one line: place, key, value, what is allowed, and the nearest layout that works.
 """
 
+import math
+from collections.abc import Callable, Iterable, Sequence
+
 from clustersim.catalog.frameworks import FrameworkRecord
-from clustersim.errors import PlanError
-from clustersim.plan.context import context_problems
-from clustersim.plan.experts import expert_problems
-from clustersim.plan.parallelism import Plan, with_ends
-from clustersim.plan.wording import Where, divisors, listed
+from clustersim.plan.parallelism import AXES, Plan, with_ends
 from clustersim.workload.model import Transformer
 
+Where = Callable[..., str]
+"""From a key path to ``file:line: key``, with which a message begins."""
 
-def check_plan(
+
+def listed(values: Iterable[object]) -> str:
+    """Return values with commas between them."""
+    return ", ".join(map(str, values))
+
+
+def divisors(number: int) -> list[int]:
+    """Return all divisors of a number, from 1 to itself.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    return [n for n in range(1, number + 1) if number % n == 0]
+
+
+def plan_problems(
     plan: Plan, model: Transformer, sequences: int, devices: int, framework: FrameworkRecord,
     where: Where,
-) -> None:  # fmt: skip
-    """Refuse a layout that does not fit its model, its batch, its machine or its framework.
-
-    Raises
-    ------
-    PlanError
-        in one line: place, key, value, what is allowed. Only the first problem is told, the model's
-        before the machine's before the batch's: one wrong degree makes the others wrong as well.
-    """
-    problems = [
+) -> list[str]:  # fmt: skip
+    """Return why a layout does not fit its model, its batch, its machine or its framework."""
+    return [
         *_offered(plan, framework.zero.value, where),
         *_sharding(plan, model, where),
         *_model(plan, model, where),
         *_tensor(plan, model, where),
-        *context_problems(plan, model, framework, where),
+        *_context(plan, model, framework, where),
         *_machine(plan, devices, where),
-        *expert_problems(plan, model, framework, where),
+        *_experts(plan, model, framework, where),
         *_batch(plan, sequences, where),
     ]
-    if problems:
-        raise PlanError(problems[0])
 
 
-def _offered(plan: Plan, zero: list[int], where: Where) -> list[str]:
+def placement_problems(
+    plan: Plan, order: Sequence[str], devices: Sequence[int] | None, where: Where
+) -> list[str]:
+    """Return why ranks would lack a device or share one, as far as the layout alone shows."""
+    if devices is not None:
+        return _device_list(devices, plan.ranks, where)
+    needed = [axis for axis in AXES if plan.degrees[axis] > 1]
+    return [
+        f"{where('plan', 'placement', 'order')}: leaves out {axis}, of degree {plan.degrees[axis]}"
+        f" (name every axis of degree above 1: {listed(needed)})"
+        for axis in needed
+        if axis not in order
+    ]
+
+
+def _device_list(devices: Sequence[int], ranks: int, where: Where) -> list[str]:
+    """Check that a list is a permutation of the devices of the job."""
+    key, problems = ("plan", "placement", "devices"), []
+    rank_of: dict[int, int] = {}
+    for rank, device in enumerate(devices):
+        if device >= ranks:
+            problems.append(
+                f"{where(*key, rank)}: {device} is no device of the job (it has 0 to {ranks - 1})"
+            )
+        elif device in rank_of:
+            problems.append(
+                f"{where(*key, rank)}: device {device} is already that of rank"
+                f" {rank_of[device]} (each device runs one rank)"
+            )
+        rank_of.setdefault(device, rank)
+    if not problems and len(devices) < ranks:
+        missing = next(device for device in range(ranks) if device not in rank_of)
+        problems.append(
+            f"{where(*key)}: has {len(devices)} of the job's {ranks} devices; the first that is"
+            f" missing is {missing}"
+        )
+    return problems
+
+
+def _offered(plan: Plan, zero: Sequence[int], where: Where) -> list[str]:
     if plan.zero in zero:
         return []
     return [
@@ -48,7 +94,7 @@ def _offered(plan: Plan, zero: list[int], where: Where) -> list[str]:
 
 
 def _sharding(plan: Plan, model: Transformer, where: Where) -> list[str]:
-    """Refuse sharing out that has no effect."""
+    """Check sharding that has no effect."""
     if plan.zero > 1 and plan.copies == 1:
         return [
             f"{where('plan', 'zero')}: {plan.zero} has no effect with data 1, since no other rank"
@@ -63,7 +109,7 @@ def _sharding(plan: Plan, model: Transformer, where: Where) -> list[str]:
 
 
 def _hybrid(plan: Plan, model: Transformer, where: Where) -> list[str]:
-    """Refuse shards that mean nothing, or of which there would not be whole copies."""
+    """Check shards on some of the ranks that hold the same weights."""
     here = f"{where('plan', 'shard')}: {plan.shard}"
     if plan.zero < 3:
         return [f"{here} has no effect with zero {plan.zero} (take zero: 3, or leave it out)"]
@@ -97,13 +143,14 @@ def _fill(plan: Plan, devices: int) -> str:
 
 def _model(plan: Plan, model: Transformer, where: Where) -> list[str]:
     problems = []
-    for count, what in ((model.heads, "attention heads"), (model.ffn, "ffn columns")):
-        if count % plan.tensor:
-            allowed = [t for t in divisors(count) if t <= 2 * plan.tensor]
-            problems.append(
-                f"{where('plan', 'tensor')}: {plan.tensor} does not divide the {count} {what}"
-                f" of '{model.name}' (divisors up to {2 * plan.tensor}: {listed(allowed)})"
-            )
+    counts = {"attention heads": model.heads, "ffn columns": model.ffn}
+    uneven = [f"{count} {what}" for what, count in counts.items() if count % plan.tensor]
+    if uneven:
+        allowed = [t for t in divisors(math.gcd(*counts.values())) if t <= 2 * plan.tensor]
+        problems.append(
+            f"{where('plan', 'tensor')}: {plan.tensor} does not divide the {' and '.join(uneven)}"
+            f" of '{model.name}' (divisors up to {2 * plan.tensor}: {listed(allowed)})"
+        )
     parts = plan.wired.parts
     if parts > model.layers and (not plan.layers or min(plan.layers) < 0):
         problems.append(
@@ -114,17 +161,23 @@ def _model(plan: Plan, model: Transformer, where: Where) -> list[str]:
         each = parts // plan.pipeline
         fitting = [p for p in range(1, model.layers + 1) if model.layers % (p * each) == 0]
         problems.append(
-            f"{where('plan', 'pipeline')}: {plan.pipeline} stages of {plan.chunks} chunk(s) do not"
-            f" divide the {model.layers} layers of '{model.name}' (allowed: {listed(fitting)};"
-            " or plan.layers: with-ends, or a list)"
+            f"{where('plan', 'pipeline')}: {_stages(plan)} cannot share the {model.layers} layers"
+            f" of '{model.name}' equally (allowed: {listed(fitting)}; or plan.layers: with-ends, or"
+            " a list)"
         )
     else:
         problems += _layers(plan, model, parts, where)
     return problems
 
 
+def _stages(plan: Plan) -> str:
+    """Return the stages of a plan in words, with their chunks where there are several."""
+    stages = f"{plan.pipeline} stage{'' if plan.pipeline == 1 else 's'}"
+    return stages if plan.chunks == 1 else f"{stages} of {plan.chunks} chunks"
+
+
 def _layers(plan: Plan, model: Transformer, parts: int, where: Where) -> list[str]:
-    """Refuse layers that are not those of the model, or a stage without any."""
+    """Check a list of layers: those of the model, and some on each stage."""
     here = where("plan", "layers")
     if len(plan.layers) != parts:
         return [f"{here}: {len(plan.layers)} numbers for {parts} stages and chunks"]
@@ -143,7 +196,7 @@ def _layers(plan: Plan, model: Transformer, parts: int, where: Where) -> list[st
 
 
 def _tensor(plan: Plan, model: Transformer, where: Where) -> list[str]:
-    """Refuse sharing by tokens that has no effect, or that tokens do not allow."""
+    """Check norms and dropouts that are shared by tokens."""
     if not plan.sequence_parallel:
         return []
     here = where("plan", "sequence_parallel")
@@ -165,3 +218,89 @@ def _batch(plan: Plan, sequences: int, where: Where) -> list[str]:
         f"{where('batch', 'global')}: {sequences} is not a multiple of data {plan.data}"
         f" x micro {plan.micro} = {share} (nearest: {listed(near)})"
     ]
+
+
+# --- shared sequences and experts -----------------------------------------------------------------
+
+
+def _context(plan: Plan, model: Transformer, framework: FrameworkRecord, where: Where) -> list[str]:
+    """Check ranks that share sequences."""
+    here = where("plan", "context")
+    if plan.context == 1:
+        return []
+    offered = [] if framework.context is None else framework.context.value
+    if plan.context_method not in offered:
+        methods = f"it offers {listed(offered)}" if offered else "it shares no sequences"
+        return [
+            f"{where('plan', 'context_method')}: '{plan.context_method}' is not offered by"
+            f" '{framework.name}' ({methods})"
+        ]
+    if framework.kernels.attention.value != "flash":
+        return [f"{here}: {plan.context} needs flash attention, which '{framework.name}' lacks"]
+    pieces = plan.context if plan.context_method == "ulysses" else 2 * plan.context
+    if model.sequence % pieces:
+        return [
+            f"{here}: {plan.context} needs sequences of a multiple of {pieces} tokens, not"
+            f" {model.sequence} (nearest: {model.sequence // pieces * pieces or pieces})"
+        ]
+    if plan.context_method == "ulysses" and model.heads // plan.tensor % plan.context:
+        return [
+            f"{here}: {plan.context} does not divide the {model.heads // plan.tensor} heads of a"
+            f" tensor rank (context x tensor divides {model.heads}; or context_method: ring)"
+        ]
+    return []
+
+
+def _experts(plan: Plan, model: Transformer, framework: FrameworkRecord, where: Where) -> list[str]:
+    """Check ranks that share experts."""
+    if model.experts is None:
+        return _without_experts(plan, model, where)
+    if framework.experts is None:
+        return [
+            f"{where('model')}: '{model.name}' has experts, which '{framework.name}' does not run"
+            " (take a framework with `experts`, such as megatron-core)"
+        ]
+    if plan.tensor > 1 and not plan.sequence_parallel:
+        return [
+            f"{where('plan', 'sequence_parallel')}: tensor ranks with experts share out the tokens"
+            f" (set it to true, or tensor {plan.tensor} to 1)"
+        ]
+    return _expert_degrees(plan, model, where)
+
+
+def _without_experts(plan: Plan, model: Transformer, where: Where) -> list[str]:
+    """Check degrees that have no effect in a model without experts."""
+    return [
+        f"{where('plan', key)}: {degree} has no effect, '{model.name}' has no experts"
+        " (leave it out)"
+        for key, degree in (("expert", plan.expert), ("expert_tensor", plan.expert_tensor))
+        if degree > 1
+    ]
+
+
+def _expert_degrees(plan: Plan, model: Transformer, where: Where) -> list[str]:
+    """Check degrees that share experts, their columns or the ranks of a stage unevenly."""
+    shape, both = model.experts, plan.expert * plan.expert_tensor
+    assert shape is not None
+    if shape.count % plan.expert:
+        return [
+            f"{where('plan', 'expert')}: {plan.expert} does not divide the {shape.count} experts of"
+            f" '{model.name}' (divisors: {listed(divisors(shape.count))})"
+        ]
+    if shape.ffn % plan.expert_tensor:
+        return [
+            f"{where('plan', 'expert_tensor')}: {plan.expert_tensor} does not divide the"
+            f" {shape.ffn} columns of an expert of '{model.name}' (a power of two often does)"
+        ]
+    ranks = plan.cell * plan.data
+    if ranks % both:
+        allowed = [n for n in divisors(ranks) if shape.count % n == 0]
+        return [
+            f"{where('plan', 'expert')}: {plan.expert} x expert_tensor {plan.expert_tensor} ="
+            f" {both} does not divide the {ranks} ranks of a stage (expert with expert_tensor 1:"
+            f" {listed(allowed)})"
+        ]
+    return []
+
+
+__all__ = ["Where", "divisors", "listed", "placement_problems", "plan_problems"]

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.errors import PlanError
-from clustersim.plan.parallelism import AXES, Plan
-from clustersim.plan.wording import Where
+from clustersim.plan.checks import Where
+from clustersim.plan.parallelism import Plan
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.fabrics.torus import TorusFabric
 
@@ -116,6 +116,8 @@ def place(
 ) -> Placement:  # fmt: skip
     """Return where the ranks of a plan run on a cluster with as many devices.
 
+    `placement_problems` has found none.
+
     Parameters
     ----------
     order : axes, innermost first; those of degree 1 may be left out
@@ -125,12 +127,10 @@ def place(
     Raises
     ------
     PlanError
-        in one line, when ranks would lack a device or share one, or where there are no boxes.
+        when the boxes do not fill the job's block of a torus.
     """
     if devices is not None:
-        _check_devices(devices, plan.ranks, where)
         return Placement(plan, tuple(devices))
-    _check_order(plan, order, where)
     size = cluster.node.devices
     nodes = np.arange(cluster.nodes) if boxes is None else _through_boxes(cluster, boxes, where)
     walk = (nodes[:, None] * size + np.arange(size)).ravel()
@@ -152,40 +152,6 @@ def _turns(plan: Plan, order: Sequence[str]) -> NDArray[np.int64]:
     turns = np.arange(plan.ranks).reshape([plan.degrees[axis] for axis in reversed(named)])
     ways = [len(named) - 1 - named.index(axis) for axis in reversed(counted)]
     return turns.transpose(ways).ravel()
-
-
-def _check_order(plan: Plan, order: Sequence[str], where: Where) -> None:
-    left_out = [axis for axis in _named(plan, AXES) if axis not in order]
-    if left_out:
-        axis = left_out[0]
-        raise PlanError(
-            f"{where('plan', 'placement', 'order')}: leaves out {axis}, of degree"
-            f" {plan.degrees[axis]} (name every axis of degree above 1:"
-            f" {', '.join(_named(plan, AXES))})"
-        )
-
-
-def _check_devices(devices: Sequence[int], ranks: int, where: Where) -> None:
-    """Refuse a list that is no permutation of the job's devices, naming the first culprit."""
-    key = ("plan", "placement", "devices")
-    rank_of: dict[int, int] = {}
-    for rank, device in enumerate(devices):
-        if device >= ranks:
-            raise PlanError(
-                f"{where(*key, rank)}: {device} is no device of the job (it has 0 to {ranks - 1})"
-            )
-        if device in rank_of:
-            raise PlanError(
-                f"{where(*key, rank)}: device {device} is already that of rank"
-                f" {rank_of[device]} (each device runs one rank)"
-            )
-        rank_of[device] = rank
-    if len(devices) < ranks:
-        missing = next(device for device in range(ranks) if device not in rank_of)
-        raise PlanError(
-            f"{where(*key)}: has {len(devices)} of the job's {ranks} devices; the first that is"
-            f" missing is {missing}"
-        )
 
 
 # --- which device is next -------------------------------------------------------------------------

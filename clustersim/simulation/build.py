@@ -1,46 +1,47 @@
-"""From a scenario to a job: the machine, the model and the layout, checked against each other."""
+"""From a scenario to a job: model, layout, machine, and where each rank runs."""
 
 from clustersim.catalog.tree import nearest
-from clustersim.errors import PlanError, ScenarioError
-from clustersim.plan.checks import check_plan
-from clustersim.plan.parallelism import Plan
-from clustersim.plan.placement import place
+from clustersim.errors import PlanError
+from clustersim.plan.placement import Placement, place
 from clustersim.program.collectives.communicator import Prescribed
 from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
-from clustersim.simulation.experts import routing_of
-from clustersim.simulation.layout import (
-    check_effects,
-    check_schedule,
-    layout_of,
-    recompute_of,
-    schedule_of,
-)
+from clustersim.scenario.schema import Scenario
+from clustersim.simulation.check import check_layout
+from clustersim.simulation.layout import layout_of, recompute_of, schedule_of
 from clustersim.topology.cluster import build_cluster
 from clustersim.workload.finetune import Finetune
-from clustersim.workload.model import build_model
+from clustersim.workload.model import Transformer, build_model
 from clustersim.workload.offload import Offload
-
-MOST_BLOCKS = 20_000_000
-"""Blocks of a replica that a replay takes on: a hundred times the trillion-parameter step."""
+from clustersim.workload.routing import (
+    BALANCED,
+    Routing,
+    nodes_of_token,
+    route,
+    task_shares,
+    zipf_shares,
+)
 
 
 def build_job(loaded: Loaded) -> Job:
-    """Return the machine, the model and the layout of a scenario, checked against each other."""
-    given = loaded.scenario
-    plan, batch = given.plan, given.batch
-    schedule = schedule_of(loaded)
-    layout = layout_of(given, schedule)
-    _check_reach(loaded, layout)
+    """Return the machine, the model and the layout of a scenario.
+
+    Raises
+    ------
+    PlanError
+        one line for each problem of the layout.
+    ScenarioError, CatalogError
+        when a file of steps or a file of cables is wrong.
+    """
+    given, plan, schedule = loaded.scenario, loaded.scenario.plan, schedule_of(loaded)
     multiple = given.framework.vocab_multiple.value
-    model = build_model(given.model, batch.sequence, multiple, plan.tensor)
-    finetune = _finetune(loaded)
-    check_schedule(loaded, layout, schedule)
-    check_plan(layout, model, batch.global_, given.devices, given.framework, loaded.where)
-    check_effects(loaded, layout)
+    model = build_model(given.model, given.batch.sequence, multiple, plan.tensor)
+    layout = layout_of(given, schedule, model)
+    check_layout(loaded, schedule, layout, model)
+
     passes = None if given.framework.passes is None else given.framework.passes.value
-    cluster, wanted = build_cluster(given.cluster, given.cluster.nodes, passes), plan.placement
-    placement = place(layout, cluster, wanted.order, wanted.boxes, wanted.devices, loaded.where)
+    cluster, wish = build_cluster(given.cluster, given.cluster.nodes, passes), plan.placement
+    placement = place(layout, cluster, wish.order, wish.boxes, wish.devices, loaded.where)
     job = Job(
         cluster=cluster,
         model=model,
@@ -49,10 +50,10 @@ def build_job(loaded: Loaded) -> Job:
         schedule=schedule,
         framework=given.framework,
         precision=given.precision,
-        recompute=recompute_of(loaded),
+        recompute=recompute_of(given),
         offload=Offload(**given.offload.model_dump()),
-        finetune=finetune,
-        routing=routing_of(loaded, model, placement),
+        finetune=_finetune(given),
+        routing=_routing(given, model, placement),
         algorithms={
             operation: Prescribed(algorithm, loaded.where("collectives", operation))
             for operation, algorithm in given.collectives.items()
@@ -62,55 +63,62 @@ def build_job(loaded: Loaded) -> Job:
     return job
 
 
-def _check_reach(loaded: Loaded, layout: Plan) -> None:
-    """Refuse more nodes than there are, numbers without a recipe, and steps that are too long."""
-    given, batch = loaded.scenario, loaded.scenario.batch
-    if given.cluster.nodes > given.cluster.size.value:
-        raise PlanError(
-            f"{loaded.where('cluster', 'nodes')}: {given.cluster.nodes} nodes, but"
-            f" '{given.cluster.name}' has {given.cluster.size.value}"
-        )
-    if given.precision not in given.framework.state:
-        raise ScenarioError(
-            f"{loaded.where('precision')}: '{given.precision}' has no recipe of training states in"
-            f" '{given.framework.name}' (it has {', '.join(given.framework.state) or 'none'})"
-        )
-    blocks = 2 * layout.microbatches * layout.pipeline * layout.chunks
-    if blocks > MOST_BLOCKS:
-        raise PlanError(
-            f"{loaded.where('batch', 'global')}: {batch.global_:,} makes {blocks:,} blocks a"
-            f" replica, more than the {MOST_BLOCKS:,} that are replayed (a step has fewer)"
-        )
-
-
 def _check_recomputed(job: Job, loaded: Loaded) -> None:
-    """Refuse operations to be run again that no layer has."""
+    """Check the names of operations to be recomputed, which follow from the whole job."""
     known = [op.name for layer in dict.fromkeys(job.model.stack) for op in job.ops(layer)]
-    for name in sorted(job.recompute.ops - {*known}):
-        raise PlanError(
-            f"{loaded.where('recompute', 'ops')}: no operation '{name}'{nearest(name, known)}"
-            f" (those of a layer: {', '.join(dict.fromkeys(known))})"
-        )
+    allowed = ", ".join(dict.fromkeys(known))
+    problems = [
+        f"{loaded.where('recompute', 'ops')}: no operation '{name}'{nearest(name, known)}"
+        f" (operations of a layer: {allowed})"
+        for name in sorted(job.recompute.ops - {*known})
+    ]
+    if problems:
+        raise PlanError("\n".join(problems))
 
 
-def _finetune(loaded: Loaded) -> Finetune | None:
-    """Return what is trained of the model; None for all of it."""
-    said, model = loaded.scenario.finetune, loaded.scenario.model
-    if said is None:
+def _finetune(given: Scenario) -> Finetune | None:
+    """Return the adapters that are trained; None where the whole model is."""
+    wish, merged = given.finetune, given.framework.kernels.adapters_merged
+    if wish is None:
         return None
-    kind = "experts" if model.experts else "latent attention" if model.latent else None
-    if kind is not None:
-        raise PlanError(
-            f"{loaded.where('finetune')}: no adapters are known for {kind}, which '{model.name}'"
-            " has (train all of it, or a model without)"
-        )
-    merged = loaded.scenario.framework.kernels.adapters_merged
     return Finetune(
-        said.method,
-        said.rank,
-        frozenset(said.targets),
-        said.bits,
-        said.quantiser,
-        said.dropout,
+        wish.method,
+        wish.rank,
+        frozenset(wish.targets),
+        wish.bits,
+        wish.quantiser,
+        wish.dropout,
         merged is not None and merged.value,
     )
+
+
+# --- tokens on experts ----------------------------------------------------------------------------
+
+
+def _routing(given: Scenario, model: Transformer, placement: Placement) -> Routing:
+    """Return the share of the tokens of a layer with experts that each rank gets."""
+    shape, sent, facts = model.experts, None, given.framework.experts
+    if shape is None:
+        return BALANCED
+    if facts is not None and facts.once_per_node.value:
+        devices = given.cluster.node.devices.value
+        nodes = [{d // devices for d in group} for group in placement.expert_groups(0)]
+        sent = nodes_of_token(shape, max(map(len, nodes)))
+    shares = _shares(given, shape.count, placement)
+    return route(shares, placement.plan.expert, shape.capacity, sent)
+
+
+def _shares(given: Scenario, experts: int, placement: Placement) -> list[float]:
+    """Return the shares of the experts in the tokens."""
+    wish, plan = given.experts, placement.plan
+    if wish is None or wish.load == "balanced":
+        return [1.0] * experts
+    if wish.load == "zipf":
+        return zipf_shares(experts, wish.exponent, plan.expert)
+    if wish.load == "histogram":
+        return wish.histogram
+    ranks = plan.expert * plan.expert_tensor
+    return task_shares(wish.tasks, experts, max(1, plan.micro * ranks // plan.cell))
+
+
+__all__ = ["build_job"]

@@ -148,7 +148,7 @@ def steady_memory(framework):
         (
             "recompute=full",
             "--set recompute=full: recompute: 'megatron-core-graphs' captures layers in graphs,"
-            " which cannot be run again as a whole (take selective, ops or none, or a framework"
+            " which cannot be recomputed as a whole (take selective, ops or none, or a framework"
             " without graphs)",
         ),
         (

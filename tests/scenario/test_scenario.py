@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.catalog import finding
+from clustersim.catalog.changes import written
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
 from clustersim.scenario.load import from_mapping, load
 from clustersim.scenario.schema import json_schema
@@ -332,8 +333,8 @@ def test_a_tensor_degree_that_does_not_divide_is_told_its_divisors():
     (line,) = refusal("frontier-22b", "plan.tensor=5", "cluster.nodes=10")
 
     assert line == (
-        "--set plan.tensor=5: plan.tensor: 5 does not divide the 48 attention heads of 'gpt-22b'"
-        " (divisors up to 10: 1, 2, 3, 4, 6, 8)"
+        "--set plan.tensor=5: plan.tensor: 5 does not divide the 48 attention heads and 24576 ffn"
+        " columns of 'gpt-22b' (divisors up to 10: 1, 2, 3, 4, 6, 8)"
     )
 
 
@@ -375,7 +376,6 @@ def test_a_plan_that_does_not_fill_its_devices_is_told_what_would(setting, probl
             ["batch.micro=3", "batch.global=4"],
             "batch.global: 4 is not a multiple of data 2 x micro 3 = 6 (nearest: 6)",
         ),
-        (["cluster.nodes=9409"], "cluster.nodes: 9409 nodes, but 'frontier' has 9408"),
         (["plan.chunks=2"],
             "plan.chunks: 2 has no effect with schedule '1f1b' (leave it out, or one of"
             " interleaved-1f1b, looped-bfs, zb-v, dualpipe, dualpipe-v)"),
@@ -386,7 +386,7 @@ def test_a_plan_that_does_not_fill_its_devices_is_told_what_would(setting, probl
         ),
         (
             ["cluster.nodes=8", "plan.pipeline=32"],
-            "plan.pipeline: 32 stages of 1 chunk(s) do not divide the 48 layers of 'gpt-22b'"
+            "plan.pipeline: 32 stages cannot share the 48 layers of 'gpt-22b' equally"
             " (allowed: 1, 2, 3, 4, 6, 8, 12, 16, 24, 48; or plan.layers: with-ends, or a list)",
         ),
         (["plan.layers=[24, 24]"], "plan.layers: 2 numbers for 8 stages and chunks"),
@@ -437,6 +437,25 @@ def test_a_layout_that_cannot_run_is_told_why(given_, problem):
     assert line == f"--set {blamed}: {problem}"
 
 
+def test_all_problems_of_a_layout_are_reported_together():
+    """One line each: of machine, schedule, framework, model and batch, and what has no effect."""
+    changes = {
+        "cluster.nodes": 9409,
+        "plan.schedule": "zb-h1",
+        "plan.tensor": 7,
+        "plan.zero": 3,
+        "batch.global": 33,
+        "plan.context_method": "ring",
+        "recompute": {"stages": [9]},
+    }
+    lines = refusal("frontier-22b", *(written(key, value) for key, value in changes.items()))
+
+    assert [re.search(r": ([a-z_.]+): ", line)[1] for line in lines] == [
+        "cluster.nodes", "plan.schedule", "plan.zero", "plan.tensor", "plan",
+        "batch.global", "plan.context_method", "recompute.stages",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
@@ -459,10 +478,10 @@ def test_a_recomputation_that_cannot_be_is_told_why(table, problem):
 
 
 def test_an_operation_that_no_layer_has_is_named_with_its_neighbour():
-    """Operations to be run again are those of the layers."""
+    """Operations to be recomputed are those of the layers."""
     (line,) = refusal("frontier-22b", "recompute={ops: [upp]}")
 
-    assert "recompute.ops: no operation 'upp' (did you mean 'up'?) (those of a layer: " in line
+    assert "recompute.ops: no operation 'upp' (did you mean 'up'?) (operations of a layer: " in line
 
 
 def test_a_precision_that_the_device_lacks_is_named():

@@ -149,7 +149,7 @@ def test_a_file_that_is_no_list_is_refused_in_one_line(tmp_path, text, problem):
         ("part-of-a-mesh", "part of a node of direct links: 4 of its 8 devices"),
         (
             "does-not-divide",
-            "plan.tensor: 3 does not divide the 16 attention heads of 'tiny'"
+            "plan.tensor: 3 does not divide the 16 attention heads and 4096 ffn columns of 'tiny'"
             " (divisors up to 6: 1, 2, 4)",
         ),
         ("no-whole-nodes", "12 devices are no whole nodes of 8"),

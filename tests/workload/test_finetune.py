@@ -300,7 +300,9 @@ def test_a_choice_that_means_nothing_is_refused(finetune, complaint):
 
 def test_adapters_beside_experts_are_refused():
     """A mixture of experts has no adapters here: one line says so."""
-    with pytest.raises(ClustersimError, match="no adapters are known for experts"):
+    with pytest.raises(
+        ClustersimError, match="adapters for experts, which 'mixtral-8x7b' has, are not modelled"
+    ):
         build_job(load("qlora-70b-2x3090", ["model=mixtral-8x7b"]))
 
 
