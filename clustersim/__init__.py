@@ -21,6 +21,7 @@ from clustersim.errors import (
 if TYPE_CHECKING:
     from clustersim.simulation.simulate import Result, simulate
     from clustersim.studies.compare import compare
+    from clustersim.studies.scaling import scale
     from clustersim.studies.whatif import whatif
 
     __version__: str
@@ -35,6 +36,7 @@ __all__ = [
     "SimulationError",
     "__version__",
     "compare",
+    "scale",
     "simulate",
     "whatif",
 ]
@@ -42,6 +44,7 @@ __all__ = [
 _MODULES = {
     "Result": "clustersim.simulation.simulate",
     "compare": "clustersim.studies.compare",
+    "scale": "clustersim.studies.scaling",
     "simulate": "clustersim.simulation.simulate",
     "whatif": "clustersim.studies.whatif",
 }

@@ -10,7 +10,6 @@ a key, stops the script.
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -28,15 +27,13 @@ from clustersim.metrics.attribution import PARTS
 from clustersim.runs.executors import InProcess
 from clustersim.runs.variants import run_variant
 from clustersim.scenario.load import load
-from clustersim.scenario.scaling import CurveFile
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.simulation.answer import RunAnswer
 from clustersim.studies.compare import CompareAnswer, compare
 from clustersim.studies.compare import files as compare_files
 from clustersim.studies.run.files import FIGURE_TABLES, FIGURES, FILES
+from clustersim.studies.scaling import ScalingAnswer, scale
 from clustersim.studies.scaling import files as scaling_files
-from clustersim.studies.scaling.answer import scaled
-from clustersim.studies.scaling.arguments import Wanted, curves_of
 from clustersim.studies.stored.answer import StoredRuns, StoredStudies
 from clustersim.studies.sweep import files as sweep_files
 from clustersim.studies.sweep.answer import Sweep
@@ -211,14 +208,6 @@ def _compare(what: str, found: Iterable[str], said: Iterable[str]) -> None:
 # --- keys of the answer ---------------------------------------------------------------------------
 
 
-WHOLE = (
-    "curves[].assumed",
-    "curves[].points[].attribution",
-    "curves[].points[].loss",
-)
-"""Tables of an answer whose keys are those of something else."""
-
-
 WHOLE_ANSWERS = ("RunAnswer", "BeforeAfter", "CombinationResult")
 """Tables inside answers, whose keys are documented elsewhere, or with the key that holds them."""
 
@@ -327,20 +316,10 @@ def _anyhow(row: Mapping[str, Any]) -> dict[str, Any]:
     return {parts.get(key, "<key>" if key == "batch.micro" else key): row[key] for key in row}
 
 
-def scaling_keys() -> list[str]:
-    """Return the keys of ``scale --json``, dotted, as a real study has them."""
-    wanted = Wanted(strong=(16, 20), settings=("batch.global=16",))
-    (curve,) = curves_of(["frontier-22b"], wanted)
-    told = [{"devices": 16, "metric": "efficiency", "value": 1, "source": "itself"}]
-    curve = replace(curve, published=tuple(CurveFile(devices=[16], published=told).published))
-    runs = [run_variant(point.variant, None) for point in curve.points]
-    return list(dict.fromkeys(_flat({"curves": [scaled(curve, runs)]}, "")))
-
-
 def _flat(value: object, path: str) -> Iterator[str]:
     if path == "limits" and isinstance(value, dict):
         value = {"<name>": next(iter(value.values()))}
-    whole = (*WHOLE, "assumed", "cases[].assumed", "cases[].layout", "left_out", "runs[].answer")
+    whole = ("assumed", "cases[].assumed", "cases[].layout", "left_out")
     if isinstance(value, dict) and path not in whole:
         for name, inner in value.items():
             yield from _flat(inner, f"{path}.{name}" if path else name)
@@ -450,13 +429,13 @@ def _calibration() -> Iterator[str]:
 def _scaling() -> Iterator[str]:
     yield "## What `clustersim scale --json` prints\n"
     yield _prose("scaling")
-    answered = scaling_keys()
-    _compare("scaling", answered, TEXTS["meanings"]["scaling"])
-    yield from _drawn(("key", "meaning"), _said("scaling", answered))
+    yield from _drawn(("key", "meaning"), described(ScalingAnswer))
     yield "## What `clustersim scale` writes\n"
     yield _prose("scaling_files")
-    both = {"curves": [{"scaling": kind, "points": [None]} for kind in scaling_files.KINDS]}
-    yield from _drawn(("file", "holds"), _said("scaling_file", scaling_files.names(both)))
+    answer = scale("frontier-22b", weak=[16], strong=[16], settings=["batch.global=16"], jobs=1)
+    yield from _drawn(
+        ("file", "holds"), _said("scaling_file", scaling_files.files_of(answer).names)
+    )
 
 
 def _prose(name: str) -> str:

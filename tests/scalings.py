@@ -1,60 +1,50 @@
-"""Scaling studies of steps that are made up, which several test files share."""
+"""Scaling curves of steps that were made up, which several test files share."""
 
-from clustersim.metrics.attribution import PARTS
-from clustersim.runs.variants import INVALID, RAN, Run, Variant
+from dataclasses import replace
+
+from answers import answer, run_of
+from clustersim.runs.variants import INVALID, Run, Variant
 from clustersim.scenario.scaling import CurveFile
-from clustersim.studies.scaling.answer import scaled
-from clustersim.studies.scaling.arguments import Curve
-from clustersim.studies.scaling.points import Point
+from clustersim.simulation.answer import DeviceTflops, ExposedCommunication
+from clustersim.studies.scaling import ScalingAnswer
+from clustersim.studies.scaling.answer import curve_of
+from clustersim.studies.scaling.arguments import CurveRequest
+from clustersim.studies.scaling.points import PlannedPoint
 
 
-def answer_of(devices, parts, tokens, name="made-up"):
+def answer_of(devices, parts, tokens):
     """Return the answer of a run with these parts of a step [s]."""
-    seconds = sum(parts.values())
-    rate = tokens / seconds
-    return {
-        "name": name,
-        "step_time_s": seconds,
-        "tokens_per_s": rate,
-        "tokens_per_s_per_device": rate / devices,
-        "samples_per_s": rate / 1000,
-        "tflops_per_device": {"model": 3 * rate / devices, "hardware": 4 * rate / devices},
-        "mfu": 0.3,
-        "hfu": 0.4,
-        "bubble_fraction": parts.get("bubble_fill", 0.0) / seconds,
-        "bubble_overhead": 0.0,
-        "exposed": [
-            {
-                "part": "data_communication",
-                "seconds": parts["data_communication"],
-                "link": "n0.nic0>leaf0",
-                "kind": "nic",
-            }
-        ],
-        "memory": {"peak_bytes": 1e9, "capacity_bytes": 2e9, "fits": True},
-        "counts": {"devices": devices},
-        "attribution": {part: parts.get(part, 0.0) for part in PARTS},
-        "published": [],
-    }
+    rate = tokens / sum(parts.values()) / devices
+    exposed = ExposedCommunication(
+        "data_communication", parts["data_communication"], "n0.nic0>leaf0", "nic"
+    )
+    return replace(
+        answer(parts, tokens=tokens, devices=devices),
+        tflops_per_device=DeviceTflops(3 * rate, 4 * rate),
+        mfu=0.3,
+        hfu=0.4,
+        exposed=(exposed,),
+    )
 
 
 def made_up():
-    """Return the answer of a study of two curves, one of them with a point that cannot be."""
-    found = []
+    """Return the answer of a study of two curves, one of them with a point that is invalid."""
+    curves = []
     for kind, tokens in (("weak", (1000, 2000, 0)), ("strong", (1000, 1000, 0))):
         points, runs = [], []
         for place, (devices, work) in enumerate(zip((8, 16, 20), tokens, strict=True)):
-            points.append(Point(Variant("made-up"), devices, devices // 8, work // 10))
+            points.append(PlannedPoint(Variant("made-up"), devices, devices // 8, work // 10))
             parts = {"matmul": 8.0 * work / 1000 * 8 / devices, "data_communication": 0.5 * place}
             parts["bubble_fill"] = 0.75 * place
-            answer = answer_of(devices, parts, work) if work else None
-            why = None if work else "a node has 8 devices (nearest: 16 or 24 devices)"
-            runs.append(Run("key" if work else None, RAN if work else INVALID, why, answer))
-        told = [{"devices": 16, "metric": "efficiency", "value": 0.9, "source": "a paper"}]
-        said = CurveFile(devices=[8, 16, 20], published=told)
-        curve = Curve(
-            "made-up", "Steps that are made up", kind, "data", tuple(points),
-            published=tuple(said.published), assumed={"batch.micro": "not stated"},
+            why = "a node has 8 devices (nearest: 16 or 24 devices)"
+            runs.append(
+                run_of(answer_of(devices, parts, work)) if work else Run(None, INVALID, why)
+            )
+        published = [{"devices": 16, "metric": "efficiency", "value": 0.9, "source": "a paper"}]
+        file = CurveFile(devices=[8, 16, 20], published=published)
+        request = CurveRequest(
+            "made-up", "Steps that were made up", kind, "data", tuple(points),
+            published=tuple(file.published), assumed={"batch.micro": "not stated"},
         )  # fmt: skip
-        found.append(scaled(curve, runs))
-    return {"curves": found}
+        curves.append(curve_of(request, runs))
+    return ScalingAnswer(tuple(curves))

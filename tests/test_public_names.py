@@ -23,6 +23,7 @@ def test_the_public_names_are_listed_in_order():
         "SimulationError",
         "__version__",
         "compare",
+        "scale",
         "simulate",
         "whatif",
     ]

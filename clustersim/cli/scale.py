@@ -1,11 +1,11 @@
 """`clustersim scale SCENARIO ...`: weak and strong scaling over numbers of devices."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+import clustersim
 from clustersim.cli.options import (
     STORE,
     AsJson,
@@ -16,24 +16,35 @@ from clustersim.cli.options import (
     StoreFile,
     command_line,
     place_of,
+    print_json,
     print_table,
-    run_variants,
+    progress_bar,
     show,
 )
-
-if TYPE_CHECKING:
-    from clustersim.studies.scaling.arguments import Curve
-
+from clustersim.render import tables
+from clustersim.render.study_folder import write_study
+from clustersim.scenario.load import name_of
+from clustersim.studies.scaling import ScalingAnswer, text
+from clustersim.studies.scaling.files import files_of
 
 Weak = Annotated[
     str | None,
     typer.Option(
-        metavar="N,N,..", help="Devices of a curve whose batch grows with them; 128:1024 too."
+        metavar="N,N,..",
+        help="Devices of a curve with a batch that grows with them: 128,256 or 128:1024.",
     ),
 ]
 Strong = Annotated[
     str | None,
-    typer.Option(metavar="N,N,..", help="Devices of a curve with the same batch in all."),
+    typer.Option(metavar="N,N,..", help="Devices of a curve with the batch of the scenario."),
+]
+Axis = Annotated[
+    str | None,
+    typer.Option(
+        metavar="AXIS",
+        help="Parallel axis that grows with the number of devices: tensor, pipeline, data,"
+        " context or expert [data].",
+    ),
 ]
 
 
@@ -43,11 +54,12 @@ def scale(
     ],
     weak: Weak = None,
     strong: Strong = None,
-    axis: Annotated[
-        str | None, typer.Option(help="That more devices go to: data, tensor, pipeline, ...")
-    ] = None,
+    axis: Axis = None,
     against: Annotated[
-        int | None, typer.Option(help="Devices of the point with efficiency 1 [the fewest].")
+        int | None,
+        typer.Option(
+            metavar="N", help="Devices of the reference point, which has efficiency 1 [the fewest]."
+        ),
     ] = None,
     settings: Settings = None,
     store: StoreFile = STORE,
@@ -56,65 +68,50 @@ def scale(
     json_output: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Tell how a scenario scales: efficiency, and what is lost of it to what.
+    """Print scaling curves: efficiency, and what it is lost to.
 
     Without --weak and --strong the curves are those of the scenario's key `scaling`.
     """
-    from clustersim.studies.scaling.arguments import Wanted, curves_of, numbers
-
-    wanted = Wanted(
-        weak=numbers("--weak", weak),
-        strong=numbers("--strong", strong),
-        axis=axis,
-        against=against,
-        settings=tuple(settings or ()),
-    )
-    curves = curves_of(scenarios, wanted)
-    name = "-".join(dict.fromkeys(curve.name for curve in curves))
+    name = "-".join(dict.fromkeys(map(name_of, scenarios)))
     place = place_of("scale", name, out, json_output=json_output, force=force)
-    answer = _answered(curves, store, jobs)
-    names: list[str] = []
+    with progress_bar("scale", store) as on_progress:
+        answer = clustersim.scale(
+            scenarios,
+            weak=weak,
+            strong=strong,
+            axis=axis,
+            against=against,
+            settings=settings or (),
+            store=store,
+            jobs=jobs,
+            on_progress=on_progress,
+        )
+    files: list[str] = []
     if place is not None:
-        from clustersim.studies.scaling.files import write
-
         command = command_line(
             "scale", scenarios, weak=weak, strong=strong, axis=axis, against=against, set=settings
         )
-        names = write(answer, place, command=command, force=force)
+        files = write_study(answer, files_of(answer, command), place, force=force)
     if json_output:
-        print(json.dumps(answer, allow_nan=False))
+        print_json(answer)
     else:
-        tell(answer, place, names)
+        print_curves(answer, place, files)
 
 
-def _answered(curves: "list[Curve]", store: Path, jobs: int | None) -> dict[str, Any]:
-    """Run the points of all curves and return what came of them."""
-    from clustersim.runs.arguments import study_of
-    from clustersim.studies.scaling.answer import scaled
-
-    variants = [point.variant for curve in curves for point in curve.points]
-    study = study_of("scale", curves[0].name, curves[0].title, variants)
-    runs = iter(run_variants(study, variants, store, jobs))
-    return {"curves": [scaled(curve, [next(runs) for _ in curve.points]) for curve in curves]}
-
-
-def tell(answer: dict[str, Any], place: Path | None, names: list[str]) -> None:
-    """Print each curve: what it is, its table, and what is to be said about it."""
-    from clustersim.render.tables import files
-    from clustersim.studies.scaling import text as report
-
-    for position, curve in enumerate(answer["curves"]):
+def print_curves(answer: ScalingAnswer, place: Path | None, files: list[str]) -> None:
+    """Print each curve: what it is, its table, and the lines below."""
+    for position, curve in enumerate(answer.curves):
         if position:
             print()
-        show(curve["title"], report.head(curve))
+        show(curve.title, text.head(curve))
         print()
-        if curve["points"]:
-            print_table(report.table(curve), report.WORDS, report.UNFIT)
+        if curve.points:
+            print_table(text.table(curve), text.WORDS, text.UNFIT)
             print()
-        if said := report.notes(curve):
-            show(None, said)
+        if notes := text.notes(curve):
+            show(None, notes)
     if place is not None:
-        show(None, [files(place, names)])
+        show(None, [tables.files(place, files)])
 
 
-__all__ = ["scale", "tell"]
+__all__ = ["print_curves", "scale"]

@@ -7,9 +7,10 @@ cluster.nic.bandwidth=50 GB/s              one setting: a word without '=' belon
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from clustersim.catalog.changes import Settings, changes_of
 from clustersim.errors import ScenarioError
 from clustersim.program.compile import compile_program
 from clustersim.runs.store import Study
@@ -33,10 +34,6 @@ def variant_of(text: str, settings: Sequence[str] = ()) -> Variant:
     return Variant(" ".join(words[:begin]), (*settings, *settings_in(rest, f"'{text}'")))
 
 
-Settings = str | Sequence[str] | Mapping[str, object]
-"""Changes of a scenario: texts as ``--set`` takes them, or values by their keys."""
-
-
 def settings_of(settings: Settings) -> tuple[str, ...]:
     """Return changes of a scenario as texts.
 
@@ -47,12 +44,7 @@ def settings_of(settings: Settings) -> tuple[str, ...]:
     """
     if isinstance(settings, str):
         return settings_in(settings, "settings")
-    if not isinstance(settings, Mapping):
-        return tuple(settings)
-    return tuple(
-        f"{key}={value if isinstance(value, str) else json.dumps(value)}"
-        for key, value in settings.items()
-    )
+    return tuple(change.text for change in changes_of(settings))
 
 
 def settings_in(text: str, where: str) -> tuple[str, ...]:
@@ -79,30 +71,6 @@ def settings_in(text: str, where: str) -> tuple[str, ...]:
     return tuple(settings)
 
 
-def changes_of(
-    scenario: str, settings: Settings, groups: Sequence[Settings]
-) -> list[tuple[str, ...]]:
-    """Return changes: each setting is one, and so is each group of settings.
-
-    Raises
-    ------
-    ScenarioError
-        when there is none, or a group is empty.
-    """
-    changes: list[tuple[str, ...]] = [(setting,) for setting in settings_of(settings)]
-    for group in groups:
-        if isinstance(group, str):
-            changes.append(settings_in(group, f"--change '{group}'"))
-        else:
-            changes.append(settings_of(group))
-    if not changes:
-        raise ScenarioError(
-            f"{scenario}: no change is given (--set cluster.nic.bandwidth=x2; several values that"
-            " belong together: --change 'plan.pipeline=4 plan.data=16')"
-        )
-    return changes
-
-
 def check(loaded: Loaded) -> None:
     """Check that a scenario can be run, without running it.
 
@@ -124,8 +92,6 @@ def study_of(verb: str, name: str, title: str, variants: Sequence[Variant]) -> S
 
 
 __all__ = [
-    "Settings",
-    "changes_of",
     "check",
     "settings_in",
     "settings_of",

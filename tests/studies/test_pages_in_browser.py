@@ -7,12 +7,14 @@ takes for a failure.
 import io
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 from matplotlib.image import imread
 
 from answers import compare_page, whatif_page
 from clustersim.render.page.page import render, write_page
+from clustersim.studies.scaling import ScalingAnswer
 from clustersim.studies.scaling import page as of_scale
 from pages import HOSTILE, page_of
 from scalings import made_up
@@ -309,11 +311,9 @@ def test_pages_of_studies_are_drawn_and_keep_names_as_text(browser, tmp_path, ma
 
 def test_the_page_of_a_scaling_study_is_drawn(browser, tmp_path):
     """Each chart has lines or bars and is not of one colour; names stay text; no complaints."""
-    study = made_up()
-    for curve in study["curves"]:
-        curve["name"] = curve["title"] = HOSTILE
+    curves = (replace(curve, name=HOSTILE, title=HOSTILE) for curve in made_up().curves)
     file = tmp_path / "report.html"
-    write_page(of_scale.page(study), file.with_suffix(""))
+    write_page(of_scale.page(ScalingAnswer(tuple(curves))), file.with_suffix(""))
     browser.get(file.as_uri())
     wait(browser, DRAWN)
     charts = find(browser, ".chart")

@@ -4,9 +4,7 @@ from functools import cache
 
 import pytest
 
-from clustersim.runs.variants import run_variant
-from clustersim.studies.scaling.answer import scaled
-from clustersim.studies.scaling.arguments import Wanted, curves_of
+from clustersim.studies.scaling import scale
 
 LARGE = pytest.mark.large
 
@@ -14,23 +12,24 @@ LARGE = pytest.mark.large
 @cache
 def curves(name, kind, *devices, settings=()):
     """Return a curve of a scenario, at some of its points only where they are named."""
-    wanted = Wanted(**{kind: devices}, settings=settings) if devices else Wanted(settings=settings)
-    (curve,) = (each for each in curves_of([name], wanted) if each.kind == kind)
-    return scaled(curve, [run_variant(point.variant, None) for point in curve.points])
+    options = {kind: devices} if devices else {}
+    answer = scale(name, **options, settings=settings, jobs=1)
+    (curve,) = (curve for curve in answer.curves if curve.scaling == kind)
+    return curve
 
 
 def points(curve):
-    return {point["devices"]: point for point in curve["points"]}
+    return {point.devices: point for point in curve.points}
 
 
 def errors(curve, metric):
     """Return by how much what was published of a metric is missed, by devices."""
-    return {e["devices"]: e["error"] for e in curve["published"] if e["metric"] == metric}
+    return {n.devices: n.error for n in curve.published if n.metric == metric}
 
 
 def lost(point, *names):
     """Return what parts take from efficiency; a name stands for all that begin with it."""
-    return sum(share for part, share in point["loss"].items() if part.startswith(names))
+    return sum(share for part, share in point.loss.items() if part.startswith(names))
 
 
 # --- Frontier -------------------------------------------------------------------------------------
@@ -41,7 +40,7 @@ def test_frontier_loses_to_the_bubble_in_strong_scaling():
     """Nine tenths of what 175B loses at 1,024 devices are bubble; claim 6 has how much it is."""
     last = points(curves("frontier-175b", "strong", 128, 1024))[1024]
 
-    assert lost(last, "bubble") > 0.9 * (1 - last["efficiency"])
+    assert lost(last, "bubble") > 0.9 * (1 - last.efficiency)
 
 
 @LARGE
@@ -49,7 +48,7 @@ def test_the_batch_that_is_recalled_would_lose_less():
     """With 8,000 microbatches instead of 2,000 strong scaling would keep 97 %, not 90."""
     curve = curves("frontier-175b", "strong", 128, 1024, settings=("batch.global=8000",))
 
-    assert points(curve)[1024]["efficiency"] == pytest.approx(0.974, abs=0.005)
+    assert points(curve)[1024].efficiency == pytest.approx(0.974, abs=0.005)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +74,7 @@ def test_both_published_losses_are_bubbles_of_one_number_of_microbatches(
 def test_megatron_turing_nlg_on_more_nodes():
     """Efficiencies on 350 and 420 nodes are within 3 points of 95.8 and 90.2 %."""
     curve = curves("mtnlg-530b", "strong")
-    told = {e["devices"]: e["efficiency"] for e in curve["published"]}
+    told = {n.devices: n.efficiency for n in curve.published}
     found = points(curve)
 
     assert told == {
@@ -83,7 +82,7 @@ def test_megatron_turing_nlg_on_more_nodes():
         2800: pytest.approx(0.958, abs=5e-4),
         3360: pytest.approx(0.902, abs=5e-4),
     }
-    assert all(abs(found[n]["efficiency"] - told[n]) < 0.03 for n in told)
+    assert all(abs(found[n].efficiency - told[n]) < 0.03 for n in told)
     assert max(abs(error) for error in errors(curve, "step_time_s").values()) < 0.1
 
 
@@ -91,11 +90,11 @@ def test_megatron_turing_nlg_on_more_nodes():
 def test_pipelines_of_fugaku_to_eight_replicas():
     """Efficiencies are within 5 points of 96 and 79 % at 2 and 8 replicas."""
     curve = curves("fugaku-30b-pp48", "strong", 192, 384, 1536)
-    told = {e["devices"]: e["efficiency"] for e in curve["published"] if e["devices"] <= 1536}
+    told = {n.devices: n.efficiency for n in curve.published if n.devices <= 1536}
 
     assert told[1536] == pytest.approx(0.79, abs=0.005)
     for devices, point in points(curve).items():
-        assert point["efficiency"] == pytest.approx(told[devices], abs=0.05)
+        assert point.efficiency == pytest.approx(told[devices], abs=0.05)
 
 
 @LARGE
@@ -104,8 +103,8 @@ def test_zero_alone_halves_where_tensor_and_pipeline_parallelism_keep_nine_tenth
     alone, beside = (curves(name, "strong") for name in ("zero3-175b", "megatron21-t2-175b"))
 
     for curve, kept in ((alone, 0.61), (beside, 0.97)):
-        assert points(curve)[768]["efficiency"] == pytest.approx(kept, abs=0.05)
-    assert lost(points(alone)[1536], "sharding") > 0.95 * (1 - points(alone)[1536]["efficiency"])
+        assert points(curve)[768].efficiency == pytest.approx(kept, abs=0.05)
+    assert lost(points(alone)[1536], "sharding") > 0.95 * (1 - points(alone)[1536].efficiency)
     assert max(abs(e) for e in errors(alone, "tflops_per_device").values()) < 0.2
     assert max(abs(e) for e in errors(beside, "tflops_per_device").values()) < 0.1
 
@@ -115,10 +114,10 @@ def test_weak_scaling_of_megatron_dips_and_rises():
     """Rates of ten models on 32 to 3,072 devices: each within 10 %, lowest at 18B and 39B."""
     curve = curves("megatron21-t1-1.7b", "weak")
     found = points(curve)
-    lowest = sorted(found, key=lambda devices: found[devices]["efficiency"])[:2]
+    lowest = sorted(found, key=lambda devices: found[devices].efficiency)[:2]
 
-    assert curve["work"] == "model FLOPs"
-    assert len(found) == len(curve["published"]) == 10
+    assert curve.work == "model FLOPs"
+    assert len(found) == len(curve.published) == 10
     assert max(abs(e) for e in errors(curve, "tflops_per_device").values()) < 0.1
     assert sorted(lowest) == [256, 512]
-    assert found[3072]["efficiency"] > 1.05
+    assert found[3072].efficiency > 1.05

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,15 @@ from matplotlib.image import imread
 from typer.testing import CliRunner
 
 from clustersim.cli import app, main
-from clustersim.cli.scale import tell
+from clustersim.cli.scale import print_curves
 from clustersim.render.page.page import Chart, render
 from clustersim.runs.variants import Variant
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.scaling import charts
-from clustersim.studies.scaling.answer import Step, efficiency, loss
-from clustersim.studies.scaling.arguments import Wanted, curves_of
+from clustersim.studies.scaling.answer import RunPoint, ScalingAnswer, efficiency, loss
+from clustersim.studies.scaling.arguments import ScalingRequest, curves_of
 from clustersim.studies.scaling.page import page
-from clustersim.studies.scaling.points import Point
+from clustersim.studies.scaling.points import PlannedPoint
 from scalings import answer_of, made_up
 
 LARGE = pytest.mark.large
@@ -57,8 +58,8 @@ def store(tmp_path_factory):
 
 
 def step_of(devices, parts, tokens):
-    point = Point(Variant("made-up"), devices, devices // 8, tokens // 1000)
-    return Step(point, answer_of(devices, parts, tokens), float(tokens))
+    point = PlannedPoint(Variant("made-up"), devices, devices // 8, tokens // 1000)
+    return RunPoint(point, answer_of(devices, parts, tokens), float(tokens))
 
 
 times = st.fixed_dictionaries(
@@ -114,7 +115,7 @@ def test_what_a_part_loses_by_hand():
 
 
 def points_of(*arguments, name="frontier-22b", **wanted):
-    (curve,) = curves_of([name], Wanted(settings=("batch.global=32", *arguments), **wanted))
+    (curve,) = curves_of([name], ScalingRequest(settings=("batch.global=32", *arguments), **wanted))
     return {point.devices: point for point in curve.points}
 
 
@@ -157,22 +158,22 @@ def test_numbers_that_cannot_be_have_a_reason(name, axis, devices, reason):
     """What does not divide is named with the nearest numbers that do."""
     own = {"frontier-22b": 16, "frontier-175b": 128}[name]
     found = points_of("batch.global=2", name=name, weak=(own, devices), axis=axis)
-    trouble = found[devices].trouble
+    problem = found[devices].problem
 
-    assert trouble == reason
+    assert problem == reason
 
 
 def test_what_the_layout_refuses_is_skipped_with_its_words():
     """32 sequences cannot be shared by 48 replicas; the point says so and the others run."""
     found = points_of(strong=(16, 384))
 
-    assert found[16].trouble is None
-    assert "48" in found[384].trouble
+    assert found[16].problem is None
+    assert "48" in found[384].problem
 
 
 def test_without_a_curve_numbers_double():
     """A scenario that says nothing is doubled from its own devices, and the answer says so."""
-    weak, strong = curves_of(["frontier-22b"], Wanted(settings=("batch.global=32",)))
+    weak, strong = curves_of(["frontier-22b"], ScalingRequest(settings=("batch.global=32",)))
 
     assert [point.devices for point in weak.points] == [16, 32, 64, 128]
     assert [point.devices for point in strong.points] == [16, 32, 64, 128]
@@ -220,7 +221,7 @@ scaling:
       - {devices: 8}
       - {devices: 16, set: {batch.micro: 1}}
 """
-    (curve,) = curves_of([written(tmp_path, said)], Wanted())
+    (curve,) = curves_of([written(tmp_path, said)], ScalingRequest())
     batches = [point.variant.load().scenario.batch for point in curve.points]
 
     assert [(batch.global_, batch.micro) for batch in batches] == [(16, 2), (16, 1)]
@@ -231,7 +232,7 @@ def test_a_point_may_be_a_neighbour(tmp_path):
     """A scenario is found beside the one that names it, and by its name among the shipped ones."""
     written(tmp_path, "", "twice")
     said = "scaling: {weak: {points: [{scenario: twice}, {scenario: korthikanti-175b-full}]}}\n"
-    (curve,) = curves_of([written(tmp_path, said)], Wanted())
+    (curve,) = curves_of([written(tmp_path, said)], ScalingRequest())
 
     assert [point.devices for point in curve.points] == [8, 64]
     assert all(point.own for point in curve.points)
@@ -288,13 +289,13 @@ def test_a_point_may_be_a_neighbour(tmp_path):
         ),
         (
             "scaling: {weak: {devices: [8], against: 16}}",
-            "mine: weak scaling: no point of 16 devices to be held against (those that can "
-            "be run: 8)",
+            "mine: weak scaling: the reference point of 16 devices is not on the curve (valid "
+            "points: 8)",
         ),
     ],
 )
 def test_a_wrong_curve_is_one_line(tmp_path, capsys, scaling, complaint):
-    """What is wrong with a curve is told by file, line and key, with exit code 2."""
+    """An invalid curve is reported by file, line and key, with exit code 2."""
     path = written(tmp_path, scaling)
     code, said = refused(capsys, path, "--store", str(tmp_path / "studies.db"))
 
@@ -317,17 +318,17 @@ def test_a_wrong_curve_is_one_line(tmp_path, capsys, scaling, complaint):
         ),
         (
             ("frontier-22b", "--weak", "16", "--axis", "rank"),
-            "--axis rank: is no axis (allowed: tensor, pipeline, data, context, expert)",
+            "--axis rank: unknown axis (allowed: tensor, pipeline, data, context, expert)",
         ),
         (
             ("frontier-22b", "--weak", "16", "--against", "8"),
-            "frontier-22b: weak scaling: no point of 8 devices to be held against (those "
-            "that can be run: 16)",
+            "frontier-22b: weak scaling: the reference point of 8 devices is not on the curve "
+            "(valid points: 16)",
         ),
-        (("frontier-22b", "frontier-22b"), "frontier-22b: is named twice (each scenario once)"),
+        (("frontier-22b", "frontier-22b"), "frontier-22b: is listed twice (each scenario once)"),
         (
             ("frontier-22b", "--strong", "12"),
-            "frontier-22b: no point of strong scaling can be run; 12 devices: "
+            "frontier-22b: no point of strong scaling is valid; 12 devices: "
             "a node has 8 devices (nearest: 8 or 16 devices)",
         ),
     ],
@@ -358,29 +359,29 @@ def test_a_file_that_is_no_store_is_left_alone(tmp_path, capsys):
 # --- the answer -----------------------------------------------------------------------------------
 
 
-def told(found, capsys):
+def printed(answer, capsys):
     """Return what the verb prints of an answer."""
-    tell(found, None, [])
+    print_curves(answer, None, [])
     return capsys.readouterr().out
 
 
 def test_the_answer_as_text(capsys):
-    """A table for each curve, then what is lost to what, what was published, what was skipped."""
-    assert told(made_up(), capsys) == GOLDEN.read_text(encoding="utf-8")
+    """A table for each curve, then losses, published numbers and skipped points."""
+    assert printed(made_up(), capsys) == GOLDEN.read_text(encoding="utf-8")
 
 
 def test_bars_lead_from_one_to_the_efficiency_of_the_last_point():
     """The bars of the figure add up to the loss, to what a bar can show."""
-    for curve in made_up()["curves"]:
+    for curve in made_up().curves:
         picture = charts.loss_chart(curve)
-        efficiency = 100 * curve["points"][-1]["efficiency"]
+        efficiency = 100 * curve.points[-1].efficiency
 
         assert picture.end == pytest.approx(efficiency, abs=100 * charts.NEGLIGIBLE)
 
 
 def test_titles_say_what_was_found():
     """The title of a figure is its finding."""
-    weak, strong = made_up()["curves"]
+    weak, strong = made_up().curves
 
     assert charts.curve_finding([strong]) == (
         "Strong scaling keeps 76.2 % at 16 devices; the loss is mostly bubble"
@@ -389,21 +390,21 @@ def test_titles_say_what_was_found():
     assert charts.curve_finding([weak]).startswith("Weak scaling keeps 86.5 % at 16 devices")
 
 
-def test_points_that_do_not_fit_are_told(capsys):
+def test_points_that_do_not_fit_are_reported(capsys):
     """They keep their place on the curve; the answer says on how many devices there is no room."""
-    found = made_up()
-    found["curves"][0]["points"][1]["memory"]["fits"] = False
+    curve = made_up().curves[0]
+    first, last = curve.points
+    unfit = replace(last, memory=replace(last.memory, fits=False))
+    answer = ScalingAnswer((replace(curve, points=(first, unfit)),))
 
-    assert "memory        does not fit on 16 devices" in told(found, capsys)
+    assert "memory        does not fit on 16 devices" in printed(answer, capsys)
 
 
 def test_a_page_shows_each_curve_and_keeps_text_as_text():
     """Charts of efficiency, throughput, idle shares and the loss for each kind; no markup."""
-    found = made_up()
     hostile = "</script><script>alert(1)</script> <b>bold</b>"
-    for curve in found["curves"]:
-        curve["name"] = curve["title"] = hostile
-    shown = page(found)
+    curves = (replace(curve, name=hostile, title=hostile) for curve in made_up().curves)
+    shown = page(ScalingAnswer(tuple(curves)))
     shown_charts = [b for s in shown.sections for b in s.blocks if isinstance(b, Chart)]
     text = render(shown)
 

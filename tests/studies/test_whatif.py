@@ -15,13 +15,12 @@ from clustersim.answers import to_json
 from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError, SimulationError
 from clustersim.render.tables import columned
-from clustersim.runs.arguments import changes_of
 from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.whatif import page as whatif_pages
 from clustersim.studies.whatif import text as report
 from clustersim.studies.whatif.answer import ranked
-from clustersim.studies.whatif.arguments import variants_of
+from clustersim.studies.whatif.arguments import changes_in, variants_of
 from clustersim.studies.whatif.charts import label, waterfall
 
 SMALL = Variant("frontier-22b", ("batch.global=16",))
@@ -122,7 +121,7 @@ def test_a_setting_that_makes_no_sense_is_refused_before_anything_runs():
 
 def test_a_setting_is_a_change_and_so_are_several_in_one_text():
     """`--set` changes one value, `--change` several that belong together."""
-    assert changes_of("a", ["x=1"], ["y=2 z=3"]) == [("x=1",), ("y=2", "z=3")]
+    assert changes_in("a", ["x=1"], ["y=2 z=3"]) == [("x=1",), ("y=2", "z=3")]
 
 
 # --- what is said ---------------------------------------------------------------------------------

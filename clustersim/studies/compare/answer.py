@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from clustersim.answers import from_json, to_json
+from clustersim.catalog.changes import Settings
 from clustersim.errors import ScenarioError, SimulationError
 from clustersim.metrics.difference import because, claim, difference, times
 from clustersim.metrics.stages import SlowestStage
-from clustersim.runs.arguments import Settings, check, settings_of, study_of, variant_of
+from clustersim.runs.arguments import check, settings_of, study_of, variant_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.table import measures
 from clustersim.runs.variants import FAILED, Run

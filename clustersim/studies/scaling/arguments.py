@@ -1,4 +1,4 @@
-"""Scaling studies: the curves of a scenario, as it tells them or as they are asked for.
+"""The curves that are requested: those of scenarios, or of the options.
 
     key `scaling`, or --weak and --strong, or doublings --> curves --> points, each a variant
 
@@ -10,29 +10,30 @@ from dataclasses import dataclass, field
 from typing import Final, get_args
 
 from clustersim.errors import CatalogError, ScenarioError
+from clustersim.runs.arguments import settings_of
 from clustersim.runs.variants import in_a_line
 from clustersim.scenario.load import Loaded, load
 from clustersim.scenario.ranges import counts_of
 from clustersim.scenario.scaling import Axis, CurveFile, PublishedPoint
-from clustersim.studies.scaling.points import Kind, Point, Ruler, other_point, settings_of
+from clustersim.studies.scaling.points import Kind, PlannedPoint, ScaledScenario, point_of_file
 
 KINDS: Final[tuple[Kind, ...]] = ("weak", "strong")
 AXES: Final[tuple[str, ...]] = get_args(Axis)
 
 FACTORS: Final = (1, 2, 4, 8)
-"""Times the scenario's own devices, where it has no curve and none is asked for."""
+"""Times the scenario's own devices, where no curve is given."""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is asked for beside what scenarios say of themselves.
+class ScalingRequest:
+    """What is requested in addition to the scenarios.
 
     Attributes
     ----------
     weak, strong : numbers of devices instead of those of the scenario
-    axis : that more devices go to
-    against : devices of the point that has efficiency 1
-    settings : changes of every run
+    axis : parallel axis that grows with the number of devices
+    against : devices of the reference point
+    settings : changes of all points
     """
 
     weak: tuple[int, ...] = ()
@@ -43,21 +44,21 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Curve:
+class CurveRequest:
     """A curve of a scenario, its points by number of devices.
 
     Attributes
     ----------
-    against : devices of the point that has efficiency 1; the smallest that runs if None
-    changed : settings of every point, of the curve and of the one who asks
-    guessed : whether nobody named its points
+    against : devices of the reference point; the fewest that run if None
+    changed : settings of every point, of the curve and of the request
+    guessed : whether the numbers of devices were chosen by doubling
     """
 
     name: str
     title: str
     kind: Kind
     axis: str
-    points: tuple[Point, ...]
+    points: tuple[PlannedPoint, ...]
     against: int | None = None
     changed: tuple[str, ...] = ()
     guessed: bool = False
@@ -65,10 +66,10 @@ class Curve:
     assumed: Mapping[str, str] = field(default_factory=dict)
 
 
-def numbers(option: str, text: str | None) -> tuple[int, ...]:
+def device_counts(option: str, counts: str | Sequence[int] | None) -> tuple[int, ...]:
     """Return the numbers of devices that an option lists, in increasing order.
 
-    >>> numbers("--weak", "128,192"), numbers("--weak", "128:1024")
+    >>> device_counts("--weak", "128,192"), device_counts("--weak", "128:1024")
     ((128, 192), (128, 256, 512, 1024))
 
     Raises
@@ -76,79 +77,84 @@ def numbers(option: str, text: str | None) -> tuple[int, ...]:
     ScenarioError
         in one line.
     """
-    if text is None:
+    if counts is None:
         return ()
+    text = counts if isinstance(counts, str) else ",".join(map(str, counts))
     try:
-        return tuple(sorted(counts_of(text)))
+        return tuple(sorted(counts_of(text))) if text or counts == "" else ()
     except ValueError as problem:
         raise ScenarioError(f"{option} {text}: {problem}") from None
 
 
-def curves_of(scenarios: Sequence[str], wanted: Wanted) -> list[Curve]:
+def curves_of(scenarios: Sequence[str], request: ScalingRequest) -> list[CurveRequest]:
     """Return the curves of some scenarios, all of one kind together.
 
     Raises
     ------
     ScenarioError, CatalogError
-        when a scenario is wrong, none of the points of a curve can be, or the point that others are
-        held against is not among them; one line for each problem.
+        when a scenario is invalid, no point of a curve is valid, or the reference point is not;
+        one line for each problem.
     """
-    if wanted.axis is not None and wanted.axis not in AXES:
-        raise ScenarioError(f"--axis {wanted.axis}: is no axis (allowed: {', '.join(AXES)})")
-    twice = [name for place, name in enumerate(scenarios) if name in scenarios[:place]]
-    if twice:
-        raise ScenarioError(f"{twice[0]}: is named twice (each scenario once)")
-    plain = [(name, load(name, wanted.settings)) for name in scenarios]
-    found = [
-        _curve(name, loaded, kind, said, wanted)
+    if request.axis is not None and request.axis not in AXES:
+        raise ScenarioError(f"--axis {request.axis}: unknown axis (allowed: {', '.join(AXES)})")
+    repeated = [name for place, name in enumerate(scenarios) if name in scenarios[:place]]
+    if repeated:
+        raise ScenarioError(f"{repeated[0]}: is listed twice (each scenario once)")
+    plain = [(name, load(name, request.settings)) for name in scenarios]
+    curves = [
+        _curve(name, loaded, kind, given, request)
         for kind in KINDS
         for name, loaded in plain
-        if (said := _said(loaded, kind, wanted)) is not None
+        if (given := _given(loaded, kind, request)) is not None
     ]
-    if not found:
-        raise ScenarioError(f"{scenarios[0]}: has no scaling curve of that kind")
-    return found
+    if not curves:
+        raise ScenarioError(f"{scenarios[0]}: has no scaling curve")
+    return curves
 
 
-def _said(loaded: Loaded, kind: Kind, wanted: Wanted) -> CurveFile | None:
-    """Return what is known of a curve: by the command line, by the file, or by doubling."""
+def _given(loaded: Loaded, kind: Kind, request: ScalingRequest) -> CurveFile | None:
+    """Return a curve as the options give it, or the file; else by doubling."""
     scaling = loaded.scenario.scaling
     written: CurveFile | None = None if scaling is None else getattr(scaling, kind)
-    if listed := list(getattr(wanted, kind)):
-        rest = {} if written is None else dict(written)
-        against = rest.get("against")
-        rest |= {"devices": listed, "points": []}
-        rest |= {"against": against if against in listed else None}
-        return CurveFile.model_validate(rest)
-    if wanted.weak or wanted.strong:
+    if listed := list(getattr(request, kind)):
+        keys = {} if written is None else dict(written)
+        against = keys.get("against")
+        keys |= {"devices": listed, "points": []}
+        keys |= {"against": against if against in listed else None}
+        return CurveFile.model_validate(keys)
+    if request.weak or request.strong:
         return None
     if scaling is not None:
         return written
     return CurveFile(devices=[factor * loaded.scenario.devices for factor in FACTORS])
 
 
-def _curve(name: str, plain: Loaded, kind: Kind, said: CurveFile, wanted: Wanted) -> Curve:
-    changed = settings_of(said.set)
-    base = _blaming(plain, kind, name, (*changed, *wanted.settings)) if changed else plain
-    ruler = Ruler(name, base, kind, wanted.axis or said.axis, (*changed, *wanted.settings))
-    points = [ruler.point(devices) for devices in sorted(set(said.devices))]
-    for place, each in enumerate(said.points):
-        more = settings_of(each.set)
-        if each.scenario is None:
-            assert each.devices is not None, "a point has devices or a scenario"
-            points.append(ruler.point(each.devices, more))
+def _curve(
+    name: str, plain: Loaded, kind: Kind, given: CurveFile, request: ScalingRequest
+) -> CurveRequest:
+    changed = settings_of(given.set)
+    base = _changed(plain, kind, name, (*changed, *request.settings)) if changed else plain
+    axis = request.axis or given.axis
+    scaled = ScaledScenario(name, base, kind, axis, (*changed, *request.settings))
+    points = [scaled.point(devices) for devices in sorted(set(given.devices))]
+    for place, point in enumerate(given.points):
+        more = settings_of(point.set)
+        if point.scenario is None:
+            assert point.devices is not None, "a point has devices or a scenario"
+            points.append(scaled.point(point.devices, more))
         else:
-            points.append(other_point(plain, kind, place, each, (*wanted.settings, *more), name))
-    curve = Curve(
+            settings = (*request.settings, *more)
+            points.append(point_of_file(plain, kind, place, point, settings, name))
+    curve = CurveRequest(
         name=plain.name,
         title=plain.scenario.title,
         kind=kind,
-        axis=ruler.axis,
+        axis=axis,
         points=tuple(sorted(points, key=lambda point: point.devices)),
-        against=wanted.against or said.against,
-        changed=_on_top(changed, wanted.settings),
-        guessed=plain.scenario.scaling is None and not (wanted.weak or wanted.strong),
-        published=tuple(said.published),
+        against=request.against or given.against,
+        changed=_on_top(changed, request.settings),
+        guessed=plain.scenario.scaling is None and not (request.weak or request.strong),
+        published=tuple(given.published),
         assumed=plain.scenario.assumed,
     )
     _check(curve)
@@ -162,25 +168,25 @@ def _on_top(changed: Sequence[str], settings: Sequence[str]) -> tuple[str, ...]:
     return (*kept, *settings)
 
 
-def _check(curve: Curve) -> None:
-    """Refuse a curve without a point, or without the one that others are held against."""
-    able = [point.devices for point in curve.points if point.trouble is None]
-    if not able:
+def _check(curve: CurveRequest) -> None:
+    """Reject a curve without a valid point, or without its reference point."""
+    valid = [point.devices for point in curve.points if point.problem is None]
+    if not valid:
         first = curve.points[0]
         raise ScenarioError(
-            f"{curve.name}: no point of {curve.kind} scaling can be"
-            f" run; {first.devices:,} devices: {first.trouble}"
+            f"{curve.name}: no point of {curve.kind} scaling is valid;"
+            f" {first.devices:,} devices: {first.problem}"
         )
-    if curve.against is not None and curve.against not in able:
-        known = ", ".join(f"{devices:,}" for devices in able)
+    if curve.against is not None and curve.against not in valid:
+        known = ", ".join(f"{devices:,}" for devices in valid)
         raise ScenarioError(
-            f"{curve.name}: {curve.kind} scaling: no point of {curve.against:,} devices to be held"
-            f" against (those that can be run: {known})"
+            f"{curve.name}: {curve.kind} scaling: the reference point of {curve.against:,} devices"
+            f" is not on the curve (valid points: {known})"
         )
 
 
-def _blaming(plain: Loaded, kind: Kind, name: str, settings: Sequence[str]) -> Loaded:
-    """Load a scenario with the changes of its curve; complaints name the curve."""
+def _changed(plain: Loaded, kind: Kind, name: str, settings: Sequence[str]) -> Loaded:
+    """Load a scenario with the changes of its curve; errors name the curve."""
     try:
         return load(name, settings)
     except (ScenarioError, CatalogError) as problem:
@@ -188,4 +194,4 @@ def _blaming(plain: Loaded, kind: Kind, name: str, settings: Sequence[str]) -> L
         raise ScenarioError(f"{where}: {in_a_line(problem)}") from None
 
 
-__all__ = ["AXES", "KINDS", "Curve", "Wanted", "curves_of", "numbers"]
+__all__ = ["AXES", "KINDS", "CurveRequest", "ScalingRequest", "curves_of", "device_counts"]

@@ -1,81 +1,78 @@
-"""The page of a scaling study, from the plain values of ``--json``: curves, losses, numbers."""
+"""The page of a scaling study: curves, losses, numbers."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
 
 from clustersim.render.page.page import Block, Card, Cards, Column, Page, Section, Table
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
-from clustersim.studies.scaling import text as scaling
+from clustersim.studies.scaling import text
+from clustersim.studies.scaling.answer import ScalingAnswer, ScalingCurve
+from clustersim.studies.scaling.arguments import KINDS
 from clustersim.studies.scaling.charts import curve_charts, loss_chart
 
-Values = Mapping[str, Any]
 
-KINDS: Final = ("weak", "strong")
-
-
-def page(answer: Values, command: str = "") -> Page:
-    """Return the page of a study: the answer, then each kind of curve.
+def page(answer: ScalingAnswer, command: str = "") -> Page:
+    """Return the page of a study: the results, then each kind of curve.
 
     `command` is what made it.
     """
-    curves = [curve for curve in answer["curves"] if curve["points"]]
-    titles = dict.fromkeys(curve["title"] for curve in answer["curves"])
-    kinds = [(kind, [c for c in curves if c["scaling"] == kind]) for kind in KINDS]
+    curves = [curve for curve in answer.curves if curve.points]
+    titles = dict.fromkeys(curve.title for curve in answer.curves)
+    kinds = [(kind, [curve for curve in curves if curve.scaling == kind]) for kind in KINDS]
     return Page(
         title="; ".join(titles),
-        subtitle="how it scales: efficiency over numbers of devices, and what takes the rest",
+        subtitle="Scaling: efficiency over the number of devices, and what it is lost to",
         sections=(
-            Section("The answer", "answer", (), (Cards(tuple(_cards(curves))),)),
-            *(_section(kind, mine) for kind, mine in kinds if mine),
-            _told(curves),
+            Section("Results", "answer", (), (Cards(tuple(_cards(curves))),)),
+            *(_section(kind, of_kind) for kind, of_kind in kinds if of_kind),
+            _details(curves),
         ),
         command=command,
     )
 
 
-def _cards(curves: Sequence[Values]) -> Iterator[Card]:
+def _cards(curves: Sequence[ScalingCurve]) -> Iterator[Card]:
     for curve in curves:
-        point = curve["points"][-1]
-        found = f"of {curve['name']} at {point['devices']:,} devices, against {curve['against']:,}"
-        yield Card(f"{curve['scaling']} scaling keeps", percent(point["efficiency"]), found)
-        for each in curve["published"]:
-            if each["metric"] == "efficiency" and each["error"] is not None:
-                said = f"{curve['name']} at {each['devices']:,} devices; {each['source']}"
-                yield Card("published", percent(each["value"]), said)
+        point = curve.points[-1]
+        where = f"{curve.name} at {point.devices:,} devices, relative to {curve.against:,}"
+        yield Card(f"{curve.scaling} scaling efficiency", percent(point.efficiency), where)
+        for number in curve.published:
+            if number.metric == "efficiency" and number.error is not None:
+                where = f"{curve.name} at {number.devices:,} devices; {number.source}"
+                yield Card("published", percent(number.value), where)
 
 
-def _section(kind: str, curves: Sequence[Values]) -> Section:
+def _section(kind: str, curves: Sequence[ScalingCurve]) -> Section:
     """Return the charts of one kind of curve, and a table for each of them."""
     losses = (loss_chart(curve, named=True) for curve in curves)
     charts = [page_chart(picture) for picture in (*curve_charts(curves), *losses)]
-    prose = tuple(f"{curve['name']}: {scaling.how(curve)}." for curve in curves)
+    prose = tuple(f"{curve.name}: {text.description(curve)}." for curve in curves)
     blocks: tuple[Block, ...] = (*charts, *map(_points, curves))
     return Section(f"{kind.capitalize()} scaling", kind, prose, blocks)
 
 
-def _points(curve: Values) -> Table:
-    head, *rows = scaling.table(curve)
-    columns = tuple(Column(name, name not in scaling.WORDS) for name in head)
-    return Table(f"{curve['name']}, {curve['scaling']} scaling", columns, tuple(map(tuple, rows)))
+def _points(curve: ScalingCurve) -> Table:
+    head, *rows = text.table(curve)
+    columns = tuple(Column(name, name not in text.WORDS) for name in head)
+    return Table(f"{curve.name}, {curve.scaling} scaling", columns, tuple(map(tuple, rows)))
 
 
-def _told(curves: Sequence[Values]) -> Section:
-    """Return what was published, skipped and assumed, line by line."""
-    rows = tuple(
-        (row.label, f"{curve['name']}, {curve['scaling']}", row.text)
+def _details(curves: Sequence[ScalingCurve]) -> Section:
+    """Return losses, published numbers, skipped points and assumptions, line by line."""
+    lines = [
+        (row.label, f"{curve.name}, {curve.scaling}", row.text)
         for curve in curves
-        for row in scaling.notes(curve)
-    )
+        for row in text.notes(curve)
+        if row.label != "assumed"
+    ]
     reasons = dict.fromkeys(
-        ("assumed", curve["name"], f"{key}: {why}")
+        ("assumed", curve.name, f"{key}: {reason}")
         for curve in curves
-        for key, why in curve["assumed"].items()
+        for key, reason in curve.assumed.items()
     )
-    columns = (Column("about"), Column("curve"), Column("answer"))
-    table = Table("Losses, published numbers, what was skipped and assumed", columns,
-                  (*(row for row in rows if row[0] != "assumed"), *reasons))  # fmt: skip
-    return Section("Line by line", "lines", (), (table,))
+    columns = (Column("about"), Column("curve"), Column("detail"))
+    caption = "Losses, published numbers, skipped points and assumptions"
+    return Section("Details", "lines", (), (Table(caption, columns, (*lines, *reasons)),))
 
 
 __all__ = ["page"]

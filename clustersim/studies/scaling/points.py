@@ -4,11 +4,9 @@
              --weak-------> batch x n / devices of the scenario
              --strong-----> the same batch
 
-A number that cannot be is a point with a reason; it is skipped, the others are run.
+A number of devices that is invalid is a point with a reason; it is skipped, the others are run.
 """
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, lcm
@@ -17,6 +15,7 @@ from typing import Literal
 
 from clustersim.catalog.finding import shipped
 from clustersim.errors import CatalogError, PlanError, ScenarioError
+from clustersim.runs.arguments import settings_of
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.variants import Value, Variant, in_a_line
 from clustersim.scenario.load import Loaded, load
@@ -27,14 +26,14 @@ Kind = Literal["weak", "strong"]
 
 
 @dataclass(frozen=True)
-class Point:
-    """A point of a curve: what it runs on, how, and in which order it was asked for.
+class PlannedPoint:
+    """A point of a curve: what is run, and on how many devices.
 
     Attributes
     ----------
     batch : sequences of a step
-    model : of this point
-    own : whether it is its scenario as the file says it, so that what was published of that counts
+    model : model and sequence length of this point
+    own : whether it is its scenario without changes, so that its published numbers count
     """
 
     variant: Variant
@@ -45,14 +44,21 @@ class Point:
     own: bool = False
 
     @property
-    def trouble(self) -> str | None:
-        """Why it cannot be run, where that is known."""
+    def problem(self) -> str | None:
+        """The reason why it is invalid, where that is known before the run."""
         return self.variant.problem
 
 
 @dataclass(frozen=True)
-class Ruler:
-    """A scenario that is laid out on other numbers of devices."""
+class ScaledScenario:
+    """A scenario that is laid out on other numbers of devices.
+
+    Attributes
+    ----------
+    name : file or name of the scenario
+    axis : parallel axis that grows with the number of devices
+    settings : changes of all points
+    """
 
     name: str
     base: Loaded
@@ -60,12 +66,12 @@ class Ruler:
     axis: str
     settings: tuple[str, ...]
 
-    def point(self, devices: int, more: tuple[str, ...] = ()) -> Point:
-        """Return the scenario on so many devices, with more changes of its own."""
-        trouble = self._trouble(devices)
-        if trouble is not None:
-            return Point(self._variant(devices, (), trouble), devices)
-        settings = (*self.settings, *self._laid_out(devices), *more)
+    def point(self, devices: int, more: tuple[str, ...] = ()) -> PlannedPoint:
+        """Return the scenario on a number of devices, with `more` changes."""
+        reason = self._obstacle(devices)
+        if reason is not None:
+            return PlannedPoint(self._variant(devices, (), reason), devices)
+        settings = (*self.settings, *self._layout(devices), *more)
         try:
             loaded = load(self.name, settings)
         except (ScenarioError, CatalogError) as problem:
@@ -73,28 +79,29 @@ class Ruler:
                 f"{self.base.where('scaling', self.kind)}: {devices:,} devices:"
                 f" {in_a_line(problem)}"
             ) from None
-        variant = self._variant(devices, settings, _unbuilt(loaded))
-        return _point(variant, loaded, own=key_of(loaded) == self._key)
+        variant = self._variant(devices, settings, _layout_problem(loaded))
+        return _planned(variant, loaded, own=key_of(loaded) == self._key)
 
     @cached_property
     def _key(self) -> str:
         return key_of(load(self.name))
 
-    def _variant(self, devices: int, settings: tuple[str, ...], trouble: str | None) -> Variant:
+    def _variant(self, devices: int, settings: tuple[str, ...], problem: str | None) -> Variant:
         point: dict[str, Value] = {"scaling": self.kind, "scenario": self.base.name}
-        return Variant(self.name, settings, {**point, "devices": devices}, trouble)
+        return Variant(self.name, settings, {**point, "devices": devices}, problem)
 
-    def _laid_out(self, devices: int) -> tuple[str, ...]:
-        given, grown = self.base.scenario, devices / self.base.scenario.devices
-        nodes = devices // given.cluster.node.devices.value
-        axes = ("expert", "data") if self.axis == "expert" else (self.axis,)
-        degrees = [f"plan.{axis}={round(getattr(given.plan, axis) * grown)}" for axis in axes]
-        batch = round(given.batch.global_ * grown)
-        batches = [f"batch.global={batch}"] if self.kind == "weak" else []
-        return (f"cluster.nodes={nodes}", *degrees, *batches)
+    def _layout(self, devices: int) -> tuple[str, ...]:
+        """Return the changes that lay the scenario out on a number of devices."""
+        given, growth = self.base.scenario, devices / self.base.scenario.devices
+        changes = {"cluster.nodes": devices // given.cluster.node.devices.value}
+        for axis in ("expert", "data") if self.axis == "expert" else (self.axis,):
+            changes[f"plan.{axis}"] = round(getattr(given.plan, axis) * growth)
+        if self.kind == "weak":
+            changes["batch.global"] = round(given.batch.global_ * growth)
+        return settings_of(changes)
 
-    def _trouble(self, devices: int) -> str | None:
-        """Return why the scenario cannot be laid out on so many devices."""
+    def _obstacle(self, devices: int) -> str | None:
+        """Return the reason why the scenario has no layout on a number of devices."""
         given, own = self.base.scenario, self.base.scenario.devices
         node, degree = given.cluster.node.devices.value, getattr(given.plan, self.axis)
         if devices % node:
@@ -105,26 +112,28 @@ class Ruler:
             return f"{degrees} {degree * devices / own:.4g}{_nearest(devices, step)}"
         if self.kind == "weak" and given.batch.global_ * devices % own:
             step = own // gcd(given.batch.global_, own)
-            whole = f"the batch of {given.batch.global_:,} on {own:,} devices would be"
-            return f"{whole} {given.batch.global_ * devices / own:,.4g}{_nearest(devices, step)}"
+            batch = f"the batch of {given.batch.global_:,} on {own:,} devices would be"
+            return f"{batch} {given.batch.global_ * devices / own:,.4g}{_nearest(devices, step)}"
         return None
 
 
 def _nearest(devices: int, step: int) -> str:
-    """Return the numbers of devices around one that are multiples of another, in words."""
+    """Return the multiples of `step` around a number of devices, in words."""
     below, above = devices // step * step, (devices // step + 1) * step
     around = [f"{count:,}" for count in (below, above) if count > 0]
     return f" (nearest: {' or '.join(around)} devices)"
 
 
-def _point(variant: Variant, loaded: Loaded, *, own: bool) -> Point:
+def _planned(variant: Variant, loaded: Loaded, *, own: bool) -> PlannedPoint:
     given = loaded.scenario
     model = (given.model.model_dump_json(), given.batch.sequence)
-    return Point(variant, given.devices, given.cluster.nodes, given.batch.global_, model, own)
+    return PlannedPoint(
+        variant, given.devices, given.cluster.nodes, given.batch.global_, model, own
+    )
 
 
-def _unbuilt(loaded: Loaded) -> str | None:
-    """Return what stands against a layout; None where it can be."""
+def _layout_problem(loaded: Loaded) -> str | None:
+    """Return what is invalid about a layout; None where it is valid."""
     try:
         build_job(loaded)
     except PlanError as problem:
@@ -132,12 +141,12 @@ def _unbuilt(loaded: Loaded) -> str | None:
     return None
 
 
-def other_point(
-    plain: Loaded, kind: Kind, place: int, said: PointFile, settings: tuple[str, ...], name: str
-) -> Point:
+def point_of_file(
+    plain: Loaded, kind: Kind, place: int, given: PointFile, settings: tuple[str, ...], name: str
+) -> PlannedPoint:
     """Return another scenario as a point."""
-    assert said.scenario is not None, "this point is a scenario"
-    file = _beside(name, said.scenario)
+    assert given.scenario is not None, "this point is a scenario"
+    file = _neighbour(name, given.scenario)
     try:
         loaded = load(file, settings)
         own = key_of(loaded) == key_of(load(file))
@@ -146,26 +155,14 @@ def other_point(
         raise ScenarioError(f"{where}: {in_a_line(problem)}") from None
     devices = loaded.scenario.devices
     point: dict[str, Value] = {"scaling": kind, "scenario": loaded.name, "devices": devices}
-    return _point(Variant(file, settings, point, _unbuilt(loaded)), loaded, own=own)
+    return _planned(Variant(file, settings, point, _layout_problem(loaded)), loaded, own=own)
 
 
-def _beside(name: str, other: str) -> str:
-    """Return the file of a scenario that another one names: its neighbour, or a shipped one."""
+def _neighbour(name: str, other: str) -> str:
+    """Return the file of a scenario that another one names, in its folder, or a shipped one."""
     folder = Path(name).parent if Path(name).is_file() else shipped("scenario")
     file = folder / (other if other.endswith((".yaml", ".yml")) else f"{other}.yaml")
     return str(file) if file.is_file() else other
 
 
-def settings_of(changes: Mapping[str, object]) -> tuple[str, ...]:
-    """Return keys and values as settings.
-
-    >>> settings_of({"batch.micro": 2, "plan.schedule": "gpipe", "plan.layers": [3, 5]})
-    ('batch.micro=2', 'plan.schedule=gpipe', 'plan.layers=[3, 5]')
-    """
-    return tuple(
-        f"{key}={value if isinstance(value, str) else json.dumps(value)}"
-        for key, value in changes.items()
-    )
-
-
-__all__ = ["Kind", "Point", "Ruler", "other_point", "settings_of"]
+__all__ = ["Kind", "PlannedPoint", "ScaledScenario", "point_of_file"]

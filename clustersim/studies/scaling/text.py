@@ -1,40 +1,39 @@
-"""The answer of `clustersim scale` as text: a table for each curve, and what is lost to what."""
+"""Scaling curves as text: a table for each curve, and what efficiency is lost to."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from clustersim.render.tables import Row, counted, kind_of, percent, words
+from clustersim.studies.scaling.answer import PublishedResult, ScalingCurve, ScalingPoint
 from clustersim.units import format_seconds
 
-Values = Mapping[str, Any]
-
 NAMED: Final = 4
-"""Parts of a loss that are named; the rest is one number."""
+"""Parts of a loss that are named; the others are one number."""
 
-LEAST: Final = 5e-4
-"""Share of efficiency below which a part is not worth its name."""
-
-
-def head(curve: Values) -> list[Row]:
-    """Return what there is to say about a curve above its table."""
-    return [Row("scaling", f"{curve['scaling']}: {how(curve)}")]
+NEGLIGIBLE: Final = 5e-4
+"""Share of efficiency below which a part is not named."""
 
 
-def how(curve: Values) -> str:
+def head(curve: ScalingCurve) -> list[Row]:
+    """Return the lines above the table of a curve."""
+    return [Row("scaling", f"{curve.scaling}: {description(curve)}")]
+
+
+def description(curve: ScalingCurve) -> str:
     """Return what grows along a curve, and what efficiency means on it."""
-    grows = "the batch grows with the devices" if curve["scaling"] == "weak" else "the same batch"
-    if _scenarios(curve) > 1:
-        grows = "a scenario for each point"
-    said = f"{curve['axis']} axis, {grows}" if _scenarios(curve) <= 1 else grows
-    said += f", {', '.join(curve['set'])}" if curve["set"] else ""
-    said += "; numbers of devices by doubling, since none are given" if curve["guessed"] else ""
-    if curve["against"] is None:
-        return said
-    return f"{said}; efficiency is {curve['work']}/s of a device, against {curve['against']:,}"
+    batch = "the batch grows with the devices" if curve.scaling == "weak" else "the same batch"
+    several = _scenarios(curve) > 1
+    words_ = ["a scenario for each point" if several else f"{curve.axis} axis, {batch}"]
+    text = ", ".join([*words_, *([", ".join(curve.set)] if curve.set else [])])
+    if curve.guessed:
+        text += "; devices by doubling, since the scenario has no scaling curve"
+    if curve.against is None:
+        return text
+    return f"{text}; efficiency is {curve.work}/s per device, relative to {curve.against:,} devices"
 
 
-def _scenarios(curve: Values) -> int:
-    return len({point["scenario"] for point in curve["points"]})
+def _scenarios(curve: ScalingCurve) -> int:
+    return len({point.scenario for point in curve.points})
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -49,28 +48,28 @@ WORDS: Final = ("memory", "scenario")
 UNFIT: Final = "does not fit"
 
 
-def table(curve: Values) -> list[list[str]]:
+def table(curve: ScalingCurve) -> list[list[str]]:
     """Return the table of a curve: its heading, then a row for each point."""
-    rows = [list(_HEAD), *map(_cells, curve["points"])]
+    rows = [[*_HEAD], *map(_cells, curve.points)]
     if _scenarios(curve) > 1:
-        names = ["scenario", *(point["scenario"] for point in curve["points"])]
+        names = ["scenario", *(point.scenario for point in curve.points)]
         rows = [[*row, name] for row, name in zip(rows, names, strict=True)]
     return rows
 
 
-def _cells(point: Values) -> list[str]:
+def _cells(point: ScalingPoint) -> list[str]:
     return [
-        f"{point['devices']:,}",
-        f"{point['nodes']:,}",
-        f"{point['batch']:,}",
-        format_seconds(point["step_time_s"]),
-        f"{point['tokens_per_s']:,.0f}",
-        _rate(point["tflops_per_device"]["model"]),
-        percent(point["hfu"]),
-        percent(point["efficiency"]),
-        percent(point["bubble_fraction"]),
-        percent(point["exposed_fraction"]),
-        "fits" if point["memory"]["fits"] else UNFIT,
+        f"{point.devices:,}",
+        f"{point.nodes:,}",
+        f"{point.batch:,}",
+        format_seconds(point.step_time_s),
+        f"{point.tokens_per_s:,.0f}",
+        _rate(point.tflops_per_device.model),
+        percent(point.hfu),
+        percent(point.efficiency),
+        percent(point.bubble_fraction),
+        percent(point.exposed_fraction),
+        "fits" if point.memory.fits else UNFIT,
     ]
 
 
@@ -78,18 +77,19 @@ def _rate(tflops: float) -> str:
     return f"{tflops:.1f}" if tflops >= 10 else f"{tflops:.2f}"
 
 
-# --- what is lost, and what was published ---------------------------------------------------------
+# --- losses and published numbers -----------------------------------------------------------------
 
 
-def notes(curve: Values) -> list[Row]:
-    """Return what there is to say about a curve beside its table, line by line."""
-    heavy = ", ".join(f"{p['devices']:,}" for p in curve["points"] if not p["memory"]["fits"])
+def notes(curve: ScalingCurve) -> list[Row]:
+    """Return the lines below the table of a curve."""
+    unfit = ", ".join(f"{point.devices:,}" for point in curve.points if not point.memory.fits)
+    skipped = [Row("skipped", f"{point.devices:,} devices: {point.why}") for point in curve.skipped]
     return [
-        *([Row("loss", lost(curve))] if len(curve["points"]) > 1 else []),
-        *(Row("published", beside(each, curve)) for each in curve["published"]),
-        *(Row("skipped", f"{e['devices']:,} devices: {e['why']}") for e in curve["skipped"]),
-        *([Row("memory", f"does not fit on {heavy} devices", alarm=True)] if heavy else []),
-        *([Row("assumed", _assumed(curve["assumed"]))] if curve["assumed"] else []),
+        *([Row("loss", format_loss(curve))] if len(curve.points) > 1 else []),
+        *(Row("published", format_published(number, curve)) for number in curve.published),
+        *skipped,
+        *([Row("memory", f"does not fit on {unfit} devices", alarm=True)] if unfit else []),
+        *([Row("assumed", _assumed(curve.assumed))] if curve.assumed else []),
     ]
 
 
@@ -97,35 +97,35 @@ def _assumed(keys: Mapping[str, str]) -> str:
     return f"{counted(len(keys), 'key')}: {', '.join(keys)}"
 
 
-def parts(point: Values) -> list[tuple[str, float]]:
-    """Return what a point loses by part [unitless], bubbles together, the largest first."""
+def losses(point: ScalingPoint) -> list[tuple[str, float]]:
+    """Return the loss of a point by part [unitless], bubbles as one, the largest first."""
     sums: dict[str, float] = {}
-    for part, share in point["loss"].items():
+    for part, share in point.loss.items():
         name = "bubble" if kind_of(part) == "bubble" else part
         sums[name] = sums.get(name, 0.0) + share
     return sorted(sums.items(), key=lambda item: -abs(item[1]))
 
 
-def lost(curve: Values) -> str:
-    """Return what the last point loses and to what, and the link behind the largest part."""
-    point = curve["points"][-1]
-    whole, found = 1 - point["efficiency"], parts(point)
-    named = [(part, share) for part, share in found[:NAMED] if abs(share) >= LEAST]
+def format_loss(curve: ScalingCurve) -> str:
+    """Return the loss of the last point by part, and the link behind the largest part."""
+    point = curve.points[-1]
+    whole, parts = 1 - point.efficiency, losses(point)
+    if abs(whole) < NEGLIGIBLE:
+        return f"{point.devices:,} devices lose less than {100 * NEGLIGIBLE:g} %"
+    named = [(part, share) for part, share in parts[:NAMED] if abs(share) >= NEGLIGIBLE]
     rest = whole - sum(share for _, share in named)
     sign = -1 if whole < 0 else 1
-    said = [f"{words(part)} {_points(sign * share)}" for part, share in named]
-    said += [f"other {_points(sign * rest)}"] if abs(rest) >= LEAST else []
-    if abs(whole) < LEAST:
-        return f"{point['devices']:,} devices lose nothing to speak of"
+    texts = [f"{words(part)} {_points(sign * share)}" for part, share in named]
+    texts += [f"other {_points(sign * rest)}"] if abs(rest) >= NEGLIGIBLE else []
     verb = "gain" if whole < 0 else "lose"
-    text = f"{point['devices']:,} devices {verb} {percent(abs(whole))}"
-    return f"{text}: {', '.join(said)}{_link(point, found)}" if said else text
+    text = f"{point.devices:,} devices {verb} {percent(abs(whole))}"
+    return f"{text}: {', '.join(texts)}{_link(point, parts)}" if texts else text
 
 
-def _link(point: Values, found: Sequence[tuple[str, float]]) -> str:
-    """Return the link that sets the pace of the largest part, where it is communication."""
-    part = found[0][0]
-    links = [each["link"] for each in point["exposed"] if each["part"] == part and each["link"]]
+def _link(point: ScalingPoint, parts: Sequence[tuple[str, float]]) -> str:
+    """Return the link that limits the largest part, where it is communication."""
+    part = parts[0][0]
+    links = [exposed.link for exposed in point.exposed if exposed.part == part and exposed.link]
     return f"; {words(part)} over {links[0]}" if links else ""
 
 
@@ -134,27 +134,38 @@ def _points(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def beside(each: Values, curve: Values) -> str:
-    """Return a published number and the predicted one, and the efficiency that it stands for."""
-    convention = f" ({each['convention']} FLOPs)" if each["convention"] else ""
-    shares = each["metric"] in ("efficiency", "mfu", "hfu")
-    value = f"{100 * each['value']:.4g} %" if shares else f"{each['value']:g}"
-    said = f"{each['devices']:,} devices: {each['metric']}{convention} {value}"
-    if each["predicted"] is None:
-        return f"{said}, not predicted here; {each['source']}"
-    predicted = percent(each["predicted"]) if shares else f"{each['predicted']:.4g}"
-    unit = "points" if each["metric"] == "efficiency" else "%"
-    off = f"{round(100 * each['error'], 1) + 0.0:+.1f} {unit}"  # -0.0 + 0.0 is 0.0
-    return f"{said}, predicted {predicted} ({off}){_stands_for(each, curve)}; {each['source']}"
+def format_published(number: PublishedResult, curve: ScalingCurve) -> str:
+    """Return a published number, the predicted one, and the efficiency that it corresponds to."""
+    convention = f" ({number.convention} FLOPs)" if number.convention else ""
+    is_share = number.metric in ("efficiency", "mfu", "hfu")
+    value = f"{100 * number.value:.4g} %" if is_share else f"{number.value:g}"
+    text = f"{number.devices:,} devices: {number.metric}{convention} {value}"
+    if number.predicted is None or number.error is None:
+        return f"{text}, not predicted here; {number.source}"
+    predicted = percent(number.predicted) if is_share else f"{number.predicted:.4g}"
+    unit = "points" if number.metric == "efficiency" else "%"
+    error = f"{round(100 * number.error, 1) + 0.0:+.1f} {unit}"  # -0.0 + 0.0 is 0.0
+    efficiency = _format_efficiency(number, curve)
+    return f"{text}, predicted {predicted} ({error}){efficiency}; {number.source}"
 
 
-def _stands_for(each: Values, curve: Values) -> str:
-    if each["metric"] == "efficiency" or each["efficiency"] is None:
+def _format_efficiency(number: PublishedResult, curve: ScalingCurve) -> str:
+    if number.metric == "efficiency" or number.efficiency is None:
         return ""
-    if each["devices"] == curve["against"]:
+    if number.devices == curve.against:
         return ""
-    point = next(point for point in curve["points"] if point["devices"] == each["devices"])
-    return f", efficiency {percent(each['efficiency'])}, predicted {percent(point['efficiency'])}"
+    point = next(point for point in curve.points if point.devices == number.devices)
+    return f", efficiency {percent(number.efficiency)}, predicted {percent(point.efficiency)}"
 
 
-__all__ = ["UNFIT", "WORDS", "beside", "head", "how", "lost", "notes", "parts", "table"]
+__all__ = [
+    "UNFIT",
+    "WORDS",
+    "description",
+    "format_loss",
+    "format_published",
+    "head",
+    "losses",
+    "notes",
+    "table",
+]

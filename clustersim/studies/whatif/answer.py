@@ -13,14 +13,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
+from clustersim.catalog.changes import Settings
 from clustersim.metrics.difference import leading
-from clustersim.runs.arguments import Settings, changes_of, study_of, variant_of
+from clustersim.runs.arguments import study_of, variant_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.variants import RAN, Run
 from clustersim.simulation.answer import ExposedCommunication, RunAnswer
 from clustersim.studies.compare import answer_of, compare_runs, tokens_of
 from clustersim.studies.compare.answer import BeforeAfter
-from clustersim.studies.whatif.arguments import Change, WhatIfVariants, variants_of
+from clustersim.studies.whatif.arguments import Change, WhatIfVariants, changes_in, variants_of
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def whatif(
     >>> answer.changes[0].settings
     ('recompute=none',)
     """
-    requested = variants_of(variant_of(scenario), changes_of(scenario, settings, changes))
+    requested = variants_of(variant_of(scenario), changes_in(scenario, settings, changes))
     base = requested.base.load()
     study = study_of("whatif", base.name, base.scenario.title, requested.all)
     runs = run_study(study, requested.all, store=store, jobs=jobs, on_progress=on_progress)

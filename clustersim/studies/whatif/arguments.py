@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from clustersim.catalog.changes import Settings
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.runs.arguments import check
+from clustersim.runs.arguments import check, settings_in, settings_of
 from clustersim.runs.variants import Variant, in_a_line
 
 Change = tuple[str, ...]
@@ -37,6 +38,28 @@ class WhatIfVariants:
         """All runs: the base, each change, and all changes together."""
         last = [] if self.together is None else [self.together]
         return [self.base, *self.variants, *last]
+
+
+def changes_in(scenario: str, settings: Settings, groups: Sequence[Settings]) -> list[Change]:
+    """Return changes: each setting is one, and so is each group of settings.
+
+    Raises
+    ------
+    ScenarioError
+        when there is none, or a group is empty.
+    """
+    changes: list[Change] = [(setting,) for setting in settings_of(settings)]
+    for group in groups:
+        if isinstance(group, str):
+            changes.append(settings_in(group, f"--change '{group}'"))
+        else:
+            changes.append(settings_of(group))
+    if not changes:
+        raise ScenarioError(
+            f"{scenario}: no change is given (--set cluster.nic.bandwidth=x2; several values that"
+            " belong together: --change 'plan.pipeline=4 plan.data=16')"
+        )
+    return changes
 
 
 def variants_of(base: Variant, changes: Sequence[Change]) -> WhatIfVariants:
@@ -96,4 +119,4 @@ def _repeated(settings: Sequence[str]) -> str | None:
     return next((path for path, count in counts.items() if count > 1), None)
 
 
-__all__ = ["Change", "WhatIfVariants", "variants_of"]
+__all__ = ["Change", "WhatIfVariants", "changes_in", "variants_of"]
