@@ -3,7 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 from clustersim.render.charts.bars import Bars, Waterfall
-from clustersim.render.matplotlib.figure import Room, paint, text_width
+from clustersim.render.matplotlib.figure import (
+    Room,
+    fitting_size,
+    name_columns,
+    names_below,
+    paint,
+    plot_width,
+    text_width,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -11,21 +19,24 @@ if TYPE_CHECKING:
 
 def bars_room(picture: Bars) -> Room:
     """Return the room of upright bars."""
-    return Room(3.2, left=0.95)
+    room = Room(3.2, left=0.95)
+    return room._replace(below=names_below([bar.name for bar in picture.bars], room.plot))
 
 
 def draw_bars(axes: "Axes", picture: Bars) -> None:
     """Draw upright bars; the text of a bar without a value is upright in its place."""
     top = max((bar.value or 0.0 for bar in picture.bars), default=0.0) or 1.0
     edge: Any = {"edgecolor": paint("edge"), "linewidth": 0.5}
+    texts = (bar.text for bar in picture.bars if bar.value is not None)
+    size = fitting_size(texts, plot_width(axes) / max(1, len(picture.bars)))
     for place, bar in enumerate(picture.bars):
         if bar.value is None:
             look: Any = {"rotation": 90, "ha": "center", "va": "bottom", "color": paint("quiet")}
             axes.text(place, 0.02 * top, bar.text, **look)
             continue
         axes.bar(place, bar.value, width=0.6, color=paint(bar.colour), **edge)
-        axes.text(place, bar.value, bar.text, ha="center", va="bottom", size=8)
-    axes.set_xticks(range(len(picture.bars)), [bar.name for bar in picture.bars])
+        axes.text(place, bar.value, bar.text, ha="center", va="bottom", size=size)
+    name_columns(axes, [bar.name for bar in picture.bars])
     axes.set_xlim(-0.6, len(picture.bars) - 0.4)
     axes.set_ylim(0, 1.12 * top)
     axes.set_xlabel(picture.names)

@@ -41,7 +41,13 @@ class Room(NamedTuple):
     left: float = 0.75
     right: float = 0.15
     above: float = 0.0
+    below: float = 0.0
     width: float = 8.4
+
+    @property
+    def plot(self) -> float:
+        """The width of the axes."""
+        return self.width - self.left - self.right
 
 
 def paint(name: str) -> str:
@@ -69,7 +75,7 @@ def panels(
     rows = -(-len(handles) // columns) if handles else 0
     top = 0.22 + 0.21 * lines + 0.18 * rows + 0.1
     bottom = 0.62 + 0.13 * (words.count("\n") + 1)
-    total = top + sum(room.above + room.height + gap for room in rooms) - gap + bottom
+    total = top + sum(room.above + room.height + room.below + gap for room in rooms) - gap + bottom
     figure = Figure(figsize=(width, total))
     figure.text(0.12 / width, 1 - 0.14 / total, headline, size=12, weight="bold", va="top")
     figure.text(0.12 / width, 0.1 / total, words, size=7.5, color=paint("quiet"), va="bottom")
@@ -90,10 +96,10 @@ def panels(
         span = width - left - right
         corner = left / width, 1 - above / total
         axes.append(figure.add_axes((*corner, span / width, room.height / total)))
-        above += gap
+        above += room.below + gap
         # Places given here are not computed from every tick, at each drawing.
         axes[-1].set_title("", y=1.0)
-        axes[-1].xaxis.set_label_coords(0.5, -0.32 / room.height)
+        axes[-1].xaxis.set_label_coords(0.5, -(0.32 + room.below) / room.height)
         axes[-1].yaxis.set_label_coords(-(left - 0.2) / span, 0.5)
     return figure, axes
 
@@ -104,6 +110,30 @@ def legend_columns(labels: Sequence[str], width: float) -> int:
     if sum(widths) <= width - 0.2:
         return max(1, len(labels))
     return max(1, int((width - 0.2) / max(widths)))
+
+
+def names_below(names: Sequence[str], width: float) -> float:
+    """Return the extra room for names of columns: none where they fit next to each other [in]."""
+    longest = text_width(names)
+    return 0.0 if longest + 0.1 <= width / max(1, len(names)) else longest
+
+
+def name_columns(axes: "Axes", names: Sequence[str]) -> None:
+    """Name columns at 0, 1, 2 and so on; upright where the names are wider than the columns."""
+    upright = names_below(names, plot_width(axes)) > 0
+    axes.set_xticks(range(len(names)), names, rotation=90 if upright else 0)
+
+
+def plot_width(axes: "Axes") -> float:
+    """Return the width of axes [in]."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return float(figure.get_size_inches()[0] * axes.get_position().width)
+
+
+def fitting_size(texts: Iterable[str], width: float, largest: float = 8.0) -> float:
+    """Return the size at which the widest text fits into a width [in], between 4 and `largest`."""
+    return max(4.0, min(largest, largest * width / (text_width(texts, largest) or width)))
 
 
 @contextmanager

@@ -4,7 +4,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.render.charts.grids import Field, HeatMap, ParallelCoordinates, height, share_of
-from clustersim.render.matplotlib.figure import Room, paint, text_width
+from clustersim.render.matplotlib.figure import (
+    Room,
+    fitting_size,
+    name_columns,
+    names_below,
+    paint,
+    plot_width,
+    text_width,
+)
 from clustersim.render.palette import SCALE
 from clustersim.render.tables import number
 
@@ -30,7 +38,8 @@ def heat_map_room(picture: HeatMap) -> Room:
     """Return the room of a heat map: a row for each value of the upright axis."""
     rows = len(picture.y.ticks)
     left = 0.5 + text_width(name for _, name in picture.y.ticks)
-    return Room(min(7.0, max(1.6, 0.42 * rows)), left=left)
+    room = Room(min(9.0, max(1.6, 0.42 * rows)), left=left)
+    return room._replace(below=names_below([name for _, name in picture.x.ticks], room.plot))
 
 
 def heat_map_legend(picture: HeatMap) -> list[Any]:
@@ -54,17 +63,17 @@ def draw_heat_map(axes: "Axes", picture: HeatMap) -> None:
     from matplotlib.patches import Rectangle
 
     values = [field.value for field in picture.fields.values() if field.value is not None]
+    texts = [field.text for field in picture.fields.values()]
+    size = fitting_size(texts, 0.96 * plot_width(axes) / max(1, len(picture.x.ticks)))
     for (row, column), field in picture.fields.items():
-        _draw_field(axes, column, row, field, _share(field, values, picture.more_is_better))
+        share = _share(field, values, picture.more_is_better)
+        _draw_field(axes, (column, row), field, share, size)
     if picture.best is not None:
         row, column = picture.best
         frame: Any = {"fill": False, "edgecolor": paint("alarm"), "linewidth": 2.4, "zorder": 4}
         axes.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, **frame))
-    for ticks, set_ticks in (
-        (picture.x.ticks, axes.set_xticks),
-        (picture.y.ticks, axes.set_yticks),
-    ):
-        set_ticks([place for place, _ in ticks], [name for _, name in ticks])
+    name_columns(axes, [name for _, name in picture.x.ticks])
+    axes.set_yticks(range(len(picture.y.ticks)), [name for _, name in picture.y.ticks])
     axes.set_xlim(-0.52, len(picture.x.ticks) - 0.48)
     axes.set_ylim(len(picture.y.ticks) - 0.48, -0.52)
     axes.set_xlabel(picture.x.title)
@@ -79,9 +88,12 @@ def _share(field: Field, values: list[float], more_is_better: bool) -> float | N
     return share_of(field.value, min(values), max(values), more_is_better)
 
 
-def _draw_field(axes: "Axes", x: int, y: int, field: Field, share: float | None) -> None:
+def _draw_field(
+    axes: "Axes", place: tuple[int, int], field: Field, share: float | None, size: float
+) -> None:
     from matplotlib.patches import Rectangle
 
+    x, y = place
     look: Any = {"facecolor": paint("ground"), "edgecolor": paint("line"), "linewidth": 0.6}
     plate: Any = None
     if share is not None:
@@ -91,7 +103,7 @@ def _draw_field(axes: "Axes", x: int, y: int, field: Field, share: float | None)
         plate = {"facecolor": paint("ground"), "edgecolor": "none", "pad": 1.0}
     ink = paint("ground" if share is not None and share > 0.6 else "ink")
     axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **look))
-    axes.text(x, y, field.text, ha="center", va="center", size=8, color=ink, bbox=plate)
+    axes.text(x, y, field.text, ha="center", va="center", size=size, color=ink, bbox=plate)
 
 
 # --- parallel coordinates -------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def lines_room(picture: Lines) -> Room:
     above = 0.17 * -(-len(labels) // legend_columns(labels, width - left))
     if picture.x.limits is not None and picture.x.limits == picture.y.limits:
         return Room(6.2, left, right, above)
-    return Room(max(2.6, ROW * len(names)), left, right, above, width)
+    return Room(max(2.6, ROW * len(names)), left, right, above, width=width)
 
 
 def _labels(picture: Lines) -> list[str]:

@@ -12,6 +12,9 @@ from clustersim.render.tables import number
 MAXIMUM: Final = 1_000
 """Lines of parallel coordinates, the best ones."""
 
+WIDTH: Final = 560
+"""Of a chart, about [px]."""
+
 STOPS: Final = [[i / (len(SCALE) - 1), colour(f"scale-{i}")] for i in range(len(SCALE))]
 
 
@@ -43,8 +46,10 @@ def heat_map(picture: HeatMap) -> Plot:
         shapes=[*_hatched(picture), *_frame(picture.best)],
         annotations=_words(picture),
     )
-    legend = Swatch(picture.measure.title, colour("scale-3")), Swatch("best", colour("alarm"))
-    return Plot([shown], figure, 90 + 34 * rows, legend)
+    legend = [Swatch(picture.measure.title, colour("scale-3")), Swatch("best", colour("alarm"))]
+    if any(field.hatched for field in picture.fields.values()):
+        legend.append(Swatch(picture.hatched, colour("raised")))
+    return Plot([shown], figure, 90 + 34 * rows, tuple(legend))
 
 
 def _by_row(values: list[Any], width: int) -> list[list[Any]]:
@@ -53,10 +58,16 @@ def _by_row(values: list[Any], width: int) -> list[list[Any]]:
 
 def _words(picture: HeatMap) -> list[Figure]:
     """Return the texts of fields without a value, which plotly leaves blank."""
-    return [
-        {"x": column, "y": row, "text": label(field.text), "showarrow": False}
-        for (row, column), field in picture.fields.items()
+    texts = {
+        place: field.text
+        for place, field in picture.fields.items()
         if field.value is None and field.text
+    }
+    letters = len(picture.x.ticks) * max(map(len, texts.values()), default=0)
+    font = {"size": min(12.0, round(WIDTH / 0.6 / (letters or 1), 1))}
+    return [
+        {"x": column, "y": row, "text": label(text), "showarrow": False, "font": font}
+        for (row, column), text in texts.items()
     ]
 
 
