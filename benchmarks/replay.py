@@ -43,7 +43,7 @@ def main(names: list[str]) -> None:
         loaded = load(name)
         compiling, program = timed(
             lambda loaded=loaded: compile_program(  # type: ignore[misc]
-                build_job(loaded), together=True, fusion_bound=loaded.scenario.fusion_bound
+                build_job(loaded), fold_replicas=True, fusion_bound=loaded.scenario.fusion_bound
             )
         )
         blocks = sum(len(actor.steps) for actor in program.actors)

@@ -8,7 +8,7 @@ devices is one `Traffic` of four equal flows, each link crossed by one of them:
 Point-to-point is the case of a single flow: every weight is 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -34,7 +34,10 @@ class Traffic(NamedTuple):
     latency: float
     cap: float = inf
 
+    def crossings(self) -> Iterator[tuple[int, float]]:
+        """Yield each link with the number of flows that cross it."""
+        return zip(self.links, self.weights, strict=True)
+
     def uncontended_rate(self, capacities: Sequence[float]) -> float:
         """Return the rate of one flow with its links to itself [B/s]."""
-        crossings = zip(self.links, self.weights, strict=True)
-        return min([self.cap, *(capacities[link] / weight for link, weight in crossings)])
+        return min([self.cap, *(capacities[link] / weight for link, weight in self.crossings())])

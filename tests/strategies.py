@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from clustersim.program import uniform
 from clustersim.program.schedules import SCHEDULES
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Row
-from clustersim.program.uniform import NOTHING_AFTER as NO_TAIL
+from clustersim.program.uniform import NO_TAIL
 
 CLASSIC = ("gpipe", "1f1b", "interleaved-1f1b")
 """Schedules that split no backward, in chunks that loop."""

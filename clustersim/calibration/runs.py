@@ -120,8 +120,8 @@ def look(entry: Entry, accelerator: str) -> Look:
 
 def _unused(job: Job) -> frozenset[str]:
     """Return the coefficients of kinds of kernels that a job has none of."""
-    ops = [op for layer in dict.fromkeys(job.model.stack) for op in job.ops(layer)]
-    ops += [*job.embedding, *job.head]
+    ops = [op for layer in dict.fromkeys(job.model.stack) for op in job.layers.ops(layer)]
+    ops += [*job.layers.embedding, *job.layers.head]
     kernels = flat([kernel for op in ops for kernel in (*op.forward, *op.backward)])
     fused = [kernel for kernel in kernels if isinstance(kernel, Flash)]
     ragged = any(isinstance(kernel, Gemm) and kernel.ragged for kernel in kernels)
@@ -145,7 +145,7 @@ def run_seconds(text: str, accelerator: Values, framework: Values) -> float:
     job = held.with_values(accelerator, framework)
     if held.timed is not None:
         return _layer_seconds(held.timed, layer_times_of(job))
-    program = compile_program(job, together=held.fold, fusion_bound=FUSED)
+    program = compile_program(job, fold_replicas=held.fold, fusion_bound=FUSED)
     return replay(program).timeline.duration
 
 

@@ -1,12 +1,12 @@
-"""What a kernel takes on a device: a roofline whose roof depends on the shape.
+"""Time of kernels on a device: a roofline with a roof that depends on the shape.
 
 A matrix product runs at
 
     peak * best * e_tile * e_wave * k / (k + k_half)
 
-where the last wave of output tiles and the rim of a tile that sticks out of the matrix are work
-that nobody asked for, or at the pace of memory if that is slower.  Streams run at the achieved
-share of memory bandwidth.  Every kernel pays a launch.
+where the idle part of the last wave of output tiles, and the part of a tile outside the matrix, are
+wasted work, or at the rate of memory if that is lower.  Streams run at the achieved share of memory
+bandwidth.  Every kernel has a launch overhead.
 """
 
 import math
@@ -25,7 +25,7 @@ from clustersim.workload.kernels import (
 
 
 def gemm_efficiency(gemm: Gemm, device: Accelerator) -> float:
-    r"""Return the share of peak that a product of this shape reaches if memory keeps up [unitless].
+    r"""Return the share of peak that a product of this shape reaches, if not limited by memory.
 
     .. math:: e_{best} \max_{tile} e_{tile} \frac{m n / r c}{\lceil waves \rceil U}
               \frac{k}{k + k_{1/2}}
@@ -44,13 +44,13 @@ def gemm_efficiency(gemm: Gemm, device: Accelerator) -> float:
 
 
 def _peak(gemm: Gemm, device: Accelerator) -> float:
-    """Return the peak that a product runs at: that of ragged rows where there is one [FLOP/s]."""
+    """Return the peak of a product: that of ragged rows where it has them [FLOP/s]."""
     peak = device.peak_rate(gemm.peak)
     return min(peak, device.gemm_ragged) if gemm.ragged and device.gemm_ragged else peak
 
 
 def _tile_share(gemm: Gemm, tile: Tile, units: int) -> float:
-    """Return useful work over work done: rims and the last wave count as done."""
+    """Return useful work over work done, with the waste of edge tiles and the last wave."""
     tiles = gemm.batch * math.ceil(gemm.m / tile.rows) * math.ceil(gemm.n / tile.columns)
     waves = math.ceil(tiles / units)
     useful = gemm.batch * gemm.m * gemm.n / (tile.rows * tile.columns)
@@ -69,13 +69,13 @@ def stream_seconds(nbytes: float, device: Accelerator) -> float:
 
 
 def pass_seconds(nbytes: float, device: Accelerator) -> float:
-    """Return the time of passes by which software reads and writes `nbytes`, one by one [s]."""
+    """Return the time of elementwise passes that read and write `nbytes` [s]."""
     share = min(device.memory_achieved, device.passes_limit)
     return nbytes / (device.memory_bandwidth * share)
 
 
 def flash_seconds(kernel: Flash, device: Accelerator) -> float:
-    """Return the time of a fused attention kernel, its heads padded to a size there is [s]."""
+    """Return the time of a fused attention kernel, heads padded to an available size [s]."""
     library = device.cudnn if kernel.cudnn and device.cudnn is not None else device.flash
     rate = library.backward if kernel.backward else library.forward
     sizes = device.flash_head_sizes
@@ -88,19 +88,19 @@ def flash_seconds(kernel: Flash, device: Accelerator) -> float:
 
 @dataclass(frozen=True)
 class Seconds:
-    """Where the time of a chain of kernels goes [s].
+    """Time of a chain of kernels, by component [s].
 
     Attributes
     ----------
     gemm, attention, stream : device time by kind of kernel
-    tensor, context, expert, data : collectives of these groups, exposed; those that shard weights
-        and gradients are all of `data`
-    host : copies to and from the host, exposed
-    imbalance : waiting for the rank with the most tokens to compute on
-    slowed : what kernels take longer since collectives beside them hold compute units
+    tensor, context, expert, data : exposed collectives of these groups; those that shard weights
+        and gradients are part of `data`
+    host : exposed copies to and from the host
+    imbalance : wait for the rank with the most tokens
+    slowed : additional time of kernels while concurrent collectives occupy compute units
     dispatch : by how much the host is slower in launching than the device in computing
     launches : kernels that the host dispatches [count]
-    autograd : those of them that its autograd engine issues, in a backward [count]
+    autograd : those that its autograd engine dispatches, in a backward [count]
     replays : graphs of kernels that it issues as a whole [count]
     flops : of the matrix products [FLOP]
     """
@@ -128,17 +128,17 @@ class Seconds:
 
     @property
     def exposed(self) -> float:
-        """Communication and copies that nothing hides."""
+        """Exposed communication and copies."""
         return self.tensor + self.context + self.expert + self.data + self.host
 
     @property
     def busy(self) -> float:
-        """All of it but what the host is too slow for."""
+        """All components but `dispatch`."""
         return self.compute + self.exposed + self.imbalance + self.slowed
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """All components."""
         return self.busy + self.dispatch
 
     def __add__(self, other: "Seconds") -> "Seconds":
@@ -148,11 +148,11 @@ class Seconds:
         return Seconds(*(getattr(self, f.name) * times for f in fields(self)))
 
     def skewed(self, skew: float) -> "Seconds":
-        """Return the chain with a wait for a rank that computes so many times as long."""
+        """Return the chain with a wait for a rank that computes `skew` times as long."""
         return replace(self, imbalance=self.imbalance + (skew - 1) * self.compute)
 
     def captured(self) -> "Seconds":
-        """Return the chain with none of its kernels issued one by one."""
+        """Return the chain with its kernels in a graph, none issued separately."""
         return replace(self, launches=0, autograd=0.0)
 
     def of_backward(self) -> "Seconds":
@@ -165,20 +165,20 @@ class Seconds:
     ) -> "Seconds":  # fmt: skip
         """Return the chain issued by a host that needs `seconds` for each kernel.
 
-        A chain takes the larger of its device time and what the host takes to issue it: its
+        Its time is the larger of its device time and what the host takes to issue it: its
         launches times this, those of its autograd engine times `autograd` where that differs, and
         its replays times `replay`; both one after the other where the host waits for each kernel.
         """
-        quick = seconds if autograd is None else autograd
-        issued = (self.launches - self.autograd) * seconds + self.autograd * quick
+        backward = seconds if autograd is None else autograd
+        issued = (self.launches - self.autograd) * seconds + self.autograd * backward
         issued += self.replays * replay
         return replace(self, dispatch=issued if waits else max(0.0, issued - self.busy))
 
 
-def beside_step(own: Seconds, other: Seconds, occupied: float) -> Seconds:
-    """Return a chain that runs beside another: its experts' exchange goes on while that computes.
+def overlapped_step(own: Seconds, other: Seconds, occupied: float) -> Seconds:
+    """Return a chain concurrent with another: its expert exchange overlaps with their compute.
 
-    DeepSeek-AI 2024, section 3.2.1, arXiv:2412.19437.  What else is exposed in it stays so.
+    DeepSeek-AI 2024, section 3.2.1, arXiv:2412.19437.  Other exposed components stay exposed.
 
     Parameters
     ----------
@@ -195,12 +195,12 @@ def chain_seconds(
     moved: Callable[[Collective], float],
     occupied: float = 0.0,
 ) -> Seconds:
-    """Return what a chain of kernels takes, one after another on one stream.
+    """Return the time of a chain of kernels, one after another on one stream.
 
     Parameters
     ----------
     moved : time of a collective [s]
-    occupied : share of the device's compute units that a collective takes from what runs beside it
+    occupied : share of the device's compute units that a collective takes from concurrent kernels
     """
     total = Seconds()
     for kernel in kernels:
@@ -211,11 +211,11 @@ def chain_seconds(
 def _seconds(
     kernel: Kernel, device: Accelerator, moved: Callable[[Collective], float], occupied: float
 ) -> Seconds:
-    """Return what one kernel takes."""
+    """Return the time of one kernel."""
     if isinstance(kernel, Overlapped):
-        inner, alone = chain_seconds(kernel.kernels, device, moved), moved(kernel.moved)
-        whole = beside_seconds(inner.compute, alone, occupied)
-        exposed = max(0.0, alone - inner.compute)
+        inner, transfer = chain_seconds(kernel.kernels, device, moved), moved(kernel.moved)
+        whole = overlapped_seconds(inner.compute, transfer, occupied)
+        exposed = max(0.0, transfer - inner.compute)
         slowed = Seconds(slowed=whole - inner.compute - exposed)
         return inner + _communication(kernel.moved, exposed) + slowed
     if isinstance(kernel, Collective):
@@ -225,24 +225,24 @@ def _seconds(
         return Seconds(stream=pass_seconds(kernel.nbytes, device) + pause, launches=kernel.launches)
     if isinstance(kernel, Flash):
         return Seconds(attention=flash_seconds(kernel, device), launches=1, flops=kernel.flops)
-    part = "attention" if kernel.attention else "gemm"
-    return Seconds(**{part: gemm_seconds(kernel, device)}, launches=1, flops=kernel.flops)
+    component = "attention" if kernel.attention else "gemm"
+    return Seconds(**{component: gemm_seconds(kernel, device)}, launches=1, flops=kernel.flops)
 
 
 def _communication(collective: Collective, seconds: float) -> Seconds:
-    return Seconds(**{_PART_OF.get(collective.axis, collective.axis): seconds}, launches=1)
+    return Seconds(**{_COMPONENT_OF.get(collective.axis, collective.axis): seconds}, launches=1)
 
 
-_PART_OF = {"copies": "data", "expert-data": "data", "expert-tensor": "expert"}
-"""Parts of `Seconds` that axes without one of their own belong to."""
+_COMPONENT_OF = {"copies": "data", "expert-data": "data", "expert-tensor": "expert"}
+"""Components of `Seconds` of axes without a component of the same name."""
 
 
-def beside_seconds(compute: float, moved: float, occupied: float) -> float:
-    r"""Return the time of kernels that take `compute` alone, with a collective beside them [s].
+def overlapped_seconds(compute: float, moved: float, occupied: float) -> float:
+    r"""Return the time of kernels of `compute` seconds, with a concurrent collective [s].
 
     .. math:: \max(T, C + o T)
 
-    with C = `compute`, T = `moved` and o = `occupied`: while the collective runs, only 1 - o of the
-    device is left to the kernels. Their memory traffic is taken to leave room for the other's.
+    with C = `compute`, T = `moved` and o = `occupied`: while the collective runs, the kernels have
+    1 - o of the device. Their memory traffic is assumed to leave room for the collective.
     """
     return max(moved, compute + occupied * moved)

@@ -1,7 +1,7 @@
-"""Host memory: how fast devices copy to it and from it, and how fast the host runs an optimiser.
+"""Host memory: the rate of copies to and from it, and the time of an optimiser on the host.
 
 dev0 --pcie--> cpu0 --host--> memory      all devices of a node copy at once, so that they
-dev1 --pcie--> cpu0 --host--> memory      share what they have in common
+dev1 --pcie--> cpu0 --host--> memory      share the links that they have in common
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ def host_rate(cluster: Cluster) -> HostRate:
     Raises
     ------
     CatalogError
-        when the node's file does not say how devices reach host memory.
+        when the node's file gives no links between devices and host memory.
     """
     devices = range(cluster.node.devices)
     return HostRate(
@@ -40,7 +40,7 @@ def _slowest(cluster: Cluster, routes: Iterable[Route]) -> float:
 
     .. math:: \min_l c_l / n_l
 
-    with c the capacity of link l and n the flows that cross it: what fills up first.
+    with c the capacity of link l and n the flows that cross it.
     """
     crossed = Counter(link for route in routes for link in route.links)
     capacities = cluster.links.capacities
@@ -48,7 +48,7 @@ def _slowest(cluster: Cluster, routes: Iterable[Route]) -> float:
 
 
 def host_latency(cluster: Cluster) -> float:
-    """Return the latency of the longest way from a device of a node to host memory [s]."""
+    """Return the latency of the longest route from a device of a node to host memory [s]."""
     return max(cluster.to_host(device).latency for device in range(cluster.node.devices))
 
 
@@ -65,7 +65,7 @@ def host_optimiser_seconds(cluster: Cluster, nbytes: float) -> float:
     Raises
     ------
     CatalogError
-        when the node's file does not say how fast host memory is.
+        when the node's file gives no bandwidth of host memory.
     """
     node = cluster.node
     if node.host_bandwidth is None:

@@ -16,7 +16,7 @@ from simpy.events import NORMAL, Event, Timeout
 from clustersim.engine.network.transfer import Transfer
 from clustersim.engine.rank import Action, Rank
 from clustersim.engine.state import NO_TIME, ReplayState
-from clustersim.program.ops import Actor, Program
+from clustersim.program.program import Actor, Program
 from clustersim.traffic import Traffic
 
 

@@ -16,7 +16,7 @@ from simpy.events import Event, Timeout
 from clustersim.engine.network.contention_check import TransferSeries
 from clustersim.engine.network.transfer import Transfer
 from clustersim.engine.state import NO_TIME, Rendezvous, ReplayState
-from clustersim.program.ops import Actor, Program
+from clustersim.program.program import Actor, Program
 from clustersim.program.steps import WEIGHT, Code, completing
 from clustersim.timeline import (
     EMBEDDING,

@@ -23,7 +23,7 @@ from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.uncontended import UncontendedReplay
 from clustersim.errors import SimulationError
 from clustersim.program.check import check_steps, steps_of
-from clustersim.program.ops import Program
+from clustersim.program.program import Program
 from clustersim.timeline import Timeline
 
 Method = TypeVar("Method", UncontendedReplay, EventReplay)

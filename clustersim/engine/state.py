@@ -9,7 +9,7 @@ from simpy.events import NORMAL, Event
 
 from clustersim.engine.network.contention_check import TransferSeries
 from clustersim.engine.network.network import Network
-from clustersim.program.ops import Position, Program
+from clustersim.program.program import Position, Program
 from clustersim.timeline import CollectiveSpan
 
 NO_TIME = float("nan")

@@ -13,7 +13,7 @@ import numpy as np
 from clustersim.engine.network.contention_check import TransferSeries, check_delivered, contended
 from clustersim.engine.rank import Rank
 from clustersim.engine.state import NO_TIME, ReplayState
-from clustersim.program.ops import Actor, Program
+from clustersim.program.program import Actor, Program
 
 
 class UncontendedReplay(ReplayState):

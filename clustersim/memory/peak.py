@@ -72,11 +72,11 @@ def _cached(job: Job, alive: float, counted: float, moving: float, step: float) 
 
 def chunk_memory(job: Job, stage: int, chunk: int) -> ChunkMemory:
     """Return what one microbatch holds in a chunk of a stage."""
-    first, last = job.ends(stage, chunk)
-    logits = memory.of_loss(job.head) if last else 0.0
-    activations = sum(job.kept(each) for each in job.stacked(stage, chunk))
-    activations += kept(job.embedding) if first else 0.0
-    activations += kept(job.head) - logits if last else _handed_on(job)
+    first, last = job.plan.ends(stage, chunk)
+    logits = memory.of_loss(job.layers.head) if last else 0.0
+    activations = sum(job.layers.kept(each) for each in job.layers.stacked(stage, chunk))
+    activations += kept(job.layers.embedding) if first else 0.0
+    activations += kept(job.layers.head) - logits if last else _handed_on(job)
     layer = _layer_at_work(job, stage, chunk)
     ahead, back = _loss_at_work(job) if last else ({}, {})
     inside = {"workspace": layer, "logits": -logits}
@@ -90,10 +90,12 @@ def chunk_memory(job: Job, stage: int, chunk: int) -> ChunkMemory:
 
 def _left_for_weights(job: Job, stage: int, chunk: int) -> Parts:
     """Return what a microbatch leaves between the two parts of a split backward."""
-    first, last = job.ends(stage, chunk)
-    total = sum(kept_for_weights(job.ops(each.layer)) for each in job.stacked(stage, chunk))
-    total += kept_for_weights(job.embedding) if first else 0.0
-    return {"activations": total + (kept_for_weights(job.head) if last else 0.0)}
+    first, last = job.plan.ends(stage, chunk)
+    total = sum(
+        kept_for_weights(job.layers.ops(each.layer)) for each in job.layers.stacked(stage, chunk)
+    )
+    total += kept_for_weights(job.layers.embedding) if first else 0.0
+    return {"activations": total + (kept_for_weights(job.layers.head) if last else 0.0)}
 
 
 def _handed_on(job: Job) -> float:
@@ -109,9 +111,9 @@ def _handed_on(job: Job) -> float:
 def _layer_at_work(job: Job, stage: int, chunk: int) -> float:
     """Return what the fullest layer holds in its backward: itself again, and gradients [B]."""
     most = 0.0
-    for each in dict.fromkeys(job.stacked(stage, chunk)):
-        ops = job.ops(each.layer)
-        again = kept(ops) - job.kept(each)
+    for each in dict.fromkeys(job.layers.stacked(stage, chunk)):
+        ops = job.layers.ops(each.layer)
+        again = kept(ops) - job.layers.kept(each)
         most = max(most, again + memory.gradients_inside(ops))
     return most + 2 * memory.boundary(job.shard) + _dequantised(job)
 
@@ -139,8 +141,8 @@ def _offloaded(job: Job, stage: int, chunk: int, whole: ChunkMemory) -> ChunkMem
 
     The layer that is copied out or in, and the one at work.
     """
-    stacked = job.stacked(stage, chunk)
-    two = 2 * max((job.kept(each) for each in stacked), default=0.0)
+    stacked = job.layers.stacked(stage, chunk)
+    two = 2 * max((job.layers.kept(each) for each in stacked), default=0.0)
     staged = {"offload_staging": min(two, whole.kept["activations"])}
     return ChunkMemory(
         {"logits": whole.kept["logits"]},

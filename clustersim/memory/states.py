@@ -12,8 +12,7 @@ import math
 from clustersim.memory.operations import boundary
 from clustersim.memory.verdict import STATES
 from clustersim.program.job import Job
-from clustersim.program.movement.sharding import reduces
-from clustersim.program.weights import held
+from clustersim.program.movement.sharding import reduces_in_blocks
 from clustersim.workload.finetune import frozen_bytes, trainable
 from clustersim.workload.model import Layer
 
@@ -50,7 +49,9 @@ def on_host(job: Job, stage: int) -> dict[str, float]:
     states, away = state_parts(job, stage), _away(job)
     if away and "gradients" not in away:
         recipe = job.framework.state[job.precision]
-        states["gradients"] = recipe.gradients.value * held(job, job.trained(stage), shared=True)
+        states["gradients"] = recipe.gradients.value * job.weights.on_rank(
+            job.weights.trained(stage), sharded=True
+        )
         away = (*away, "gradients")
     return {part: states[part] for part in STATES if part in away}
 
@@ -69,17 +70,17 @@ def _away(job: Job) -> tuple[str, ...]:
 def state_parts(job: Job, stage: int) -> dict[str, float]:
     """Return the training states of one rank of a stage, wherever they are, by part [B]."""
     recipe, zero = job.framework.state[job.precision], job.plan.zero
-    mine = job.trained(stage)
-    sharded = held(job, mine, shared=zero >= 1)
+    mine = job.weights.trained(stage)
+    sharded = job.weights.on_rank(mine, sharded=zero >= 1)
     master = 0.0 if recipe.master is None else recipe.master.value
-    base = held(job, job.frozen(stage).weights, shared=zero >= 3)
+    base = job.weights.on_rank(job.weights.frozen(stage).weights, sharded=zero >= 3)
     quantised = job.finetune is not None and job.finetune.quantised
     return {
-        "parameters": recipe.weights.value * held(job, mine, shared=zero >= 3)
+        "parameters": recipe.weights.value * job.weights.on_rank(mine, sharded=zero >= 3)
         + (0.0 if quantised else base),
         "master_weights": master * sharded,
         "gradients": recipe.gradients.value
-        * held(job, mine, shared=zero >= 2 and not _summed(job)),
+        * job.weights.on_rank(mine, sharded=zero >= 2 and not _summed(job)),
         "optimiser": recipe.optimiser.value * sharded,
         "quantised_base": base if quantised else 0.0,
     }
@@ -87,17 +88,17 @@ def state_parts(job: Job, stage: int) -> dict[str, float]:
 
 def _summed(job: Job) -> bool:
     """Return whether whole gradients are summed up over microbatches, to be reduced once a step."""
-    return job.framework.sharding is not None and not reduces(job)
+    return job.framework.sharding is not None and not reduces_in_blocks(job)
 
 
 def _constants(job: Job, stage: int) -> float:
-    return held(job, job.frozen(stage).constants, shared=False)
+    return job.weights.on_rank(job.weights.frozen(stage).constants)
 
 
 def _layers(job: Job, stage: int) -> list[Layer]:
     """Return the layers of a stage, in order."""
     chunks = range(job.plan.chunks)
-    return [each.layer for chunk in chunks for each in job.stacked(stage, chunk)]
+    return [each.layer for chunk in chunks for each in job.layers.stacked(stage, chunk)]
 
 
 # --- layers that come and go ----------------------------------------------------------------------
@@ -107,9 +108,9 @@ def layer_bytes(job: Job, layer: Layer) -> float:
     """Return the weights of one layer as a rank computes with them, constants apart [B]."""
     facts, recipe = job.framework.sharding, job.framework.state[job.precision]
     each = recipe.weights.value if facts is None else facts.gather.value
-    mine = held(job, trainable(job.model, layer, job.finetune), shared=False)
+    mine = job.weights.on_rank(trainable(job.model, layer, job.finetune))
     base = frozen_bytes(job.model, layer, job.finetune, job.shard.width).weights
-    return each * mine + held(job, base, shared=False)
+    return each * mine + job.weights.on_rank(base)
 
 
 def _gathered(job: Job, stage: int) -> float:
@@ -127,7 +128,7 @@ def _gathered(job: Job, stage: int) -> float:
     whole = sizes[-(1 + ahead) :] if given_up else sizes
     each = job.shard.width if facts is None else facts.gather.value
     at_once = sum(min(size, _unit(job, each)) for size in whole)
-    return at_once + each * held(job, job.ends_of_stage(stage), shared=False)
+    return at_once + each * job.weights.on_rank(job.weights.ends_of_stage(stage))
 
 
 def _unit(job: Job, each: float) -> float:
@@ -155,7 +156,7 @@ def _buffers(job: Job, stage: int) -> float:
     if plan.zero == 3:
         each = job.shard.width if sharding is None else sharding.reduce.value
         layers = [trainable(job.model, layer, job.finetune) for layer in _layers(job, stage)]
-        largest = max((each * held(job, layer, shared=False) for layer in layers), default=0.0)
+        largest = max((each * job.weights.on_rank(layer) for layer in layers), default=0.0)
         return 2 * min(largest, _unit(job, each))
     bucket = 0.0 if facts is None or facts.bucket is None else facts.bucket.value
     return min(bucket, state_parts(job, stage)["gradients"])
@@ -166,8 +167,8 @@ def step_buffers(job: Job, stage: int) -> float:
     facts = job.framework.memory
     if facts is None or facts.step is None or job.offload.host_optimiser:
         return 0.0
-    owned = held(job, job.trained(stage), shared=job.plan.zero >= 1)
-    model, ends = job.model, job.ends_of_stage(stage).split > 0
+    owned = job.weights.on_rank(job.weights.trained(stage), sharded=job.plan.zero >= 1)
+    model, ends = job.model, job.weights.ends_of_stage(stage).split > 0
     widest = max(model.ffn, 3 * model.hidden, model.vocab if ends else 0)
     largest = min(owned, model.hidden * widest / job.plan.tensor)
     norm = 0.0 if facts.norm is None else facts.norm.value

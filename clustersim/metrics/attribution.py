@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from clustersim.program.ops import Actor, Program
+from clustersim.program.program import Actor, Program
 from clustersim.timeline import (
     EMBEDDING,
     GRADIENTS,

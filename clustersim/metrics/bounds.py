@@ -13,7 +13,7 @@ import numpy as np
 
 from clustersim.errors import SimulationError
 from clustersim.metrics.utilisation import HotLink
-from clustersim.program.ops import Actor, Program
+from clustersim.program.program import Actor, Program
 from clustersim.program.steps import FORWARD, WEIGHT, Code
 from clustersim.timeline import Timeline, Track
 

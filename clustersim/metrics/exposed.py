@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from clustersim.program.ops import Limit
+from clustersim.program.program import Limit
 
 _GROUPS: Final = {
     "tensor_communication": "tensor",

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from clustersim.program.link_traffic import most_used
-from clustersim.program.ops import LinkUse
+from clustersim.program.link_usage import most_used
+from clustersim.program.program import LinkUse
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,11 @@ class Plan:
         first = self.rank(stage, replica, 0)
         return range(first, first + self.cell)
 
+    def ends(self, stage: int, chunk: int) -> tuple[bool, bool]:
+        """Return whether a chunk holds the embedding, and whether it holds the logits."""
+        part = self.wired.part(stage, chunk)
+        return part == 0, part == self.wired.parts - 1
+
     def layers_of(self, stage: int, chunk: int) -> range:
         """Return the layers of one chunk of a stage, by their numbers."""
         part = self.wired.part(stage, chunk)

@@ -1,6 +1,6 @@
-"""Is a program sane?  Every microbatch once forward and once backward, and no waiting in a circle.
+"""Checks of a program: every microbatch once forward and once backward, and no cyclic waits.
 
-A program that is not is drawn, with the culprit marked:
+A program that fails is drawn, with the first wrong step marked:
 
     stage 0   F0 F1 B1 B0
     stage 1   F0 [B1] F1 B0      B1 comes before F1
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from clustersim.errors import ProgramError
 from clustersim.plan.wiring import Wiring
-from clustersim.program.ops import Actor, Program
+from clustersim.program.program import Actor, Program
 from clustersim.program.steps import (
     BACKWARD,
     FORWARD,
@@ -23,23 +23,23 @@ from clustersim.program.steps import (
     Order,
     Row,
     Step,
-    hand_over,
+    receiver_of,
     words,
 )
 
 Rows = Sequence[Row]
 
 MOST_DRAWN = 24
-"""Steps that are drawn around the culprit."""
+"""Steps that are drawn around the marked one."""
 
 _BEFORE = {BACKWARD: FORWARD, INPUT: FORWARD, WEIGHT: INPUT}
-"""What a chunk does with a microbatch before."""
+"""The step that must precede a step of the same chunk and microbatch."""
 
 
 def check_program(program: Program) -> None:
-    """Refuse a program whose stages do not run each microbatch once forward, then backward.
+    """Check that the stages of a program run each microbatch once forward, then backward.
 
-    Waiting in a circle is left to the replay, which finds it for nothing, and to `check_steps`.
+    Cyclic waits are detected by the replay, at no cost, and by `check_steps`.
     """
     rows = steps_of(program)
     for stage in range(program.stages):
@@ -48,9 +48,9 @@ def check_program(program: Program) -> None:
 
 
 def _runs_each_once(order: Order, stage: int, wiring: Wiring, microbatches: int) -> bool:
-    """Whether each chunk takes each of its microbatches forward, then backward, whole or split.
+    """Return whether each chunk runs each microbatch forward, then backward, whole or split.
 
-    Joined steps, and those whose microbatches are numbered otherwise, are left to the slow way.
+    False for paired steps and for other numbers of microbatches, which `_check_once` checks.
     """
     if any(code.paired for code in order.codes) or wiring.copies > 1:
         return False
@@ -67,31 +67,31 @@ def _runs_each_once(order: Order, stage: int, wiring: Wiring, microbatches: int)
 
 
 def _places(chosen: NDArray[np.bool_], numbers: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Return where each number stands among the chosen ones; -1 where it does not."""
+    """Return the index of each number among the chosen ones; -1 for missing numbers."""
     place = np.full(width, -1)
     place[numbers[chosen]] = np.flatnonzero(chosen)
     return place
 
 
-def _one_of_each_stage(program: Program) -> tuple[Actor, ...]:
-    """Return the actors of the first replica class, one a stage; the others have the same steps."""
+def _first_actors(program: Program) -> tuple[Actor, ...]:
+    """Return one actor for each stage; the others have the same steps."""
     return program.actors[: program.stages * program.tensor_ranks : program.tensor_ranks]
 
 
 def steps_of(program: Program) -> list[Row]:
     """Return the steps of each stage, which are the same for all replicas."""
-    return [actor.steps for actor in _one_of_each_stage(program)]
+    return [actor.steps for actor in _first_actors(program)]
 
 
 def check_steps(rows: Rows, microbatches: int, wiring: Wiring) -> None:
-    """Refuse steps that are not a schedule.
+    """Check that steps are a schedule.
 
     Raises
     ------
     ProgramError
-        when a stage does not take each microbatch forward, then backward, exactly once through
-        each chunk, or when stages wait for each other in a circle. The message draws the steps
-        and marks the first one at fault.
+        when a stage does not run each microbatch forward, then backward, exactly once through
+        each chunk, or when stages wait for each other in a cycle. The message draws the steps
+        and marks the first wrong one.
     """
     for stage in range(len(rows)):
         _check_once(rows, stage, microbatches, wiring)
@@ -103,18 +103,18 @@ def _check_once(rows: Rows, stage: int, microbatches: int, wiring: Wiring) -> No
     for at, given in enumerate(rows[stage]):
         step = given.unpaired
         if problem := _problem(step, seen, microbatches, wiring):
-            _refuse(rows, {stage: at}, f"stage {stage} runs {step} {problem}")
+            _fail(rows, {stage: at}, f"stage {stage} runs {step} {problem}")
         if given.joined and (at + 1 == len(rows[stage]) or rows[stage][at + 1].joined):
-            _refuse(rows, {stage: at}, f"stage {stage} runs {step} beside no other step")
+            _fail(rows, {stage: at}, f"stage {stage} runs {step} without its concurrent step")
         seen.add(step)
     for chunk in range(wiring.chunks):
         for microbatch in wiring.batch(chunk, microbatches):
             for missing in _missing(microbatch, chunk, seen):
-                _refuse(rows, {}, f"stage {stage} never runs {missing}")
+                _fail(rows, {}, f"stage {stage} never runs {missing}")
 
 
 def _problem(step: Step, seen: set[Step], microbatches: int, wiring: Wiring) -> str | None:
-    """Return what is wrong with a step after those that were seen, in words that follow it."""
+    """Return what is wrong with a step after the previous ones, in words that follow its name."""
     if step in seen:
         return "twice"
     chunks = range(wiring.chunks)
@@ -130,7 +130,7 @@ def _problem(step: Step, seen: set[Step], microbatches: int, wiring: Wiring) -> 
 
 
 def _missing(microbatch: int, chunk: int, seen: set[Step]) -> list[Step]:
-    """Return what a chunk still has to do with a microbatch."""
+    """Return the steps of a chunk and a microbatch that are missing."""
     kinds = [FORWARD, BACKWARD]
     if Step(INPUT, microbatch, chunk) in seen:
         kinds = [FORWARD, INPUT, WEIGHT]
@@ -139,7 +139,7 @@ def _missing(microbatch: int, chunk: int, seen: set[Step]) -> list[Step]:
 
 
 def _check_order(rows: Rows, wiring: Wiring) -> None:
-    """Run the steps without a clock: each as soon as its input is there; all must get through."""
+    """Run the steps without a clock, each as soon as its input has arrived; all must finish."""
     place = [0] * len(rows)
     arrived: set[tuple[int, bool, int, int]] = set()
     moved = True
@@ -147,11 +147,11 @@ def _check_order(rows: Rows, wiring: Wiring) -> None:
         moved = False
         for stage, steps in enumerate(rows):
             while place[stage] < len(steps):
-                taken = steps[place[stage] : place[stage] + 1 + steps[place[stage]].joined]
-                if not all(_ready(step, stage, wiring, arrived) for step in taken):
+                at_once = steps[place[stage] : place[stage] + 1 + steps[place[stage]].joined]
+                if not all(_ready(step, stage, wiring, arrived) for step in at_once):
                     break
-                arrived |= {found for step in taken for found in _made(step, stage, wiring)}
-                place[stage] += len(taken)
+                arrived |= {made for step in at_once for made in _results(step, stage, wiring)}
+                place[stage] += len(at_once)
                 moved = True
     stuck = {stage: at for stage, at in enumerate(place) if at < len(rows[stage])}
     if stuck:
@@ -159,45 +159,45 @@ def _check_order(rows: Rows, wiring: Wiring) -> None:
             f"stage {stage} waits for the input of {rows[stage][at].unpaired}"
             for stage, at in list(stuck.items())[:4]
         )
-        _refuse(rows, stuck, f"stages wait for each other: {waits}")
+        _fail(rows, stuck, f"stages wait for each other: {waits}")
 
 
 def _ready(
     step: Step, stage: int, wiring: Wiring, arrived: set[tuple[int, bool, int, int]]
 ) -> bool:
-    """Whether a step needs nothing from another chunk, or has it."""
+    """Return whether the input of a step has arrived, or is not needed."""
     forward = step.kind == FORWARD
     if step.kind == WEIGHT or not wiring.fed(stage, step.chunk, forward=forward):
         return True
     return (stage, forward, step.microbatch, step.chunk) in arrived
 
 
-def _made(step: Step, stage: int, wiring: Wiring) -> list[tuple[int, bool, int, int]]:
-    """Return the input that a step makes: of which stage, whether forward, microbatch, chunk."""
-    target = hand_over(step, stage, wiring)
+def _results(step: Step, stage: int, wiring: Wiring) -> list[tuple[int, bool, int, int]]:
+    """Return the input that a step computes: receiving stage, direction, microbatch, chunk."""
+    target = receiver_of(step, stage, wiring)
     if target is None:
         return []
     return [(target[0], step.kind == FORWARD, step.microbatch, target[1].chunk)]
 
 
-def _refuse(rows: Rows, marks: dict[int, int], reason: str) -> None:
+def _fail(rows: Rows, marks: dict[int, int], reason: str) -> None:
     raise ProgramError(f"{reason.replace(' , ', ', ')}\n{draw(rows, marks)}")
 
 
 def draw(rows: Rows, marks: dict[int, int]) -> str:
-    """Return the steps of each stage as letters, the step at each mark in brackets."""
+    """Return the steps of each stage as letters, marked steps in brackets."""
     centre = min(marks.values(), default=0)
     start = max(0, centre - MOST_DRAWN // 2)
     width = len(str(len(rows) - 1))
     lines = []
     for stage, steps in enumerate(rows):
-        marked = [
+        letters = [
             f"[{step}]" if marks.get(stage) == at else str(step)
             for at, step in enumerate(steps[start : start + MOST_DRAWN], start)
         ]
         before = "... " if start else ""
         after = " ..." if len(steps) > start + MOST_DRAWN else ""
-        joined = " ".join(marked).replace("& ", "&")
+        joined = " ".join(letters).replace("& ", "&")
         lines.append(f"stage {stage:<{width}}   {before}{joined}{after}")
     return "\n".join(lines)
 

@@ -1,12 +1,12 @@
-"""Groups: the communicators of every axis, and what collectives inside blocks take with them.
+"""The communicators of every axis, and the cost of collectives inside blocks.
 
-tensor, context            of a cell: the groups of one stage of one replica, side by side
-expert, data and others    of a stage: all replicas together
+tensor, context            of a cell: the groups of one stage of one replica
+expert, data and others    of a stage: the groups of all replicas
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-from clustersim.cost.collectives import Cost
+from clustersim.cost.communication import Cost
 from clustersim.plan.placement import Placement
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.job import Job
@@ -15,32 +15,32 @@ from clustersim.workload.kernels import Axis, Collective
 OF_CELL: tuple[Axis, ...] = ("tensor", "context")
 
 Pattern = tuple[tuple[str, Hashable], ...]
-"""What the collectives of a block take: how the groups of each axis lie, and what links let by."""
+"""What the costs of the collectives of a block depend on: for each axis, its signature."""
 
 
 def groups_of_stage(placement: Placement, axis: Axis, stage: int) -> list[tuple[int, ...]]:
-    """Return the devices of the groups along an axis that joins replicas."""
-    found: dict[str, Callable[[int], list[tuple[int, ...]]]] = {
+    """Return the devices of the groups along an axis that spans replicas."""
+    groups: dict[str, Callable[[int], list[tuple[int, ...]]]] = {
         "expert": placement.expert_groups,
         "expert-tensor": placement.expert_tensor_groups,
         "data": placement.shard_groups,
         "copies": placement.shard_copies,
         "expert-data": placement.expert_copies,
     }
-    return found[axis](stage)
+    return groups[axis](stage)
 
 
-class Groups:
+class Communicators:
     """The communicators of a job, made once.
 
     Parameters
     ----------
-    operations : for each axis, what its groups do together inside blocks
+    operations : for each axis, the collectives of its groups inside blocks
     """
 
     def __init__(self, job: Job, operations: Mapping[Axis, Sequence[str]]) -> None:
         self.job = job
-        self.operations = {axis: sorted(which) for axis, which in operations.items() if which}
+        self.operations = {axis: sorted(names) for axis, names in operations.items() if names}
         self._communicators: dict[tuple[Axis, int, int], Communicator] = {}
         self._signatures: dict[tuple[Axis, int, int], Hashable] = {}
         self._examples: dict[tuple[Axis, Hashable], Communicator] = {}
@@ -64,7 +64,7 @@ class Groups:
         return groups_of_stage(placement, axis, stage)
 
     def pattern(self, stage: int, replica: int) -> Pattern:
-        """Return what the times of the blocks of a stage of a replica depend on."""
+        """Return the signatures on which the times of blocks of a cell depend, by axis."""
         key = stage, replica
         if key not in self._patterns:
             self._patterns[key] = tuple(
@@ -72,7 +72,7 @@ class Groups:
             )
         return self._patterns[key]
 
-    def kinds(self, replica: int) -> Hashable:
+    def patterns(self, replica: int) -> Hashable:
         """Return the patterns of all stages of a replica."""
         return tuple(self.pattern(stage, replica) for stage in range(self.job.plan.pipeline))
 
@@ -80,38 +80,38 @@ class Groups:
         key = axis, stage, replica if axis in OF_CELL else 0
         if key not in self._signatures:
             communicator = self.communicator(axis, stage, replica)
-            found = communicator.signature(self.operations[axis])
-            self._signatures[key] = found
-            self._examples.setdefault((axis, found), communicator)
+            signature = communicator.signature(self.operations[axis])
+            self._signatures[key] = signature
+            self._examples.setdefault((axis, signature), communicator)
         return self._signatures[key]
 
     def example(self, axis: Axis, pattern: Pattern) -> Communicator:
-        """Return a communicator of an axis that lies as the pattern says."""
+        """Return a communicator of an axis with the signature of a pattern."""
         return self._examples[axis, dict(pattern)[axis]]
 
     def cost(self, collective: Collective, pattern: Pattern) -> Cost:
-        """Return the closed form of a collective."""
+        """Return the closed-form cost of a collective."""
         return self.example(collective.axis, pattern).cost(collective.operation, collective.nbytes)
 
     def carried(
         self, axis: Axis, stage: int, replica: int, calls: Iterable[tuple[str, float, float]]
     ) -> dict[int, float]:
-        """Return what collectives put on each link [B].
+        """Return the load of collectives on each link [B].
 
         Parameters
         ----------
-        calls : operation, bytes of the buffer [B], and how often
+        calls : operation, bytes of the buffer [B], and number of calls
         """
         communicator = self.communicator(axis, stage, replica)
         example = self.example(axis, self.pattern(stage, replica))
         streams: dict[tuple[str, str], float] = {}
         for operation, nbytes, times in calls:
             cost = example.cost(operation, nbytes)
-            way = cost.algorithm, operation
-            wire = cost.nbytes / example.load(*way).unit
-            streams[way] = streams.get(way, 0.0) + times * wire
+            key = cost.algorithm, operation
+            wire = cost.nbytes / example.load(*key).unit
+            streams[key] = streams.get(key, 0.0) + times * wire
         carried: dict[int, float] = {}
-        for way, each in streams.items():
-            for link, share in communicator.load(*way).shares.items():
-                carried[link] = carried.get(link, 0.0) + share * each
+        for key, stream in streams.items():
+            for link, share in communicator.load(*key).shares.items():
+                carried[link] = carried.get(link, 0.0) + share * stream
         return carried

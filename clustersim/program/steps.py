@@ -1,10 +1,10 @@
-"""The words a schedule is written in: steps, and the same steps as numbers.
+"""Steps of a schedule, and the same steps as numbers.
 
-    F   forward               I   backward of the inputs, which the stage below waits for
-    B   backward, all of it   W   backward of the weights, which nothing waits for
+    F   forward          I   backward of the inputs, for which the previous stage waits
+    B   whole backward   W   backward of the weights, for which no other step waits
 
-Two steps that run beside each other are written ``F3&B1``: both begin when both inputs are there,
-and both hand on at the end.
+Two steps that run concurrently are written ``F3&B1``: both begin when both inputs have arrived, and
+both send their results at the end.
 """
 
 from collections import Counter
@@ -20,13 +20,13 @@ from clustersim.plan.wiring import Wiring
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT
 
 WHOLE: Final = (FORWARD, BACKWARD)
-"""What a microbatch goes through where no backward is split."""
+"""The steps of a microbatch where no backward is split."""
 
 
 class Step(NamedTuple):
     """One microbatch through one model chunk of a stage, forward or backward.
 
-    `joined` is whether it runs beside the step after it.
+    `joined` is whether it runs concurrently with the step after it.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
     @property
     def unpaired(self) -> "Step":
-        """The same step, with whatever it runs beside."""
+        """The same step without its concurrent one."""
         return self._replace(joined=False) if self.joined else self
 
     def __str__(self) -> str:
@@ -49,23 +49,23 @@ Row = tuple[Step, ...]
 
 
 def words(steps: Iterable[Step]) -> str:
-    """Return steps as they are written: ``F0 F1&B0 W0``."""
+    """Return steps in their notation: ``F0 F1&B0 W0``."""
     return " ".join(str(step) for step in steps).replace("& ", "&")
 
 
 @lru_cache(maxsize=64)
 def whole_batch(kind: str, microbatches: int, chunk: int = 0) -> tuple[Step, ...]:
-    """Return the steps of all microbatches in order, made once for all stages."""
+    """Return the steps of all microbatches in order, cached for all stages."""
     return tuple(Step(kind, microbatch, chunk) for microbatch in range(microbatches))
 
 
 class Code(NamedTuple):
-    """What a step is, whichever microbatch it takes: its block and what it hands on depend on it.
+    """A step without its microbatch; its block and the transfer of its result depend on this.
 
     Attributes
     ----------
-    beside : kind and chunk of what it runs beside, if anything
-    leads : whether it is the first of both
+    paired : kind and chunk of the concurrent step, if there is one
+    leads : whether it is the first of the pair
     """
 
     kind: str
@@ -80,9 +80,9 @@ class Order:
 
     Attributes
     ----------
-    codes : every code that there is
-    of : for each stage, the codes of its steps, by their number
-    inputs : for each stage, the address of what each step waits for: with v chunks it is
+    codes : all different codes
+    of : for each stage, the codes of its steps, as indices into `codes`
+    inputs : for each stage, the address of the input of each step: with v chunks it is
         2 v microbatch + 2 chunk, and one more for a backward
     """
 
@@ -91,7 +91,7 @@ class Order:
     inputs: tuple[NDArray[np.int64], ...]
 
     def columns(self, stage: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return kind, by its place in `KINDS`, and chunk of the steps of a stage."""
+        """Return the kind, as an index into `KINDS`, and the chunk of the steps of a stage."""
         kinds = np.array([KINDS.index(code.kind) for code in self.codes])
         chunks = np.array([code.chunk for code in self.codes])
         return kinds[self.of[stage]], chunks[self.of[stage]]
@@ -120,13 +120,13 @@ def _numbered(steps: Row, numbers: dict[Code, int]) -> list[int]:
     if any(joined):
         codes = [_code(steps, at) for at in range(len(steps))]
         return [numbers.setdefault(code, len(numbers)) for code in codes]
-    words = list(zip(kinds, chunks, strict=True))
-    known = {word: numbers.setdefault(Code(*word), len(numbers)) for word in dict.fromkeys(words)}
-    return [known[word] for word in words]
+    pairs = list(zip(kinds, chunks, strict=True))
+    number = {pair: numbers.setdefault(Code(*pair), len(numbers)) for pair in dict.fromkeys(pairs)}
+    return [number[pair] for pair in pairs]
 
 
 def _code(steps: Row, at: int) -> Code:
-    """Return the code of a step, which may run beside the one after it or before it."""
+    """Return the code of a step, which may be paired with the next or the previous step."""
     kind, _, chunk, joined = steps[at]
     if not joined and not (at > 0 and steps[at - 1].joined):
         return Code(kind, chunk)
@@ -135,24 +135,24 @@ def _code(steps: Row, at: int) -> Code:
 
 
 def completing(order: Order, stage: int) -> dict[int, int]:
-    """Return the places of the steps that complete a chunk's gradients, numbered as they come."""
+    """Return the indices of the steps that complete a chunk's gradients, numbered in order."""
     chunks = {code.chunk for code in order.codes}
-    places: list[int] = []
+    steps: list[int] = []
     numbers = order.of[stage].tolist()
     for at in range(len(numbers) - 1, -1, -1):
         code = order.codes[numbers[at]]
         if code.kind in (BACKWARD, WEIGHT) and code.chunk in chunks:
             chunks.discard(code.chunk)
-            places.append(at)
+            steps.append(at)
             if not chunks:
                 break
-    return {at: number for number, at in enumerate(reversed(places))}
+    return {at: number for number, at in enumerate(reversed(steps))}
 
 
-def hand_over(step: Step, stage: int, wiring: Wiring) -> tuple[int, Step] | None:
-    """Return the stage and the step that the result of `step` is for; None where it is for none.
+def receiver_of(step: Step, stage: int, wiring: Wiring) -> tuple[int, Step] | None:
+    """Return the stage and the step that receive the result of a step; None for no receiver.
 
-    A step for a backward stands for both ways in which it may be run, whole or split.
+    A backward represents both a whole and a split one.
     """
     if step.kind == WEIGHT:
         return None
@@ -174,7 +174,7 @@ __all__ = [
     "Row",
     "Step",
     "completing",
-    "hand_over",
+    "receiver_of",
     "order_of",
     "whole_batch",
     "words",

@@ -1,43 +1,43 @@
-"""A program of equal stages, without a machine or a model: what a schedule is looked at with."""
+"""Uniform programs: equal stages without a machine or a model, to study schedules."""
 
 from collections.abc import Mapping, Sequence
 
 from clustersim.cost.compute import Seconds
 from clustersim.plan.wiring import Wiring
-from clustersim.program.ops import Actor, Block, Fused, Position, Program, Tail
-from clustersim.program.steps import FORWARD, Code, Row, Step, hand_over, order_of
+from clustersim.program.program import Actor, Block, Fused, Position, Program, Tail
+from clustersim.program.steps import FORWARD, Code, Row, Step, order_of, receiver_of
 from clustersim.traffic import Traffic
 
-NOTHING_AFTER = Tail((), False, None, 0.0, ())
+NO_TAIL = Tail((), False, None, 0.0, ())
 
 
 def uniform_program(
     rows: Sequence[Row], wiring: Wiring, microbatches: int, seconds: Mapping[str, float],
     factors: Sequence[float] = (), *, latency: float = 0.0, nbytes: float = 0.0,
-    bandwidth: float = 1.0, blocking: bool = False, tail: Tail = NOTHING_AFTER,
+    bandwidth: float = 1.0, blocking: bool = False, tail: Tail = NO_TAIL,
     norm_sync: float = 0.0,
 ) -> Program:  # fmt: skip
-    """Return a program whose stages have links of their own up and down.
+    """Return a program whose stages have separate links in both directions.
 
     Parameters
     ----------
     seconds : of a chunk's step, by kind [s]
-    factors : by stage, how many times as long that stage takes; once if it is left out
-    latency, nbytes, bandwidth : of what is handed to another stage [s], [B], [B/s]
+    factors : by stage, its time relative to these; equal stages if it is left out
+    latency, nbytes, bandwidth : of transfers between stages [s], [B], [B/s]
     """
     order = order_of(rows, wiring.chunks)
     actors = []
     for stage, steps in enumerate(rows):
         blocks, send = {}, dict[Code, Traffic | None]()
         for code in order.codes:
-            taken = seconds[code.kind] * (factors[stage] if factors else 1.0)
-            blocks[code] = Block(Seconds(gemm=taken), Seconds(), (taken,))
+            duration = seconds[code.kind] * (factors[stage] if factors else 1.0)
+            blocks[code] = Block(Seconds(gemm=duration), Seconds(), (duration,))
             upward = wiring.upward(code.chunk, forward=code.kind == FORWARD)
             link = 2 * stage + (not upward)
             name = f"{code.kind} of {stage}"
-            moved = Traffic(name, (link,), (1.0,), nbytes, latency, bandwidth)
-            target = hand_over(Step(code.kind, 0, code.chunk), stage, wiring)
-            send[code] = moved if target is not None and target[0] != stage else None
+            transfer = Traffic(name, (link,), (1.0,), nbytes, latency, bandwidth)
+            target = receiver_of(Step(code.kind, 0, code.chunk), stage, wiring)
+            send[code] = transfer if target is not None and target[0] != stage else None
         actors.append(Actor(Position(0, stage), 1, (0,), steps, blocks, send, tail, order))
     stages = range(wiring.stages)
     return Program(
@@ -48,7 +48,7 @@ def uniform_program(
         blocking=blocking,
         norm_sync=norm_sync,
         capacities=(bandwidth,) * (2 * wiring.stages),
-        link_names=tuple(f"{way} of {s}" for s in stages for way in ("up", "down")),
+        link_names=tuple(f"{direction} of {s}" for s in stages for direction in ("up", "down")),
         fused=Fused(True, 0.0),
         carried=(),
         limits={},

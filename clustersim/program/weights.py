@@ -1,48 +1,136 @@
-"""Weights of a layer or a stage: which are trained, and how many bytes they are stored in.
+"""Weights of layers and stages: which are trained, and how many bytes they are stored in.
 
-A model that is trained as a whole stores all of them as its framework does; beside adapters the
-frozen ones take their bits.
+A model that is trained as a whole stores all weights as its framework does; with adapters, the
+frozen weights have the bits of their quantisation.
 """
 
-from clustersim.program.job import Job
-from clustersim.workload.finetune import frozen_bytes, trainable
-from clustersim.workload.model import Layer
-from clustersim.workload.parameters import Parameters
+from collections.abc import Iterable
+
+from clustersim.plan.parallelism import Plan
+from clustersim.program.layers import Layers, StackedLayer
+from clustersim.workload.finetune import Finetune, Frozen, frozen_bytes, trainable
+from clustersim.workload.model import Layer, Transformer
+from clustersim.workload.parameters import (
+    Parameters,
+    embedding_parameters,
+    head_parameters,
+    layer_parameters,
+)
 
 
-def trained_of(job: Job, layer: Layer) -> Parameters:
-    """Return the parameters of a layer that are trained."""
-    return trainable(job.model, layer, job.finetune)
+class Weights:
+    """Parameters of the layers and stages of a job.
 
-
-def stored(job: Job, layer: Layer) -> Parameters:
-    """Return the bytes that the weights of a layer are gathered and copied in, by who shares them.
-
-    Constants of quantised weights stay on every device and are not among them.
+    Parameters
+    ----------
+    finetune : what is trained of the model; None for all of it
+    stored_bytes : of a weight that is not quantised [B]
+    gathered_bytes : of such a weight as it is gathered or copied [B]
     """
-    width = weight_width(job)
-    trained = trained_of(job, layer)
-    frozen = frozen_bytes(job.model, layer, job.finetune, width).weights
-    return frozen.plus(times(width, trained))
+
+    def __init__(
+        self,
+        model: Transformer,
+        plan: Plan,
+        layers: Layers,
+        finetune: Finetune | None,
+        stored_bytes: float,
+        gathered_bytes: float,
+    ) -> None:
+        self._model, self._plan, self._layers = model, plan, layers
+        self._finetune = finetune
+        self._stored_bytes = stored_bytes
+        self.gathered_bytes = gathered_bytes
+
+    # --- of a stage ------------------------------------------------------------------------------
+
+    def of_stage(self, stage: int) -> Parameters:
+        """Return the parameters of a stage, not yet divided over its ranks."""
+        total = Parameters()
+        for layer in self._layers.of_stage(stage):
+            total = total.plus(layer_parameters(self._model, layer))
+        return total.plus(self.ends_of_stage(stage))
+
+    def outside_layers(self, stage: int, chunk: int) -> tuple[Parameters, Parameters]:
+        """Return the parameters of a chunk before its layers and after them."""
+        first, last = self._plan.ends(stage, chunk)
+        before = embedding_parameters(self._model) if first else Parameters()
+        alone = not self._plan.wired.ends_meet
+        return before, head_parameters(self._model, alone=alone) if last else Parameters()
+
+    def ends_of_stage(self, stage: int) -> Parameters:
+        """Return the parameters of a stage outside its layers."""
+        total = Parameters()
+        for chunk in range(self._plan.chunks):
+            for end in self.outside_layers(stage, chunk):
+                total = total.plus(end)
+        return total
+
+    def trained(self, stage: int) -> Parameters:
+        """Return the trained parameters of a stage, as `of_stage`: all, or adapters."""
+        if self._finetune is None:
+            return self.of_stage(stage)
+        total = Parameters()
+        for layer in self._layers.of_stage(stage):
+            total = total.plus(self.trained_of(layer))
+        return total
+
+    def chunk_share(self, stage: int, chunk: int) -> float:
+        """Return the share of a stage's trained parameters that one of its chunks holds."""
+
+        def amount(layers: Iterable[StackedLayer]) -> float:
+            trained = (self.trained_of(stacked.layer) for stacked in layers)
+            return sum(self.on_rank(parameters) for parameters in trained)
+
+        own = amount(self._layers.stacked(stage, chunk))
+        if self._finetune is None:
+            own += sum(self.on_rank(end) for end in self.outside_layers(stage, chunk))
+        whole = self.on_rank(self.trained(stage))
+        return own / whole if whole else 1 / self._plan.chunks
+
+    def frozen(self, stage: int) -> Frozen:
+        """Return the bytes of the parameters of a stage that are not trained."""
+        total = Frozen()
+        if self._finetune is None:
+            return total
+        width = self._stored_bytes
+        for layer in self._layers.of_stage(stage):
+            total = total.plus(frozen_bytes(self._model, layer, self._finetune, width))
+        return total.plus(Frozen(scaled(width, self.ends_of_stage(stage))))
+
+    # --- of a layer ------------------------------------------------------------------------------
+
+    def trained_of(self, layer: Layer) -> Parameters:
+        """Return the parameters of a layer that are trained."""
+        return trainable(self._model, layer, self._finetune)
+
+    def gathered_of(self, layer: Layer) -> Parameters:
+        """Return the bytes in which the weights of a layer are gathered and copied.
+
+        Constants of quantised weights stay on every device and are not included.
+        """
+        width = self.gathered_bytes
+        frozen = frozen_bytes(self._model, layer, self._finetune, width).weights
+        return frozen.plus(scaled(width, self.trained_of(layer)))
+
+    # --- of a rank -------------------------------------------------------------------------------
+
+    def on_rank(self, parameters: Parameters, *, sharded: bool = False) -> float:
+        """Return the amount of some parameters, or of their bytes, on one rank.
+
+        Parameters
+        ----------
+        sharded : whether ZeRO shards them over the ranks that hold the same parameters
+        """
+        plan = self._plan
+        dense = parameters.dense(plan.tensor)
+        experts = parameters.of_experts(plan.expert, plan.expert_tensor)
+        if not sharded:
+            return dense + experts
+        copies = plan.expert_copies * plan.sharers // plan.copies
+        return dense / plan.sharers + experts / max(1, copies)
 
 
-def times(factor: float, parameters: Parameters) -> Parameters:
+def scaled(factor: float, parameters: Parameters) -> Parameters:
     """Return each kind of parameters times a factor, such as their width [B]."""
     return Parameters(*(factor * count for count in parameters))
-
-
-def weight_width(job: Job) -> float:
-    """Return the bytes of a weight that is not quantised, as it is gathered [B]."""
-    sharding = job.framework.sharding
-    return float(job.shard.width) if sharding is None else sharding.gather.value
-
-
-def held(job: Job, parameters: Parameters, *, shared: bool) -> float:
-    """Return what one rank has of parameters (or of their bytes), shared out by ZeRO or not."""
-    plan = job.plan
-    dense = parameters.dense(plan.tensor)
-    experts = parameters.of_experts(plan.expert, plan.expert_tensor)
-    if not shared:
-        return dense + experts
-    copies = plan.expert_copies * plan.sharers // plan.copies
-    return dense / plan.sharers + experts / max(1, copies)

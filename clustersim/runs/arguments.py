@@ -81,7 +81,7 @@ def check(loaded: Loaded) -> None:
     """
     job, given = build_job(loaded), loaded.scenario
     if given.collectives:  # prescribed algorithms are checked when groups form
-        compile_program(job, together=given.fold, fusion_bound=given.fusion_bound)
+        compile_program(job, fold_replicas=given.fold, fusion_bound=given.fusion_bound)
 
 
 def study_of(verb: str, name: str, title: str, variants: Sequence[Variant]) -> Study:

@@ -11,7 +11,7 @@ from clustersim.metrics.groups import GroupLinks
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.metrics.stages import SlowestStage
 from clustersim.metrics.utilisation import HotLink
-from clustersim.program.ops import Limit
+from clustersim.program.program import Limit
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def build_job(loaded: Loaded) -> Job:
 
 def _check_recomputed(job: Job, loaded: Loaded) -> None:
     """Check the names of operations to be recomputed, which follow from the whole job."""
-    known = [op.name for layer in dict.fromkeys(job.model.stack) for op in job.ops(layer)]
+    known = [op.name for layer in dict.fromkeys(job.model.stack) for op in job.layers.ops(layer)]
     allowed = ", ".join(dict.fromkeys(known))
     problems = [
         f"{loaded.where('recompute', 'ops')}: no operation '{name}'{nearest(name, known)}"

@@ -27,7 +27,7 @@ from clustersim.metrics.utilisation import HotLink, hottest
 from clustersim.program.check import check_program
 from clustersim.program.compile import compile_program
 from clustersim.program.job import Job
-from clustersim.program.ops import Program
+from clustersim.program.program import Program
 from clustersim.scenario.load import Loaded, load
 from clustersim.scenario.schema import Published, Scenario
 from clustersim.simulation.answer import (
@@ -295,7 +295,7 @@ def _uncollected() -> Iterator[None]:
 def _simulated(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Result:
     """Return the result of a job that has been weighed; `began` is when the work on it did."""
     given = loaded.scenario
-    program = compile_program(job, together=given.fold, fusion_bound=given.fusion_bound)
+    program = compile_program(job, fold_replicas=given.fold, fusion_bound=given.fusion_bound)
     check_program(program)
     replayed = replay(program)
     timeline = replayed.timeline
@@ -309,7 +309,7 @@ def _simulated(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Resul
         memory=memory,
         step_time=timeline.duration,
         model_flops=model_flops(job.model, sequences) + tuned,
-        hardware_flops=hardware_flops(job.model, sequences, job.recomputed) + tuned,
+        hardware_flops=hardware_flops(job.model, sequences, job.layers.recomputed) + tuned,
         attribution=average(timeline, program.actors),
         recomputed=recomputed(program),
         links=hottest(

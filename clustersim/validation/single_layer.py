@@ -39,16 +39,16 @@ def layer_times(loaded: Loaded) -> LayerTimes:
 def layer_times_of(job: Job) -> LayerTimes:
     """Return the same of a job."""
     cluster, blocks = job.cluster, Blocks(job)
-    groups, pattern = blocks.groups, blocks.pattern(0, 0)
-    stacked = job.stacked(0, 0)[0]
-    ops = [op for op in job.ops(stacked.layer) if op.forward]
+    groups, pattern = blocks.communicators, blocks.pattern(0, 0)
+    stacked = job.layers.stacked(0, 0)[0]
+    ops = [op for op in job.layers.ops(stacked.layer) if op.forward]
 
     def seconds(kernels: Iterable[Kernel], *, back: bool = False) -> float:
         def moved(collective: Collective) -> float:
             return groups.cost(collective, pattern).seconds
 
         chain = chain_seconds(kernels, cluster.accelerator, moved, cluster.occupied)
-        return job.dispatched(chain.of_backward() if back else chain).total
+        return job.software.dispatch.of(chain.of_backward() if back else chain).total
 
     again = [op for op in ops if op.name in stacked.recomputed]
     back = seconds(backward(ops), back=True)
@@ -63,7 +63,7 @@ def layer_flops(loaded: Loaded, metric: str) -> dict[str, float]:
     metric : ``layer_forward_ms``, ``layer_backward_ms`` or ``layer_total_ms``
     """
     job = build_job(loaded)
-    stacked = job.stacked(0, 0)[0]
+    stacked = job.layers.stacked(0, 0)[0]
     found = layer_forward_flops(job.model, stacked.layer)
     ahead = sum(found.values())
     again = sum(flops for name, flops in found.items() if name in stacked.recomputed)

@@ -72,7 +72,7 @@ def test_show_prints_a_schedule_as_letters(capsys, tmp_path, monkeypatch):
 
     assert code == 0
     assert out == (
-        "# 1f1b: One forward, one backward: the schedule that holds few microbatches\n"
+        "# 1f1b: One forward, one backward: few microbatches in flight\n"
         "stage 0   F0 F1 B0 F2 B1 B2\n"
         "stage 1   F0 B0 F1 B1 F2 B2\n"
         "#\n"

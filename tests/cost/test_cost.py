@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.cost import collectives
-from clustersim.cost.collectives import Span
+from clustersim.cost import communication
+from clustersim.cost.communication import Span
 from clustersim.cost.compute import (
     Seconds,
-    beside_seconds,
     chain_seconds,
     gemm_efficiency,
     gemm_seconds,
+    overlapped_seconds,
     stream_seconds,
 )
 from clustersim.scenario.load import load
@@ -50,8 +50,8 @@ LIBRARY = Library("test", 20e-6, {"ring": (QUICK, SLOW)}, {})
 
 def price(operation, nbytes, span, *, library=LIBRARY, bandwidth=1e11, algorithm="ring"):
     """Return the cost of a collective over links that carry `bandwidth` on the bus."""
-    factor = collectives.bus_factor(operation, span.ranks)
-    return collectives.collective(
+    factor = communication.bus_factor(operation, span.ranks)
+    return communication.collective(
         algorithm, operation, nbytes, span, factor / bandwidth, factor, library
     )
 
@@ -147,7 +147,7 @@ def test_a_ring_passes_halves_for_its_halves(nbytes, span, bandwidth):
 
 @MODEST
 @given(
-    st.sampled_from(sorted(collectives.STEPS)), st.floats(1, 1e10), st.floats(1, 1e10), spans,
+    st.sampled_from(sorted(communication.STEPS)), st.floats(1, 1e10), st.floats(1, 1e10), spans,
     st.floats(0, 1e-5), st.floats(1e9, 1e12),
 )  # fmt: skip
 def test_more_bytes_never_take_less_by_one_protocol(algorithm, fewer, more, span, chunk, limit):
@@ -182,8 +182,8 @@ def test_a_message_by_hand():
 
     By the other protocol it would be 20 + 1 + 2 us, then twice the bytes in 80 us: 103 us.
     """
-    near = collectives.message(1e6, True, 25e9, 5e-6, LIBRARY)
-    far = collectives.message(1e6, True, 25e9, 100e-6, LIBRARY)
+    near = communication.message(1e6, True, 25e9, 5e-6, LIBRARY)
+    far = communication.message(1e6, True, 25e9, 100e-6, LIBRARY)
 
     assert near.seconds == pytest.approx(82e-6)
     assert far.seconds == pytest.approx(140e-6)
@@ -195,10 +195,10 @@ def test_a_message_to_another_node_moves_no_more_than_the_library_does():
     By the other protocol, which needs twice the bytes, it would be 20 + 1 + 2 us, then 200 us.
     """
     library = replace(LIBRARY, message=10e9)
-    across, inside = (collectives.message(1e6, way, 25e9, 0, library) for way in (True, False))
+    across, inside = (communication.message(1e6, way, 25e9, 0, library) for way in (True, False))
 
     assert across.seconds == pytest.approx(142e-6)
-    assert inside == collectives.message(1e6, False, 25e9, 0, LIBRARY)
+    assert inside == communication.message(1e6, False, 25e9, 0, LIBRARY)
 
 
 def test_one_number_goes_down_and_up_a_tree():
@@ -209,9 +209,9 @@ def test_one_number_goes_down_and_up_a_tree():
     """
     library = replace(LIBRARY, algorithms={"ring": (QUICK, SLOW), "tree": (QUICK, SLOW)})
 
-    assert collectives.scalar_reduction(Span(64, 8, 8), library) == pytest.approx(40e-6)
-    assert collectives.scalar_reduction(Span(64, 8, 8), LIBRARY) == pytest.approx(105e-6)
-    assert collectives.scalar_reduction(Span(8, 1, 8), library) == pytest.approx(28e-6)
+    assert communication.scalar_reduction(Span(64, 8, 8), library) == pytest.approx(40e-6)
+    assert communication.scalar_reduction(Span(64, 8, 8), LIBRARY) == pytest.approx(105e-6)
+    assert communication.scalar_reduction(Span(8, 1, 8), library) == pytest.approx(28e-6)
 
 
 # --- kernels --------------------------------------------------------------------------------------
@@ -338,10 +338,10 @@ def test_a_collective_beside_products_shows_what_they_do_not_hide():
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_side_by_side_lies_between_the_longer_and_the_sum(compute, moved, occupied):
     """Nothing is hidden beyond the shorter of both, and sharing a device never costs more."""
-    together = beside_seconds(compute, moved, occupied)
+    together = overlapped_seconds(compute, moved, occupied)
 
     assert max(compute, moved) <= together <= compute + moved
-    assert beside_seconds(compute, moved, 1.0) == compute + moved
+    assert overlapped_seconds(compute, moved, 1.0) == compute + moved
 
 
 def test_small_kernels_run_at_the_speed_of_the_host():

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.cost.compute import chain_seconds, flash_seconds, gemm_efficiency, gemm_seconds
+from clustersim.program.movement.parameter_gather import copy_seconds
 from clustersim.program.movement.sharding import layer_fetch
-from clustersim.program.movement.share_copies import copying_seconds
 from clustersim.program.movement.transfers import joint_collectives
 from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
@@ -244,7 +244,7 @@ KEPT = "framework.sharding.kept_in_pipeline"
 def test_weights_kept_in_a_pipeline_are_gathered_once_a_step():
     """Given up in every backward they come for each microbatch; kept, once for all of them."""
     once, each = pipelined("true"), pipelined("false")
-    stacked = [job.stacked(0, 0)[0] for job in (once, each)]
+    stacked = [job.layers.stacked(0, 0)[0] for job in (once, each)]
 
     assert layer_fetch(once, stacked[0], FORWARD) == []
     assert len(layer_fetch(each, stacked[1], FORWARD)) == 1
@@ -272,10 +272,10 @@ def test_shares_that_are_copied_one_by_one_cost_their_number(pipeline, microseco
     job = build_job(from_mapping("shares", data_, changes))
     alone = build_job(from_mapping("shares", {**data_, "plan": {**plan, "zero": 0}}, changes))
 
-    assert copying_seconds(job, 0) == pytest.approx(
+    assert copy_seconds(job, 0) == pytest.approx(
         1e-6 * microseconds * data * (6 * 8 // pipeline + 3)
     )
-    assert copying_seconds(alone, 0) == 0
+    assert copy_seconds(alone, 0) == 0
 
 
 # --- what a case tells of its software ------------------------------------------------------------

@@ -129,15 +129,16 @@ def replicas(draw):
     if draw(st.booleans()):
         everywhere = tuple(range(links))
         joint["gradients", 0] = Traffic("all", everywhere, (1.0,) * links, 16.0, 0.0, inf)
-    kinds = [draw(st.sampled_from([0, 0, 0, 1])) for _ in own]
-    return own, joint, capacities, kinds
+    patterns = [draw(st.sampled_from([0, 0, 0, 1])) for _ in own]
+    return own, joint, capacities, patterns
 
 
 def folded_and_whole(case):
-    own, joint, capacities, kinds = case
+    own, joint, capacities, patterns = case
     names = [f"l{i}" for i in range(len(capacities))]
     return tuple(
-        fold(own, joint, capacities, names, kinds, together=together) for together in (True, False)
+        fold(own, joint, capacities, names, patterns, fold_replicas=folded)
+        for folded in (True, False)
     )
 
 
@@ -145,7 +146,7 @@ def folded_and_whole(case):
 @given(replicas())
 def test_members_of_a_class_see_the_same_links(case):
     """Two replicas of one class cross links of the same capacity and the same load, by class."""
-    own, joint, capacities, kinds = case
+    own, joint, capacities, patterns = case
     folded, _ = folded_and_whole(case)
     where = {r: number for number, members in enumerate(folded.classes) for r in members}
     assert sorted(where) == list(range(len(own)))
@@ -180,7 +181,7 @@ def test_members_of_a_class_see_the_same_links(case):
         }
 
     for members in folded.classes:
-        assert len({kinds[member] for member in members}) == 1
+        assert len({patterns[member] for member in members}) == 1
         assert all(seen(member) == seen(members[0]) for member in members)
 
 
@@ -222,7 +223,7 @@ def ends(folded, starts):
 def test_a_link_that_nobody_can_fill_tells_no_replicas_apart():
     """Two replicas on links of 8 and 9 B/s that ask for 1 B/s are one class, without links."""
     own = [{("send",): Traffic("t", (i,), (1.0,), 5.0, 0.0, 1.0)} for i in range(2)]
-    folded = fold(own, {}, [8.0, 9.0], ["a", "b"], [0, 0], together=True)
+    folded = fold(own, {}, [8.0, 9.0], ["a", "b"], [0, 0], fold_replicas=True)
 
     assert folded.classes == ((0, 1),)
     assert folded.capacities == ()
@@ -232,7 +233,7 @@ def test_a_link_that_nobody_can_fill_tells_no_replicas_apart():
 def test_replicas_on_one_link_carry_the_load_of_all():
     """Three flows of one class on a link of 8 B/s are one flow of weight 3 there."""
     own = [{("send",): Traffic("t", (0,), (1.0,), 5.0, 0.0)} for _ in range(3)]
-    folded = fold(own, {}, [8.0], ["a"], [0, 0, 0], together=True)
+    folded = fold(own, {}, [8.0], ["a"], [0, 0, 0], fold_replicas=True)
 
     assert folded.classes == ((0, 1, 2),)
     assert folded.traffic[("send",), 0] == Traffic("t", (0,), (3.0,), 5.0, 0.0, 8.0)

@@ -14,7 +14,7 @@ from clustersim.errors import SimulationError
 from clustersim.memory.verdict import Peak, peak_activations
 from clustersim.metrics.attribution import BUBBLES, PARTS, attribute, average
 from clustersim.metrics.bubble import bubble_fraction, uniform_step
-from clustersim.program.ops import Tail
+from clustersim.program.program import Tail
 from clustersim.program.schedules import SCHEDULES
 from clustersim.program.steps import WEIGHT
 from clustersim.timeline import KINDS

@@ -14,7 +14,7 @@ from clustersim.plan.wiring import WIRINGS, Wiring
 from clustersim.program.check import check_steps
 from clustersim.program.schedules import SCHEDULES, text
 from clustersim.program.schedules.written import read_schedule
-from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Step, hand_over
+from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Step, receiver_of
 from clustersim.studies.show.schedule import page, replay_schedule
 from clustersim.timeline import KINDS
 from strategies import CLASSIC, durations, shapes
@@ -81,7 +81,7 @@ def test_results_are_handed_on_in_the_order_in_which_they_are_taken(shape):
     sent = {}
     for stage, steps in enumerate(shape.rows):
         for step in steps:
-            target = hand_over(step, stage, shape.wiring)
+            target = receiver_of(step, stage, shape.wiring)
             if target is not None:
                 sent.setdefault((stage, step.kind, target[0]), []).append(target[1])
     for (_, kind, to), handed in sent.items():
@@ -271,16 +271,17 @@ WRONG = {
     "stage 1 F0 B0": "my.txt:1: 'stage 1 F0 B0' is not the line of stage 0"
     " (write: stage 0   F0 F1 B0 B1)",
     "stage 0 F0 X1": "my.txt:1: 'X1' is not a step (F forward, B backward, I of the inputs, W of"
-    " the weights, then a microbatch, and a chunk behind a point: F0, B12.1)",
-    "\nwiring: w": "my.txt:2: wiring: no such wiring, 'w' (allowed: loop, v, mirrored)",
+    " the weights, then a microbatch, and a chunk after a dot: F0, B12.1)",
+    "\nwiring: w": "my.txt:2: wiring: unknown wiring 'w' (allowed: loop, v, mirrored)",
     "# nothing": "my.txt: has no steps (write: stage 0   F0 F1 B0 B1)",
     "stage 0 F0 B0 B0": "my.txt: stage 0 runs B0 twice\nstage 0   F0 B0 [B0]",
     "stage 0 F0 W0 I0": "my.txt: stage 0 runs W0 before I0\nstage 0   F0 [W0] I0",
     "stage 0 F0 I0": "my.txt: stage 0 never runs W0\nstage 0   F0 I0",
     "stage 0 F0 I0 W0 B0": "my.txt: stage 0 runs B0 after I0, which is a backward as well\n"
     "stage 0   F0 I0 W0 [B0]",
-    "stage 0 F0 B0&": "my.txt: stage 0 runs B0 beside no other step\nstage 0   F0 [B0&]",
-    "stage 0 F0 B0&F1&B1": "my.txt: stage 0 runs B0 beside no other step\nstage 0   F0 [B0&] F1&B1",
+    "stage 0 F0 B0&": "my.txt: stage 0 runs B0 without its concurrent step\nstage 0   F0 [B0&]",
+    "stage 0 F0 B0&F1&B1": "my.txt: stage 0 runs B0 without its concurrent step\n"
+    "stage 0   F0 [B0&] F1&B1",
 }
 
 

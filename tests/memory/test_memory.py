@@ -44,7 +44,7 @@ def ran(*changed):
 def built(*changed):
     """Return a job and its program, compiled once."""
     job = build_job(load(SMALL, [*changed]))
-    return job, compile_program(job, together=True, fusion_bound=0.01)
+    return job, compile_program(job, fold_replicas=True, fusion_bound=0.01)
 
 
 def parts(*changed, stage=0):
@@ -78,7 +78,10 @@ def test_all_ranks_together_hold_the_recipe_for_every_parameter():
     """One replica holds 16 bytes a parameter; every further one its weights and gradients again."""
     result = ran()
     job, _ = built()
-    held = sum(job.plan.cell * job.dense(stage) for stage in range(job.plan.pipeline))
+    held = sum(
+        job.plan.cell * job.weights.of_stage(stage).dense(job.plan.tensor)
+        for stage in range(job.plan.pipeline)
+    )
 
     expected = held * (12 + 4 * job.plan.data)
     assert result.memory.state_bytes == pytest.approx(expected)
@@ -89,7 +92,7 @@ def test_whole_weights_come_back_layer_by_layer_under_zero_3():
     job, _ = built()
     sharded = replace(job, plan=replace(job.plan, zero=3))
     before, after = (weigh(j).stages[3].parts for j in (job, sharded))
-    layers = len(job.stacked(3, 0))
+    layers = len(job.layers.stacked(3, 0))
 
     assert after["parameters"] == pytest.approx(before["parameters"] / job.plan.copies)
     assert after["gathered_layers"] == pytest.approx(before["parameters"] / layers)

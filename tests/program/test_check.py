@@ -167,7 +167,7 @@ def test_a_stuck_replay_draws_the_circle():
 def test_a_compiled_program_that_gets_stuck_is_drawn(fold):
     """Swapping steps of a shipped scenario's program is found in the replay and drawn."""
     job = build_job(load("frontier-175b", ["batch.global=8"]))
-    program = compile_program(job, together=fold, fusion_bound=0.01)
+    program = compile_program(job, fold_replicas=fold, fusion_bound=0.01)
     first, *_, last = steps_of(program)
     stuck = with_rows(program, {0: last, len(steps_of(program)) - 1: first})
     check_program(stuck)

@@ -30,7 +30,7 @@ def scenario(*changes, **plan):
 
 def core(job):
     """Kernels of the attention of one layer, forward, one after another."""
-    return flat([k for op in job.ops(PLAIN) if op.name == "attention" for k in op.forward])
+    return flat([k for op in job.layers.ops(PLAIN) if op.name == "attention" for k in op.forward])
 
 
 @pytest.mark.parametrize("method", METHODS)

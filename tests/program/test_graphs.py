@@ -106,8 +106,8 @@ def test_experts_are_issued_one_by_one():
     """Shapes of experts change, so that from the permutation to the sum nothing is captured."""
     graphs, job = blocks(experts=True)
     layer = job.model.layer(0)
-    captured = job.captured(layer)
-    names = [op.name for op in job.ops(layer) if op.forward]
+    captured = job.layers.captured(layer)
+    names = [op.name for op in job.layers.ops(layer) if op.forward]
     alone = ["permute", "dispatch", "expert up", "expert activation", "expert down"]
 
     assert [name for name in names if name not in captured] == [
@@ -121,7 +121,7 @@ def test_only_named_parts_are_captured():
     """With attention alone in graphs, the MLP is issued one by one."""
     both, job = blocks("framework.graphs.parts=[attention]")
     whole, _ = blocks()
-    captured = job.captured(job.model.layer(0))
+    captured = job.layers.captured(job.model.layer(0))
 
     assert {"attention norm", "qkv", "attention residual"} <= captured
     assert not captured & {"mlp norm", "up", "down", "mlp residual"}

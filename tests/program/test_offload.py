@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from clustersim import simulate
 from clustersim.cost.host import host_optimiser_seconds, host_rate
 from clustersim.errors import CatalogError, ClustersimError
-from clustersim.program.movement.offload import HostLink, host_fetch, host_push
+from clustersim.program.movement.host_copies import HostLink, host_fetch, host_push
 from clustersim.program.steps import BACKWARD, FORWARD
-from clustersim.program.weights import stored
 from clustersim.scenario.load import from_mapping, load_cluster
 from clustersim.simulation.build import build_job
 from clustersim.topology.cluster import build_cluster
@@ -104,8 +103,8 @@ def test_a_copy_takes_its_bytes_over_the_rate(nbytes):
 def test_each_card_copies_its_share_of_the_stored_weights():
     """Half of the layer's bytes, in 4 bits, come from the host in forward and backward."""
     job = build_job(scenario({"parameters": True}))
-    stacked = job.stacked(0, 0)[0]
-    half = stored(job, stacked.layer).all / 2
+    stacked = job.layers.stacked(0, 0)[0]
+    half = job.weights.gathered_of(stacked.layer).all / 2
 
     for kind in (FORWARD, BACKWARD):
         copies = host_fetch(job, stacked, kind)
@@ -116,7 +115,7 @@ def test_each_card_copies_its_share_of_the_stored_weights():
 def test_gradients_of_adapters_go_back_to_the_host():
     """Only what is trained has a gradient: rank times inputs and outputs, in two bytes, halved."""
     job = build_job(scenario({"parameters": True}))
-    (copy,) = host_push(job, job.stacked(0, 0)[0], BACKWARD, reduced=True)
+    (copy,) = host_push(job, job.layers.stacked(0, 0)[0], BACKWARD, reduced=True)
 
     adapters = 64 * (3 * (4096 + 4096) + 2 * (4096 + 11008) + (11008 + 4096))
     assert copy.direction == "to-host"
@@ -126,7 +125,7 @@ def test_gradients_of_adapters_go_back_to_the_host():
 def test_activations_go_to_the_host_and_come_back():
     """What a layer keeps is copied once each way; recomputed as a whole that is its input."""
     job = build_job(scenario({"activations": True}))
-    stacked = job.stacked(0, 0)[0]
+    stacked = job.layers.stacked(0, 0)[0]
     (there,) = host_push(job, stacked, FORWARD, reduced=True)
     (back,) = host_fetch(job, stacked, BACKWARD)
 
@@ -137,7 +136,7 @@ def test_activations_go_to_the_host_and_come_back():
 def test_nothing_is_copied_without_offload():
     """Without offload neither a fetch nor a push touches the host."""
     job = build_job(scenario())
-    stacked = job.stacked(0, 0)[0]
+    stacked = job.layers.stacked(0, 0)[0]
 
     for kind in (FORWARD, BACKWARD):
         assert host_fetch(job, stacked, kind) == host_push(job, stacked, kind, reduced=True) == []

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import PlanError
-from clustersim.program.movement.around_layers import moves_of
+from clustersim.program.movement.block_moves import moves_of
 from clustersim.program.movement.overlap import Move, Unit, total_seconds
 from clustersim.program.movement.sharding import layer_fetch, layer_push
 from clustersim.program.steps import BACKWARD, FORWARD
@@ -81,7 +81,7 @@ def test_without_prefetch_everything_adds_up(units):
 def test_a_layer_is_gathered_forward_and_backward_and_its_gradients_reduced_once():
     """Twice two bytes of every weight come, once two bytes of every gradient go."""
     job = build_job(scenario())
-    stacked = job.stacked(0, 0)[0]
+    stacked = job.layers.stacked(0, 0)[0]
     layer = stacked.layer
     nbytes = 2 * layer_parameters(job.model, layer).all
 

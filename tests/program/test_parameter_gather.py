@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.program.movement.parameter_gather import waited_for
+from clustersim.program.movement.parameter_gather import exposed_gather
 from clustersim.program.movement.transfers import joint_collectives
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.build import build_job
@@ -37,7 +37,7 @@ def seconds(traffic):
 @given(SECONDS, PARTS, SECONDS)
 def test_one_part_is_seen_and_of_each_other_what_is_longer_than_its_window(whole, parts, window):
     """Not less than one part, not more than all, and g + (v - 1) max(0, g - w) in between."""
-    left = seconds(waited_for(taking(whole), parts, window))
+    left = seconds(exposed_gather(taking(whole), parts, window))
     one = whole / parts
 
     assert one * (1 - 1e-9) <= left <= whole * (1 + 1e-9)
@@ -48,9 +48,9 @@ def test_one_part_is_seen_and_of_each_other_what_is_longer_than_its_window(whole
 @given(SECONDS, PARTS)
 def test_without_anything_beside_it_everything_is_seen(whole, parts):
     """No window, no hiding; and a window longer than a part leaves that part alone."""
-    assert seconds(waited_for(taking(whole), parts, 0)) == pytest.approx(whole)
+    assert seconds(exposed_gather(taking(whole), parts, 0)) == pytest.approx(whole)
     if parts > 1:
-        assert seconds(waited_for(taking(whole), parts, whole)) == pytest.approx(whole / parts)
+        assert seconds(exposed_gather(taking(whole), parts, whole)) == pytest.approx(whole / parts)
 
 
 def job(*changes):

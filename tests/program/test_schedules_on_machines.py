@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clustersim.errors import PlanError, ScenarioError
-from clustersim.program.movement.around_layers import moves_of
+from clustersim.program.movement.block_moves import moves_of
 from clustersim.program.schedules import SCHEDULES
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Code, completing
 from clustersim.scenario.load import load

@@ -8,7 +8,7 @@ from clustersim.catalog.finding import shipped
 from clustersim.errors import PlanError
 from clustersim.memory.states import state_parts, steady_parts
 from clustersim.plan.parallelism import by_work
-from clustersim.program.movement.sharding import layer_fetch, layer_push, share_seconds
+from clustersim.program.movement.sharding import layer_fetch, layer_push, local_seconds
 from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.build import build_job
@@ -49,7 +49,7 @@ def test_bytes_that_move_are_their_closed_form(framework, times):
     Its gradients go once, in the width in which they are reduced; those of norms may go apart.
     """
     job = build_job(scenario(framework))
-    stacked = job.stacked(0, 0)[0]
+    stacked = job.layers.stacked(0, 0)[0]
     weights = layer_parameters(job.model, stacked.layer).all
     fetched = [c for kind in (FORWARD, BACKWARD) for c in layer_fetch(job, stacked, kind)]
     pushed = layer_push(job, stacked.layer, BACKWARD)
@@ -62,7 +62,7 @@ def test_bytes_that_move_are_their_closed_form(framework, times):
 def test_a_weight_for_itself_is_a_collective_for_itself():
     """DeepSpeed of 2021 gathers 4 times 3 and reduces 4 + 8 times for each layer."""
     job = build_job(scenario("deepspeed-zero3"))
-    stacked = job.stacked(0, 0)[0]
+    stacked = job.layers.stacked(0, 0)[0]
 
     assert len(layer_fetch(job, stacked, FORWARD)) == 4
     assert len(layer_fetch(job, stacked, BACKWARD)) == 8
@@ -78,7 +78,7 @@ def test_the_host_takes_its_time_for_each_share_of_each_collective(count, second
     job = build_job(scenario("deepspeed-zero3", *changes))
     moved = [Collective("weights", "all-gather", 1e6, "data")] * count
 
-    assert share_seconds(job, moved) == pytest.approx(16 * count * seconds)
+    assert local_seconds(job, moved) == pytest.approx(16 * count * seconds)
 
 
 def test_prefetch_hides_what_a_blocking_fetch_shows():
@@ -116,7 +116,7 @@ def test_flat_parameters_need_no_copy_beside_their_collectives():
     """FSDP1 gathers into the flat parameter itself; FSDP2 copies out of a buffer, and into one."""
     moved = [Collective("weights", "all-gather", 1e9, "data")]
     flat, apart = (
-        share_seconds(build_job(scenario(framework)), moved)
+        local_seconds(build_job(scenario(framework)), moved)
         for framework in ("pytorch-fsdp", "torchtitan")
     )
 
@@ -127,7 +127,7 @@ def test_flat_parameters_need_no_copy_beside_their_collectives():
 def test_what_is_kept_until_the_backward_is_gathered_once_for_each_microbatch():
     """SHARD_GRAD_OP comes before the forward only, and again after the backward gave it up."""
     job = build_job(scenario("pytorch-fsdp", "plan.reshard=false"))
-    stacked = job.stacked(0, 0)[0]
+    stacked = job.layers.stacked(0, 0)[0]
 
     assert len(layer_fetch(job, stacked, FORWARD)) == 1
     assert layer_fetch(job, stacked, BACKWARD) == []
@@ -223,7 +223,7 @@ def test_half_of_the_rows_of_a_group_are_near(group, tolerance):
 def test_a_hybrid_reduces_inside_its_shards_and_sums_over_the_copies():
     """On two nodes of eight: scattered over the eight of a node, then a share summed over two."""
     job = build_job(scenario("torchtitan", shard=8))
-    stacked = job.stacked(0, 0)[0]
+    stacked = job.layers.stacked(0, 0)[0]
     pushed = layer_push(job, stacked.layer, BACKWARD)
     scattered = sum(c.nbytes for c in pushed if c.operation == "reduce-scatter")
     summed = sum(c.nbytes for c in pushed if c.axis == "copies")

@@ -8,16 +8,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from simpy import Environment
 
+import stepped_collectives as stepped
 from boxes import PLAIN, STEP, fixed, ideal, machine
-from clustersim.cost.collectives import passes
+from clustersim.cost.communication import passes
 from clustersim.engine.network.network import Network
-from clustersim.program.collectives import hierarchical, ring, stepped, torus, tree
 from clustersim.program.collectives.communicator import HALVES, RUNS
-from clustersim.program.collectives.exchange import exchange
-from clustersim.program.collectives.load import phase_of
+from clustersim.program.collectives.double_tree import tree_edges
+from clustersim.program.collectives.link_load import exchange, phase_of
+from clustersim.program.collectives.ring import hierarchical_edges, ring_edges
 from clustersim.program.collectives.rounds import ROUNDS
-from clustersim.program.collectives.stepped import in_rounds
+from clustersim.program.collectives.torus_rings import torus_edges
 from clustersim.traffic import Traffic
+from stepped_collectives import in_rounds
 
 MODEST = settings(max_examples=20, deadline=None)
 
@@ -165,7 +167,7 @@ def test_a_folded_ring_carries_what_its_steps_carry(operation, order, ranks, spr
     group = [8 * number if spread else number for number in order[:ranks]]
     program = (stepped.ring if operation in HALVES else stepped.chain)(operation, ranks)
 
-    assert summed(on_devices(program, group)) == summed(ring.edges(cluster, group, operation))
+    assert summed(on_devices(program, group)) == summed(ring_edges(cluster, group, operation))
 
 
 @MODEST
@@ -186,7 +188,7 @@ def test_a_ring_over_nodes_enters_and_leaves_each_by_one_door(operation, nodes, 
                 legs = [(order[a], door), (door, order[b])]
             expected += [(x, y, share / local) for x, y in legs if x != y]
 
-    assert summed(expected) == summed(ring.edges(cluster, range(nodes * local), operation))
+    assert summed(expected) == summed(ring_edges(cluster, range(nodes * local), operation))
 
 
 @MODEST
@@ -196,7 +198,7 @@ def test_folded_trees_carry_what_their_steps_carry(nodes, local):
     cluster, group = ideal(nodes, local), range(nodes * local)
     program = stepped.tree(nodes, local)
 
-    assert summed(on_devices(program, group)) == summed(tree.edges(cluster, group, "all-reduce"))
+    assert summed(on_devices(program, group)) == summed(tree_edges(cluster, group, "all-reduce"))
 
 
 @MODEST
@@ -207,7 +209,7 @@ def test_folded_levels_carry_what_their_steps_carry(operation, nodes, local):
     program = stepped.hierarchical(operation, nodes, local)
 
     assert summed(on_devices(program, group)) == summed(
-        hierarchical.edges(cluster, group, operation)
+        hierarchical_edges(cluster, group, operation)
     )
 
 
@@ -223,7 +225,7 @@ def test_a_folded_torus_carries_what_its_steps_carry(operation, lengths):
     program = stepped.torus(operation, lengths, cluster.fabric.rings)
 
     assert summed(on_devices(program, range(nodes))) == summed(
-        torus.edges(cluster, range(nodes), operation)
+        torus_edges(cluster, range(nodes), operation)
     )
 
 

@@ -109,7 +109,7 @@ def test_list_of_a_kind_is_aligned(capsys):
 
     assert out.startswith(
         "  gpipe             All forwards, then all backwards\n"
-        "  1f1b              One forward, one backward: the schedule that holds few microbatches\n"
+        "  1f1b              One forward, one backward: few microbatches in flight\n"
         "  interleaved-1f1b  1F1B over several model chunks a stage:"
         " a shorter bubble for more traffic\n"
     )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.catalog.fabrics import Dragonfly, FatTree, SingleSwitch
-from clustersim.program.collectives.load import phase_of
+from clustersim.program.collectives.link_load import phase_of
 from clustersim.program.collectives.ring import channels, local_rings
 from clustersim.scenario.load import load
 from clustersim.topology.cluster import build_cluster

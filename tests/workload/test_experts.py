@@ -39,7 +39,7 @@ def scenario(*changes, **plan):
 
 def products(job):
     """Matrix products of the experts of one layer, forward."""
-    kernels = flat(forward(job.ops(EXPERTS)))
+    kernels = flat(forward(job.layers.ops(EXPERTS)))
     return [k for k in kernels if isinstance(k, Gemm) and k.name.startswith("expert")]
 
 
@@ -113,7 +113,7 @@ def test_all_ranks_together_compute_what_the_model_asks_for(plan):
 def test_a_token_goes_to_each_of_its_experts_and_back():
     """An all-to-all of 2 tokens x hidden x 2 bytes each way, for each of the two experts."""
     job = build_job(scenario("framework.experts.counted=false"))
-    moved = [k for k in flat(forward(job.ops(EXPERTS))) if isinstance(k, Collective)]
+    moved = [k for k in flat(forward(job.layers.ops(EXPERTS))) if isinstance(k, Collective)]
 
     assert [(k.operation, k.axis) for k in moved] == [("all-to-all", "expert")] * 2
     assert {k.nbytes for k in moved} == {2 * 4096 * 4096 * 2}
@@ -122,7 +122,7 @@ def test_a_token_goes_to_each_of_its_experts_and_back():
 def test_counts_and_weights_of_tokens_are_messages_of_their_own():
     """8 bytes for each of 8 experts from each of 8 ranks, then 4 bytes for each of two copies."""
     job = build_job(scenario())
-    moved = {k.name: k for k in flat(forward(job.ops(EXPERTS))) if isinstance(k, Collective)}
+    moved = {k.name: k for k in flat(forward(job.layers.ops(EXPERTS))) if isinstance(k, Collective)}
 
     assert moved["token counts"].nbytes == 8 * 8 * 8
     assert moved["dispatch weights"].nbytes == 4 * 2 * 4096
@@ -133,7 +133,7 @@ def test_rows_are_sorted_by_expert_where_a_rank_has_several():
     """Each way two copies of all rows, read and written; none where each rank has one expert."""
 
     def sorting(experts, chain):
-        ops = build_job(scenario(expert=experts)).ops(EXPERTS)
+        ops = build_job(scenario(expert=experts)).layers.ops(EXPERTS)
         return [k.nbytes for k in flat(chain(ops)) if isinstance(k, Stream) and "sort" in k.name]
 
     rows = 2 * 4096
@@ -245,7 +245,7 @@ def test_folding_changes_nothing_where_replicas_share_experts(plan):
 def test_ranks_that_share_an_expert_gather_its_tokens():
     """Two ranks an expert: each computes half of its columns on the tokens of both."""
     job = build_job(scenario(expert=4, expert_tensor=2))
-    moved = [k for k in flat(forward(job.ops(EXPERTS))) if isinstance(k, Collective)]
+    moved = [k for k in flat(forward(job.layers.ops(EXPERTS))) if isinstance(k, Collective)]
     shared = [k for k in moved if k.axis == "expert-tensor"]
 
     assert [k.operation for k in shared] == ["all-gather", "reduce-scatter"]

@@ -76,7 +76,7 @@ def test_heads_off_the_vector_slow_the_core_of_attention_down():
     cores = []
     for heads in (96, 128):
         job = build_job(bloom(*base, f"model.heads={heads}"))
-        kernels = [k for op in job.ops(job.model.layer(0)) for k in op.forward]
+        kernels = [k for op in job.layers.ops(job.model.layer(0)) for k in op.forward]
         cores.append([k for k in kernels if isinstance(k, Gemm) and k.attention])
 
     assert [[k.ragged for k in core] for core in cores] == [[False] * 2, [True] * 2]
@@ -116,7 +116,7 @@ def test_gradients_in_bf16_are_copied_and_added_to_a_sum_of_32_bits():
     moved = {}
     for precision in ("bf16", "fp16"):
         job = build_job(bloom(f"precision={precision}"))
-        (summed,) = job.ops(job.model.layer(0))[0].backward
+        (summed,) = job.layers.ops(job.model.layer(0))[0].backward
         assert isinstance(summed, Stream)
         moved[precision] = summed.nbytes
 

@@ -1,20 +1,28 @@
-"""A communicator: groups of ranks with what their library does for each operation and size.
+"""A communicator: groups of ranks, and the algorithm of their library for each operation and size.
 
-    groups --by algorithm--> loads on links --cost--> what the tuner ranks first --> traffic
+    groups --by algorithm--> loads on links --cost--> choice of the tuner --> traffic
 
-As NCCL does when it starts, it finds the rings and trees of its ranks once; for each call it takes
-the algorithm and protocol that its tuner holds quickest, unless the scenario fixes one.
+As NCCL does at start-up, it computes the rings and trees of its ranks once; each call uses the
+algorithm and protocol that the tuner ranks fastest, unless the scenario prescribes one.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from clustersim.cost import collectives as closed
-from clustersim.cost.collectives import Cost, Steps
+from clustersim.cost import communication as closed_form
+from clustersim.cost.communication import Cost, Steps
 from clustersim.errors import PlanError
-from clustersim.program.collectives import hierarchical, ring, switched, torus, tree
-from clustersim.program.collectives.exchange import exchange
-from clustersim.program.collectives.load import Load, Phase, by_node, phase_of, span_of
+from clustersim.program.collectives import switched, torus_rings
+from clustersim.program.collectives.double_tree import tree_edges
+from clustersim.program.collectives.link_load import (
+    Load,
+    Phase,
+    by_node,
+    exchange,
+    phase_of,
+    span_of,
+)
+from clustersim.program.collectives.ring import channels, hierarchical_edges, ring_edges
 from clustersim.program.collectives.rounds import ROUNDS
 from clustersim.topology.cluster import Cluster
 from clustersim.traffic import Traffic
@@ -37,22 +45,29 @@ RUNS: dict[str, tuple[str, ...]] = {
     "grouped": ("all-to-all", "send"),
     "dissemination": ("barrier",),
 }
-"""The operations that each algorithm can do."""
+"""The operations that each algorithm supports."""
 
+EDGES = {
+    "ring": ring_edges,
+    "tree": tree_edges,
+    "hierarchical": hierarchical_edges,
+    "torus": torus_rings.torus_edges,
+}
+"""Pipelined algorithms, by what each member sends to which other."""
 
 TWICE = ("ring", "hierarchical", "torus")
-"""Algorithms whose all-reduce goes the way of its halves, twice."""
+"""Algorithms whose all-reduce has twice the load of its halves."""
 
 
 class Prescribed(NamedTuple):
-    """An algorithm that somebody prescribes, and where they say so: complaints begin with it."""
+    """An algorithm that the scenario prescribes, and the location, with which messages begin."""
 
     algorithm: str
     where: str
 
 
 class Communicator:
-    """One group of devices, or several that do the same at the same time side by side.
+    """One group of devices, or several that run the same collectives at the same time.
 
     Parameters
     ----------
@@ -62,7 +77,7 @@ class Communicator:
     Raises
     ------
     PlanError
-        from `cost` and `traffic`, where a prescribed algorithm cannot run here.
+        from `cost` and `traffic`, where a prescribed algorithm is not possible.
     """
 
     def __init__(
@@ -79,7 +94,7 @@ class Communicator:
         self._costs: dict[tuple[str, float], Cost] = {}
 
     def cost(self, operation: str, nbytes: float) -> Cost:
-        """Return what an operation costs alone, by the way that the library takes for it.
+        """Return the cost of an uncontended operation, by the algorithm that the library chooses.
 
         Parameters
         ----------
@@ -89,13 +104,13 @@ class Communicator:
         if key not in self._costs:
             names = self.choices(operation)
             costs = [self.cost_of(name, operation, nbytes) for name in names]
-            self._costs[key] = closed.ranked_first(costs)
+            self._costs[key] = closed_form.ranked_first(costs)
         return self._costs[key]
 
     def cost_of(self, algorithm: str, operation: str, nbytes: float) -> Cost:
-        """Return what an operation costs alone by one algorithm, by its best protocol."""
+        """Return the cost of an uncontended operation by one algorithm, with its best protocol."""
         load = self.load(algorithm, operation)
-        return closed.collective(
+        return closed_form.collective(
             algorithm,
             operation,
             0.0 if operation == "barrier" else nbytes,
@@ -107,18 +122,18 @@ class Communicator:
         )
 
     def traffic(self, name: str, operation: str, nbytes: float) -> Traffic:
-        """Return an operation as traffic on links, as the library would run it."""
+        """Return an operation as traffic on links, by the algorithm that the library chooses."""
         cost = self.cost(operation, nbytes)
         load = self.load(cost.algorithm, operation)
         return Traffic(name, load.links, load.weights, cost.nbytes, cost.latency, cost.rate)
 
     def choices(self, operation: str) -> list[str]:
-        """Return the algorithms that may run an operation here.
+        """Return the possible algorithms of an operation.
 
         Raises
         ------
         PlanError
-            when the prescribed one cannot, or the library has none that can.
+            when the prescribed one is not possible, or none of the library is.
         """
         if operation in self._fixed:
             name, where = self._fixed[operation]
@@ -126,18 +141,18 @@ class Communicator:
                 raise PlanError(f"{where}: '{name}' {problem}")
             return [name]
         library = self.cluster.library
-        known = library.choices.get(operation, ())
-        able = [name for name in known if not self.obstacle(name, operation)]
-        if not able:
-            tried = "; ".join(f"{name} {self.obstacle(name, operation)}" for name in known)
+        names = library.choices.get(operation, ())
+        possible = [name for name in names if not self.obstacle(name, operation)]
+        if not possible:
+            reasons = "; ".join(f"{name} {self.obstacle(name, operation)}" for name in names)
             raise PlanError(
-                f"collectives.{operation}: library '{library.name}' has nothing that can run it"
-                f" here ({tried or 'its file names no algorithm for it'})"
+                f"collectives.{operation}: library '{library.name}' has no algorithm for this group"
+                f" ({reasons or 'its file names none for this operation'})"
             )
-        return able
+        return possible
 
     def signature(self, operations: Sequence[str]) -> Hashable:
-        """Return what the costs of these operations depend on, equal for groups that lie alike."""
+        """Return what the costs of operations depend on, equal for groups in equivalent places."""
         capacities = self.cluster.links.capacities
         return self.span, tuple(
             (
@@ -151,13 +166,13 @@ class Communicator:
         )
 
     def _steps(self, algorithm: str, operation: str) -> Steps | None:
-        """Return the steps of an algorithm that follow from more than the span of the group."""
+        """Return the steps of an algorithm that depend on more than the span of the group."""
         if algorithm == "torus":
-            return torus.steps(self.cluster, self.groups[0], operation)
+            return torus_rings.torus_steps(self.cluster, self.groups[0], operation)
         return None
 
     def load(self, algorithm: str, operation: str) -> Load:
-        """Return what an operation puts on each link, for each byte of the buffer."""
+        """Return the load of an operation on each link, for each byte of the buffer."""
         key = algorithm, operation
         if key not in self._loads:
             self._loads[key] = self._load(algorithm, operation)
@@ -176,11 +191,11 @@ class Communicator:
         for group in self.groups:
             for link, share in self._phase(algorithm, operation, group).items():
                 phase[link] = phase.get(link, 0.0) + share
-        unit = closed.bus_factor(operation, self.span.ranks) / self._flows(algorithm)
+        unit = closed_form.bus_factor(operation, self.span.ranks) / self._flows(algorithm)
         return Load((phase,), unit, self.span)
 
     def _phase(self, algorithm: str, operation: str, group: Sequence[int]) -> Phase:
-        """Return what a pipelined algorithm keeps on each link."""
+        """Return the load of a pipelined algorithm on each link."""
         cluster = self.cluster
         if algorithm == "nvls":
             return switched.nvls(cluster, group, operation)
@@ -188,17 +203,16 @@ class Communicator:
             return switched.nvls_tree(cluster, group, operation)
         if algorithm == "sharp":
             return switched.sharp(cluster, group, operation)
-        module = {"ring": ring, "tree": tree, "hierarchical": hierarchical, "torus": torus}
-        return phase_of(cluster, module[algorithm].edges(cluster, group, operation))
+        return phase_of(cluster, EDGES[algorithm](cluster, group, operation))
 
     def _flows(self, algorithm: str) -> int:
-        """Return how many equal flows leave a rank or a node."""
+        """Return the number of equal flows that leave a rank or a node."""
         if self.span.nodes > 1:
             return self.span.fullest
-        return ring.flows(self.cluster, self.groups[0]) if algorithm == "ring" else 1
+        return len(channels(self.cluster, self.groups[0])) if algorithm == "ring" else 1
 
     def _rounds(self, algorithm: str, operation: str) -> Iterator[Phase]:
-        """Yield what each round puts on links, of all groups together."""
+        """Yield the load of each round, of all groups together."""
         if operation == "all-to-all" and algorithm == "grouped":
             yield exchange(self.cluster, self.groups)
             return
@@ -212,14 +226,14 @@ class Communicator:
             yield phase_of(self.cluster, edges)
 
     def obstacle(self, algorithm: str, operation: str) -> str:
-        """Return why an algorithm cannot run an operation here; nothing if it can."""
+        """Return why an algorithm is not possible for an operation; an empty text if it is."""
         if operation not in RUNS[algorithm]:
-            return f"does no {operation} (it does {', '.join(RUNS[algorithm])})"
+            return f"has no {operation} (it has {', '.join(RUNS[algorithm])})"
         needs, met = self._needs(algorithm)
         return "" if met else f"needs {needs}"
 
     def _needs(self, algorithm: str) -> tuple[str, bool]:
-        """Return what an algorithm needs, in words, and whether that is so here."""
+        """Return what an algorithm needs, in words, and whether this group has it."""
         cluster, span = self.cluster, self.span
         several = span.nodes > 1
         counts = {len(m) for group in self.groups for m in by_node(cluster, group).values()}
@@ -228,18 +242,18 @@ class Communicator:
         if algorithm == "tree":
             return "a group over several nodes", several
         if algorithm == "nvls":
-            return "a group in one node whose switch adds up", reduces and not several
+            return "a group in one node with a switch that reduces", reduces and not several
         if algorithm == "nvls-tree":
-            needs = "equally many devices, above one, on several nodes whose switches add up"
+            needs = "equally many devices, above one, on several nodes with switches that reduce"
             return needs, reduces and even and span.fullest > 1
         if algorithm == "sharp":
-            needs = "equally many devices on several nodes of a fabric whose switches add up"
+            needs = "equally many devices on several nodes of a fabric with switches that reduce"
             return needs, cluster.fabric.reduces and even
         if algorithm == "hierarchical":
             needs = "equally many devices, above one, on several nodes"
             return needs, even and span.fullest > 1
         if algorithm == "torus":
-            fills = all(torus.box(cluster, group) is not None for group in self.groups)
+            fills = all(torus_rings.box(cluster, group) is not None for group in self.groups)
             return "a group that fills a box of a torus", fills
         if algorithm in ("doubling", "halving-doubling"):
             return "a power of two of ranks", span.ranks & (span.ranks - 1) == 0

@@ -1,4 +1,4 @@
-"""Rings: each device passes on to the next, and every share of the buffer goes round.
+"""Rings: each device sends to the next, and every share of the buffer goes round.
 
     inside a node                         across nodes, one channel for each member of a node
     d0 -> d1 -> d3 -> d2 -> d0            node 0: c -> ... -> c      (the whole local circle)
@@ -6,17 +6,26 @@
     share the data by their bandwidth     node 1: c -> ... -> c      and so on, back to node 0
 
 A collective library finds such rings when it starts (NCCL's and RCCL's channels).  Here they are
-found by trying all circles of a node's devices, the widest first, until no link is left over.
+found by enumerating the cycles of a node's devices, the widest first, until no link remains.
 An all-reduce goes round twice, its halves once, less one share (Patarasuk and Yuan 2009,
 doi:10.1016/j.jpdc.2008.09.002); a broadcast runs along the open chain.
+
+A hierarchical collective has two levels: rings inside each node, then rings between nodes on every
+rail at once.
+
+    node 0   d0 == d1 == d2 == d3        1. reduce-scatter inside each node
+              |     |     |     |        2. all-reduce between nodes, one ring for each local index
+    node 1   d0 == d1 == d2 == d3        3. all-gather inside each node
+
+Cut into pieces, the levels run at the same time, so the slower one sets the pace.
 """
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import permutations
 
-from clustersim.cost.collectives import STREAMED, bus_factor
-from clustersim.program.collectives.load import Edge, by_node, neighbours
+from clustersim.cost.communication import STREAMED, bus_factor
+from clustersim.program.collectives.link_load import Edge, by_node, neighbours
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.node import Node
 
@@ -24,35 +33,41 @@ Channel = tuple[list[tuple[int, int]], float]
 """Neighbours along one ring, and its share of the data."""
 
 
-def edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
-    """Yield what each neighbour passes to the next, for each byte of the buffer."""
-    each = bus_factor(operation, len(group))
+def ring_edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
+    """Yield what each neighbour sends to the next, for each byte of the buffer."""
+    factor = bus_factor(operation, len(group))
     for pairs, share in channels(cluster, group):
         for a, b in _along(pairs, group[0], operation):
-            yield a, b, share * each
+            yield a, b, share * factor
 
 
-def flows(cluster: Cluster, group: Sequence[int]) -> int:
-    """Return how many rings there are side by side."""
-    return len(channels(cluster, group))
+def hierarchical_edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
+    """Yield what each neighbour sends in its node and on its rail, for each byte of the buffer."""
+    nodes = list(by_node(cluster, group).values())
+    local = len(nodes[0])
+    for members in nodes:
+        yield from ring_edges(cluster, members, operation)
+    for index in range(local):
+        for a, b in neighbours([members[index] for members in nodes]):
+            yield a, b, bus_factor(operation, len(nodes)) / local
 
 
 def channels(cluster: Cluster, group: Sequence[int]) -> list[Channel]:
     """Return the rings of a group, each with its share of the data."""
-    homes = by_node(cluster, group)
+    nodes = by_node(cluster, group)
     size = cluster.node.devices
-    if len(homes) == 1:
-        ((home, members),) = homes.items()
+    if len(nodes) == 1:
+        ((node, members),) = nodes.items()
         local = tuple([member % size for member in members])
         return [
-            ([(home * size + a, home * size + b) for a, b in neighbours(circle)], share)
+            ([(node * size + a, node * size + b) for a, b in neighbours(circle)], share)
             for circle, share in local_rings(cluster.node, local)
         ]
-    return _across_nodes(cluster, homes)
+    return _across_nodes(cluster, nodes)
 
 
 def _along(pairs: list[tuple[int, int]], root: int, operation: str) -> Iterator[tuple[int, int]]:
-    """Yield the neighbours that a collective uses: all, or all but the one that closes a chain."""
+    """Yield the neighbours that a collective uses: all, or all but the one that closes the ring."""
     if operation not in STREAMED:
         yield from pairs
         return
@@ -61,11 +76,11 @@ def _along(pairs: list[tuple[int, int]], root: int, operation: str) -> Iterator[
             yield a, b
 
 
-def walk(cluster: Cluster, members: Sequence[int], channel: int) -> list[int]:
+def ring_from_door(cluster: Cluster, members: Sequence[int], channel: int) -> list[int]:
     """Return the members of a node in the order of a ring that starts at the door of a channel.
 
-    The door is the member that talks to other nodes; each member is the door of one channel.
-    Channels take turns on the node's own rings, so that they spread over its links.
+    The door is the member that communicates with other nodes; each member is the door of one
+    channel. Channels alternate between the node's own rings, to spread over its links.
     """
     size = cluster.node.devices
     home = members[0] // size * size
@@ -75,47 +90,46 @@ def walk(cluster: Cluster, members: Sequence[int], channel: int) -> list[int]:
     return [*circle[turn:], *circle[:turn]]
 
 
-def _across_nodes(cluster: Cluster, homes: dict[int, list[int]]) -> list[Channel]:
+def _across_nodes(cluster: Cluster, nodes: dict[int, list[int]]) -> list[Channel]:
     """Return one channel for each member of the fullest node: leave and enter by the same index."""
-    count = max(len(members) for members in homes.values())
-    found: list[Channel] = []
+    count = max(len(members) for members in nodes.values())
+    channels: list[Channel] = []
     for channel in range(count):
         doors, pairs = [], []
-        for members in homes.values():
-            circle = walk(cluster, members, channel)
+        for members in nodes.values():
+            circle = ring_from_door(cluster, members, channel)
             doors.append(circle[0])
             pairs += neighbours(circle)
-        found.append(([*pairs, *neighbours(doors)], 1 / count))
-    return found
+        channels.append(([*pairs, *neighbours(doors)], 1 / count))
+    return channels
 
 
 @lru_cache(maxsize=256)
 def local_rings(node: Node, members: tuple[int, ...]) -> list[tuple[tuple[int, ...], float]]:
     """Return rings over devices of one node, each with its share of the data.
 
-    On a crossbar every order is as good as another: one ring. On direct links, circles of them
-    are taken, the widest first, and their links used up, until none is left; each carries its
-    share by bandwidth. Devices without such a circle are joined in their order by what links
-    there are.
+    On a crossbar all orders are equivalent: one ring. On direct links, the cycle with the largest
+    bandwidth is taken and subtracted from its links, until no cycle remains; each carries its
+    share by bandwidth. Devices without a cycle form a ring in their order.
     """
     if node.crossbar is not None or len(members) < 3 or len(members) > 8:
         return [(members, 1.0)]
-    left = dict(node.widths)
+    spare = dict(node.widths)
     circles = [
         (members[0], *rest)
         for rest in permutations(members[1:])
-        if all(pair in left for pair in neighbours((members[0], *rest)))
+        if all(pair in spare for pair in neighbours((members[0], *rest)))
     ]
-    found: list[tuple[tuple[int, ...], float]] = []
+    rings: list[tuple[tuple[int, ...], float]] = []
     while circles:
-        width, best = max((min(left[p] for p in neighbours(c)), c) for c in circles)
+        width, best = max((min(spare[p] for p in neighbours(c)), c) for c in circles)
         if width <= 0:
             break
-        found.append((best, width))
+        rings.append((best, width))
         for pair in neighbours(best):
-            left[pair] -= width
-        circles = [c for c in circles if all(left[pair] > 0 for pair in neighbours(c))]
-    if not found:
+            spare[pair] -= width
+        circles = [c for c in circles if all(spare[pair] > 0 for pair in neighbours(c))]
+    if not rings:
         return [(members, 1.0)]
-    total = sum(width for _, width in found)
-    return [(circle, width / total) for circle, width in found]
+    total = sum(width for _, width in rings)
+    return [(circle, width / total) for circle, width in rings]

@@ -1,11 +1,11 @@
-"""Algorithms that go in rounds: each rank sends to one other, and the round waits for the slowest.
+"""Algorithms in rounds: each rank sends to one other, and a round ends with its slowest message.
 
     round 1   0 --> 1   2 --> 3        a message names the blocks that it carries, and whether the
     round 2   0 --> 2   1 --> 3        receiver adds them to its own or puts them in their place
 
 Members of a group are numbered from 0.  A buffer is cut into as many blocks as there are members,
-counted round: block p is block 0 again.  A block keeps its number on its way.  Thakur et al. 2005,
-doi:10.1177/1094342005051521.
+counted modulo p: block p is block 0.  A block keeps its number along its route.
+Thakur et al. 2005, doi:10.1177/1094342005051521.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 
 class Message(NamedTuple):
-    """Member `source` sends `blocks` to member `target`, who `adds` them to its own."""
+    """Member `source` sends `blocks` to member `target`, which `adds` them to its own."""
 
     source: int
     target: int
@@ -25,7 +25,7 @@ Round = list[Message]
 
 
 def doubling(operation: str, ranks: int) -> Iterator[Round]:
-    """Yield the rounds of recursive doubling: the whole buffer, to partners ever farther away.
+    """Yield the rounds of recursive doubling: the whole buffer, to partners at doubling distances.
 
     For small buffers: log2 p rounds, each of all bytes. The number of ranks is a power of two.
     """
@@ -34,7 +34,7 @@ def doubling(operation: str, ranks: int) -> Iterator[Round]:
 
 
 def halving_doubling(operation: str, ranks: int) -> Iterator[Round]:
-    """Yield vector halving to partners ever farther away, then doubling back.
+    """Yield vector halving to partners at doubling distances, then vector doubling back.
 
     Rabenseifner's all-reduce: its first half is a reduce-scatter, its second an all-gather. The
     largest messages go to the nearest partners. The number of ranks is a power of two.
@@ -42,15 +42,17 @@ def halving_doubling(operation: str, ranks: int) -> Iterator[Round]:
     if operation != "all-gather":
         for distance in _powers(ranks):
             yield [
-                Message(i, i ^ distance, _alike(i ^ distance, 2 * distance, ranks), adds=True)
+                Message(i, i ^ distance, _same_bits(i ^ distance, 2 * distance, ranks), adds=True)
                 for i in range(ranks)
             ]
     if operation != "reduce-scatter":
         for distance in reversed(_powers(ranks)):
-            yield [Message(i, i ^ distance, _alike(i, 2 * distance, ranks)) for i in range(ranks)]
+            yield [
+                Message(i, i ^ distance, _same_bits(i, 2 * distance, ranks)) for i in range(ranks)
+            ]
 
 
-def _alike(member: int, modulus: int, ranks: int) -> range:
+def _same_bits(member: int, modulus: int, ranks: int) -> range:
     """Return the blocks whose numbers end in the same bits as a member's."""
     return range(member % modulus, ranks, modulus)
 
@@ -72,22 +74,22 @@ def binomial(operation: str, ranks: int) -> Iterator[Round]:
 def bruck(operation: str, ranks: int) -> Iterator[Round]:
     """Yield the rounds of Bruck's algorithm: ceil(log2 p) of them for any number of ranks.
 
-    An all-gather sends what it has got so far, an all-to-all the blocks whose distance has the
+    An all-gather sends what it has received so far, an all-to-all the blocks whose distance has the
     round's bit. Bruck et al. 1997, doi:10.1109/71.642949.
     """
     for distance in _powers(ranks):
         if operation == "all-gather":
-            got = min(distance, ranks - distance)
-            yield [Message(i, (i - distance) % ranks, range(i, i + got)) for i in range(ranks)]
+            count = min(distance, ranks - distance)
+            yield [Message(i, (i - distance) % ranks, range(i, i + count)) for i in range(ranks)]
         else:
             moved = [block for block in range(ranks) if block & distance]
             yield [Message(i, (i + distance) % ranks, moved) for i in range(ranks)]
 
 
 def pairwise(operation: str, ranks: int) -> Iterator[Round]:
-    """Yield a round for each distance: every rank sends one block to the rank that far on.
+    """Yield a round for each distance: every rank sends one block to the rank at that distance.
 
-    The blocks of an all-to-all are numbered by how far they go.
+    The blocks of an all-to-all are numbered by their distance.
     """
     if operation == "send":
         yield [Message(0, ranks - 1, range(ranks))]
@@ -103,7 +105,7 @@ def grouped(operation: str, ranks: int) -> Iterator[Round]:
 
 
 def dissemination(operation: str, ranks: int) -> Iterator[Round]:
-    """Yield the rounds of a barrier: to partners ever farther away, who has been heard of.
+    """Yield the rounds of a barrier: to partners at doubling distances, the members that arrived.
 
     Hensgen, Finkel and Manber 1988, doi:10.1007/BF01379320.
     """

@@ -1,27 +1,28 @@
-"""Reductions in switches: a switch adds up what passes it and copies what leaves it.
+"""Reductions in switches: a switch sums what it receives and copies what it sends.
 
-In a node (NVLS): each device owns a share.  It reads it reduced, so that the switch pulls it from
-all devices, and writes the result, which the switch copies to all:
+In a node (NVLS): each device owns a share.  It reads the share reduced, so that the switch reads it
+from all devices, and writes the result, which the switch copies to all:
 
     up each link:     the whole buffer read by owners, and the own share written
     down each link:   the own share read reduced, and the whole buffer written by owners
 
 Over nodes (NVLS tree): the same inside, and a double binary tree on every rail.  In the fabric
-(SHARP): every NIC sends its share up once and gets the sum back once.  Graham et al. 2016,
+(SHARP): every NIC sends its share up once and receives the sum once.  Graham et al. 2016,
 doi:10.1109/COMHPC.2016.006; NCCL 2.30, ``src/device/all_reduce.h``.
 """
 
 from collections.abc import Sequence
 
-from clustersim.program.collectives import ring, tree
-from clustersim.program.collectives.load import Phase, by_node, phase_of
+from clustersim.program.collectives.double_tree import edges_between
+from clustersim.program.collectives.link_load import Phase, by_node, phase_of
+from clustersim.program.collectives.ring import ring_edges
 from clustersim.topology.cluster import Cluster
 
 
 def nvls(cluster: Cluster, group: Sequence[int], operation: str) -> Phase:
-    """Return what a reduction in the node's crossbar puts on each link, for each byte.
+    """Return the load of a reduction in the node's crossbar on each link, for each byte.
 
-    The rate that is lost in the crossbar counts as if more had passed.
+    The rate that is lost in the crossbar counts as additional bytes.
     """
     if len(group) < 2:
         return {}
@@ -38,38 +39,38 @@ def nvls(cluster: Cluster, group: Sequence[int], operation: str) -> Phase:
 
 
 def nvls_tree(cluster: Cluster, group: Sequence[int], operation: str) -> Phase:
-    """Return what reductions in all nodes and trees between them put on each link."""
-    homes = list(by_node(cluster, group).values())
+    """Return the load of reductions in all nodes, and of the trees between them, on each link."""
+    nodes = list(by_node(cluster, group).values())
     phase: Phase = {}
-    for members in homes:
+    for members in nodes:
         _add(phase, nvls(cluster, members, operation))
-    local = len(homes[0])
+    local = len(nodes[0])
     for index in range(local):
-        doors = [members[index] for members in homes]
-        _add(phase, phase_of(cluster, tree.across(doors, 1 / local)))
+        doors = [members[index] for members in nodes]
+        _add(phase, phase_of(cluster, edges_between(doors, 1 / local)))
     return phase
 
 
 def sharp(cluster: Cluster, group: Sequence[int], operation: str) -> Phase:
-    """Return what a reduction in the fabric puts on each link: up and down once, from every NIC.
+    """Return the load of a reduction in the fabric: up and down once, from every NIC.
 
-    Inside the node the buffer is reduced and spread by the crossbar, or else by a ring.
+    Inside the node the buffer is reduced and distributed by the crossbar, or else by a ring.
     """
-    homes = list(by_node(cluster, group).values())
+    nodes = list(by_node(cluster, group).values())
     phase: Phase = {}
-    for members in homes:
+    for members in nodes:
         if cluster.node.reduces:
             _add(phase, nvls(cluster, members, operation))
         else:
-            _add(phase, phase_of(cluster, ring.edges(cluster, members, operation)))
-    local = len(homes[0])
+            _add(phase, phase_of(cluster, ring_edges(cluster, members, operation)))
+    local = len(nodes[0])
     for index in range(local):
-        _add(phase, _reduced_in_fabric(cluster, [members[index] for members in homes], 1 / local))
+        _add(phase, _reduced_in_fabric(cluster, [members[index] for members in nodes], 1 / local))
     return phase
 
 
 def _reduced_in_fabric(cluster: Cluster, doors: Sequence[int], share: float) -> Phase:
-    """Return what goes from one NIC of each node to the top of a tree of switches, and back."""
+    """Return the load from one NIC of each node to the root of a tree of switches, and back."""
     fabric, shape = cluster.fabric, cluster.node
     hops, switches = [], []
     for device in doors:
@@ -82,7 +83,7 @@ def _reduced_in_fabric(cluster: Cluster, doors: Sequence[int], share: float) -> 
     for switch in dict.fromkeys(switches):
         hops += [*fabric.between(switch, root), *fabric.between(root, switch)]
     phase: Phase = {}
-    for hop in hops:  # set, not added: where ways from several switches meet, one sum goes on
+    for hop in hops:  # set, not added: where routes of several switches join, one sum continues
         phase[cluster.links.number(hop)] = share
     return phase
 

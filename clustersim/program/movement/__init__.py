@@ -1,1 +1,1 @@
-"""Data that move around compute: shards, offloaded states, stage transfers."""
+"""Movement of data: sharded weights and gradients, copies to the host, stage transfers."""

@@ -1,27 +1,28 @@
-"""Overlap: what a row of units takes when their data come and go while others compute.
+"""Overlap: the time of a block whose data are moved while other layers compute.
 
     compute      | unit 0 | unit 1    | unit 2 |
     network   f0 | f1 | f2 | p0 |   p1 |    p2 |
 
-Each unit is computed once what it needs is fetched, and what it made is pushed off afterwards.
-The device computes one unit after another; every channel carries one thing after another, in the
-order in which they are asked for.  Units are fetched a fixed number ahead of the one at work.
+Each unit (the layers, and what comes before and after them) is computed when its data have been
+fetched, and pushes its results afterwards.  The device computes one unit after another; every
+channel carries one move after another, in the order of the requests.  Units are fetched a fixed
+number ahead of the current one.
 
-    computed(i)    = max(computed(i - 1), fetched(i)) + compute(i)
-    asked(fetch i) = computed(i - 1 - ahead)          asked(push i) = computed(i)
+    computed(i)          = max(computed(i - 1), fetched(i)) + compute(i)
+    requested(fetch i)   = computed(i - 1 - ahead)        requested(push i) = computed(i)
 
-With none ahead nothing runs beside anything: a unit is computed when the one before is pushed off.
+With none ahead nothing overlaps: a unit is computed after the previous one has pushed its results.
 """
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 Channel = Literal["network", "from-host", "to-host"]
-"""What carries data beside the compute stream: each works by itself, one thing after another."""
+"""What carries data concurrently with the compute stream, one move after another."""
 
 
 class Move(NamedTuple):
-    """Something carried by a channel [s]."""
+    """A move of data on a channel [s]."""
 
     channel: Channel
     seconds: float
@@ -32,9 +33,9 @@ class Unit(NamedTuple):
 
     Attributes
     ----------
-    compute : what the device takes for it [s]
-    fetch : moves that bring what it needs, each after the one before
-    push : moves that take away what it made, each after the one before
+    compute : time on the device [s]
+    fetch : moves of its data, one after another
+    push : moves of its results, one after another
     """
 
     compute: float
@@ -43,16 +44,16 @@ class Unit(NamedTuple):
 
     @property
     def moved(self) -> float:
-        """All of its moves, one after another [s]."""
+        """Time of all its moves, one after another [s]."""
         return sum(move.seconds for move in (*self.fetch, *self.push))
 
 
 def total_seconds(units: Sequence[Unit], ahead: int) -> float:
-    """Return the time from the first fetch to the last unit computed and pushed off [s].
+    """Return the time from the first fetch to the end of the last compute and push [s].
 
     Parameters
     ----------
-    ahead : units that are fetched before the one at work is done; with 0 nothing overlaps
+    ahead : units that are fetched ahead of the current one; with 0 nothing overlaps
 
     >>> layer = Unit(2.0, fetch=(Move("network", 1.0),))
     >>> total_seconds([layer, layer, layer], ahead=1)
@@ -66,16 +67,16 @@ def total_seconds(units: Sequence[Unit], ahead: int) -> float:
     fetched: list[float] = []
     computed, pushed = 0.0, 0.0
     for number, unit in enumerate(units):
-        wanted = units[len(fetched) : number + 1 + ahead]
-        fetched += [_carried(other.fetch, computed, free) for other in wanted]
+        requested = units[len(fetched) : number + 1 + ahead]
+        fetched += [_carry(other.fetch, computed, free) for other in requested]
         computed = max(computed, fetched[number]) + unit.compute
-        pushed = max(pushed, _carried(unit.push, computed, free))
+        pushed = max(pushed, _carry(unit.push, computed, free))
     return max(computed, pushed)
 
 
-def _carried(moves: Sequence[Move], asked: float, free: dict[Channel, float]) -> float:
-    """Return when moves asked for at some instant are done, and note when channels are free."""
-    done = asked
+def _carry(moves: Sequence[Move], requested: float, free: dict[Channel, float]) -> float:
+    """Return when moves that are requested at an instant end, and update when channels are free."""
+    done = requested
     for channel, seconds in moves:
         done = max(done, free.get(channel, 0.0)) + seconds
         free[channel] = done

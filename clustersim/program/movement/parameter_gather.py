@@ -1,11 +1,14 @@
-"""What is left to wait for of a stage's new weights, where they come part by part.
+"""The gather of a stage's new weights after the optimiser, as far as later work does not hide it.
 
     network   | gather 0 | gather 1 | gather 2 |
-    forward              | chunk 0 ... | chunk 1 ... | chunk 2 ...      only gather 0 is seen
+    forward              | chunk 0 ... | chunk 1 ... | chunk 2 ...      only gather 0 is exposed
 
 Chunks of an interleaved stage begin their first forward one after another, each p microbatches
-after the one before.  Software that gathers chunk by chunk hides all but one of them, as far as
-they are short enough.
+after the previous one.  Software that gathers chunk by chunk hides all but the first gather, as far
+as they are short enough.
+
+Software that copies the gathered shares on the host, tensor by tensor, adds the time of the copies:
+the device waits for them, as no other work remains in the step.
 """
 
 from dataclasses import replace
@@ -13,34 +16,60 @@ from dataclasses import replace
 from clustersim.program.blocks import Blocks
 from clustersim.program.communicators import Pattern
 from clustersim.program.job import Job
-from clustersim.program.ops import Tail
+from clustersim.program.program import Tail
 from clustersim.program.steps import FORWARD
 from clustersim.traffic import Traffic
 
+TENSORS_OF_ENDS = 3
+"""Tensors of embedding, final norm and logits."""
 
-def with_hidden(job: Job, blocks: Blocks, stage: int, pattern: Pattern, tail: Tail) -> Tail:
-    """Return the tail of a stage without what its new weights have hidden beside forwards."""
-    plan, beside = job.plan, job.framework.gradients.gather_overlap
-    if beside is None or not beside.value:
+
+def expose_gathers(job: Job, blocks: Blocks, stage: int, pattern: Pattern, tail: Tail) -> Tail:
+    """Return the tail of a stage without the part of its gathers that forwards hide."""
+    plan = job.plan
+    if not job.software.gradients.gather_overlap:
         return tail
     block = blocks.block(stage, 0, FORWARD, pattern)[0].total
     layers = max(1, len(plan.layers_of(stage, 0)))
-    parts, window = (plan.chunks, plan.pipeline * block) if plan.chunks > 1 else (
+    pieces, window = (plan.chunks, plan.pipeline * block) if plan.chunks > 1 else (
         layers, block / layers
     )  # fmt: skip
-    left = tuple(waited_for(each, parts, window) for each in tail.parameters)
-    return replace(tail, parameters=left)
+    exposed = tuple(exposed_gather(traffic, pieces, window) for traffic in tail.parameters)
+    return replace(tail, parameters=exposed)
 
 
-def waited_for(traffic: Traffic, parts: int, window: float) -> Traffic:
-    r"""Return what is left to wait for of traffic that goes part by part.
+def exposed_gather(traffic: Traffic, pieces: int, window: float) -> Traffic:
+    r"""Return the exposed part of traffic that is gathered piece by piece.
 
     .. math:: g + (v - 1) \max(0, g - w)
 
-    with g the time of one of v parts and w that of what runs beside each but one.
+    with g the time of one of v pieces and w the time of the work that hides each piece but one.
     """
-    if parts == 1 or not traffic.cap or traffic.cap == float("inf"):
+    if pieces == 1 or not traffic.cap or traffic.cap == float("inf"):
         return traffic
-    one = traffic.nbytes / traffic.cap / parts
-    left = one + (parts - 1) * max(0.0, one - window)
-    return traffic._replace(nbytes=left * traffic.cap)
+    one = traffic.nbytes / traffic.cap / pieces
+    exposed = one + (pieces - 1) * max(0.0, one - window)
+    return traffic._replace(nbytes=exposed * traffic.cap)
+
+
+def copy_seconds(job: Job, stage: int) -> float:
+    r"""Return the time of the host to copy gathered shares into the weights of a stage [s].
+
+    .. math:: h N (n L + n_e)
+
+    with h for each copy, N ranks that share the states, L layers of n tensors, and those of the
+    ends that the stage has. Hugging Face nanotron, ``distributed.py``, ``all_gather_coalesced``,
+    ``update_output``, copies them in a loop.
+    """
+    plan, seconds = job.plan, job.software.gradients.copy_seconds
+    if not seconds or not 1 <= plan.zero <= 2 or plan.sharers == 1:
+        return 0.0
+    layers = sum(len(plan.layers_of(stage, chunk)) for chunk in range(plan.chunks))
+    ends = TENSORS_OF_ENDS if stage in (0, plan.pipeline - 1) else 0
+    return seconds * plan.sharers * (_tensors_of_layer(job) * layers + ends)
+
+
+def _tensors_of_layer(job: Job) -> int:
+    """Return the weights of a layer: products before and after attention, MLP, norms [count]."""
+    separate_gate = job.model.gated and not job.software.gate_merged
+    return 2 + (3 if separate_gate else 2) + 2

@@ -1,45 +1,45 @@
-"""Transfers: what stages and replicas send each other, as loads on the links of the machine."""
+"""Transfers of stages and replicas as traffic on the links of the machine."""
 
 from collections.abc import Iterator
 from itertools import product
 
-from clustersim.cost import collectives as closed
+from clustersim.cost import communication as closed_form
 from clustersim.plan.wiring import Wiring
 from clustersim.program.collectives.communicator import Communicator
-from clustersim.program.collectives.load import span_of
+from clustersim.program.collectives.link_load import span_of
 from clustersim.program.communicators import groups_of_stage
 from clustersim.program.fold import Name
 from clustersim.program.job import Job
-from clustersim.program.movement.sharding import alike, gathers, reduces
+from clustersim.program.movement.sharding import gathers_in_blocks, reduces_in_blocks, replicated
 from clustersim.program.steps import BACKWARD, FORWARD, WHOLE
 from clustersim.traffic import Traffic
 from clustersim.workload.kernels import Axis
 
 
 def stage_transfers(job: Job, replica: int) -> dict[Name, Traffic]:
-    """Return what one replica hands from stage to stage, by its `send_name`."""
-    plan, found = job.plan, dict[Name, Traffic]()
+    """Return the transfers of one replica from stage to stage, by their `send_name`."""
+    plan, transfers = job.plan, dict[Name, Traffic]()
     for kind, stage, chunk in product(WHOLE, range(plan.pipeline), range(plan.chunks)):
         place = plan.wired.onward(stage, chunk, forward=kind == FORWARD)
         name = send_name(kind, stage, chunk, plan.wired)
-        if place is not None and place.stage != stage and name not in found:
-            what = f"send {kind} from stage {stage} to {place.stage}"
-            found[name] = _boundary(job, what, stage, place.stage, replica)
-    return found
+        if place is not None and place.stage != stage and name not in transfers:
+            title = f"send {kind} from stage {stage} to {place.stage}"
+            transfers[name] = _stage_transfer(job, title, stage, place.stage, replica)
+    return transfers
 
 
 def send_name(kind: str, stage: int, chunk: int, wiring: Wiring) -> Name:
-    """Return the name of what a chunk hands on: the same for chunks that send the same way."""
+    """Return the name of a chunk's transfer: the same for chunks that send in one direction."""
     forward = kind == FORWARD
     return "send", FORWARD if forward else BACKWARD, stage, wiring.upward(chunk, forward=forward)
 
 
-def _boundary(job: Job, name: str, stage: int, to: int, replica: int) -> Traffic:
+def _stage_transfer(job: Job, name: str, stage: int, to: int, replica: int) -> Traffic:
     """Return one stage transfer: a flow from every rank of a cell to its peer."""
     plan, cluster, placement = job.plan, job.cluster, job.placement
-    part = job.shard
-    share = plan.tensor if job.framework.pipeline.sharded.value else part.shared
-    nbytes = part.width * part.stream / share
+    shard = job.shard
+    ranks = plan.tensor if job.software.sends.sharded else shard.shared
+    nbytes = shard.width * shard.stream / ranks
     routes = [
         cluster.route(placement.device(stage, replica, i), placement.device(to, replica, i))
         for i in range(plan.cell)
@@ -48,91 +48,92 @@ def _boundary(job: Job, name: str, stage: int, to: int, replica: int) -> Traffic
     for route in routes:
         for link in route.links:
             weights[link] = weights.get(link, 0.0) + 1.0
-    moved = Traffic(name, tuple(weights), tuple(weights.values()), nbytes, 0.0)
-    cost = closed.message(
+    traffic = Traffic(name, tuple(weights), tuple(weights.values()), nbytes, 0.0)
+    cost = closed_form.message(
         nbytes,
         any(route.network for route in routes),
-        moved.uncontended_rate(cluster.links.capacities),
+        traffic.uncontended_rate(cluster.links.capacities),
         max(route.latency for route in routes),
         cluster.library,
     )
-    return moved._replace(nbytes=cost.nbytes, latency=cost.latency, cap=cost.rate)
+    return traffic._replace(nbytes=cost.nbytes, latency=cost.latency, cap=cost.rate)
 
 
 def joint_collectives(job: Job) -> dict[Name, Traffic]:
-    """Return what all replicas do together: reductions over the data axis and of the embedding."""
+    """Return the collectives of all replicas: over the data axis and of the embedding."""
     plan = job.plan
-    found: dict[Name, Traffic] = {}
+    joint: dict[Name, Traffic] = {}
     for stage in range(plan.pipeline):
-        found |= {("gradients", stage, axis): moved for axis, moved in _reductions(job, stage)}
-        found |= {("parameters", stage, axis): moved for axis, moved in _updates(job, stage)}
+        joint |= {("gradients", stage, axis): moved for axis, moved in _reductions(job, stage)}
+        joint |= {("parameters", stage, axis): moved for axis, moved in _gathers(job, stage)}
     if not plan.wired.ends_meet and job.model.tied and job.finetune is None:
-        ends = [
-            (job.placement.device(0, r, i), job.placement.device(plan.pipeline - 1, r, i))
-            for r in range(plan.data)
-            for i in range(plan.cell)
-        ]
         rows = job.model.vocab * job.model.hidden / plan.tensor
-        tied = rows * job.gradient_bytes
-        found["embedding",] = _joint(job.communicator(ends), "all-reduce", tied, "embedding")
-    return found | _twins(job)
+        nbytes = rows * job.software.gradients.nbytes
+        ends = job.communicator(_peers(job, 0, plan.pipeline - 1))
+        joint["embedding",] = _joint(ends, "all-reduce", nbytes, "embedding")
+    return joint | _mirrored_sums(job)
 
 
-def _twins(job: Job) -> dict[Name, Traffic]:
-    """Return what stages sum up that hold the same part of the model, after their replicas."""
-    plan, found = job.plan, dict[Name, Traffic]()
+def _peers(job: Job, stage: int, other: int) -> list[tuple[int, int]]:
+    """Return the devices of two stages in pairs, for all replicas."""
+    device, plan = job.placement.device, job.plan
+    return [
+        (device(stage, replica, i), device(other, replica, i))
+        for replica in range(plan.data)
+        for i in range(plan.cell)
+    ]
+
+
+def _mirrored_sums(job: Job) -> dict[Name, Traffic]:
+    """Return the sums of stages that hold the same layers, after those of their replicas."""
+    plan, sums = job.plan, dict[Name, Traffic]()
     if plan.wired.copies == 1:
-        return found
-    device = job.placement.device
+        return sums
     for stage in range(plan.pipeline // 2):
         other = plan.pipeline - 1 - stage
-        pairs = [
-            (device(stage, r, i), device(other, r, i))
-            for r in range(plan.data)
-            for i in range(plan.cell)
-        ]
-        own = job.on_a_rank(job.trained(stage))
-        nbytes = own * job.framework.gradients.bytes_each.value
-        whose = f"stages {stage} and {other}"
-        found["twin", stage] = _joint(job.communicator(pairs), "all-reduce", nbytes, whose)
-    return found
+        weights = job.weights.on_rank(job.weights.trained(stage))
+        nbytes = weights * job.software.gradients.mirrored_nbytes
+        pairs = job.communicator(_peers(job, stage, other))
+        title = f"stages {stage} and {other}"
+        sums["mirrored", stage] = _joint(pairs, "all-reduce", nbytes, title)
+    return sums
 
 
 def _reductions(job: Job, stage: int) -> Iterator[tuple[Axis, Traffic]]:
-    """Yield the reductions of a stage's gradients, where blocks do not reduce them already."""
-    if reduces(job):
+    """Yield the reductions of a stage's gradients, unless blocks reduce them."""
+    if reduces_in_blocks(job):
         return
-    for each in alike(job, job.trained(stage)):
-        reduced = each.amount * job.gradient_bytes
-        if each.sharers > 1:
-            operation = job.sharded_reduction if job.plan.zero else "all-reduce"
-            yield each.axis, _over(job, each.axis, operation, reduced, stage)
-        if each.copies > 1:
-            yield "copies", _over(job, "copies", "all-reduce", reduced / each.sharers, stage)
+    gradients = job.software.gradients
+    for group in replicated(job, job.weights.trained(stage)):
+        nbytes = group.amount * gradients.nbytes
+        if group.sharers > 1:
+            operation = gradients.sharded if job.plan.zero else "all-reduce"
+            yield group.axis, _over(job, group.axis, operation, nbytes, stage)
+        if group.copies > 1:
+            yield "copies", _over(job, "copies", "all-reduce", nbytes / group.sharers, stage)
 
 
-def _updates(job: Job, stage: int) -> Iterator[tuple[Axis, Traffic]]:
-    """Yield the gathers of a stage's new weights, where ranks own shares that all compute with."""
-    if not job.plan.zero or gathers(job, FORWARD):
+def _gathers(job: Job, stage: int) -> Iterator[tuple[Axis, Traffic]]:
+    """Yield the gathers of a stage's new weights, where their optimiser states are sharded."""
+    if not job.plan.zero or gathers_in_blocks(job, FORWARD):
         return
-    gathered = job.framework.gradients.gathered
-    width = job.shard.width if gathered is None else gathered.value
-    for each in alike(job, job.trained(stage)):
-        if each.sharers > 1:
-            updated = each.amount * width
-            yield each.axis, _over(job, each.axis, "all-gather", updated, stage)
+    gathered = job.software.gradients.gathered
+    width = job.shard.width if gathered is None else gathered
+    for group in replicated(job, job.weights.trained(stage)):
+        if group.sharers > 1:
+            yield group.axis, _over(job, group.axis, "all-gather", group.amount * width, stage)
 
 
 def _over(job: Job, axis: Axis, operation: str, nbytes: float, stage: int) -> Traffic:
     """Return a collective of the groups of an axis of a stage."""
     communicator = job.communicator(groups_of_stage(job.placement, axis, stage))
-    of = "" if axis == "data" else f"{axis} of "
-    return _joint(communicator, operation, nbytes, f"{of}stage {stage}")
+    prefix = "" if axis == "data" else f"{axis} of "
+    return _joint(communicator, operation, nbytes, f"{prefix}stage {stage}")
 
 
-def _joint(communicator: Communicator, operation: str, nbytes: float, whose: str) -> Traffic:
-    """Return a collective of several groups side by side as traffic, named like no other."""
-    name = f"{operation} over {communicator.span.ranks} ranks, {whose}"
+def _joint(communicator: Communicator, operation: str, nbytes: float, place: str) -> Traffic:
+    """Return a collective of several groups at the same time as traffic with a unique name."""
+    name = f"{operation} over {communicator.span.ranks} ranks, {place}"
     return communicator.traffic(name, operation, nbytes)
 
 
@@ -146,4 +147,4 @@ def norm_sync(job: Job) -> float:
     if plan.cell * plan.pipeline == 1:
         return 0.0
     span = span_of(job.cluster, [job.placement.model_group(0)])
-    return 2 * closed.scalar_reduction(span, job.cluster.library)
+    return 2 * closed_form.scalar_reduction(span, job.cluster.library)

@@ -1,13 +1,9 @@
-"""Pipeline schedules: pure generators of steps, one file each, and the table of their names."""
+"""Pipeline schedules: generators of steps, and the table of their names."""
 
+from clustersim.program.schedules.classic import GPIPE, INTERLEAVED, LOOPED, ONE_F_ONE_B
 from clustersim.program.schedules.dual import DUALPIPE, DUALPIPE_V
-from clustersim.program.schedules.gpipe import GPIPE
-from clustersim.program.schedules.interleaved import INTERLEAVED
-from clustersim.program.schedules.looped import LOOPED
-from clustersim.program.schedules.one_f_one_b import ONE_F_ONE_B
 from clustersim.program.schedules.schedule import Schedule
-from clustersim.program.schedules.zero_bubble import ZB_H1, ZB_H2
-from clustersim.program.schedules.zero_bubble_v import ZB_V
+from clustersim.program.schedules.zero_bubble import ZB_H1, ZB_H2, ZB_V
 from clustersim.program.steps import Row, words
 
 SCHEDULES: dict[str, Schedule] = {

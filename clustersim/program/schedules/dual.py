@@ -1,11 +1,11 @@
-"""DualPipe: two pipelines meet on every stage, forwards of one run beside backwards of the other.
+"""DualPipe: two pipelines share every stage; forwards of one overlap with backwards of the other.
 
     dualpipe     two copies of the model, the second with its stages in opposite order
-    dualpipe-v   one model folded in a V; its way back is the other pipeline
+    dualpipe-v   one model folded in a V; its second half is the other pipeline
 
-What one pipeline sends to its experts travels while the other computes.  DeepSeek-AI 2024, section
-3.2.1, arXiv:2412.19437; the order of steps is that of deepseek-ai/DualPipe, ``dualpipe.py`` and
-``dualpipev.py``.
+The expert exchange of one pipeline overlaps with the compute of the other.  DeepSeek-AI 2024,
+section 3.2.1, arXiv:2412.19437; the order of steps is that of deepseek-ai/DualPipe,
+``dualpipe.py`` and ``dualpipev.py``.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Step
 
 
 def dualpipe(stage: int, stages: int, microbatches: int, chunks: int = 2) -> Iterator[Step]:
-    """Yield one stage's steps: stages of the second half see both pipelines the other way round."""
-    half, turned = stages // 2, stage >= stages // 2
+    """Yield one stage's steps: for stages of the second half the pipelines change places."""
+    half, swapped = stages // 2, stage >= stages // 2
     near = min(stage, stages - 1 - stage)
-    each = microbatches // 2
-    return _Stage(near, half, each, turned=turned, base=each).steps()
+    per_pipeline = microbatches // 2
+    return _Stage(near, half, per_pipeline, swapped=swapped, base=per_pipeline).steps()
 
 
 def dualpipe_v(stage: int, stages: int, microbatches: int, chunks: int = 2) -> Iterator[Step]:
@@ -28,52 +28,52 @@ def dualpipe_v(stage: int, stages: int, microbatches: int, chunks: int = 2) -> I
 
 
 class _Stage:
-    """One stage on its way: `phase` 0 is the pipeline that begins here or nearer, 1 the other.
+    """Progress of one stage: `phase` 0 is the pipeline that begins nearer to it, 1 the other.
 
     Parameters
     ----------
     near : stages between this one and the end where both pipelines begin
-    half : stages up to the turn
-    each : microbatches of each pipeline
-    turned : whether phase 0 is the second chunk
-    base : what microbatches of the second chunk are counted from
+    half : stages up to the middle
+    microbatches : of each pipeline
+    swapped : whether phase 0 is the second chunk
+    base : number of the first microbatch of the second chunk
     """
 
     def __init__(
-        self, near: int, half: int, each: int, *, turned: bool = False, base: int = 0
+        self, near: int, half: int, microbatches: int, *, swapped: bool = False, base: int = 0
     ) -> None:
-        self.near, self.half, self.each = near, half, each
-        self.turned, self.base = turned, base
+        self.near, self.half, self.microbatches = near, half, microbatches
+        self.swapped, self.base = swapped, base
         self.done = {(kind, phase): 0 for kind in (FORWARD, BACKWARD) for phase in (0, 1)}
         self.waiting: list[Step] = []
 
     def steps(self) -> Iterator[Step]:
         """Yield all steps, in the eight parts of the published order."""
-        left = self.half - self.near - 1
-        yield from (self.forward(0) for _ in range(2 * left))
+        rest = self.half - self.near - 1
+        yield from (self.forward(0) for _ in range(2 * rest))
         for _ in range(self.near + 1):
             yield self.forward(0)
             yield self.forward(1)
-        for _ in range(left):
+        for _ in range(rest):
             yield self.inputs(1)
             yield self.weights()
             yield self.forward(1)
-        for lap in range(self.each - 2 * self.half + self.near + 1):
-            together = lap > 0 or left > 0  # at the turn the first pair is not run together
-            yield from self.beside(0, 1) if together else (self.forward(0), self.backward(1))
-            yield from self.beside(1, 0)
-        for _ in range(left):
+        for number in range(self.microbatches - 2 * self.half + self.near + 1):
+            paired = number > 0 or rest > 0  # the last stage runs its first two one by one
+            yield from self.pair(0, 1) if paired else (self.forward(0), self.backward(1))
+            yield from self.pair(1, 0)
+        for _ in range(rest):
             yield self.backward(1)
-            yield from self.beside(1, 0)
+            yield from self.pair(1, 0)
         yield from self.last_backwards()
-        for _ in range(left):
+        for _ in range(rest):
             yield self.weights()
             yield self.inputs(0)
         while self.waiting:
             yield self.weights()
 
     def last_backwards(self) -> Iterator[Step]:
-        """Yield backwards of both pipelines in turn, the later half of them split."""
+        """Yield backwards of both pipelines by turns, the later half of them split."""
         count = self.near + 1
         for number in range(2 * count):
             split = number >= 2 * (count // 2) + (self.near + 1) % 2
@@ -81,11 +81,11 @@ class _Stage:
             yield self.inputs(phase) if split else self.backward(phase)
 
     def step(self, kind: str, phase: int, *, joined: bool = False) -> Step:
-        """Take the next microbatch of a pipeline."""
-        way = FORWARD if kind == FORWARD else BACKWARD
-        number = self.done[way, phase]
-        self.done[way, phase] += 1
-        chunk = 1 - phase if self.turned else phase
+        """Return the step of a pipeline's next microbatch."""
+        direction = FORWARD if kind == FORWARD else BACKWARD
+        number = self.done[direction, phase]
+        self.done[direction, phase] += 1
+        chunk = 1 - phase if self.swapped else phase
         return Step(kind, number + self.base * chunk, chunk, joined)
 
     def forward(self, phase: int) -> Step:
@@ -93,25 +93,25 @@ class _Stage:
         return self.step(FORWARD, phase)
 
     def backward(self, phase: int) -> Step:
-        """Take the next microbatch of a pipeline backward."""
+        """Return a pipeline's next whole backward."""
         return self.step(BACKWARD, phase)
 
     def inputs(self, phase: int) -> Step:
-        """Take the next microbatch of a pipeline backward, but leave its weights for later."""
+        """Return a pipeline's next backward of inputs; that of the weights is delayed."""
         step = self.step(INPUT, phase)
         self.waiting.append(step._replace(kind=WEIGHT))
         return step
 
     def weights(self) -> Step:
-        """Make up for the oldest weights that were left."""
+        """Return the oldest delayed backward of weights."""
         return self.waiting.pop(0)
 
-    def beside(self, ahead: int, back: int) -> tuple[Step, Step]:
-        """Take one pipeline forward and the other backward at once."""
+    def pair(self, ahead: int, back: int) -> tuple[Step, Step]:
+        """Return a forward of one pipeline and a concurrent backward of the other."""
         return self.step(FORWARD, ahead, joined=True), self.backward(back)
 
 
-def _dualpipe_asks(stages: int, microbatches: int, chunks: int) -> str | None:
+def _dualpipe_obstacle(stages: int, microbatches: int, chunks: int) -> str | None:
     if stages % 2 or microbatches % 2 or microbatches < 2 * stages:
         return (
             "needs an even number of stages, and an even number of microbatches, at least twice as"
@@ -120,7 +120,7 @@ def _dualpipe_asks(stages: int, microbatches: int, chunks: int) -> str | None:
     return None
 
 
-def _dualpipe_v_asks(stages: int, microbatches: int, chunks: int) -> str | None:
+def _dualpipe_v_obstacle(stages: int, microbatches: int, chunks: int) -> str | None:
     if microbatches < 2 * stages:
         return (
             "needs at least twice as many microbatches as stages"
@@ -131,19 +131,19 @@ def _dualpipe_v_asks(stages: int, microbatches: int, chunks: int) -> str | None:
 
 DUALPIPE = Schedule(
     "dualpipe",
-    "Two copies of the model in opposite order, forwards of one beside backwards of the other",
+    "Two copies of the model in opposite order, forwards of one overlapping backwards of the other",
     dualpipe,
     wiring="mirrored",
     chunks=(2, 2),
     split=True,
-    asks=_dualpipe_asks,
+    obstacle=_dualpipe_obstacle,
 )
 DUALPIPE_V = Schedule(
     "dualpipe-v",
-    "One model folded in a V, forwards of one half beside backwards of the other",
+    "One model folded in a V, forwards of one half overlapping backwards of the other",
     dualpipe_v,
     wiring="v",
     chunks=(2, 2),
     split=True,
-    asks=_dualpipe_v_asks,
+    obstacle=_dualpipe_v_obstacle,
 )

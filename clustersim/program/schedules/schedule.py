@@ -1,4 +1,4 @@
-"""A schedule: in which order each stage takes its microbatches, and through which chunks."""
+"""A schedule: the order in which each stage runs its microbatches, and through which chunks."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Steps = Callable[[int, int, int, int], Iterator[Step]]
 """From stage, stages, microbatches and chunks to the steps of that stage."""
 
 
-def _anything(stages: int, microbatches: int, chunks: int) -> str | None:
+def _no_obstacle(stages: int, microbatches: int, chunks: int) -> str | None:
     return None
 
 
@@ -20,12 +20,12 @@ class Schedule:
 
     Attributes
     ----------
-    title : what it does, in a few words
+    title : description in a few words
     steps : the generator of a stage's steps
-    chunks : the fewest and the most model chunks of a stage
+    chunks : minimum and maximum of model chunks of a stage
     split : whether a backward is split into the gradients of inputs and those of weights
-    asks : why it cannot have so many stages, microbatches and chunks, or None
-    shape : stages, microbatches and chunks, where it is for these alone
+    obstacle : why numbers of stages, microbatches and chunks are not possible, or None
+    shape : stages, microbatches and chunks, where it is written for these only
     """
 
     name: str
@@ -34,11 +34,11 @@ class Schedule:
     wiring: WiringName = "loop"
     chunks: tuple[int, int | None] = (1, 1)
     split: bool = False
-    asks: Callable[[int, int, int], str | None] = _anything
+    obstacle: Callable[[int, int, int], str | None] = _no_obstacle
     shape: tuple[int, int, int] | None = None
 
     def wired(self, stages: int, chunks: int) -> Wiring:
-        """Return how its chunks make up the model."""
+        """Return the wiring of its chunks."""
         return Wiring(self.wiring, stages, chunks)
 
     def rows(self, stages: int, microbatches: int, chunks: int) -> list[Row]:
@@ -46,11 +46,11 @@ class Schedule:
         return [tuple(self.steps(s, stages, microbatches, chunks)) for s in range(stages)]
 
     def misfit(self, stages: int, microbatches: int, chunks: int) -> str | None:
-        """Return why it cannot have this shape, in words that follow its name, or None."""
+        """Return why a shape is not possible, in words that follow its name, or None."""
         least, most = self.chunks
         if not least <= chunks <= (most or chunks):
-            wanted = f"{least}" if most == least else f"at least {least}"
-            return f"needs {wanted} chunk{'s' * (least > 1)} a stage, and there are {chunks}"
+            needed = f"{least}" if most == least else f"at least {least}"
+            return f"needs {needed} chunk{'s' * (least > 1)} a stage, and there are {chunks}"
         if stages == 1 and least > 1:
             return "needs at least 2 stages"
-        return self.asks(stages, microbatches, chunks)
+        return self.obstacle(stages, microbatches, chunks)

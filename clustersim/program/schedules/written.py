@@ -1,12 +1,12 @@
-"""A schedule that somebody wrote down: a text file in the letters that schedules are printed in.
+"""Schedules in text files, in the notation in which schedules are printed.
 
-    # what it is, on the first line
+    # title, on the first line
     wiring: v                       loop if it is left out
     stage 0   F0 F1 I0 W0 F2&B1.1
     stage 1   ...
 
-Letters, microbatches and chunks are those of `Step`; ``&`` joins two steps that run beside each
-other.  A file is for one number of stages and microbatches.
+Letters, microbatches and chunks are those of `Step`; ``&`` joins two steps that run
+concurrently.  A file is for one number of stages and microbatches.
 """
 
 import re
@@ -28,20 +28,20 @@ def read_schedule(path: Path, where: str = "") -> Schedule:
 
     Parameters
     ----------
-    where : what asked for it, to begin a complaint with if there is no such file
+    where : location of the path, with which the message of a missing file begins
 
     Raises
     ------
     ScenarioError
-        when there is no such file, when a line of it is no stage (with its number), or when its
-        steps are no schedule (drawn, with the culprit marked).
+        when the file does not exist, when a line is no stage (with its number), or when its steps
+        are no schedule (drawn, with the first wrong step marked).
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        asked = f"{where}: " if where else ""
+        prefix = f"{where}: " if where else ""
         reason = error.strerror if isinstance(error, OSError) else "no text"
-        raise ScenarioError(f"{asked}cannot read schedule '{path}': {reason}") from None
+        raise ScenarioError(f"{prefix}cannot read schedule '{path}': {reason}") from None
     title, wiring, rows = _parsed(lines, path)
     chunks = 1 + max(step.chunk for row in rows for step in row)
     microbatches = 1 + max(step.microbatch for row in rows for step in row)
@@ -57,17 +57,17 @@ def read_schedule(path: Path, where: str = "") -> Schedule:
         wiring=wiring,
         chunks=(chunks, chunks),
         split=any(step.kind == INPUT for row in rows for step in row),
-        asks=lambda *given: _asks(given, (len(rows), microbatches, chunks)),
+        obstacle=lambda *shape: _obstacle(shape, (len(rows), microbatches, chunks)),
         shape=(len(rows), microbatches, chunks),
     )
 
 
-def _asks(given: tuple[int, int, int], written: tuple[int, int, int]) -> str | None:
-    """Return why a file does not serve a shape, or None."""
-    if given == written:
+def _obstacle(shape: tuple[int, int, int], written: tuple[int, int, int]) -> str | None:
+    """Return why a file cannot be used for a shape, or None."""
+    if shape == written:
         return None
-    of, wanted = (f"{s} stages and {m} microbatches" for s, m, _ in (written, given))
-    return f"is written for {of}, and the job has {wanted}"
+    of_file, of_job = (f"{s} stages and {m} microbatches" for s, m, _ in (written, shape))
+    return f"is written for {of_file}, and the job has {of_job}"
 
 
 def _parsed(lines: list[str], path: Path) -> tuple[str, WiringName, list[Row]]:
@@ -81,10 +81,10 @@ def _parsed(lines: list[str], path: Path) -> tuple[str, WiringName, list[Row]]:
             wiring = text.removeprefix("wiring:").strip()
             if wiring not in WIRINGS:
                 raise ScenarioError(
-                    f"{here}: wiring: no such wiring, '{wiring}' (allowed: {', '.join(WIRINGS)})"
+                    f"{here}: wiring: unknown wiring '{wiring}' (allowed: {', '.join(WIRINGS)})"
                 )
-        elif (found := _STAGE.fullmatch(text)) and int(found[1]) == len(rows):
-            rows.append(_steps(found[2] or "", here))
+        elif (match := _STAGE.fullmatch(text)) and int(match[1]) == len(rows):
+            rows.append(_steps(match[2] or "", here))
         else:
             raise ScenarioError(
                 f"{here}: '{text[:40]}' is not the line of stage {len(rows)}"
@@ -97,14 +97,14 @@ def _parsed(lines: list[str], path: Path) -> tuple[str, WiringName, list[Row]]:
 
 def _steps(text: str, here: str) -> Row:
     """Return the steps of a line."""
-    found = []
+    steps = []
     for word in text.replace("&", "& ").split():
         match = _STEP.fullmatch(word.removesuffix("&"))
         if match is None:
             raise ScenarioError(
                 f"{here}: '{word}' is not a step (F forward, B backward, I of the inputs, W of the"
-                " weights, then a microbatch, and a chunk behind a point: F0, B12.1)"
+                " weights, then a microbatch, and a chunk after a dot: F0, B12.1)"
             )
         kind, microbatch, chunk = match.groups()
-        found.append(Step(kind, int(microbatch), int(chunk or 0), word.endswith("&")))
-    return tuple(found)
+        steps.append(Step(kind, int(microbatch), int(chunk or 0), word.endswith("&")))
+    return tuple(steps)

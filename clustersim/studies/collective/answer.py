@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from clustersim.cost.collectives import Cost, bus_factor
+from clustersim.cost.communication import Cost, bus_factor
 from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.topology.cluster import Cluster
 from clustersim.traffic import Traffic

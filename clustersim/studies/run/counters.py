@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.program.link_traffic import JOINT
+from clustersim.program.link_usage import JOINT
 from clustersim.timeline import Floats
 from clustersim.units import GIB
 
 if TYPE_CHECKING:
     from clustersim.memory.curves import MemoryCurve
     from clustersim.metrics.utilisation import HotLink
-    from clustersim.program.ops import Actor, Crossing, Program
+    from clustersim.program.program import Actor, Crossing, Program
     from clustersim.simulation.simulate import Result
     from clustersim.timeline import Track
     from clustersim.traffic import Traffic

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim import __version__
-from clustersim.program.steps import Step, hand_over
+from clustersim.program.steps import Step, receiver_of
 from clustersim.studies.run.counters import Counter, link_counters, memory_counters
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, TAIL, WEIGHT
 
 if TYPE_CHECKING:
-    from clustersim.program.ops import Program
+    from clustersim.program.program import Program
     from clustersim.simulation.simulate import Result
     from clustersim.timeline import Track
 
@@ -222,7 +222,7 @@ class _Arrows:
 
     def _target(self, kind: str, chunk: int) -> tuple[int, int] | None:
         """Return the stage and chunk that receive the result of a block, if on another stage."""
-        target = hand_over(Step(kind, 0, chunk), self.stage, self.program.wiring)
+        target = receiver_of(Step(kind, 0, chunk), self.stage, self.program.wiring)
         return None if target is None or target[0] == self.stage else (target[0], target[1].chunk)
 
     def _has_source(self, kind: str, chunk: int) -> bool:

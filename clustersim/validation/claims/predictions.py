@@ -43,7 +43,7 @@ def _states() -> Numbers:
 def _gpt3_flops() -> Numbers:
     """Claim 2: FLOPs of a step with recomputation, and how many of them train on 300e9 tokens."""
     job = job_of(GPT3)
-    step = hardware_flops(job.model, 1536, job.recomputed)
+    step = hardware_flops(job.model, 1536, job.layers.recomputed)
     steps = 300e9 / (1536 * 2048)
     return {
         "step": step / 1e18,
@@ -113,8 +113,8 @@ def _kept_share(size: str, way: str) -> float:
 def _kept(name: str, *settings: str) -> float:
     """Return what the first layer keeps for its backward [B]."""
     job = job_of(name, *settings)
-    first = job.stacked(0, 0)[0]
-    return job.kept(first)
+    first = job.layers.stacked(0, 0)[0]
+    return job.layers.kept(first)
 
 
 def _recomputation() -> Numbers:
@@ -176,8 +176,8 @@ def _all_reduces() -> Numbers:
 
 def _count(*settings: str) -> float:
     job = job_of(GPT3, *settings)
-    first = job.stacked(0, 0)[0]
-    ops = job.ops(first.layer)
+    first = job.layers.stacked(0, 0)[0]
+    ops = job.layers.ops(first.layer)
     kernels = [
         *forward(ops),
         *backward(ops),
@@ -219,8 +219,8 @@ def _uneven_experts() -> Numbers:
     """Claim 29: the wait of a step, over what its experts compute when all have as many tokens."""
     job, even = job_of(MIXTRAL, "experts={load: balanced}"), 0.0
     device = job.cluster.accelerator
-    for layer, again in job.recomputed:
-        for op in job.ops(layer):
+    for layer, again in job.layers.recomputed:
+        for op in job.layers.ops(layer):
             if op.name.startswith("expert "):
                 kernels = (*op.forward * (2 if op.name in again else 1), *op.backward)
                 even += chain_seconds(kernels, device, lambda _: 0.0).compute

@@ -1,7 +1,7 @@
-"""The words a program is written in.
+"""The program: everything that the engine replays.
 
 A program gives each rank class its steps, and for each kind of step a `Block` of work, the
-`Traffic` of what is handed on, and what follows the last step.  Ops carry work, not time.
+`Traffic` of its result, and the operations after the last step.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,10 @@ from clustersim.traffic import Traffic
 
 
 class Position(NamedTuple):
-    """A stage of one replica class, and a tensor part where these are not folded: who acts."""
+    """A rank class by its stage, its replica class, and its tensor rank where these are not folded.
+
+    Tensor ranks are numbered through the tensor and the context axis.
+    """
 
     replica: int
     stage: int
@@ -30,10 +33,10 @@ class Block:
 
     Attributes
     ----------
-    seconds : what the chain takes on this device, by part
-    again : the share of it that computes a second time what the forward had computed
+    seconds : of the chain on its device, by component
+    recomputed : share of it that recomputes what the forward had computed
     segments : the chain as the engine runs it: times [s] of fused kernels, and between them the
-        collectives that could not be fused
+        collectives that are not fused
     """
 
     seconds: Seconds
@@ -43,15 +46,15 @@ class Block:
 
 @dataclass(frozen=True)
 class Tail:
-    """What a rank class does after its last step.
+    """Operations of a rank class after its last step.
 
     Attributes
     ----------
-    gradients : reductions over those that hold the same weights, by all replica classes of a
-        stage together; where they run beside backwards, in pieces for each chunk, in the order in
-        which the gradients of chunks are complete
-    overlapped : whether they do
-    twin : sum with the other stage that holds the same part of the model, where there is one
+    gradients : reductions over the ranks with the same weights, which all replica classes of a
+        stage run together; where they overlap with backwards, in pieces for each chunk, in the
+        order in which the gradients of chunks are complete
+    overlapped : whether they overlap with backwards
+    mirrored : sum with the stage that holds the same layers, in a mirrored pipeline
     embedding : reduction of the tied embedding between first and last stage
     optimiser : time of the optimiser step [s]
     parameters : gathers of updated parameters (ZeRO-1)
@@ -67,15 +70,15 @@ class Tail:
 
 @dataclass(frozen=True)
 class Actor:
-    """A rank class: ranks that do the same at the same instants.
+    """A rank class: ranks that run the same operations at the same instants.
 
     Attributes
     ----------
-    multiplicity : ranks that it stands for
-    replicas : data-parallel replicas that it stands for
-    steps, order : in order, as they are written and as numbers
+    multiplicity : ranks that it represents
+    replicas : data-parallel replicas that it represents
+    steps, order : its steps in order, and the steps of all stages as numbers
     blocks : for each code, the work of the step
-    send : for each code, what is handed to another stage; None where nothing is
+    send : for each code, the transfer of the result to another stage; None for no transfer
     """
 
     position: Position
@@ -90,12 +93,12 @@ class Actor:
 
 @dataclass(frozen=True)
 class Fused:
-    """What was fused into blocks, and how wrong that can be.
+    """Whether collectives are fused into blocks, and a bound of the error.
 
     Attributes
     ----------
-    whole : whether the collectives of the tensor group were fused into their blocks
-    bound : most that other traffic on the same links can change a block, share of its time
+    whole : whether the collectives of the tensor group are fused into their blocks
+    bound : maximum change of a block by other traffic on the same links, share of its time
     """
 
     whole: bool
@@ -103,7 +106,7 @@ class Fused:
 
 
 class LinkUse(NamedTuple):
-    """What one link of the machine carries in a step, folded ranks counted in full.
+    """Load of one link of the machine in a step, folded ranks counted in full.
 
     Attributes
     ----------
@@ -117,12 +120,12 @@ class LinkUse(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """What crosses one link, by who puts it there; replica -1 stands for all replicas together.
+    """What crosses one link, by stage and replica; replica -1 represents all replicas.
 
     Attributes
     ----------
-    inside : by stage and replica, what collectives inside blocks put on it for one microbatch [B]
-    moved : by name and replica of other traffic, how many of its equal flows cross it
+    inside : by stage and replica, bytes of the collectives inside blocks for one microbatch [B]
+    moved : by name and replica of other traffic, how many of its equal flows cross the link
     """
 
     inside: dict[tuple[int, int], float]
@@ -151,18 +154,17 @@ class Program:
 
     Attributes
     ----------
-    actors : ordered by replica class, then stage
-    wiring : who hands on to whom
+    actors : ordered by replica class, then stage, then tensor rank
+    wiring : which stage receives the results of which
     microbatches : of a replica in one step
-    parts : actors for each tensor group: 1 where these are folded
+    tensor_ranks : actors of each tensor group: 1 where these are folded
     blocking : whether a stage waits for its sends
     norm_sync : latency of the reductions of the gradient norm over all ranks of a replica [s]
-    capacities : of the links, by number [B/s]
-    link_names : of the same
-    fused : what was fused
-    carried : every link that is used, with what it carries in the step
-    crossings : for the links that are used most, by name, what crosses them
-    limits : for each kind of communication in the step, the link that sets its pace
+    capacities, link_names : of the links, by number [B/s]
+    fused : whether collectives are fused into blocks
+    carried : every link in use, with its load in the step
+    limits : for each kind of communication in the step, the link that limits it
+    crossings : what crosses the links with the highest load, by their names
     """
 
     actors: tuple[Actor, ...]

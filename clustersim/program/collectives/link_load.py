@@ -1,16 +1,16 @@
-"""Loads: what a collective puts on each link, for each byte of its buffer.
+"""Load of a collective on each link, for each byte of its buffer.
 
     algorithm --edges--> (from, to, share) --routes--> link: bytes for each byte of the buffer
 
-A pipelined algorithm keeps all its links busy at once, so its load is one phase.  One that goes in
-rounds has a phase for each, because a round waits for the slowest link of the last.
+A pipelined algorithm keeps all its links busy at once, so its load is one phase.  An algorithm in
+rounds has a phase for each, because a round waits for the slowest link of the previous one.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from clustersim.cost.collectives import Span
+from clustersim.cost.communication import Span
 from clustersim.topology.cluster import Cluster
 
 Edge = tuple[int, int, float]
@@ -22,13 +22,13 @@ Phase = dict[int, float]
 
 @dataclass(frozen=True)
 class Load:
-    """What a collective puts on each link.
+    """Load of a collective on each link.
 
     Attributes
     ----------
-    phases : what each round puts on links, or all that flows at once [B/B]
-    unit : bytes of one of the equal flows that the engine takes it for [B/B]
-    span : how one group lies on the machine
+    phases : load of each round, or of all flows at once [B/B]
+    unit : bytes of one of the equal flows that represent it in the engine [B/B]
+    span : extent of one group on the machine
     """
 
     phases: tuple[Phase, ...]
@@ -46,7 +46,7 @@ class Load:
 
     @property
     def links(self) -> tuple[int, ...]:
-        """The links that are used."""
+        """The links in use."""
         return tuple(self.shares)
 
     @property
@@ -55,7 +55,7 @@ class Load:
         return tuple([share / self.unit for share in self.shares.values()])
 
     def seconds_per_byte(self, capacities: Sequence[float]) -> float:
-        """Return what a byte of the buffer takes with the links to itself [s/B]."""
+        """Return the time of a byte of the buffer on uncontended links [s/B]."""
         return sum(
             [
                 max([share / capacities[link] for link, share in phase.items()], default=0.0)
@@ -64,13 +64,13 @@ class Load:
         )
 
     def bottleneck(self, capacities: Sequence[float]) -> int | None:
-        """Return the link that takes longest for its share; None where no link is used."""
+        """Return the link with the longest time for its share; None without links."""
         times = {link: share / capacities[link] for link, share in self.shares.items()}
         return max(times, key=times.__getitem__) if times else None
 
 
 def span_of(cluster: Cluster, groups: Sequence[Sequence[int]]) -> Span:
-    """Return how the widest of several groups lies on the machine."""
+    """Return the extent of the widest of several groups on the machine."""
     spans = []
     for group in groups:
         counts: dict[int, int] = {}
@@ -90,7 +90,7 @@ def by_node(cluster: Cluster, group: Sequence[int]) -> dict[int, list[int]]:
 
 
 def phase_of(cluster: Cluster, edges: Iterable[Edge]) -> Phase:
-    """Return what edges put on the links of their routes."""
+    """Return the load of edges on the links of their routes."""
     phase: Phase = {}
     for a, b, share in edges:
         for link in cluster.route(a, b).links:
@@ -99,7 +99,32 @@ def phase_of(cluster: Cluster, edges: Iterable[Edge]) -> Phase:
 
 
 def neighbours(members: Sequence[int]) -> list[tuple[int, int]]:
-    """Return each member with the next, the last with the first; nothing for one alone."""
+    """Return each member with the next, the last with the first; no pair for a single member."""
     if len(members) < 2:
         return []
     return list(zip(members, [*members[1:], members[0]], strict=True))
+
+
+def exchange(
+    cluster: Cluster, groups: Sequence[Sequence[int]], shares: Sequence[float] | None = None
+) -> Phase:
+    """Return the load of an all-to-all posted at once, for each byte that a rank sends.
+
+    Every rank sends a block to every other. Each message takes its own route, by the neighbour on
+    the receiver's rail where the library relays (NCCL's PXN).
+
+    Parameters
+    ----------
+    shares : of every rank's bytes, for each receiver, such as the expert with most tokens; equal
+        shares if it is left out
+    """
+    route = cluster.relayed if cluster.library.relay else cluster.route
+    phase: Phase = {}
+    for group in groups:
+        to_each = shares or [1 / len(group)] * len(group)
+        for source in group:
+            for target, share in zip(group, to_each, strict=True):
+                if source != target and share:
+                    for link in route(source, target).links:
+                        phase[link] = phase.get(link, 0.0) + share
+    return phase

@@ -1,9 +1,9 @@
-"""Closed forms of collectives and messages: the time when nobody else is on the links.
+"""Closed forms of collectives and messages: their time on uncontended links.
 
     call overhead | base | hops of the algorithm | pieces of a pipelined buffer | bytes
 
-The engine replays the same collectives as fluid activities on links; tests hold the two together
-where no link is shared.  Step counts are those of Thakur et al. 2005,
+The engine replays the same collectives as fluid activities on links; tests compare the two where no
+link is shared.  Step counts are those of Thakur et al. 2005,
 doi:10.1177/1094342005051521, and of NCCL 2.30, ``src/graph/tuning.cc``, whose latencies they are
 multiplied with.
 """
@@ -19,17 +19,17 @@ ONE_WAY: Final = frozenset({"reduce-scatter", "all-gather"})
 """Halves of an all-reduce."""
 
 STREAMED: Final = frozenset({"broadcast", "reduce"})
-"""What flows along a chain or down a tree once."""
+"""Operations that pass a chain or a tree once."""
 
 
 class Span(NamedTuple):
-    """How a group lies on the machine.
+    """Extent of a group on the machine.
 
     Attributes
     ----------
     ranks : of one group
     nodes : that it spans
-    fullest : ranks on the node that has most
+    fullest : ranks on the node with most of them
     """
 
     ranks: int
@@ -38,7 +38,7 @@ class Span(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Steps that follow one another, inside a node and across the network."""
+    """Sequential steps, inside a node and across the network."""
 
     device: float
     network: float
@@ -46,15 +46,15 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True)
 class Cost:
-    """What a collective or a message takes alone on its links.
+    """Cost of a collective or a message on uncontended links.
 
     Attributes
     ----------
     algorithm, protocol : what the library runs
-    latency : paid before the first byte, for every step, and for every piece of the buffer [s]
+    latency : before the first byte, of every step and every piece of the buffer [s]
     nbytes : payload and protocol of one of its equal flows [B]
-    rate : of such a flow when nobody else is there [B/s]
-    ranked : what the library's tuner takes for its time, without the pieces [s]
+    rate : of such a flow on uncontended links [B/s]
+    ranked : time by which the library's tuner ranks it, without the pieces [s]
     """
 
     algorithm: str
@@ -71,7 +71,7 @@ class Cost:
 
 
 def passes(operation: str) -> int:
-    """Return how often a ring passes the buffer round, less one share of it: 2 or 1.
+    """Return how often the buffer goes round a ring, less one share of it: 2 or 1.
 
     A barrier is an all-reduce of one number: PyTorch, ``ProcessGroupNCCL::barrier``.
     """
@@ -131,7 +131,7 @@ def _halving_doubling(operation: str, span: Span) -> Steps:
 
 
 def _outward(operation: str, span: Span) -> Steps:
-    """Partners get farther away: those that are near enough are in the node."""
+    """Distances double: the first partners are in the node."""
     if span.nodes == 1:
         return _rounds(_levels(span.ranks), span)
     inside = math.floor(math.log2(span.fullest))
@@ -139,7 +139,7 @@ def _outward(operation: str, span: Span) -> Steps:
 
 
 def _around(operation: str, span: Span) -> Steps:
-    """All members move on by as much: somebody's partner is on another node in every round."""
+    """All members use one distance: in every round some partner is on another node."""
     return _rounds(_levels(span.ranks), span)
 
 
@@ -198,13 +198,13 @@ def collective(
     .. math:: t = o + b + n_d a_d + n_n a_n + q c + 2 \sqrt{q c x} + x,
               \quad x = \max\left(\frac{S}{B e}, \frac{f S}{L}\right)
 
-    with S = `nbytes`, B the bytes of the buffer that the links let through in a second, which is
+    with S = `nbytes`, B the bytes of the buffer that the links carry in a second, which is
     1 / `seconds_per_byte`, f the factor to bus bandwidth; o the library's call overhead, and of
     the protocol b its base, a_d and a_n its hop latencies for n_d and n_n steps in a node and
     across the network, e its payload share, L its limit, and c the time of one more piece on each
     of q steps. The terms with c are those of a pipeline cut into pieces of the best size:
     :math:`(\sqrt{q c} + \sqrt{x})^2`, Hoefler et al. 2007, doi:10.1016/j.parco.2007.09.005. The
-    tuner knows no pieces (NCCL 2.30, ``src/graph/tuning.cc``).
+    tuner ignores the pieces (NCCL 2.30, ``src/graph/tuning.cc``).
 
     Parameters
     ----------

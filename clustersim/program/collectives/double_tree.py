@@ -1,44 +1,39 @@
-r"""Double binary trees: two trees, half of the buffer each, a leaf of one being inner in the other.
+r"""Double binary trees: two trees, half of the buffer each; leaves of one are inner in the other.
 
         tree one             tree two          in a node, a chain leads from the door, the device
-            4                    3             that talks to other nodes, past all the others:
+            4                    3             that communicates with other nodes, to all others:
           /   \                /   \
         2       6            5       1         door -> d1 -> d2 -> d3   and back
        / \     / \          / \     / \
       1   3   5   7        6   4   2   0       every member of a node is the door of a channel
 
-Sums go up, results come down, both pipelined, so that sending and receiving are busy at once:
-as much bandwidth as a ring, with latency that grows with the logarithm of the nodes.
+Sums go up and results come down, both pipelined, so that all links send and receive at once: the
+bandwidth of a ring, with latency that grows with the logarithm of the nodes.
 Sanders et al. 2009, doi:10.1016/j.parco.2009.09.001; NCCL 2.30, ``src/graph/trees.cc``.
 """
 
 from collections.abc import Iterator, Sequence
 
-from clustersim.program.collectives.load import Edge, by_node
-from clustersim.program.collectives.ring import walk
+from clustersim.program.collectives.link_load import Edge, by_node
+from clustersim.program.collectives.ring import ring_from_door
 from clustersim.topology.cluster import Cluster
 
 
-def edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
-    """Yield what goes up and down both trees and the chains, for each byte of the buffer."""
-    homes = list(by_node(cluster, group).values())
-    count = flows(cluster, group)
+def tree_edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
+    """Yield what is sent up and down both trees and the chains, for each byte of the buffer."""
+    nodes = list(by_node(cluster, group).values())
+    count = max(len(members) for members in nodes)
     for channel in range(count):
         doors = []
-        for members in homes:
-            chain = walk(cluster, members, channel)
+        for members in nodes:
+            chain = ring_from_door(cluster, members, channel)
             doors.append(chain[0])
             yield from _both_ways(zip(chain[1:], chain[:-1], strict=True), 1 / count)
-        yield from across(doors, 1 / count)
+        yield from edges_between(doors, 1 / count)
 
 
-def flows(cluster: Cluster, group: Sequence[int]) -> int:
-    """Return how many channels there are side by side."""
-    return max(len(members) for members in by_node(cluster, group).values())
-
-
-def across(doors: Sequence[int], share: float) -> Iterator[Edge]:
-    """Yield what goes up and down the two trees over devices of different nodes."""
+def edges_between(doors: Sequence[int], share: float) -> Iterator[Edge]:
+    """Yield what is sent up and down the two trees over devices of different nodes."""
     for parents in double_tree(len(doors)):
         links = [(doors[i], doors[p]) for i, p in enumerate(parents) if p is not None]
         yield from _both_ways(links, share / 2)
@@ -56,20 +51,20 @@ def double_tree(count: int) -> tuple[list[int | None], list[int | None]]:
     """Return each member's parent in two binary trees; None for the root.
 
     The first is the in-order tree over 0 to count - 1 in which odd numbers are leaves; the second
-    is the first turned back to front where `count` is even, or moved on by one where it is odd.
+    is the first in reverse where `count` is even, or shifted by one where it is odd.
 
     >>> double_tree(4)
     ([None, 2, 0, 2], [1, 3, 1, None])
     """
     first = [_parent(i, count) for i in range(count)]
     if count % 2:
-        moved: list[int | None] = [None] * count
+        shifted: list[int | None] = [None] * count
         for i, parent in enumerate(first):
-            moved[(i + 1) % count] = None if parent is None else (parent + 1) % count
-        return first, moved
+            shifted[(i + 1) % count] = None if parent is None else (parent + 1) % count
+        return first, shifted
     last = count - 1
-    turned = [None if p is None else last - p for p in reversed(first)]
-    return first, turned
+    reversed_ = [None if p is None else last - p for p in reversed(first)]
+    return first, reversed_
 
 
 def _parent(number: int, count: int) -> int | None:

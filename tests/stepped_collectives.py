@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import product, zip_longest
 from math import prod
 
+from clustersim.program.collectives.double_tree import double_tree
 from clustersim.program.collectives.rounds import ROUNDS, Message, Round
-from clustersim.program.collectives.torus import starts, walk
-from clustersim.program.collectives.tree import double_tree
+from clustersim.program.collectives.torus_rings import axis_ring, starting_axes
 from clustersim.topology.fabrics.grid import number_of
 
 Held = list[dict[int, tuple[int, ...]]]
@@ -118,7 +118,7 @@ def torus(operation: str, lengths: Sequence[int], closed: Sequence[bool]) -> Ste
     """Return rings along all axes at once, both ways round, each part from another axis on."""
     axes = [axis for axis, length in enumerate(lengths) if length > 1]
     ranks, trains = prod(lengths), list[list[Round]]()
-    for first in starts(lengths, closed):
+    for first in starting_axes(lengths, closed):
         turn = axes.index(first)
         order = [*axes[turn:], *axes[:turn]]
         for way in (1, -1):
@@ -136,7 +136,7 @@ def _lines(
     """Yield the rings along the last axis of `order` of a part already cut along those before."""
     *cut, axis = order
     places = list(product(*map(range, lengths)))
-    along = walk(range(lengths[axis]), closed=closed[axis])[::way]
+    along = axis_ring(range(lengths[axis]), closed=closed[axis])[::way]
     for start in places:
         if start[axis] == 0:
             line = [(*start[:axis], at, *start[axis + 1 :]) for at in along]

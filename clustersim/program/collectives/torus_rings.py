@@ -5,16 +5,16 @@
     part 2:  axis z, then x, then y        all links are busy
 
 Along an axis of length k a part of s bytes is reduce-scattered both ways round, (k - 1) / k s / 2
-on every link, and s / k goes on to the next axis.  An axis without its closing link is walked as a
-folded ring (0 2 4 5 3 1), at half the pace.  Over all axes that tends to (p - 1) / p S / (2 d B).
+on every link, and s / k continues on the next axis.  An axis without its closing link is used as a
+folded ring (0 2 4 5 3 1), at half the rate.  Over all axes that tends to (p - 1) / p S / (2 d B).
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Protocol, runtime_checkable
 
-from clustersim.cost.collectives import Steps, passes
-from clustersim.program.collectives.load import Edge, neighbours
+from clustersim.cost.communication import Steps, passes
+from clustersim.program.collectives.link_load import Edge, neighbours
 from clustersim.topology.cluster import Cluster
 
 
@@ -42,11 +42,11 @@ class Grid(Protocol):
 
 
 Box = tuple[tuple[int, ...], ...]
-"""The places that a group takes along each axis."""
+"""The places that a group occupies along each axis."""
 
 
 def box(cluster: Cluster, group: Sequence[int]) -> Box | None:
-    """Return the box of a torus that a group fills; None if it fills none."""
+    """Return the box of a torus that a group fills, or None."""
     fabric = cluster.fabric
     if not isinstance(fabric, Grid) or cluster.node.devices != 1:
         return None
@@ -60,28 +60,28 @@ def box(cluster: Cluster, group: Sequence[int]) -> Box | None:
     return sides if whole == len(group) == len(set(group)) else None
 
 
-def edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
-    """Yield what goes along the axes, both ways round, for each byte of the buffer."""
+def torus_edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
+    """Yield what is sent along the axes, in both directions, for each byte of the buffer."""
     fabric, sides = cluster.fabric, box(cluster, group)
     assert isinstance(fabric, Grid)
     assert sides is not None
     closed = [
         fabric.rings[axis] and len(side) == fabric.lengths[axis] for axis, side in enumerate(sides)
     ]
-    for axis, each in _along_axes(sides, closed, passes(operation)).items():
-        circle = walk(sides[axis], closed=closed[axis])
+    for axis, share in _along_axes(sides, closed, passes(operation)).items():
+        circle = axis_ring(sides[axis], closed=closed[axis])
         others = [side[:1] if a == axis else side for a, side in enumerate(sides)]
         for place in product(*others):
             line = [fabric.node((*place[:axis], at, *place[axis + 1 :])) for at in circle]
             for a, b in neighbours(line):
-                yield a, b, each
-                yield b, a, each
+                yield a, b, share
+                yield b, a, share
 
 
-def starts(lengths: Sequence[int], closed: Sequence[bool]) -> list[int]:
-    """Return the axis that each part starts on: twice those whose ring is closed.
+def starting_axes(lengths: Sequence[int], closed: Sequence[bool]) -> list[int]:
+    """Return the axis on which each part starts: closed rings twice.
 
-    >>> starts((4, 1, 4), (True, False, False))
+    >>> starting_axes((4, 1, 4), (True, False, False))
     [0, 0, 2]
     """
     axes = [axis for axis, length in enumerate(lengths) if length > 1]
@@ -89,23 +89,23 @@ def starts(lengths: Sequence[int], closed: Sequence[bool]) -> list[int]:
 
 
 def _along_axes(sides: Box, closed: Sequence[bool], times: int) -> dict[int, float]:
-    """Return what each link of a ring carries one way, by axis, of all parts together."""
+    """Return the load of each link in one direction, by axis, of all parts together."""
     lengths = [len(side) for side in sides]
     axes = [axis for axis, length in enumerate(lengths) if length > 1]
     carried = dict.fromkeys(axes, 0.0)
-    parts = starts(lengths, closed)
+    parts = starting_axes(lengths, closed)
     for first in parts:
-        left, turn = times / len(parts), axes.index(first)
+        remaining, turn = times / len(parts), axes.index(first)
         for axis in [*axes[turn:], *axes[:turn]]:
-            carried[axis] += left * (lengths[axis] - 1) / lengths[axis] / 2
-            left /= lengths[axis]
+            carried[axis] += remaining * (lengths[axis] - 1) / lengths[axis] / 2
+            remaining /= lengths[axis]
     return carried
 
 
-def walk(side: Sequence[int], *, closed: bool) -> list[int]:
-    """Return the places of an axis in the order of a ring: as they lie, or folded.
+def axis_ring(side: Sequence[int], *, closed: bool) -> list[int]:
+    """Return the places of an axis in the order of a ring: ascending, or folded.
 
-    >>> walk(range(6), closed=False)
+    >>> axis_ring(range(6), closed=False)
     [0, 2, 4, 5, 3, 1]
     """
     places = list(side)
@@ -114,8 +114,8 @@ def walk(side: Sequence[int], *, closed: bool) -> list[int]:
     return [*places[::2], *reversed(places[1::2])]
 
 
-def steps(cluster: Cluster, group: Sequence[int], operation: str) -> Steps:
-    """Return the steps that follow one another: both ways round, half of each ring's length."""
+def torus_steps(cluster: Cluster, group: Sequence[int], operation: str) -> Steps:
+    """Return the sequential steps: half of each ring's length, as both directions are used."""
     sides = box(cluster, group)
     assert sides is not None
     half = sum(len(side) // 2 for side in sides)

@@ -1,0 +1,106 @@
+"""Layers where they are in the pipeline, with their operations."""
+
+from collections.abc import Collection
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple
+
+from clustersim.plan.parallelism import Plan
+from clustersim.workload.layers import captured_ops, layer_ops
+from clustersim.workload.layers.ends import embedding_ops, head_ops
+from clustersim.workload.model import Layer, Transformer
+from clustersim.workload.ops import Op, kept
+from clustersim.workload.recompute import Recompute
+from clustersim.workload.slice import Slice
+
+
+class StackedLayer(NamedTuple):
+    """A layer at its place in a stage.
+
+    Attributes
+    ----------
+    recomputed : operations that its backward computes again
+    outputs : whether the outputs of these are kept all the same
+    """
+
+    layer: Layer
+    recomputed: frozenset[str]
+    outputs: bool = True
+
+
+class Layers:
+    """The layers of all chunks, and what a rank runs for each.
+
+    Parameters
+    ----------
+    shard : share of a layer that one rank computes
+    graph_parts : parts of a layer that are captured in graphs
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        plan: Plan,
+        recompute: Recompute,
+        shard: Slice,
+        graph_parts: Collection[str],
+    ) -> None:
+        self._plan, self._recompute, self._shard = plan, recompute, shard
+        kinds = dict.fromkeys(model.stack)
+        self._ops = {layer: layer_ops(shard, layer) for layer in kinds}
+        self._captured = {
+            layer: captured_ops(shard, layer, graph_parts) if graph_parts else frozenset[str]()
+            for layer in kinds
+        }
+        self._places = list(product(range(plan.pipeline), range(plan.chunks)))
+        self._stacks = {place: self._stack(model, *place) for place in self._places}
+
+    def _stack(self, model: Transformer, stage: int, chunk: int) -> tuple[StackedLayer, ...]:
+        first = sum(len(self._plan.layers_of(stage, c)) for c in range(chunk))
+        layers = [model.layer(number) for number in self._plan.layers_of(stage, chunk)]
+        return tuple(
+            StackedLayer(layer, self._recomputed(layer, stage, place), self._recompute.outputs)
+            for place, layer in enumerate(layers, first)
+        )
+
+    def _recomputed(self, layer: Layer, stage: int, place: int) -> frozenset[str]:
+        if not self._recompute.applies(stage, place):
+            return frozenset()
+        return self._recompute.of(self._ops[layer])
+
+    def stacked(self, stage: int, chunk: int) -> tuple[StackedLayer, ...]:
+        """Return the layers of a chunk of a stage, in order."""
+        return self._stacks[stage, chunk]
+
+    def of_stage(self, stage: int) -> list[Layer]:
+        """Return the layers of all chunks of a stage."""
+        chunks = range(self._plan.chunks)
+        return [stacked.layer for chunk in chunks for stacked in self._stacks[stage, chunk]]
+
+    @property
+    def recomputed(self) -> list[tuple[Layer, frozenset[str]]]:
+        """Every layer of the model, with the operations that its backward computes again."""
+        stacks = (self._stacks[place] for place in self._places)
+        return [(stacked.layer, stacked.recomputed) for stack in stacks for stacked in stack]
+
+    def ops(self, layer: Layer) -> list[Op]:
+        """Return the operations of a layer."""
+        return self._ops[layer]
+
+    def captured(self, layer: Layer) -> frozenset[str]:
+        """Return the names of the operations of a layer that the host issues as one graph."""
+        return self._captured[layer]
+
+    def kept(self, stacked: StackedLayer) -> float:
+        """Return what a layer keeps of a microbatch from forward to backward [B]."""
+        return kept(self._ops[stacked.layer], stacked.recomputed, outputs=stacked.outputs)
+
+    @cached_property
+    def embedding(self) -> list[Op]:
+        """The operations before the first layer."""
+        return embedding_ops(self._shard)
+
+    @cached_property
+    def head(self) -> list[Op]:
+        """The operations after the last layer."""
+        return head_ops(self._shard)

@@ -1,0 +1,94 @@
+"""Offloading: what is copied between device and host for each layer, and once a step.
+
+    forward    weights from the host | layer | kept activations to the host
+    backward   weights and kept activations from the host | layer | gradients to the host
+    tail       optimiser on the host | new weights to the device
+
+A rank copies its own share of what sharded data parallelism distributes; it gathers the rest from
+the other ranks.
+"""
+
+from clustersim.cost.host import HostRate, host_latency, host_optimiser_seconds, host_rate
+from clustersim.program.job import Job
+from clustersim.program.layers import StackedLayer
+from clustersim.program.steps import BACKWARD, FORWARD
+from clustersim.program.weights import scaled
+from clustersim.workload.offload import HostCopy
+from clustersim.workload.parameters import Parameters
+
+
+class HostLink:
+    """Time of copies on a cluster whose devices all copy at once."""
+
+    def __init__(self, job: Job) -> None:
+        self._rate: HostRate = host_rate(job.cluster)
+        self._latency = host_latency(job.cluster)
+
+    def seconds(self, copy: HostCopy) -> float:
+        """Return the time of a copy [s]."""
+        rate = self._rate.to_host if copy.direction == "to-host" else self._rate.from_host
+        return self._latency + copy.nbytes / rate
+
+
+def host_fetch(job: Job, stacked: StackedLayer, kind: str) -> list[HostCopy]:
+    """Return the copies from the host before a layer."""
+    copies = []
+    if job.offload.parameters and (kind == FORWARD or job.plan.reshard):
+        share = _share(job, job.weights.gathered_of(stacked.layer))
+        copies.append(HostCopy("weights", share, "from-host"))
+    if job.offload.activations and kind == BACKWARD:
+        copies.append(HostCopy("activations", job.layers.kept(stacked), "from-host"))
+    return copies
+
+
+def ends_fetch(job: Job, stage: int, chunk: int, kind: str) -> list[list[HostCopy]]:
+    """Return the copies from the host before and after the layers, which stay until the end."""
+    if kind == BACKWARD or not job.offload.parameters:
+        return [[], []]
+    weights = job.weights
+    ends = weights.outside_layers(stage, chunk)
+    shares = [_share(job, scaled(weights.gathered_bytes, end)) for end in ends]
+    return [[HostCopy("weights", share, "from-host")] if share else [] for share in shares]
+
+
+def host_push(job: Job, stacked: StackedLayer, kind: str, *, reduced: bool) -> list[HostCopy]:
+    """Return the copies to the host after a layer.
+
+    Parameters
+    ----------
+    reduced : whether the layer's gradients are reduced as soon as they are computed
+    """
+    if kind == FORWARD:
+        if not job.offload.activations:
+            return []
+        return [HostCopy("activations", job.layers.kept(stacked), "to-host")]
+    if not (job.offload.host_optimiser and reduced):
+        return []
+    share = _share(job, job.weights.trained_of(stacked.layer))
+    return [HostCopy("gradients", _gradient_bytes(job) * share, "to-host")]
+
+
+def host_tail(job: Job, stage: int, *, reduced: bool) -> float:
+    """Return the time of the optimiser on the host, with its copies [s].
+
+    Gradients that were not sent layer by layer are copied first; new weights are copied to the
+    device if they are kept there.
+    """
+    link, owned = HostLink(job), _share(job, job.weights.trained(stage))
+    seconds = host_optimiser_seconds(job.cluster, job.software.optimiser.host_updated * owned)
+    if not reduced:
+        seconds += link.seconds(HostCopy("gradients", _gradient_bytes(job) * owned, "to-host"))
+    if not job.offload.parameters:
+        seconds += link.seconds(HostCopy("weights", job.shard.width * owned, "from-host"))
+    return seconds
+
+
+def _share(job: Job, parameters: Parameters) -> float:
+    """Return the share of a rank in weights, or in bytes of weights, of a layer or stage."""
+    return job.weights.on_rank(parameters, sharded=job.plan.zero >= 1)
+
+
+def _gradient_bytes(job: Job) -> float:
+    """Return the bytes of a gradient in a copy to the host [B]."""
+    sharding = job.software.sharding
+    return job.software.gradients.nbytes if sharding is None else sharding.reduce
