@@ -33,7 +33,7 @@ LAYERS = """
 
 HOMES = {
     "jinja2": ("render",),
-    "matplotlib": ("render", "studies"),
+    "matplotlib": ("render",),
     "networkx": ("topology",),
     "plotly": ("render",),
     "ruamel": ("catalog",),

@@ -79,7 +79,7 @@ class RenderProcess:
         traceback: TracebackType | None,
     ) -> None:
         if self._process is not None:
-            self._process.kill()  # ending by itself would take longer
+            self._process.kill()  # ending normally would take longer
             self._process.join()
             self._connection.close()
 

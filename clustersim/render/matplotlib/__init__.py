@@ -50,7 +50,6 @@ def write_figure(
     """Write pictures, one above the other, as ``stem.png`` and so on.
 
     The title of the first one is that of the figure; the others have theirs above their axes.
-    A `stem` that ends with a format is a file of that format alone.
     """
     from matplotlib import rc_context
 

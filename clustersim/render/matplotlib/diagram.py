@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clustersim.render.diagram import FAINT, WIRES, Box, Diagram, Note, thickness
-from clustersim.render.matplotlib.figure import INK, OPTIONS, STYLE, save
+from clustersim.render.matplotlib.figure import OPTIONS, STYLE, paint, save
 from clustersim.render.palette import Colour
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _box(axes: "Axes", box: Box) -> None:
             box.height,
             boxstyle=rounded,
             facecolor=box.colour,
-            edgecolor=INK,
+            edgecolor=paint("edge"),
             linewidth=0.7,
             zorder=2,
         )

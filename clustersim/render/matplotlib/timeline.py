@@ -6,16 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.render.charts.timeline import Timeline, covered
-from clustersim.render.matplotlib.figure import DOTS, INK, Room, paint
-from clustersim.render.palette import LIGHT, Colour, read
+from clustersim.render.matplotlib.figure import DOTS, Room, paint
+from clustersim.render.palette import LIGHT, read
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_SHAPES: Final = 1_500
 """Blocks that are drawn one by one; more of them are drawn as an image."""
-
-WHITE: Final = (1.0, 1.0, 1.0)
 
 
 def timeline_room(picture: Timeline) -> Room:
@@ -91,12 +89,12 @@ def _draw_numbers(axes: "Axes", picture: Timeline) -> None:
         return
     inside = (picture.start >= begin) & (picture.end <= end) & blocks
     light = _shades(picture)[:, 0].mean(axis=1) > 0.5
-    _write_numbers(axes, picture, inside & light[picture.kind], size, INK)
-    _write_numbers(axes, picture, inside & ~light[picture.kind], size, WHITE)
+    _write_numbers(axes, picture, inside & light[picture.kind], size, paint("edge"))
+    _write_numbers(axes, picture, inside & ~light[picture.kind], size, paint("ground"))
 
 
 def _write_numbers(
-    axes: "Axes", picture: Timeline, rows: NDArray[np.bool_], size: float, colour: Colour
+    axes: "Axes", picture: Timeline, rows: NDArray[np.bool_], size: float, colour: str
 ) -> None:
     """Write numbers as outlines, all at once: a text for each took a millisecond."""
     from matplotlib.collections import PathCollection
