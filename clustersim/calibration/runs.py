@@ -23,7 +23,7 @@ from clustersim.catalog.facts import Record, facts
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.engine.replay import replay
 from clustersim.errors import ClustersimError
-from clustersim.memory.peak import weigh
+from clustersim.memory.peak import estimate_memory
 from clustersim.program.compile import compile_program
 from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
@@ -207,7 +207,7 @@ def _held(text: str) -> Held:
     for mode in modes:
         loaded = scenario_of(case, machine, choice, replace(settings, recompute=mode))
         job = build_job(loaded)
-        if len(modes) > 1 and weigh(job).fits:
+        if len(modes) > 1 and estimate_memory(job).fits:
             break
     return Held(
         job=job,

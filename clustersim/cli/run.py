@@ -9,7 +9,6 @@ import typer
 from clustersim.cli.options import Figures, figure_formats, show
 
 if TYPE_CHECKING:
-    from clustersim.scenario.load import Loaded
     from clustersim.simulation.simulate import Result
 
 
@@ -64,19 +63,9 @@ class _Output(NamedTuple):
 
 
 def _simulate(scenario: str, settings: list[str]) -> "Result":
-    from clustersim.scenario.load import load
-
-    return _advised(scenario, settings, load(scenario, settings))
-
-
-def _advised(scenario: str, settings: list[str], loaded: "Loaded") -> "Result":
-    """Simulate a scenario; if it does not fit, look for changes that make it fit."""
-    from clustersim.scenario.load import load
-    from clustersim.simulation.advice import advise
     from clustersim.simulation.simulate import simulate
 
-    result = simulate(loaded)
-    return advise(result, lambda more: load(scenario, [*settings, *more]))
+    return simulate(scenario, settings, advise=True)
 
 
 def _run_with_files(
@@ -89,6 +78,7 @@ def _run_with_files(
     with RenderProcess(warm_up) as process:  # first, so that it warms up during the replay
         from clustersim.render import folder
         from clustersim.scenario.load import load
+        from clustersim.simulation.simulate import simulate
         from clustersim.studies.run import files as run_files
         from clustersim.studies.run.page import command_line
         from clustersim.studies.run.text import rows
@@ -96,7 +86,7 @@ def _run_with_files(
         loaded = load(scenario, settings)
         place = output.folder or Path("runs") / loaded.name
         folder.check_free(place, force=output.force)
-        result = _advised(scenario, settings, loaded)
+        result = simulate(loaded, advise=True)
         if not quiet:
             show(result.scenario.title, rows(result))
         run_files.write(

@@ -15,8 +15,8 @@ from clustersim.workload.finetune import linears
 from clustersim.workload.ops import kept, kept_for_weights
 
 
-def weigh(job: Job) -> Verdict:
-    """Return what every stage holds at its peak, and whether it fits."""
+def estimate_memory(job: Job) -> Verdict:
+    """Return the memory of every stage at its peak, and whether it fits."""
     plan, node = job.plan, job.cluster.node
     return Verdict(
         tuple(_stage(job, stage) for stage in range(plan.pipeline)),

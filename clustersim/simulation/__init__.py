@@ -1,1 +1,1 @@
-"""A scenario in, an answer out: build, estimate memory, compile, replay, measure, advise."""
+"""A scenario in, a result out: check, build, estimate memory, compile, replay, measure, advise."""

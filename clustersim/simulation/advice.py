@@ -1,62 +1,74 @@
-"""What would make a job fit, and what it costs: other layouts tried one by one.
+"""Changes with which a job fits in memory, and the step time of each.
 
-    a job that does not fit --changes--> other jobs --replayed--> those that fit, the fastest first
+    a job that does not fit --changes--> other jobs --attempt--> those that fit, the fastest first
 
-Only what the framework and the checks of a layout allow is tried.  Where no change is enough by
-itself, those that save most are taken together.
+Only changes that the framework and the checks of a layout allow are tried.  Where no single change
+is enough, those that save most are combined.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+from clustersim.catalog.changes import written
 from clustersim.errors import CatalogError, PlanError, ScenarioError
-from clustersim.memory.peak import weigh
 from clustersim.memory.verdict import Remedy, Verdict
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import Result, simulate
 
 MOST_TRIES: Final = 8
-"""Single changes that are tried; as many are taken together at most."""
+"""Single changes that are tried; as many are combined at most."""
 
 MOST_BLOCKS: Final = 100_000
 MOST_DEVICES: Final = 1024
-"""Blocks and devices of a job that is replayed again with each change that helps, in about a
-second; larger ones are weighed."""
+"""Blocks and devices of a job that is replayed with each change that fits, in about a second each;
+only the memory of larger jobs is estimated."""
 
-Reload = Callable[[Sequence[str]], Loaded]
-"""Loads the scenario again with more settings."""
-
-
-def advise(result: Result, reload: Reload) -> Result:
-    """Return a result whose verdict says what would make it fit; as it is where it fits."""
-    if result.memory.fits:
-        return result
-    small = result.timeline.blocks <= MOST_BLOCKS and result.devices <= MOST_DEVICES
-    tried = _Tries(reload, replayed=small)
-    singles = list(changes(result.scenario))[:MOST_TRIES]
-    found = [remedy for change in singles if (remedy := tried.remedy(change))]
-    if not found:
-        found = _together(tried, singles)
-    order = sorted(found, key=lambda remedy: (remedy.step_time_s or 0.0, remedy.peak_bytes))
-    return replace(result, memory=replace(result.memory, advice=tuple(order)))
+Values = Mapping[str, Any]
+"""A change: values by dotted key."""
 
 
-def _together(tried: "_Tries", singles: Sequence[Sequence[str]]) -> list[Remedy]:
-    """Return the first heap of changes that fits, those that save most taken first."""
-    peaks = {tuple(change): tried.peak(change) for change in singles}
-    useful = [change for change, peak in peaks.items() if peak is not None]
-    heap: tuple[str, ...] = ()
-    for change in sorted(useful, key=lambda change: peaks[change] or 0.0):
-        touched = {setting.partition("=")[0] for setting in heap}
-        if touched & {setting.partition("=")[0] for setting in change}:
+class Attempt(NamedTuple):
+    """A job with a change: its memory, and its step time [s] where it fits and was replayed."""
+
+    memory: Verdict
+    step_time: float | None = None
+
+
+def is_small(blocks: int, devices: int) -> bool:
+    """Whether a job is replayed with each change that fits."""
+    return blocks <= MOST_BLOCKS and devices <= MOST_DEVICES
+
+
+def advice(loaded: Loaded, attempt: Callable[[Loaded], Attempt]) -> tuple[Remedy, ...]:
+    """Return the changes with which a job fits, the fastest first.
+
+    Parameters
+    ----------
+    loaded : a scenario that does not fit
+    attempt : estimates the memory of a scenario, and replays it if it fits
+    """
+    attempts = _Attempts(loaded, attempt)
+    singles = list(changes(loaded.scenario))[:MOST_TRIES]
+    remedies = [remedy for change in singles if (remedy := attempts.remedy(change))]
+    if not remedies:
+        remedies = _combined(attempts, singles)
+    return tuple(
+        sorted(remedies, key=lambda remedy: (remedy.step_time_s or 0.0, remedy.peak_bytes))
+    )
+
+
+def _combined(attempts: "_Attempts", singles: Sequence[Values]) -> list[Remedy]:
+    """Return the first combination of changes that fits, those that save most first."""
+    peaks = [(peak, change) for change in singles if (peak := attempts.peak(change)) is not None]
+    combination: Values = {}
+    for _, change in sorted(peaks, key=lambda item: item[0]):
+        if combination.keys() & change.keys():
             continue
-        if tried.peak((*heap, *change)) is None:
+        larger = {**combination, **change}
+        if attempts.peak(larger) is None:
             continue
-        heap = (*heap, *change)
-        if remedy := tried.remedy(heap):
+        combination = larger
+        if remedy := attempts.remedy(combination):
             return [remedy]
     return []
 
@@ -64,61 +76,58 @@ def _together(tried: "_Tries", singles: Sequence[Sequence[str]]) -> list[Remedy]
 # --- what is tried --------------------------------------------------------------------------------
 
 
-def changes(given: Scenario) -> Iterator[tuple[str, ...]]:
-    """Yield the changes that could help, each as settings, those that cost least first."""
+def changes(given: Scenario) -> Iterator[Values]:
+    """Yield the changes that could help, the cheapest first."""
     plan, batch, offered = given.plan, given.batch, given.framework.zero.value
     if plan.tensor > 1 and not plan.sequence_parallel:
-        yield ("plan.sequence_parallel=true",)
-    yield from ((f"plan.zero={zero}",) for zero in offered if zero > plan.zero and plan.data > 1)
+        yield {"plan.sequence_parallel": True}
+    yield from ({"plan.zero": zero} for zero in offered if zero > plan.zero and plan.data > 1)
     mode = given.recompute if isinstance(given.recompute, str) else given.recompute.mode
-    later = {"none": ("selective", "full"), "selective": ("full",)}
-    yield from ((f"recompute={each}",) for each in later.get(mode, ()))
+    more = {"none": ("selective", "full"), "selective": ("full",)}
+    yield from ({"recompute": stronger} for stronger in more.get(mode, ()))
     if batch.micro > 1 and batch.micro % 2 == 0:
-        yield (f"batch.micro={batch.micro // 2}",)
+        yield {"batch.micro": batch.micro // 2}
     if plan.data % 2 == 0:
-        half = f"plan.data={plan.data // 2}"
-        yield (f"plan.tensor={2 * plan.tensor}", half)
-        yield (f"plan.pipeline={2 * plan.pipeline}", half)
-    for where in ("optimiser", "parameters", "activations"):
-        if given.cluster.node.host is not None and not getattr(given.offload, where):
-            yield (f"offload.{where}=true",)
+        half = {"plan.data": plan.data // 2}
+        yield {"plan.tensor": 2 * plan.tensor, **half}
+        yield {"plan.pipeline": 2 * plan.pipeline, **half}
+    for place in ("optimiser", "parameters", "activations"):
+        if given.cluster.node.host is not None and not getattr(given.offload, place):
+            yield {f"offload.{place}": True}
 
 
-class _Tries:
-    """Jobs with changes, each built once."""
+class _Attempts:
+    """Jobs with changes, each tried once."""
 
-    def __init__(self, reload: Reload, *, replayed: bool) -> None:
-        self._reload, self._replayed = reload, replayed
-        self._found: dict[tuple[str, ...], tuple[Verdict, float | None] | None] = {}
+    def __init__(self, loaded: Loaded, attempt: Callable[[Loaded], Attempt]) -> None:
+        self._loaded, self._attempt = loaded, attempt
+        self._tried: dict[str, Attempt | None] = {}
 
-    def remedy(self, change: Sequence[str]) -> Remedy | None:
-        """Return what a change costs if the job fits with it."""
-        found = self._tried(change)
-        if found is None or not found[0].fits:
+    def remedy(self, change: Values) -> Remedy | None:
+        """Return a change with the step time and peak of the job; None where it does not fit."""
+        tried = self._try(change)
+        if tried is None or not tried.memory.fits:
             return None
-        verdict, seconds = found
-        return Remedy(" ".join(change), seconds, verdict.fullest.peak)
+        return Remedy(_text(change), tried.step_time, tried.memory.fullest.peak)
 
-    def peak(self, change: Sequence[str]) -> float | None:
+    def peak(self, change: Values) -> float | None:
         """Return the peak with a change; None where the change is not allowed."""
-        found = self._tried(change)
-        return None if found is None else found[0].fullest.peak
+        tried = self._try(change)
+        return None if tried is None else tried.memory.fullest.peak
 
-    def _tried(self, change: Sequence[str]) -> tuple[Verdict, float | None] | None:
-        key = tuple(change)
-        if key not in self._found:
+    def _try(self, change: Values) -> Attempt | None:
+        key = _text(change)
+        if key not in self._tried:
             try:
-                self._found[key] = self._weighed(self._reload(key))
+                self._tried[key] = self._attempt(self._loaded.changed(change))
             except (PlanError, ScenarioError, CatalogError):  # not allowed here: not advised
-                self._found[key] = None
-        return self._found[key]
-
-    def _weighed(self, loaded: Loaded) -> tuple[Verdict, float | None]:
-        """Return the verdict on a job, and its step time if it fits and may be replayed."""
-        verdict = weigh(build_job(loaded))
-        if not (verdict.fits and self._replayed):
-            return verdict, None
-        return verdict, simulate(loaded).step_time
+                self._tried[key] = None
+        return self._tried[key]
 
 
-__all__ = ["advise", "changes"]
+def _text(change: Values) -> str:
+    """Return a change as settings of ``--set``, with spaces between them."""
+    return " ".join(written(key, value) for key, value in change.items())
+
+
+__all__ = ["Attempt", "advice", "changes", "is_small"]

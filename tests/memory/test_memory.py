@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clustersim.catalog.finding import shipped
 from clustersim.memory.curves import columns, memory_curves
-from clustersim.memory.peak import chunk_memory, weigh
+from clustersim.memory.peak import chunk_memory, estimate_memory
 from clustersim.memory.states import state_parts
 from clustersim.memory.verdict import (
     PARTS,
@@ -23,7 +23,7 @@ from clustersim.memory.verdict import (
 )
 from clustersim.program.compile import compile_program
 from clustersim.scenario.load import load
-from clustersim.simulation.advice import advise, changes
+from clustersim.simulation.advice import changes
 from clustersim.simulation.build import build_job
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.run.charts import MOST_LAYERS, MOST_LEVELS, memory_over_time
@@ -91,7 +91,7 @@ def test_whole_weights_come_back_layer_by_layer_under_zero_3():
     """A rank has its share of the weights, and the layers at work whole beside it."""
     job, _ = built()
     sharded = replace(job, plan=replace(job.plan, zero=3))
-    before, after = (weigh(j).stages[3].parts for j in (job, sharded))
+    before, after = (estimate_memory(j).stages[3].parts for j in (job, sharded))
     layers = len(job.layers.stacked(3, 0))
 
     assert after["parameters"] == pytest.approx(before["parameters"] / job.plan.copies)
@@ -231,8 +231,8 @@ def test_an_offloaded_optimiser_moves_to_the_host():
 
 
 def test_advice_fits_when_it_is_taken():
-    """Each change that is advised makes the job fit, at the step time and peak that are told."""
-    result = advise(ran(*TOO_LARGE), lambda more: load(SMALL, [*TOO_LARGE, *more]))
+    """Each change that is advised makes the job fit, at the reported step time and peak."""
+    result = simulate(SMALL, TOO_LARGE, advise=True)
     remedies = result.memory.advice
 
     assert not result.memory.fits
@@ -248,24 +248,23 @@ def test_advice_fits_when_it_is_taken():
 def test_changes_are_taken_together_where_none_is_enough():
     """A device too small for any single change gets one that joins several."""
     small = [*TOO_LARGE, "cluster.node.accelerator.memory.capacity.value=22 GB"]
-    result = advise(simulate(SMALL, small), lambda more: load(SMALL, [*small, *more]))
+    result = simulate(SMALL, small, advise=True)
 
     assert [len(remedy.change.split()) > 1 for remedy in result.memory.advice] == [True]
     assert result.memory.advice[0].peak_bytes <= 22e9
 
 
 def test_nothing_is_advised_to_a_job_that_fits():
-    """A verdict that fits stays as it is."""
-    result = ran()
-
-    assert advise(result, lambda more: load(SMALL, more)) is result
+    """A verdict that fits has no advice, and one that does not has some only on request."""
+    assert simulate(SMALL, advise=True).memory.advice == ()
+    assert simulate(SMALL, TOO_LARGE).memory.advice == ()
 
 
 def test_only_what_the_framework_offers_is_tried():
     """Megatron-LM of 2021 has no ZeRO, so that is not among the changes."""
     given_ = load("megatron21-t1-1.7b").scenario
 
-    assert not any("plan.zero" in setting for change in changes(given_) for setting in change)
+    assert not any("plan.zero" in change for change in changes(given_))
 
 
 # --- the figure and the measured runs -------------------------------------------------------------

@@ -1,0 +1,227 @@
+"""The result of a run: one simulated training step, and everything that explains it."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from clustersim.memory.curves import MemoryCurve, memory_curves
+from clustersim.memory.verdict import Verdict
+from clustersim.metrics.attribution import BUBBLES
+from clustersim.metrics.exposed import Exposed, exposed
+from clustersim.metrics.groups import GroupLinks
+from clustersim.metrics.prediction_interval import Interval
+from clustersim.metrics.stages import SlowestStage, slowest_stage
+from clustersim.metrics.utilisation import HotLink
+from clustersim.program.program import Program
+from clustersim.scenario.schema import Published, Scenario
+from clustersim.simulation.answer import (
+    Counts,
+    DeviceTflops,
+    ExpertBalance,
+    ExposedCommunication,
+    Fusion,
+    PublishedCheck,
+    RunAnswer,
+)
+from clustersim.timeline import Timeline
+from clustersim.workload.routing import Routing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Result:
+    """One simulated training step, with everything that explains it.
+
+    Attributes
+    ----------
+    name : stem of the scenario file
+    scenario : the checked scenario
+    program : rank classes with their steps, work and traffic
+    timeline : start and end of every step [s]
+    memory : peaks by stage, whether they fit, and changes with which they would
+    step_time : time of the step [s]
+    interval : step times between which most measured runs are expected
+    model_flops, hardware_flops : of the whole step, without and with recomputation [FLOP]
+    attribution : mean seconds of a rank by component, adding up to `step_time`
+    recomputed : seconds of recomputation among these
+    links : the links with the highest utilisation
+    groups : the links between the members of each kind of group
+    routing : share of the tokens that ranks with experts get; None without experts
+    activities : transfers and collectives that ran next to blocks [count]
+    wall : time that the simulation took [s]
+    peak : FLOP rate of a device at the precision of the scenario [FLOP/s]
+    """
+
+    name: str
+    scenario: Scenario
+    program: Program
+    timeline: Timeline
+    memory: Verdict
+    step_time: float
+    interval: Interval
+    model_flops: float
+    hardware_flops: float
+    attribution: dict[str, float]
+    recomputed: float
+    links: list[HotLink]
+    groups: list[GroupLinks]
+    routing: Routing | None
+    activities: int
+    wall: float
+    peak: float = field(repr=False)
+
+    @property
+    def devices(self) -> int:
+        """Devices of the job."""
+        return self.scenario.devices
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens of the whole job in a second [1/s]."""
+        batch = self.scenario.batch
+        return batch.global_ * batch.sequence / self.step_time
+
+    @property
+    def samples_per_s(self) -> float:
+        """Sequences of the whole job in a second [1/s]."""
+        return self.scenario.batch.global_ / self.step_time
+
+    def flops_per_device(self, convention: str) -> float:
+        """Return the rate of one device, counting ``model`` or ``hardware`` FLOPs [FLOP/s]."""
+        flops = self.model_flops if convention == "model" else self.hardware_flops
+        return flops / self.step_time / self.devices
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOPs over peak [unitless]."""
+        return self.flops_per_device("model") / self.peak
+
+    @property
+    def hfu(self) -> float:
+        """Hardware FLOPs, recomputation included, over peak [unitless]."""
+        return self.flops_per_device("hardware") / self.peak
+
+    @property
+    def bubble(self) -> float:
+        """Time that a rank waits for other stages, mean of all ranks [s]."""
+        return sum(self.attribution[part] for part in BUBBLES)
+
+    @property
+    def bubble_fraction(self) -> float:
+        """Bubble over step time [unitless]."""
+        return self.bubble / self.step_time
+
+    @property
+    def bubble_overhead(self) -> float:
+        """Bubble over the time without it [unitless]."""
+        return self.bubble / (self.step_time - self.bubble)
+
+    @property
+    def exposed(self) -> list[Exposed]:
+        """Communication that no computation hides, by kind, with the link that limits its rate."""
+        return exposed(self.attribution, self.program.limits)
+
+    @cached_property
+    def published(self) -> list[PublishedCheck]:
+        """Each published number with the predicted one, in its own convention."""
+        return [self._check(given) for given in self.scenario.published]
+
+    def _check(self, given: Published) -> PublishedCheck:
+        predicted = self.metric(given.metric, given.convention)
+        error = None if given.metric == "fits" else predicted / given.value - 1
+        return PublishedCheck(
+            given.metric, given.convention, given.value, predicted, error, given.source
+        )
+
+    @cached_property
+    def slowest_stage(self) -> SlowestStage:
+        """The stage whose ranks run their blocks the longest."""
+        return slowest_stage(self.timeline.tracks)
+
+    def metric(self, name: str, convention: str | None = None) -> float:
+        """Return a metric by its published name, in the units of that name."""
+        values = {
+            "step_time_s": lambda: self.step_time,
+            "tokens_per_s": lambda: self.tokens_per_s,
+            "tokens_per_s_per_device": lambda: self.tokens_per_s / self.devices,
+            "tflops_per_device": lambda: self.flops_per_device(convention or "model") / 1e12,
+            "mfu": lambda: self.mfu,
+            "hfu": lambda: self.hfu,
+            "memory_bytes": lambda: self.memory.fullest.peak,
+            "fits": lambda: float(self.memory.fits),
+        }
+        return values[name]()
+
+    @cached_property
+    def answer(self) -> RunAnswer:
+        """The result in the keys of ``run --json``."""
+        program, routing = self.program, self.routing
+        return RunAnswer(
+            name=self.name,
+            title=self.scenario.title,
+            step_time_s=self.step_time,
+            interval=self.interval,
+            tokens_per_s=self.tokens_per_s,
+            tokens_per_s_per_device=self.tokens_per_s / self.devices,
+            samples_per_s=self.samples_per_s,
+            tflops_per_device=DeviceTflops(
+                self.flops_per_device("model") / 1e12, self.flops_per_device("hardware") / 1e12
+            ),
+            mfu=self.mfu,
+            hfu=self.hfu,
+            bubble_fraction=self.bubble_fraction,
+            bubble_overhead=self.bubble_overhead,
+            attribution=self.attribution,
+            recomputed_s=self.recomputed,
+            exposed=tuple(
+                ExposedCommunication(
+                    component.part,
+                    component.seconds,
+                    component.limit.link if component.limit else None,
+                    component.limit.kind if component.limit else None,
+                )
+                for component in self.exposed
+            ),
+            slowest_stage=self.slowest_stage,
+            memory=self.memory.answer,
+            links=tuple(self.links),
+            limits=program.limits,
+            groups=tuple(self.groups),
+            experts=routing and ExpertBalance(routing.skew, 1 - routing.kept),
+            published=tuple(self.published),
+            fusion=Fusion(program.fused.whole, program.fused.bound, self.scenario.fusion_bound),
+            counts=Counts(
+                devices=self.devices,
+                replica_classes=program.classes,
+                actors=len(program.actors),
+                blocks=self.timeline.blocks,
+                activities=self.activities,
+            ),
+            assumed=self.scenario.assumed,
+            wall_s=self.wall,
+        )
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """Every block of the replay as a table: rank class, step, start and end [s]."""
+        import pandas as pd  # 0.3 s, only for tables
+
+        return pd.DataFrame(self.timeline.columns())
+
+    @cached_property
+    def memory_curves(self) -> list[MemoryCurve]:
+        """Memory of each stage over time."""
+        return memory_curves(self.memory, self.timeline)
+
+    @cached_property
+    def memory_frame(self) -> "pd.DataFrame":
+        """Memory by stage and part [B]."""
+        import pandas as pd
+
+        rows = [{"stage": stage.stage, **stage.parts} for stage in self.memory.stages]
+        return pd.DataFrame(rows).set_index("stage")
+
+
+__all__ = ["Result"]
