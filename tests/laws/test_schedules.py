@@ -183,6 +183,12 @@ def test_two_pipelines_hold_about_a_chunk_for_each_part(shape):
 # --- the bubble -----------------------------------------------------------------------------------
 
 
+def idle_inside(shown):
+    """Return the idle time of each stage between its own first and last step."""
+    tracks = shown.timeline.tracks
+    return [float(t.end[-1] - t.start[0] - (t.end - t.start).sum()) for t in tracks]
+
+
 def unrolled(shape, forward, inputs, weights):
     """The schedule replayed; times are those of a chunk's steps."""
     seconds = {FORWARD: forward, BACKWARD: inputs + weights, INPUT: inputs, WEIGHT: weights}
@@ -200,7 +206,7 @@ def test_zero_bubble_waits_as_its_paper_says(shape, forward, inputs, share):
         assert shown.idle == pytest.approx([zero_bubble(p, forward, inputs, weights)] * p)
     if shape.schedule == "zb-h2" and m >= 2 * p - 1:
         expected = zero_bubble(p, forward, inputs, weights, delay=2)
-        assert max(shown.idle_inside) == pytest.approx(expected, abs=1e-9 * shown.duration)
+        assert max(idle_inside(shown)) == pytest.approx(expected, abs=1e-9 * shown.duration)
 
 
 @MODEST
@@ -209,7 +215,7 @@ def test_nobody_waits_between_its_first_and_its_last_step(shape, unit):
     """With f = i = w and 2 p - 1 microbatches ZB-H2 and ZB-V leave no bubble inside a stage."""
     shown = unrolled(shape, unit, unit, unit)
     if shape.microbatches >= 2 * shape.stages - 1:
-        assert shown.idle_inside == pytest.approx([0.0] * shape.stages, abs=1e-9 * shown.duration)
+        assert idle_inside(shown) == pytest.approx([0.0] * shape.stages, abs=1e-9 * shown.duration)
 
 
 @MODEST

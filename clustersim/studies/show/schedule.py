@@ -65,12 +65,6 @@ class ReplayedSchedule:
         return [self.duration - float((t.end - t.start).sum()) for t in self.timeline.tracks]
 
     @property
-    def idle_inside(self) -> list[float]:
-        """Idle time of each stage between its own first and last step."""
-        tracks = self.timeline.tracks
-        return [float(t.end[-1] - t.start[0] - (t.end - t.start).sum()) for t in tracks]
-
-    @property
     def in_flight(self) -> list[int]:
         """The most microbatches that each stage holds, counted once for each chunk held."""
         none = [0.0] * self.chunks
