@@ -7,8 +7,8 @@
 import sys
 import tempfile
 from pathlib import Path
-from shutil import copyfile
 
+from PIL import Image
 from typer.testing import CliRunner
 
 from clustersim.cli import app
@@ -42,6 +42,11 @@ IMAGES = {
 """The command of each image, a ``#`` for a space in a word, and the file that it writes."""
 
 
+def save(image: Path, place: Path) -> None:
+    """Save an image with at most 128 colours, a fraction of its size."""
+    Image.open(image).convert("RGB").quantize(128).save(place, optimize=True)
+
+
 def make(names: list[str]) -> None:
     """Run each command once and copy its images."""
     commands = dict.fromkeys(IMAGES[name][0] for name in names)
@@ -52,7 +57,7 @@ def make(names: list[str]) -> None:
             CliRunner().invoke(app, [*words, "--out", str(place)], catch_exceptions=False)
             for name in names:
                 if IMAGES[name][0] == command:
-                    copyfile(place / IMAGES[name][1], FOLDER / f"{name}.png")
+                    save(place / IMAGES[name][1], FOLDER / f"{name}.png")
 
 
 if __name__ == "__main__":
