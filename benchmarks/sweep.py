@@ -51,7 +51,7 @@ def main(most: int | None) -> None:
     study = study_of("sweep", SCENARIO, SCENARIO, layouts)
     began, spent = time.perf_counter(), seconds()
     with Store() as store, workers(JOBS) as executor:
-        runs = run_all(study, layouts, store, executor, at_once=JOBS)
+        runs = run_all(study, layouts, store, executor, jobs=JOBS)
     wall, spent = time.perf_counter() - began, seconds() - spent
     print(f"{len(layouts):,} layouts in {wall:.1f} s: {len(layouts) / wall:.1f} a second")
     print(f"{spent / len(layouts):.3f} processor seconds a layout")

@@ -2,7 +2,6 @@
 
 from hypothesis import strategies as st
 
-from clustersim.answers import to_json
 from clustersim.memory.verdict import HostMemory, MemoryAnswer
 from clustersim.metrics.attribution import BUBBLES, PARTS
 from clustersim.metrics.prediction_interval import Interval
@@ -73,8 +72,8 @@ def answer(parts, *, tokens=2**20, devices=8, name="made-up", fits=True, link="n
 
 
 def run_of(answer):
-    """Return a run with an answer, as the store has it."""
-    return Run("key", RAN, answer=to_json(answer))
+    """Return a run with an answer."""
+    return Run("key", RAN, answer=answer)
 
 
 def compare_page(*others, name="made-up"):

@@ -101,9 +101,9 @@ def run_all(
 def _renamed(run: Run, variant: Variant) -> Run:
     """Return a run with the name of its scenario: another file may have been run for it."""
     name = name_of(variant.scenario)
-    if run.answer is None or run.answer.get("name", name) == name:
+    if run.answer is None or run.answer.name == name:
         return run
-    return replace(run, answer={**run.answer, "name": name})
+    return replace(run, answer=replace(run.answer, name=name))
 
 
 def _keys(variants: Sequence[Variant], executor: Executor) -> list[KeyOrProblem]:

@@ -19,15 +19,25 @@ from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Annotated, Concatenate, ParamSpec, Self, TypeVar
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from clustersim.answers import from_json, to_json
 from clustersim.errors import ScenarioError
 from clustersim.runs.lease import Owner, is_abandoned, this_process
 from clustersim.runs.store_file import check_store, connect
 from clustersim.runs.table import DOES_NOT_FIT, FITS, verdict_of
-from clustersim.runs.variants import FAILED, INVALID, MEMORY_ONLY, Run, Variant
+from clustersim.runs.variants import (
+    FAILED,
+    INVALID,
+    MEMORY_ONLY,
+    MemoryEstimate,
+    Run,
+    Variant,
+    Verdict,
+)
+from clustersim.simulation.answer import RunAnswer
 
 Point = tuple[Variant, Run | None]
 """A variant of a study and its run; None until it is completed."""
@@ -155,7 +165,8 @@ class Store:
     @_reporting_file
     def put(self, run: Run) -> None:
         """Store a run unless there is one; a replay replaces an estimate of memory alone."""
-        answer = None if run.answer is None else json.dumps(run.answer, allow_nan=False)
+        content = run.answer or run.estimate
+        answer = None if content is None else json.dumps(to_json(content), allow_nan=False)
         row = (run.key, run.verdict, run.why, answer, _now())
         with self._transaction():
             if run.verdict != MEMORY_ONLY:
@@ -259,9 +270,9 @@ class Store:
                 if key is None
                 else None
                 if verdict is None
-                else _run(key, verdict, why, answer),
+                else _readable((key, verdict, why, text)),
             )
-            for scenario, settings, point, key, problem, verdict, why, answer in rows
+            for scenario, settings, point, key, problem, verdict, why, text in rows
         ]
 
     @contextmanager
@@ -276,8 +287,19 @@ class Store:
         self._connection.execute("COMMIT")
 
 
-def _run(key: str, verdict: Any, why: str | None, answer: str | None) -> Run:
-    return Run(key, verdict, why, None if answer is None else json.loads(answer))
+def _run(key: str, verdict: Verdict, why: str | None, text: str | None) -> Run:
+    data = None if text is None else json.loads(text)
+    if verdict == MEMORY_ONLY:
+        return Run(key, verdict, why, estimate=from_json(MemoryEstimate, data))
+    return Run(key, verdict, why, None if data is None else from_json(RunAnswer, data))
+
+
+def _readable(row: tuple[str, Verdict, str | None, str | None]) -> Run | None:
+    """Return a run; None if another version of clustersim wrote it with other keys."""
+    try:
+        return _run(*row)
+    except ValidationError:
+        return None
 
 
 def _now() -> str:

@@ -44,6 +44,8 @@ PRAGMA user_version = {VERSION};
 _FROM_VERSION_1: Final = f"""
 UPDATE runs SET verdict = 'memory_only' WHERE verdict = 'weighed';
 UPDATE runs SET verdict = 'invalid' WHERE verdict = 'refused';
+UPDATE runs SET answer = json_object('memory', json_extract(answer, '$.memory'), 'devices',
+    json_extract(answer, '$.counts.devices')) WHERE verdict = 'memory_only';
 DROP TABLE claims;
 {_CLAIMS}
 PRAGMA user_version = {VERSION};

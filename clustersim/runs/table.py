@@ -1,11 +1,12 @@
 """The runs of a study as one table: a row for each variant, with its point and its outcome."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.metrics.attribution import PARTS
-from clustersim.runs.variants import Run, Value, Variant
+from clustersim.runs.variants import MEMORY_ONLY, RAN, MemoryEstimate, Run, Value, Variant
+from clustersim.simulation.answer import RunAnswer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,40 +38,36 @@ MEASURES: Final = (
 
 def verdict_of(run: Run) -> str:
     """Return ``fits``, ``does not fit``, ``invalid`` or ``failed``."""
-    if run.answer is None:
-        return run.verdict
-    return FITS if run.fits else DOES_NOT_FIT
+    if run.verdict in (RAN, MEMORY_ONLY):
+        return FITS if run.fits else DOES_NOT_FIT
+    return run.verdict
 
 
-def measures(answer: Mapping[str, Any]) -> dict[str, float]:
+def measures(answer: RunAnswer) -> dict[str, float]:
     """Return the numbers of an answer by column, in the units of their names."""
-    return (_speed(answer) if "step_time_s" in answer else {}) | _memory(answer)
-
-
-def _memory(answer: Mapping[str, Any]) -> dict[str, float]:
-    memory = answer["memory"]
+    step, rate = answer.step_time_s, answer.tflops_per_device
     return {
-        "memory_peak_bytes": memory["peak_bytes"],
-        "memory_capacity_bytes": memory["capacity_bytes"],
-        "devices": answer["counts"]["devices"],
+        "step_time_s": step,
+        "tokens_per_s": answer.tokens_per_s,
+        "tokens_per_s_per_device": answer.tokens_per_s_per_device,
+        "samples_per_s": answer.samples_per_s,
+        "tflops_per_device_model": rate.model,
+        "tflops_per_device_hardware": rate.hardware,
+        "mfu": answer.mfu,
+        "hfu": answer.hfu,
+        "bubble_fraction": answer.bubble_fraction,
+        "bubble_overhead": answer.bubble_overhead,
+        "exposed_fraction": sum(entry.seconds for entry in answer.exposed) / step,
+        **{f"{name}_s": answer.attribution[name] for name in PARTS},
+        **_memory(MemoryEstimate(answer.memory, answer.counts.devices)),
     }
 
 
-def _speed(answer: Mapping[str, Any]) -> dict[str, float]:
-    step, rate = answer["step_time_s"], answer["tflops_per_device"]
+def _memory(estimate: MemoryEstimate) -> dict[str, float]:
     return {
-        "step_time_s": step,
-        "tokens_per_s": answer["tokens_per_s"],
-        "tokens_per_s_per_device": answer["tokens_per_s_per_device"],
-        "samples_per_s": answer["samples_per_s"],
-        "tflops_per_device_model": rate["model"],
-        "tflops_per_device_hardware": rate["hardware"],
-        "mfu": answer["mfu"],
-        "hfu": answer["hfu"],
-        "bubble_fraction": answer["bubble_fraction"],
-        "bubble_overhead": answer["bubble_overhead"],
-        "exposed_fraction": sum(entry["seconds"] for entry in answer["exposed"]) / step,
-        **{f"{name}_s": answer["attribution"][name] for name in PARTS},
+        "memory_peak_bytes": estimate.memory.peak_bytes,
+        "memory_capacity_bytes": estimate.memory.capacity_bytes,
+        "devices": estimate.devices,
     }
 
 
@@ -84,8 +81,11 @@ def row(variant: Variant, run: Run | None) -> Row:
         "verdict": None if run is None else verdict_of(run),
         "why": None if run is None else run.why,
     }
-    answer = None if run is None else run.answer
-    return start if answer is None else {**start, **measures(answer)}
+    if run is not None and run.answer is not None:
+        return start | measures(run.answer)
+    if run is not None and run.estimate is not None:
+        return start | _memory(run.estimate)
+    return start
 
 
 def axes_of(rows: Sequence[Row]) -> list[str]:

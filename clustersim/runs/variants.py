@@ -8,12 +8,16 @@ Both are plain values: they travel to other processes and into the run cache.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypeVar
 
-from clustersim.answers import to_json
+from clustersim.answers import from_json, to_json
 from clustersim.errors import CatalogError, PlanError, ScenarioError
+from clustersim.memory.verdict import MemoryAnswer
 from clustersim.scenario.load import Loaded, load
+from clustersim.simulation.answer import RunAnswer
 from clustersim.simulation.simulate import Result, simulate, simulate_if_it_fits
+
+Answer = TypeVar("Answer")
 
 Value = str | int | float | bool
 Verdict = Literal["ran", "memory_only", "invalid", "failed"]
@@ -57,6 +61,20 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class MemoryEstimate:
+    """Memory of a job that does not fit and was not replayed.
+
+    Attributes
+    ----------
+    memory : the peak of the fullest stage
+    devices : number of devices of the job
+    """
+
+    memory: MemoryAnswer
+    devices: int
+
+
+@dataclass(frozen=True)
 class Run:
     """The outcome of a variant.
 
@@ -66,47 +84,46 @@ class Run:
     verdict : ``ran``; ``memory_only``, does not fit and was not replayed; ``invalid``, the layout
         or a value is not allowed; or ``failed``, a fault of clustersim
     why : reason in one line, unless it ran
-    answer : what ``clustersim run --json`` prints; only its ``memory`` and ``counts.devices`` if
-        memory only; None if invalid or failed
+    answer : what ``clustersim run --json`` prints; None unless it ran
+    estimate : memory and devices; None unless memory only
     fresh : whether it was computed now, and not found in a run cache
     """
 
     key: str | None
     verdict: Verdict
     why: str | None = None
-    answer: Mapping[str, Any] | None = None
+    answer: RunAnswer | None = None
+    estimate: MemoryEstimate | None = None
     fresh: bool = field(default=False, compare=False)
 
     @property
     def fits(self) -> bool:
         """Whether it ran and fits in memory."""
-        return self.answer is not None and bool(self.answer["memory"]["fits"])
+        return self.answer is not None and self.answer.memory.fits
 
 
 def run_variant(variant: Variant, key: str | None) -> Run:
     """Simulate a variant; an error becomes its verdict."""
     try:
-        verdict, why, answer = _simulated(variant)
+        return _simulated(variant, key)
     except (ScenarioError, CatalogError) as problem:
         return Run(key, INVALID, in_a_line(problem), fresh=True)
     except Exception as error:  # one failed run must not end the others
         return Run(key, FAILED, f"{type(error).__name__}: {in_a_line(error)}", fresh=True)
-    return Run(key, verdict, why, answer, fresh=True)
 
 
-def _simulated(variant: Variant) -> tuple[Verdict, str | None, dict[str, Any]]:
-    """Return verdict, reason (None if it ran) and answer of a variant."""
+def _simulated(variant: Variant, key: str | None) -> Run:
     loaded = variant.load()
     result = simulate_if_it_fits(loaded) if variant.memory_first else simulate(loaded)
     if isinstance(result, Result):
-        return RAN, None, _plain(to_json(result.answer))
-    counts = {"devices": loaded.scenario.devices}
-    return MEMORY_ONLY, result.reason, _plain({"memory": to_json(result.answer), "counts": counts})
+        return Run(key, RAN, answer=_copied(result.answer), fresh=True)
+    estimate = MemoryEstimate(result.answer, loaded.scenario.devices)
+    return Run(key, MEMORY_ONLY, result.reason, estimate=_copied(estimate), fresh=True)
 
 
-def _plain(answer: dict[str, Any]) -> Any:
-    """Return an answer converted to text and back, equal to one read from a run cache."""
-    return json.loads(json.dumps(answer, allow_nan=False))
+def _copied(answer: Answer) -> Answer:
+    """Return an answer converted to text and back, as one read from a run cache."""
+    return from_json(type(answer), json.loads(json.dumps(to_json(answer), allow_nan=False)))
 
 
 def in_a_line(problem: Exception) -> str:
@@ -119,6 +136,7 @@ __all__ = [
     "INVALID",
     "MEMORY_ONLY",
     "RAN",
+    "MemoryEstimate",
     "Run",
     "Value",
     "Variant",

@@ -114,7 +114,7 @@ def test_a_run_that_another_file_left_has_the_name_of_this_one(tmp_path):
         (other,) = run_all(Study("b", "scale", "a title"), [Variant(str(second))], store)
 
     assert not other.fresh
-    assert (one.answer["name"], other.answer["name"]) == (first.stem, "other")
+    assert (one.answer.name, other.answer.name) == (first.stem, "other")
 
 
 def test_a_store_with_damaged_answers_is_refused_in_one_line(tmp_path, capsys):

@@ -4,13 +4,14 @@ import json
 import os
 import signal
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from clustersim.runs.execution import run_all
 from clustersim.runs.executors import workers
 from clustersim.runs.store import Store, Study
-from clustersim.runs.variants import FAILED, INVALID, MEMORY_ONLY, RAN, Variant
+from clustersim.runs.variants import FAILED, INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Variant
 from clustersim.studies.sweep.axes import axis_of
 from clustersim.studies.sweep.grid import grid
 from small import AXES, alive, children_of, rows_in, small, sweeping, wait_until
@@ -145,8 +146,7 @@ def test_the_executor_does_not_matter(tmp_path):
 
 def timeless(run):
     """Return a run without the time that it took to be simulated."""
-    answer = None if run.answer is None else {**run.answer, "wall_s": 0.0}
-    return run.key, run.verdict, run.why, answer
+    return replace(run, answer=None if run.answer is None else replace(run.answer, wall_s=0.0))
 
 
 def test_equal_variants_are_run_once(tmp_path):
@@ -190,8 +190,8 @@ def test_what_does_not_fit_is_replayed_on_request(tmp_path):
 
     assert (first.verdict, second.verdict) == (MEMORY_ONLY, RAN)
     assert not first.fits
-    assert "step_time_s" not in first.answer
-    assert first.answer["memory"] == second.answer["memory"]
+    assert first.answer is None
+    assert first.estimate == MemoryEstimate(second.answer.memory, 8)
     assert second.fresh
     assert (third, third.fresh) == (second, False)
     assert [run.verdict for run in both] == [RAN, RAN]

@@ -4,20 +4,21 @@ import os
 import sqlite3
 import time
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from answers import answer
 from clustersim.errors import ScenarioError
 from clustersim.runs.lease import LEASE, Owner, is_abandoned, owner_of, this_process
 from clustersim.runs.store import Store, StoredStudy, Study
 from clustersim.runs.store_file import VERSION, check_store
-from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, Run, Variant
+from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Run, Variant
 
-MEMORY = {"peak_bytes": 2.0, "capacity_bytes": 4.0, "fits": True}
-FITS = {"memory": MEMORY, "counts": {"devices": 8}}
-TOO_MUCH = {"memory": {**MEMORY, "peak_bytes": 8.0, "fits": False}, "counts": {"devices": 8}}
+FITS, TOO_MUCH = answer({"matmul": 1.0}), answer({"matmul": 1.0}, fits=False)
+ESTIMATE = Run("a", MEMORY_ONLY, "too much", estimate=MemoryEstimate(TOO_MUCH.memory, 8))
 
 
 def database(path, statement):
@@ -105,7 +106,7 @@ runs = st.builds(
     st.sampled_from("abc"),
     st.sampled_from([RAN, INVALID]),
     st.none() | st.text(max_size=5),
-    st.none() | st.fixed_dictionaries({"step_time_s": st.floats(0, 1e9)}),
+    st.none() | st.builds(answer, st.fixed_dictionaries({"matmul": st.floats(1e-3, 1e9)})),
 )
 
 
@@ -124,16 +125,15 @@ def test_a_stored_run_never_changes(given):
 
 def test_a_replay_replaces_an_estimate_of_memory():
     """An estimate of memory alone is returned where it is accepted, until the replay is stored."""
-    estimate = Run("a", MEMORY_ONLY, "too much", TOO_MUCH)
     replayed = Run("a", RAN, answer=TOO_MUCH)
     with Store() as store:
-        store.put(estimate)
+        store.put(ESTIMATE)
         before = store.get("a", memory_only=True), store.get("a")
         store.put(replayed)
         after = store.get("a", memory_only=True)
-        store.put(estimate)
+        store.put(ESTIMATE)
 
-        assert before == (estimate, None)
+        assert before == (ESTIMATE, None)
         assert after == store.get("a") == replayed
 
 
@@ -213,7 +213,7 @@ def test_a_study_has_the_number_of_runs_with_each_verdict():
     with Store() as store:
         store.begin(study, points)
         store.put(Run("a", RAN, answer=FITS))
-        store.put(Run("b", MEMORY_ONLY, "too much", TOO_MUCH))
+        store.put(replace(ESTIMATE, key="b"))
         (found,) = store.studies()
 
         assert found == StoredStudy(
@@ -231,7 +231,7 @@ def test_a_study_has_the_number_of_runs_with_each_verdict():
         )
         assert store.points("sweep-a") == [
             (points[0][0], Run("a", RAN, answer=FITS)),
-            (points[1][0], Run("b", MEMORY_ONLY, "too much", TOO_MUCH)),
+            (points[1][0], replace(ESTIMATE, key="b")),
             (points[2][0], Run(None, INVALID, "invalid")),
             (points[3][0], None),
         ]
@@ -254,17 +254,30 @@ def test_a_file_of_version_1_is_converted(tmp_path):
     """Verdicts of older files have their new names, and the file can be used."""
     path = tmp_path / "studies.db"
     with Store(path) as store:
-        store.put(Run("a", MEMORY_ONLY, "too much", TOO_MUCH))
+        store.put(ESTIMATE)
         store.put(Run("b", INVALID, "6 does not divide 8"))
     database(
         path,
-        "UPDATE runs SET verdict = 'weighed' WHERE key = 'a';"
+        "UPDATE runs SET verdict = 'weighed', answer = json_object('memory', json_extract(answer,"
+        " '$.memory'), 'counts', json_object('devices', 8)) WHERE key = 'a';"
         "UPDATE runs SET verdict = 'refused' WHERE key = 'b';"
         "DROP TABLE claims; CREATE TABLE claims (key TEXT PRIMARY KEY, host TEXT NOT NULL,"
         " process INTEGER NOT NULL, born TEXT NOT NULL, since REAL NOT NULL);"
         "PRAGMA user_version = 1;",
     )
     with Store(path) as store:
-        assert store.get("a", memory_only=True) == Run("a", MEMORY_ONLY, "too much", TOO_MUCH)
+        assert store.get("a", memory_only=True) == ESTIMATE
         assert store.get("b") == Run("b", INVALID, "6 does not divide 8")
         assert store.claim("c")
+
+
+def test_a_run_with_other_keys_counts_as_remaining(tmp_path):
+    """A run that another version wrote is not an error; its study has it to run."""
+    path = tmp_path / "studies.db"
+    with Store(path) as store:
+        store.begin(Study("sweep-a", "sweep", "a title"), [(Variant("a.yaml"), "a", None)])
+        store.put(Run("a", RAN, answer=FITS))
+        database(path, "UPDATE runs SET answer = '{\"step_time_s\": 1.0}'")
+
+        assert store.points("sweep-a") == [(Variant("a.yaml"), None)]
+        assert store.studies()[0].remaining == 1

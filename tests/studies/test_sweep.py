@@ -1,6 +1,7 @@
 """`clustersim sweep` and `clustersim study`: combinations, the best, the front, bad input."""
 
 import json
+from dataclasses import replace
 from math import prod
 
 import pandas as pd
@@ -9,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
+from answers import answer
 from clustersim.cli import main
-from clustersim.metrics.attribution import PARTS
 from clustersim.render.page.page import Chart, render
 from clustersim.render.tables import Row
 from clustersim.runs.store import Store
-from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, Run, Variant
+from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Run, Variant
 from clustersim.scenario.load import load
 from clustersim.studies.sweep.answer import Sweep
 from clustersim.studies.sweep.axes import axis_of
@@ -108,31 +109,15 @@ def test_values_that_need_each_other_are_tried_together(tmp_path):
 # --- the answer -----------------------------------------------------------------------------------
 
 
-NUMBERS = ("tokens_per_s_per_device", "samples_per_s", "mfu", "hfu", "bubble_fraction",
-           "bubble_overhead")  # fmt: skip
-
-
 def run_of(verdict, rate, peak, capacity=10.0):
-    """Return a run with a rate and a memory, all else in keeping."""
+    """Return a run with a rate and a memory."""
     if verdict == INVALID:
         return Run(None, INVALID, f"--set x=1: x: {rate:g} is too much (at most {peak:g})")
-    memory = {"peak_bytes": peak, "capacity_bytes": capacity, "fits": verdict == RAN}
-    weight = {"memory": memory, "counts": {"devices": 8}}
+    made_up = answer({"matmul": 1 / rate}, tokens=1)
+    memory = replace(made_up.memory, peak_bytes=peak, capacity_bytes=capacity, fits=verdict == RAN)
     if verdict == MEMORY_ONLY:
-        return Run("a", MEMORY_ONLY, "too large", weight)
-    return Run(
-        f"{rate} {peak}",
-        RAN,
-        answer={
-            "step_time_s": 1 / rate,
-            "tokens_per_s": rate,
-            **dict.fromkeys(NUMBERS, 0.5),
-            "tflops_per_device": {"model": 1.0, "hardware": 2.0},
-            "exposed": [],
-            "attribution": dict.fromkeys(PARTS, 0.0),
-            **weight,
-        },
-    )
+        return Run("a", MEMORY_ONLY, "too large", estimate=MemoryEstimate(memory, 8))
+    return Run(f"{rate} {peak}", RAN, answer=replace(made_up, tokens_per_s=rate, memory=memory))
 
 
 verdicts = st.builds(

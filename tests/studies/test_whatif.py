@@ -271,9 +271,9 @@ def test_twice_the_peak_halves_the_products():
         "megatron21-t1-1.7b", (*ONE_NODE, "cluster.node.accelerator.launch_overhead=0 s")
     )
     question = variants_of(base, [("cluster.node.accelerator.peak.fp16=x2",)])
-    runs = [Run("key", RAN, answer=to_json(simulate(each.load()).answer)) for each in question.all]
+    runs = [Run("key", RAN, answer=simulate(each.load()).answer) for each in question.all]
     (change,) = ranked(question, runs).changes
-    products, parts = runs[0].answer["attribution"]["matmul"], change.parts
+    products, parts = runs[0].answer.attribution["matmul"], change.parts
 
     assert parts["matmul"] == pytest.approx(-products / 2, rel=1e-9)
     assert change.saved_s == pytest.approx(-parts["matmul"] - parts["attention"], rel=1e-9)
@@ -284,7 +284,7 @@ def test_what_nobody_waits_for_saves_nothing():
     """A wider network does not help a job on one node."""
     base = Variant("megatron21-t1-1.7b", ONE_NODE)
     question = variants_of(base, [("cluster.fabric.link.bandwidth=x2",)])
-    runs = [Run("key", RAN, answer=to_json(simulate(each.load()).answer)) for each in question.all]
+    runs = [Run("key", RAN, answer=simulate(each.load()).answer) for each in question.all]
 
     assert ranked(question, runs).changes[0].saved_s == pytest.approx(0.0, abs=1e-9)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from clustersim.answers import from_json, to_json
 from clustersim.catalog.changes import Settings
 from clustersim.errors import ScenarioError, SimulationError
 from clustersim.metrics.difference import because, claim, difference, times
@@ -217,7 +216,7 @@ def answer_of(name: str, run: Run) -> RunAnswer:
     if run.answer is None:
         error = SimulationError if run.verdict == FAILED else ScenarioError
         raise error(f"{name}: {run.why}")
-    return from_json(RunAnswer, run.answer)
+    return run.answer
 
 
 def compare_runs(
@@ -244,7 +243,7 @@ def compare_runs(
 
 def _differences(before: RunAnswer, after: RunAnswer) -> dict[str, Difference]:
     """Return each number of the answers before and after, and its change."""
-    old, new = measures(to_json(before)), measures(to_json(after))
+    old, new = measures(before), measures(after)
     return {name: Difference(old[name], new[name], new[name] - old[name]) for name in old}
 
 

@@ -14,7 +14,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from clustersim.answers import from_json, to_json
 from clustersim.catalog.changes import Settings
 from clustersim.runs.arguments import settings_of, study_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
@@ -292,7 +291,7 @@ def loss(run: RunPoint, reference: RunPoint) -> dict[str, float]:
 def curve_of(request: CurveRequest, runs: Sequence[Run]) -> ScalingCurve:
     """Return a curve from the runs of its points."""
     pairs = [*zip(request.points, runs, strict=True)]
-    ran = [(p, from_json(RunAnswer, run.answer)) for p, run in pairs if run.answer is not None]
+    ran = [(p, run.answer) for p, run in pairs if run.answer is not None]
     work: Work = TOKENS if len({point.model for point, _ in ran}) <= 1 else FLOPS
     finished = [RunPoint(point, answer, _work_of(answer, work)) for point, answer in ran]
     known = [run for run in finished if request.against in (None, run.point.devices)]
@@ -342,7 +341,7 @@ def _point(run: RunPoint, reference: RunPoint) -> ScalingPoint:
         efficiency=efficiency(run, reference),
         speedup=run.rate * point.devices / (reference.rate * reference.point.devices),
         bubble_fraction=answer.bubble_fraction,
-        exposed_fraction=measures(to_json(answer))["exposed_fraction"],
+        exposed_fraction=measures(answer)["exposed_fraction"],
         memory=PointMemory(memory.peak_bytes, memory.capacity_bytes, memory.fits),
         attribution=answer.attribution,
         loss=loss(run, reference),

@@ -187,7 +187,7 @@ def against_of(runs: Sequence[Run], wanted: str | None = None) -> Against:
     """Return what the measure is weighed against: devices where their number differs."""
     if wanted is not None:
         return "devices" if wanted == "devices" else "memory"
-    counts = {run.answer["counts"]["devices"] for run in runs if run.answer is not None}
+    counts = {row["devices"] for row in (row(Variant(""), run) for run in runs) if "devices" in row}
     return "devices" if len(counts) > 1 else "memory"
 
 
