@@ -66,6 +66,9 @@ CATALOGUE: dict[str, type[BaseModel]] = {
 IN_ALL = ("kind", "name", "title", "sources")
 """Keys that every catalogue file has, said once."""
 
+FORMAT = "FORMAT"
+"""Stands for the formats that ``--figures`` names."""
+
 Schema = Mapping[str, Any]
 
 
@@ -376,24 +379,33 @@ def _answer() -> Iterator[str]:
     yield _prose("files")
     yield from _drawn(
         ("file", "holds"),
-        _said("file", (*FILES, *(f"{stem}.FORMAT" for stem in FIGURES), *FIGURE_TABLES)),
+        _said("file", (*FILES, *_figures(FIGURES), *FIGURE_TABLES)),
     )
 
 
 def _studies() -> Iterator[str]:
     settings = ["batch.global=16"]
     pair = [f"frontier-22b plan.zero={stage}" for stage in (0, 1)]
-    files = compare_files.files_of(compare(pair, settings=settings, jobs=1)).names
+    files = compare_files.files_of(compare(pair, settings=settings, jobs=1)).names([FORMAT])
     yield from _study("compare", described(CompareAnswer), files)
     base = "frontier-22b batch.global=16"
-    files = whatif_files.files_of(whatif(base, settings=["plan.zero=0"], jobs=1)).names
+    files = whatif_files.files_of(whatif(base, settings=["plan.zero=0"], jobs=1)).names([FORMAT])
     yield from _study("whatif", described(WhatIfAnswer), files)
     keys = sweep_keys()
     _compare("sweep", keys, TEXTS["meanings"]["sweep"])
-    yield from _study("sweep", _said("sweep", keys), (*sweep_files.FILES, *sweep_files.FIGURES))
+    yield from _study(
+        "sweep",
+        _said("sweep", keys),
+        [*sweep_files.FILES, sweep_files.PARETO, *_figures(sweep_files.FIGURES)],
+    )
     yield "## What `clustersim study --json` prints\n"
     yield _prose("study")
     yield from _drawn(("key", "meaning"), study_keys())
+
+
+def _figures(stems: Iterable[str]) -> list[str]:
+    """Return the figures that ``--figures`` writes."""
+    return [f"{stem}.{FORMAT}" for stem in stems]
 
 
 def _study(verb: str, keys: Iterable[tuple[str, str]], files: Iterable[str]) -> Iterator[str]:
@@ -414,7 +426,7 @@ def _validation() -> Iterator[str]:
     yield from _drawn(("key", "meaning"), _said("validation", answered))
     yield "## What `clustersim validate --out DIR` writes\n"
     yield _prose("validation_files")
-    files = (*validation_files.FILES, *validation_files.FIGURES)
+    files = (*validation_files.FILES, *_figures(validation_files.FIGURES))
     yield from _drawn(("file", "holds"), _said("validation_file", files))
 
 
@@ -434,7 +446,7 @@ def _scaling() -> Iterator[str]:
     yield _prose("scaling_files")
     answer = scale("frontier-22b", weak=[16], strong=[16], settings=["batch.global=16"], jobs=1)
     yield from _drawn(
-        ("file", "holds"), _said("scaling_file", scaling_files.files_of(answer).names)
+        ("file", "holds"), _said("scaling_file", scaling_files.files_of(answer).names([FORMAT]))
     )
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clustersim.cli.options import Figures, figure_formats
+
 if TYPE_CHECKING:
     from clustersim.studies.collective.answer import Bench
 
@@ -45,11 +47,13 @@ def collective(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder to write, instead of runs/collective-...")
     ] = None,
+    figures: Figures = None,
     force: Annotated[bool, typer.Option("--force", help="Write over whatever is there.")] = False,
 ) -> None:
     """Tell how long a collective takes by size, by which algorithm, and what limits it."""
     from clustersim.studies.collective.arguments import sizes_of
 
+    formats = figure_formats(figures)
     wanted = sizes_of(sizes) if op != "barrier" else [0.0]  # it carries nothing
     bench = _bench(cluster, op, (devices, on, split), algorithm, background or [], settings or [])
     lines = [timing.to_json() for timing in bench.timings(wanted)]
@@ -60,7 +64,7 @@ def collective(
 
     place = out or Path("runs") / bench.name
     print(report.text(bench.title, lines))
-    report.write(bench.title, lines, place, force=force)
+    report.write(bench.title, lines, place, formats=formats, force=force)
     print(f"\n{place}/")
 
 

@@ -9,12 +9,14 @@ import clustersim
 from clustersim.cli.options import (
     STORE,
     AsJson,
+    Figures,
     Force,
     Jobs,
     Out,
     Settings,
     StoreFile,
     command_line,
+    figure_formats,
     place_of,
     print_json,
     progress_bar,
@@ -41,6 +43,7 @@ def compare(
     store: StoreFile = STORE,
     jobs: Jobs = None,
     out: Out = None,
+    figures: Figures = None,
     json_output: AsJson = False,
     force: Force = False,
 ) -> None:
@@ -49,6 +52,7 @@ def compare(
     Each run is compared with the first one.
     """
     name = name_of(variant_of(scenarios[0]).scenario)
+    formats = figure_formats(figures)
     place = place_of("compare", name, out, json_output=json_output, force=force)
     with progress_bar("compare", store) as on_progress:
         answer = clustersim.compare(
@@ -57,7 +61,8 @@ def compare(
     files: list[str] = []
     if place is not None:
         command = command_line("compare", scenarios, set=settings)
-        files = write_study(answer, files_of(answer, command), place, force=force)
+        contents = files_of(answer, command)
+        files = write_study(answer, contents, place, formats=formats, force=force)
     if json_output:
         print_json(answer)
     else:

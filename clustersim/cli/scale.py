@@ -9,12 +9,14 @@ import clustersim
 from clustersim.cli.options import (
     STORE,
     AsJson,
+    Figures,
     Force,
     Jobs,
     Out,
     Settings,
     StoreFile,
     command_line,
+    figure_formats,
     place_of,
     print_json,
     print_table,
@@ -65,6 +67,7 @@ def scale(
     store: StoreFile = STORE,
     jobs: Jobs = None,
     out: Out = None,
+    figures: Figures = None,
     json_output: AsJson = False,
     force: Force = False,
 ) -> None:
@@ -73,6 +76,7 @@ def scale(
     Without --weak and --strong the curves are those of the scenario's key `scaling`.
     """
     name = "-".join(dict.fromkeys(map(name_of, scenarios)))
+    formats = figure_formats(figures)
     place = place_of("scale", name, out, json_output=json_output, force=force)
     with progress_bar("scale", store) as on_progress:
         answer = clustersim.scale(
@@ -91,7 +95,8 @@ def scale(
         command = command_line(
             "scale", scenarios, weak=weak, strong=strong, axis=axis, against=against, set=settings
         )
-        files = write_study(answer, files_of(answer, command), place, force=force)
+        contents = files_of(answer, command)
+        files = write_study(answer, contents, place, formats=formats, force=force)
     if json_output:
         print_json(answer)
     else:

@@ -10,12 +10,14 @@ import typer
 from clustersim.cli.options import (
     STORE,
     AsJson,
+    Figures,
     Force,
     Jobs,
     Out,
     Settings,
     StoreFile,
     command_line,
+    figure_formats,
     place_of,
     print_table,
     run_variants,
@@ -60,6 +62,7 @@ def sweep(
     store: StoreFile = STORE,
     jobs: Jobs = None,
     out: Out = None,
+    figures: Figures = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
@@ -67,6 +70,7 @@ def sweep(
     from clustersim.studies.sweep.told import Told
 
     asked = _asked(scenario, settings or [], over or [], table, by, pareto)
+    formats = figure_formats(figures)
     place = place_of("sweep", asked.base.name, out, json_output=as_json, force=force)
     found = asked.swept(store, jobs)
     told, names = Told(found.to_json()), list[str]()
@@ -75,7 +79,7 @@ def sweep(
         command = command_line(
             "sweep", [scenario], set=settings, list=table, over=over, by=measure, pareto=pareto
         )
-        names = _write(found, told, place, command, force=force)
+        names = _write(found, told, place, command, formats, force=force)
     if as_json:
         print(json.dumps(told.answer, allow_nan=False))
     else:
@@ -141,13 +145,21 @@ def _check_word(option: str, word: str, known: list[str]) -> None:
         raise ScenarioError(f"{option} {word}: is not known{hint} (known: {', '.join(known)})")
 
 
-def _write(found: "Sweep", told: "Told", place: Path, command: str, *, force: bool) -> list[str]:
+def _write(
+    found: "Sweep",
+    told: "Told",
+    place: Path,
+    command: str,
+    formats: tuple[str, ...],
+    *,
+    force: bool,
+) -> list[str]:
     """Write the files and return their names."""
     from clustersim.runs.table import frame
     from clustersim.studies.sweep.files import write
 
     rows = frame([{k: v for k, v in one.items() if k != "position"} for one in found.rows])
-    return write(told, rows, place, command=command, force=force)
+    return write(told, rows, place, command=command, formats=formats, force=force)
 
 
 def _show(found: "Told", place: Path | None, names: list[str]) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clustersim.cli.options import Figures, figure_formats
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -38,6 +40,7 @@ def validate(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for tables and figures; none without it.")
     ] = None,
+    figures: Figures = None,
     force: Annotated[bool, typer.Option("--force", help="Write over whatever is there.")] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of tables.")
@@ -54,6 +57,7 @@ def validate(
 
     if json_output and markdown:
         raise ScenarioError("--json, --markdown: one or the other")
+    formats = figure_formats(figures)
     if out is not None:
         check_free(out, force=force)
     entries = read_cases(cases or shipped("validation") / "cases.yaml")
@@ -71,7 +75,7 @@ def validate(
     if out is not None:
         from clustersim.validation.files import write
 
-        write(answer, out, force=force)
+        write(answer, out, formats=formats, force=force)
     _answer(answer, as_json=json_output, as_markdown=markdown)
     if out is not None and not (json_output or markdown):
         print(f"\n{out}/")

@@ -9,11 +9,13 @@ import clustersim
 from clustersim.cli.options import (
     STORE,
     AsJson,
+    Figures,
     Force,
     Jobs,
     Out,
     StoreFile,
     command_line,
+    figure_formats,
     place_of,
     print_json,
     print_table,
@@ -50,11 +52,13 @@ def whatif(
     store: StoreFile = STORE,
     jobs: Jobs = None,
     out: Out = None,
+    figures: Figures = None,
     json_output: AsJson = False,
     force: Force = False,
 ) -> None:
     """Rank changes of a scenario by the time that they save, alone and together."""
     name = name_of(variant_of(scenario).scenario)
+    formats = figure_formats(figures)
     place = place_of("whatif", name, out, json_output=json_output, force=force)
     with progress_bar("whatif", store) as on_progress:
         answer = clustersim.whatif(
@@ -68,7 +72,8 @@ def whatif(
     files: list[str] = []
     if place is not None:
         command = command_line("whatif", [scenario], set=settings, change=changes)
-        files = write_study(answer, files_of(answer, command), place, force=force)
+        contents = files_of(answer, command)
+        files = write_study(answer, contents, place, formats=formats, force=force)
     if json_output:
         print_json(answer)
     else:

@@ -1,8 +1,6 @@
 """The output folder of a study: its summary, a page for a browser, tables and figures.
 
-    summary.json   report.html   NAME.csv ...   NAME.png, NAME.svg, NAME.pdf ...
-
-The page and the figures are drawn by a second process while this one writes the tables.
+summary.json   report.html   NAME.csv ...   NAME.png, NAME.svg, NAME.pdf with --figures
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,9 +13,7 @@ from clustersim.render import folder
 from clustersim.render.charts import Picture
 from clustersim.render.frames import write_lines
 from clustersim.render.matplotlib import write_figure
-from clustersim.render.matplotlib.figure import OPTIONS, warm_up
 from clustersim.render.page.page import Page, write_page
-from clustersim.render.render_process import Drawing, RenderProcess
 
 PAGE: Final = "report.html"
 
@@ -37,16 +33,26 @@ class StudyFiles:
     tables: Mapping[str, Iterable[Sequence[Any]]]
     figures: Mapping[str, Picture | Sequence[Picture]] = field(default_factory=dict)
 
-    @property
-    def names(self) -> list[str]:
-        """Names of all files, the summary first."""
+    def names(self, formats: Sequence[str] = ()) -> list[str]:
+        """Return the names of all files with the figures in some formats, the summary first."""
         page = [] if self.page is None else [PAGE]
-        figures = [f"{stem}{ending}" for stem in self.figures for ending in OPTIONS]
+        figures = [f"{stem}.{format}" for stem in self.figures for format in formats]
         return [folder.SUMMARY, *page, *self.tables, *figures]
 
 
-def write_study(answer: Any, files: StudyFiles, place: Path, *, force: bool = False) -> list[str]:
+def write_study(
+    answer: Any,
+    files: StudyFiles,
+    place: Path,
+    *,
+    formats: Sequence[str] = (),
+    force: bool = False,
+) -> list[str]:
     """Write an answer and its files into a folder; return the names of the files.
+
+    Parameters
+    ----------
+    formats : of the figures; without formats no figures are written
 
     Raises
     ------
@@ -54,18 +60,15 @@ def write_study(answer: Any, files: StudyFiles, place: Path, *, force: bool = Fa
         when the folder contains other files (unless `force`), or cannot be written.
     """
     folder.check_free(place, force=force)
-    with RenderProcess(warm_up) as process, folder.replacing(place) as new:
-        drawings = [
-            Drawing(write_figure, figure, new / stem) for stem, figure in files.figures.items()
-        ]
+    with folder.replacing(place) as new:
+        folder.write_summary(to_json(answer), files.names(formats), new)
         if files.page is not None:
-            drawings.append(Drawing(write_page, files.page, new / Path(PAGE).stem))
-        process.begin(drawings)
-        folder.write_summary(to_json(answer), files.names, new)
+            write_page(files.page, new / Path(PAGE).stem)
         for name, rows in files.tables.items():
             write_lines(rows, new / name)
-        process.finish()
-    return files.names
+        for stem, figure in files.figures.items() if formats else ():
+            write_figure(figure, new / stem, formats)
+    return files.names(formats)
 
 
 __all__ = ["PAGE", "StudyFiles", "write_study"]

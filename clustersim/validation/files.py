@@ -1,12 +1,11 @@
 """The folder of a validation: its answer, the cases and groups as tables, and two figures."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from clustersim.render import folder
 from clustersim.render.matplotlib import write_figure
-from clustersim.render.matplotlib.figure import OPTIONS
 from clustersim.validation.charts import errors_chart, runs, scatter_chart
 
 TABLES: Final = ("cases", "groups", "layouts")
@@ -14,8 +13,8 @@ FILES: Final = (
     folder.SUMMARY,
     *(f"{name}.{ending}" for name in TABLES for ending in ("csv", "parquet")),
 )
-FIGURES: Final = tuple(f"{name}{ending}" for name in ("predicted", "errors") for ending in OPTIONS)
-"""What the verb leaves; no figures where no speed was graded."""
+FIGURES: Final = ("predicted", "errors")
+"""Files of the verb; the figures with ``--figures``, if a speed was graded."""
 
 WORD, NUMBER, WHOLE, TRUTH = "string", "float64", "int64", "bool"
 
@@ -55,8 +54,12 @@ LAYOUTS: Final[Mapping[str, str]] = {
 """Columns of the jobs that were measured in several layouts."""
 
 
-def write(answer: Mapping[str, Any], place: Path, *, force: bool = False) -> None:
-    """Write what ``--json`` prints, its tables and its figures into a folder.
+def write(
+    answer: Mapping[str, Any], place: Path, *, formats: Sequence[str] = (), force: bool = False
+) -> None:
+    """Write the object of ``--json``, its tables and its figures into a folder.
+
+    Without formats no figures are written.
 
     Raises
     ------
@@ -65,16 +68,17 @@ def write(answer: Mapping[str, Any], place: Path, *, force: bool = False) -> Non
     """
     folder.check_free(place, force=force)
     with folder.replacing(place) as new:
-        drawn = bool(runs(answer))
-        files = (*FILES, *FIGURES) if drawn else FILES
+        drawn = formats if runs(answer) else ()
+        files = [*FILES, *(f"{stem}.{format}" for stem in FIGURES for format in drawn)]
         folder.write_summary(answer, files, new)
         groups = [*answer["groups"].items(), ("all", answer["all"])]
         _write(answer["cases"], CASES, new / "cases")
         _write(({"group": name, **sums} for name, sums in groups), GROUPS, new / "groups")
         _write(answer["layouts"], LAYOUTS, new / "layouts")
         if drawn:
-            write_figure(scatter_chart(answer), new / "predicted")
-            write_figure(errors_chart(answer), new / "errors")
+            charts = scatter_chart(answer), errors_chart(answer)
+            for chart, stem in zip(charts, FIGURES, strict=True):
+                write_figure(chart, new / stem, drawn)
 
 
 def _write(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], stem: Path) -> None:

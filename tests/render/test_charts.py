@@ -254,7 +254,7 @@ def test_words_are_shown_and_never_read_as_html(picture):
 def test_the_same_picture_gives_the_same_files(picture, tmp_path):
     """Formats are written as requested, not blank, the same bytes twice, with words as text."""
     for name in ("one", "two"):
-        figures.write_figure(picture, tmp_path / name, [".png", ".svg"])
+        figures.write_figure(picture, tmp_path / name, ["png", "svg"])
     drawing = (tmp_path / "one.svg").read_text()
 
     assert sorted(path.name for path in tmp_path.iterdir()) == [

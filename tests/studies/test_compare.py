@@ -417,7 +417,7 @@ def test_the_text_tells_what_changed_and_why(capsys):
 
     assert code == 0
     assert re.fullmatch(TEXT.strip(), body), body
-    assert files.endswith("runs/frontier-22b-compare/: report.html, waterfall.png and more")
+    assert files.endswith("runs/frontier-22b-compare/: report.html and more")
 
 
 def lines(path):
@@ -477,7 +477,7 @@ COMPLAINTS = [
      " scenario of that name"),
     (["frontier-22b", "frontier-22b plan.tensr=2"], "--set plan.tensr=2: plan.tensr: unknown key"
      " (did you mean 'tensor'?)"),
-    (["frontier-22b", "frontier-22b plan.data=3"], "plan: tensor 1 x pipeline 8 x data 3 = 24"
+    (["frontier-22b", "frontier-22b plan.data=4"], "plan: tensor 1 x pipeline 8 x data 4 = 32"
      " ranks, but the job has 16 devices"),
     (["frontier-22b", "frontier-1t", "--out", "."], ".: contains the working or the home folder"),
 ]  # fmt: skip

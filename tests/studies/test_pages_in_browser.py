@@ -217,7 +217,7 @@ def test_keys_reach_the_contents_and_the_buttons(page):
         assert here.value_of_css_property("outline-style") == "solid"
     ActionChains(page).send_keys(Keys.ENTER).perform()
 
-    assert reached == ["content", "theme", "unfold", "answer", "time"]
+    assert reached == ["content", "theme", "unfold", "summary", "time"]
     assert wait(page, "return location.hash") == "#time"
 
 

@@ -418,7 +418,7 @@ def test_files_of_a_study(tmp_path, store):
     """All files that the summary lists are there; figures are not blank; tables have each point."""
     out = tmp_path / "study"
     arguments = ["scale", *SMALL, "--weak", "16,20,32", "--strong", "16,32"]
-    arguments += ["--store", store, "--jobs", "1", "--out", str(out)]
+    arguments += ["--store", store, "--jobs", "1", "--out", str(out), "--figures", "png,svg"]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     summary = json.loads((out / "summary.json").read_text())
 

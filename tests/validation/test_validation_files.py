@@ -18,6 +18,8 @@ from clustersim.validation.charts import (
 )
 from clustersim.validation.files import CASES, FIGURES, FILES, GROUPS, LAYOUTS, write
 
+FORMATS = ("png", "svg", "pdf")
+DRAWN = [f"{name}.{format}" for name in FIGURES for format in FORMATS]
 SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
 
 
@@ -25,7 +27,9 @@ SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
 def folder(tmp_path_factory):
     """Return the folder that the small file leaves."""
     place = tmp_path_factory.mktemp("validation") / "small"
-    command(cases=SMALL, group=["small", "widths", "(no group)"], out=place)
+    command(
+        cases=SMALL, group=["small", "widths", "(no group)"], out=place, figures=",".join(FORMATS)
+    )
     return place
 
 
@@ -42,8 +46,8 @@ def rows(folder, name):
 
 def test_the_folder_holds_what_its_summary_lists(folder, answer):
     """A later validation may so replace it whole."""
-    assert sorted(path.name for path in folder.iterdir()) == sorted([*FILES, *FIGURES])
-    assert answer["files"] == [*FILES, *FIGURES]
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*FILES, *DRAWN])
+    assert answer["files"] == [*FILES, *DRAWN]
 
 
 @pytest.mark.parametrize(
@@ -87,9 +91,9 @@ def test_columns_are_keys_of_the_answer(answer):
 
 def test_the_same_answer_gives_the_same_figures(folder, answer, tmp_path):
     """No date, no chance: a change of the picture is a change of the answer."""
-    write(answer, tmp_path / "again")
+    write(answer, tmp_path / "again", formats=FORMATS)
 
-    for name in FIGURES:
+    for name in DRAWN:
         assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 

@@ -17,7 +17,7 @@ from clustersim.render.charts.picture import Picture
 from clustersim.render.charts.stacks import StackedAreas, StackedBars
 from clustersim.render.charts.timeline import Timeline
 from clustersim.render.matplotlib import bars, grids, lines, stacks, timeline
-from clustersim.render.matplotlib.figure import OPTIONS, STYLE, Room, panels, save
+from clustersim.render.matplotlib.figure import FORMATS, STYLE, Room, panels, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,9 +45,9 @@ KINDS: Final[dict[type[Picture], Kind]] = {
 
 
 def write_figure(
-    pictures: Picture | Sequence[Picture], stem: Path, formats: Sequence[str] = (*OPTIONS,)
+    pictures: Picture | Sequence[Picture], stem: Path, formats: Sequence[str] = FORMATS
 ) -> None:
-    """Write pictures, one above the other, as ``stem.png`` and so on.
+    """Write pictures, one above the other, as ``stem.png`` and so on, a file for each format.
 
     The title of the first one is that of the figure; the others have theirs above their axes.
     """

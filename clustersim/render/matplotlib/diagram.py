@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clustersim.render.diagram import FAINT, WIRES, Box, Diagram, Note, thickness
-from clustersim.render.matplotlib.figure import OPTIONS, STYLE, paint, save
+from clustersim.render.matplotlib.figure import FORMATS, STYLE, paint, save
 from clustersim.render.palette import Colour
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def write_diagram(diagram: Diagram, stem: Path) -> None:
     from matplotlib import rc_context
 
     with rc_context(STYLE):
-        save(diagram_figure(diagram), stem, [*OPTIONS])
+        save(diagram_figure(diagram), stem, FORMATS)
 
 
 def diagram_figure(diagram: Diagram) -> "Figure":

@@ -23,12 +23,13 @@ STYLE: Final[Any] = {
 }
 
 OPTIONS: Final[dict[str, Any]] = {
-    ".png": {"pil_kwargs": {"compress_level": 3}},
-    ".svg": {"metadata": {"Date": None}},
-    ".pdf": {"metadata": {"CreationDate": None}},
+    "png": {"pil_kwargs": {"compress_level": 3}},
+    "svg": {"metadata": {"Date": None}},
+    "pdf": {"metadata": {"CreationDate": None}},
 }
-USUAL: Final = (".png", ".svg")
-"""Formats for the screen; a PDF takes longer than both, as its fonts are cut to what is used."""
+"""Options of each format."""
+
+FORMATS: Final = (*OPTIONS,)
 
 
 GAP: Final = 0.85
@@ -151,10 +152,10 @@ def fitting_size(texts: Iterable[str], width: float, largest: float = 8.0) -> fl
     return max(4.0, min(largest, largest * width / (text_width(texts, largest) or width)))
 
 
-def save(figure: "Figure", stem: Path, formats: Sequence[str] = USUAL) -> None:
+def save(figure: "Figure", stem: Path, formats: Sequence[str]) -> None:
     """Write a figure without the date, so that the same picture gives the same bytes."""
-    for ending in formats:
-        figure.savefig(stem.with_suffix(ending), dpi=DOTS, **OPTIONS[ending])
+    for name in formats:
+        figure.savefig(stem.with_suffix(f".{name}"), dpi=DOTS, **OPTIONS[name])
 
 
 def warm_up() -> None:

@@ -7,14 +7,13 @@ from typing import Final
 from clustersim.render import folder
 from clustersim.render.frames import write_lines
 from clustersim.render.matplotlib import write_figure
-from clustersim.render.matplotlib.figure import USUAL
 from clustersim.render.tables import aligned
 from clustersim.studies.collective.charts import Line, algorithm_of, bandwidth_chart
 from clustersim.units import format_bandwidth, format_binary, format_seconds
 
 FILES: Final = (folder.SUMMARY, "collective.csv")
-FIGURES: Final = ("collective.png", "collective.svg")
-"""What the verb leaves; a barrier, which has no sizes, no figures."""
+FIGURE: Final = "collective"
+"""Files of the verb; the figure with ``--figures``, but not for a barrier, which has no sizes."""
 
 WORDS: Final = ("algorithm", "bottleneck", "shared link")
 """Columns that are words."""
@@ -45,8 +44,15 @@ def text(title: str, lines: Sequence[Line]) -> str:
     return "\n".join([title, "", *aligned(rows(lines), WORDS)])
 
 
-def write(title: str, lines: Sequence[Line], place: Path, *, force: bool = False) -> None:
-    """Write the numbers and the figure into a folder.
+def write(
+    title: str,
+    lines: Sequence[Line],
+    place: Path,
+    *,
+    formats: Sequence[str] = (),
+    force: bool = False,
+) -> None:
+    """Write the numbers and the figure into a folder; without formats no figure is written.
 
     Raises
     ------
@@ -55,11 +61,11 @@ def write(title: str, lines: Sequence[Line], place: Path, *, force: bool = False
     """
     folder.check_free(place, force=force)
     with folder.replacing(place) as new:
-        drawn = lines[0]["bytes"] > 0
-        files = (*FILES, *FIGURES) if drawn else FILES
+        drawn = formats if lines[0]["bytes"] > 0 else ()
+        files = [*FILES, *(f"{FIGURE}.{format}" for format in drawn)]
         folder.write_summary({"title": title, "timings": lines}, files, new)
         head = [*lines[0]]
         cells = ([line[key] for key in head] for line in lines)
         write_lines([head, *cells], new / "collective.csv")
         if drawn:
-            write_figure(bandwidth_chart(title, lines), new / "collective", USUAL)
+            write_figure(bandwidth_chart(title, lines), new / FIGURE, drawn)

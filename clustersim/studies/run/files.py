@@ -96,8 +96,7 @@ def write(
 
 
 def _figure(pictures: Sequence[Picture], stem: Path, formats: Sequence[str]) -> Drawing:
-    endings = [f".{format}" for format in formats]
-    return Drawing(partial(write_figure, formats=endings), pictures, stem)
+    return Drawing(partial(write_figure, formats=formats), pictures, stem)
 
 
 def _frames(result: "Result") -> dict[str, Columns]:

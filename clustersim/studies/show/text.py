@@ -95,10 +95,10 @@ def write(
     """
     from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
     from clustersim.render.matplotlib.diagram import write_diagram
-    from clustersim.render.matplotlib.figure import OPTIONS
+    from clustersim.render.matplotlib.figure import FORMATS
 
     check_free(folder, force=force)
-    names = [SUMMARY, *(f"{stem}{end}" for stem in pictures for end in OPTIONS)]
+    names = [SUMMARY, *(f"{stem}.{end}" for stem in pictures for end in FORMATS)]
     with replacing(folder) as new:
         write_summary(page.to_json(), names, new)
         for stem, diagram in pictures.items():

@@ -1,11 +1,11 @@
 """The folder of a sweep: its rows as tables, its figures, what ``--json`` prints."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clustersim.render import folder
 from clustersim.render.matplotlib import write_figure
-from clustersim.render.matplotlib.figure import USUAL
 from clustersim.render.page.page import write_page
 from clustersim.studies.sweep.charts import cost_label, costs, front_chart, layouts_chart
 from clustersim.studies.sweep.page import page
@@ -16,21 +16,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FILES: Final = (folder.SUMMARY, "report.html", "sweep.csv", "sweep.parquet")
-SWEEP: Final = ("sweep.png", "sweep.svg")
-PARETO: Final = ("pareto.csv", "pareto.png", "pareto.svg")
-FIGURES: Final = (*SWEEP, *PARETO)
-"""What a sweep leaves; figures where an axis has several values, a front where several fit."""
+PARETO: Final = "pareto.csv"
+FIGURES: Final = ("sweep", "pareto")
+"""Files of a sweep; a figure if an axis has several values, a front if several layouts fit."""
 
 
 def write(
-    sweep: Told, table: "pd.DataFrame", place: Path, *, command: str = "", force: bool = False
+    sweep: Told,
+    table: "pd.DataFrame",
+    place: Path,
+    *,
+    command: str = "",
+    formats: Sequence[str] = (),
+    force: bool = False,
 ) -> list[str]:
     """Write the page, the tables and the figures of a sweep; return the names of the files.
 
     Parameters
     ----------
     table : a row for each combination
-    command : what made it
+    command : the command line, for the page
+    formats : of the figures; without formats no figures are written
 
     Raises
     ------
@@ -42,16 +48,18 @@ def write(
         write_csv(table, new / "sweep.csv")
         table.to_parquet(new / "sweep.parquet", index=False)
         write_page(page(sweep, command), new / "report")
-        files: tuple[str, ...] = FILES
+        files, charts = [*FILES], []
         if sweep.free:
-            write_figure(layouts_chart(sweep), new / "sweep", USUAL)
-            files += SWEEP
+            charts.append(layouts_chart(sweep))
         if len(sweep.ranked) > 1:
-            write_csv(front_frame(sweep), new / "pareto.csv")
-            write_figure(front_chart(sweep), new / "pareto", USUAL)
-            files += PARETO
+            write_csv(front_frame(sweep), new / PARETO)
+            files.append(PARETO)
+            charts.append(front_chart(sweep))
+        for chart, stem in zip(charts, FIGURES, strict=False) if formats else ():
+            write_figure(chart, new / stem, formats)
+            files += [f"{stem}.{format}" for format in formats]
         folder.write_summary(sweep.answer, files, new)
-    return [*files]
+    return files
 
 
 def front_frame(sweep: Told) -> "pd.DataFrame":
@@ -76,4 +84,4 @@ def write_csv(found: "pd.DataFrame", path: Path) -> None:
     found.to_csv(path, index=False, lineterminator="\n")
 
 
-__all__ = ["FIGURES", "FILES", "PARETO", "SWEEP", "write", "write_csv"]
+__all__ = ["FIGURES", "FILES", "PARETO", "write", "write_csv"]
