@@ -44,7 +44,8 @@ IMAGES = {
 
 def save(image: Path, place: Path) -> None:
     """Save an image with at most 128 colours, a fraction of its size."""
-    Image.open(image).convert("RGB").quantize(128).save(place, optimize=True)
+    pixels = Image.open(image).convert("RGB")
+    pixels.quantize(128, Image.Quantize.MAXCOVERAGE).save(place, optimize=True)
 
 
 def make(names: list[str]) -> None:
