@@ -20,6 +20,7 @@ from clustersim.errors import (
 
 if TYPE_CHECKING:
     from clustersim.simulation.simulate import Result, simulate
+    from clustersim.studies.collective import collective
     from clustersim.studies.compare import compare
     from clustersim.studies.scaling import scale
     from clustersim.studies.whatif import whatif
@@ -35,6 +36,7 @@ __all__ = [
     "ScenarioError",
     "SimulationError",
     "__version__",
+    "collective",
     "compare",
     "scale",
     "simulate",
@@ -43,6 +45,7 @@ __all__ = [
 
 _MODULES = {
     "Result": "clustersim.simulation.simulate",
+    "collective": "clustersim.studies.collective",
     "compare": "clustersim.studies.compare",
     "scale": "clustersim.studies.scaling",
     "simulate": "clustersim.simulation.simulate",

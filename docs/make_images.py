@@ -55,7 +55,9 @@ def make(names: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             words = [word.replace("#", " ") for word in command.split()]
             place = Path(folder) / "out"
-            CliRunner().invoke(app, [*words, "--out", str(place)], catch_exceptions=False)
+            figures = [] if words[0] == "show" else ["--figures", "png"]
+            options = [*figures, "--out", str(place)]
+            CliRunner().invoke(app, [*words, *options], catch_exceptions=False)
             for name in names:
                 if IMAGES[name][0] == command:
                     save(place / IMAGES[name][1], FOLDER / f"{name}.png")

@@ -29,6 +29,7 @@ from clustersim.runs.variants import run_variant
 from clustersim.scenario.load import load
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.simulation.answer import RunAnswer
+from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer, compare
 from clustersim.studies.compare import files as compare_files
 from clustersim.studies.run.files import FIGURE_TABLES, FIGURES, FILES
@@ -398,6 +399,9 @@ def _studies() -> Iterator[str]:
         _said("sweep", keys),
         [*sweep_files.FILES, sweep_files.PARETO, *_figures(sweep_files.FIGURES)],
     )
+    yield "## What `clustersim collective --json` prints\n"
+    yield _prose("collective")
+    yield from _drawn(("key", "meaning"), described(Timing))
     yield "## What `clustersim study --json` prints\n"
     yield _prose("study")
     yield from _drawn(("key", "meaning"), study_keys())

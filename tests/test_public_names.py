@@ -22,6 +22,7 @@ def test_the_public_names_are_listed_in_order():
         "ScenarioError",
         "SimulationError",
         "__version__",
+        "collective",
         "compare",
         "scale",
         "simulate",

@@ -1,107 +1,105 @@
-"""`clustersim collective`: time of a collective by size, as nccl-tests users know it."""
+"""`clustersim collective`: time of a collective by size, with the columns of nccl-tests."""
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from clustersim.cli.options import Figures, figure_formats
-
-if TYPE_CHECKING:
-    from clustersim.studies.collective.answer import Bench
+import clustersim
+from clustersim.answers import to_json
+from clustersim.cli.options import (
+    Figures,
+    Force,
+    Out,
+    Settings,
+    figure_formats,
+    place_of,
+    print_table,
+    show,
+)
+from clustersim.render import tables
+from clustersim.render.study_folder import write_study
+from clustersim.studies.collective import text
+from clustersim.studies.collective.files import files_of
 
 
 def collective(
     cluster: Annotated[
-        str, typer.Option("--cluster", help="A cluster of the catalogue, or a cluster file.")
+        str,
+        typer.Option("--cluster", metavar="NAME", help="Cluster file or shipped name."),
     ],
-    op: Annotated[str, typer.Option("--op", help="all-reduce, all-gather, all-to-all, ...")],
+    op: Annotated[
+        str, typer.Option("--op", metavar="NAME", help="all-reduce, all-gather, all-to-all, ...")
+    ],
     devices: Annotated[
-        int | None, typer.Option("--devices", min=2, help="The first so many devices.")
+        int | None,
+        typer.Option("--devices", metavar="N", min=2, help="Use the first N devices."),
     ] = None,
     on: Annotated[
-        str | None, typer.Option("--on", help="These devices instead, in rank order: 0-31,64.")
+        str | None,
+        typer.Option("--on", metavar="N,N-N,..", help="Use these devices, in rank order: 0-31,64."),
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option("--split", help="Groups side by side: 'MOD 8' or 'DIV 8', as in nccl-tests."),
+        typer.Option(
+            "--split",
+            metavar="SPLIT",
+            help="Run concurrent groups, as nccl-tests: 'MOD 8' or 'DIV 8'.",
+        ),
     ] = None,
     sizes: Annotated[
-        str, typer.Option("--bytes", help="A size, a list, or doublings: 32KiB:16GiB.")
+        str,
+        typer.Option(
+            "--bytes", metavar="SIZES", help="Sizes of the buffer: 1MiB,4MiB or 32KiB:16GiB."
+        ),
     ] = "32KiB:16GiB",
     algorithm: Annotated[
-        str | None, typer.Option("--algorithm", help="Instead of what the library would choose.")
+        str | None,
+        typer.Option(
+            "--algorithm", metavar="NAME", help="Algorithm, instead of the choice of the library."
+        ),
     ] = None,
     background: Annotated[
         list[str] | None,
-        typer.Option("--with", help="Traffic beside it: 'all-to-all 64MiB on 0-31'."),
+        typer.Option(
+            "--with",
+            metavar="TRAFFIC",
+            help="Concurrent traffic: 'all-to-all 64MiB on 0-31'. Repeatable.",
+        ),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Change a value: cluster.nic.bandwidth=x2. Repeatable."),
-    ] = None,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON list instead; write no files.")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder to write, instead of runs/collective-...")
-    ] = None,
+    settings: Settings = None,
+    out: Out = None,
     figures: Figures = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over whatever is there.")] = False,
+    json_output: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON list; write files only with --out."),
+    ] = False,
+    force: Force = False,
 ) -> None:
-    """Tell how long a collective takes by size, by which algorithm, and what limits it."""
-    from clustersim.studies.collective.arguments import sizes_of
-
+    """Print the time of a collective by size, its algorithm, and what limits it."""
     formats = figure_formats(figures)
-    wanted = sizes_of(sizes) if op != "barrier" else [0.0]  # it carries nothing
-    bench = _bench(cluster, op, (devices, on, split), algorithm, background or [], settings or [])
-    lines = [timing.to_json() for timing in bench.timings(wanted)]
-    if json_output:
-        print(json.dumps(lines, allow_nan=False))
-        return
-    from clustersim.studies.collective import text as report
-
-    place = out or Path("runs") / bench.name
-    print(report.text(bench.title, lines))
-    report.write(bench.title, lines, place, formats=formats, force=force)
-    print(f"\n{place}/")
-
-
-def _bench(
-    name: str,
-    operation: str,
-    group: tuple[int | None, str | None, str | None],
-    algorithm: str | None,
-    background: list[str],
-    settings: list[str],
-) -> "Bench":
-    """Return what is asked for, checked."""
-    from clustersim.catalog.libraries import OPERATIONS
-    from clustersim.errors import ScenarioError
-    from clustersim.scenario.load import load_cluster
-    from clustersim.studies.collective.answer import COPIES, Bench
-    from clustersim.studies.collective.arguments import (
-        background_of,
-        check,
-        devices_of,
-        nodes_of,
-        prescribed,
-        split_of,
+    answer = clustersim.collective(
+        cluster,
+        op,
+        devices=devices,
+        on=on,
+        split=split,
+        bytes=sizes,
+        algorithm=algorithm,
+        background=background or (),
+        settings=settings or (),
     )
-    from clustersim.topology.cluster import build_cluster
+    place = place_of("collective", answer.name, out, json_output=json_output, force=force)
+    if json_output:
+        print(json.dumps(to_json(answer.timings), allow_nan=False))
+    else:
+        print(answer.title, "", sep="\n")
+        print_table(text.table(answer), text.WORDS)
+    if place is not None:
+        files = write_study(answer, files_of(answer), place, formats=formats, force=force)
+        if not json_output:
+            print()
+            show(None, [tables.files(place, files)])
 
-    count, listed, split = group
-    if (count is None) == (listed is None):
-        raise ScenarioError("--devices, --on: one of the two says which devices")
-    members = devices_of(listed, "--on") if listed else tuple(range(count or 0))
-    others = tuple(background_of(text) for text in background)
-    record = load_cluster(name, None, settings)
-    last = max([*members, *(device for other in others for device in other.devices)])
-    machine = build_cluster(record, nodes_of(record, last, f"--cluster {name}"))
-    check(members, operation, f"--op {operation}")
-    for text, other in zip(background, others, strict=True):
-        able = (*OPERATIONS, *COPIES)
-        check(other.devices, other.operation, f"--with '{text}'", able)
-    groups = split_of(members, split)
-    return Bench(machine, groups, operation, prescribed(operation, algorithm), others)
+
+__all__ = ["collective"]

@@ -23,32 +23,32 @@ FORMATS: Final = ("png", "svg", "pdf")
 
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a value of every run, as in run."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a value: plan.data=4, cluster.nic.bandwidth=x2. Repeatable.",
+    ),
 ]
-StoreFile = Annotated[
-    Path, typer.Option("--store", metavar="FILE", help="Where runs are kept and found again.")
-]
+StoreFile = Annotated[Path, typer.Option("--store", metavar="PATH", help="Run cache (SQLite).")]
 Jobs = Annotated[
     int | None,
-    typer.Option(min=1, help="Processes that run scenarios [one for each core].", metavar="N"),
+    typer.Option(min=1, help="Number of processes [one per core].", metavar="N"),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(help="Folder for the files [runs/NAME-VERB].", show_default=False),
+    typer.Option(metavar="PATH", help="Output folder [runs/NAME-VERB].", show_default=False),
 ]
 AsJson = Annotated[
     bool,
-    typer.Option("--json", help="Print one JSON object; write files (but the store) with --out."),
+    typer.Option("--json", help="Print one JSON object; write files only with --out."),
 ]
 Figures = Annotated[
     str | None,
     typer.Option(
-        "--figures", metavar="FORMATS", help="Write all figures as files too: png,svg,pdf."
+        "--figures", metavar="FORMATS", help="Write all figures in these formats: png,svg,pdf."
     ),
 ]
-Force = Annotated[
-    bool, typer.Option("--force", help="Replace --out even if no earlier run wrote it.")
-]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing output folder.")]
 
 
 def run_variants(

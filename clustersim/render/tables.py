@@ -39,9 +39,12 @@ def files(place: Path, names: Sequence[str]) -> Row:
 
     >>> files(Path("runs/a-whatif"), ["summary.json", "report.html", "waterfall.png"]).text
     'runs/a-whatif/: report.html, waterfall.png and more'
+    >>> files(Path("runs/a-collective"), ["summary.json", "collective.csv"]).text
+    'runs/a-collective/: summary.json, collective.csv'
     """
-    looked_at = [name for name in names if name.endswith((".html", ".png"))]
-    return Row("files", f"{place}/: {', '.join(looked_at)} and more")
+    shown = [name for name in names if name.endswith((".html", ".png"))] or names
+    more = " and more" if len(shown) < len(names) else ""
+    return Row("files", f"{place}/: {', '.join(shown)}{more}")
 
 
 # --- tables with columns --------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`clustersim collective`: the table, the figure, and what wrong input is told."""
+"""`clustersim collective`: the table, the figure, and the errors of invalid input."""
 
 import json
 
@@ -7,8 +7,10 @@ import pytest
 from clustersim.catalog.libraries import OPERATIONS
 from clustersim.cli import main
 from clustersim.errors import ScenarioError
+from clustersim.studies.collective import CollectiveAnswer
+from clustersim.studies.collective.answer import Timing
 from clustersim.studies.collective.arguments import background_of, devices_of, sizes_of, split_of
-from clustersim.studies.collective.text import rows, text
+from clustersim.studies.collective.text import table
 
 DGX = ["collective", "--cluster", "dgx-h100", "--op", "all-reduce"]
 
@@ -60,11 +62,12 @@ def test_the_table_is_that_of_nccl_tests(capsys, tmp_path):
     assert lines[3].split()[:2] == ["1", "MiB"]
     assert lines[3].endswith("latency")
     assert lines[4].endswith("nvls simple  n0.dev0>n0.switch")
+    assert lines[6].startswith("files ")
     assert len(lines) == 7
 
 
 def test_the_folder_holds_the_numbers_and_the_figure_the_same_each_time(capsys, tmp_path):
-    """Summary, CSV, PNG and SVG; a second run writes the same bytes over them."""
+    """Summary, CSV and figures; a second run writes the same bytes over them."""
     command = [*DGX, "--devices", "8", "--bytes", "1MiB:64MiB", "--out", str(tmp_path / "out")]
     command += ["--figures", "png,svg"]
     ran(capsys, *command)
@@ -106,7 +109,7 @@ def test_a_barrier_carries_nothing(capsys, tmp_path):
     ]  # fmt: skip
 
 
-def test_groups_side_by_side_share_what_one_has_alone(capsys):
+def test_concurrent_groups_share_the_nics_of_a_node(capsys):
     """8 groups of one device a node use a NIC each: as fast as one, but not one NIC each way."""
     command = [*DGX, "--devices", "32", "--bytes", "1GiB", "--algorithm", "ring"]
     together = answered(capsys, *command, "--split", "MOD 8")
@@ -127,8 +130,8 @@ def test_a_setting_reaches_the_machine(capsys):
     assert after[0]["busbw"] > 1.8 * before[0]["busbw"]
 
 
-def test_traffic_beside_it_slows_it_down_and_is_named(capsys):
-    """An all-to-all over the same NICs: slower, and the shared link is told."""
+def test_concurrent_traffic_slows_it_down_and_is_named(capsys):
+    """An all-to-all over the same NICs: slower, and the shared link is named."""
     (line,) = answered(
         capsys, *DGX, "--devices", "64", "--bytes", "256MiB", "--with", "all-to-all 64MiB on 0-31"
     )
@@ -181,23 +184,33 @@ def test_sizes_devices_splits_and_traffic_are_read_as_they_are_written():
             "the first value is greater than the last",
         ),
         (["--devices", "8", "--bytes", "-1MB"], "--bytes -1MB"),
-        (["--devices", "8", "--on", "0-7"], "--devices, --on: one of the two"),
-        ([], "--devices, --on: one of the two"),
-        (["--on", "0-x"], "--on: '0-x' is no device and no range (write 0-31,64)"),
-        (["--on", "0,0"], "--on: names a device twice"),
+        (["--devices", "8", "--on", "0-7"], "--devices, --on: give one of the two"),
+        ([], "--devices, --on: give one of the two"),
+        (["--on", "0-x"], "--on: '0-x' is not a device or a range (example: 0-31,64)"),
+        (["--on", "0,0"], "--on: device 0 is listed twice"),
+        (["--on", "3-1"], "--on: range 3-1 ends before it begins"),
         (["--on", "0"], "needs at least 2 devices"),
-        (["--devices", "99999"], "has 32768 devices, 0 to 32767, and device 99998 is asked for"),
-        (["--devices", "8", "--split", "MOD 3"], "makes no equal groups of 2 or more of 8 devices"),
-        (["--devices", "8", "--split", "AND 3"], "not understood (write 'MOD 8' or 'DIV 8')"),
-        (["--devices", "8", "--algorithm", "rnig"], "does no all-reduce (did you mean 'ring'?)"),
+        (["--devices", "99999"], "device 99998 is out of range (devices 0 to 32767)"),
+        (
+            ["--devices", "8", "--split", "MOD 3"],
+            "8 devices do not split into equal groups of 2 or more",
+        ),
+        (["--devices", "8", "--split", "AND 3"], "not of the form 'MOD 8' or 'DIV 8'"),
+        (
+            ["--devices", "8", "--algorithm", "rnig"],
+            "not an algorithm of all-reduce (did you mean 'ring'?)",
+        ),
         (["--devices", "8", "--algorithm", "tree"], "'tree' needs a group over several nodes"),
-        (["--devices", "8", "--with", "all-to-all"], "not understood (write 'all-to-all 64MiB on"),
-        (["--devices", "8", "--with", "x 1MB on 0-7"], "--with 'x 1MB on 0-7': no operation 'x'"),
+        (["--devices", "8", "--with", "all-to-all"], "not of the form 'all-to-all 64MiB on"),
+        (
+            ["--devices", "8", "--with", "x 1MB on 0-7"],
+            "--with 'x 1MB on 0-7': unknown operation 'x'",
+        ),
         (["--devices", "8", "--set", "cluster.nic.x=1"], "cluster.nic.x: unknown key"),
     ],
 )
 def test_what_cannot_be_is_one_line(capsys, arguments, told):
-    """Wrong options are told with what is allowed, and exit code 2."""
+    """Invalid options are reported with what is allowed, and exit code 2."""
     line = refused(capsys, *DGX, *arguments)
 
     assert told in line
@@ -208,7 +221,7 @@ def test_what_cannot_be_is_one_line(capsys, arguments, told):
     ("cluster", "operation", "told"),
     [
         ("dgx-h10", "all-reduce", "no cluster named 'dgx-h10' (did you mean 'dgx-h100'?)"),
-        ("dgx-h100", "allreduce", "no operation 'allreduce' (did you mean 'all-reduce'?)"),
+        ("dgx-h100", "allreduce", "unknown operation 'allreduce' (did you mean 'all-reduce'?)"),
     ],
 )
 def test_a_wrong_name_is_told_with_the_nearest(capsys, cluster, operation, told):
@@ -218,17 +231,23 @@ def test_a_wrong_name_is_told_with_the_nearest(capsys, cluster, operation, told)
     assert told in line
 
 
-def test_a_table_with_traffic_beside_has_its_columns():
+def test_a_table_with_concurrent_traffic_has_its_columns():
     """Time with it, slowdown, and the link that was shared, or none."""
-    line = {
-        "bytes": 2**20, "time_s": 1e-3, "algbw": 1e9, "busbw": 2e9, "algorithm": "ring",
-        "protocol": "ll", "bottleneck": "latency", "time_with_s": 2e-3, "slowdown": 2.0,
-        "shared_link": None,
-    }  # fmt: skip
+    timing = Timing(
+        bytes=2**20,
+        time_s=1e-3,
+        algbw=1e9,
+        busbw=2e9,
+        algorithm="ring",
+        protocol="ll",
+        bottleneck="latency",
+        time_with_s=2e-3,
+        slowdown=2.0,
+    )
+    head, cells = table(CollectiveAnswer("name", "title", (timing,)))
 
-    assert rows([line])[0][-3:] == ["with", "slowdown", "shared link"]
-    assert rows([line])[1][-3:] == ["2 ms", "2.00 x", "none"]
-    assert text("title", [line]).splitlines()[0] == "title"
+    assert head[-3:] == ["with", "slowdown", "shared link"]
+    assert cells[-3:] == ["2 ms", "2.00 x", "none"]
 
 
 def test_the_same_error_is_raised_in_python():

@@ -1,1 +1,5 @@
-"""Collectives by message size on a machine."""
+"""Collectives by size of their buffer on a machine."""
+
+from clustersim.studies.collective.answer import CollectiveAnswer, collective
+
+__all__ = ["CollectiveAnswer", "collective"]

@@ -1,176 +1,128 @@
-r"""Collectives by size, as nccl-tests tells them, alone or beside other traffic.
+"""Collectives by size, with the columns of nccl-tests, alone or with concurrent traffic."""
 
-sizes --communicator--> cost --> time, algorithm and bus bandwidth, bottleneck link
-                        \--traffic--> beside background --> slowdown, the link that was shared
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final, NamedTuple
 
-from clustersim.cost.communication import Cost, bus_factor
-from clustersim.program.collectives.communicator import Communicator, Prescribed
-from clustersim.topology.cluster import Cluster
-from clustersim.traffic import Traffic
-
-COPIES: Final = {"device-to-host": Cluster.to_host, "host-to-device": Cluster.from_host}
-"""Copies that background traffic may be, beside the operations of a library."""
-
-
-class Beside(NamedTuple):
-    """What background traffic does to a collective.
-
-    Attributes
-    ----------
-    time : with the background [s]
-    link : that held it up longest; empty where nothing did
-    """
-
-    time: float
-    link: str
+from clustersim.catalog.changes import Settings
+from clustersim.cost.communication import bus_factor
+from clustersim.studies.collective.arguments import benchmark_of, sizes_of
+from clustersim.studies.collective.benchmark import Benchmark
 
 
 @dataclass(frozen=True)
 class Timing:
-    """One line of the table.
+    """A collective of one size.
 
     Attributes
     ----------
-    nbytes : the whole buffer; for an all-to-all, what each rank sends [B]
-    time : alone on its links [s]
-    algbw, busbw : algorithm and bus bandwidth [B/s], as nccl-tests define them
-    bottleneck : the link that its bytes wait for, or ``latency`` where these are the smaller part
-    beside : the same with background traffic, where there is any
+    bytes : the whole buffer; for an all-to-all, what each rank sends [B]
+    time_s : time without other traffic [s]
+    algbw : algorithm bandwidth, the buffer over the time [B/s]
+    busbw : bus bandwidth, what each link of a ring would need for it [B/s]
+    algorithm : algorithm that the library chooses
+    protocol : its protocol
+    bottleneck : the link that limits it; `latency` where that is more than half of the time
+    time_with_s : time with background traffic; null without any [s]
+    slowdown : time with background over time without; null without any
+    shared_link : the link at which contention limits it longest; null where there is none
     """
 
-    operation: str
-    ranks: int
-    nbytes: float
-    cost: Cost
+    bytes: float
+    time_s: float
+    algbw: float
+    busbw: float
+    algorithm: str
+    protocol: str
     bottleneck: str
-    beside: Beside | None = None
-
-    @property
-    def time(self) -> float:
-        """Time alone [s]."""
-        return self.cost.seconds
-
-    @property
-    def algbw(self) -> float:
-        """Bytes of the buffer in a second [B/s]."""
-        return self.nbytes / self.time
-
-    @property
-    def busbw(self) -> float:
-        """Bandwidth of one link that a ring would need for this [B/s]."""
-        return self.algbw * bus_factor(self.operation, self.ranks)
-
-    @property
-    def slowdown(self) -> float:
-        """Time with the background over time alone [unitless]."""
-        return 1.0 if self.beside is None else self.beside.time / self.time
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        values: dict[str, Any] = {
-            "bytes": self.nbytes,
-            "time_s": self.time,
-            "algbw": self.algbw,
-            "busbw": self.busbw,
-            "algorithm": self.cost.algorithm,
-            "protocol": self.cost.protocol,
-            "bottleneck": self.bottleneck,
-        }
-        if self.beside is not None:
-            values |= {"time_with_s": self.beside.time, "slowdown": self.slowdown}
-            values |= {"shared_link": self.beside.link or None}
-        return values
-
-
-class Background(NamedTuple):
-    """Traffic that goes on beside: ``all-to-all 64MiB on 0-31``."""
-
-    operation: str
-    nbytes: float
-    devices: tuple[int, ...]
+    time_with_s: float | None = None
+    slowdown: float | None = None
+    shared_link: str | None = None
 
 
 @dataclass(frozen=True)
-class Bench:
-    """One collective, over one group of devices or several side by side, and what goes on beside.
+class CollectiveAnswer:
+    """A collective by size of its buffer; `collective --json` prints the list `timings`.
 
     Attributes
     ----------
-    groups : of equal size; all of them run the operation at the same time
+    name : machine, operation and number of devices
+    title : what is measured, in one line
+    timings : one for each size
     """
 
-    cluster: Cluster
-    groups: tuple[tuple[int, ...], ...]
-    operation: str
-    fixed: Mapping[str, Prescribed]
-    background: tuple[Background, ...] = ()
+    name: str
+    title: str
+    timings: tuple[Timing, ...]
 
-    @property
-    def name(self) -> str:
-        """Name of the folder that the answer goes to."""
-        split = f"-in-{len(self.groups)}" if len(self.groups) > 1 else ""
-        devices = sum(map(len, self.groups))
-        return f"collective-{self.cluster.name}-{self.operation}-{devices}{split}"
 
-    @property
-    def title(self) -> str:
-        """What is measured, in one line."""
-        span, cluster = self.communicator.span, self.cluster
-        nodes = "1 node" if span.nodes == 1 else f"{span.nodes} nodes"
-        over = f"{span.ranks} x {cluster.accelerator.name}"
-        split = f", {len(self.groups):,} groups side by side" if len(self.groups) > 1 else ""
-        return f"{self.operation} over {over} on {nodes} of {cluster.name}{split}"
+def collective(
+    cluster: str,
+    op: str,
+    *,
+    devices: int | None = None,
+    on: str | Sequence[int] | None = None,
+    split: str | None = None,
+    bytes: str | Sequence[float] = "32KiB:16GiB",
+    algorithm: str | None = None,
+    background: Sequence[str] = (),
+    settings: Settings = (),
+) -> CollectiveAnswer:
+    """Return the time of a collective by size of its buffer, its algorithm, and what limits it.
 
-    @cached_property
-    def communicator(self) -> Communicator:
-        """The groups' communicator."""
-        return Communicator(self.cluster, self.groups, self.fixed)
+    Parameters
+    ----------
+    cluster : file or name of a shipped cluster
+    op : operation: all-reduce, reduce-scatter, all-gather, broadcast, reduce, all-to-all, send or
+        barrier
+    devices : use the first N devices
+    on : use these devices, in rank order, ``"0-31,64"`` or ``[0, 1, 64]``
+    split : concurrent groups as in nccl-tests, ``"MOD 8"`` or ``"DIV 8"``
+    bytes : sizes of the buffer, ``"32KiB:16GiB"`` (doublings) or ``[2**20, 2**30]`` [B]
+    algorithm : instead of what the library chooses
+    background : concurrent traffic, the option ``--with``: ``["all-to-all 64MiB on 0-31"]``
+    settings : changes of the cluster, ``["cluster.nic.bandwidth=x2"]`` or a mapping
 
-    def timings(self, sizes: Sequence[float]) -> Iterator[Timing]:
-        """Yield the line of each size."""
-        others = [self._traffic(each) for each in self.background]
-        for nbytes in sizes:
-            cost = self.communicator.cost(self.operation, nbytes)
-            beside = self._beside(nbytes, others) if others else None
-            link = self._bottleneck(cost)
-            yield Timing(self.operation, self.communicator.span.ranks, nbytes, cost, link, beside)
+    Raises
+    ------
+    ScenarioError, CatalogError
+        when an argument is invalid, in one line.
 
-    def _traffic(self, other: Background) -> Traffic:
-        if other.operation in COPIES:
-            return self._copies(other)
-        communicator = Communicator(self.cluster, [other.devices])
-        name = f"{other.operation} on {len(other.devices)} devices"
-        return communicator.traffic(name, other.operation, other.nbytes)
+    >>> import clustersim
+    >>> answer = clustersim.collective("dgx-h100", "all-reduce", devices=8, bytes="1GiB")
+    >>> answer.timings[0].bottleneck
+    'n0.dev0>n0.switch'
+    """
+    benchmark = benchmark_of(
+        cluster,
+        op,
+        devices=devices,
+        on=on,
+        split=split,
+        algorithm=algorithm,
+        background=background,
+        settings=settings,
+    )
+    sizes = [0.0] if op == "barrier" else sizes_of(bytes)
+    timings = tuple(_timing(benchmark, nbytes) for nbytes in sizes)
+    return CollectiveAnswer(benchmark.name, benchmark.title, timings)
 
-    def _copies(self, other: Background) -> Traffic:
-        """Return copies between devices and host memory, one flow for each device."""
-        way = COPIES[other.operation]
-        weights: dict[int, float] = {}
-        for device in other.devices:
-            for link in way(self.cluster, device).links:
-                weights[link] = weights.get(link, 0.0) + 1.0
-        name = f"{other.operation} of {len(other.devices)} devices"
-        return Traffic(name, tuple(weights), tuple(weights.values()), other.nbytes, 0.0)
 
-    def _beside(self, nbytes: float, others: Sequence[Traffic]) -> Beside:
-        from clustersim.engine.network.background_traffic import contended_seconds, slowdowns
+def _timing(benchmark: Benchmark, nbytes: float) -> Timing:
+    cost = benchmark.cost(nbytes)
+    bandwidth = nbytes / cost.seconds
+    contended = benchmark.contended(nbytes) if benchmark.background else None
+    return Timing(
+        bytes=nbytes,
+        time_s=cost.seconds,
+        algbw=bandwidth,
+        busbw=bandwidth * bus_factor(benchmark.operation, benchmark.communicator.span.ranks),
+        algorithm=cost.algorithm,
+        protocol=cost.protocol,
+        bottleneck=benchmark.bottleneck(cost),
+        time_with_s=contended and contended.time,
+        slowdown=contended and contended.time / cost.seconds,
+        shared_link=contended and contended.link,
+    )
 
-        ours = self.communicator.traffic(self.operation, self.operation, nbytes)
-        links = self.cluster.links
-        (seconds,) = contended_seconds([ours], others, links.capacities)
-        (held,) = slowdowns([ours], others, links.capacities)
-        return Beside(seconds, "" if held.link is None else links.names[held.link])
 
-    def _bottleneck(self, cost: Cost) -> str:
-        links = self.cluster.links
-        load = self.communicator.load(cost.algorithm, self.operation)
-        link = load.bottleneck(links.capacities)
-        if link is None or cost.latency > cost.seconds / 2:
-            return "latency"
-        return links.names[link]
+__all__ = ["CollectiveAnswer", "Timing", "collective"]

@@ -1,71 +1,38 @@
-"""The table and the figure of a collective by size, from the plain values of ``--json``."""
+"""The table of a collective by size."""
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
-from clustersim.render import folder
-from clustersim.render.frames import write_lines
-from clustersim.render.matplotlib import write_figure
-from clustersim.render.tables import aligned
-from clustersim.studies.collective.charts import Line, algorithm_of, bandwidth_chart
+from clustersim.studies.collective.answer import CollectiveAnswer, Timing
 from clustersim.units import format_bandwidth, format_binary, format_seconds
 
-FILES: Final = (folder.SUMMARY, "collective.csv")
-FIGURE: Final = "collective"
-"""Files of the verb; the figure with ``--figures``, but not for a barrier, which has no sizes."""
+HEADINGS: Final = ("size", "time", "algbw", "busbw", "algorithm", "bottleneck")
+CONTENDED: Final = ("with", "slowdown", "shared link")
+"""Further columns with background traffic."""
 
 WORDS: Final = ("algorithm", "bottleneck", "shared link")
 """Columns that are words."""
 
 
-def rows(lines: Sequence[Line]) -> list[list[str]]:
+def table(answer: CollectiveAnswer) -> list[list[str]]:
     """Return the rows of the table, its heading first."""
-    head = ["size", "time", "algbw", "busbw", "algorithm", "bottleneck"]
-    table = [[*head, "with", "slowdown", "shared link"] if "slowdown" in lines[0] else head]
-    for line in lines:
-        row = [
-            format_binary(line["bytes"]),
-            format_seconds(line["time_s"]),
-            format_bandwidth(line["algbw"]),
-            format_bandwidth(line["busbw"]),
-            algorithm_of(line),
-            line["bottleneck"],
-        ]
-        if "slowdown" in line:
-            with_it = format_seconds(line["time_with_s"])
-            row += [with_it, f"{line['slowdown']:.2f} x", line["shared_link"] or "none"]
-        table.append(row)
-    return table
+    contended = answer.timings[0].slowdown is not None
+    head = [*HEADINGS, *(CONTENDED if contended else ())]
+    return [head, *map(_cells, answer.timings)]
 
 
-def text(title: str, lines: Sequence[Line]) -> str:
-    """Return the table as it is printed, numbers to the right."""
-    return "\n".join([title, "", *aligned(rows(lines), WORDS)])
+def _cells(timing: Timing) -> list[str]:
+    cells = [
+        format_binary(timing.bytes),
+        format_seconds(timing.time_s),
+        format_bandwidth(timing.algbw),
+        format_bandwidth(timing.busbw),
+        f"{timing.algorithm} {timing.protocol}",
+        timing.bottleneck,
+    ]
+    if timing.time_with_s is not None and timing.slowdown is not None:
+        contended = format_seconds(timing.time_with_s), f"{timing.slowdown:.2f} x"
+        cells += [*contended, timing.shared_link or "none"]
+    return cells
 
 
-def write(
-    title: str,
-    lines: Sequence[Line],
-    place: Path,
-    *,
-    formats: Sequence[str] = (),
-    force: bool = False,
-) -> None:
-    """Write the numbers and the figure into a folder; without formats no figure is written.
-
-    Raises
-    ------
-    ScenarioError
-        when the folder is taken, or cannot be written.
-    """
-    folder.check_free(place, force=force)
-    with folder.replacing(place) as new:
-        drawn = formats if lines[0]["bytes"] > 0 else ()
-        files = [*FILES, *(f"{FIGURE}.{format}" for format in drawn)]
-        folder.write_summary({"title": title, "timings": lines}, files, new)
-        head = [*lines[0]]
-        cells = ([line[key] for key in head] for line in lines)
-        write_lines([head, *cells], new / "collective.csv")
-        if drawn:
-            write_figure(bandwidth_chart(title, lines), new / FIGURE, drawn)
+__all__ = ["WORDS", "table"]
