@@ -3,9 +3,8 @@
 from hypothesis import strategies as st
 
 from clustersim.memory.verdict import HostMemory, MemoryAnswer
-from clustersim.metrics.attribution import BUBBLES, PARTS
+from clustersim.metrics.attribution import BUBBLES, PARTS, SlowestStage
 from clustersim.metrics.prediction_interval import Interval
-from clustersim.metrics.stages import SlowestStage
 from clustersim.runs.variants import RAN, Run, Variant
 from clustersim.simulation.answer import (
     Counts,

@@ -12,7 +12,7 @@ from clustersim.cli.options import Figures, figure_formats
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from clustersim.catalog.measured_errors import MeasuredRuns
+    from clustersim.metrics.prediction_interval import MeasuredRuns
     from clustersim.validation.validate import Validation
 
 WIDTH = 160

@@ -1,18 +1,19 @@
-"""Where every second of a step went, for every rank, adding up to the step time.
+"""The time of a step by component, for every rank; the components add up to the step time.
 
-block     matmul + attention + memory_bound + dispatch, and what nothing hides: tensor_, context_,
-          expert_, sharding_communication, host_transfer; imbalance, where a rank has more tokens
-          to compute on than the mean; overlap_slowdown, where kernels lack what collectives beside
-          them hold of the device
+block     matmul + attention + memory_bound + dispatch, and exposed communication: tensor_,
+          context_, expert_, sharding_communication, host_transfer; imbalance, where a rank has
+          more tokens to compute on than the mean; overlap_slowdown, where concurrent collectives
+          take compute units from kernels
 waiting   for a transfer on its way: pipeline_communication
           for a result not yet sent: bubble_fill before the first backward, bubble_drain after
           the last forward, bubble_steady between
 sending   pipeline_communication, where sends block
-tail      data_, embedding_communication, synchronisation, optimiser; waiting for the others
-          to be ready, and after the end for the step to be over, is bubble_drain
+tail      data_, embedding_communication, synchronisation, optimiser; waiting until the other
+          ranks are ready, and until the end of the step, is bubble_drain
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -48,12 +49,12 @@ PARTS = (
     "bubble_steady",
     "bubble_drain",
 )
-"""All parts, in the order in which they are shown."""
+"""All components, in the order in which they are shown."""
 
 BUBBLES = ("bubble_fill", "bubble_steady", "bubble_drain")
 
 ROUNDING = 1e-12
-"""Share of the blocks' time by which sums of their parts may come out differently."""
+"""Share of the time of blocks by which sums of their components may differ from it."""
 
 _TAIL = {
     GRADIENTS: "data_communication",
@@ -65,7 +66,7 @@ _TAIL = {
 
 
 def attribute(track: Track, actor: Actor, duration: float) -> dict[str, float]:
-    """Return the seconds of each part of one rank class; their sum is `duration` [s]."""
+    """Return the seconds of each component of one rank class; their sum is `duration` [s]."""
     parts = dict.fromkeys(PARTS, 0.0)
     _blocks(parts, track, actor)
     _waits(parts, track)
@@ -116,7 +117,7 @@ def _waits(parts: dict[str, float], track: Track) -> None:
 
 
 def average(timeline: Timeline, actors: Iterable[Actor]) -> dict[str, float]:
-    """Return the seconds of each part, the mean over all ranks; their sum is the step time [s]."""
+    """Return the seconds of each component, mean of all ranks; their sum is the step time [s]."""
     duration = timeline.duration
     totals = dict.fromkeys(PARTS, 0.0)
     ranks = 0
@@ -128,7 +129,7 @@ def average(timeline: Timeline, actors: Iterable[Actor]) -> dict[str, float]:
 
 
 def recomputed(program: Program) -> float:
-    """Return the seconds of blocks that compute a second time, the mean over all ranks [s]."""
+    """Return the seconds of recomputation in blocks, mean of all ranks [s]."""
     total, ranks = 0.0, 0
     for actor in program.actors:
         ranks += actor.multiplicity
@@ -136,3 +137,37 @@ def recomputed(program: Program) -> float:
         once = sum(block.recomputed.total * times[code] for code, block in actor.blocks.items())
         total += actor.multiplicity * once
     return total / ranks
+
+
+# --- stages ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SlowestStage:
+    """The stage whose ranks run their blocks the longest, the first of equals.
+
+    Attributes
+    ----------
+    stage : number of the stage
+    seconds : time that its mean rank runs blocks, without the tail of the step [s]
+    mean_s : the same of the mean stage [s]
+    """
+
+    stage: int
+    seconds: float
+    mean_s: float
+
+
+def slowest_stage(tracks: Iterable[Track]) -> SlowestStage:
+    """Return the slowest stage, each stage by the mean of its ranks."""
+    work: dict[int, list[tuple[float, int]]] = {}
+    for track in tracks:
+        taken = float((track.end - track.start).sum())
+        work.setdefault(track.stage, []).append((taken, track.multiplicity))
+    means = {stage: _mean(ranks) for stage, ranks in sorted(work.items())}
+    slowest = max(means, key=lambda stage: round(means[stage], 9))
+    return SlowestStage(slowest, means[slowest], float(np.mean([*means.values()])))
+
+
+def _mean(ranks: list[tuple[float, int]]) -> float:
+    return sum(taken * count for taken, count in ranks) / sum(count for _, count in ranks)

@@ -1,9 +1,9 @@
-"""What no step can break: times that it cannot beat, and sums that must come out.
+"""Lower bounds of the step time, and sums that must agree.
 
 compute bound   the device time of the busiest rank
 link bound      the bytes of the busiest link over its capacity
-path bound      for every stage: the way there of the first microbatch, its own blocks, and the
-                way back of the last one
+path bound      for every stage: the first microbatch on its way to it, its own blocks, and the
+                last microbatch on its way back
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from clustersim.errors import SimulationError
-from clustersim.metrics.utilisation import HotLink
+from clustersim.metrics.communication import HotLink
 from clustersim.program.program import Actor, Program
 from clustersim.program.steps import FORWARD, WEIGHT, Code
 from clustersim.timeline import Timeline, Track
@@ -26,12 +26,12 @@ def check_step(
     links: Sequence[HotLink],
     attribution: Mapping[str, float],
 ) -> None:
-    """Refuse a replay that contradicts what no step can break.
+    """Check a replay against the bounds of its step.
 
     Parameters
     ----------
     links : the hottest first
-    attribution : mean seconds of a rank by part
+    attribution : mean seconds of a rank by component
 
     Raises
     ------
@@ -73,32 +73,32 @@ def compute_bound(actor: Actor, without: str | None = None) -> float:
 def path_bound(program: Program) -> float:
     """Return the longest of the shortest possible ways through each stage [s].
 
-    A stage cannot start before the first microbatch has come through all stages below, and the
-    step cannot end before its last backward has gone down through them again, for which no
-    gradient of a weight need be there. Told of schedules whose chunks all begin at the first stage
-    and whose steps run one after another.
+    A stage cannot start before the first microbatch has passed all stages before it, and the step
+    cannot end before the last backward has passed them on its way back, which needs no gradient of
+    a weight. Zero for schedules whose chunks do not all begin at the first stage, or that run two
+    steps concurrently.
     """
     longest, wiring = 0.0, program.wiring
     if wiring.name != "loop" or any(code.paired for code in program.order.codes):
         return longest
     folded = program.tensor_ranks
     for first in range(0, len(program.actors), program.stages * folded):
-        there, back = 0.0, 0.0
+        ahead, back = 0.0, 0.0
         for actor in program.actors[
             first : first + program.stages * program.tensor_ranks : program.tensor_ranks
         ]:
             awaited = compute_bound(actor, without=WEIGHT)
-            longest = max(longest, there + compute_bound(actor), there + awaited + back)
+            longest = max(longest, ahead + compute_bound(actor), ahead + awaited + back)
             first_chunk = [code for code in actor.blocks if code.chunk == 0]
-            there += sum(_alone(actor, code) for code in first_chunk if code.kind == FORWARD)
-            back += sum(_alone(actor, code) for code in first_chunk if code.kind != FORWARD)
+            ahead += sum(_uncontended(actor, code) for code in first_chunk if code.kind == FORWARD)
+            back += sum(_uncontended(actor, code) for code in first_chunk if code.kind != FORWARD)
     return longest
 
 
-def _alone(actor: Actor, code: Code) -> float:
-    """Return the time of one block of the first chunk, and of handing it on, with all to itself.
+def _uncontended(actor: Actor, code: Code) -> float:
+    """Return the time of one block of the first chunk and of its transfer, without other traffic.
 
-    Gradients of weights are on nobody's way.
+    No stage waits for gradients of weights.
     """
     seconds = actor.blocks[code].seconds.compute if code.kind != WEIGHT else 0.0
     traffic = actor.send[code]

@@ -1,4 +1,4 @@
-"""The pipeline bubble: how much time ranks wait for others, and what theory says of it."""
+"""The pipeline bubble in closed form: the time that ranks wait for other stages."""
 
 
 def bubble_fraction(stages: int, microbatches: int, chunks: int = 1) -> float:
@@ -67,9 +67,9 @@ def dualpipe_bubble(stages: int, both: float, backward: float, weights: float) -
 
     .. math:: (p / 2 - 1) (fb + b - 3 w)
 
-    with p parts of the model, fb = `both`, the time of a forward and a backward beside each other,
-    b = `backward`, all of it, and w = `weights`, the part of it that can wait [s].  With DualPipe-V
-    p is twice the number of stages.  Holds where the rest of b takes as long as a forward.
+    with p parts of the model, fb = `both`, the time of a forward and a concurrent backward, b =
+    `backward`, all of it, and w = `weights`, the part of it that can wait [s].  With DualPipe-V p
+    is twice the number of stages.  Holds where the rest of b takes as long as a forward.
     DeepSeek-AI 2024, Table 2, arXiv:2412.19437; deepseek-ai/DualPipe, README.
 
     >>> dualpipe_bubble(stages=8, both=3.0, backward=2.0, weights=1.0)

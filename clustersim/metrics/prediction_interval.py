@@ -1,40 +1,82 @@
 r"""The interval that a measured step time is expected in, from runs that were measured before.
 
-    runs --alike ones--> |log(measured / predicted)|, weighted --quantile--> factor f
+    runs --similar ones--> |log(measured / predicted)|, weighted --quantile--> factor f
     predicted step time t --> [t / f, t f]
 
-Nothing is assumed about how errors are distributed: the quantile is that of conformal prediction
+No distribution of the errors is assumed: the quantile is that of conformal prediction
 (Lei et al. 2018, section 2, arXiv:1604.04173), with a run at infinity for the one to come.  Runs of
-one source share a machine, a model family and a way of measuring, so they are less than as many
-independent ones.  n of them weigh
+one source share a machine, a model family and a way of measuring, so n of them count less than n
+independent ones:
 
 .. math:: \frac{n}{1 + (n - 1) \rho}
 
 (the design effect of Kish 1965, Survey Sampling), with the intraclass correlation :math:`\rho` of
-the errors themselves.  At 0 each run counts alike; at 1 each source does, as where distributions
-of sources are pooled (Dunn, Wasserman and Ramdas 2022, arXiv:1809.07441).
+the errors themselves.  At 0 each run has the same weight; at 1 each source has, as where
+distributions of sources are pooled (Dunn, Wasserman and Ramdas 2022, arXiv:1809.07441).
+
+The measured runs are in ``validation/prediction_intervals.yaml``, which
+``clustersim validate --intervals PATH`` writes.
 """
 
+import json
 import math
+import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from statistics import fmean
-from typing import Final
+from typing import Annotated, Final, Literal
 
-from clustersim.catalog.measured_errors import MeasuredRuns, Nodes
+from pydantic import Field
+
+from clustersim.catalog.checking import checked
+from clustersim.catalog.facts import Positive, Strict
+from clustersim.catalog.finding import find
+from clustersim.catalog.reading import Document
+from clustersim.catalog.tree import Tree
+from clustersim.errors import CatalogError
+
+Nodes = Literal["one", "several"]
+"""Sizes of a job: traffic on the network adds errors of its own."""
+
+REMARK: Final = """\
+# Measured over predicted step times of measured runs: the data of prediction intervals.
+# Written by `clustersim validate --intervals PATH`; do not edit by hand.
+"""
+
+
+class MeasuredRuns(Strict):
+    """Measured runs of one source on one accelerator, on one node or on several.
+
+    `source` is the group of the cases; `ratios` are measured over predicted step times.
+    """
+
+    source: str
+    accelerator: str
+    nodes: Nodes
+    ratios: Annotated[tuple[Positive, ...], Field(min_length=1)]
+
+
+class IntervalFile(Strict):
+    """``validation/prediction_intervals.yaml``; `version` is that of the predicting clustersim."""
+
+    kind: Literal["prediction_intervals"]
+    version: str
+    runs: list[MeasuredRuns]
+
 
 LEVEL: Final = 0.9
-"""Share of runs that an interval is to hold."""
+"""Share of runs that an interval contains."""
 
 SIZES: Final[Mapping[Nodes, str]] = {"one": "one node", "several": "several nodes"}
 """Sizes of a job in words."""
 
 SOURCES: Final = 9
-"""Sources from which on one size of job is looked at apart.
+"""Sources from which on jobs of one size have an interval of their own.
 
-With as many there is a bound even if all runs of a source were one: 9 of 9 + 1 are `LEVEL`."""
+With 9 there is a bound even if all runs of a source were one: 9 of 9 + 1 are `LEVEL`."""
 
 Errors = Mapping[str, Sequence[float]]
 """|log(measured / predicted)| of runs, by source."""
@@ -42,12 +84,12 @@ Errors = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True)
 class Reach:
-    """How far measured step times lie from predicted ones on a machine.
+    """The error of predicted step times on a machine.
 
     Attributes
     ----------
     factor : measured over predicted, or the inverse, at most, at `LEVEL`; None without evidence
-    rows : measured runs that it rests on
+    rows : measured runs that it is based on
     why : which runs these are; without a factor, why there is none
     """
 
@@ -89,11 +131,11 @@ def interval(step_time: float, reach: Reach) -> Interval:
 
 
 def reach_of(runs: Iterable[MeasuredRuns], accelerator: str, nodes: Nodes) -> Reach:
-    """Return how far off predictions are on an accelerator, on ``one`` node or ``several``.
+    """Return the error of predictions on an accelerator, on ``one`` node or ``several``.
 
-    The runs are those that are most alike and enough for a bound: on the accelerator and as many
-    nodes, on the accelerator, on all accelerators.  The last are little evidence about this one,
-    so the bound is then at least what its own runs show; without any there is none.
+    The runs are the most similar ones that suffice for a bound: on the accelerator and as many
+    nodes, on the accelerator, on all accelerators.  The last are weak evidence about this one, so
+    the bound is then at least that of its own runs; without any there is none.
     """
     known = list(runs)
     own = [run for run in known if run.accelerator == accelerator]
@@ -106,26 +148,26 @@ def reach_of(runs: Iterable[MeasuredRuns], accelerator: str, nodes: Nodes) -> Re
         chosen, where = sized, f"{where}, {SIZES[nodes]}"
     bound = quantile(_errors(chosen), rho, LEVEL)
     if math.isfinite(bound):
-        return Reach(math.exp(bound), _count(chosen), _told(chosen, where))
+        return Reach(math.exp(bound), _count(chosen), _count_text(chosen, where))
     return _of_all(known, own, rho, accelerator)
 
 
 def _of_all(
     known: Sequence[MeasuredRuns], own: Sequence[MeasuredRuns], rho: float, accelerator: str
 ) -> Reach:
-    """Return the reach on an accelerator whose own runs are too few for a bound."""
-    told = f"{_told(known, 'on all accelerators')}, {_count(own)} of them on {accelerator}"
+    """Return the error on an accelerator that has too few runs of its own for a bound."""
+    text = f"{_count_text(known, 'on all accelerators')}, {_count(own)} of them on {accelerator}"
     bound = quantile(_errors(known), rho, LEVEL)
     if math.isinf(bound):
-        return Reach(None, _count(known), f"{told}, are too few")
+        return Reach(None, _count(known), f"{text}, are too few")
     bound = max(bound, quantile(_errors(own), rho, LEVEL, ahead=0.0))
-    return Reach(math.exp(bound), _count(known), told)
+    return Reach(math.exp(bound), _count(known), text)
 
 
 def quantile(errors: Errors, rho: float, level: float, ahead: float = 1.0) -> float:
     """Return the smallest error that bounds `level` of all weight; infinite if none does.
 
-    `ahead` is the weight of runs to come, which may be off by anything.
+    `ahead` is the weight of runs to come, whose errors are unbounded.
 
     >>> quantile({str(i): [i / 10] for i in range(1, 10)}, rho=0.0, level=0.9)
     0.9
@@ -137,19 +179,19 @@ def quantile(errors: Errors, rho: float, level: float, ahead: float = 1.0) -> fl
     )
     sums = list(accumulate(weight for _, weight in weighted))
     needed = level * (sums[-1] + ahead) if sums else math.inf
-    needed *= 1 - 1e-9  # sums of weights are not exact
+    needed *= 1 - 1e-9  # sums of weights are rounded
     pairs = zip(weighted, sums, strict=True)
     return next((error for (error, _), reached in pairs if reached >= needed), math.inf)
 
 
 def intraclass_correlation(errors: Errors) -> float:
-    r"""Return how alike the errors of one source are, from 0 to 1 [unitless].
+    r"""Return the correlation of the errors of one source, from 0 to 1 [unitless].
 
     .. math:: \frac{B - W}{B + (n_0 - 1) W}
 
     with the mean squares B between and W within sources, and :math:`n_0` the usual number of runs
     of a source: the estimator of a one-way analysis of variance (Donner 1986,
-    International Statistical Review 54).  It is 1, the cautious end, where it cannot be told.
+    International Statistical Review 54).  It is 1, the conservative end, where it is undefined.
 
     >>> intraclass_correlation({"a": [0.1, 0.1], "b": [0.3, 0.3]})
     1.0
@@ -181,8 +223,51 @@ def _count(runs: Iterable[MeasuredRuns]) -> int:
     return sum(len(run.ratios) for run in runs)
 
 
-def _told(runs: Sequence[MeasuredRuns], where: str) -> str:
-    """Return how many runs there are, of how many sources: ``9 measured runs of 2 sources ...``."""
+def _count_text(runs: Sequence[MeasuredRuns], where: str) -> str:
+    """Return the numbers of runs and sources: ``9 measured runs of 2 sources ...``."""
     rows, sources = _count(runs), len({run.source for run in runs})
     plural = "" if rows == 1 else "s"
     return f"{rows} measured run{plural} of {sources} source{'' if sources == 1 else 's'} {where}"
+
+
+# --- the file of measured runs --------------------------------------------------------------------
+
+
+def parse_interval_data(document: Document) -> IntervalFile:
+    """Return a document as the record that it holds.
+
+    Raises
+    ------
+    CatalogError
+        one line for each problem of the file.
+    """
+    return checked(IntervalFile, Tree.of(document), CatalogError)
+
+
+@lru_cache
+def shipped_interval_data() -> tuple[MeasuredRuns, ...]:
+    """Return the measured runs of the shipped file."""
+    return tuple(parse_interval_data(find("validation", "prediction_intervals")).runs)
+
+
+def size_of(nodes: int) -> Nodes:
+    """Return the size class of a job by its number of nodes."""
+    return "one" if nodes == 1 else "several"
+
+
+def to_text(runs: Iterable[MeasuredRuns], version: str) -> str:
+    """Return runs as the text of a file."""
+    head = [f"{REMARK}kind: prediction_intervals", f"version: {version}", "runs:"]
+    return "\n".join([*head, *_lines(runs), ""])
+
+
+def _lines(runs: Iterable[MeasuredRuns]) -> Iterator[str]:
+    for run in runs:
+        source = json.dumps(run.source)  # any text, also one that YAML would read as a number
+        yield f"  - source: {source}"
+        yield f"    accelerator: {run.accelerator}"
+        yield f"    nodes: {run.nodes}"
+        ratios = ", ".join(f"{ratio:.4g}" for ratio in run.ratios)
+        yield from textwrap.wrap(
+            f"ratios: [{ratios}]", 100, initial_indent=" " * 4, subsequent_indent=" " * 6
+        )

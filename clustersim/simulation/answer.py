@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from clustersim.memory.verdict import MemoryAnswer
-from clustersim.metrics.groups import GroupLinks
+from clustersim.metrics.attribution import SlowestStage
+from clustersim.metrics.communication import GroupLinks, HotLink
 from clustersim.metrics.prediction_interval import Interval
-from clustersim.metrics.stages import SlowestStage
-from clustersim.metrics.utilisation import HotLink
 from clustersim.program.program import Limit
 
 

@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING
 
 from clustersim.memory.curves import MemoryCurve, memory_curves
 from clustersim.memory.verdict import Verdict
-from clustersim.metrics.attribution import BUBBLES
-from clustersim.metrics.exposed import Exposed, exposed
-from clustersim.metrics.groups import GroupLinks
+from clustersim.metrics.attribution import BUBBLES, SlowestStage, slowest_stage
+from clustersim.metrics.communication import Exposed, GroupLinks, HotLink, exposed
 from clustersim.metrics.prediction_interval import Interval
-from clustersim.metrics.stages import SlowestStage, slowest_stage
-from clustersim.metrics.utilisation import HotLink
 from clustersim.program.program import Program
 from clustersim.scenario.schema import Published, Scenario
 from clustersim.simulation.answer import (

@@ -11,15 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from clustersim.catalog.changes import Settings
-from clustersim.catalog.measured_errors import shipped_interval_data, size_of
 from clustersim.engine.replay import Replayed, replay
 from clustersim.memory.peak import estimate_memory
 from clustersim.memory.verdict import Verdict
 from clustersim.metrics.attribution import average, recomputed
 from clustersim.metrics.bounds import check_step
-from clustersim.metrics.groups import links_of_groups
-from clustersim.metrics.prediction_interval import Interval, interval, reach_of
-from clustersim.metrics.utilisation import hottest
+from clustersim.metrics.communication import hottest, links_of_groups
+from clustersim.metrics.prediction_interval import (
+    Interval,
+    interval,
+    reach_of,
+    shipped_interval_data,
+    size_of,
+)
 from clustersim.program.check import check_program
 from clustersim.program.compile import compile_program
 from clustersim.program.job import Job

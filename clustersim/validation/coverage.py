@@ -10,8 +10,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from clustersim.catalog.measured_errors import MeasuredRuns, Nodes, size_of
-from clustersim.metrics.prediction_interval import LEVEL, Reach, reach_of
+from clustersim.metrics.prediction_interval import (
+    LEVEL,
+    MeasuredRuns,
+    Nodes,
+    Reach,
+    reach_of,
+    size_of,
+)
 from clustersim.validation.interval_data import ratio_of
 from clustersim.validation.outcomes import Outcome
 

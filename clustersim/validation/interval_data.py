@@ -9,16 +9,16 @@ from itertools import chain
 from pathlib import Path
 
 from clustersim import __version__
-from clustersim.catalog.measured_errors import (
+from clustersim.catalog.reading import read_yaml
+from clustersim.catalog.writing import write_new
+from clustersim.errors import CatalogError
+from clustersim.metrics.prediction_interval import (
     MeasuredRuns,
     Nodes,
     parse_interval_data,
     size_of,
     to_text,
 )
-from clustersim.catalog.reading import read_yaml
-from clustersim.catalog.writing import write_new
-from clustersim.errors import CatalogError
 from clustersim.validation.outcomes import Outcome
 
 

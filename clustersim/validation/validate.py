@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from clustersim.catalog.measured_errors import MeasuredRuns, shipped_interval_data
 from clustersim.catalog.tree import nearest
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
 from clustersim.memory.verdict import Verdict
+from clustersim.metrics.prediction_interval import MeasuredRuns, shipped_interval_data
 from clustersim.runs.executors import InProcess, run_alone
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.simulate import Result, simulate

@@ -13,16 +13,19 @@ from hypothesis import strategies as st
 
 from clustersim import __version__
 from clustersim.catalog.finding import names, shipped
-from clustersim.catalog.measured_errors import MeasuredRuns, shipped_interval_data, size_of, to_text
 from clustersim.cli.validate import validate as command
 from clustersim.errors import CatalogError
 from clustersim.metrics.prediction_interval import (
     LEVEL,
     Interval,
+    MeasuredRuns,
     interval,
     intraclass_correlation,
     quantile,
     reach_of,
+    shipped_interval_data,
+    size_of,
+    to_text,
 )
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.run.text import rows

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clustersim.answers import to_json
 from clustersim.errors import ScenarioError
-from clustersim.metrics.groups import GroupLinks, NodeSpan, links_of_groups
+from clustersim.metrics.communication import GroupLinks, NodeSpan, links_of_groups
 from clustersim.plan.parallelism import AXES, Plan
 from clustersim.plan.placement import Placement, snake
 from clustersim.scenario.load import load

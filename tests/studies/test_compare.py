@@ -15,8 +15,8 @@ from matplotlib.image import imread
 from answers import answer, attributions, compare_page
 from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError
+from clustersim.metrics.attribution import slowest_stage
 from clustersim.metrics.difference import difference, leading
-from clustersim.metrics.stages import slowest_stage
 from clustersim.render.charts import Axis, Step, Waterfall
 from clustersim.render.charts.bars import steps_of
 from clustersim.render.matplotlib import write_figure

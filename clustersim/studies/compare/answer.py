@@ -14,8 +14,8 @@ from typing import Generic, TypeVar
 
 from clustersim.catalog.changes import Settings
 from clustersim.errors import ScenarioError, SimulationError
+from clustersim.metrics.attribution import SlowestStage
 from clustersim.metrics.difference import because, claim, difference, times
-from clustersim.metrics.stages import SlowestStage
 from clustersim.runs.arguments import check, settings_of, study_of, variant_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.table import measures

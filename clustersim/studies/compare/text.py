@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from clustersim.metrics.stages import SlowestStage
+from clustersim.metrics.attribution import SlowestStage
 from clustersim.render.charts import Step, Waterfall
 from clustersim.render.charts.bars import number
 from clustersim.render.tables import Row, counted, percent

@@ -23,7 +23,7 @@ from clustersim.units import GIB
 
 if TYPE_CHECKING:
     from clustersim.memory.curves import MemoryCurve
-    from clustersim.metrics.utilisation import HotLink
+    from clustersim.metrics.communication import HotLink
     from clustersim.program.program import Actor, Crossing, Program
     from clustersim.simulation.simulate import Result
     from clustersim.timeline import Track

@@ -15,7 +15,7 @@ from clustersim.render.tables import percent
 from clustersim.units import format_bandwidth, format_bytes
 
 if TYPE_CHECKING:
-    from clustersim.metrics.utilisation import HotLink
+    from clustersim.metrics.communication import HotLink
     from clustersim.simulation.simulate import Result
 
 _NODE: Final = re.compile(r"(?:^|>)(n\d+)\.")

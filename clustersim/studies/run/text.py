@@ -8,7 +8,7 @@ from clustersim.render.tables import Row, counted, kind_of, number, percent, pla
 from clustersim.units import GIB, format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
-    from clustersim.metrics.groups import GroupLinks
+    from clustersim.metrics.communication import GroupLinks
     from clustersim.metrics.prediction_interval import Interval
     from clustersim.scenario.schema import PlacementFile, RecomputeFile
     from clustersim.simulation.answer import PublishedCheck

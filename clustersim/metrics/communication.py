@@ -1,25 +1,105 @@
-"""Which links each kind of group uses: how many nodes its groups span, and what lies between.
+"""Communication: what no computation hides, the busiest links, and the links of each group.
 
-Neighbours in a group talk, the last with the first again.  Where they lie is what a placement
-decides, so this is the table that tells placements apart.  Nodes are counted over all groups.
-Links are those on the routes from each neighbour to the next, in all groups of one replica of the
-model, and in data groups, which join all replicas, of every stage.  This is all there is where
-replicas are alike.  Of very many groups every pattern of places inside nodes is looked at
-once, and some more, evenly.
+Neighbours in a group exchange data, the last with the first as well.  A placement decides which
+links lie between them, so the links of groups show how placements differ.  Nodes are counted over
+all groups.  Links are those on the routes from each neighbour to the next, in all groups of one
+replica of the model, and in data groups, which join all replicas, of every stage: all links where
+replicas are alike.  Of very many groups every pattern of places inside nodes is examined once, and
+some more, evenly.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.plan.placement import Placement
+from clustersim.program.link_usage import most_used
+from clustersim.program.program import Limit, LinkUse
 from clustersim.topology.cluster import Cluster
 
+_GROUPS: Final = {
+    "tensor_communication": "tensor",
+    "context_communication": "context",
+    "expert_communication": "expert",
+    "sharding_communication": "data",
+    "pipeline_communication": "pipeline",
+    "data_communication": "data",
+    "embedding_communication": "embedding",
+}
+"""The kind of group whose links limit the rate of a component."""
+
+
+class Exposed(NamedTuple):
+    """Communication that no computation hides.
+
+    Attributes
+    ----------
+    part : component of the step time
+    seconds : mean of all ranks [s]
+    limit : the link that limits its rate without other traffic; None where it crosses no link
+    """
+
+    part: str
+    seconds: float
+    limit: Limit | None
+
+
+def exposed(attribution: Mapping[str, float], limits: Mapping[str, Limit]) -> list[Exposed]:
+    """Return the communication that no computation hides, the longest first.
+
+    Parameters
+    ----------
+    limits : for each kind of group, the link that limits its rate
+    """
+    found = [
+        Exposed(part, attribution[part], limits.get(group))
+        for part, group in _GROUPS.items()
+        if attribution[part] > 0
+    ]
+    return sorted(found, key=lambda each: (-each.seconds, each.part))
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HotLink:
+    """A link and how busy it is.
+
+    Attributes
+    ----------
+    name : of the link; of links that are alike, the first
+    capacity : payload that it can carry [B/s]
+    nbytes : payload and protocol that it carries in the step [B]
+    utilisation : `nbytes` over `capacity`, over step time
+    """
+
+    name: str
+    capacity: float
+    nbytes: float
+    utilisation: float
+
+
+def hottest(links: Iterable[LinkUse], duration: float, count: int = 10) -> list[HotLink]:
+    """Return the links with the highest utilisation, then by name; of links that are alike, one.
+
+    Parameters
+    ----------
+    duration : of the step [s]
+    """
+    return [
+        HotLink(*link, link.nbytes / link.capacity / duration) for link in most_used(links, count)
+    ]
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
 MOST_MEMBERS = 1024
-"""Members of groups of one kind whose routes are looked at, unless patterns need more."""
+"""Members of groups of one kind whose routes are examined, unless patterns need more."""
 
 Groups = NDArray[np.int64]
 """Devices of several groups, a row a group, members in order."""
@@ -77,23 +157,23 @@ class GroupLinks:
 def links_of_groups(cluster: Cluster, placement: Placement) -> list[GroupLinks]:
     """Return the links of each kind of group that has more than one rank."""
     found = []
-    for name, groups, looked_at, closed in _kinds(placement):
+    for name, groups, examined, closed in _kinds(placement):
         ranks = groups.shape[1]
         if ranks > 1:
             nodes = _spans(groups // cluster.node.devices)
-            links = _links(cluster, _sample(looked_at, cluster.node.devices), closed=closed)
+            links = _links(cluster, _sample(examined, cluster.node.devices), closed=closed)
             span = NodeSpan(int(nodes.min()), int(nodes.max()))
             found.append(GroupLinks(name, ranks, len(groups), span, links))
     return found
 
 
 def _kinds(placement: Placement) -> Iterator[tuple[str, Groups, Groups, bool]]:
-    """Yield for each kind its name, all its groups, those looked at, and if they are circles."""
+    """Yield for each kind its name, all its groups, those examined, and whether they are rings."""
     plan = placement.plan
     tensor, data, stages = map(placement.groups, ("tensor", "data", "pipeline"))
     yield "tensor", tensor, tensor[:: plan.data], True
-    for axis, found in (("context", placement.groups("context")), ("expert", _experts(placement))):
-        yield axis, found, found, True
+    for axis, groups in (("context", placement.groups("context")), ("expert", _experts(placement))):
+        yield axis, groups, groups, True
     yield "data", data, data, True
     yield "pipeline", stages, stages[: plan.cell], plan.chunks > 1 and plan.wiring == "loop"
     ends = stages[:, [0, -1]] if plan.pipeline > 1 else stages
@@ -114,7 +194,7 @@ def _spans(nodes: Groups) -> NDArray[np.int64]:
 
 
 def _sample(groups: Groups, size: int) -> Groups:
-    """Return all groups, or of too many one for each pattern of places inside nodes, and more."""
+    """Return all groups, or of too many one for each pattern of places in nodes, and some more."""
     count, members = groups.shape
     if count * members <= MOST_MEMBERS:
         return groups
@@ -122,7 +202,7 @@ def _sample(groups: Groups, size: int) -> Groups:
     first: dict[tuple[int, ...], int] = {}
     for number, pattern in enumerate(patterns):
         first.setdefault(pattern, number)
-    even = range(0, count, count * members // MOST_MEMBERS | 1)  # odd, to meet every tensor part
+    even = range(0, count, count * members // MOST_MEMBERS | 1)  # odd, to meet every tensor rank
     return groups[sorted({*first.values(), *even})]
 
 
