@@ -1,7 +1,7 @@
 """The scaling curves of a scenario: its points, what they are measured against, what was published.
 
 weak      the batch grows with the devices
-strong    the batch stays as it is
+strong    the batch is constant
 """
 
 from typing import Annotated, Final, Literal, Self
@@ -23,7 +23,7 @@ COUNTED: Final = ("tflops_per_device",)
 class PublishedPoint(Strict):
     """A number that somebody measured for a point of the curve."""
 
-    devices: Count = Field(description="of the point")
+    devices: Count = Field(description="number of devices of the point")
     metric: Literal[
         "efficiency",
         "step_time_s",
@@ -32,12 +32,16 @@ class PublishedPoint(Strict):
         "tflops_per_device",
         "mfu",
         "hfu",
-    ] = Field(description="what was measured; an efficiency is against the start of its source")
-    value: Positive = Field(description="in the unit of the metric; efficiency, mfu and hfu of 1")
+    ] = Field(
+        description="measured metric; an efficiency is relative to the first point of its source"
+    )
+    value: Positive = Field(
+        description="in the unit of the metric; efficiency, mfu and hfu as fractions"
+    )
     convention: Literal["model", "hardware"] | None = Field(
         None, description="how FLOPs are counted: `hardware` with recomputation"
     )
-    source: str = Field(description="where it was read")
+    source: str = Field(description="publication and the place in it")
 
     @model_validator(mode="after")
     def _counted(self) -> Self:
@@ -50,9 +54,9 @@ class PublishedPoint(Strict):
 class PointFile(Strict):
     """A point that differs from its neighbours in more than the axis."""
 
-    devices: Count | None = Field(None, description="of this point, the rest as for `devices`")
+    devices: Count | None = Field(None, description="number of devices of this point")
     scenario: str | None = Field(
-        None, description="another scenario, shipped or beside this one, as a point"
+        None, description="another scenario, shipped or in the same folder, as a point"
     )
     set: dict[str, Value] = Field({}, description="keys that differ at this point, by dotted path")
 
@@ -68,12 +72,12 @@ class CurveFile(Strict):
 
     devices: list[Count] = Field([], description="numbers of devices, in any order")
     points: list[PointFile] = Field([], description="points that differ in more than the axis")
-    axis: Axis = Field("data", description="the axis that more devices go to")
+    axis: Axis = Field("data", description="parallel axis that grows with the number of devices")
     against: Count | None = Field(
-        None, description="devices of the point that has efficiency 1; the smallest if missing"
+        None, description="devices of the point with efficiency 1; the smallest if missing"
     )
     set: dict[str, Value] = Field({}, description="keys that differ at every point")
-    published: list[PublishedPoint] = Field([], description="what others measured along the curve")
+    published: list[PublishedPoint] = Field([], description="published numbers of the curve")
 
     @model_validator(mode="after")
     def _has_points(self) -> Self:
@@ -90,7 +94,7 @@ class Scaling(Strict):
     """The scaling curves that belong to this scenario."""
 
     weak: Annotated[CurveFile | None, Field(description="the batch grows with the devices")] = None
-    strong: Annotated[CurveFile | None, Field(description="the batch stays as it is")] = None
+    strong: Annotated[CurveFile | None, Field(description="the batch is constant")] = None
 
 
 __all__ = ["EFFICIENCY", "Axis", "CurveFile", "PointFile", "PublishedPoint", "Scaling", "Value"]

@@ -55,13 +55,14 @@ class PlacementFile(Strict):
     """Which devices the ranks run on; `devices` says all of it by itself."""
 
     order: Annotated[list[Literal[AXES]], AfterValidator(_each_once)] = Field(  # type: ignore[valid-type]
-        list(AXES), description="axes by which ranks take devices, innermost first"
+        list(AXES),
+        description="order of the axes in the assignment of ranks to devices, innermost first",
     )
     boxes: Annotated[list[Count], Field(min_length=1)] | None = Field(
-        None, description="fill a torus box by box: lengths of a box along the axes of its nodes"
+        None, description="boxes of a torus to fill one by one: lengths along the axes of its nodes"
     )
     devices: list[Annotated[int, Field(ge=0, strict=True)]] | None = Field(
-        None, description="the device of rank 0, of rank 1 and so on, instead of the other two"
+        None, description="the device of rank 0, of rank 1 and so on; replaces the other two"
     )
 
     @model_validator(mode="after")
@@ -84,12 +85,12 @@ class PlanFile(Strict):
     data: Count = Field(1, description="replicas that share the batch")
     context: Count = Field(1, description="ranks that share each sequence")
     context_method: Literal["ring", "all-gather", "ulysses"] = Field(
-        "ring", description="how attention brings a shared sequence together"
+        "ring", description="method of context-parallel attention"
     )
     expert: Count = Field(1, description="ranks that share the experts of a layer")
     expert_tensor: Count = Field(1, description="ranks that share each expert")
     sequence_parallel: bool = Field(
-        False, description="tensor ranks share norms and dropouts as well, by tokens"
+        False, description="whether tensor ranks split norms and dropouts by tokens"
     )
     layers: Annotated[
         Annotated[Literal["even", "with-ends", "filled", "by-work"], Tag("word")]
@@ -98,28 +99,28 @@ class PlanFile(Strict):
     ] = Field(
         "even",
         description="layers of each stage, or of each chunk in the order of the model; with-ends"
-        " counts embedding and logits as a layer each, filled gives each stage what the fullest one"
-        " needs and the last one the rest, by-work shares out the products of the layers and the"
+        " counts embedding and logits as a layer each, filled gives each stage as many as the"
+        " largest one needs and the last one the rest, by-work balances the products of layers and"
         " logits",
     )
     zero: Literal[0, 1, 2, 3] = Field(
         0,
-        description="ZeRO stage: 1 shards the optimiser states, 2 gradients as well, 3 weights too",
+        description="ZeRO stage: 1 shards optimiser states, 2 gradients as well, 3 weights as well",
     )
     reshard: bool = Field(
-        True, description="give up a layer's gathered weights after its forward (zero: 3)"
+        True, description="whether gathered weights are released after a layer's forward (zero: 3)"
     )
     shard: Annotated[int, Field(ge=0, strict=True)] = Field(
-        0, description="ranks that share what ZeRO shards; 0 for all that hold the same weights"
+        0, description="ranks over which ZeRO shards; 0 for all ranks with the same weights"
     )
     schedule: Annotated[str, AfterValidator(_schedule)] = Field(
         "1f1b",
-        description="name of a schedule, or a .txt file of steps beside the scenario",
+        description="name of a schedule, or a .txt file of steps next to the scenario",
         examples=[*SCHEDULES],
     )
     chunks: Count | None = Field(
         None,
-        description="model chunks of each stage; the fewest that the schedule takes if missing",
+        description="model chunks per stage; the fewest that the schedule supports if missing",
     )
     placement: PlacementFile = PlacementFile()
 
@@ -138,13 +139,11 @@ class RecomputeFile(Strict):
     """What the backward runs again, where not every layer does the same."""
 
     mode: Literal["none", "selective", "full"] = Field("full", description="as without this table")
-    every: Count = Field(1, description="of as many layers of a stage, the first")
+    every: Count = Field(1, description="interval between recomputed layers of a stage")
     stages: list[Annotated[int, Field(ge=0, strict=True)]] | None = Field(
-        None, description="stages that recompute; all if missing"
+        None, description="stages with recomputation; all if missing"
     )
-    ops: list[str] = Field(
-        [], description="operations that are run again, by name, instead of a mode"
-    )
+    ops: list[str] = Field([], description="names of recomputed operations; replaces the mode")
 
     @model_validator(mode="after")
     def _said_once(self) -> Self:
@@ -163,22 +162,26 @@ class OffloadFile(Strict):
         description="weights and gradients, copied layer by layer; the host runs the optimiser",
     )
     optimiser: bool = Field(False, description="optimiser states; the host runs the optimiser")
-    activations: bool = Field(False, description="what layers keep from forward to backward")
+    activations: bool = Field(False, description="activations saved from forward to backward")
 
 
 class FinetuneFile(Strict):
     """Adapters that are trained beside frozen weights."""
 
     method: Literal["lora", "qlora", "dora"] = Field(
-        description="low-rank products, beside weights of few bits, or with a norm of the sum"
+        description="low-rank adapters, with quantised weights, or with a norm of the sum"
     )
     rank: Count = Field(64, description="inner dimension of the adapters")
     targets: list[Literal["qkv", "output", "mlp"]] = Field(
-        ["qkv", "output", "mlp"], description="linear layers that have an adapter"
+        ["qkv", "output", "mlp"], description="linear layers with adapters"
     )
-    dropout: bool = Field(True, description="whether an adapter drops some of its input out")
-    bits: Literal[4, 8, 16] = Field(16, description="of a frozen weight; 4 in qlora if missing")
-    quantiser: Literal["bnb", "hqq"] = Field("bnb", description="whose blocks and constants")
+    dropout: bool = Field(True, description="whether the input of an adapter has dropout")
+    bits: Literal[4, 8, 16] = Field(
+        16, description="bits of a frozen weight; 4 for qlora if missing"
+    )
+    quantiser: Literal["bnb", "hqq"] = Field(
+        "bnb", description="quantiser, which sets blocks and constants"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -202,16 +205,16 @@ class RoutingFile(Strict):
     """How tokens spread over the experts of a layer."""
 
     load: Literal["balanced", "zipf", "histogram", "task-gate"] = Field(
-        "balanced", description="by which law, count or gate"
+        "balanced", description="distribution of tokens over experts"
     )
     exponent: Annotated[float, Field(ge=0)] = Field(
-        1.0, description="of zipf: the i-th expert takes 1 / i^exponent of what the first takes"
+        1.0, description="exponent of zipf: the i-th expert receives 1 / i^exponent of the first"
     )
     histogram: list[Annotated[float, Field(ge=0)]] = Field(
         [], description="tokens of each expert, in any unit"
     )
     tasks: list[Annotated[float, Field(gt=0)]] = Field(
-        [], description="of task-gate: shares of the tasks; a sequence goes to its task's expert"
+        [], description="shares of the tasks for task-gate; a sequence goes to its task's expert"
     )
 
     @model_validator(mode="after")
@@ -242,7 +245,7 @@ class Published(Strict):
         if self.metric == "fits" and self.value not in (0, 1):
             raise ValueError(f"value: fits is 1 or 0, not {self.value:g}")
         if self.metric != "fits" and not self.value:
-            raise ValueError("value: 0 was measured of nothing (give a number above 0)")
+            raise ValueError("value: a measured value must be positive")
         return self
 
 
@@ -253,7 +256,7 @@ class ScenarioBase(Strict):
     plan: PlanFile = PlanFile()
     batch: BatchFile
     precision: Literal["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8"] = Field(
-        description="numbers that matrix products compute with"
+        description="number format of matrix products"
     )
     recompute: Annotated[
         Annotated[Literal["none", "selective", "full"], Tag("mode")]
@@ -263,15 +266,15 @@ class ScenarioBase(Strict):
     offload: OffloadFile = OffloadFile()
     finetune: FinetuneFile | None = None
     collectives: dict[Operation, Algorithm] = Field(
-        {}, description="algorithms by operation, where the library is not to choose"
+        {}, description="algorithms by operation, instead of the library's choice"
     )
-    experts: RoutingFile | None = Field(None, description="without it every expert takes as many")
+    experts: RoutingFile | None = Field(None, description="load of experts; balanced if missing")
     published: list[Published] = Field(default_factory=list)
     scaling: Scaling | None = None
-    assumed: dict[str, str] = Field({}, description="keys that no source states, with the reason")
-    fold: bool = Field(True, description="replay one of several ranks that behave alike")
+    assumed: dict[str, str] = Field({}, description="keys without a source, with the reason")
+    fold: bool = Field(True, description="whether ranks that behave alike are replayed once")
     fusion_bound: Fraction = Field(
-        0.01, description="most that neighbours' traffic may change a fused block, of its time"
+        0.01, description="limit of the change of a fused block by other traffic, of its time"
     )
 
 
