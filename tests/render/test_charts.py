@@ -229,6 +229,15 @@ def test_colours_are_those_of_the_palette_on_light_and_on_dark_ground(picture):
     assert set(LIGHT) == set(DARK)
 
 
+@every_kind
+def test_both_back_ends_have_one_legend(picture):
+    """What a colour means is the same in the figure and on the page."""
+    legends = figures.figure_of([picture]).legends
+    names = [text.get_text() for legend in legends for text in legend.get_texts()]
+
+    assert [swatch.name for swatch in charts.page_chart(picture).swatches] == names
+
+
 def test_a_bar_has_one_colour_in_both_back_ends():
     """The palette is one for figures and pages."""
     waterfall = PICTURES[1]
@@ -320,7 +329,7 @@ def test_blocks_of_a_timeline_have_their_place_and_time():
     assert optimiser["marker"]["color"] == "var(--optimiser)"
     assert to_hex(boxes.get_facecolors()[0]) == LIGHT["forward-0"]
     assert to_hex(boxes.get_facecolors()[2]) == LIGHT["forward-1"]
-    assert timeline.legend() == [
+    assert [entry[:2] for entry in timeline.legend()] == [
         ("forward <b>, first chunk", "forward-0"),
         ("forward <b>, last chunk", "forward-1"),
         ("optimiser", "optimiser"),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from clustersim.render.charts.picture import Axis, Cell, Picture
+from clustersim.render.charts.picture import Axis, Cell, Entry, Picture
 from clustersim.render.tables import kind_of, percent, words
 
 
@@ -149,6 +149,11 @@ class Waterfall(Picture):
         if moved > 0.25 * self.size or moved <= 0:
             return min(0.0, low), high
         return max(0.0, low - 0.5 * moved), high
+
+    def legend(self) -> list[Entry]:
+        """Return the kinds of steps."""
+        kinds = dict.fromkeys(step.kind for step in self.steps)
+        return [Entry(kind, kind) for kind in kinds if kind != "other"]
 
     def rows(self) -> Iterator[Sequence[Cell]]:
         """Yield each component, its change and the level after it."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from clustersim.render.charts.picture import Axis, Cell, Picture
+from clustersim.render.charts.picture import Axis, Cell, Entry, Picture
 
 
 class Field(NamedTuple):
@@ -44,6 +44,18 @@ class HeatMap(Picture):
     hatched: str = ""
     empty: str = ""
 
+    def legend(self) -> list[Entry]:
+        """Return what filled, framed, hatched and empty fields mean."""
+        fields = self.fields.values()
+        entries = [Entry(self.measure.title, "scale-3")]
+        if self.best is not None:
+            entries.append(Entry("best", "alarm", "framed"))
+        if any(field.hatched for field in fields):
+            entries.append(Entry(self.hatched, "raised", "hatched"))
+        if any(field.value is None and not field.hatched for field in fields):
+            entries.append(Entry(self.empty, "ground"))
+        return entries
+
     def rows(self) -> Iterator[Sequence[Cell]]:
         """Yield each field with the values of its axes."""
         yield [self.y.label, self.x.label, self.measure.title, "text"]
@@ -77,6 +89,11 @@ class ParallelCoordinates(Picture):
     combinations: tuple[Combination, ...]
     names: tuple[str, str] = ("combination", "best")
     more_is_better: bool = True
+
+    def legend(self) -> list[Entry]:
+        """Return what all lines and the best one are."""
+        every, best = self.names
+        return [Entry(every, "compute"), Entry(best, "alarm")]
 
     def rows(self) -> Iterator[Sequence[Cell]]:
         """Yield each combination with its value."""

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, Literal, NamedTuple
 
 MAXIMUM: Final = 1_000
 """Rows of the table behind a chart."""
@@ -65,6 +65,14 @@ def named_places(label: str, names: Sequence[str]) -> Axis:
     return Axis(label, ticks=tuple((float(i), name) for i, name in enumerate(names)))
 
 
+class Entry(NamedTuple):
+    """An entry of a legend: a colour of the palette and its meaning."""
+
+    name: str
+    colour: str
+    style: Literal["filled", "framed", "hatched"] = "filled"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Picture:
     """What a chart shows; each kind adds its values.
@@ -87,6 +95,10 @@ class Picture:
     @abstractmethod
     def rows(self) -> Iterator[Sequence[Cell]]:
         """Yield the values behind the picture line by line, their headings first."""
+
+    def legend(self) -> list[Entry]:
+        """Return what the colours mean; lines explain themselves next to their names."""
+        return []
 
     def table(self) -> Table:
         """Return the values as a table of a page."""
@@ -120,4 +132,14 @@ def format_cell(cell: Cell) -> str:
     return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.6g}"
 
 
-__all__ = ["Axis", "Cell", "Column", "Picture", "Table", "format_cell", "named_places", "table_of"]
+__all__ = [
+    "Axis",
+    "Cell",
+    "Column",
+    "Entry",
+    "Picture",
+    "Table",
+    "format_cell",
+    "named_places",
+    "table_of",
+]

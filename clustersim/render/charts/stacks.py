@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.render.charts.picture import Axis, Cell, Picture, Table, table_of
+from clustersim.render.charts.picture import Axis, Cell, Entry, Picture, Table, table_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +56,10 @@ class Stack(Picture):
     @abstractmethod
     def places(self) -> Sequence[Cell]:
         """Return the places on the axis across."""
+
+    def legend(self) -> list[Entry]:
+        """Return the layers."""
+        return [Entry(layer.name, layer.colour) for layer in self.layers]
 
     def rows(self) -> Iterator[Sequence[Cell]]:
         """Yield the height of each layer and of the stack at each place."""

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.render.charts.picture import Axis, Cell, Picture
+from clustersim.render.charts.picture import Axis, Cell, Entry, Picture
 from clustersim.render.tables import percent
 
 
@@ -85,7 +85,7 @@ class Timeline(Picture):
             end=self.end[rows],
         )
 
-    def legend(self) -> list[tuple[str, str]]:
+    def legend(self) -> list[Entry]:
         """Return names and colours: kinds of one colour together, then the ground."""
         shared: dict[tuple[str, str], list[str]] = {}
         for kind in np.unique(self.kind).tolist():
@@ -94,11 +94,11 @@ class Timeline(Picture):
         entries = []
         for (first, last), names in shared.items():
             if self.shades == 1 or first == last:
-                entries.append((", ".join(names), first))
+                entries.append(Entry(", ".join(names), first))
             else:
-                entries.append((f"{', '.join(names)}, first chunk", first))
-                entries.append((f"{', '.join(names)}, last chunk", last))
-        return [*entries, (self.waiting, "bubble")]
+                entries.append(Entry(f"{', '.join(names)}, first chunk", first))
+                entries.append(Entry(f"{', '.join(names)}, last chunk", last))
+        return [*entries, Entry(self.waiting, "bubble")]
 
     def busy(self, lane: int, edges: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the share of each interval between `edges` that a lane computes."""

@@ -1,8 +1,8 @@
 """Pictures as files: each kind drawn by matplotlib, the same bytes for the same picture.
 
-Each kind has a function that draws the picture on axes, one that returns the room that it needs,
-and may have one that explains its colours in a line under the title.  `write_figure` draws one
-picture, or several with one above the other, and writes the formats.
+Each kind has a function that draws the picture on axes, and one that returns the room that it
+needs.  `write_figure` draws one picture, or several with one above the other, and writes the
+formats.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,23 +24,22 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """How a kind of picture is drawn: on axes, in how much room, with which legend."""
+    """How a kind of picture is drawn: on axes, in how much room."""
 
     draw: Callable[[Any, Any], None]
     room: Callable[[Any], Room]
-    legend: Callable[[Any], list[Any]] = lambda picture: []
 
 
 KINDS: Final[dict[type[Picture], Kind]] = {
     Bars: Kind(bars.draw_bars, bars.bars_room),
-    HeatMap: Kind(grids.draw_heat_map, grids.heat_map_room, grids.heat_map_legend),
+    HeatMap: Kind(grids.draw_heat_map, grids.heat_map_room),
     Lines: Kind(lines.draw_lines, lines.lines_room),
     ParallelCoordinates: Kind(grids.draw_parallel_coordinates, grids.parallel_room),
     ScatterWithFront: Kind(lines.draw_scatter_with_front, lines.scatter_room),
-    StackedAreas: Kind(stacks.draw_stacked_areas, stacks.stack_room, stacks.stack_legend),
-    StackedBars: Kind(stacks.draw_stacked_bars, stacks.stack_room, stacks.stack_legend),
-    Timeline: Kind(timeline.draw_timeline, timeline.timeline_room, timeline.timeline_legend),
-    Waterfall: Kind(bars.draw_waterfall, bars.waterfall_room, bars.waterfall_legend),
+    StackedAreas: Kind(stacks.draw_stacked_areas, stacks.stack_room),
+    StackedBars: Kind(stacks.draw_stacked_bars, stacks.stack_room),
+    Timeline: Kind(timeline.draw_timeline, timeline.timeline_room),
+    Waterfall: Kind(bars.draw_waterfall, bars.waterfall_room),
 }
 
 
@@ -64,12 +63,10 @@ def figure_of(pictures: Sequence[Picture]) -> "Figure":
     captions = dict.fromkeys(filter(None, (picture.caption for picture in pictures)))
     notes = dict.fromkeys(filter(None, (picture.note for picture in pictures)))
     words = [*captions, f"clustersim {__version__}", *(note.rstrip(".") for note in notes)]
-    handles: dict[object, Any] = {}
-    for kind, picture in zip(kinds, pictures, strict=True):
-        handles |= {handle.get_label(): handle for handle in kind.legend(picture)}
+    entries = [*dict.fromkeys(entry for picture in pictures for entry in picture.legend())]
     rooms = [kind.room(picture) for kind, picture in zip(kinds, pictures, strict=True)]
     titles = [picture.title for picture in pictures]
-    figure, axes = panels(titles, "; ".join(words), rooms, [*handles.values()])
+    figure, axes = panels(titles, "; ".join(words), rooms, entries)
     for kind, picture, plot in zip(kinds, pictures, axes, strict=True):
         kind.draw(plot, picture)
     return figure

@@ -52,15 +52,6 @@ def waterfall_room(picture: Waterfall) -> Room:
     return Room(0.29 * len(falls), left=left, width=9.0)
 
 
-def waterfall_legend(picture: Waterfall) -> list[Any]:
-    """Return the colours of the kinds of steps."""
-    from matplotlib.patches import Patch
-
-    kinds = dict.fromkeys(step.kind for step in picture.steps)
-    edge: Any = {"edgecolor": paint("edge"), "linewidth": 0.4}
-    return [Patch(facecolor=paint(kind), label=kind, **edge) for kind in kinds if kind != "other"]
-
-
 def draw_waterfall(axes: "Axes", picture: Waterfall) -> None:
     """Draw bars from the top down, each beginning where the one above ends."""
     falls, (low, high) = picture.falls(), picture.window()
@@ -93,6 +84,5 @@ __all__ = [
     "bars_room",
     "draw_bars",
     "draw_waterfall",
-    "waterfall_legend",
     "waterfall_room",
 ]

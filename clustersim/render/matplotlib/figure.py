@@ -1,14 +1,14 @@
 """Figures with a title, axes at computed places and a caption, the same bytes on every run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from clustersim.render.charts.picture import Entry
 from clustersim.render.palette import LIGHT
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -64,7 +64,7 @@ def text_width(texts: Iterable[str], size: float = 9.0) -> float:
 
 
 def panels(
-    titles: Sequence[str], caption: str, rooms: Sequence[Room], handles: "Sequence[Artist]" = ()
+    titles: Sequence[str], caption: str, rooms: Sequence[Room], entries: Sequence[Entry] = ()
 ) -> "tuple[Figure, list[Axes]]":
     """Return a figure with axes one above the other, their titles, its legend and its caption."""
     from matplotlib.figure import Figure
@@ -73,8 +73,8 @@ def panels(
     headline = "\n".join(wrap(titles[0], int(9.6 * width)))
     words = "\n".join(wrap(caption, int(18 * width)))
     lines = headline.count("\n") + 1
-    columns = legend_columns([str(handle.get_label()) for handle in handles], width)
-    rows = -(-len(handles) // columns) if handles else 0
+    columns = legend_columns([entry.name for entry in entries], width)
+    rows = -(-len(entries) // columns)
     top = 0.22 + 0.21 * lines + 0.18 * rows + 0.1
     bottom = 0.62 + 0.13 * (words.count("\n") + 1)
     heights = [room.above + room.height + room.below for room in rooms]
@@ -82,13 +82,22 @@ def panels(
     figure = Figure(figsize=(width, total))
     figure.text(0.12 / width, 1 - 0.14 / total, headline, size=12, weight="bold", va="top")
     figure.text(0.12 / width, 0.1 / total, words, size=7.5, color=paint("quiet"), va="bottom")
-    if handles:
-        _explain(figure, handles, columns, 0.2 + 0.21 * lines)
+    if entries:
+        _explain(figure, entries, columns, 0.2 + 0.21 * lines)
     return figure, _place_axes(figure, titles, rooms, top)
 
 
-def _explain(figure: "Figure", handles: "Sequence[Artist]", columns: int, above: float) -> None:
+def _explain(figure: "Figure", entries: Sequence[Entry], columns: int, above: float) -> None:
     """Draw the legend of a figure below its title."""
+    from matplotlib.patches import Patch
+
+    white, edge, pale = map(paint, ("ground", "edge", "idle"))
+    looks: dict[str, Callable[[str], dict[str, Any]]] = {
+        "filled": lambda colour: {"facecolor": colour, "edgecolor": edge, "linewidth": 0.4},
+        "framed": lambda colour: {"facecolor": white, "edgecolor": colour, "linewidth": 1.6},
+        "hatched": lambda _: {"facecolor": white, "edgecolor": pale, "hatch": "////"},
+    }
+    handles = [Patch(label=e.name, **looks[e.style](paint(e.colour))) for e in entries]
     width, total = figure.get_size_inches()
     figure.legend(
         handles=handles, loc="upper left", ncols=columns, frameon=False, fontsize=8,

@@ -42,22 +42,6 @@ def heat_map_room(picture: HeatMap) -> Room:
     return room._replace(below=names_below([name for _, name in picture.x.ticks], room.plot))
 
 
-def heat_map_legend(picture: HeatMap) -> list[Any]:
-    """Return what filled, framed, hatched and empty fields mean."""
-    from matplotlib.patches import Patch
-
-    frame: Any = {"facecolor": paint("ground"), "edgecolor": paint("alarm"), "linewidth": 1.6}
-    white: Any = {"facecolor": paint("ground"), "edgecolor": paint("idle")}
-    handles = [Patch(facecolor=paint("scale-3"), label=picture.measure.title)]
-    if picture.best is not None:
-        handles.append(Patch(label="best", **frame))
-    if any(field.hatched for field in picture.fields.values()):
-        handles.append(Patch(label=picture.hatched, hatch="////", **white))
-    if any(field.value is None and not field.hatched for field in picture.fields.values()):
-        handles.append(Patch(label=picture.empty, **white))
-    return handles
-
-
 def draw_heat_map(axes: "Axes", picture: HeatMap) -> None:
     """Draw a field for each combination: coloured by value, hatched where a limit is exceeded."""
     from matplotlib.patches import Rectangle
@@ -159,7 +143,6 @@ def _tag(axes: "Axes", x: int, y: float, text: str, *, chosen: bool) -> None:
 __all__ = [
     "draw_heat_map",
     "draw_parallel_coordinates",
-    "heat_map_legend",
     "heat_map_room",
     "parallel_room",
 ]

@@ -19,16 +19,6 @@ def stack_room(picture: Stack) -> Room:
     return Room(2.6, left=0.75, width=11.0)
 
 
-def stack_legend(picture: Stack) -> list[Any]:
-    """Return the colours of the layers."""
-    from matplotlib.patches import Patch
-
-    edge: Any = {"edgecolor": paint("edge"), "linewidth": 0.4}
-    return [
-        Patch(facecolor=paint(layer.colour), label=layer.name, **edge) for layer in picture.layers
-    ]
-
-
 def draw_stacked_areas(axes: "Axes", picture: StackedAreas) -> None:
     """Draw the layers as steps over time."""
     time = np.append(picture.begins, picture.end)
@@ -75,4 +65,4 @@ def _finish(axes: "Axes", picture: Stack) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-__all__ = ["draw_stacked_areas", "draw_stacked_bars", "stack_legend", "stack_room"]
+__all__ = ["draw_stacked_areas", "draw_stacked_bars", "stack_room"]

@@ -1,6 +1,6 @@
 """Timelines as figures: each block of each lane, or an image where they are too many to draw."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,6 @@ def timeline_room(picture: Timeline) -> Room:
     """Return the room of a timeline: that of its lanes, less where it is an image."""
     most = 5.0 if len(picture.start) <= MOST_SHAPES else 2.6
     return Room(float(np.clip(0.24 * picture.count, 0.5, most)), left=0.65, width=11.0)
-
-
-def timeline_legend(picture: Timeline) -> list[Any]:
-    """Return the colours of the kinds of blocks, and of the ground."""
-    from matplotlib.patches import Patch
-
-    edge: Any = {"edgecolor": paint("edge"), "linewidth": 0.4}
-    return [Patch(facecolor=paint(colour), label=name, **edge) for name, colour in picture.legend()]
 
 
 def draw_timeline(axes: "Axes", picture: Timeline) -> None:
@@ -159,4 +151,4 @@ def _pixels(picture: Timeline, columns: int) -> NDArray[np.uint8]:
     return (255 * image.clip(0, 1)).round().astype(np.uint8)
 
 
-__all__ = ["draw_timeline", "timeline_legend", "timeline_room"]
+__all__ = ["draw_timeline", "timeline_room"]

@@ -1,7 +1,7 @@
 """Pictures on a page: each kind as a plotly figure in plain dicts, drawn by the reader's browser.
 
-Each kind has a function that takes the picture and returns a `Plot`: data, layout, height and
-legend.  `page_chart` adds the words and the table of the picture and returns a chart of a page.
+Each kind has a function that takes the picture and returns a `Plot`: data, layout and height.
+`page_chart` adds words, legend and table of the picture and returns a chart of a page.
 """
 
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from clustersim.render.charts.lines import Lines, ScatterWithFront
 from clustersim.render.charts.picture import Picture
 from clustersim.render.charts.stacks import StackedAreas, StackedBars
 from clustersim.render.charts.timeline import Timeline
-from clustersim.render.page.page import Chart
+from clustersim.render.page.page import Chart, Swatch
 from clustersim.render.plotly.bars import bars, waterfall
 from clustersim.render.plotly.grids import heat_map, parallel_coordinates
 from clustersim.render.plotly.lines import lines, scatter_with_front
-from clustersim.render.plotly.pieces import Plot
+from clustersim.render.plotly.pieces import Plot, colour
 from clustersim.render.plotly.stacks import stacked_areas, stacked_bars
 from clustersim.render.plotly.timeline import timeline
 
@@ -37,13 +37,14 @@ KINDS: Final[dict[type[Picture], Callable[[Any], Plot]]] = {
 def page_chart(picture: Picture) -> Chart:
     """Return a picture as a chart of a page, with its words and the table of its values."""
     plot = KINDS[type(picture)](picture)
+    legend = picture.legend() if plot.legend is None else plot.legend
     return Chart(
         title=picture.title,
         figure={"data": plot.data, "layout": plot.layout},
         description=picture.description,
         table=picture.table(),
         height=plot.height,
-        swatches=plot.legend,
+        swatches=tuple(Swatch(entry.name, colour(entry.colour)) for entry in legend),
         note=picture.note,
         zoom=plot.zoom,
     )

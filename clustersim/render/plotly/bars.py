@@ -2,7 +2,6 @@
 
 from clustersim.render.charts.bars import Bars, Waterfall
 from clustersim.render.charts.picture import named_places
-from clustersim.render.page.page import Swatch
 from clustersim.render.plotly.pieces import (
     OUTLINE,
     Plot,
@@ -60,9 +59,7 @@ def waterfall(picture: Waterfall) -> Plot:
         "showgrid": False,
         "zeroline": False,
     }
-    kinds = dict.fromkeys(step.kind for step in picture.steps)
-    legend = tuple(Swatch(kind, colour(kind)) for kind in kinds if kind != "other")
-    return Plot([shown], layout(across, down), 64 + 38 * len(falls), legend)
+    return Plot([shown], layout(across, down), 64 + 38 * len(falls))
 
 
 __all__ = ["bars", "waterfall"]

@@ -4,7 +4,6 @@ from itertools import product
 from typing import Any, Final
 
 from clustersim.render.charts.grids import HeatMap, ParallelCoordinates, height
-from clustersim.render.page.page import Swatch
 from clustersim.render.palette import SCALE
 from clustersim.render.plotly.pieces import Figure, Plot, colour, framed_axis, label, layout
 from clustersim.render.tables import number
@@ -46,10 +45,7 @@ def heat_map(picture: HeatMap) -> Plot:
         shapes=[*_hatched(picture), *_frame(picture.best)],
         annotations=_words(picture),
     )
-    legend = [Swatch(picture.measure.title, colour("scale-3")), Swatch("best", colour("alarm"))]
-    if any(field.hatched for field in picture.fields.values()):
-        legend.append(Swatch(picture.hatched, colour("raised")))
-    return Plot([shown], figure, 90 + 34 * rows, tuple(legend))
+    return Plot([shown], figure, 90 + 34 * rows)
 
 
 def _by_row(values: list[Any], width: int) -> list[list[Any]]:
@@ -125,9 +121,7 @@ def parallel_coordinates(picture: ParallelCoordinates) -> Plot:
     }
     down = {"visible": False, "range": [-0.08, 1.08], "fixedrange": True}
     figure = layout(across, down, annotations=_ticks(picture))
-    every, marked = picture.names
-    legend = Swatch(every, colour("compute")), Swatch(marked, colour("alarm"))
-    return Plot(data, figure, 420, legend)
+    return Plot(data, figure, 420)
 
 
 def _ticks(picture: ParallelCoordinates) -> list[Figure]:

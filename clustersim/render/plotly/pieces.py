@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from clustersim.render.charts.picture import Axis
-from clustersim.render.page.page import Swatch
+from clustersim.render.charts.picture import Axis, Entry
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,13 +16,16 @@ Figure = dict[str, Any]
 
 
 class Plot(NamedTuple):
-    """A plotly figure, its height in sixteenths of a line, its legend; `zoom` into time."""
+    """A plotly figure, its height in sixteenths of a line; `zoom` into time.
+
+    `legend` is given where it is not that of the picture.
+    """
 
     data: list[Figure]
     layout: Figure
     height: int
-    legend: tuple[Swatch, ...] = ()
     zoom: bool = False
+    legend: tuple[Entry, ...] | None = None
 
 
 _INTERPRETED: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>"})

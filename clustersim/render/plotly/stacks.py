@@ -3,7 +3,6 @@
 import numpy as np
 
 from clustersim.render.charts.stacks import Stack, StackedAreas, StackedBars
-from clustersim.render.page.page import Swatch
 from clustersim.render.plotly.pieces import (
     OUTLINE,
     Figure,
@@ -36,7 +35,7 @@ def stacked_areas(picture: StackedAreas) -> Plot:
     ]
     across = axis(label(picture.x.title), range=[0, picture.end])
     figure = _layout(across, picture, hovermode="x unified", dragmode="zoom")
-    return Plot(data, figure, 320, _legend(picture), zoom=True)
+    return Plot(data, figure, 320, zoom=True)
 
 
 def stacked_bars(picture: StackedBars) -> Plot:
@@ -58,7 +57,7 @@ def stacked_bars(picture: StackedBars) -> Plot:
     step = max(1, -(-count // 12))
     across = axis(label(picture.x.title), tickmode="linear", dtick=step,
                   range=[-0.6, count - 0.4], fixedrange=True, zeroline=False)  # fmt: skip
-    return Plot(data, _layout(across, picture, barmode="stack"), 340, _legend(picture))
+    return Plot(data, _layout(across, picture, barmode="stack"), 340)
 
 
 def _layout(across: Figure, picture: Stack, **more: str) -> Figure:
@@ -72,10 +71,6 @@ def _layout(across: Figure, picture: Stack, **more: str) -> Figure:
     text = {"xref": "paper", "x": 1, "xanchor": "right", "y": height, "yanchor": "bottom",
             "text": label(picture.limit.text), "showarrow": False}  # fmt: skip
     return layout(across, down, shapes=[line], annotations=[text], **more)
-
-
-def _legend(picture: Stack) -> tuple[Swatch, ...]:
-    return tuple(Swatch(layer.name, colour(layer.colour)) for layer in picture.layers)
 
 
 __all__ = ["stacked_areas", "stacked_bars"]

@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.render.charts.picture import Entry
 from clustersim.render.charts.timeline import Timeline
-from clustersim.render.page.page import Swatch
 from clustersim.render.plotly.pieces import Figure, Plot, axis, colour, label, layout, rounded
 from clustersim.units import format_seconds
 
@@ -61,8 +61,7 @@ def _bars(picture: Timeline) -> Plot:
     )
     more = {"barmode": "overlay", "dragmode": "zoom", "plot_bgcolor": colour("bubble")}
     height = int(84 + max(18.0, min(40.0, 320 / len(lanes))) * len(lanes))
-    legend = tuple(Swatch(name, colour(shade)) for name, shade in picture.legend())
-    return Plot(data, layout(_time(picture), down, **more), height, legend, zoom=True)
+    return Plot(data, layout(_time(picture), down, **more), height, zoom=True)
 
 
 def _time(picture: Timeline) -> Figure:
@@ -126,11 +125,13 @@ def _map(picture: Timeline) -> Plot:
     down = axis(label(picture.lanes), autorange="reversed", fixedrange=True, showgrid=False,
                 zeroline=False)  # fmt: skip
     legend = (
-        Swatch(picture.waiting, colour("bubble")),
-        Swatch("computes all the time", colour("compute")),
+        Entry(picture.waiting, "bubble"),
+        Entry("computes all the time", "compute"),
     )
     height = int(min(max(8 * len(lanes), 110), 420)) + 56
-    return Plot([shown], layout(_time(picture), down, dragmode="zoom"), height, legend, zoom=True)
+    return Plot(
+        [shown], layout(_time(picture), down, dragmode="zoom"), height, zoom=True, legend=legend
+    )
 
 
 __all__ = ["INTERVALS", "MOST_BARS", "lanes_shown", "timeline"]
