@@ -1,18 +1,28 @@
-"""What every stage holds at its peak, from the steps that its program takes.
+"""Memory of every stage at its peak, from the steps that its program takes.
 
-states, buffers        by the layout and the framework's recipe     --steady-->
-activations, logits    by the operations of the layers              --chunks-->  StageMemory
-when they come and go  by the steps of the schedule                 --levels-->
+states, buffers        from the layout and the framework's recipe    --steady-->
+activations, logits    from the operations of the layers             --chunks-->  StageMemory
+when they come and go  from the steps of the schedule                --levels-->
+
+Layers keep the outputs of their operations, `ops.kept`: the formulas of Korthikanti et al. 2022,
+arXiv:2205.05198, section 4, for numbers of 2 bytes and dropout masks of 1, without sequence
+parallelism,
+
+.. math:: s b h (10 + 24 / t + 5 a s / h t)
 """
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
 
-from clustersim.memory import operations as memory
-from clustersim.memory.states import on_host, steady_parts, step_buffers
-from clustersim.memory.verdict import ChunkMemory, Parts, StageMemory, Verdict, at_peak, levels
+from clustersim.memory.levels import at_peak, levels
+from clustersim.memory.states import boundary, on_host, steady_parts, step_buffers
+from clustersim.memory.verdict import ChunkMemory, Parts, StageMemory, Verdict
 from clustersim.program.job import Job
 from clustersim.workload.finetune import linears
-from clustersim.workload.ops import kept, kept_for_weights
+from clustersim.workload.ops import Op, kept, kept_for_weights
+from clustersim.workload.slice import Slice
 
 
 def estimate_memory(job: Job) -> Verdict:
@@ -30,32 +40,32 @@ def _stage(job: Job, stage: int) -> StageMemory:
     plan = job.plan
     chunks = tuple(chunk_memory(job, stage, chunk) for chunk in range(plan.chunks))
     kind, chunk = job.order.columns(stage)
-    found = levels(chunks, kind, chunk)
+    held = levels(chunks, kind, chunk)
     steady, away = steady_parts(job, stage), on_host(job, stage)
     if job.offload.activations:
-        deepest = found.after[:, found.parts.index("activations")].max()
+        deepest = held.after[:, held.parts.index("activations")].max()
         away["activations"] = float(deepest)
-        chunks = tuple(_offloaded(job, stage, c, each) for c, each in enumerate(chunks))
-        found = levels(chunks, kind, chunk)
+        chunks = tuple(_offloaded(job, stage, c, memory) for c, memory in enumerate(chunks))
+        held = levels(chunks, kind, chunk)
     step = step_buffers(job, stage)
-    parts, in_flight = at_peak(found, steady, step)
-    moving = max(0.0, float(found.during.sum(axis=1).max()))
+    parts, in_flight = at_peak(held, steady, step)
+    moving = max(0.0, float(held.during.sum(axis=1).max()))
     parts["fragmentation"] = _cached(job, sum(parts.values()), max(moving, step), moving, step)
     ranks = plan.cell * plan.data
     return StageMemory(stage, steady, chunks, step, parts, in_flight, away, ranks)
 
 
 def _cached(job: Job, alive: float, counted: float, moving: float, step: float) -> float:
-    """Return what the allocator holds beyond what is alive, as far as the device has room [B].
+    """Return what the allocator holds beyond live tensors, as far as the device has room [B].
 
-    Blocks that were got one by one are not joined: what comes and goes leaves holes, and the flat
-    buffers of the optimiser find no room in blocks of activations that are free by then.  Blocks
-    that nothing uses are given back before an allocation fails: PyTorch,
+    Blocks that were allocated separately are not joined: allocations that come and go leave holes,
+    and the flat buffers of the optimiser do not fit into the free blocks of activations.  Unused
+    blocks are freed before an allocation fails: PyTorch,
     ``c10/cuda/CUDACachingAllocator.cpp``, ``release_cached_blocks``.
 
     Parameters
     ----------
-    alive, counted : at the peak in all, and of it what comes and goes [B]
+    alive, counted : all live tensors at the peak, and those of them that come and go [B]
     moving : the most that microbatches hold [B]
     step : buffers of the optimiser step [B]
     """
@@ -73,12 +83,12 @@ def _cached(job: Job, alive: float, counted: float, moving: float, step: float) 
 def chunk_memory(job: Job, stage: int, chunk: int) -> ChunkMemory:
     """Return what one microbatch holds in a chunk of a stage."""
     first, last = job.plan.ends(stage, chunk)
-    logits = memory.of_loss(job.layers.head) if last else 0.0
+    logits = _of_loss(job.layers.head) if last else 0.0
     activations = sum(job.layers.kept(each) for each in job.layers.stacked(stage, chunk))
     activations += kept(job.layers.embedding) if first else 0.0
-    activations += kept(job.layers.head) - logits if last else _handed_on(job)
-    layer = _layer_at_work(job, stage, chunk)
-    ahead, back = _loss_at_work(job) if last else ({}, {})
+    activations += kept(job.layers.head) - logits if last else _kept_output(job)
+    layer = _running_layer(job, stage, chunk)
+    ahead, back = _running_loss(job) if last else ({}, {})
     inside = {"workspace": layer, "logits": -logits}
     return ChunkMemory(
         {"activations": activations, "logits": logits},
@@ -89,7 +99,7 @@ def chunk_memory(job: Job, stage: int, chunk: int) -> ChunkMemory:
 
 
 def _left_for_weights(job: Job, stage: int, chunk: int) -> Parts:
-    """Return what a microbatch leaves between the two parts of a split backward."""
+    """Return what a microbatch holds between the two halves of a split backward."""
     first, last = job.plan.ends(stage, chunk)
     total = sum(
         kept_for_weights(job.layers.ops(each.layer)) for each in job.layers.stacked(stage, chunk)
@@ -98,28 +108,28 @@ def _left_for_weights(job: Job, stage: int, chunk: int) -> Parts:
     return {"activations": total + (kept_for_weights(job.layers.head) if last else 0.0)}
 
 
-def _handed_on(job: Job) -> float:
-    """Return what a chunk keeps of its output until its backward, which reads none of it [B].
+def _kept_output(job: Job) -> float:
+    """Return the bytes of its output that a chunk keeps until its backward, which needs none [B].
 
-    Megatron-LM gives it up since 2022, ``megatron/schedules.py``, ``deallocate_output_tensor``.
+    Megatron-LM frees it since 2022, ``megatron/schedules.py``, ``deallocate_output_tensor``.
     """
     facts = job.framework.memory
-    kept_on = facts is not None and facts.outputs is not None and facts.outputs.value
-    return memory.boundary(job.shard) if kept_on else 0.0
+    keeps = facts is not None and facts.outputs is not None and facts.outputs.value
+    return boundary(job.shard) if keeps else 0.0
 
 
-def _layer_at_work(job: Job, stage: int, chunk: int) -> float:
-    """Return what the fullest layer holds in its backward: itself again, and gradients [B]."""
+def _running_layer(job: Job, stage: int, chunk: int) -> float:
+    """Return what the fullest layer holds in its backward: recomputed tensors, gradients [B]."""
     most = 0.0
-    for each in dict.fromkeys(job.layers.stacked(stage, chunk)):
-        ops = job.layers.ops(each.layer)
-        again = kept(ops) - job.layers.kept(each)
-        most = max(most, again + memory.gradients_inside(ops))
-    return most + 2 * memory.boundary(job.shard) + _dequantised(job)
+    for stacked in dict.fromkeys(job.layers.stacked(stage, chunk)):
+        ops = job.layers.ops(stacked.layer)
+        recomputed = kept(ops) - job.layers.kept(stacked)
+        most = max(most, recomputed + _gradients_inside(ops))
+    return most + 2 * boundary(job.shard) + _dequantised(job)
 
 
 def _dequantised(job: Job) -> float:
-    """Return the largest frozen weight of a linear layer in full width, where it is quantised."""
+    """Return the largest frozen weight of a linear layer in full width, if quantised [B]."""
     finetune, part = job.finetune, job.shard
     if finetune is None or not finetune.quantised:
         return 0.0
@@ -127,9 +137,9 @@ def _dequantised(job: Job) -> float:
     return part.width * largest / part.tensor
 
 
-def _loss_at_work(job: Job) -> tuple[Parts, Parts]:
-    """Return what the loss holds beside what it keeps, in its forward and in its backward."""
-    facts, count = job.framework.memory, memory.logits(job.shard)
+def _running_loss(job: Job) -> tuple[Parts, Parts]:
+    """Return what the loss holds only while it runs, in its forward and in its backward."""
+    facts, count = job.framework.memory, _logits(job.shard)
     if facts is None:
         return {}, {}
     ahead = {"logits": facts.loss_forward.value * count}
@@ -137,9 +147,9 @@ def _loss_at_work(job: Job) -> tuple[Parts, Parts]:
 
 
 def _offloaded(job: Job, stage: int, chunk: int, whole: ChunkMemory) -> ChunkMemory:
-    """Return what is left of a microbatch on the device when its activations are on the host.
+    """Return the part of a microbatch on the device while its activations are on the host.
 
-    The layer that is copied out or in, and the one at work.
+    The layer that is copied out or in, and the one that runs.
     """
     stacked = job.layers.stacked(stage, chunk)
     two = 2 * max((job.layers.kept(each) for each in stacked), default=0.0)
@@ -150,3 +160,29 @@ def _offloaded(job: Job, stage: int, chunk: int, whole: ChunkMemory) -> ChunkMem
         {**whole.backward, **staged},
         whole.weights,
     )
+
+
+# --- what operations hold -------------------------------------------------------------------------
+
+LOSS: Final = "loss"
+"""Name of the operation that keeps the logits."""
+
+
+def _logits(part: Slice) -> float:
+    """Return the number of logits of one microbatch on a rank, b s V / t c."""
+    return part.tokens * part.model.vocab / part.tensor
+
+
+def _of_loss(head: Sequence[Op]) -> float:
+    """Return what the loss keeps for its backward: the logits in one width or in two [B]."""
+    return kept(op for op in head if op.name == LOSS)
+
+
+def _gradients_inside(ops: Sequence[Op]) -> float:
+    """Return the most that gradients of activations take inside a layer's backward [B].
+
+    An operation holds the gradient of its output, which is as large as the input of the next one,
+    while it computes that of its own input.
+    """
+    inputs = [op.inputs for op in ops if op.inputs]
+    return max((a + b for a, b in pairwise(inputs)), default=0.0)

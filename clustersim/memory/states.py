@@ -1,20 +1,20 @@
-"""What a stage holds all the time: training states, sharded or not, gathered layers and buffers.
+"""Memory that a stage holds all the time: training states, gathered layers and buffers.
 
-    ZeRO 1    optimiser states and master weights are shared out over the data axis
+    ZeRO 1    optimiser states and master weights are sharded over the data axis
     ZeRO 2    gradients as well
     ZeRO 3    weights as well, gathered layer by layer
 
-Rajbhandari et al. 2020, arXiv:1910.02054, section 5. Experts are shared out over their own copies.
+Rajbhandari et al. 2020, arXiv:1910.02054, section 5. Experts are sharded over their own copies.
 """
 
 import math
 
-from clustersim.memory.operations import boundary
 from clustersim.memory.verdict import STATES
 from clustersim.program.job import Job
 from clustersim.program.movement.sharding import reduces_in_blocks
 from clustersim.workload.finetune import frozen_bytes, trainable
 from clustersim.workload.model import Layer
+from clustersim.workload.slice import Slice
 
 FROM_WEIGHTS = ("parameters", "quantised_base", "gradients", "master_weights", "optimiser")
 FROM_OPTIMISER = ("master_weights", "optimiser")
@@ -35,8 +35,13 @@ def steady_parts(job: Job, stage: int) -> dict[str, float]:
     }
 
 
+def boundary(part: Slice) -> float:
+    """Return the input of a layer, 2 s b h, over the tensor ranks where they share it [B]."""
+    return part.width * part.residual
+
+
 def _graphs(job: Job) -> float:
-    """Return what buffers of graphs hold that would else be given back [B]."""
+    """Return the buffers of graphs, which are not freed between steps [B]."""
     graphs = job.framework.graphs
     return 0.0 if graphs is None or graphs.memory is None else graphs.memory.value
 
@@ -68,26 +73,26 @@ def _away(job: Job) -> tuple[str, ...]:
 
 
 def state_parts(job: Job, stage: int) -> dict[str, float]:
-    """Return the training states of one rank of a stage, wherever they are, by part [B]."""
+    """Return the training states of one rank of a stage, on device or host, by part [B]."""
     recipe, zero = job.framework.state[job.precision], job.plan.zero
-    mine = job.weights.trained(stage)
-    sharded = job.weights.on_rank(mine, sharded=zero >= 1)
+    trained = job.weights.trained(stage)
+    sharded = job.weights.on_rank(trained, sharded=zero >= 1)
     master = 0.0 if recipe.master is None else recipe.master.value
     base = job.weights.on_rank(job.weights.frozen(stage).weights, sharded=zero >= 3)
     quantised = job.finetune is not None and job.finetune.quantised
     return {
-        "parameters": recipe.weights.value * job.weights.on_rank(mine, sharded=zero >= 3)
+        "parameters": recipe.weights.value * job.weights.on_rank(trained, sharded=zero >= 3)
         + (0.0 if quantised else base),
         "master_weights": master * sharded,
         "gradients": recipe.gradients.value
-        * job.weights.on_rank(mine, sharded=zero >= 2 and not _summed(job)),
+        * job.weights.on_rank(trained, sharded=zero >= 2 and not _summed(job)),
         "optimiser": recipe.optimiser.value * sharded,
         "quantised_base": base if quantised else 0.0,
     }
 
 
 def _summed(job: Job) -> bool:
-    """Return whether whole gradients are summed up over microbatches, to be reduced once a step."""
+    """Return whether whole gradients are summed over microbatches and reduced once a step."""
     return job.framework.sharding is not None and not reduces_in_blocks(job)
 
 
@@ -105,65 +110,65 @@ def _layers(job: Job, stage: int) -> list[Layer]:
 
 
 def layer_bytes(job: Job, layer: Layer) -> float:
-    """Return the weights of one layer as a rank computes with them, constants apart [B]."""
+    """Return the weights of one layer as a rank computes with them, without constants [B]."""
     facts, recipe = job.framework.sharding, job.framework.state[job.precision]
-    each = recipe.weights.value if facts is None else facts.gather.value
-    mine = job.weights.on_rank(trainable(job.model, layer, job.finetune))
+    width = recipe.weights.value if facts is None else facts.gather.value
+    trained = job.weights.on_rank(trainable(job.model, layer, job.finetune))
     base = frozen_bytes(job.model, layer, job.finetune, job.shard.width).weights
-    return each * mine + job.weights.on_rank(base)
+    return width * trained + job.weights.on_rank(base)
 
 
 def _gathered(job: Job, stage: int) -> float:
-    """Return the layers that are whole at once: the one at work and those gathered ahead [B].
+    """Return the layers that are gathered at once: the one that runs and those prefetched [B].
 
-    Embedding and logits are a unit of their own that is not given up between forward and backward:
+    Embedding and logits are a unit of their own that stays gathered between forward and backward:
     PyTorch, ``fully_shard``, ``reshard_after_forward`` of the root.
     """
     plan, facts = job.plan, job.framework.sharding
     if plan.zero < 3:
         return 0.0
     sizes = sorted(layer_bytes(job, layer) for layer in _layers(job, stage))
-    given_up = plan.reshard and (facts is None or facts.reshard.value)
+    freed = plan.reshard and (facts is None or facts.reshard.value)
     ahead = 0 if facts is None else facts.prefetch.value
-    whole = sizes[-(1 + ahead) :] if given_up else sizes
-    each = job.shard.width if facts is None else facts.gather.value
-    at_once = sum(min(size, _unit(job, each)) for size in whole)
-    return at_once + each * job.weights.on_rank(job.weights.ends_of_stage(stage))
+    whole = sizes[-(1 + ahead) :] if freed else sizes
+    width = job.shard.width if facts is None else facts.gather.value
+    at_once = sum(min(size, _unit(job, width)) for size in whole)
+    return at_once + width * job.weights.on_rank(job.weights.ends_of_stage(stage))
 
 
-def _unit(job: Job, each: float) -> float:
-    """Return the most that is gathered or reduced at once where modules come one by one [B].
+def _unit(job: Job, width: float) -> float:
+    """Return the most that is gathered or reduced at once where this is done by module [B].
 
     Parameters
     ----------
-    each : bytes of a weight
+    width : of a weight [B]
     """
     facts, model = job.framework.sharding, job.model
     if facts is None or facts.by_module is None or not facts.by_module.value:
         return math.inf
-    return each * model.hidden * max(model.ffn, 3 * model.hidden) / job.plan.tensor
+    return width * model.hidden * max(model.ffn, 3 * model.hidden) / job.plan.tensor
 
 
 def _buffers(job: Job, stage: int) -> float:
-    """Return what gradients are reduced from [B].
+    """Return the buffers that gradients are reduced from [B].
 
-    A bucket, where they are flattened into one; under ZeRO-3 the whole gradients of the layer at
-    work and of the one that is being reduced.
+    A bucket, where they are flattened into one; under ZeRO-3 the whole gradients of the layer that
+    runs and of the one that is being reduced.
     """
     plan, facts, sharding = job.plan, job.framework.memory, job.framework.sharding
     if plan.copies == 1:
         return 0.0
     if plan.zero == 3:
-        each = job.shard.width if sharding is None else sharding.reduce.value
+        width = job.shard.width if sharding is None else sharding.reduce.value
         layers = [trainable(job.model, layer, job.finetune) for layer in _layers(job, stage)]
-        largest = max((each * job.weights.on_rank(layer) for layer in layers), default=0.0)
-        return 2 * min(largest, _unit(job, each))
+        largest = max((width * job.weights.on_rank(layer) for layer in layers), default=0.0)
+        return 2 * min(largest, _unit(job, width))
     bucket = 0.0 if facts is None or facts.bucket is None else facts.bucket.value
     return min(bucket, state_parts(job, stage)["gradients"])
 
 
 def step_buffers(job: Job, stage: int) -> float:
-    """Return the flat buffers that the optimiser step makes on the device for a while [B]."""
+    """Return the flat buffers that the device holds during the optimiser step [B]."""
     facts = job.framework.memory
     if facts is None or facts.step is None or job.offload.host_optimiser:
         return 0.0
@@ -176,7 +181,7 @@ def step_buffers(job: Job, stage: int) -> float:
 
 
 def _staging(job: Job, stage: int) -> float:
-    """Return the shares of two layers on their way from the host, or to it [B]."""
+    """Return the shards of two layers on their way from the host, or to it [B]."""
     if not job.offload.parameters:
         return 0.0
     sizes = [layer_bytes(job, layer) for layer in _layers(job, stage)]

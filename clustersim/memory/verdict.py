@@ -1,22 +1,19 @@
-"""Does it fit?  What each stage holds at its peak, by part, and why not if not.
+"""Memory of every stage at its peak, by part, and whether the devices have room for it.
 
-    held all the time      parameters, states of the optimiser, buffers
+    held all the time      parameters, optimiser states, buffers
     held by a microbatch   from its forward to its backward: activations, logits
-    held inside a block    while it runs: the layer that is run again, the gradient of the logits
+    held inside a block    while it runs: the recomputed layer, the gradient of the logits
 
-Activations are counted from the schedule itself: what a stage has taken forward and not yet
-backward, step by step, and on top of that what the block at work holds.
+Activations are counted from the schedule: microbatches of a stage between forward and backward,
+step by step, and in addition what the running block holds.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from clustersim.units import GIB
 
@@ -39,17 +36,10 @@ PARTS: Final = (
 """Parts of a device's memory, in the order in which they are drawn on top of each other."""
 
 STATES: Final = ("parameters", "master_weights", "gradients", "optimiser", "quantised_base")
-"""What is kept from step to step."""
+"""Parts that are kept from step to step."""
 
 Parts = Mapping[str, float]
-"""Bytes by part; those that are missing hold nothing [B]."""
-
-
-class Peak(NamedTuple):
-    """The most bytes of activations and the most microbatches, one for each chunk, held at once."""
-
-    nbytes: float
-    microbatches: int
+"""Bytes by part; a missing part is 0 [B]."""
 
 
 class ChunkMemory(NamedTuple):
@@ -58,9 +48,9 @@ class ChunkMemory(NamedTuple):
     Attributes
     ----------
     kept : from the end of its forward to the end of its backward
-    forward : on top of that at the fullest moment of its forward
-    backward : the same of its backward; below 0 for what is given up by then
-    weights : where a backward is split, what is left between its two parts
+    forward : in addition at the fullest moment of its forward
+    backward : the same of its backward; below 0 for what has been freed by then
+    weights : where a backward is split, what remains between its two halves
     """
 
     kept: Parts
@@ -71,7 +61,7 @@ class ChunkMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class StageMemory:
-    """What one stage's ranks hold.
+    """Memory of the ranks of one stage.
 
     Attributes
     ----------
@@ -80,8 +70,8 @@ class StageMemory:
     step : buffers of the optimiser step, after the last microbatch [B]
     parts : at the peak, by part [B]
     in_flight : microbatches held at the peak, one for each chunk that is held
-    host : kept in the memory of the host for one rank, by part [B]
-    ranks : of the whole job on this stage
+    host : memory of the host for one rank, by part [B]
+    ranks : number of ranks of the whole job on this stage
     """
 
     stage: int
@@ -95,12 +85,12 @@ class StageMemory:
 
     @property
     def peak(self) -> float:
-        """All parts together [B]."""
+        """Sum of all parts [B]."""
         return sum(self.parts.values())
 
     @property
     def states(self) -> float:
-        """What one rank keeps from step to step, on its device and on the host [B]."""
+        """Training states of one rank, on its device and on the host [B]."""
         return sum(where.get(part, 0.0) for where in (self.parts, self.host) for part in STATES)
 
 
@@ -167,15 +157,15 @@ class MemoryAnswer:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the fullest stage fits its devices, and what to know about it.
+    """Memory of all stages, and whether it fits.
 
     Attributes
     ----------
     stages : every stage, in order
     capacity : memory of a device [B]
     node : ranks that share the memory of one host
-    host_capacity : memory of a host [B]; infinite where nobody says it
-    advice : what would make it fit, the fastest first, where somebody looked for it
+    host_capacity : memory of a host [B]; infinite where no source states it
+    advice : changes with which it fits, the fastest first, where these were requested
     """
 
     stages: tuple[StageMemory, ...]
@@ -191,23 +181,23 @@ class Verdict:
 
     @cached_property
     def host(self) -> dict[str, float]:
-        """What the host of a node keeps that holds ranks of the stage that asks most of it [B]."""
+        """Memory of a host with ranks of the stage that needs most of it, by part [B]."""
         most = max(self.stages, key=lambda stage: sum(stage.host.values()))
         return {part: self.node * nbytes for part, nbytes in most.host.items()}
 
     @property
     def state_bytes(self) -> float:
-        """What all ranks of the job together keep from step to step [B]."""
+        """Training states of all ranks of the job [B]."""
         return sum(stage.ranks * stage.states for stage in self.stages)
 
     @property
     def fits(self) -> bool:
-        """Whether the fullest stage fits its devices, and what it offloads the host."""
+        """Whether the fullest stage fits its devices, and what is offloaded fits the host."""
         return self.fullest.peak <= self.capacity and sum(self.host.values()) <= self.host_capacity
 
     @property
     def reason(self) -> str:
-        """The verdict in words: *fits*, or by how much not and because of what."""
+        """The verdict in words: *fits*, or how much is missing and which part is the largest."""
         stage = self.fullest
         used = f"{stage.peak / GIB:.1f} of {self.capacity / GIB:.1f} GiB on stage {stage.stage}"
         if self.fits:
@@ -222,11 +212,11 @@ class Verdict:
         )
 
     def _host_reason(self) -> str:
-        asked = sum(self.host.values())
+        needed = sum(self.host.values())
         part, nbytes = max(self.host.items(), key=lambda item: item[1])
         return (
-            f"does not fit: {asked / GIB:.1f} of {self.host_capacity / GIB:.1f} GiB of the host's"
-            f" memory, {(asked - self.host_capacity) / GIB:.1f} GiB too many; most of it is"
+            f"does not fit: {needed / GIB:.1f} of {self.host_capacity / GIB:.1f} GiB of the host's"
+            f" memory, {(needed - self.host_capacity) / GIB:.1f} GiB too many; most of it is"
             f" {_words(part)} ({nbytes / GIB:.1f} GiB)"
         )
 
@@ -251,92 +241,14 @@ def _words(part: str) -> str:
     return part.replace("_", " ")
 
 
-# --- the peak -------------------------------------------------------------------------------------
-
-
-def peak_activations(
-    kind: NDArray[np.int64], chunk: NDArray[np.int64], nbytes: Sequence[float], left: float = 0.0
-) -> Peak:
-    """Return the most that a stage keeps between forward and backward.
-
-    Parameters
-    ----------
-    kind, chunk : which step each one is, in order, `kind` by its place in `timeline.KINDS`
-    nbytes : kept for one microbatch in each chunk [B]
-    left : share of that which is left between the two parts of a split backward
-    """
-    kept = np.array(nbytes)[chunk] * np.array([1.0, -1.0, left - 1.0, -left])[kind]
-    held = np.cumsum(np.array([1, -1, 0, -1])[kind])
-    return Peak(float(np.cumsum(kept).max()), int(held.max()))
-
-
-class Levels(NamedTuple):
-    """What a stage holds beside what it always holds, at every step, a column for each part [B].
-
-    Attributes
-    ----------
-    during : at the fullest moment of a step
-    after : between a step and the next
-    held : microbatches at that fullest moment, one for each chunk that is held
-    """
-
-    parts: tuple[str, ...]
-    during: NDArray[np.float64]
-    after: NDArray[np.float64]
-    held: NDArray[np.int64]
-
-
-def levels(
-    chunks: Sequence[ChunkMemory], kind: NDArray[np.int64], chunk: NDArray[np.int64]
-) -> Levels:
-    """Return what microbatches hold as the steps of a stage go by.
-
-    Parameters
-    ----------
-    kind, chunk : of each step, `kind` by its place in `timeline.KINDS`
-    """
-    parts = tuple(sorted({part for memory in chunks for which in memory for part in which}))
-    table = np.array([[[which.get(p, 0.0) for p in parts] for which in c] for c in chunks])
-    kept, ahead, back, left = (table[:, which] for which in range(4))
-    none = np.zeros_like(kept)
-    changes = np.stack([kept, -kept, left - kept, -left], axis=1)
-    inside = np.stack([ahead, back, back, none], axis=1)
-    change, signs = changes[chunk, kind], np.array([1, -1, 0, -1])[kind]
-    after = np.cumsum(change, axis=0)
-    before = after - change
-    during = np.where((kind == 0)[:, None], after, before) + inside[chunk, kind]
-    held = np.cumsum(signs) + (signs < 0)
-    return Levels(parts, during, after, held)
-
-
-def at_peak(found: Levels, steady: Parts, step: float = 0.0) -> tuple[dict[str, float], int]:
-    """Return what a stage holds at its peak by part, in the order of `PARTS`, and its microbatches.
-
-    The first of several equal moments; the optimiser step, where its buffers are more than
-    microbatches ever hold.
-    """
-    totals = found.during.sum(axis=1)
-    moment = int(totals.argmax())
-    moving = dict(zip(found.parts, found.during[moment].tolist(), strict=True))
-    held = int(found.held[moment])
-    if step > totals[moment]:
-        moving, held = {"workspace": step}, 0
-    return {part: steady.get(part, 0.0) + moving.get(part, 0.0) for part in PARTS}, held
-
-
 __all__ = [
     "PARTS",
     "STATES",
     "ChunkMemory",
     "HostMemory",
-    "Levels",
     "MemoryAnswer",
     "Parts",
-    "Peak",
     "Remedy",
     "StageMemory",
     "Verdict",
-    "at_peak",
-    "levels",
-    "peak_activations",
 ]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from clustersim.memory.curves import MemoryCurve, memory_curves
+from clustersim.memory.levels import MemoryCurve, memory_curves
 from clustersim.memory.verdict import Verdict
 from clustersim.metrics.attribution import BUBBLES, SlowestStage, slowest_stage
 from clustersim.metrics.communication import Exposed, GroupLinks, HotLink, exposed

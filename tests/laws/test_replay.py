@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.replay import replay, result, run
 from clustersim.errors import SimulationError
-from clustersim.memory.verdict import Peak, peak_activations
+from clustersim.memory.levels import Peak, peak_activations
 from clustersim.metrics.attribution import BUBBLES, PARTS, attribute, average
 from clustersim.metrics.bubble import bubble_fraction, uniform_step
 from clustersim.program.program import Tail

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import ScenarioError
-from clustersim.memory.verdict import peak_activations
+from clustersim.memory.levels import peak_activations
 from clustersim.metrics.bubble import bubble_overhead, dualpipe_bubble, zero_bubble
 from clustersim.plan.wiring import WIRINGS, Wiring
 from clustersim.program.check import check_steps

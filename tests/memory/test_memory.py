@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.catalog.finding import shipped
-from clustersim.memory.curves import columns, memory_curves
+from clustersim.memory.levels import at_peak, columns, levels, memory_curves
 from clustersim.memory.peak import chunk_memory, estimate_memory
 from clustersim.memory.states import state_parts
 from clustersim.memory.verdict import (
@@ -18,8 +18,6 @@ from clustersim.memory.verdict import (
     ChunkMemory,
     StageMemory,
     Verdict,
-    at_peak,
-    levels,
 )
 from clustersim.program.compile import compile_program
 from clustersim.scenario.load import load

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.memory.curves import MemoryCurve
+from clustersim.memory.levels import MemoryCurve
 from clustersim.memory.verdict import PARTS
 from clustersim.render.charts import Axis, Layer, Level, StackedAreas, StackedBars, Waterfall
 from clustersim.render.charts.bars import steps_of

@@ -22,7 +22,7 @@ from clustersim.timeline import Floats
 from clustersim.units import GIB
 
 if TYPE_CHECKING:
-    from clustersim.memory.curves import MemoryCurve
+    from clustersim.memory.levels import MemoryCurve
     from clustersim.metrics.communication import HotLink
     from clustersim.program.program import Actor, Crossing, Program
     from clustersim.simulation.simulate import Result

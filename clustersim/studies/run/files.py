@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.answers import to_json
-from clustersim.memory.curves import columns as memory_columns
+from clustersim.memory.levels import columns as memory_columns
 from clustersim.render import folder
 from clustersim.render.charts import Picture
 from clustersim.render.frames import Columns, write_frames, write_lines

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from clustersim.engine.replay import replay
-from clustersim.memory.verdict import peak_activations
+from clustersim.memory.levels import peak_activations
 from clustersim.program.schedules import Schedule, text
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Row
 from clustersim.program.uniform import uniform_program

@@ -1,0 +1,176 @@
+"""Memory of a stage step by step, at its peak, and over time.
+
+Between steps a stage holds what its microbatches keep; during a step, what it holds at the fullest
+moment of that step.  So a curve has two levels a step, the first from its start, the second from
+its end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clustersim.memory.verdict import PARTS, ChunkMemory, Parts, StageMemory, Verdict
+from clustersim.timeline import OPTIMISER, Timeline, Track
+
+
+class Peak(NamedTuple):
+    """The most bytes of activations and the most microbatches, one for each chunk, held at once."""
+
+    nbytes: float
+    microbatches: int
+
+
+def peak_activations(
+    kind: NDArray[np.int64], chunk: NDArray[np.int64], nbytes: Sequence[float], left: float = 0.0
+) -> Peak:
+    """Return the peak of what a stage keeps between forward and backward.
+
+    Parameters
+    ----------
+    kind, chunk : which step each one is, in order, `kind` by its place in `timeline.KINDS`
+    nbytes : kept for one microbatch in each chunk [B]
+    left : share of that which remains between the two halves of a split backward
+    """
+    kept = np.array(nbytes)[chunk] * np.array([1.0, -1.0, left - 1.0, -left])[kind]
+    held = np.cumsum(np.array([1, -1, 0, -1])[kind])
+    return Peak(float(np.cumsum(kept).max()), int(held.max()))
+
+
+class Levels(NamedTuple):
+    """Memory of a stage that comes and goes, at every step, a column for each part [B].
+
+    Attributes
+    ----------
+    during : at the fullest moment of a step
+    after : between a step and the next
+    held : microbatches at that fullest moment, one for each chunk that is held
+    """
+
+    parts: tuple[str, ...]
+    during: NDArray[np.float64]
+    after: NDArray[np.float64]
+    held: NDArray[np.int64]
+
+
+def levels(
+    chunks: Sequence[ChunkMemory], kind: NDArray[np.int64], chunk: NDArray[np.int64]
+) -> Levels:
+    """Return what microbatches hold at each step of a stage.
+
+    Parameters
+    ----------
+    kind, chunk : of each step, `kind` by its place in `timeline.KINDS`
+    """
+    parts = tuple(sorted({part for memory in chunks for which in memory for part in which}))
+    table = np.array([[[which.get(p, 0.0) for p in parts] for which in c] for c in chunks])
+    kept, ahead, back, left = (table[:, which] for which in range(4))
+    none = np.zeros_like(kept)
+    changes = np.stack([kept, -kept, left - kept, -left], axis=1)
+    inside = np.stack([ahead, back, back, none], axis=1)
+    change, signs = changes[chunk, kind], np.array([1, -1, 0, -1])[kind]
+    after = np.cumsum(change, axis=0)
+    before = after - change
+    during = np.where((kind == 0)[:, None], after, before) + inside[chunk, kind]
+    held = np.cumsum(signs) + (signs < 0)
+    return Levels(parts, during, after, held)
+
+
+def at_peak(moving: Levels, steady: Parts, step: float = 0.0) -> tuple[dict[str, float], int]:
+    """Return the peak of a stage by part, in the order of `PARTS`, and its microbatches.
+
+    The first of several equal moments; the optimiser step, where its buffers are more than
+    microbatches ever hold.
+    """
+    totals = moving.during.sum(axis=1)
+    moment = int(totals.argmax())
+    parts = dict(zip(moving.parts, moving.during[moment].tolist(), strict=True))
+    held = int(moving.held[moment])
+    if step > totals[moment]:
+        parts, held = {"workspace": step}, 0
+    return {part: steady.get(part, 0.0) + parts.get(part, 0.0) for part in PARTS}, held
+
+
+# --- over time ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MemoryCurve:
+    """Memory of one stage over time.
+
+    Attributes
+    ----------
+    time : when each level begins [s]
+    moving : parts that come and go, at each level [B]
+    steady : the other parts [B]
+    """
+
+    stage: int
+    time: NDArray[np.float64]
+    moving: dict[str, NDArray[np.float64]]
+    steady: dict[str, float]
+
+    @property
+    def total(self) -> NDArray[np.float64]:
+        """All parts together, without what the allocator caches [B]."""
+        start = np.full(len(self.time), sum(self.steady.values()))
+        return start + sum(self.moving.values(), np.zeros(len(self.time)))
+
+
+def memory_curve(stage: StageMemory, track: Track) -> MemoryCurve:
+    """Return the memory of a stage over time, from the steps of its rank class."""
+    held = levels(stage.chunks, track.kind.astype(np.int64), track.chunk.astype(np.int64))
+    rows = 2 * len(track.start)
+    time = np.stack([track.start, track.end], axis=1).reshape(rows)
+    both = np.stack([held.during, held.after], axis=1).reshape(rows, len(held.parts))
+    before, after = np.zeros(1), _optimiser_step(track)
+    time = np.concatenate([before, time, after])
+    none = np.zeros((len(after), len(held.parts)))
+    both = np.concatenate([none[:1], both, none])
+    moving = dict(zip(held.parts, both.T, strict=True))
+    moving["workspace"] = moving.get("workspace", np.zeros(len(time)))
+    moving["workspace"][-2] += stage.step
+    ordered = {str(part): moving[part] for part in PARTS if part in moving}
+    steady = {part: nbytes for part, nbytes in stage.steady.items() if nbytes}
+    return MemoryCurve(stage.stage, time, ordered, steady)
+
+
+def _optimiser_step(track: Track) -> NDArray[np.float64]:
+    """Return start and end of the optimiser step of a rank; its end where it has none [s]."""
+    spans = [(span.start, span.end) for span in track.tail if span.name == OPTIMISER]
+    return np.array(spans[0] if spans else (track.end[-1], track.end[-1]))
+
+
+def memory_curves(verdict: Verdict, timeline: Timeline) -> list[MemoryCurve]:
+    """Return the curve of every stage, of its first replica class and tensor rank."""
+    tracks = [t for t in timeline.tracks if t.replica == 0 and t.tensor_rank == 0]
+    return [memory_curve(verdict.stages[t.stage], t) for t in tracks]
+
+
+def columns(curves: list[MemoryCurve]) -> dict[str, NDArray[np.generic]]:
+    """Return curves as one table: stage, time [s], moving parts and the total [B]."""
+    names = [part for part in PARTS if any(part in curve.moving for curve in curves)]
+    lengths = [len(curve.time) for curve in curves]
+    table: dict[str, NDArray[np.generic]] = {
+        "stage": np.repeat(np.array([curve.stage for curve in curves], np.int32), lengths),
+        "time_s": np.concatenate([curve.time for curve in curves]),
+    }
+    for part in names:
+        empty = [curve.moving.get(part, np.zeros(len(curve.time))) for curve in curves]
+        table[part] = np.concatenate(empty)
+    return table | {"total": np.concatenate([curve.total for curve in curves])}
+
+
+__all__ = [
+    "Levels",
+    "MemoryCurve",
+    "Peak",
+    "at_peak",
+    "columns",
+    "levels",
+    "memory_curve",
+    "memory_curves",
+    "peak_activations",
+]
