@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
-from clustersim.studies.run.page import command_line, page
+from clustersim.studies.run.page import page
 
 HOSTILE = (
     "</script><script>alert(1)</script><!-- <img src=x onerror=alert(1)> & <b>bold</b> {{ 7 }}"
@@ -18,4 +18,4 @@ def page_of(title, scenario="frontier-22b", changes=("batch.global=32",)):
     loaded = load(scenario, settings)
     loaded = replace(loaded, source=replace(loaded.source, name=title))
     result = simulate(loaded)
-    return result, page(result, loaded, command=command_line(scenario, settings))
+    return result, page(result, loaded, command=f"clustersim run {scenario}")

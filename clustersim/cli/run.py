@@ -1,15 +1,15 @@
 """`clustersim run SCENARIO`: print the result in about ten lines, and write the files behind it."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
-from clustersim.cli.options import Figures, figure_formats, show
-
-if TYPE_CHECKING:
-    from clustersim.simulation.simulate import Result
+import clustersim
+from clustersim.cli.options import Figures, command_line, figure_formats, print_json, show
+from clustersim.render.folder import check_free
+from clustersim.render.matplotlib.figure import warm_up
+from clustersim.render.render_process import RenderProcess
 
 
 def run(
@@ -43,72 +43,27 @@ def run(
 ) -> None:
     """Simulate one training step: step time, its components, memory."""
     changes = [*(settings or []), *([f"plan.schedule={schedule}"] if schedule else [])]
-    output = _Output(out, figure_formats(figures), force=force)
+    formats = figure_formats(figures)
     if json_output and out is None:
-        _print_json(_simulate(scenario, changes))
+        print_json(clustersim.simulate(scenario, changes, advise=True).answer)
         return
-    result, folder = _run_with_files(scenario, changes, output, quiet=json_output)
-    if json_output:
-        _print_json(result)
-    else:
-        _show_files(folder)
-
-
-class _Output(NamedTuple):
-    """The output folder, the formats of the figures, and whether an existing one is replaced."""
-
-    folder: Path | None
-    formats: tuple[str, ...]
-    force: bool
-
-
-def _simulate(scenario: str, settings: list[str]) -> "Result":
-    from clustersim.simulation.simulate import simulate
-
-    return simulate(scenario, settings, advise=True)
-
-
-def _run_with_files(
-    scenario: str, settings: list[str], output: _Output, *, quiet: bool
-) -> "tuple[Result, Path]":
-    """Simulate, print the result unless `quiet`, and write the files."""
-    from clustersim.render.matplotlib.figure import warm_up
-    from clustersim.render.render_process import RenderProcess
-
-    with RenderProcess(warm_up) as process:  # first, so that it warms up during the replay
-        from clustersim.render import folder
+    with RenderProcess(warm_up) as process:  # before the slow imports, which it does not wait for
         from clustersim.scenario.load import load
-        from clustersim.simulation.simulate import simulate
-        from clustersim.studies.run import files as run_files
-        from clustersim.studies.run.page import command_line
-        from clustersim.studies.run.text import rows
+        from clustersim.studies.run import files
+        from clustersim.studies.run.text import file_row, rows
 
-        loaded = load(scenario, settings)
-        place = output.folder or Path("runs") / loaded.name
-        folder.check_free(place, force=output.force)
-        result = simulate(loaded, advise=True)
-        if not quiet:
+        loaded = load(scenario, changes)
+        place = out or Path("runs") / loaded.name
+        check_free(place, force=force)
+        result = clustersim.simulate(loaded, advise=True)
+        if not json_output:
             show(result.scenario.title, rows(result))
-        run_files.write(
-            result,
-            loaded,
-            place,
-            process,
-            command=command_line(scenario, settings),
-            formats=output.formats,
-            force=output.force,
-        )
-    return result, place
+        command = command_line("run", [scenario], set=changes)
+        files.write(result, loaded, place, process, command=command, formats=formats, force=force)
+    if json_output:
+        print_json(result.answer)
+    else:
+        show(None, [file_row(place)])
 
 
-def _print_json(result: "Result") -> None:
-    from clustersim.answers import to_json
-
-    print(json.dumps(to_json(result.answer), allow_nan=False))
-
-
-def _show_files(folder: Path) -> None:
-    from clustersim.render.tables import plain
-    from clustersim.studies.run.text import files
-
-    print(*plain([files(folder)]))
+__all__ = ["run"]

@@ -1,7 +1,5 @@
 """The page of a run: a summary, the charts, the links, and the source of every value."""
 
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,16 +56,6 @@ def _text_of(loaded: "Loaded") -> str:
         return Path(loaded.place().file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def command_line(scenario: str, settings: Sequence[str]) -> str:
-    """Return the command that runs a scenario with settings.
-
-    >>> command_line("frontier-1t", ["plan.data=4"])
-    'clustersim run frontier-1t --set plan.data=4'
-    """
-    options = [word for setting in settings for word in ("--set", setting)]
-    return shlex.join(["clustersim", "run", scenario, *options])
 
 
 # --- the summary ----------------------------------------------------------------------------------
@@ -227,4 +215,4 @@ def _row(check: "PublishedCheck") -> tuple[str, str, str, str, str]:
     return name, published, predicted, error, check.source
 
 
-__all__ = ["command_line", "page"]
+__all__ = ["page"]

@@ -52,7 +52,7 @@ def answer(result: "Result") -> list[str]:
     return [result.scenario.title, *plain(rows(result))]
 
 
-def files(folder: Path) -> Row:
+def file_row(folder: Path) -> Row:
     """Return the line with the files of a run."""
     return Row("files", f"{folder}/: report.html, summary.json, timeline.png, trace.json and more")
 
@@ -275,4 +275,4 @@ def _assumed(result: "Result") -> str:
     return f"{counted(len(keys), 'key')}: {', '.join(keys)}"
 
 
-__all__ = ["answer", "files", "metric_name", "metric_value", "remedies", "rows"]
+__all__ = ["answer", "file_row", "metric_name", "metric_value", "remedies", "rows"]
