@@ -28,12 +28,6 @@ def write_lines(lines: Iterable[Sequence[Any]], path: Path) -> None:
         csv.writer(file, lineterminator="\n").writerows(lines)
 
 
-def warm_up() -> None:
-    """Import what writing needs, before there is anything to write."""
-    import pyarrow.csv
-    import pyarrow.parquet  # noqa: F401
-
-
 def _write_parquet(columns: Columns, path: Path) -> None:
     """Write a table; times as byte streams, which take a third of the size and the time."""
     from pyarrow import parquet
@@ -86,4 +80,4 @@ _WRITERS: Final[dict[str, Callable[[Columns, Path], None]]] = {
     ".parquet": _write_parquet,
 }
 
-__all__ = ["Columns", "warm_up", "write_frames", "write_lines"]
+__all__ = ["Columns", "write_frames", "write_lines"]

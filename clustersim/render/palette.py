@@ -11,21 +11,15 @@ Colour = tuple[float, float, float]
 
 FORWARD: Final = ((0.62, 0.79, 0.93), (0.42, 0.65, 0.86))
 BACKWARD: Final = ((0.16, 0.36, 0.55), (0.08, 0.20, 0.36))
-COMMUNICATION: Final = (0.93, 0.60, 0.10)
-OPTIMISER: Final = (0.50, 0.25, 0.50)
-IMBALANCE: Final = (0.80, 0.30, 0.24)
-BUBBLE: Final = (0.90, 0.90, 0.88)
-WHITE: Final = (1.0, 1.0, 1.0)
 WEIGHTS: Final = ((0.20, 0.50, 0.42), (0.10, 0.32, 0.27))
-BLOCKS: Final = (FORWARD, BACKWARD, BACKWARD, WEIGHTS)
-"""Light before dark, to be read in grey as well; chunks go from the first shade to the second."""
+"""Blocks of a pipeline, from the first chunk to the last; light and dark, to be read in grey."""
 
-GROUPS: Final[dict[str, Colour]] = {
+KINDS: Final[dict[str, Colour]] = {
     "compute": BACKWARD[0],
-    "communication": COMMUNICATION,
-    "imbalance": IMBALANCE,
-    "bubble": BUBBLE,
-    "optimiser": OPTIMISER,
+    "communication": (0.93, 0.60, 0.10),
+    "imbalance": (0.80, 0.30, 0.24),
+    "bubble": (0.90, 0.90, 0.88),
+    "optimiser": (0.50, 0.25, 0.50),
 }
 """Kinds of components of a step."""
 
@@ -94,7 +88,7 @@ def _visible(colour: Colour, *, dark: bool) -> str:
 def _shared(*, dark: bool) -> dict[str, str]:
     """Return the colours of data by name."""
     named = {
-        **GROUPS,
+        **KINDS,
         **{f"memory-{part}": colour for part, colour in MEMORY.items()},
         **_numbered("backward", BACKWARD),
         **_numbered("weights", WEIGHTS),
@@ -154,24 +148,4 @@ DARK: Final[Mapping[str, str]] = {
     "box-nic": "#644a17",
 }
 
-__all__ = [
-    "BACKWARD",
-    "BLOCKS",
-    "BUBBLE",
-    "COMMUNICATION",
-    "DARK",
-    "FORWARD",
-    "GROUPS",
-    "IMBALANCE",
-    "LIGHT",
-    "MEMORY",
-    "OPTIMISER",
-    "SCALE",
-    "SERIES",
-    "WEIGHTS",
-    "WHITE",
-    "Colour",
-    "lighter",
-    "read",
-    "written",
-]
+__all__ = ["DARK", "LIGHT", "SCALE", "Colour", "lighter", "read", "written"]

@@ -119,21 +119,32 @@ def narrowest(cells: Cells, words: Collection[str] = ()) -> int:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def kind_of(part: str) -> str:
-    """Return what a part is: compute, communication, optimiser, imbalance or bubble.
+def kind_of(component: str) -> str:
+    """Return the kind of a component: compute, communication, optimiser, imbalance or bubble.
 
-    >>> [kind_of(part) for part in ("matmul", "data_communication", "bubble_fill")]
+    >>> [kind_of(component) for component in ("matmul", "data_communication", "bubble_fill")]
     ['compute', 'communication', 'bubble']
     """
-    if part.endswith("communication") or part in ("synchronisation", "host_transfer"):
+    if component.endswith("communication") or component in ("synchronisation", "host_transfer"):
         return "communication"
-    kind = part.partition("_")[0]
+    kind = component.partition("_")[0]
     return kind if kind in ("bubble", "imbalance", "optimiser") else "compute"
 
 
-def words(part: str) -> str:
-    """Return the name of a part as a person writes it: ``'pipeline communication'``."""
-    return part.replace("_", " ")
+_BUBBLES: Final = {
+    "bubble_fill": "fill bubble",
+    "bubble_steady": "steady-state bubble",
+    "bubble_drain": "drain bubble",
+}
+
+
+def words(component: str) -> str:
+    """Return the name of a component in words.
+
+    >>> words("pipeline_communication"), words("bubble_fill")
+    ('pipeline communication', 'fill bubble')
+    """
+    return _BUBBLES.get(component, component.replace("_", " "))
 
 
 def percent(share: float, sign: str = "") -> str:

@@ -183,12 +183,6 @@ def write_page(page: Page, stem: Path) -> None:
     stem.with_suffix(".html").write_text(render(page), encoding="utf-8")
 
 
-def warm_up() -> None:
-    """Read and translate what every page has, before there is anything to show."""
-    _template()
-    _scripts()
-
-
 @cache
 def _template() -> "Template":
     """Return the file with gaps; all that is put into them is escaped."""
@@ -248,6 +242,5 @@ __all__ = [
     "Table",
     "Word",
     "render",
-    "warm_up",
     "write_page",
 ]
