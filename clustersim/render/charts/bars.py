@@ -150,6 +150,11 @@ class Waterfall(Picture):
             return min(0.0, low), high
         return max(0.0, low - 0.5 * moved), high
 
+    @property
+    def axis_title(self) -> str:
+        """The title of the axis, which states where the axis does not begin at 0."""
+        return f"{self.measure.title}{', truncated axis' if self.window()[0] else ''}"
+
     def legend(self) -> list[Entry]:
         """Return the kinds of steps."""
         kinds = dict.fromkeys(step.kind for step in self.steps)

@@ -74,8 +74,7 @@ def draw_waterfall(axes: "Axes", picture: Waterfall) -> None:
     axes.set_yticks(rows, [fall.label for fall in falls])
     axes.set_ylim(len(falls) - 0.5, -0.5)
     axes.set_xlim(low, high + 0.25 * (high - low))
-    cut = " (the axis does not begin at 0)" if low else ""
-    axes.set_xlabel(f"{picture.measure.title}{cut}")
+    axes.set_xlabel(picture.axis_title)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
 

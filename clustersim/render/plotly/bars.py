@@ -49,8 +49,9 @@ def waterfall(picture: Waterfall) -> Plot:
         "customdata": [[label(fall.label), label(fall.text)] for fall in falls],
         "hovertemplate": "%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
     }
-    title = picture.measure.title + (" (the axis does not begin at 0)" if low else "")
-    across = axis(label(title), range=[low, high + 0.02 * (high - low)], fixedrange=True)
+    across = axis(
+        label(picture.axis_title), range=[low, high + 0.02 * (high - low)], fixedrange=True
+    )
     down = {
         "tickvals": places,
         "ticktext": [label(f"{fall.label}\n{fall.text}") for fall in falls],
