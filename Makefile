@@ -31,7 +31,7 @@ run: $(STAMP) ## run one scenario and say where its report is
 validate: $(STAMP) ## predict every measured case and print the errors
 	@$(BIN)/clustersim validate
 
-validation: $(STAMP) ## write docs/validation.md and validation/prediction_intervals.yaml
+validation: $(STAMP) ## write docs/validation.md and prediction-interval data
 	@$(BIN)/clustersim validate --jobs $(JOBS) --intervals validation/prediction_intervals.yaml --markdown \
 		> docs/validation.md.new
 	@mv docs/validation.md.new docs/validation.md

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from clustersim.studies.compare import compare
     from clustersim.studies.scaling import scale
     from clustersim.studies.whatif import whatif
+    from clustersim.validation.validate import validate
 
     __version__: str
 
@@ -40,6 +41,7 @@ __all__ = [
     "compare",
     "scale",
     "simulate",
+    "validate",
     "whatif",
 ]
 
@@ -49,6 +51,7 @@ _MODULES = {
     "compare": "clustersim.studies.compare",
     "scale": "clustersim.studies.scaling",
     "simulate": "clustersim.simulation.simulate",
+    "validate": "clustersim.validation.validate",
     "whatif": "clustersim.studies.whatif",
 }
 """Modules that are slow to import, by the public name that they define."""

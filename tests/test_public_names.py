@@ -26,6 +26,7 @@ def test_the_public_names_are_listed_in_order():
         "compare",
         "scale",
         "simulate",
+        "validate",
         "whatif",
     ]
     for name in clustersim.__all__:

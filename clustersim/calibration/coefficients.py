@@ -1,7 +1,7 @@
-"""What can be fitted of an accelerator and of a framework, and what is known of it before.
+"""The coefficients of an accelerator and of a framework that can be fitted, with their priors.
 
-A coefficient is a fact of a catalogue file, named by its place in it: ``gemm.best``.  Its value in
-the file is where a fit begins, and the file's `confidence` says how far from there it may lie.
+A coefficient is a fact of a catalogue file, named by its path: ``gemm.best``.  A fit starts at its
+value in the file, and the file's `confidence` determines the width of the prior.
 """
 
 import math
@@ -18,14 +18,14 @@ from clustersim.catalog.records import AcceleratorRecord
 assumed_spreads: Final[Mapping[str | None, float]] = {
     "high": 0.05, "medium": 0.2, "low": 0.7, None: 0.2,
 }  # fmt: skip
-"""Standard deviation of the logarithm of a value of some confidence: a twentieth, a fifth, and a
-factor of two.  Assumed: it decides only how much the data must say to move a value."""
+"""Standard deviation of the logarithm of a value, by its confidence: a twentieth, a fifth, and a
+factor of two.  Assumed: it decides only how much data it takes to change a value."""
 
 FIT: Final = "calibration"
 """The key of a fit among the sources of a file."""
 
 assumed_tile_spread: Final = 0.1
-"""The same of a tile's efficiency beside the best one's, whatever its file says: a tile half as
+"""The same of a tile's efficiency over the best one's, whatever its confidence: a tile half as
 large loads its operands up to twice as often, which the cache hides but for a tenth or two."""
 
 SHARE: Final = (0.01, 1.0)
@@ -38,12 +38,12 @@ LENGTH: Final = (1.0, 1e4)
 """Bounds of a length at which half of a rate is reached."""
 
 FLASH: Final = ("flash_attention", "flash_attention.cudnn")
-"""Where the facts of fused attention stand, by library."""
+"""Paths of the facts of fused attention, by library."""
 
 
-def of_flash(owner: str, way: str) -> tuple[str, str, str]:
-    """Return the facts of fused attention one way: its share of peak, and what halves it."""
-    return f"{owner}.{way}", f"{owner}.{way}_sequence", f"{owner}.{way}_head"
+def flash_facts(owner: str, direction: str) -> tuple[str, str, str]:
+    """Return the facts of fused attention in one direction: its share of peak, and both lengths."""
+    return f"{owner}.{direction}", f"{owner}.{direction}_sequence", f"{owner}.{direction}_head"
 
 
 _ACCELERATOR: Final[Mapping[str, tuple[float, float]]] = {
@@ -57,11 +57,11 @@ _ACCELERATOR: Final[Mapping[str, tuple[float, float]]] = {
     **{
         path: bounds
         for owner in FLASH
-        for way in ("forward", "backward")
-        for path, bounds in zip(of_flash(owner, way), (SHARE, LENGTH, LENGTH), strict=True)
+        for direction in ("forward", "backward")
+        for path, bounds in zip(flash_facts(owner, direction), (SHARE, LENGTH, LENGTH), strict=True)
     },
 }
-"""Facts of an accelerator that are fitted, and their bounds."""
+"""Coefficients of an accelerator, and their bounds."""
 
 _FRAMEWORK: Final[Mapping[str, tuple[float, float]]] = {"dispatch": SECONDS}
 """Those of a framework."""
@@ -75,11 +75,11 @@ class Coefficient:
 
     Attributes
     ----------
-    owner : name of the record that it is a fact of
-    path : its place there, ``gemm.best`` or ``gemm.tiles[3].efficiency``
+    owner : name of its record
+    path : its path there, ``gemm.best`` or ``gemm.tiles[3].efficiency``
     prior : its value before
     spread : standard deviation of the logarithm of `prior` [unitless]
-    low, high : between which it must lie
+    low, high : its bounds
     """
 
     owner: str
@@ -96,18 +96,18 @@ class Coefficient:
         return math.log(low / self.prior), math.log(high / self.prior)
 
 
-def of_accelerator(record: AcceleratorRecord, *, tiles: bool) -> list[Coefficient]:
-    """Return what can be fitted of an accelerator.
+def accelerator_coefficients(record: AcceleratorRecord, *, tiles: bool) -> list[Coefficient]:
+    """Return the coefficients of an accelerator.
 
     Parameters
     ----------
-    tiles : whether efficiencies of its tiles are among them; that of the best ones stays, because
-        `gemm.best` is its rate
+    tiles : whether to include the efficiencies of its tiles; that of the best ones is fixed,
+        because `gemm.best` is its rate
     """
-    found = _coefficients(record, _ACCELERATOR)
+    coefficients = _coefficients(record, _ACCELERATOR)
     fact = record.gemm.tiles
     best = max(tile.efficiency for tile in fact.value)
-    return found + [
+    return coefficients + [
         Coefficient(
             record.name,
             f"gemm.tiles[{place}].efficiency",
@@ -121,39 +121,41 @@ def of_accelerator(record: AcceleratorRecord, *, tiles: bool) -> list[Coefficien
     ]
 
 
-def of_framework(record: FrameworkRecord) -> list[Coefficient]:
-    """Return what can be fitted of a framework."""
+def framework_coefficients(record: FrameworkRecord) -> list[Coefficient]:
+    """Return the coefficients of a framework."""
     return _coefficients(record, _FRAMEWORK)
 
 
 def _coefficients(
     record: AcceleratorRecord | FrameworkRecord, bounds: Mapping[str, tuple[float, float]]
 ) -> list[Coefficient]:
-    """Return the facts of a record that are there and are not 0, whose logarithm is fitted."""
-    found = []
+    """Return the facts of a record that have a value other than 0: their logarithms are fitted."""
+    coefficients = []
     for path, (low, high) in bounds.items():
         fact = fact_at(record, path)
         if fact is not None and fact.value:
-            found.append(Coefficient(record.name, path, fact.value, _spread(fact), low, high))
-    return found
+            coefficients.append(
+                Coefficient(record.name, path, fact.value, _spread(fact), low, high)
+            )
+    return coefficients
 
 
 def _spread(fact: Fact[Any]) -> float:
-    """Return how far a value may lie from where it is.
+    """Return the width of the prior of a fact.
 
-    One that was fitted may rest on the very rows at hand, which must not count twice: whatever its
-    confidence, it is no more than a place to begin.
+    A fitted value may come from the same rows, which must not count twice: whatever its confidence,
+    its prior is wide.
     """
     return assumed_spreads["low" if fact.source == FIT else fact.confidence]
 
 
 def fact_at(record: BaseModel, path: str) -> Fact[Any] | None:
-    """Return the fact at a place of a record."""
-    found: Any = record
-    for part in path.split("."):
-        found = None if found is None else getattr(found, part)
-    assert found is None or isinstance(found, Fact), path
-    return found
+    """Return the fact at a path of a record."""
+    fact: Any = record
+    for key in path.split("."):
+        fact = None if fact is None else getattr(fact, key)
+    assert fact is None or isinstance(fact, Fact), path
+    return fact
 
 
 def with_values(record: R, values: Mapping[str, float]) -> R:

@@ -1,15 +1,17 @@
-"""A calibration as catalogue files, each fitted value with what it was fitted to and its error.
+"""A calibration as catalogue files, each fitted value with its data and its error.
 
-The accelerator's file is the one that there was with its fitted facts replaced.  A framework's
-file has what was fitted of it alone, and extends the one that there was.
+The accelerator's file is the previous one with the fitted facts replaced.  A framework's file has
+its fitted facts alone, and extends the previous one.  The script that measures a device is a
+template next to this module.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
+from clustersim.calibration.answer import Calibration, FittedCoefficient, TimeErrors
 from clustersim.calibration.coefficients import FIT
-from clustersim.calibration.fit_rows import Answer, Calibration, Errors
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Record
 from clustersim.catalog.reading import Document, parse_yaml
@@ -19,127 +21,135 @@ from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError
 
 _CONFIDENCE: Final = ((0.05, "high"), (0.2, "medium"), (float("inf"), "low"))
-"""Confidence of a value by its standard error, as `coefficients.assumed_spreads` reads it."""
-
+"""Confidence of a value by its standard error, as in `coefficients.assumed_spreads`."""
 
 _UNITS: Final[Mapping[str, tuple[str, float]]] = {
     "launch_overhead": ("us", 1e-6),
     "dispatch": ("us", 1e-6),
     "gemm.ragged": ("TFLOP/s", 1e12),
 }
-"""What facts with a unit are written in."""
+"""Units of facts."""
 
 
-@dataclass(frozen=True)
-class Told:
-    """What a calibration was made of, in words: its files and their rows."""
-
-    title: str
-    where: str
+TEMPLATE: Final = "measure.py.txt"
+"""The script that measures a device: stand-alone PyTorch, which clustersim does not import."""
 
 
-def accelerator_text(calibration: Calibration, document: Document, told: Told, name: str) -> str:
-    """Return the accelerator's file with what was fitted.
+def measuring_script() -> str:
+    """Return the text of the script that measures a device."""
+    return files(__package__).joinpath(TEMPLATE).read_text(encoding="utf-8")
+
+
+def catalogue_files(calibration: Calibration, document: Document, out: Path) -> dict[Path, str]:
+    """Return the texts of all files, by path: the accelerator's, and frameworks' in its folder.
 
     Parameters
     ----------
-    document : the file that there was
-    name : of the new one
+    document : the previous file of the accelerator
+    out : its new file
     """
+    texts = {out: accelerator_text(calibration, document, out.stem)}
+    for name, text in framework_texts(calibration).items():
+        texts[out.parent / f"{name}.yaml"] = text
+    return texts
+
+
+def accelerator_text(calibration: Calibration, document: Document, name: str) -> str:
+    """Return the accelerator's file with the fitted values, under a new name."""
     data = _copied(document.mapping()) | {"name": name}
     data.pop("calibration", None)  # that was of another fit
-    fitted = [each for each in calibration.answers if each.owner == calibration.accelerator]
-    for answer in fitted:
-        if answer.fitted:
-            _put(data, answer, calibration)
-    if any(answer.fitted for answer in fitted):
-        data["sources"] = {
-            **data.get("sources", {}),
-            FIT: asdict(told),
-        }
-    text = to_yaml(data, remarks(calibration, fitted))
+    own = [c for c in calibration.coefficients if c.owner == calibration.accelerator]
+    for coefficient in own:
+        if coefficient.fitted:
+            _put(data, coefficient, calibration)
+    if any(coefficient.fitted for coefficient in own):
+        data["sources"] = {**data.get("sources", {}), FIT: _source(calibration)}
+    text = to_yaml(data, remarks(calibration, own))
     _check(AcceleratorRecord, text, document.file)
     return text
 
 
-def framework_texts(calibration: Calibration, told: Told) -> dict[str, str]:
-    """Return a file for each framework of which something was fitted, by its name."""
-    found = {}
-    for answer in calibration.answers:
-        if answer.owner != calibration.accelerator and answer.fitted:
+def framework_texts(calibration: Calibration) -> dict[str, str]:
+    """Return a file for each framework with a fitted coefficient, by its name."""
+    texts = {}
+    for coefficient in calibration.coefficients:
+        if coefficient.owner != calibration.accelerator and coefficient.fitted:
             data: dict[str, Any] = {
                 "kind": "framework",
-                "name": answer.owner,
-                "title": f"{answer.owner} as it was measured",
-                "extends": answer.owner,
-                answer.path: _fact(answer),
-                "sources": {FIT: asdict(told)},
+                "name": coefficient.owner,
+                "title": f"{coefficient.owner} as it was measured",
+                "extends": coefficient.owner,
+                coefficient.path: _fact(coefficient),
+                "sources": {FIT: _source(calibration)},
             }
-            found[answer.owner] = to_yaml(data, remarks(calibration, [answer]))
-    return found
+            texts[coefficient.owner] = to_yaml(data, remarks(calibration, [coefficient]))
+    return texts
 
 
-def remarks(calibration: Calibration, answers: Sequence[Answer]) -> list[str]:
-    """Return the lines above a file: the error of the fit, and what was left as it was."""
-    whole = calibration.whole
+def _source(calibration: Calibration) -> dict[str, str]:
+    return {"title": "Fit by clustersim calibrate", "where": calibration.rows_of}
+
+
+def remarks(calibration: Calibration, coefficients: Sequence[FittedCoefficient]) -> list[str]:
+    """Return the lines above a file: the error of the fit, and coefficients that are not fitted."""
+    whole = calibration.all
     lines = [
         f"Fitted by clustersim calibrate to {whole.rows} rows.",
         f"Mean absolute error {_percent(whole.before.mean_abs)} before and"
         f" {_percent(whole.after.mean_abs)} after{_held_out(whole.held_out)}.",
     ]
-    return lines + [
-        f"{answer.path} is left as it was: {answer.why}." for answer in answers if not answer.fitted
-    ]
+    return lines + [f"{c.path} is not fitted: {c.why}." for c in coefficients if not c.fitted]
 
 
-def _held_out(errors: Errors | None) -> str:
-    return "" if errors is None else f"; {_percent(errors.mean_abs)} on rows kept from the fit"
+def _held_out(errors: TimeErrors | None) -> str:
+    return "" if errors is None else f"; {_percent(errors.mean_abs)} on rows held out of the fit"
 
 
-def _put(data: dict[str, Any], answer: Answer, calibration: Calibration) -> None:
+def _put(data: dict[str, Any], coefficient: FittedCoefficient, calibration: Calibration) -> None:
     """Replace one value of plain data: a fact, or a number in a list of one."""
-    *parents, last = answer.path.split(".")
+    *parents, last = coefficient.path.split(".")
     owner: Any = data
-    for part in parents:
-        name, _, place = part.partition("[")
+    for parent in parents:
+        name, _, place = parent.partition("[")
         owner = owner[name]
         if place:
-            _told_list(owner, calibration)
+            _describe_list(owner, calibration)
             owner = owner["value"][int(place.removesuffix("]"))]
-    owner[last] = _fact(answer) if is_fact(owner[last]) else rounded(answer.value)
+    owner[last] = _fact(coefficient) if is_fact(owner[last]) else rounded(coefficient.value)
 
 
-def _told_list(fact: dict[str, Any], calibration: Calibration) -> None:
-    """Say of a list of which some numbers are fitted what they were fitted to."""
-    fitted = [a for a in calibration.answers if a.path.startswith("gemm.tiles[") and a.fitted]
-    places = ", ".join(a.path.partition("[")[2].partition("]")[0] for a in fitted)
-    errors = max(answer.error for answer in fitted)
+def _describe_list(fact: dict[str, Any], calibration: Calibration) -> None:
+    """Replace the proof of a list of which some numbers are fitted."""
+    fitted = [c for c in calibration.coefficients if c.path.startswith("gemm.tiles[") and c.fitted]
+    places = ", ".join(c.path.partition("[")[2].partition("]")[0] for c in fitted)
+    errors = max(coefficient.error for coefficient in fitted)
     for key in ("assumed", "note", "confidence"):
         fact.pop(key, None)
     fact |= {
         "source": FIT,
         "confidence": _confidence(errors),
-        "note": f"fitted: efficiencies {places} (from 0), give or take {_percent(errors)} at most",
+        "note": f"fitted: efficiencies {places} (from 0), standard errors up to {_percent(errors)}",
     }
 
 
-def _fact(answer: Answer) -> dict[str, Any]:
+def _fact(coefficient: FittedCoefficient) -> dict[str, Any]:
     """Return a fitted value with its proof."""
-    unit, scale = _UNITS.get(answer.path, ("", 1.0))
-    low, high, prior = (f"{v / scale:.4g}" for v in (answer.low, answer.high, answer.prior))
-    folds = "" if low == high else f"; {low} to {high} where parts of the rows are left out"
-    value: Any = rounded(answer.value / scale)
+    unit, scale = _UNITS.get(coefficient.path, ("", 1.0))
+    ends = coefficient.low, coefficient.high, coefficient.prior
+    low, high, prior = (f"{value / scale:.4g}" for value in ends)
+    folds = "" if low == high else f"; {low} to {high} over the folds"
+    value: Any = rounded(coefficient.value / scale)
     return {
         "value": f"{value:g} {unit}" if unit else value,
         "source": FIT,
-        "confidence": _confidence(answer.error),
-        "note": f"fitted to {answer.rows} rows, give or take {_percent(answer.error)};"
-        f" {prior} before{folds}",
+        "confidence": _confidence(coefficient.error),
+        "note": f"fitted to {coefficient.rows} rows, standard error"
+        f" {_percent(coefficient.error)}; {prior} before{folds}",
     }
 
 
 def rounded(value: float) -> float:
-    """Return a value to four digits, more than any fit knows.
+    """Return a value to four digits, more than any fit determines.
 
     >>> rounded(0.812345)
     0.8123
@@ -156,12 +166,12 @@ def _percent(share: float) -> str:
 
 
 def _copied(value: Any) -> Any:
-    """Return plain values that can be changed without changing those that were read."""
+    """Return a deep copy of plain values."""
     if isinstance(value, Mapping):
         return {key: _copied(item) for key, item in value.items()}
     return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 def _check(record: type[Record], text: str, name: str) -> None:
-    """Read a file as a run would."""
+    """Read a text as a run reads it."""
     checked(record, Tree.of(parse_yaml(text, f"{name}, calibrated", CatalogError)), CatalogError)

@@ -1,16 +1,16 @@
-r"""The fit: coefficients that bring predictions to what was measured, as far as the data say.
+r"""The fit: coefficients that bring predictions to measurements, as far as the data determine them.
 
 Let x be the logarithms of the coefficients over their values before, r(x) those of predicted over
-measured time, sigma the scatter of r and s the spread of x that was known before.  The fit is
+measured time, sigma the scatter of r and s the spread of the prior of x.  The fit is
 
 .. math:: \min_x \sum_i \rho\left((r_i(x) / \sigma)^2\right) + \sum_j (x_j / s_j)^2
 
-between bounds, with the loss rho(z) = 2 (sqrt(1 + z) - 1), by which a row far off pulls no harder
-than one at sigma.  It is found by Gauss and Newton's method: r is linear around the last x, scipy
-finds the least squares of that, and r is looked at again; its slopes only where it bends.
+between bounds, with the loss rho(z) = 2 (sqrt(1 + z) - 1), by which the pull of an outlier is that
+of a row at sigma.  It is found by the Gauss-Newton method: r is linearised around the last x, scipy
+solves the least squares, and r is evaluated again; its slopes only where it is not linear.
 
-What the data do not tell stays: a coefficient whose error is more than half of its spread before
-goes back to its value before, the worst first, and the others are fitted again without it.
+A coefficient with an error of more than half of its prior spread is not determined by the data: it
+keeps its value before, the worst one first, and the others are fitted again without it.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,42 +19,52 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.calibration.identifiability import alone, errors_of, likeness, told_by
-from clustersim.calibration.linear import Array, Flags, Line, Numbers, Prior, scatter, settled
+from clustersim.calibration.linear import (
+    Array,
+    Flags,
+    Line,
+    Numbers,
+    Prior,
+    scatter,
+    solve_linear,
+)
 
 Task = tuple[Array, Numbers]
-"""Coefficients x, and the numbers of the rows that are asked for."""
+"""Coefficients x, and the numbers of the rows to predict."""
 
 Predict = Callable[[Sequence[Task]], list[Array]]
 """r of each task: logarithms of predicted over measured time of its rows."""
 
 STEP: Final = 0.03
-"""How far a coefficient is moved to see what changes; kinks of a roofline within it are rounded."""
+"""Change of a coefficient for its slopes; kinks of a roofline within it are rounded."""
 
 FURTHEST: Final = 0.5
-"""Most that a coefficient is moved in one round, of its logarithm."""
+"""Largest change of a coefficient in one round, of its logarithm."""
 
 CLOSE: Final = 0.004
 """Change of a coefficient, of its logarithm, that ends the rounds."""
 
 BENT: Final = 0.1
-"""Distance of r from the straight line, in scatters, that makes the slopes worth another look."""
+"""Distance of r from the straight line, in scatters, from which slopes are computed again."""
+
+DETERMINED: Final = 0.5
+"""Error over the prior spread, above which the data do not determine a coefficient."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What came out.
+    """The result of a fit.
 
     Attributes
     ----------
     x : logarithms of coefficients over their values before
-    errors : standard error of each; that from before where it is left
-    free : whether the data tell it
-    likeness : cosine between what each two coefficients change in the data
-    alone : what the error of each would be if all others were known
+    errors : standard error of each; that of the prior where it is not fitted
+    free : whether the data determine it
+    likeness : cosine between the effects of each two coefficients on the data
+    alone : the error of each if all others were known
     before, after : r of each row
-    scatter : sigma, of what is left
-    line : r around the last point that was looked at
+    scatter : sigma, of the remaining r
+    line : r around the last point that was evaluated
     """
 
     x: Array
@@ -73,31 +83,32 @@ def fit(predict: Predict, prior: Prior, rows: int, rounds: int = 12) -> Fit:
 
     Parameters
     ----------
-    rounds : most times that r is looked at around a point
+    rounds : most evaluations of r around a point
     """
     free = np.ones(len(prior.spread), dtype=bool)
     line = _line(predict, np.zeros(len(free)), rows, free)
     before = line.ratios
     free = np.abs(line.slopes).max(axis=0, initial=0.0) > 0
     line, spent = _descend(predict, line, prior, free, rounds)
-    told = told_by(line, prior, free)
-    if (told != free).any():
-        line = _line(predict, np.where(told, line.x, 0.0), rows, told, slopes=line.slopes)
-        line, _ = _descend(predict, line, prior, told, max(2, rounds - spent))
-        told = told_by(line, prior, told)
-    x = settled(line, prior, told)
+    determined = _determined(line, prior, free)
+    if (determined != free).any():
+        x = np.where(determined, line.x, 0.0)
+        line = _line(predict, x, rows, determined, slopes=line.slopes)
+        line, _ = _descend(predict, line, prior, determined, max(2, rounds - spent))
+        determined = _determined(line, prior, determined)
+    x = solve_linear(line, prior, determined)
     after = predict([(x, np.arange(rows, dtype=np.intp))])[0]
     line = replace(line, x=x, ratios=after)
-    errors = np.where(told, errors_of(line, prior, told), prior.spread)
+    errors = np.where(determined, _errors_of(line, prior, determined), prior.spread)
     return Fit(
         x=x,
         errors=errors,
-        free=told,
-        likeness=likeness(line),
-        alone=alone(line, prior),
+        free=determined,
+        likeness=_likeness(line),
+        alone=_alone(line, prior),
         before=before,
         after=after,
-        scatter=scatter(after, int(told.sum())),
+        scatter=scatter(after, int(determined.sum())),
         line=line,
     )
 
@@ -105,10 +116,10 @@ def fit(predict: Predict, prior: Prior, rows: int, rounds: int = 12) -> Fit:
 def _descend(
     predict: Predict, line: Line, prior: Prior, free: Flags, rounds: int
 ) -> tuple[Line, int]:
-    """Return r around the best point that some rounds reach, and how many there were."""
+    """Return r around the best point that some rounds reach, and the number of rounds."""
     rows, reach = len(line.ratios), FURTHEST
     for spent in range(rounds):
-        x = settled(line, prior, free, reach)
+        x = solve_linear(line, prior, free, reach)
         moved = np.abs(x - line.x).max(initial=0.0)
         if moved < CLOSE:
             return line, spent
@@ -116,8 +127,8 @@ def _descend(
         sigma = scatter(line.at(x))
         if _cost(ratios, x, prior, sigma) < _cost(line.ratios, line.x, prior, sigma):
             bent = float(np.median(np.abs(ratios - line.at(x)))) > BENT * sigma
-            again = free if bent else np.zeros_like(free)
-            line = _line(predict, x, rows, again, ratios, line.slopes)
+            renewed = free if bent else np.zeros_like(free)
+            line = _line(predict, x, rows, renewed, ratios, line.slopes)
         else:
             reach = moved / 3
             if reach < CLOSE:
@@ -133,7 +144,7 @@ def _line(
     ratios: Array | None = None,
     slopes: Array | None = None,
 ) -> Line:
-    """Look at r around a point; what is not free keeps its `slopes`."""
+    """Evaluate r around a point; coefficients that are not free keep their `slopes`."""
     every = np.arange(rows, dtype=np.intp)
     where = np.flatnonzero(free)
     points: list[Task] = []
@@ -142,15 +153,97 @@ def _line(
         ahead[place] += STEP
         points.append((ahead, every))
     here = [] if ratios is not None else [(x, every)]
-    found = predict([*here, *points])
-    at = ratios if ratios is not None else found.pop(0)
+    predicted = predict([*here, *points])
+    at = ratios if ratios is not None else predicted.pop(0)
     new = np.zeros((rows, len(x))) if slopes is None else slopes.copy()
-    for place, ahead in zip(where, found, strict=True):
+    for place, ahead in zip(where, predicted, strict=True):
         new[:, place] = (ahead - at) / STEP
     return Line(x, at, new)
 
 
 def _cost(ratios: Array, x: Array, prior: Prior, sigma: float) -> float:
-    """Return what the fit makes small."""
+    """Return the objective of the fit."""
     z = (ratios / sigma) ** 2
     return float(2 * (np.sqrt(1 + z) - 1).sum() + ((x / prior.spread) ** 2).sum())
+
+
+# --- errors of the coefficients -------------------------------------------------------------------
+
+
+def _information(line: Line, prior: Prior, free: Flags) -> Array:
+    """Return the inverse of the covariance of the free coefficients."""
+    sigma = scatter(line.ratios, int(free.sum()))
+    slopes = line.slopes[:, free] / sigma
+    weights = 1 / np.sqrt(1 + (line.ratios / sigma) ** 2)
+    inverse: Array = slopes.T @ (slopes * weights[:, None]) + np.diag(prior.spread[free] ** -2.0)
+    return inverse
+
+
+def _errors_of(line: Line, prior: Prior, free: Flags) -> Array:
+    """Return the standard error of each coefficient; 0 of those that are not free."""
+    errors = np.zeros(len(free))
+    if free.any():
+        errors[free] = np.sqrt(np.diag(np.linalg.inv(_information(line, prior, free))))
+    return errors
+
+
+def _alone(line: Line, prior: Prior) -> Array:
+    """Return the standard error of each coefficient if all others were known."""
+    every = np.ones(len(prior.spread), dtype=bool)
+    return np.asarray(1 / np.sqrt(np.diag(_information(line, prior, every))), dtype=float)
+
+
+def _determined(line: Line, prior: Prior, free: Flags) -> Flags:
+    """Return the coefficients that the data determine, removing the worst one after another."""
+    determined = free.copy()
+    while determined.any():
+        share = _errors_of(line, prior, determined) / prior.spread
+        worst = int(np.argmax(share))
+        if share[worst] <= DETERMINED:
+            break
+        determined[worst] = False
+    return determined
+
+
+def _likeness(line: Line) -> Array:
+    """Return the cosine between the effects of each two coefficients."""
+    lengths = np.linalg.norm(line.slopes, axis=0)
+    units = line.slopes / np.where(lengths > 0, lengths, 1.0)
+    cosines: Array = np.abs(units.T @ units)
+    return cosines
+
+
+# --- rows held out --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The results of fits without one fold each.
+
+    Attributes
+    ----------
+    ratios : r of each row with the coefficients fitted without it; None with one fold
+    low, high : least and largest x of each coefficient, over the folds
+    """
+
+    ratios: Array | None
+    low: Array
+    high: Array
+
+
+def hold_out(predict: Predict, prior: Prior, whole: Fit, folds: Sequence[str]) -> HeldOut:
+    """Fit without each fold and grade it.
+
+    The fits use the straight line of the whole fit, so that only the rows of each fold are
+    simulated, with its own coefficients.
+    """
+    names = sorted(set(folds))
+    if len(names) < 2:
+        return HeldOut(None, whole.x, whole.x)
+    inside = [np.array([fold == name for fold in folds]) for name in names]
+    fits = [solve_linear(whole.line, prior, whole.free, rows=~held) for held in inside]
+    tasks = [(x, np.flatnonzero(held)) for x, held in zip(fits, inside, strict=True)]
+    ratios = np.empty(len(folds))
+    for (_, rows), graded in zip(tasks, predict(tasks), strict=True):
+        ratios[rows] = graded
+    return HeldOut(ratios, np.min(fits, axis=0), np.max(fits, axis=0))

@@ -1,10 +1,10 @@
-"""Measured kernels: a table of shapes and times, and what the cost model says of each.
+"""Measured kernels: a table of shapes and times, and the time of each in the cost model.
 
     kind,shape,precision,seconds
     gemm,m=4096 n=4096 k=4096 batch=1,bf16,0.00056
 
-This is what the script of `clustersim calibrate --measure` writes.  Lines that begin with ``#``
-tell what was measured on; the first of them is kept as the table's own words.
+The script of `clustersim calibrate --measure` writes such tables.  Lines that begin with ``#``
+describe device and software; the first of them is kept as the remark of the table.
 """
 
 import csv
@@ -30,7 +30,7 @@ COLUMNS: Final = ("kind", "shape", "precision", "seconds")
 
 
 class Kind(NamedTuple):
-    """A kind of row: the words of its shape, and the kernel it stands for, if it is fitted."""
+    """A kind of row: the words of its shape, and its kernel in the cost model, if it is fitted."""
 
     needs: tuple[str, ...]
     kernel: Callable[[Shape, Precision], Kernel] | None
@@ -43,7 +43,7 @@ class KernelRow:
     Attributes
     ----------
     place : ``file:line``
-    kernel : None where it is no matter of the accelerator: transfers, collectives, the host
+    kernel : None where it does not belong to the accelerator: transfers, collectives, the host
     """
 
     place: str
@@ -55,16 +55,16 @@ class KernelRow:
 
     @property
     def group(self) -> str:
-        """What it is told with: its kind and precision."""
+        """Its kind and precision, by which it is graded."""
         return f"{self.kind} {self.precision}"
 
 
 @dataclass(frozen=True)
 class KernelTable:
-    """A file of measured kernels; `told` is what it says of device and software."""
+    """A file of measured kernels; `remark` describes device and software."""
 
     file: str
-    told: str
+    remark: str
     rows: tuple[KernelRow, ...]
 
 
@@ -123,16 +123,16 @@ KINDS: Final[Mapping[str, Kind]] = {
     "reduce-scatter": Kind(("bytes", "devices"), None),
     "all-to-all": Kind(("bytes", "devices"), None),
 }
-"""Kinds of rows.  `bytes` of the first ones are read and written in all; `launch` is a replay of so
-many empty kernels without the host, `dispatch` as many that the host issues one by one.  Those
-without a kernel are told and not fitted: they are of the host, of links, or of software."""
+"""Kinds of rows.  `bytes` is the sum of bytes read and written; `launch` is a replay of empty
+kernels without the host, `dispatch` the host issuing them one by one.  Kinds without a kernel are
+reported and not fitted: they belong to the host, to links, or to software."""
 
 assumed_widths: Final[Mapping[str, Precision]] = {
     **PRECISIONS,
     "fp64": Precision("fp64", "fp64", 8, 8),
     "int8": Precision("int8", "int8", 2, 1),
 }
-"""Precisions that a row may name: those of training, and two that are only measured."""
+"""Precisions of rows: those of training, and two that are only measured."""
 
 
 def read_kernels(path: Path) -> KernelTable:
@@ -145,10 +145,10 @@ def read_kernels(path: Path) -> KernelTable:
     """
     file = shown(path)
     lines = _lines(path, file)
-    told = next((line[1:].strip() for _, line in lines if line.startswith("#")), "")
+    remark = next((line[1:].strip() for _, line in lines if line.startswith("#")), "")
     rows = [(number, line) for number, line in lines if line.strip() and line[0] != "#"]
     if not rows:
-        raise ScenarioError(f"{file}: holds no rows (columns: {','.join(COLUMNS)})")
+        raise ScenarioError(f"{file}: has no rows (columns: {','.join(COLUMNS)})")
     header = [name.strip() for name in next(csv.reader([rows[0][1]]))]
     for column in COLUMNS:
         if column not in header:
@@ -156,19 +156,19 @@ def read_kernels(path: Path) -> KernelTable:
             raise ScenarioError(
                 f"{where}: no column '{column}' (the first line names: {','.join(COLUMNS)})"
             )
-    found, wrong = [], []
+    parsed, wrong = [], []
     for number, line in rows[1:]:
         values = dict(zip(header, next(csv.reader([line])), strict=False))
         try:
-            found.append(_row(f"{file}:{number}", values))
+            parsed.append(_row(f"{file}:{number}", values))
         except ValueError as problem:
             wrong.append(f"{file}:{number}: {problem}")
     if wrong:
-        more = [f"{file}: {len(wrong) - 5} more rows are wrong"] if len(wrong) > 5 else []
+        more = [f"{file}: {len(wrong) - 5} more rows are invalid"] if len(wrong) > 5 else []
         raise ScenarioError("\n".join([*wrong[:5], *more]))
-    if not found:
-        raise ScenarioError(f"{file}: holds no rows below its heading")
-    return KernelTable(file, told, tuple(found))
+    if not parsed:
+        raise ScenarioError(f"{file}: has no rows below its heading")
+    return KernelTable(file, remark, tuple(parsed))
 
 
 def _lines(path: Path, file: str) -> list[tuple[int, str]]:
@@ -182,16 +182,16 @@ def _lines(path: Path, file: str) -> list[tuple[int, str]]:
 
 
 def _row(place: str, values: Mapping[str, str]) -> KernelRow:
-    """Return a row; a `ValueError` says what is wrong with it."""
+    """Return a row, or raise a `ValueError` with the problem."""
     name = values.get("kind", "").strip()
     kind = KINDS.get(name)
     if kind is None:
         hint = nearest(name, KINDS) or f" (known: {', '.join(KINDS)})"
         raise ValueError(f"kind: no kind '{name}'{hint}")
-    said = values.get("precision", "").strip()
-    precision = assumed_widths.get(said)
+    word = values.get("precision", "").strip()
+    precision = assumed_widths.get(word)
     if precision is None:
-        raise ValueError(f"precision: no '{said}' (known: {', '.join(assumed_widths)})")
+        raise ValueError(f"precision: no '{word}' (known: {', '.join(assumed_widths)})")
     shape = _shape(values.get("shape", ""), kind.needs)
     seconds = _number("seconds", values.get("seconds", ""))
     if seconds <= 0:
@@ -226,9 +226,9 @@ def _number(key: str, text: str) -> float:
 
 
 def kernel_seconds(kernel: Kernel, device: Accelerator) -> float:
-    """Return what the cost model says that a kernel takes [s]."""
+    """Return the time of a kernel in the cost model [s]."""
     return chain_seconds([kernel], device, _no_collective).total
 
 
 def _no_collective(collective: Collective) -> float:
-    raise AssertionError(f"{collective.name} is no kernel of one device")
+    raise AssertionError(f"{collective.name} is not a kernel of one device")

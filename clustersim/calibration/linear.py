@@ -1,4 +1,4 @@
-"""Ratios that are linear in the coefficients: around a point, and the best point if they are."""
+"""The linearised fit: ratios as linear functions of the coefficients, and their least squares."""
 
 import math
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ Numbers = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 
 SHARPEST: Final = 0.003
-"""Least scatter that is believed: no measurement repeats better."""
+"""Least scatter: no measurement is more reproducible."""
 
-MOST_LOOKS: Final = 12
-"""Times that the scatter of a fit is looked at again."""
+MOST_UPDATES: Final = 12
+"""Most updates of the scatter of a fit."""
 
-ALIKE: Final = 0.02
-"""Change of the scatter that ends that."""
+CONVERGED: Final = 0.02
+"""Relative change of the scatter that ends the updates."""
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What is known of x before: 0 give or take `spread`, between `low` and `high`."""
+    """The prior of x: 0 with a standard deviation of `spread`, between `low` and `high`."""
 
     spread: Array
     low: Array
@@ -33,16 +33,16 @@ class Prior:
 
 @dataclass(frozen=True)
 class Line:
-    """r around a point: `ratios` at `x`, and `slopes` of each row (down) by coefficient."""
+    """r around a point: `ratios` at `x`, and `slopes` of each row by coefficient."""
 
     x: Array
     ratios: Array
     slopes: Array
 
     def at(self, x: Array) -> Array:
-        """Return what r would be at x if it were linear."""
-        found: Array = self.ratios + self.slopes @ (x - self.x)
-        return found
+        """Return the linear approximation of r at x."""
+        ratios: Array = self.ratios + self.slopes @ (x - self.x)
+        return ratios
 
 
 def scatter(ratios: Array, spent: int = 0) -> float:
@@ -50,7 +50,7 @@ def scatter(ratios: Array, spent: int = 0) -> float:
 
     Parameters
     ----------
-    spent : coefficients that were fitted to them, which makes them smaller than they would be
+    spent : number of coefficients fitted to them, which reduces them
     """
     if not len(ratios):
         return SHARPEST
@@ -58,18 +58,18 @@ def scatter(ratios: Array, spent: int = 0) -> float:
     return max(SHARPEST, 1.4826 * float(np.median(np.abs(ratios))) * math.sqrt(share))
 
 
-def settled(
+def solve_linear(
     line: Line, prior: Prior, free: Flags, reach: float | None = None, rows: Flags | None = None
 ) -> Array:
-    """Return the best x if r were linear; what is not free is 0.
+    """Return the best x for linear r; coefficients that are not free are 0.
 
-    The scatter that a fit leaves is not known before it is made: at first next to none is taken, by
-    which data win over what was known, and it is looked at again until it stays.
+    The scatter of a fit is unknown before it is made: it starts next to zero, so that the data
+    outweigh the prior, and is updated until it converges.
 
     Parameters
     ----------
-    reach : how far from the line's own point it may go
-    rows : which rows count; all without it
+    reach : largest distance from the point of the line
+    rows : rows of the fit; all without it
     """
     kept = np.ones(len(line.ratios), dtype=bool) if rows is None else rows
     x = np.where(free, line.x, 0.0)
@@ -78,20 +78,20 @@ def settled(
     low, high = prior.low, prior.high
     if reach is not None:
         low, high = np.maximum(low, line.x - reach), np.minimum(high, line.x + reach)
-    mine = Line(line.x, line.ratios[kept], line.slopes[kept])
+    subset = Line(line.x, line.ratios[kept], line.slopes[kept])
     inside = Prior(prior.spread, low, high)
     spent, sigma = int(free.sum()), SHARPEST
-    for _ in range(MOST_LOOKS):
-        x = _least(mine, inside, free, x, sigma)
-        left = scatter(mine.at(x), spent)
-        if abs(left / sigma - 1) < ALIKE:
+    for _ in range(MOST_UPDATES):
+        x = _least_squares(subset, inside, free, x, sigma)
+        updated = scatter(subset.at(x), spent)
+        if abs(updated / sigma - 1) < CONVERGED:
             break
-        sigma = left
+        sigma = updated
     return x
 
 
-def _least(line: Line, prior: Prior, free: Flags, x: Array, sigma: float) -> Array:
-    """Return the x between bounds that is best for one scatter, by scipy."""
+def _least_squares(line: Line, prior: Prior, free: Flags, x: Array, sigma: float) -> Array:
+    """Return the best x between bounds for a given scatter."""
     from scipy.optimize import least_squares
 
     where = np.flatnonzero(free)
@@ -105,14 +105,16 @@ def _least(line: Line, prior: Prior, free: Flags, x: Array, sigma: float) -> Arr
         return np.concatenate([base + slopes @ y, y / spread])
 
     def loss(z: Array) -> Array:
-        """Return rho and its derivatives: bounded pull for data, squares for what was known."""
+        """Return rho and its derivatives: robust for the data, squares for the prior."""
         rho: Array = np.vstack([z, np.ones_like(z), np.zeros_like(z)])
         root = np.sqrt(1 + z[: len(base)])
         rho[:, : len(base)] = 2 * (root - 1), 1 / root, -0.5 / root**3
         return rho
 
     start = np.clip(x[where], low + 1e-7, high - 1e-7)
-    found: Any = least_squares(misfit, start, jac=lambda _: jacobian, bounds=(low, high), loss=loss)
+    solution: Any = least_squares(
+        misfit, start, jac=lambda _: jacobian, bounds=(low, high), loss=loss
+    )
     best = np.where(free, x, 0.0)
-    best[where] = found.x
+    best[where] = solution.x
     return best

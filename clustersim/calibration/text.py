@@ -1,55 +1,59 @@
-"""A calibration as tables: what each coefficient became, and how far off each group of rows is."""
+"""The answer of `clustersim calibrate` as tables: coefficients, errors of rows, rows not fitted."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Final
 
+from clustersim.calibration.answer import Calibration, NotFitted, TimeErrors
 from clustersim.render.tables import percent
 from clustersim.units import format_flops_per_second, format_seconds
-from clustersim.validation.text import Table, Values
+from clustersim.validation.tables import Table
+
+Rows = Iterator[tuple[str, ...]]
 
 
-def coefficient_rows(answer: Values) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each coefficient: before, after, how well it is known, or why it stays."""
-    for each in answer["coefficients"]:
-        low, high = (in_its_unit(each["path"], each[end]) for end in ("low", "high"))
+def coefficient_rows(answer: Calibration) -> Rows:
+    """Yield a row for each coefficient: before, after and its error, or why it is not fitted."""
+    for coefficient in answer.coefficients:
+        fitted, path = coefficient.fitted, coefficient.path
+        low, high = (in_its_unit(path, value) for value in (coefficient.low, coefficient.high))
         yield (
-            f"{each['owner']}: {each['path']}",
-            in_its_unit(each["path"], each["prior"]),
-            in_its_unit(each["path"], each["value"]) if each["fitted"] else "left",
-            percent(each["error"]) if each["fitted"] else "",
-            str(each["rows"]),
-            f"{low} to {high}" if each["fitted"] and low != high else "",
-            each["why"] or "",
+            f"{coefficient.owner}: {path}",
+            in_its_unit(path, coefficient.prior),
+            in_its_unit(path, coefficient.value) if fitted else "not fitted",
+            percent(coefficient.error) if fitted else "",
+            str(coefficient.rows),
+            f"{low} to {high}" if fitted and low != high else "",
+            coefficient.why or "",
         )
 
 
-def group_rows(answer: Values) -> Iterator[tuple[str, ...]]:
+def group_rows(answer: Calibration) -> Rows:
     """Yield a row for each group, and one for all."""
-    for name, group in [*answer["groups"].items(), ("all", answer["all"])]:
+    for name, group in [*answer.groups.items(), ("all", answer.all)]:
         yield (
             name,
-            str(group["rows"]),
-            *_errors(group["before"]),
-            *_errors(group["after"]),
-            *(_errors(group["held_out"]) if group["held_out"] else ("", "")),
+            str(group.rows),
+            *_errors(group.before),
+            *_errors(group.after),
+            *(_errors(group.held_out) if group.held_out else ("", "")),
         )
 
 
-def left_out_rows(answer: Values) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each kind of row that is measured but not fitted."""
-    for each in answer["not_fitted"]:
-        yield (each["kind"], str(each["rows"]), in_words(each))
+def not_fitted_rows(answer: Calibration) -> Rows:
+    """Yield a row for each kind of row that is measured and not fitted."""
+    for kind in answer.not_fitted:
+        yield kind.kind, str(kind.rows), best_rate(kind)
 
 
-def in_words(told: Mapping[str, Any]) -> str:
+def best_rate(kind: NotFitted) -> str:
     """Return the best rate of some rows that are not fitted, of bytes or of kernels."""
-    if told["bytes_per_s"] is not None:
-        return f"{told['bytes_per_s'] / 1e9:.3g} GB/s at best"
-    return f"{format_seconds(told['seconds_each'])} for each kernel at best"
+    if kind.bytes_per_s is not None:
+        return f"{kind.bytes_per_s / 1e9:.3g} GB/s at best"
+    return f"{format_seconds(kind.seconds_each or 0.0)} for each kernel at best"
 
 
 def in_its_unit(path: str, value: float) -> str:
-    """Return a coefficient as its file has it.
+    """Return a coefficient in the unit of its file.
 
     >>> in_its_unit("gemm.best", 0.81234), in_its_unit("launch_overhead", 2e-6)
     ('0.8123', '2 us')
@@ -59,21 +63,21 @@ def in_its_unit(path: str, value: float) -> str:
     return format_flops_per_second(value) if path == "gemm.ragged" else f"{value:.4g}"
 
 
-def _errors(errors: Mapping[str, float]) -> tuple[str, str]:
-    return percent(errors["mean_abs"]), percent(errors["bias"], "+")
+def _errors(errors: TimeErrors) -> tuple[str, str]:
+    return percent(errors.mean_abs), percent(errors.bias, "+")
 
 
-TABLES = (
+TABLES: Final = (
     Table(
         "Coefficients",
         (
             "coefficient",
             ">before",
             ">fitted",
-            ">give or take",
+            ">standard error",
             ">rows",
-            "parts left out",
-            "why it is left",
+            "range over folds",
+            "why it is not fitted",
         ),
         coefficient_rows,
     ),
@@ -82,12 +86,12 @@ TABLES = (
         ("group", ">rows", ">before", ">bias", ">fitted", ">bias", ">held out", ">bias"),
         group_rows,
     ),
-    Table("Measured and not fitted", ("kind", ">rows", ">measured"), left_out_rows),
+    Table("Measured and not fitted", ("kind", ">rows", ">measured"), not_fitted_rows),
 )
 """The tables of a calibration, in order."""
 
 
-def for_terminal(answer: Values) -> list[tuple[Table, list[tuple[str, ...]]]]:
+def for_terminal(answer: Calibration) -> list[tuple[Table, list[tuple[str, ...]]]]:
     """Return the tables that have rows."""
-    made = [(table, list(table.rows(answer))) for table in TABLES]
-    return [(table, rows) for table, rows in made if rows]
+    tables = [(table, list(table.rows(answer))) for table in TABLES]
+    return [(table, rows) for table, rows in tables if rows]

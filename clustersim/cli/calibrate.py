@@ -2,129 +2,127 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
+from rich.console import Console
 
-if TYPE_CHECKING:
-    from clustersim.calibration.arguments import Calibrated
+from clustersim.answers import to_json
+from clustersim.calibration import arguments, text
+from clustersim.calibration.answer import Calibration
+from clustersim.calibration.files import catalogue_files, measuring_script
+from clustersim.catalog.reading import Document
+from clustersim.catalog.writing import check_new, write_new
+from clustersim.cli.options import Jobs
+from clustersim.cli.validate import WIDTH, make_grid
+from clustersim.errors import ScenarioError
+from clustersim.runs.executors import cores, workers
 
 SCRIPT = Path("measure.py")
-"""Where `--measure` writes without --out."""
+"""Output of `--measure` without --out."""
 
 
 def calibrate(
     accelerator: Annotated[
         str | None,
-        typer.Option(help="Chip that was measured, by its name.", show_default=False),
+        typer.Option(metavar="NAME", help="Accelerator that was measured.", show_default=False),
     ] = None,
     sources: Annotated[
         list[Path] | None,
         typer.Option(
             "--from",
-            metavar="FILE",
-            help="Measured kernels (.csv) or runs (.yaml); may be repeated.",
+            metavar="PATH",
+            help="Measured kernels (.csv) or runs (.yaml). Repeatable.",
             show_default=False,
         ),
     ] = None,
     group: Annotated[
         list[str] | None,
-        typer.Option("--group", help="Runs of this group; of the shipped ones without --from."),
+        typer.Option(
+            metavar="PATTERN", help="Only runs of this group; shipped runs without --from."
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="File to write [none; measure.py].", show_default=False),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="PATH",
+            help="Output file [none; measure.py].",
+            show_default=False,
+        ),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes to replay runs in.")] = 1,
+    jobs: Jobs = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Write the script that measures a device.")
     ] = False,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of tables.")
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing output file.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
 ) -> None:
-    """Fit an accelerator's coefficients to measured kernels or runs."""
-    from clustersim.catalog.writing import check_new
-    from clustersim.errors import ScenarioError
-
+    """Fit coefficients of an accelerator to measurements."""
     if measure:
         for option, given in (("accelerator", accelerator), ("from", sources), ("group", group)):
             if given:
-                raise ScenarioError(f"--{option}: means nothing with --measure, which only writes")
+                raise ScenarioError(f"--{option}: not allowed with --measure")
         _write_script(out or SCRIPT, force=force)
         return
     if accelerator is None:
-        raise ScenarioError("--accelerator: missing (the chip to fit, such as a100-80gb)")
+        raise ScenarioError("--accelerator: missing (the accelerator to fit, such as a100-80gb)")
     if out is not None and out.suffix != ".yaml":
-        raise ScenarioError(f"{out}: must end in .yaml, so that a scenario beside it finds it")
+        raise ScenarioError(f"{out}: must end in .yaml, so that scenarios in its folder find it")
     if out is not None:
         check_new(out, force=force)
-    found = _calibrated(accelerator, sources or [], group or [], jobs)
-    answer = found.to_json()
+    request = arguments.read_request(accelerator, sources or [], group or [])
+    answer = _calibrated(request, jobs)
     if not json_output:
-        _show(answer)  # before anything is written: what stands in the way costs no fit
-    written = [] if out is None else _write(found, out, force=force)
+        _show(answer)  # before the files are written, which may fail
+    if out is not None:
+        answer = _write(answer, request.document, out, force=force)
     if json_output:
-        print(json.dumps({**answer, "files": [str(path) for path in written]}))
+        print(json.dumps(to_json(answer)))
     else:
-        print("".join(f"written   {path}\n" for path in written), end="")
+        print("".join(f"written   {path}\n" for path in answer.files), end="")
 
 
 def _write_script(out: Path, *, force: bool) -> None:
-    from clustersim.calibration.script import measuring_script
-    from clustersim.catalog.writing import write_new
-
     write_new(out, measuring_script(), force=force)
     print(f"written   {out}")
     print(f"run       python {out} --out measured.csv")
     print("then      clustersim calibrate --accelerator NAME --from measured.csv --out NAME.yaml")
 
 
-def _calibrated(
-    accelerator: str, sources: list[Path], groups: list[str], jobs: int
-) -> "Calibrated":
-    """Fit, with a word on the terminal while it takes."""
-    from rich.console import Console
-
-    from clustersim.calibration.arguments import asked, calibrated
-    from clustersim.runs.executors import workers
-
-    request = asked(accelerator, sources, groups)
+def _calibrated(request: arguments.Request, jobs: int | None) -> Calibration:
+    """Fit, with a status line on the terminal."""
     console = Console(stderr=True)
-    with workers(jobs) as executor:
+    with workers(jobs or cores()) as executor:
         if not console.is_terminal:
-            return calibrated(request, executor)
+            return arguments.calibrate(request, executor)
         with console.status("fitting"):
-            return calibrated(request, executor)
+            return arguments.calibrate(request, executor)
 
 
-def _write(found: "Calibrated", out: Path, *, force: bool) -> list[Path]:
-    """Write the files, all or none where one is in the way."""
-    from clustersim.catalog.writing import check_new, write_new
-
-    texts = found.texts(out)
+def _write(answer: Calibration, document: Document, out: Path, *, force: bool) -> Calibration:
+    """Write all files, or none if one already exists; return the answer with their names."""
+    texts = catalogue_files(answer, document, out)
     for path in texts:
         check_new(path, force=force)
-    for path, text in texts.items():
-        write_new(path, text, force=force)
-    return list(texts)
+    for path, content in texts.items():
+        write_new(path, content, force=force)
+    return replace(answer, files=tuple(map(str, texts)))
 
 
-def _show(answer: dict[str, Any]) -> None:
+def _show(answer: Calibration) -> None:
     """Print the tables, and why cases are left out."""
-    from rich.console import Console
-
-    from clustersim.calibration.text import for_terminal
-    from clustersim.cli.validate import WIDTH, drawn
-
     console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    print(f"{answer['accelerator']}, fitted to {answer['rows_of']}")
-    for table, rows in for_terminal(answer):
-        made = drawn(table.title, table.headings)
+    print(f"{answer.accelerator}, fitted to {answer.rows_of}")
+    for table, rows in text.for_terminal(answer):
+        grid = make_grid(table.title, table.headings)
         for row in rows:
-            made.add_row(*row)
-        console.print(made)
-    for name, why in answer["left_out"].items():
+            grid.add_row(*row)
+        console.print(grid)
+    for name, why in answer.left_out.items():
         print(f"left out  {name}: {why}")

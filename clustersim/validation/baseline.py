@@ -1,9 +1,9 @@
-"""The rival that knows nothing: every device runs at one constant rate, whatever it is asked.
+"""The best-constant baseline: every device runs at one constant rate, whatever the job.
 
-    measured rates of a group --best_constant--> one rate --errors_of--> what it scores
+    measured rates of a group --best_constant--> one rate --errors_of--> errors of the baseline
 
-It is given the best constant there is for these very runs, looked up in their answers.  A group on
-which a simulator is no better than that proves nothing about the simulator.
+The constant is the best one for these very runs, chosen with their measured rates.  Where a
+simulator is no better than that, its error proves nothing.
 """
 
 from collections.abc import Sequence
@@ -14,60 +14,60 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.validation.outcomes import Outcome
+from clustersim.validation.outcome import Outcome
 
 
-class Run(NamedTuple):
-    """What a run reached on each device [FLOP/s], and whether it is graded by a time."""
+class RatedRun(NamedTuple):
+    """The measured rate of a device [FLOP/s], and whether the run is graded by a time."""
 
     rate: float
     timed: bool
 
 
-def runs_of(outcomes: Sequence[Outcome], convention: str) -> list[Run]:
-    """Return the runs among outcomes whose speed was measured, in a convention of FLOPs."""
-    rated = [(outcome, outcome.measured_rate(convention)) for outcome in outcomes]
+def rated_runs(outcomes: Sequence[Outcome], convention: str) -> list[RatedRun]:
+    """Return the runs with a measured speed, in a convention of FLOPs."""
+    rates = [(outcome, outcome.measured_rate(convention)) for outcome in outcomes]
     return [
-        Run(rate, timed=outcome.grade.is_time)
-        for outcome, rate in rated
+        RatedRun(rate, timed=outcome.grade.is_time)
+        for outcome, rate in rates
         if rate is not None and outcome.grade is not None
     ]
 
 
-def errors_of(constant: float, runs: Sequence[Run]) -> NDArray[np.float64]:
-    """Return the absolute errors of a constant rate, each of the metric that a run is graded by.
+def errors_of(constant: float, runs: Sequence[RatedRun]) -> NDArray[np.float64]:
+    """Return the absolute errors of a constant rate, each of the metric that grades the run.
 
-    >>> errors_of(100.0, [Run(80.0, timed=True), Run(80.0, timed=False)])
+    >>> errors_of(100.0, [RatedRun(80.0, timed=True), RatedRun(80.0, timed=False)])
     array([0.2 , 0.25])
     """
     rates, timed = np.array([run.rate for run in runs]), np.array([run.timed for run in runs])
-    found: NDArray[np.float64] = np.abs(np.where(timed, rates / constant, constant / rates) - 1)
-    return found
+    errors: NDArray[np.float64] = np.abs(np.where(timed, rates / constant, constant / rates) - 1)
+    return errors
 
 
-def best_constant(runs: Sequence[Run]) -> float:
+def best_constant(runs: Sequence[RatedRun]) -> float:
     r"""Return the constant rate with the least mean absolute error [FLOP/s].
 
     The sum of the errors is :math:`\sum \pm (r / c - 1)` over times and :math:`\sum \pm (c / r -
     1)` over rates.  Between two measured rates it is :math:`A / c + B c` and a constant, so that
-    its least is at a measured rate or at :math:`\sqrt{A / B}` between two.
+    its minimum is at a measured rate or at :math:`\sqrt{A / B}` between two.
 
-    >>> best_constant([Run(rate, timed=False) for rate in (100.0, 140.0, 150.0)])
+    >>> best_constant([RatedRun(rate, timed=False) for rate in (100.0, 140.0, 150.0)])
     140.0
     """
     rates = sorted(run.rate for run in runs)
     between = [_stationary(low, high, runs) for low, high in pairwise(rates)]
-    candidates = [*rates, *(found for found in between if found is not None)]
+    candidates = [*rates, *(rate for rate in between if rate is not None)]
     return min(candidates, key=lambda constant: float(errors_of(constant, runs).sum()))
 
 
-def _stationary(low: float, high: float, runs: Sequence[Run]) -> float | None:
-    """Return where the sum is least between two neighbouring rates, if it is there."""
+def _stationary(low: float, high: float, runs: Sequence[RatedRun]) -> float | None:
+    """Return the minimum of the sum between two neighbouring rates, if there is one."""
     inverse = sum(run.rate if run.rate >= high else -run.rate for run in runs if run.timed)
     linear = sum(
         1 / run.rate if run.rate <= low else -1 / run.rate for run in runs if not run.timed
     )
     if inverse <= 0 or linear <= 0:
         return None
-    found = sqrt(inverse / linear)
-    return found if low < found < high else None
+    rate = sqrt(inverse / linear)
+    return rate if low < rate < high else None

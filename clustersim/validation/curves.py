@@ -1,11 +1,11 @@
-"""Measured curves of collectives beside what the closed forms of the same machine give.
+"""Measured curves of collectives, and the times in closed form of the same machine.
 
 validation/curves.yaml --points--> communicator on a cluster --cost--> error of the time
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -22,10 +22,10 @@ from clustersim.scenario.load import load_cluster
 from clustersim.topology.cluster import build_cluster
 
 METRICS: Final = ("time_us", "algbw_gbs", "busbw_gbs")
-"""What a curve may have measured: time [us], algorithm or bus bandwidth [GB/s]."""
+"""Measured quantities of a curve: time [us], algorithm or bus bandwidth [GB/s]."""
 
 
-class Curve(Strict):
+class MeasuredCurve(Strict):
     """One collective, measured by size of the buffer or by number of devices."""
 
     id: str
@@ -46,73 +46,65 @@ class CurvesFile(Strict):
     """``validation/curves.yaml``."""
 
     kind: Literal["curves"]
-    curves: list[Curve]
+    curves: list[MeasuredCurve]
 
 
 @dataclass(frozen=True)
-class Point:
-    """One measured point: how many devices, which buffer [B], times [s] and the algorithm."""
+class CurvePoint:
+    """One measured point of a curve.
+
+    Attributes
+    ----------
+    devices : devices of the collective
+    bytes : size of the buffer [B]
+    measured_s : time [s]
+    predicted_s : the same, predicted [s]
+    error : of the time
+    algorithm : algorithm and protocol that the library is predicted to choose
+    """
 
     devices: int
-    nbytes: float
-    measured: float
-    predicted: float
+    bytes: float
+    measured_s: float
+    predicted_s: float
+    error: float
     algorithm: str
-
-    @property
-    def error(self) -> float:
-        """Predicted time over measured, less one."""
-        return self.predicted / self.measured - 1
 
 
 @dataclass(frozen=True)
-class Graded:
-    """A curve with its points."""
+class CurveErrors:
+    """A measured curve of a collective with its predictions.
 
-    curve: Curve
-    points: tuple[Point, ...]
+    Attributes
+    ----------
+    id : name of the curve
+    title : what was measured
+    cluster : the cluster file of its machine
+    operation : the collective
+    source : where it was read
+    mean_abs_error : mean of the absolute errors of the time
+    bar : the target for it
+    holds : whether the target is reached; `null` without one
+    points : the points of the curve
+    """
+
+    id: str
+    title: str
+    cluster: str
+    operation: str
+    source: str
+    mean_abs_error: float
+    bar: float | None
+    holds: bool | None
+    points: tuple[CurvePoint, ...]
 
     @property
-    def mean_abs_error(self) -> float:
-        """Mean of the absolute errors of the time."""
-        return sum(abs(point.error) for point in self.points) / len(self.points)
-
-    @property
-    def worst(self) -> Point:
+    def worst(self) -> CurvePoint:
         """The point with the largest error."""
         return max(self.points, key=lambda point: abs(point.error))
 
-    @property
-    def holds(self) -> bool | None:
-        """Whether the promise is kept; None where none is given."""
-        return None if self.curve.bar is None else self.mean_abs_error <= self.curve.bar
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        return {
-            "id": self.curve.id,
-            "title": self.curve.title,
-            "cluster": self.curve.cluster,
-            "operation": self.curve.operation,
-            "source": self.curve.source,
-            "mean_abs_error": self.mean_abs_error,
-            "bar": self.curve.bar,
-            "holds": self.holds,
-            "points": [
-                {
-                    "devices": point.devices,
-                    "bytes": point.nbytes,
-                    "measured_s": point.measured,
-                    "predicted_s": point.predicted,
-                    "error": point.error,
-                    "algorithm": point.algorithm,
-                }
-                for point in self.points
-            ],
-        }
-
-
-def read_curves() -> list[Curve]:
+def read_curves() -> list[MeasuredCurve]:
     """Return the shipped curves.
 
     Raises
@@ -123,12 +115,28 @@ def read_curves() -> list[Curve]:
     return checked(CurvesFile, Tree.of(find("validation", "curves")), CatalogError).curves
 
 
-def grade_curves(curves: Sequence[Curve]) -> list[Graded]:
-    """Return every curve with what is predicted for its points."""
-    return [Graded(curve, tuple(_points(curve))) for curve in curves]
+def grade_curves(curves: Sequence[MeasuredCurve]) -> tuple[CurveErrors, ...]:
+    """Return the errors of some curves."""
+    return tuple(map(_grade, curves))
 
 
-def _points(curve: Curve) -> Iterator[Point]:
+def _grade(curve: MeasuredCurve) -> CurveErrors:
+    points = tuple(_points(curve))
+    mean = sum(abs(point.error) for point in points) / len(points)
+    return CurveErrors(
+        id=curve.id,
+        title=curve.title,
+        cluster=curve.cluster,
+        operation=curve.operation,
+        source=curve.source,
+        mean_abs_error=mean,
+        bar=curve.bar,
+        holds=None if curve.bar is None else mean <= curve.bar,
+        points=points,
+    )
+
+
+def _points(curve: MeasuredCurve) -> Iterator[CurvePoint]:
     fixed = {}
     if curve.algorithm is not None:
         fixed[str(curve.operation)] = Prescribed(str(curve.algorithm), f"curve {curve.id}")
@@ -140,16 +148,23 @@ def _points(curve: Curve) -> Iterator[Point]:
             communicators[devices] = _communicator(curve, devices, fixed)
         cost = communicators[devices].cost(curve.operation, nbytes)
         measured = _seconds(curve, value, nbytes, devices)
-        yield Point(devices, nbytes, measured, cost.seconds, f"{cost.algorithm} {cost.protocol}")
+        yield CurvePoint(
+            devices=devices,
+            bytes=nbytes,
+            measured_s=measured,
+            predicted_s=cost.seconds,
+            error=cost.seconds / measured - 1,
+            algorithm=f"{cost.algorithm} {cost.protocol}",
+        )
 
 
-def _communicator(curve: Curve, devices: int, fixed: dict[str, Prescribed]) -> Communicator:
+def _communicator(curve: MeasuredCurve, devices: int, fixed: dict[str, Prescribed]) -> Communicator:
     record = load_cluster(curve.cluster, None, curve.settings, f"curve {curve.id}")
     nodes = (devices - 1) // record.node.devices.value + 1
     return Communicator(build_cluster(record, nodes), [range(devices)], fixed)
 
 
-def _seconds(curve: Curve, value: float, nbytes: float, devices: int) -> float:
+def _seconds(curve: MeasuredCurve, value: float, nbytes: float, devices: int) -> float:
     """Return a measured value as a time [s]."""
     if curve.metric == "time_us":
         return value * 1e-6

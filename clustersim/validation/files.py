@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from clustersim.answers import to_json
 from clustersim.render import folder
 from clustersim.render.matplotlib import write_figure
+from clustersim.validation.answer import Validation
 from clustersim.validation.charts import errors_chart, runs, scatter_chart
 
 TABLES: Final = ("cases", "groups", "layouts")
@@ -31,7 +33,7 @@ CASES: Final[Mapping[str, str]] = {
     "layout.sequence_parallel": TRUTH, "layout.recompute": WORD, "layout.offload": WORD,
     "wall_s": NUMBER,
 }  # fmt: skip
-"""Columns of the cases, each a key of ``--json``, and what they hold."""
+"""Columns of the cases, each a key of ``--json``, and their types."""
 
 GROUPS: Final[Mapping[str, str]] = {
     "group": WORD, "count": WHOLE, "gradable": WHOLE, "gating": WHOLE, "mean_abs_error": NUMBER,
@@ -55,28 +57,27 @@ LAYOUTS: Final[Mapping[str, str]] = {
 
 
 def write(
-    answer: Mapping[str, Any], place: Path, *, formats: Sequence[str] = (), force: bool = False
+    answer: Validation, place: Path, *, formats: Sequence[str] = (), force: bool = False
 ) -> None:
-    """Write the object of ``--json``, its tables and its figures into a folder.
-
-    Without formats no figures are written.
+    """Write the answer, its tables and its figures into a folder; no figures without formats.
 
     Raises
     ------
     ScenarioError
-        when the folder is taken, or cannot be written.
+        when the folder already exists, or cannot be written.
     """
     folder.check_free(place, force=force)
+    data = to_json(answer)
     with folder.replacing(place) as new:
-        drawn = formats if runs(answer) else ()
+        drawn = formats if runs(data) else ()
         files = [*FILES, *(f"{stem}.{format}" for stem in FIGURES for format in drawn)]
-        folder.write_summary(answer, files, new)
-        groups = [*answer["groups"].items(), ("all", answer["all"])]
-        _write(answer["cases"], CASES, new / "cases")
+        folder.write_summary(data, files, new)
+        groups = [*data["groups"].items(), ("all", data["all"])]
+        _write(data["cases"], CASES, new / "cases")
         _write(({"group": name, **sums} for name, sums in groups), GROUPS, new / "groups")
-        _write(answer["layouts"], LAYOUTS, new / "layouts")
+        _write(data["layouts"], LAYOUTS, new / "layouts")
         if drawn:
-            charts = scatter_chart(answer), errors_chart(answer)
+            charts = scatter_chart(data), errors_chart(data)
             for chart, stem in zip(charts, FIGURES, strict=True):
                 write_figure(chart, new / stem, drawn)
 

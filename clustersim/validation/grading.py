@@ -1,57 +1,58 @@
-"""A measured number beside the predicted one, in its source's convention.
+"""The grade of a case: a predicted number over the measured one, in the convention of its source.
 
-    Case --measure--> Measure --grade--> Grade
+    Case --measure_of--> Measure --grade--> Grade
 
-A source prints several numbers about one run; the one that says most about the step is graded, in
+A source prints several numbers about one run; the most informative one about the step is graded, in
 the order of `METRICS`.  Where only memory was measured, or the time of one layer, that is graded.
-TFLOP/s and utilisations count FLOPs either with recomputation (*hardware*)
-or without (*model*); a number is compared in the convention of its own source.
+TFLOP/s and utilisations count FLOPs either with recomputation (*hardware*) or without (*model*); a
+number is compared in the convention of its own source.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from clustersim.simulation.simulate import Result
-from clustersim.validation.cases.cases import Case, Measured
+from clustersim.validation.cases.case import Case
 from clustersim.validation.cases.reasons import Reason, Ungradable
-
-MODEL, HARDWARE = "model", "hardware"
+from clustersim.validation.cases.texts import HARDWARE, MODEL
 
 
 class Metric(NamedTuple):
     """A measured key and its prediction; `is_time` where more is slower, None if it is no speed."""
 
-    predict: Callable[[Result, str, Measured], float]
+    predict: Callable[[Result, str, Case], float]
     is_time: bool | None
     convention: str | None = None
 
 
 MEMORY: Final = "memory_gb_per_gpu"
-"""The measured key of memory, graded alone where no time or rate was measured."""
+"""The measured key of memory, graded where no time or rate was measured."""
 
 LAYER: Final = ("layer_total_ms", "layer_backward_ms", "layer_forward_ms")
-"""Measured keys of one layer, first what says most."""
+"""Measured keys of one layer, the most informative first."""
+
+OF_SOURCE: Final = "of the source"
+"""The convention of metrics that sources print in either."""
 
 
-def _run_time(result: Result, _: str, measured: Measured) -> float:
-    samples = measured.run_samples
-    assert samples is not None, "`measure` takes a run's time only with its samples"
+def _run_time(result: Result, _: str, case: Case) -> float:
+    samples = case.measured.run_samples
+    assert samples is not None, "`measured_metric` selects the time of a run only with its samples"
     return samples / result.samples_per_s
 
 
 METRICS: Final[Mapping[str, Metric]] = {
-    "step_time_s": Metric(lambda r, c, m: r.step_time, True),
-    "tokens_per_s_per_gpu": Metric(lambda r, c, m: r.tokens_per_s / r.devices, False),
-    "tflops_per_gpu": Metric(lambda r, c, m: r.flops_per_device(c) / 1e12, False, "told"),
-    "mfu_pct": Metric(lambda r, c, m: 100 * r.mfu, False, MODEL),
-    "hfu_pct": Metric(lambda r, c, m: 100 * r.hfu, False, HARDWARE),
-    "samples_per_s": Metric(lambda r, c, m: r.samples_per_s, False),
+    "step_time_s": Metric(lambda r, c, _: r.step_time, True),
+    "tokens_per_s_per_gpu": Metric(lambda r, c, _: r.tokens_per_s / r.devices, False),
+    "tflops_per_gpu": Metric(lambda r, c, _: r.flops_per_device(c) / 1e12, False, OF_SOURCE),
+    "mfu_pct": Metric(lambda r, c, _: 100 * r.mfu, False, MODEL),
+    "hfu_pct": Metric(lambda r, c, _: 100 * r.hfu, False, HARDWARE),
+    "samples_per_s": Metric(lambda r, c, _: r.samples_per_s, False),
     "run_time_s": Metric(_run_time, True),
-    MEMORY: Metric(lambda r, c, m: r.memory.fullest.peak / memory_unit(m), None),
+    MEMORY: Metric(lambda r, c, case: r.memory.fullest.peak / case.memory_unit, None),
 }
-"""What can be graded, first what says most about a step."""
+"""Numbers that can be graded, the most informative about a step first."""
 
 SINGLE_LAYER: Final = "single-layer"
 """The scope of cases that timed one layer."""
@@ -64,7 +65,7 @@ _NOT_STEPS: Final = (
 
 @dataclass(frozen=True)
 class Measure:
-    """The measured number that a case is graded by, and its convention of FLOPs if it has one."""
+    """The measured number that grades a case, and its convention of FLOPs if it has one."""
 
     metric: str
     value: float
@@ -73,12 +74,12 @@ class Measure:
 
 @dataclass(frozen=True)
 class Grade:
-    """A prediction against what was measured.
+    """A prediction compared with a measurement.
 
     Attributes
     ----------
     error : predicted over measured, less one, of the metric itself [unitless]
-    time_error : the same of the time it stands for: above 0 where the prediction is too slow; None
+    time_error : the same of the corresponding time: above 0 where the prediction is too slow; None
         for memory
     """
 
@@ -96,7 +97,7 @@ class Grade:
 
 
 def measured_metric(case: Case) -> str:
-    """Return the name of the number to grade a case by.
+    """Return the name of the number that grades a case.
 
     Raises
     ------
@@ -122,17 +123,17 @@ def measured_metric(case: Case) -> str:
     raise Ungradable(Reason("no measured time or throughput", "no measured time or throughput"))
 
 
-def measure(case: Case, recompute: str, peak: float) -> Measure:
-    """Return what a case is graded by; `peak` is that of a device [FLOP/s].
+def measure_of(case: Case, recompute: str, peak: float) -> Measure:
+    """Return the number that grades a case; `peak` is that of a device [FLOP/s].
 
     Raises
     ------
     Ungradable
-        when nothing about a whole step was measured, or it is not told which FLOPs were counted.
+        when nothing about a whole step was measured, or its convention of FLOPs is not stated.
     """
     name = measured_metric(case)
     convention = METRICS[name].convention if name in METRICS else None
-    if convention == "told":
+    if convention == OF_SOURCE:
         convention = flops_convention(case, recompute, peak)
     return Measure(name, float(getattr(case.measured, name)), convention)
 
@@ -140,47 +141,36 @@ def measure(case: Case, recompute: str, peak: float) -> Measure:
 def flops_convention(case: Case, recompute: str, peak: float) -> str:
     """Return whether the TFLOP/s of a case count recomputation.
 
-    A utilisation beside them that they are the same as tells it best, then the text of the source.
+    An equal utilisation of the same source decides it, else the words of the source.
     """
     measured = case.measured
     share = 100 * (measured.tflops_per_gpu or 0.0) * 1e12 / peak
     for same, convention in ((measured.mfu_pct, MODEL), (measured.hfu_pct, HARDWARE)):
         if same is not None and abs(share / same - 1) < 0.03:
             return convention
-    told = (case.flops_convention or "").lower()
-    for pattern, convention in _CONVENTIONS:
-        if re.search(pattern, told):
-            return convention
+    if case.convention is not None:
+        return case.convention
     if recompute == "none":
-        return MODEL  # nothing is recomputed: both are the same
+        return MODEL  # without recomputation both are equal
     raise Ungradable(
         Reason("convention of its TFLOP/s not stated", "it is not stated which FLOPs are counted")
     )
 
 
-_CONVENTIONS: Final = (
-    (r"no recompute|without recompute|tflops_per_gpu = model", MODEL),
-    (r"hardware|recomputed forward|counts? recompute|factor 96|\b96\b|eq\. 3|hfu-like", HARDWARE),
-    (r"\bmodel\b|\bmfu\b", MODEL),
-)
-"""What the texts of sources say, tried in this order."""
-
-
-def grade(measure: Measure, result: Result, measured: Measured) -> Grade:
-    """Compare a prediction with what was measured."""
+def grade(measure: Measure, result: Result, case: Case) -> Grade:
+    """Compare the prediction of a whole step with the measurement."""
     metric = METRICS[measure.metric]
-    predicted = metric.predict(result, measure.convention or MODEL, measured)
-    return compared(measure, predicted, metric.is_time)
+    predicted = metric.predict(result, measure.convention or MODEL, case)
+    return _grade(measure, predicted, metric.is_time)
 
 
 def grade_layer(measure: Measure, forward: float, backward: float) -> Grade:
-    """Compare the time of a layer, forward and whole backward [s], with what was measured."""
+    """Compare the time of a layer, forward and whole backward [s], with the measurement."""
     seconds = {"layer_forward_ms": forward, "layer_backward_ms": backward}
-    return compared(measure, 1e3 * seconds.get(measure.metric, forward + backward), True)
+    return _grade(measure, 1e3 * seconds.get(measure.metric, forward + backward), True)
 
 
-def compared(measure: Measure, predicted: float, is_time: bool | None) -> Grade:
-    """Return the grade of a predicted number."""
+def _grade(measure: Measure, predicted: float, is_time: bool | None) -> Grade:
     error = predicted / measure.value - 1
     slower = {True: error, False: measure.value / predicted - 1, None: None}[is_time]
     return Grade(
@@ -188,21 +178,7 @@ def compared(measure: Measure, predicted: float, is_time: bool | None) -> Grade:
     )
 
 
-def measured_memory(measured: Measured) -> float | None:
-    """Return the measured memory of a device [B].
-
-    >>> measured_memory(Measured(memory_gb_per_gpu=2.0, memory_unit="GiB, peak reserved"))
-    2147483648.0
-    """
-    given = measured.memory_gb_per_gpu
-    return None if given is None else given * memory_unit(measured)
-
-
-def memory_unit(measured: Measured) -> float:
-    """Return the unit that the memory of a case is in [B].
-
-    PyTorch and nvidia-smi count in powers of two whatever they print; GB is 10^9 B only where the
-    unit says so and names neither.
-    """
-    unit = (measured.memory_unit or "GiB").lower()
-    return 2.0**30 if any(told in unit for told in ("gib", "torch", "nvidia-smi")) else 1e9
+def measured_memory(case: Case) -> float | None:
+    """Return the measured memory of a device [B]."""
+    amount = case.measured.memory_gb_per_gpu
+    return None if amount is None else amount * case.memory_unit

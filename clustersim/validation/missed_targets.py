@@ -1,15 +1,15 @@
-"""What a validation promised and did not reach, with the likely cause and what would decide it.
+"""Accuracy targets that are missed, with the likely cause and the measurement that would decide it.
 
-    validation/missed_targets.yaml --promises--> missed?  --+--> Finding
-                              --causes----> whose?   --+
+    validation/missed_targets.yaml --targets--> missed?       --+--> Explained
+                                   --causes---> which misses? --+
 
-Causes are written by hand, all numbers beside them come from the run: an entry that is no longer
-true is told as *reached*, and a miss that no entry tells of has no cause.
+Causes are written by hand, all numbers are those of the validation: an entry without a miss is
+reported as *reached*, and a miss without an entry has no cause.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -18,29 +18,34 @@ from clustersim.catalog.facts import NotNegative, Strict
 from clustersim.catalog.finding import find
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError
-from clustersim.validation.cases.machines import alike
-from clustersim.validation.outcomes import Outcome
-from clustersim.validation.summary import Layouts, Tally, tally
+from clustersim.validation.cases.machines import matches
+from clustersim.validation.outcome import Outcome
+from clustersim.validation.summary import ErrorSummary, RankingSummary, summarise
 
 ALL: Final = "all"
-"""The name of all groups together, as the tables have it."""
+"""The name of all groups together."""
 
 FAR: Final = 0.25
-"""A run that is further off [unitless] wants a cause, whatever its group was promised."""
+"""Absolute error [unitless] above which a run needs a cause, whatever the target of its group."""
 
 
-def _ranked(figure: Callable[[Layouts], float | None]) -> Callable[[Tally], float | None]:
-    return lambda sums: None if sums.layouts is None else figure(sums.layouts)
+def _of_layouts(
+    figure: Callable[[RankingSummary], float | None],
+) -> Callable[[ErrorSummary], float | None]:
+    return lambda errors: None if errors.layouts is None else figure(errors.layouts)
 
 
-FIGURES: Final[Mapping[str, Callable[[Tally], float | None]]] = {
-    "mean": lambda sums: sums.mean_abs_error,
-    "median": lambda sums: sums.median_abs_error,
-    "p90": lambda sums: sums.p90_abs_error,
-    "tau": _ranked(lambda layouts: layouts.kendall_tau),
-    "regret": _ranked(lambda layouts: layouts.regret),
+FIGURES: Final[Mapping[str, Callable[[ErrorSummary], float | None]]] = {
+    "mean": lambda errors: errors.mean_abs_error,
+    "median": lambda errors: errors.median_abs_error,
+    "p90": lambda errors: errors.p90_abs_error,
+    "tau": _of_layouts(lambda layouts: layouts.kendall_tau),
+    "regret": _of_layouts(lambda layouts: layouts.regret),
 }
-"""What may be promised: errors of the metric, and how layouts of one job are ranked."""
+"""Figures with a target: absolute errors of the metric, and ranks of the layouts of one job."""
+
+
+# --- the file -------------------------------------------------------------------------------------
 
 
 class Selection(Strict):
@@ -49,18 +54,18 @@ class Selection(Strict):
     group: str
     cases: list[str] = Field(default_factory=list)
 
-    def of(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Return the runs that are meant."""
+    def select(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Return the selected runs."""
         return [
             outcome
             for outcome in outcomes
-            if (self.group == ALL or alike(self.group, outcome.group))
-            and (not self.cases or any(alike(pattern, outcome.id) for pattern in self.cases))
+            if (self.group == ALL or matches(self.group, outcome.group))
+            and (not self.cases or any(matches(pattern, outcome.id) for pattern in self.cases))
         ]
 
 
-class Promise(Selection):
-    """A bound on a figure of each group that matches, perhaps of its sure runs alone."""
+class Target(Selection):
+    """A bound on a figure of each group that matches, or of its runs of high confidence."""
 
     confidence: Literal["high"] | None = None
     figure: Literal["mean", "median", "p90", "tau", "regret"] = "mean"
@@ -73,183 +78,231 @@ class Promise(Selection):
             raise ValueError("needs either 'at_most' or 'at_least', and not both")
         return self
 
-    def found(self, outcomes: Sequence[Outcome]) -> float | None:
-        """Return the figure of the runs that are meant; None where there is none."""
-        sure = [o for o in self.of(outcomes) if self.confidence in (None, o.confidence)]
-        return FIGURES[self.figure](tally(sure))
+    def figure_of(self, outcomes: Sequence[Outcome]) -> float | None:
+        """Return the figure of the selected runs; None where it is undefined."""
+        runs = [o for o in self.select(outcomes) if self.confidence in (None, o.confidence)]
+        return FIGURES[self.figure](summarise(runs))
 
-    def kept(self, found: float) -> bool:
+    def reached(self, figure: float) -> bool:
         """Whether a figure is within the bound."""
         if self.at_most is not None:
-            return found <= self.at_most
+            return figure <= self.at_most
         assert self.at_least is not None, "checked when it was read"
-        return found >= self.at_least
+        return figure >= self.at_least
 
 
 class Cause(Selection):
-    """Why some runs are missed, as far as is known, and what would decide it."""
+    """The likely cause of the errors of some runs, and the measurement that would decide it."""
 
     cause: str
     decided_by: str
 
 
-class Unreached(Strict):
+class TargetsFile(Strict):
     """``validation/missed_targets.yaml``."""
 
     kind: Literal["missed_targets"]
-    promises: list[Promise]
+    targets: list[Target]
     causes: Annotated[list[Cause], Field(min_length=1)]
 
 
-@dataclass(frozen=True)
-class Missed:
-    """A promise that a group, or `ALL`, does not keep, and the figure found [unitless]."""
-
-    group: str
-    promise: Promise
-    found: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        told = self.promise.model_dump(include={"figure", "confidence", "at_most", "at_least"})
-        return {"group": self.group, **told, "found": self.found}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Some runs with the errors of today, the promises they miss, and the cause.
-
-    Attributes
-    ----------
-    cases : patterns that the cause tells of; of all runs of the group if empty
-    far : runs further off than `FAR`, the worst first
-    cause : None for a miss that no entry tells of
-    """
-
-    group: str
-    cases: tuple[str, ...]
-    outcomes: tuple[Outcome, ...]
-    missed: tuple[Missed, ...]
-    cause: Cause | None
-
-    @property
-    def far(self) -> tuple[Outcome, ...]:
-        """Runs that are further off than any run should be, the worst first."""
-        return tuple(outcome for outcome in _worst_first(self.outcomes) if _error(outcome) > FAR)
-
-    @property
-    def reached(self) -> bool:
-        """Whether nothing is missed any more."""
-        return not self.missed and not self.far
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        errors = [_error(outcome) for outcome in self.outcomes]
-        worst = next(iter(_worst_first(self.outcomes)), None)
-        return {
-            "group": self.group,
-            "cases": list(self.cases),
-            "count": len(errors),
-            "mean_abs_error": sum(errors) / len(errors) if errors else None,
-            "worst": worst and _error(worst),
-            "worst_id": worst and worst.id,
-            "far": [outcome.id for outcome in self.far],
-            "far_beyond": FAR,
-            "missed": [each.to_json() for each in self.missed],
-            "reached": self.reached,
-            "cause": self.cause and self.cause.cause,
-            "decided_by": self.cause and self.cause.decided_by,
-        }
-
-
-def read_unreached() -> Unreached:
-    """Return the shipped promises and causes.
+def read_targets() -> TargetsFile:
+    """Return the shipped targets and causes.
 
     Raises
     ------
     CatalogError
         one line for each problem of the file.
     """
-    return checked(Unreached, Tree.of(find("validation", "missed_targets")), CatalogError)
+    return checked(TargetsFile, Tree.of(find("validation", "missed_targets")), CatalogError)
 
 
-def findings(known: Unreached, outcomes: Sequence[Outcome], *, whole: bool) -> list[Finding]:
-    """Return what is told of these runs, in the order of the file; then what nothing is told of.
+# --- the answer -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MissedTarget:
+    """A target that a group, or `all`, misses.
+
+    Attributes
+    ----------
+    group : the group that misses it
+    figure : `mean`, `median` or `p90` of absolute errors, `tau` or `regret` of layouts
+    confidence : of the sources that the target is for; `null` for all of them
+    at_most : the upper bound of the figure
+    at_least : its lower bound
+    found : the figure
+    """
+
+    group: str
+    figure: str
+    confidence: str | None
+    at_most: float | None
+    at_least: float | None
+    found: float
+
+
+@dataclass(frozen=True)
+class ExplainedMiss:
+    """Some runs with their errors, the targets that they miss, and the likely cause.
+
+    Attributes
+    ----------
+    group : the group of the runs, or `all`; no entries for a file of your own
+    cases : patterns over the runs of the entry; empty for all of the group
+    count : graded runs of the entry
+    mean_abs_error : mean of their absolute errors
+    worst : the largest
+    worst_id : the case of the largest
+    far : runs with an absolute error above `far_beyond`, the worst first
+    far_beyond : absolute error above which a run needs a cause
+    missed : targets that are missed
+    reached : whether nothing is missed any more, so that the entry is out of date
+    cause : the likely cause; `null` for a miss without an entry in `validation/missed_targets.yaml`
+    decided_by : the measurement that would decide it
+    """
+
+    group: str
+    cases: tuple[str, ...]
+    count: int
+    mean_abs_error: float | None
+    worst: float | None
+    worst_id: str | None
+    far: tuple[str, ...]
+    far_beyond: float
+    missed: tuple[MissedTarget, ...]
+    reached: bool
+    cause: str | None
+    decided_by: str | None
+
+
+@dataclass(frozen=True)
+class _Miss:
+    """A target that a group misses, with the figure."""
+
+    group: str
+    target: Target
+    figure: float
+
+    @property
+    def answer(self) -> MissedTarget:
+        target = self.target
+        return MissedTarget(
+            group=self.group,
+            figure=target.figure,
+            confidence=target.confidence,
+            at_most=target.at_most,
+            at_least=target.at_least,
+            found=self.figure,
+        )
+
+
+@dataclass(frozen=True)
+class _Explained:
+    """Some runs, the targets that they miss, and the cause; None for a miss without an entry."""
+
+    group: str
+    cases: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]
+    missed: tuple[_Miss, ...]
+    cause: Cause | None
+
+    @property
+    def answer(self) -> ExplainedMiss:
+        errors = [outcome.absolute_error for outcome in self.outcomes]
+        sorted_runs = _worst_first(self.outcomes)
+        worst = sorted_runs[0] if sorted_runs else None
+        far = tuple(run.id for run in sorted_runs if run.absolute_error > FAR)
+        return ExplainedMiss(
+            group=self.group,
+            cases=self.cases,
+            count=len(errors),
+            mean_abs_error=sum(errors) / len(errors) if errors else None,
+            worst=worst.absolute_error if worst else None,
+            worst_id=worst.id if worst else None,
+            far=far,
+            far_beyond=FAR,
+            missed=tuple(miss.answer for miss in self.missed),
+            reached=not self.missed and not far,
+            cause=self.cause.cause if self.cause else None,
+            decided_by=self.cause.decided_by if self.cause else None,
+        )
+
+
+def explained_misses(
+    file: TargetsFile, outcomes: Sequence[Outcome], *, all_cases: bool
+) -> tuple[ExplainedMiss, ...]:
+    """Return the entries for some runs, in the order of the file; then misses without an entry.
 
     Parameters
     ----------
-    whole : whether all measured cases ran: else promises on all of them, and causes without a run,
-        are left out
+    all_cases : whether all measured cases ran: else targets for all of them, and causes without a
+        run, are left out
     """
     graded = [outcome for outcome in outcomes if outcome.grade is not None]
-    missed = list(_missed(known.promises, graded, whole))
-    told = [_told(cause, graded, missed) for cause in known.causes if whole or _runs(cause, graded)]
-    return told + list(_untold(told, graded, missed))
+    misses = list(_misses(file.targets, graded, all_cases))
+    causes = [cause for cause in file.causes if all_cases or _has_runs(cause, graded)]
+    entries = [_explained(cause, graded, misses) for cause in causes]
+    return tuple(entry.answer for entry in [*entries, *_unexplained(entries, graded, misses)])
 
 
-def _runs(cause: Cause, graded: Sequence[Outcome]) -> bool:
-    return cause.group != ALL and bool(cause.of(graded))
+def _has_runs(cause: Cause, graded: Sequence[Outcome]) -> bool:
+    return cause.group != ALL and bool(cause.select(graded))
 
 
-def _missed(
-    promises: Sequence[Promise], graded: Sequence[Outcome], whole: bool
-) -> Iterator[Missed]:
-    """Yield each promise that is not kept, with each group that does not keep it."""
+def _misses(
+    targets: Sequence[Target], graded: Sequence[Outcome], all_cases: bool
+) -> Iterator[_Miss]:
+    """Yield each missed target with each group that misses it."""
     groups = sorted({outcome.group for outcome in graded})
-    for promise in promises:
-        if promise.group == ALL:
-            meant = [(ALL, graded)] if whole else []
+    for target in targets:
+        if target.group == ALL:
+            selected = [(ALL, graded)] if all_cases else []
         else:
-            names = [name for name in groups if alike(promise.group, name)]
-            meant = [(name, [o for o in graded if o.group == name]) for name in names]
-        for name, runs in meant:
-            found = promise.found(runs)
-            if found is not None and not promise.kept(found):
-                yield Missed(name, promise, found)
+            names = [name for name in groups if matches(target.group, name)]
+            selected = [(name, [o for o in graded if o.group == name]) for name in names]
+        for name, runs in selected:
+            figure = target.figure_of(runs)
+            if figure is not None and not target.reached(figure):
+                yield _Miss(name, target, figure)
 
 
-def _told(cause: Cause, graded: Sequence[Outcome], missed: Sequence[Missed]) -> Finding:
-    """Return a cause with its runs, and the promises that it answers for."""
-    runs = cause.of(graded)
-    mine = [each for each in missed if _answers(cause, each, runs)]
-    return Finding(cause.group, tuple(cause.cases), tuple(runs), tuple(mine), cause)
+def _explained(cause: Cause, graded: Sequence[Outcome], misses: Sequence[_Miss]) -> _Explained:
+    """Return a cause with its runs and the misses that it explains."""
+    runs = cause.select(graded)
+    missed = tuple(miss for miss in misses if _explains(cause, miss, runs))
+    return _Explained(cause.group, tuple(cause.cases), tuple(runs), missed, cause)
 
 
-def _answers(cause: Cause, missed: Missed, runs: Sequence[Outcome]) -> bool:
-    """Whether a cause is one for a promise that a group does not keep.
+def _explains(cause: Cause, miss: _Miss, runs: Sequence[Outcome]) -> bool:
+    """Whether a cause explains a missed target of a group.
 
-    One for some runs of a group is, if they are further off than the group may be on average.
+    One for some runs of a group does if their mean error is above the target of the group.
     """
-    if cause.group == ALL or missed.group == ALL:
-        return cause.group == missed.group
-    if not alike(cause.group, missed.group):
+    if cause.group == ALL or miss.group == ALL:
+        return cause.group == miss.group
+    if not matches(cause.group, miss.group):
         return False
-    if not cause.cases or missed.promise.figure != "mean":
+    if not cause.cases or miss.target.figure != "mean":
         return not cause.cases
-    own = [_error(run) for run in runs if run.group == missed.group]
-    return bool(own) and not missed.promise.kept(sum(own) / len(own))
+    errors = [run.absolute_error for run in runs if run.group == miss.group]
+    return bool(errors) and not miss.target.reached(sum(errors) / len(errors))
 
 
-def _untold(
-    told: Sequence[Finding], graded: Sequence[Outcome], missed: Sequence[Missed]
-) -> Iterator[Finding]:
-    """Yield promises and runs that are missed and that no cause tells of."""
-    answered = {id(each) for finding in told for each in finding.missed}
-    for each in missed:
-        if id(each) not in answered:
-            runs = graded if each.group == ALL else [o for o in graded if o.group == each.group]
-            yield Finding(each.group, (), tuple(runs), (each,), None)
-    known = {run.id for finding in told if finding.group != ALL for run in finding.outcomes}
+def _unexplained(
+    entries: Sequence[_Explained], graded: Sequence[Outcome], misses: Sequence[_Miss]
+) -> Iterator[_Explained]:
+    """Yield missed targets and runs with a large error that no cause explains."""
+    explained = {id(miss) for entry in entries for miss in entry.missed}
+    for miss in misses:
+        if id(miss) not in explained:
+            runs = graded if miss.group == ALL else [o for o in graded if o.group == miss.group]
+            yield _Explained(miss.group, (), tuple(runs), (miss,), None)
+    listed = {run.id for entry in entries if entry.group != ALL for run in entry.outcomes}
     for run in _worst_first(graded):
-        if _error(run) > FAR and run.id not in known:
-            yield Finding(run.group, (run.id,), (run,), (), None)
+        if run.absolute_error > FAR and run.id not in listed:
+            yield _Explained(run.group, (run.id,), (run,), (), None)
 
 
 def _worst_first(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    return sorted(outcomes, key=lambda outcome: (-_error(outcome), outcome.id))
-
-
-def _error(outcome: Outcome) -> float:
-    """Return the absolute error of a graded run [unitless]."""
-    assert outcome.grade is not None, "only graded runs are looked at"
-    return abs(outcome.grade.error)
+    return sorted(outcomes, key=lambda outcome: (-outcome.absolute_error, outcome.id))

@@ -1,57 +1,28 @@
-"""Whether the best layout would have been found: runs that differ in nothing else, ranked.
+"""Whether the best layout would have been chosen: runs of one job in several layouts, ranked.
 
-    outcomes --layout_sets--> LayoutSet --kendall--> are pairs in their measured order?
-                                        --regret---> throughput lost by taking our first choice
+    outcomes --job_runs--> JobRuns --tau----> rank correlation of measured and predicted throughput
+                                   --regret-> throughput lost by the layout predicted fastest
 
-Runs are *alike* where machine, devices, model, batch and software are the same; what may differ is
-how the job is laid out: degrees, schedule, sharding, microbatch, recomputation, offload.
+Machine, devices, model, batch and software of a job are the same; its runs may differ in degrees,
+schedule, sharding, microbatch, recomputation and offload.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from math import sqrt
+from math import isnan, sqrt
 from statistics import fmean
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
-from clustersim.validation.cases.cases import Case
-from clustersim.validation.cases.finetuning import told
-from clustersim.validation.cases.settings import Settings
-from clustersim.validation.outcomes import Outcome
+import numpy as np
 
-LAYOUT: Final = (
-    "tensor", "pipeline", "data", "context", "expert", "chunks", "schedule", "zero", "shard",
-    "reshard", "micro", "sequence_parallel", "recompute",
-)  # fmt: skip
-"""Settings that lay a job out; all others make it another job."""
+from clustersim.validation.outcome import Outcome
 
 
-def layout_of(case: Case, settings: Settings) -> dict[str, Any]:
-    """Return how the job of a case is laid out."""
-    given = asdict(settings)
-    kept = {"offload": case.offload if told(case.offload) else None}
-    return {name: given[name] for name in LAYOUT} | kept
-
-
-def job_of(case: Case, settings: Settings) -> str:
-    """Return what a job is but for its layout, as a text that is the same for the same job."""
-    model = case.model.model_dump(exclude={"name", "params_b", "seq"})
-    parts = {
-        "system": case.system.model_dump(exclude={"gpus"}),
-        "devices": settings.devices,
-        "model": model | {"vocab": settings.vocab, "sequence": settings.sequence},
-        "batch": settings.sequences,
-        "precision": [settings.precision, case.parallel.mp_mode],
-        "finetune": case.finetune if told(case.finetune) else None,
-        "attention": settings.attention,
-    }
-    return json.dumps(parts, sort_keys=True, default=str)
-
-
-class Ranked(NamedTuple):
-    """A run by its rates [FLOP/s] and its layout."""
+class LayoutRun(NamedTuple):
+    """A run with its layout and the measured and predicted rate of a device [FLOP/s]."""
 
     id: str
     layout: str
@@ -60,99 +31,129 @@ class Ranked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LayoutSet:
+class JobRanking:
+    """How well the layouts of one job are ranked.
+
+    Attributes
+    ----------
+    group : of the job
+    cases : its runs
+    kendall_tau : rank correlation over its pairs of layouts, from -1 to 1
+    fastest : the layout that was measured fastest
+    chosen : the layout that is predicted fastest
+    regret : share of the measured throughput that the chosen layout loses
+    blind_regret : the mean loss over all layouts
+    """
+
+    group: str
+    cases: tuple[str, ...]
+    kendall_tau: float | None
+    fastest: str
+    chosen: str
+    regret: float
+    blind_regret: float
+
+
+@dataclass(frozen=True)
+class JobRuns:
     """Runs of one job in at least two layouts."""
 
     group: str
-    runs: tuple[Ranked, ...]
+    runs: tuple[LayoutRun, ...]
 
     @property
-    def layouts(self) -> list[Ranked]:
+    def layouts(self) -> list[LayoutRun]:
         """Each layout once, with the means of its runs."""
-        found: defaultdict[str, list[Ranked]] = defaultdict(list)
+        runs_of: defaultdict[str, list[LayoutRun]] = defaultdict(list)
         for run in self.runs:
-            found[run.layout].append(run)
+            runs_of[run.layout].append(run)
         return [
-            first._replace(
+            runs[0]._replace(
                 measured=fmean(run.measured for run in runs),
                 predicted=fmean(run.predicted for run in runs),
             )
-            for runs in found.values()
-            for first in runs[:1]
+            for runs in runs_of.values()
         ]
 
     @property
-    def fastest(self) -> Ranked:
+    def rates(self) -> list[tuple[float, float]]:
+        """Measured and predicted rate of each layout [FLOP/s]."""
+        return [(run.measured, run.predicted) for run in self.layouts]
+
+    @property
+    def fastest(self) -> LayoutRun:
         """The layout that was measured fastest."""
         return max(self.layouts, key=lambda run: run.measured)
 
     @property
-    def chosen(self) -> Ranked:
+    def chosen(self) -> LayoutRun:
         """The layout that is predicted fastest; of several the one that was measured slowest."""
         return max(self.layouts, key=lambda run: (run.predicted, -run.measured))
 
     @property
     def regret(self) -> float:
-        """Share of the measured throughput that our choice loses [unitless]."""
+        """Share of the measured throughput that the chosen layout loses [unitless]."""
         return 1 - self.chosen.measured / self.fastest.measured
 
     @property
     def blind_regret(self) -> float:
-        """What a choice without looking loses on average [unitless]."""
+        """The mean loss over all layouts [unitless]."""
         return 1 - fmean(run.measured for run in self.layouts) / self.fastest.measured
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        return {
-            "group": self.group,
-            "cases": [run.id for run in self.runs],
-            "kendall_tau": kendall(self.pairs()),
-            "fastest": self.fastest.id,
-            "chosen": self.chosen.id,
-            "regret": self.regret,
-            "blind_regret": self.blind_regret,
-        }
-
-    def pairs(self) -> Iterator[tuple[float, float]]:
-        """Yield how far two layouts are apart: measured, and predicted."""
-        return differences((run.measured, run.predicted) for run in self.layouts)
+    @property
+    def answer(self) -> JobRanking:
+        """The ranking as ``validate --json`` prints it."""
+        return JobRanking(
+            group=self.group,
+            cases=tuple(run.id for run in self.runs),
+            kendall_tau=tau_of(self.rates),
+            fastest=self.fastest.id,
+            chosen=self.chosen.id,
+            regret=self.regret,
+            blind_regret=self.blind_regret,
+        )
 
 
-def layout_sets(outcomes: Sequence[Outcome]) -> list[LayoutSet]:
+def job_runs(outcomes: Sequence[Outcome]) -> list[JobRuns]:
     """Return the jobs that were measured in at least two layouts, in the order of their file."""
-    jobs: defaultdict[tuple[str, str], list[Ranked]] = defaultdict(list)
+    jobs: defaultdict[tuple[str, str], list[LayoutRun]] = defaultdict(list)
     for outcome in outcomes:
         measured = outcome.measured_rate("model")
         if measured is None or outcome.rates is None or outcome.job is None:
             continue
         layout = json.dumps(dict(outcome.layout), sort_keys=True, default=str)
-        run = Ranked(outcome.id, layout, measured, outcome.rates["model"])
+        run = LayoutRun(outcome.id, layout, measured, outcome.rates["model"])
         jobs[outcome.group, outcome.job].append(run)
     return [
-        LayoutSet(group, tuple(runs))
+        JobRuns(group, tuple(runs))
         for (group, _), runs in jobs.items()
         if len({run.layout for run in runs}) > 1
     ]
 
 
-def differences(points: Iterable[tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """Yield for each two points how far apart they are, in both numbers."""
-    for (one, other), (one_, other_) in combinations(list(points), 2):
-        yield one - one_, other - other_
+def tau_of(points: Sequence[tuple[float, float]]) -> float | None:
+    """Return Kendall's tau-b of measured and predicted numbers; None where it is undefined.
+
+    >>> tau_of([(1.0, 10.0), (2.0, 20.0), (3.0, 15.0)])
+    0.3333333333333334
+    """
+    from scipy.stats import kendalltau
+
+    tau = float(kendalltau(*zip(*points, strict=True)).statistic) if len(points) > 1 else np.nan
+    return None if isnan(tau) else tau
 
 
-def kendall(pairs: Iterable[tuple[float, float]]) -> float | None:
-    r"""Return Kendall's rank correlation of pairs, 1 where all are in order, -1 where none is.
+def pooled_tau(sets: Iterable[Sequence[tuple[float, float]]]) -> float | None:
+    r"""Return Kendall's tau-b over the pairs within each set, pooled; None where it is undefined.
 
     .. math:: \tau_b = \frac{C - D}{\sqrt{(n - t_m) (n - t_p)}}
 
-    with C pairs in order and D the other way round, of n; t are those that are equal when measured,
-    or when predicted (Kendall 1945).  None where nothing can be ranked.
-
-    >>> kendall(differences([(1.0, 10.0), (2.0, 20.0), (3.0, 15.0)]))
-    0.3333333333333333
+    with C concordant and D discordant pairs of n; t are ties of the measured or of the predicted
+    numbers (Kendall 1945).  Over one set it is `tau_of`.
     """
-    found = list(pairs)
-    order = sum((m * p > 0) - (m * p < 0) for m, p in found)
-    ranked = sum(m != 0 for m, _ in found) * sum(p != 0 for _, p in found)
-    return order / sqrt(ranked) if ranked else None
+    pairs = [(a, b) for points in sets for a, b in combinations(points, 2)]
+    if not pairs:
+        return None
+    signs = np.sign([(a[0] - b[0], a[1] - b[1]) for a, b in pairs])
+    ranked = np.count_nonzero(signs, axis=0).prod()
+    return float(signs.prod(axis=1).sum() / sqrt(ranked)) if ranked else None

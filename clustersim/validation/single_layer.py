@@ -1,4 +1,4 @@
-"""Layers alone: what one layer of a scenario takes, as papers time it outside of a step."""
+"""A single layer of a scenario: its time and its FLOPs, as papers measure it outside of a step."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -14,13 +14,13 @@ from clustersim.workload.ops import backward, forward
 
 
 class LayerTimes(NamedTuple):
-    """What one layer takes for one microbatch on one rank [s].
+    """Times of one layer for one microbatch on one rank [s].
 
     Attributes
     ----------
     forward : its forward
-    backward : its backward, without what is run again
-    recompute : what the backward runs again of the forward
+    backward : its backward, without recomputation
+    recompute : the recomputed forward operations
     """
 
     forward: float
@@ -29,9 +29,9 @@ class LayerTimes(NamedTuple):
 
 
 def layer_times(loaded: Loaded) -> LayerTimes:
-    """Return what the first layer of a scenario takes, with its collectives alone on the links.
+    """Return the times of the first layer of a scenario, its collectives without other traffic.
 
-    Gradients are not added up over microbatches: there is one.
+    Gradients are not accumulated: there is one microbatch.
     """
     return layer_times_of(build_job(loaded))
 
@@ -50,13 +50,13 @@ def layer_times_of(job: Job) -> LayerTimes:
         chain = chain_seconds(kernels, cluster.accelerator, moved, cluster.occupied)
         return job.software.dispatch.of(chain.of_backward() if back else chain).total
 
-    again = [op for op in ops if op.name in stacked.recomputed]
+    recomputed = [op for op in ops if op.name in stacked.recomputed]
     back = seconds(backward(ops), back=True)
-    return LayerTimes(seconds(forward(ops)), back, seconds(forward(again)))
+    return LayerTimes(seconds(forward(ops)), back, seconds(forward(recomputed)))
 
 
 def layer_flops(loaded: Loaded, metric: str) -> dict[str, float]:
-    """Return the FLOPs of what was timed of the first layer, on one device, by convention [FLOP].
+    """Return the FLOPs of the measured passes of the first layer, on one device, by convention.
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ def layer_flops(loaded: Loaded, metric: str) -> dict[str, float]:
     """
     job = build_job(loaded)
     stacked = job.layers.stacked(0, 0)[0]
-    found = layer_forward_flops(job.model, stacked.layer)
-    ahead = sum(found.values())
-    again = sum(flops for name, flops in found.items() if name in stacked.recomputed)
+    flops = layer_forward_flops(job.model, stacked.layer)
+    ahead = sum(flops.values())
+    recomputed = sum(amount for name, amount in flops.items() if name in stacked.recomputed)
     passes = {"layer_forward_ms": 1, "layer_backward_ms": 2}.get(metric, 3)
     plan = loaded.scenario.plan
     share = loaded.scenario.batch.micro / (plan.tensor * plan.context)
-    hardware = passes * ahead + (again if passes > 1 else 0.0)
+    hardware = passes * ahead + (recomputed if passes > 1 else 0.0)
     return {"model": share * passes * ahead, "hardware": share * hardware}

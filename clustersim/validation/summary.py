@@ -1,7 +1,7 @@
-"""The outcomes of many cases in a few numbers: how far off a group is, and which way.
+"""The errors of many cases in a few numbers: their size, their bias, and two comparisons.
 
-Beside the errors stand those of the best constant (`constant.py`), and how well layouts are ranked
-(`ranking.py`): a mean error alone does not tell whether a prediction is of use.
+Next to the errors are those of the best-constant baseline (`baseline`) and how well layouts are
+ranked (`ranking`): a mean error alone does not show whether a prediction is useful.
 """
 
 from collections.abc import Sequence
@@ -11,21 +11,25 @@ from statistics import fmean, median
 
 import numpy as np
 
-from clustersim.validation.baseline import best_constant, errors_of, runs_of
-from clustersim.validation.outcomes import Outcome
-from clustersim.validation.ranking import differences, kendall, layout_sets
+from clustersim.validation.baseline import best_constant, errors_of, rated_runs
+from clustersim.validation.outcome import Outcome
+from clustersim.validation.ranking import job_runs, pooled_tau, tau_of
 
 
 @dataclass(frozen=True)
-class Constant:
-    """What the best constant throughput scores on the same runs [unitless].
+class Baseline:
+    """Absolute errors of the best-constant baseline on the same runs [unitless].
 
     Attributes
     ----------
-    tflops, convention : of a device [TFLOP/s], and how its FLOPs are counted, ``model`` or
-        ``hardware``, whichever scores better; None over several groups, which have one each
-    count : runs with a known throughput, in groups of at least two
-    mean_abs_error, median_abs_error, p90_abs_error, worst : of its absolute errors
+    tflops : throughput of a device with the least mean error [TFLOP/s]; `null` over several groups,
+        which have one each
+    convention : the convention of its FLOPs, the one with the smaller errors
+    count : runs that it is compared with; a group of one run has no baseline
+    mean_abs_error : mean of its absolute errors
+    median_abs_error : their median
+    p90_abs_error : their 90th percentile
+    worst : the largest
     """
 
     tflops: float | None
@@ -38,17 +42,21 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Layouts:
-    """How well runs that differ only in layout are told apart [unitless].
+class RankingSummary:
+    """How well layouts are ranked, over the jobs that were measured in several [unitless].
 
     Attributes
     ----------
-    sets, runs : jobs that were measured in several layouts, and their runs
-    kendall_tau : rank correlation over pairs of layouts of one job
-    kendall_tau_group : over all pairs of runs, by throughput of a device; None over several groups
-    regret, worst_regret : share of measured throughput lost by the layout ranked first, its mean
-        over jobs and the largest, of the layout `worst_id`
-    blind_regret : what a choice without looking loses, its mean over jobs
+    sets : jobs that were measured in several layouts
+    runs : their runs
+    kendall_tau : rank correlation over pairs of layouts of one job, from -1 to 1
+    kendall_tau_group : the same over all pairs of runs, by throughput of a device; `null` over
+        several groups
+    regret : share of the measured throughput that the layout predicted fastest loses, mean over
+        jobs
+    worst_regret : the largest
+    worst_id : the layout that loses it
+    blind_regret : the mean loss over all layouts, mean over jobs
     """
 
     sets: int
@@ -62,22 +70,30 @@ class Layouts:
 
 
 @dataclass(frozen=True)
-class Tally:
-    """The errors of a group [unitless].
+class ErrorSummary:
+    """The errors of some cases [unitless].
 
     Attributes
     ----------
-    count, gradable, gating : cases; those that ran; those of them that a tolerance may be held to
-    mean_abs_error, median_abs_error, p90_abs_error : of `error`, over gradable cases but those of
-        memory alone; None without any
-    gating_mean_abs_error : the same over gating cases
-    worst : the largest absolute error, of the case `worst_id`
-    bias : mean of `time_error`: above 0 where predictions are too slow
-    constant : what the best constant scores; None where no two runs of a group have a throughput
-    layouts : how layouts are ranked; None where no job was measured in two of them
-    memory_count, memory_mean_abs_error, memory_bias : of measured memory
-    memory_worst : the largest absolute error of memory, of the case `memory_worst_id`
-    called_out_of_memory : runs that are predicted not to fit, and really ran
+    count : cases
+    gradable : those that were graded
+    gating : those of them that are scored
+    mean_abs_error : mean of the absolute errors, without those of memory alone
+    median_abs_error : their median
+    p90_abs_error : their 90th percentile
+    gating_mean_abs_error : the mean over scored cases
+    worst : the largest
+    worst_id : the case of the largest
+    bias : mean of the errors of the time, above 0 where predictions are too slow
+    constant : errors of the best-constant baseline; `null` where no two runs of a group have a
+        throughput
+    layouts : how layouts are ranked; `null` where no job was measured in two of them
+    memory_count : cases with a measured and a predicted memory
+    memory_mean_abs_error : mean of its absolute errors
+    memory_bias : mean of its errors
+    memory_worst : the largest absolute one
+    memory_worst_id : the case of the largest
+    called_out_of_memory : runs that took place and are predicted not to fit
     """
 
     count: int
@@ -90,8 +106,8 @@ class Tally:
     worst: float | None
     worst_id: str | None
     bias: float | None
-    constant: Constant | None
-    layouts: Layouts | None
+    constant: Baseline | None
+    layouts: RankingSummary | None
     memory_count: int
     memory_mean_abs_error: float | None
     memory_bias: float | None
@@ -100,36 +116,36 @@ class Tally:
     called_out_of_memory: int
 
 
-def tally(outcomes: Sequence[Outcome]) -> Tally:
-    """Sum up the outcomes of a group, or of all of them.
+def summarise(outcomes: Sequence[Outcome]) -> ErrorSummary:
+    """Return the errors of some outcomes.
 
     >>> from clustersim.validation.grading import Grade
     >>> slow = Grade("step_time_s", None, measured=1.0, predicted=1.2, error=0.2, time_error=0.2)
     >>> fast = Grade("mfu_pct", "model", measured=40.0, predicted=50.0, error=0.25, time_error=-0.2)
-    >>> sums = tally([Outcome("a", "x", grade=slow), Outcome("b", "x", grade=fast)])
-    >>> sums.mean_abs_error, sums.bias, sums.worst_id
+    >>> errors = summarise([Outcome("a", "x", grade=slow), Outcome("b", "x", grade=fast)])
+    >>> errors.mean_abs_error, errors.bias, errors.worst_id
     (0.225, 0.0, 'b')
     """
     graded = [(outcome, outcome.grade) for outcome in outcomes if outcome.grade is not None]
     ran = [(outcome, grade) for outcome, grade in graded if grade.time_error is not None]
     errors = [abs(grade.error) for _, grade in ran]
-    gating = [abs(grade.error) for outcome, grade in ran if outcome.gates]
+    scored = [abs(grade.error) for outcome, grade in ran if outcome.scored]
     memory = {o.id: o.memory_error for o in outcomes if o.memory_error is not None}
     heaviest = max(memory, key=lambda name: abs(memory[name]), default=None)
     worst = max(range(len(ran)), key=errors.__getitem__, default=None)
-    return Tally(
+    return ErrorSummary(
         count=len(outcomes),
         gradable=len(graded),
-        gating=len(gating),
+        gating=len(scored),
         mean_abs_error=_mean(errors),
         median_abs_error=median(errors) if errors else None,
-        p90_abs_error=_ninth_decile(errors) if errors else None,
-        gating_mean_abs_error=_mean(gating),
+        p90_abs_error=_percentile(errors) if errors else None,
+        gating_mean_abs_error=_mean(scored),
         worst=None if worst is None else errors[worst],
         worst_id=None if worst is None else ran[worst][0].id,
         bias=_mean([grade.time_error for _, grade in ran if grade.time_error is not None]),
-        constant=_constant(outcomes),
-        layouts=_layouts(outcomes),
+        constant=_baseline(outcomes),
+        layouts=_rankings(outcomes),
         memory_count=len(memory),
         memory_mean_abs_error=_mean([abs(error) for error in memory.values()]),
         memory_bias=_mean(list(memory.values())),
@@ -139,20 +155,20 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
     )
 
 
-def _constant(outcomes: Sequence[Outcome]) -> Constant | None:
-    """Return what the best constant of each group scores over all of them."""
-    scores = [found for each in _groups(outcomes) if (found := _score(each)) is not None]
+def _baseline(outcomes: Sequence[Outcome]) -> Baseline | None:
+    """Return the errors of the baseline of each group, over all of them."""
+    scores = [score for group in _groups(outcomes) if (score := _score(group)) is not None]
     if not scores:
         return None
-    alone = len(scores) == 1
+    single = len(scores) == 1
     errors = list(chain.from_iterable(errors for _, _, errors in scores))
-    return Constant(
-        tflops=scores[0][0] / 1e12 if alone else None,
-        convention=scores[0][1] if alone else None,
+    return Baseline(
+        tflops=scores[0][0] / 1e12 if single else None,
+        convention=scores[0][1] if single else None,
         count=len(errors),
         mean_abs_error=fmean(errors),
         median_abs_error=median(errors),
-        p90_abs_error=_ninth_decile(errors),
+        p90_abs_error=_percentile(errors),
         worst=max(errors),
     )
 
@@ -160,48 +176,47 @@ def _constant(outcomes: Sequence[Outcome]) -> Constant | None:
 def _score(outcomes: Sequence[Outcome]) -> tuple[float, str, list[float]] | None:
     """Return the best constant of one group [FLOP/s], its convention and its errors.
 
-    One run alone has none: its own throughput would be right by construction.
+    A single run has none: its own throughput would be right by construction.
     """
-    found = []
+    scores = []
     for convention in ("model", "hardware"):
-        runs = runs_of(outcomes, convention)
+        runs = rated_runs(outcomes, convention)
         if len(runs) < 2:
             return None
         constant = best_constant(runs)
-        found.append((constant, convention, errors_of(constant, runs).tolist()))
-    return min(found, key=lambda score: sum(score[2]))
+        scores.append((constant, convention, errors_of(constant, runs).tolist()))
+    return min(scores, key=lambda score: sum(score[2]))
 
 
-def _layouts(outcomes: Sequence[Outcome]) -> Layouts | None:
+def _rankings(outcomes: Sequence[Outcome]) -> RankingSummary | None:
     """Return how layouts are ranked, over all jobs of all groups."""
-    sets = layout_sets(outcomes)
-    if not sets:
+    jobs = job_runs(outcomes)
+    if not jobs:
         return None
-    worst = max(sets, key=lambda each: each.regret)
-    groups = list(_groups(outcomes))
+    worst = max(jobs, key=lambda job: job.regret)
     rates = [(o.measured_rate("model"), o.rates["model"]) for o in outcomes if o.rates]
     points = [(measured, predicted) for measured, predicted in rates if measured is not None]
-    return Layouts(
-        sets=len(sets),
-        runs=sum(len(each.runs) for each in sets),
-        kendall_tau=kendall(chain.from_iterable(each.pairs() for each in sets)),
-        kendall_tau_group=kendall(differences(points)) if len(groups) == 1 else None,
-        regret=fmean(each.regret for each in sets),
+    return RankingSummary(
+        sets=len(jobs),
+        runs=sum(len(job.runs) for job in jobs),
+        kendall_tau=pooled_tau(job.rates for job in jobs),
+        kendall_tau_group=tau_of(points) if len(_groups(outcomes)) == 1 else None,
+        regret=fmean(job.regret for job in jobs),
         worst_regret=worst.regret,
         worst_id=worst.chosen.id,
-        blind_regret=fmean(each.blind_regret for each in sets),
+        blind_regret=fmean(job.blind_regret for job in jobs),
     )
 
 
 def _groups(outcomes: Sequence[Outcome]) -> list[list[Outcome]]:
-    found: dict[str, list[Outcome]] = {}
+    groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        found.setdefault(outcome.group, []).append(outcome)
-    return list(found.values())
+        groups.setdefault(outcome.group, []).append(outcome)
+    return list(groups.values())
 
 
-def _ninth_decile(errors: Sequence[float]) -> float:
-    """Return what nine of ten errors are below, between two of them in proportion."""
+def _percentile(errors: Sequence[float]) -> float:
+    """Return the 90th percentile of some errors, interpolated."""
     return float(np.percentile(errors, 90))
 
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.calibration.arguments import asked, calibrated
+from clustersim.calibration.answer import fit_accelerator
+from clustersim.calibration.arguments import calibrate, read_request
 from clustersim.calibration.coefficients import fact_at, with_values
-from clustersim.calibration.fit_rows import calibrate
+from clustersim.calibration.files import catalogue_files
 from clustersim.calibration.fitting import fit
 from clustersim.calibration.kernels import kernel_seconds, read_kernels
 from clustersim.calibration.linear import Prior
@@ -27,7 +28,7 @@ from clustersim.runs.executors import InProcess, workers
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
 from clustersim.topology.accelerator import build_accelerator
-from clustersim.validation.cases.cases import read_cases
+from clustersim.validation.cases.rows import read_cases
 
 CHIP = "a100-80gb"
 
@@ -76,8 +77,8 @@ def made_with(chip, values, noise=0.0, seed=0):
     return lambda row: kernel_seconds(row.kernel, device) * math.exp(noise * random.normal())
 
 
-def answers(found):
-    return {answer.path: answer for answer in found.answers}
+def by_path(answer):
+    return {coefficient.path: coefficient for coefficient in answer.coefficients}
 
 
 # --- the fit ----------------------------------------------------------------------------------
@@ -104,14 +105,14 @@ def test_data_made_from_known_coefficients_are_recovered(
     }
     rows = table(tmp_path_factory.mktemp("t"), seconds=made_with(chip, truth))
 
-    found = calibrate(chip, rows, [], InProcess())
+    found = fit_accelerator(chip, rows, [], InProcess())
 
-    told = answers(found)
+    told = by_path(found)
     for path, value in truth.items():
         assert told[path].fitted, path
         assert told[path].value == pytest.approx(value, rel=0.02), path
-    assert found.whole.after.mean_abs < 0.005
-    assert found.whole.after.mean_abs <= found.whole.before.mean_abs + 1e-9
+    assert found.all.after.mean_abs < 0.005
+    assert found.all.after.mean_abs <= found.all.before.mean_abs + 1e-9
 
 
 def test_a_coefficient_without_data_stays_at_its_prior(chip, tmp_path):
@@ -119,7 +120,7 @@ def test_a_coefficient_without_data_stays_at_its_prior(chip, tmp_path):
     shapes = [row for row in SHAPES if row[0] in ("elementwise", "reduction", "launch")]
     rows = table(tmp_path, shapes, made_with(chip, {"memory.achieved": 0.7}))
 
-    told = answers(calibrate(chip, rows, [], InProcess()))
+    told = by_path(fit_accelerator(chip, rows, [], InProcess()))
 
     assert told["memory.achieved"].value == pytest.approx(0.7, rel=0.01)
     for path in ("gemm.best", "gemm.inner_half", "gemm.ragged", "flash_attention.forward"):
@@ -132,13 +133,13 @@ def test_two_coefficients_that_do_the_same_are_not_both_moved(chip, tmp_path):
     shapes = [("gemm", f"m={m} n=8192 k=1024 batch=1") for m in (4096, 8192, 16384)]
     rows = table(tmp_path, shapes * 4, made_with(chip, {"gemm.best": 0.7}))
 
-    told = answers(calibrate(chip, rows, [], InProcess()))
+    told = by_path(fit_accelerator(chip, rows, [], InProcess()))
 
     moved = [path for path in ("gemm.best", "gemm.inner_half") if told[path].fitted]
     assert len(moved) == 1
     left = ({"gemm.best", "gemm.inner_half"} - set(moved)).pop()
     assert told[left].value == told[left].prior
-    assert told[left].why == f"cannot be told from {moved[0]} of {CHIP}"
+    assert told[left].why == f"its effect is that of {moved[0]} of {CHIP}"
 
 
 @settings(max_examples=6, deadline=None)
@@ -149,7 +150,7 @@ def test_noise_moves_a_coefficient_within_its_stated_error(seed, chip, tmp_path_
     seconds = made_with(chip, truth, noise=0.05, seed=seed)
     rows = table(tmp_path_factory.mktemp("t"), seconds=seconds)
 
-    told = answers(calibrate(chip, rows, [], InProcess()))
+    told = by_path(fit_accelerator(chip, rows, [], InProcess()))
 
     for path, value in truth.items():
         assert abs(math.log(told[path].value / value)) < 4 * told[path].error
@@ -162,7 +163,7 @@ def test_a_row_far_off_hardly_pulls(chip, tmp_path):
     rows = table(tmp_path, seconds=seconds)
     rows[0] = replace(rows[0], seconds=20 * rows[0].seconds)
 
-    told = answers(calibrate(chip, rows, [], InProcess()))
+    told = by_path(fit_accelerator(chip, rows, [], InProcess()))
 
     assert told["gemm.best"].value == pytest.approx(0.7, rel=0.01)
 
@@ -170,11 +171,11 @@ def test_a_row_far_off_hardly_pulls(chip, tmp_path):
 def test_rows_that_are_held_out_are_not_what_they_are_graded_by(chip, tmp_path):
     """The error on rows that a fit did not see is no smaller than on those that it saw."""
     seconds = made_with(chip, {"gemm.best": 0.7}, noise=0.1)
-    found = calibrate(chip, table(tmp_path, seconds=seconds), [], InProcess())
+    found = fit_accelerator(chip, table(tmp_path, seconds=seconds), [], InProcess())
 
-    assert found.whole.held_out is not None
-    assert found.whole.held_out.mean_abs > 0.98 * found.whole.after.mean_abs
-    best = answers(found)["gemm.best"]
+    assert found.all.held_out is not None
+    assert found.all.held_out.mean_abs > 0.98 * found.all.after.mean_abs
+    best = by_path(found)["gemm.best"]
     assert best.low < best.high
 
 
@@ -200,28 +201,28 @@ def test_dispatch_comes_back_from_runs_that_were_made_with_it(chip):
     small = [entry for entry in every if entry.group == "vtrain-single"][::18]
     runs, left = read_runs(small, CHIP, InProcess())
     truth = {"gemm.best": 0.7}
-    made = [replace(run, measured=run_seconds(run.case, truth, {"dispatch": 9e-5})) for run in runs]
+    made = [replace(run, measured=run_seconds(run.row, truth, {"dispatch": 9e-5})) for run in runs]
 
-    found = calibrate(chip, [], made, InProcess())
+    found = fit_accelerator(chip, [], made, InProcess())
 
-    told = answers(found)
+    told = by_path(found)
     assert not left
     assert told["dispatch"].value == pytest.approx(9e-5, rel=0.01)
     assert told["gemm.best"].value == pytest.approx(0.7, rel=0.03)
-    assert found.whole.after.mean_abs < 0.01
+    assert found.all.after.mean_abs < 0.01
 
 
 def test_runs_in_two_processes_are_those_in_one(chip):
     """Where runs are replayed changes nothing of what they tell."""
     every = read_cases(finding.shipped("validation") / "cases.yaml")
     small = [entry for entry in every if entry.group == "vtrain-single"][::48]
-    told = []
+    results = []
     for jobs in (1, 2):
         with workers(jobs) as executor:
             runs, _ = read_runs(small, CHIP, executor)
-            told.append(calibrate(chip, [], runs, executor))
+            results.append(fit_accelerator(chip, [], runs, executor))
 
-    assert told[0] == told[1]
+    assert results[0] == results[1]
 
 
 def test_runs_of_other_chips_are_no_rows():
@@ -299,7 +300,7 @@ def test_the_file_says_what_was_left_and_why(measured, capsys):
     text = Path("my-a100.yaml").read_text()
 
     assert text.startswith("# Fitted by clustersim calibrate to 44 rows.\n")
-    assert "# gemm.ragged is left as it was: no row depends on it.\n" in text
+    assert "# gemm.ragged is not fitted: no row depends on it.\n" in text
     assert "\nname: my-a100\n" in text
 
 
@@ -324,16 +325,17 @@ def test_the_object_has_each_coefficient_and_group(measured, capsys):
 def test_what_runs_tell_of_a_framework_becomes_a_file_of_its_own(chip, tmp_path, monkeypatch):
     """A fitted dispatch is written beside the accelerator, as an extension of the framework."""
     monkeypatch.chdir(tmp_path)
-    request = asked(CHIP, [], ["vtrain-single"])
+    request = read_request(CHIP, [], ["vtrain-single"])
     request = replace(request, entries=request.entries[::18])
-    found = calibrated(request, InProcess())
-    for path, text in found.texts(tmp_path / f"{CHIP}.yaml").items():
+    found = calibrate(request, InProcess())
+    files = catalogue_files(found, request.document, tmp_path / f"{CHIP}.yaml")
+    for path, text in files.items():
         path.write_text(text)
 
     record = checked(
         FrameworkRecord, Tree.of(finding.find("framework", "megatron-deepspeed", tmp_path))
     )
-    answer = answers(found.calibration)["dispatch"]
+    answer = by_path(found)["dispatch"]
     assert record.dispatch.value == pytest.approx(answer.value, rel=1e-3)
     assert record.dispatch.source == "calibration"
     assert "vtrain-single 8" in (record.sources["calibration"].where or "")
@@ -348,8 +350,8 @@ HEADING = "kind,shape,precision,seconds\n"
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "slow.csv: holds no rows (columns: kind,shape,precision,seconds)"),
-        (HEADING, "slow.csv: holds no rows below its heading"),
+        ("", "slow.csv: has no rows (columns: kind,shape,precision,seconds)"),
+        (HEADING, "slow.csv: has no rows below its heading"),
         ("kind,shape,precision\n", "slow.csv:1: no column 'seconds' (the first line names:"),
         (HEADING + "gem,m=1,bf16,1\n", "slow.csv:2: kind: no kind 'gem' (did you mean 'gemm'?)"),
         (
@@ -380,18 +382,18 @@ def test_a_wrong_table_is_one_line(measured, capsys, text, complaint):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((), "--accelerator: missing (the chip to fit, such as a100-80gb)\n"),
+        ((), "--accelerator: missing (the accelerator to fit, such as a100-80gb)\n"),
         (("--accelerator", "a100"), "--accelerator: no accelerator named 'a100' (did you mean "),
-        (("--accelerator", CHIP), "calibrate: needs --from FILE (.csv of kernels"),
+        (("--accelerator", CHIP), "calibrate: needs --from PATH (.csv of kernels"),
         (("--accelerator", CHIP, "--from", "no.csv"), "no.csv: no such file\n"),
         (("--accelerator", CHIP, "--from", "a.txt"), "--from a.txt: must end in .csv (of kernels)"),
         (("--accelerator", CHIP, "--group", "vtrain"), "--group: no case is of group 'vtrain'"),
         (
             ("--accelerator", CHIP, "--group", "torchtitan-h200"),
-            f"calibrate: none of the rows is one of '{CHIP}'\n",
+            f"calibrate: no row is of '{CHIP}'\n",
         ),
-        (("--measure", "--accelerator", CHIP), "--accelerator: means nothing with --measure"),
-        (("--accelerator", CHIP, "--out", "a.yml"), "a.yml: must end in .yaml, so that a scenario"),
+        (("--measure", "--accelerator", CHIP), "--accelerator: not allowed with --measure"),
+        (("--accelerator", CHIP, "--out", "a.yml"), "a.yml: must end in .yaml, so that scenarios"),
     ],
 )
 def test_a_wrong_option_is_one_line(tmp_path, monkeypatch, capsys, arguments, complaint):

@@ -12,8 +12,8 @@ import sys
 
 import pytest
 
+from clustersim.calibration.files import measuring_script
 from clustersim.calibration.kernels import read_kernels
-from clustersim.calibration.script import measuring_script
 from clustersim.cli import main
 
 STAND_IN = '''
@@ -121,8 +121,8 @@ def test_the_script_writes_the_table_that_is_read(stand_in, tmp_path):
     assert {"optimiser-foreach", "dispatch"} <= kinds
     assert {row.precision for row in table.rows if row.kind == "gemm"} == {"bf16", "fp16"}
     assert all(row.seconds > 0 for row in table.rows)
-    assert table.told.startswith("device: ")
-    assert "torch 0 (stand-in)" in table.told
+    assert table.remark.startswith("device: ")
+    assert "torch 0 (stand-in)" in table.remark
     assert left_out.startswith("left out: optimiser bytes=")
     assert "no fused kernel in a stand-in" in left_out
 

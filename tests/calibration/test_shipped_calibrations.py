@@ -5,14 +5,14 @@ import shlex
 import pytest
 from typer.main import get_command
 
-from clustersim.calibration.coefficients import fact_at, of_accelerator
+from clustersim.calibration.coefficients import accelerator_coefficients, fact_at
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import find, names, shipped
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.cli import app, main
-from clustersim.validation.cases.cases import read_cases
-from clustersim.validation.validate import select
+from clustersim.validation.case_runs import select_groups
+from clustersim.validation.cases.rows import read_cases
 
 
 def record(name):
@@ -49,14 +49,14 @@ def test_the_stated_command_can_be_run(name, cases):
     assert options["accelerator"] == name
     assert options["group"]
     for group in options["group"]:
-        assert select(cases, [group])
+        assert select_groups(cases, [group])
 
 
 @pytest.mark.parametrize("name", CHECKED)
 def test_what_is_held_out_are_the_groups_that_were_fitted(name, cases):
     """Each group is graded by a fit that did not see it, and nothing else is."""
     fit = CHECKED[name].calibration
-    chosen = select(cases, options_of(fit.command)[2]["group"])
+    chosen = select_groups(cases, options_of(fit.command)[2]["group"])
 
     assert fit.held_out.keys() <= {entry.group for entry in chosen}
     assert fit.rows <= len(chosen)
@@ -66,7 +66,9 @@ def test_what_is_held_out_are_the_groups_that_were_fitted(name, cases):
 def test_values_are_those_of_the_fit_or_say_why_they_are_not(name):
     """A file that gives no reason has the values that its command found, to four digits."""
     chip = CHECKED[name]
-    assert chip.calibration.found.keys() <= {each.path for each in of_accelerator(chip, tiles=True)}
+    assert chip.calibration.found.keys() <= {
+        c.path for c in accelerator_coefficients(chip, tiles=True)
+    }
     if chip.calibration.kept is None:
         for path, found in chip.calibration.found.items():
             assert fact_at(chip, path).value == pytest.approx(found.value, rel=1e-3), path

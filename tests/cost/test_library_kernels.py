@@ -15,8 +15,8 @@ from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.build import build_job
 from clustersim.topology.accelerator import build_accelerator
-from clustersim.validation.cases.cases import entries
 from clustersim.validation.cases.machines import FrameworkChoice
+from clustersim.validation.cases.rows import parse_entries
 from clustersim.validation.cases.settings import settings_of
 from clustersim.workload.kernels import Collective, Flash, Gemm, Overlapped, Stream, flat
 from clustersim.workload.layers import layer_ops
@@ -283,8 +283,8 @@ def test_shares_that_are_copied_one_by_one_cost_their_number(pipeline, microseco
 
 def case_of(**fields):
     """Return a readable case with the given fields."""
-    (entry,) = entries([{"id": "case", "group": "made-up", **fields}])
-    return entry.case
+    (entry,) = parse_entries([{"id": "case", "group": "made-up", **fields}])
+    return entry.row
 
 
 def test_words_of_a_case_turn_on_the_options_that_they_name():
@@ -293,7 +293,7 @@ def test_words_of_a_case_turn_on_the_options_that_they_name():
         framework="torchtitan",
         assumed="a test",
         settings={"a": 1},
-        told={"*async?tp*": {"b": 2}, "*asynctp*": {"b": 2}},
+        stated={"*async?tp*": {"b": 2}, "*asynctp*": {"b": 2}},
     )
 
     assert choice.options(case_of(note="compiled, float8, Async TP")) == {"a": 1, "b": 2}

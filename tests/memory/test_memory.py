@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.catalog.finding import shipped
 from clustersim.memory.levels import at_peak, columns, levels, memory_curves
 from clustersim.memory.peak import chunk_memory, estimate_memory
 from clustersim.memory.states import state_parts
@@ -25,7 +24,6 @@ from clustersim.simulation.advice import changes
 from clustersim.simulation.build import build_job
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.run.charts import MOST_LAYERS, MOST_LEVELS, memory_over_time
-from clustersim.validation.cases.cases import read_cases
 from clustersim.validation.validate import validate
 
 MODEST = settings(max_examples=20, deadline=None)
@@ -282,11 +280,11 @@ def test_the_figure_shows_the_peak_in_few_colours(changed):
 
 def test_the_runs_of_bloom_fit_and_take_the_memory_that_was_measured():
     """Eleven layouts of BLOOM: none is called out of memory, and the mean error is below 10 %."""
-    outcomes = validate(read_cases(shipped("validation") / "cases.yaml"), ["bloom-*"]).outcomes
-    errors = [abs(o.memory_error) for o in outcomes if o.memory_error is not None]
+    cases = validate(groups=["bloom-*"], jobs=1).cases
+    errors = [abs(o.memory_error) for o in cases if o.memory_error is not None]
 
     assert len(errors) == 11
-    assert all(o.fits for o in outcomes)
+    assert all(o.fits for o in cases)
     assert sum(errors) / len(errors) < 0.10
 
 

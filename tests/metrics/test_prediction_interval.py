@@ -1,20 +1,14 @@
 """The interval beside a step time: what it promises, and what it is made from."""
 
-import json
 import math
 import random
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim import __version__
-from clustersim.catalog.finding import names, shipped
-from clustersim.cli.validate import validate as command
-from clustersim.errors import CatalogError
+from clustersim.catalog.finding import shipped
 from clustersim.metrics.prediction_interval import (
     LEVEL,
     Interval,
@@ -23,19 +17,10 @@ from clustersim.metrics.prediction_interval import (
     intraclass_correlation,
     quantile,
     reach_of,
-    shipped_interval_data,
     size_of,
-    to_text,
 )
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.run.text import rows
-from clustersim.validation.cases.cases import read_cases
-from clustersim.validation.coverage import coverage, to_json
-from clustersim.validation.coverage_text import coverage_line, coverage_rows
-from clustersim.validation.grading import Grade
-from clustersim.validation.interval_data import earlier_runs, measured_runs, renewed, write_spread
-from clustersim.validation.outcomes import Outcome
-from clustersim.validation.validate import Validation, validate
 
 laws = settings(max_examples=20, deadline=None)
 
@@ -53,20 +38,6 @@ def runs_of(*sources, accelerator="chip", nodes="one"):
         MeasuredRuns(source=str(i), accelerator=accelerator, nodes=nodes, ratios=tuple(of))
         for i, of in enumerate(sources)
     ]
-
-
-def outcome(ratio, source="new", accelerator="chip", nodes=1, confidence="high"):
-    """Return a graded step that took `ratio` times as long as predicted."""
-    error = 1 / ratio - 1
-    graded = Grade("step_time_s", None, ratio, 1.0, error, error)
-    return Outcome(
-        f"{source}-{ratio}",
-        source,
-        grade=graded,
-        accelerator=accelerator,
-        nodes=nodes,
-        confidence=confidence,
-    )
 
 
 def normal(generator, spread, count):
@@ -217,142 +188,6 @@ def test_a_large_source_does_not_speak_for_all():
     assert alike == pytest.approx(1.0)
     assert quantile(errors, alike, LEVEL) == 0.1
     assert quantile(errors, 0.0, LEVEL) == 1.0
-
-
-# --- coverage -------------------------------------------------------------------------------------
-
-
-@given(evidence, ratios)
-@laws
-def test_a_coverage_never_looks_at_the_runs_of_its_own_source(sources, own):
-    """Whatever the file holds of a case's source, its verdict is the same."""
-    others = runs_of(*sources)
-    mine = MeasuredRuns(source="new", accelerator="chip", nodes="one", ratios=tuple(own))
-    cases = [outcome(ratio) for ratio in own]
-
-    assert coverage(cases, [*others, mine]) == coverage(cases, others)
-
-
-def test_a_coverage_counts_who_is_inside_who_is_not_and_who_has_none():
-    """Groups add up to all; cases without a graded step count nowhere."""
-    seen = runs_of(*[[1.1]] * 20)
-    cases = [
-        outcome(1.05),
-        outcome(0.92),
-        outcome(1.3),
-        outcome(1.0, source="far", accelerator="unknown"),
-        Outcome("refused", "new"),
-    ]
-    found = to_json(coverage(cases, seen))
-
-    assert found["all"] == {"count": 3, "inside": 2, "share": pytest.approx(2 / 3), "without": 1}
-    assert found["groups"]["far"] == {"count": 0, "inside": 0, "share": None, "without": 1}
-    assert coverage_line(found) == (
-        "Intervals of 90 % hold 2 of 3 measured runs (66.7 %); no interval for 1."
-    )
-    assert list(coverage_rows(found)) == [
-        ("far", "0", "0", "", "1"),
-        ("new", "3", "2", "66.7 %", "0"),
-        ("all", "3", "2", "66.7 %", "1"),
-    ]
-    assert Validation(tuple(cases), runs=tuple(seen)).to_json()["coverage"] == found
-
-
-def test_nothing_graded_has_no_coverage():
-    """Without a case the line says so instead of dividing by nothing."""
-    assert coverage_line(to_json({})) == "Intervals: none for 0 measured runs."
-
-
-# --- the file -------------------------------------------------------------------------------------
-
-
-def test_only_graded_steps_of_high_confidence_are_evidence():
-    """Recalled numbers tell nothing about our errors, and layers and memory have no step time."""
-    layer = replace(outcome(3.0), accelerator=None, nodes=None)
-    memory = replace(outcome(4.0), grade=Grade("memory_gb_per_gpu", None, 1.0, 4.0, 3.0, None))
-    cases = [outcome(1.25), outcome(2.0, confidence="low"), layer, memory]
-    (found,) = measured_runs(cases)
-
-    assert (found.source, found.accelerator, found.nodes) == ("new", "chip", "one")
-    assert found.ratios == pytest.approx((1.25,))
-
-
-def test_groups_that_ran_again_take_the_place_of_their_earlier_runs(tmp_path):
-    """A file is renewed group by group, and what it says is what is read."""
-    file = tmp_path / "spread.yaml"
-    assert earlier_runs(file) == []
-    write_spread(file, runs_of([1.5, 0.75], [1.25] * 30))
-    again = renewed(earlier_runs(file), [outcome(2.0, source="1", nodes=4)])
-    write_spread(file, again)
-
-    assert [(run.source, run.nodes, run.ratios) for run in earlier_runs(file)] == [
-        ("0", "one", (1.5, 0.75)),
-        ("1", "several", (2.0,)),
-    ]
-
-
-def test_another_file_is_not_overwritten(tmp_path):
-    """A path with something else is refused, in a line for each problem, before anything runs."""
-    file = tmp_path / "notes.yaml"
-    file.write_text("kind: notes\n")
-
-    with pytest.raises(CatalogError, match=r"notes\.yaml:1: kind: "):
-        earlier_runs(file)
-
-
-def test_the_command_renews_a_file_and_judges_by_it(tmp_path, capsys):
-    """`--intervals` writes the runs of this validation, keeps those of other groups of the file."""
-    file = tmp_path / "spread.yaml"
-    write_spread(file, runs_of(*[[1.1]] * 20))
-    command(cases=SMALL, group=["small"], intervals=file, json_output=True)
-    answer = json.loads(capsys.readouterr().out)
-    kept = [run for run in earlier_runs(file) if run.accelerator == "chip"]
-
-    assert kept == sorted(runs_of(*[[1.1]] * 20), key=lambda run: run.source)
-    assert answer["coverage"]["all"]["count"] + answer["coverage"]["all"]["without"] > 0
-
-
-def test_the_shipped_file_is_as_it_is_written():
-    """Nobody edited it: its groups, machines and counts are those of the cases, in order."""
-    runs = shipped_interval_data()
-    text = (shipped("validation") / "prediction_intervals.yaml").read_text(encoding="utf-8")
-    cases = [entry.group for entry in read_cases(CASES)]
-    keys = [(run.source, run.accelerator, run.nodes) for run in runs]
-
-    assert text == to_text(runs, __version__)
-    assert all(one < other for one, other in pairwise(keys))
-    assert {run.accelerator for run in runs} <= set(names("accelerator"))
-    for source in {run.source for run in runs}:
-        rows = sum(len(run.ratios) for run in runs if run.source == source)
-        assert rows <= cases.count(source), source
-
-
-def test_the_shipped_intervals_hold_nine_in_ten_of_runs_they_have_not_seen():
-    """Each source left out in turn, 85 to 97 % of all runs fall inside."""
-    runs = shipped_interval_data()
-    nodes = {"one": 1, "several": 2}
-    cases = [
-        outcome(ratio, run.source, run.accelerator, nodes[run.nodes])
-        for run in runs
-        for ratio in run.ratios
-    ]
-
-    assert 0.85 <= to_json(coverage(cases, runs))["all"]["share"] <= 0.97
-
-
-STEADY = ("fsdpqlora-4090", "korthikanti22-step", "mosaicml-h100-fp8")
-"""Groups that are run again here: three accelerators in a few seconds."""
-
-
-def test_the_shipped_file_is_in_step_with_the_predictions():
-    """Written anew, a sample of it moves by less than 2 %; else: make validation."""
-    now = validate(read_cases(CASES), STEADY).outcomes
-    told = {(r.source, r.nodes): r.ratios for r in shipped_interval_data() if r.source in STEADY}
-    found = {(r.source, r.nodes): r.ratios for r in measured_runs(now)}
-
-    assert found.keys() == told.keys()
-    for key, measured in found.items():
-        assert measured == pytest.approx(told[key], rel=0.02), key
 
 
 def test_one_node_is_no_several():

@@ -13,9 +13,9 @@ import pytest
 from clustersim.catalog.finding import shipped
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
-from clustersim.validation.cases.cases import read_cases
+from clustersim.validation.case_runs import run_case
+from clustersim.validation.cases.rows import read_cases
 from clustersim.validation.single_layer import layer_times
-from clustersim.validation.validate import run
 
 JUNE = {1: 3534.9, 2: 1841.6, 4: 982.8, 6: 701.7, 8: 558.8, 16: 353.8, 32: 252.0}
 """Replicas, and seconds of a step of 1,536 sequences."""
@@ -127,4 +127,4 @@ def test_small_models_that_nothing_was_fitted_to(case):
     """From one node to 2,048, with and without recomputation, at both clocks: to 8 %."""
     (entry,) = [e for e in read_cases(shipped("validation") / "cases.yaml") if e.id == case]
 
-    assert abs(run(entry).grade.error) < 0.08
+    assert abs(run_case(entry).grade.error) < 0.08

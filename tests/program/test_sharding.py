@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.catalog.finding import shipped
 from clustersim.errors import PlanError
 from clustersim.memory.states import state_parts, steady_parts
 from clustersim.plan.parallelism import by_work
@@ -13,7 +12,6 @@ from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.build import build_job
 from clustersim.simulation.simulate import simulate
-from clustersim.validation.cases.cases import read_cases
 from clustersim.validation.validate import validate
 from clustersim.workload.kernels import Collective
 from clustersim.workload.parameters import layer_parameters, model_parameters
@@ -209,12 +207,11 @@ def test_layers_by_work_are_all_there_and_no_stage_is_empty(work, logits, parts)
 )
 def test_half_of_the_rows_of_a_group_are_near(group, tolerance):
     """Half of the rows are predicted within the tolerance, and all of them fit their devices."""
-    found = validate(read_cases(shipped("validation") / "cases.yaml"), [group])
-    tally = found.groups[group]
+    errors = validate(groups=[group], jobs=1).groups[group]
 
-    assert tally.gradable == tally.count
-    assert tally.median_abs_error < tolerance
-    assert tally.called_out_of_memory == 0
+    assert errors.gradable == errors.count
+    assert errors.median_abs_error < tolerance
+    assert errors.called_out_of_memory == 0
 
 
 # --- shards of some of the ranks ------------------------------------------------------------------

@@ -3,20 +3,21 @@
 import pytest
 
 from clustersim.catalog.finding import shipped
-from clustersim.validation.cases.architecture import FAMILIES, attention_of, model_of
-from clustersim.validation.cases.cases import entries, read_cases
-from clustersim.validation.cases.finetuning import finetune_of, offload_of
+from clustersim.validation.cases.case import FAMILIES
+from clustersim.validation.cases.case import case_of as normalised
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.nodes import node_shape
-from clustersim.validation.cases.obstacles import obstacles
+from clustersim.validation.cases.rows import parse_entries, read_cases
+from clustersim.validation.cases.scenario import model_of
 from clustersim.validation.cases.settings import settings_of
+from clustersim.validation.cases.texts import attention_of, finetune_of, offload_of
 
 
-def case_of(**fields):
-    """Return a readable case with the given fields."""
-    (entry,) = entries([{"id": "case", "group": "made-up", **fields}])
-    assert entry.case is not None, entry.trouble
-    return entry.case
+def row_of(**fields):
+    """Return a readable row with the given fields."""
+    (entry,) = parse_entries([{"id": "case", "group": "made-up", **fields}])
+    assert entry.row is not None, entry.problem
+    return entry.row
 
 
 # --- models ---------------------------------------------------------------------------------------
@@ -24,7 +25,7 @@ def case_of(**fields):
 
 def test_a_mixture_of_experts_is_a_llama_with_experts():
     """Widths, counts and what every token sees are those of the case; dense layers come first."""
-    case = case_of(
+    case = row_of(
         model={
             "family": "moe",
             "layers": 61,
@@ -38,7 +39,7 @@ def test_a_mixture_of_experts_is_a_llama_with_experts():
             "attention": "mla (q_lora 1536, kv_lora 512, nope 128, rope 64, v 128)",
         }
     )
-    model = model_of(case, settings_of(case))
+    model = model_of(normalised(case))
 
     assert (model["family"], model["ffn"]) == ("llama", 2048)
     assert model["experts"] == {
@@ -54,8 +55,8 @@ def test_a_mixture_of_experts_is_a_llama_with_experts():
 
 def test_what_a_case_tells_wins_over_its_family():
     """A Llama with a plain MLP and a tied embedding is written down as one."""
-    case = case_of(model={"family": "llama", "gated_mlp": False, "tied_embeddings": True})
-    model = model_of(case, settings_of(case))
+    case = row_of(model={"family": "llama", "gated_mlp": False, "tied_embeddings": True})
+    model = model_of(normalised(case))
 
     assert (model["mlp"], model["tied"]) == ("gelu", True)
     assert "positions" not in model
@@ -63,13 +64,11 @@ def test_what_a_case_tells_wins_over_its_family():
 
 def test_attention_in_unknown_words_is_an_obstacle():
     """Words that nobody has taught the reader are not taken for plain attention."""
-    case = case_of(model={"attention": "linear, with a gate"})
+    case = row_of(model={"attention": "linear, with a gate"})
 
     assert attention_of("linear, with a gate") is None
     assert attention_of(None) == {}
-    assert "attention 'linear, with a gate'" in [
-        r.detail for r in obstacles(case, settings_of(case))
-    ]
+    assert "attention 'linear, with a gate'" in [r.detail for r in normalised(case).reasons]
 
 
 # --- sharding -------------------------------------------------------------------------------------
@@ -93,7 +92,7 @@ def test_attention_in_unknown_words_is_an_obstacle():
 )
 def test_sharding_is_told_by_stage_or_by_its_name_in_pytorch(parallel, assumed, wanted):
     """ZeRO's stage, how many ranks share (0 for all), and whether weights are gathered twice."""
-    case = case_of(
+    case = row_of(
         system={"gpus": 32, "gpus_per_node": 8},
         parallel={"tp": 1, "pp": 1, "dp": 32, **parallel},
         assumed={} if assumed is None else {"zero_stage": assumed},
@@ -107,8 +106,8 @@ def test_what_recipes_usually_set_stands_between_the_case_and_our_defaults():
     """The software's usual wins over our default, and loses to what the case says or assumes."""
     usual = {"sequence_parallel": True, "zero": 1}
     parallel = {"tp": 2, "pp": 1, "dp": 4}
-    silent = settings_of(case_of(parallel=parallel), usual)
-    stated = settings_of(case_of(parallel={**parallel, "zero_stage": 0}), usual)
+    silent = settings_of(row_of(parallel=parallel), usual)
+    stated = settings_of(row_of(parallel={**parallel, "zero_stage": 0}), usual)
 
     assert (silent.zero, silent.sequence_parallel) == (1, True)
     assert {"zero", "sequence_parallel"} <= set(silent.assumed)
@@ -117,7 +116,7 @@ def test_what_recipes_usually_set_stands_between_the_case_and_our_defaults():
 
 def test_context_ranks_count_as_devices():
     """The replicas of a job follow from its devices and all of its other degrees."""
-    case = case_of(system={"gpus": 64}, parallel={"tp": 4, "pp": 2, "cp": 2})
+    case = row_of(system={"gpus": 64}, parallel={"tp": 4, "pp": 2, "cp": 2})
 
     assert settings_of(case).data == 4
 
@@ -156,21 +155,21 @@ def test_offloaded_parameters_take_the_optimiser_along():
 
 def test_no_shipped_case_uses_words_that_the_readers_do_not_know():
     """Families, attention, fine-tuning and offload of every shipped case are understood."""
-    cases = [entry.case for entry in read_cases(shipped("validation") / "cases.yaml")]
-    told = [
+    rows = [entry.row for entry in read_cases(shipped("validation") / "cases.yaml")]
+    unknown = [
         reason.kind
-        for case in cases
-        for reason in obstacles(case, settings_of(case))
-        if reason.kind.startswith(("unknown", "another"))
+        for row in rows
+        for reason in normalised(row).reasons
+        if reason.kind.startswith(("unknown", "unsupported"))
     ]
 
-    assert told == []
-    assert {case.model.family for case in cases} <= set(FAMILIES)
+    assert unknown == []
+    assert {row.model.family for row in rows} <= set(FAMILIES)
 
 
 def test_a_tray_of_a_rack_is_part_of_its_nvlink_domain():
     """Cases count the trays of four of an NVL72 as nodes; the file's node is the whole rack."""
-    case = case_of(
+    case = row_of(
         system={
             "accelerator": "GB200-192GB",
             "gpus_per_node": 4,

@@ -1,23 +1,56 @@
-"""The table of claims: which numbers a claim gives, and when it holds."""
+"""Claims of papers: each holds, or misses a number for a stated reason."""
 
 import pytest
 
+from clustersim.validation import claim_functions, claims
 from clustersim.validation.cases.reasons import Reason, Ungradable
-from clustersim.validation.claims.predictions import CLAIMS
-from clustersim.validation.claims.verdicts import Claim, Expected, Verdict, judge, read_claims
-from clustersim.validation.text import claim_rows
+from clustersim.validation.claims import (
+    Bound,
+    Claim,
+    ClaimsFile,
+    Expected,
+    Prediction,
+    judge_claim,
+    read_claims,
+    verdict_of,
+)
+from clustersim.validation.tables import claim_rows
+
+CLAIMS = read_claims().claims
 
 
 def claim_of(**expected):
-    """Return a made-up claim with the given numbers."""
-    return Claim(number=1, claim="made up", source="nowhere", expected=expected)
+    """Return a claim with the given numbers, predicted by a function."""
+    return Claim(
+        number=1, claim="example", source="none", function="training_states", expected=expected
+    )
 
 
-def test_every_claim_is_predicted_and_every_prediction_is_of_a_claim():
-    """The file of claims and the table of functions have the same numbers, each once."""
-    numbers = [claim.number for claim in read_claims()]
+@pytest.mark.parametrize(
+    "claim",
+    [
+        pytest.param(claim, id=str(claim.number), marks=[pytest.mark.large] * claim.large)
+        for claim in CLAIMS
+    ],
+)
+def test_a_claim_holds_or_is_missed_for_a_stated_reason(claim):
+    """Every number is met, or has a reason and keeps the bound of today; no reason is obsolete."""
+    verdict = judge_claim(claim.number)
 
-    assert numbers == sorted(set(numbers)) == sorted(CLAIMS)
+    assert verdict.why is None
+    for number in verdict.numbers:
+        expected = claim.expected[number.name]
+        assert number.holds is (expected.missed is None), number
+        if expected.today is not None:
+            assert expected.today.met(number.predicted, expected.value), number
+
+
+def test_the_numbers_of_claims_are_in_order():
+    """Each number stands once, and every function is of a claim."""
+    numbers = [claim.number for claim in CLAIMS]
+
+    assert numbers == sorted(set(numbers))
+    assert {claim.function for claim in CLAIMS} - {None} == set(claim_functions.FUNCTIONS)
 
 
 @pytest.mark.parametrize(
@@ -32,11 +65,11 @@ def test_every_claim_is_predicted_and_every_prediction_is_of_a_claim():
     ],
 )
 def test_a_number_is_met_up_to_its_tolerance(test, met, unmet):
-    """A tolerance is a share, or in the number's own unit; a bound belongs to what meets it."""
+    """A tolerance is a share, or in the number's own unit; a bound is met by itself."""
     expected = Expected(unit="s", **test)
 
-    assert all(expected.met(number) for number in met)
-    assert not any(expected.met(number) for number in unmet)
+    assert all(expected.holds(number) for number in met)
+    assert not any(expected.holds(number) for number in unmet)
 
 
 @pytest.mark.parametrize(
@@ -56,33 +89,77 @@ def test_an_expectation_needs_exactly_one_test(test):
         Expected(unit="s", **test)
 
 
+@pytest.mark.parametrize(
+    ("prediction", "problem"),
+    [
+        ({"metric": "step time [s]"}, "needs one of"),
+        (
+            {"metric": "step time [s]", "run": "a", "gain": ["a", "b"]},
+            "needs one of 'run', 'ratio'",
+        ),
+        ({"metric": "speed", "run": "a"}, "no 'speed'"),
+    ],
+)
+def test_a_prediction_has_one_known_form(prediction, problem):
+    """A prediction names a metric that exists, and compares runs in one way."""
+    with pytest.raises(ValueError, match=problem):
+        Prediction(**prediction)
+
+
+def test_lists_of_settings_may_contain_others(monkeypatch):
+    """The settings of a run are expanded in their order, so that later ones win."""
+    spec = {"scenario": "frontier-22b", "set": ["both", "plan.zero=1"]}
+    claim = Claim(
+        number=1, claim="c", source="s", runs={"a": spec}, function="training_states",
+        expected={"states": {"value": 1, "within": 1, "unit": "s"}},
+    )  # fmt: skip
+    settings = {"one": ["plan.data=2"], "both": ["one", "batch.micro=1"]}
+    file = ClaimsFile(kind="claims", settings=settings, claims=[claim])
+
+    assert file.runs_of(claim)["a"].settings == ("plan.data=2", "batch.micro=1", "plan.zero=1")
+
+
 def test_a_claim_holds_where_all_of_its_numbers_do():
-    """One number that is off is enough to miss."""
+    """One number outside its tolerance is enough to miss."""
     claim = claim_of(a={"value": 1, "within": 0.1, "unit": "s"}, b={"at_most": 5, "unit": "GiB"})
 
-    assert Verdict(claim, {"a": 1.05, "b": 5}).holds is True
-    assert Verdict(claim, {"a": 1.05, "b": 6}).holds is False
-    assert Verdict(claim, trouble="no machine file").holds is None
+    assert verdict_of(claim, {"a": 1.05, "b": 5}).holds is True
+    assert verdict_of(claim, {"a": 1.05, "b": 6}).holds is False
+    assert verdict_of(claim, {}, why="no machine file").holds is None
 
 
-def test_a_claim_that_cannot_be_predicted_says_why():
-    """What stands against a prediction is part of the answer, and ends nothing."""
+def test_a_claim_without_a_prediction_has_the_reason(monkeypatch):
+    """A prediction that is impossible is part of the answer, and ends nothing."""
 
-    def refused():
+    def fail(runs):
         raise Ungradable(Reason("no machine file", "no machine file for 'TPU-v9'"))
 
-    verdict = judge(2, {2: refused})
+    monkeypatch.setitem(claims.FUNCTIONS, "training_flops", fail)
+    verdict = judge_claim(2)
 
-    assert (verdict.holds, verdict.trouble) == (None, "no machine file for 'TPU-v9'")
-    assert all(number["predicted"] is None for number in verdict.to_json()["numbers"])
+    assert (verdict.holds, verdict.why) == (None, "no machine file for 'TPU-v9'")
+    assert all(number.predicted is None for number in verdict.numbers)
 
 
 def test_the_table_has_a_row_for_each_number():
-    """Claim and source stand in the first row of a claim, each number in one of its own."""
+    """Claim and source are in the first row of a claim, each number in one of its own."""
     claim = claim_of(a={"value": 2, "relative": 0.1, "unit": "s"}, b={"at_least": 1, "unit": "GiB"})
-    rows = list(claim_rows({"claims": [Verdict(claim, {"a": 2.5, "b": 3}).to_json()]}))
+    rows = list(claim_rows(Answer((verdict_of(claim, {"a": 2.5, "b": 3}),))))
 
     assert rows == [
-        ("1", "made up", "a", "2 s ± 10.0 %", "2.5 s", "missed", "nowhere"),
+        ("1", "example", "a", "2 s ± 10.0 %", "2.5 s", "missed", "none"),
         ("", "", "b", "at least 1 GiB", "3 GiB", "holds", ""),
     ]
+
+
+class Answer:
+    """An answer with claims alone."""
+
+    def __init__(self, verdicts):
+        self.claims = verdicts
+
+
+def test_a_bound_of_today_is_wider():
+    """The bound of a missed number is a tolerance, a share or a bound, as that of the claim."""
+    assert Bound(within=2).met(1.5, 0)
+    assert not Bound(relative=0.1).met(1.5, 1.0)

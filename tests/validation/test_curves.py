@@ -1,10 +1,19 @@
-"""Measured curves of collectives: the promises hold, and a curve is read as it was measured."""
+"""Measured curves of collectives: the targets are reached, and all metrics become times."""
+
+from types import SimpleNamespace
 
 import pytest
 
 from clustersim.errors import CatalogError
-from clustersim.validation.curves import METRICS, Curve, grade_curves, read_curves
-from clustersim.validation.text import curve_rows
+from clustersim.validation.curves import (
+    METRICS,
+    CurveErrors,
+    CurvePoint,
+    MeasuredCurve,
+    grade_curves,
+    read_curves,
+)
+from clustersim.validation.tables import curve_rows
 
 CURVES = {curve.id: curve for curve in read_curves()}
 
@@ -15,12 +24,12 @@ def error(name):
 
 
 @pytest.mark.parametrize("name", [name for name, curve in CURVES.items() if curve.bar is not None])
-def test_a_curve_with_a_promise_keeps_it(name):
-    """The mean absolute error of the time over the sizes is at most what the file promises."""
+def test_a_curve_with_a_target_reaches_it(name):
+    """The mean absolute error of the time over the sizes is at most the target of the file."""
     assert error(name) <= CURVES[name].bar
 
 
-def test_the_promises_are_those_that_users_were_given():
+def test_the_targets_are_those_of_the_documentation():
     """15 % over all sizes, 8 % for large buffers in an A100 node, 5 % by number of devices."""
     bars = {curve.id: curve.bar for curve in CURVES.values() if curve.bar is not None}
 
@@ -36,13 +45,13 @@ def test_the_promises_are_those_that_users_were_given():
 def test_a_measured_value_is_turned_into_a_time(metric):
     """1 GB in 10 ms over 8 devices is 10,000 us, 100 GB/s of algorithm and 175 of bus bandwidth."""
     value = {"time_us": 10_000, "algbw_gbs": 100, "busbw_gbs": 175}[metric]
-    curve = Curve(
+    curve = MeasuredCurve(
         id="test", title="", cluster="dgx-a100", devices=8, operation="all-reduce", metric=metric,
         points={"1 GB": value}, source="a test",
     )  # fmt: skip
     (graded,) = grade_curves([curve])
 
-    assert graded.points[0].measured == pytest.approx(0.01)
+    assert graded.points[0].measured_s == pytest.approx(0.01)
     assert graded.holds is None
 
 
@@ -54,30 +63,27 @@ def test_a_prescribed_algorithm_is_the_one_that_is_graded():
     assert {point.algorithm.split()[0] for point in free.points if point.devices > 4} == {"nvls"}
 
 
-def test_ll_gives_way_to_nvls_where_it_was_seen_to():
-    """On 8 H200 the library was seen to take rings up to 1 MiB and NVLS from 2 MiB."""
+def test_nvls_replaces_ll_at_the_measured_size():
+    """On 8 H200 the library was measured to use rings up to 1 MiB and NVLS from 2 MiB."""
     (graded,) = grade_curves([CURVES["h200-node"]])
-    taken = {point.nbytes: point.algorithm for point in graded.points}
+    taken = {point.bytes: point.algorithm for point in graded.points}
 
     assert taken[2**20] == "ring ll"
     assert taken[2**21] == "nvls simple"
 
 
-def test_a_table_of_curves_says_what_was_promised_and_what_was_missed():
-    """A row names the curve, its error, the promise, and whether it was missed."""
-    point = {"devices": 8, "bytes": 2**25, "error": -0.3}
-    curve = {
-        "id": "x", "title": "y", "points": [point], "mean_abs_error": 0.3, "bar": 0.1,
-        "holds": False, "source": "z",
-    }  # fmt: skip
-    (row,) = curve_rows({"curves": [curve]})
+def test_a_table_of_curves_has_targets_and_misses():
+    """A row has the curve, its error, the target, and whether it is missed."""
+    point = CurvePoint(8, 2**25, 1.0, 0.7, -0.3, "ring simple")
+    curve = CurveErrors("x", "y", "c", "all-reduce", "z", 0.3, 0.1, False, (point,))
+    (row,) = curve_rows(SimpleNamespace(curves=[curve]))
 
     assert row == (
         "x", "y", "1", "30.0 %", "at most 10.0 %, missed", "-30.0 % at 32 MiB on 8 devices", "z",
     )  # fmt: skip
 
 
-def test_a_cluster_that_does_not_exist_is_told_with_the_curve():
+def test_a_cluster_that_does_not_exist_is_reported_with_the_curve():
     """A wrong name in a curve is one line that names the curve."""
     wrong = CURVES["h100-node"].model_copy(update={"cluster": "dgx-h10"})
 

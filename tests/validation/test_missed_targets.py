@@ -1,30 +1,31 @@
-"""What could not be reached: each miss has a cause, and each cause still has its miss."""
+"""Missed accuracy targets: each miss has a cause, and each cause has a miss."""
 
 import re
 from pathlib import Path
 from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 
+from clustersim.answers import to_json
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import shipped
 from clustersim.catalog.tree import Place, Tree
 from clustersim.cli.validate import validate as command
 from clustersim.errors import CatalogError
-from clustersim.validation.cases.cases import read_cases
-from clustersim.validation.cases.machines import alike
+from clustersim.validation.cases.machines import matches
+from clustersim.validation.cases.rows import read_cases
 from clustersim.validation.grading import Grade
 from clustersim.validation.missed_targets import (
     FAR,
     Cause,
-    Promise,
-    Unreached,
-    findings,
-    read_unreached,
+    Target,
+    TargetsFile,
+    explained_misses,
+    read_targets,
 )
-from clustersim.validation.missed_text import REACHED, UNEXPLAINED, unreached_rows
-from clustersim.validation.outcomes import Outcome
-from clustersim.validation.text import GROUPS, LAYOUTS
+from clustersim.validation.outcome import Outcome
+from clustersim.validation.tables import GROUPS, LAYOUTS, REACHED, UNEXPLAINED, missed_rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
 
@@ -35,10 +36,10 @@ def run(name, group, error, confidence="high"):
     return Outcome(name, group, grade=grade, confidence=confidence)
 
 
-def known(*promises, causes=()):
-    return Unreached(
-        kind="missed_targets", promises=list(promises), causes=list(causes) or [NOTHING]
-    )
+def file_of(*targets, causes=()):
+    """Return a file with some targets and causes."""
+    causes = list(causes) or [NOTHING]
+    return TargetsFile(kind="missed_targets", targets=list(targets), causes=causes)
 
 
 def cause(group, *cases):
@@ -49,20 +50,20 @@ NOTHING = cause("no such group")
 RUNS = [run("a-1", "a", 0.02), run("a-2", "a", 0.12), run("b-1", "b", 0.04), run("b-far", "b", 0.4)]
 
 
-def told(known, outcomes=RUNS, whole=False):
-    """Return group, cases, whether it is reached and whether there is a cause, of each finding."""
-    found = findings(known, outcomes, whole=whole)
-    return [(each.group, *each.cases, each.reached, each.cause is not None) for each in found]
+def entries(file, outcomes=RUNS, all_cases=False):
+    """Return group, cases, whether it is reached and whether there is a cause, of each entry."""
+    misses = explained_misses(file, outcomes, all_cases=all_cases)
+    return [(miss.group, *miss.cases, miss.reached, miss.cause is not None) for miss in misses]
 
 
 # --- the law ----------------------------------------------------------------------------------
 
 
-def test_a_missed_promise_is_told_with_what_was_found():
-    """The error beside a cause is that of the run, and so are the promise and the worst case."""
-    (found,) = findings(known(Promise(group="a", at_most=0.05), causes=[cause("a")]), RUNS[:2],
-                        whole=False)  # fmt: skip
-    answer = found.to_json()
+def test_a_missed_target_has_the_figure_that_was_found():
+    """The errors of an entry are those of its runs, and it has the target and the worst case."""
+    file = file_of(Target(group="a", at_most=0.05), causes=[cause("a")])
+    (found,) = explained_misses(file, RUNS[:2], all_cases=False)
+    answer = to_json(found)
 
     assert answer["missed"] == [
         {"group": "a", "figure": "mean", "confidence": None, "at_most": 0.05, "at_least": None}
@@ -73,61 +74,61 @@ def test_a_missed_promise_is_told_with_what_was_found():
     assert (answer["reached"], answer["far"]) == (False, [])
 
 
-def test_a_cause_whose_promise_is_kept_is_told_as_reached():
-    """An entry that improved away is seen, so that it is taken out."""
-    assert told(known(Promise(group="a", at_most=0.08), causes=[cause("a")]), RUNS[:2]) == [
+def test_a_cause_without_a_miss_is_reported_as_reached():
+    """An entry that is out of date is visible, so that it is removed."""
+    assert entries(file_of(Target(group="a", at_most=0.08), causes=[cause("a")]), RUNS[:2]) == [
         ("a", True, True)
     ]
 
 
-def test_a_missed_promise_without_a_cause_is_told_without_one():
-    """Nothing that is missed is passed over."""
-    assert told(known(Promise(group="a", at_most=0.05)), RUNS[:2]) == [("a", False, False)]
+def test_a_missed_target_without_a_cause_is_reported_without_one():
+    """No miss is left out."""
+    assert entries(file_of(Target(group="a", at_most=0.05)), RUNS[:2]) == [("a", False, False)]
 
 
-def test_a_run_far_off_without_a_cause_is_told_without_one():
-    """No group has to promise anything for it."""
-    assert told(known()) == [("b", "b-far", False, False)]
+def test_a_run_with_a_large_error_is_reported_without_a_cause():
+    """It needs no target of its group."""
+    assert entries(file_of()) == [("b", "b-far", False, False)]
 
 
-def test_a_cause_of_some_runs_answers_for_their_group_where_they_are_worse_than_promised():
-    """Runs that are better than the group may be on average are no cause of its error."""
-    promise = Promise(group="b", at_most=0.1)
+def test_a_cause_of_some_runs_explains_their_group_where_they_miss_its_target():
+    """Runs within the target of the group are no cause of its error."""
+    target = Target(group="b", at_most=0.1)
 
-    assert told(known(promise, causes=[cause("b", "*-far")])) == [("b", "*-far", False, True)]
-    assert told(known(promise, causes=[cause("b", "b-1")])) == [
+    assert entries(file_of(target, causes=[cause("b", "*-far")])) == [("b", "*-far", False, True)]
+    assert entries(file_of(target, causes=[cause("b", "b-1")])) == [
         ("b", "b-1", True, True),
         ("b", False, False),
         ("b", "b-far", False, False),
     ]
 
 
-def test_promises_on_all_runs_wait_for_all_of_them():
-    """Some groups alone say nothing of all; a cause for all explains no group."""
-    promise = Promise(group="all", figure="median", at_most=0.01, confidence="high")
-    entry = known(promise, causes=[cause("all")])
+def test_targets_for_all_runs_need_all_of_them():
+    """Some groups do not decide a target for all; a cause for all explains no group."""
+    target = Target(group="all", figure="median", at_most=0.01, confidence="high")
+    entry = file_of(target, causes=[cause("all")])
 
-    assert told(entry, RUNS[:2]) == []
-    assert told(entry, whole=True) == [("all", False, True), ("b", "b-far", False, False)]
+    assert entries(entry, RUNS[:2]) == []
+    assert entries(entry, all_cases=True) == [("all", False, True), ("b", "b-far", False, False)]
 
 
-def test_only_sure_runs_count_where_a_promise_says_so():
-    """Runs of low confidence do not break a promise on sure ones."""
-    promise = Promise(group="c", at_most=0.05, confidence="high")
+def test_only_runs_of_high_confidence_count_where_a_target_requires_it():
+    """Runs of low confidence do not miss a target for high confidence."""
+    target = Target(group="c", at_most=0.05, confidence="high")
     runs = [run("c-1", "c", 0.01), run("c-2", "c", 0.2, "low")]
 
-    assert told(known(promise), runs) == []
+    assert entries(file_of(target), runs) == []
 
 
 def test_what_is_not_graded_is_no_miss():
     """A case that cannot be graded has no error, and its cause no run."""
     ungraded = [Outcome("a-1", "a")]
 
-    assert told(known(Promise(group="a", at_most=0.05), causes=[cause("a")]), ungraded) == []
+    assert entries(file_of(Target(group="a", at_most=0.05), causes=[cause("a")]), ungraded) == []
 
 
 @pytest.mark.parametrize(
-    ("promise", "problem"),
+    ("target", "problem"),
     [
         ({"group": "a"}, "needs either 'at_most' or 'at_least', and not both"),
         ({"group": "a", "at_most": 1, "at_least": 0}, "needs either 'at_most' or 'at_least'"),
@@ -135,28 +136,31 @@ def test_what_is_not_graded_is_no_miss():
         ({"group": "a", "at_most": 0.1, "tolerance": 1}, "tolerance"),
     ],
 )
-def test_a_wrong_promise_is_refused(promise, problem):
-    """A typing error in the file is one line that says where."""
-    data = {"kind": "missed_targets", "promises": [promise], "causes": [NOTHING.model_dump()]}
+def test_an_invalid_target_is_rejected(target, problem):
+    """A mistake in the file is one line with its place."""
+    data = {"kind": "missed_targets", "targets": [target], "causes": [NOTHING.model_dump()]}
 
     with pytest.raises(CatalogError, match=problem):
-        checked(Unreached, Tree(data, {(): Place("file")}), CatalogError)
+        checked(TargetsFile, Tree(data, {(): Place("file")}), CatalogError)
 
 
 # --- what is shipped --------------------------------------------------------------------------
 
 
 def test_every_pattern_of_the_shipped_file_finds_a_case():
-    """A promise or a cause that is of nothing would be kept for ever."""
+    """A target or a cause without cases would be kept for ever."""
     cases = [
         Outcome(entry.id, entry.group) for entry in read_cases(shipped("validation") / "cases.yaml")
     ]
-    file = read_unreached()
+    file = read_targets()
 
-    for entry in [*file.promises, *file.causes]:
-        assert entry.of(cases), entry
+    for entry in [*file.targets, *file.causes]:
+        assert entry.select(cases), entry
         for pattern in entry.cases:
-            assert any(alike(pattern, case.id) for case in entry.of(cases)), (entry.group, pattern)
+            assert any(matches(pattern, case.id) for case in entry.select(cases)), (
+                entry.group,
+                pattern,
+            )
 
 
 def table(title):
@@ -182,16 +186,16 @@ def printed():
 
 def test_each_run_that_is_far_off_has_a_cause(printed):
     """No row of the page is more than a quarter off without a likely cause."""
-    causes = [entry for entry in read_unreached().causes if entry.group != "all"]
+    causes = [entry for entry in read_targets().causes if entry.group != "all"]
     far = [Outcome(name, group) for name, group, error in printed if error > FAR]
 
     assert far
-    assert [run.id for run in far if not any(entry.of([run]) for entry in causes)] == []
+    assert [run.id for run in far if not any(entry.select([run]) for entry in causes)] == []
 
 
-def test_each_group_that_misses_its_promise_has_a_cause():
-    """The means, ranks and losses of the page that are beyond their bound are told of."""
-    file = read_unreached()
+def test_each_group_that_misses_its_target_has_a_cause():
+    """The means, ranks and losses of the page that are beyond their bound have a cause."""
+    file = read_targets()
     found = {
         "mean": {name: share(row[3]) for name, row in table(GROUPS.title).items()},
         "tau": {name: _number(row[2]) for name, row in table(LAYOUTS.title).items()},
@@ -199,14 +203,14 @@ def test_each_group_that_misses_its_promise_has_a_cause():
     }
     missed = [
         name
-        for promise in file.promises
-        if promise.group != "all" and not promise.cases
-        for name, figure in found[promise.figure].items()
-        if alike(promise.group, name) and figure is not None and not promise.kept(figure)
+        for target in file.targets
+        if target.group != "all" and not target.cases
+        for name, figure in found[target.figure].items()
+        if matches(target.group, name) and figure is not None and not target.reached(figure)
     ]
 
     assert missed
-    assert [g for g in missed if not any(alike(entry.group, g) for entry in file.causes)] == []
+    assert [g for g in missed if not any(matches(entry.group, g) for entry in file.causes)] == []
 
 
 def _number(cell):
@@ -214,23 +218,21 @@ def _number(cell):
 
 
 def test_each_cause_has_its_miss(printed):
-    """A cause whose runs are now as good as promised is taken out, or told anew."""
-    file = read_unreached()
-    means = {
-        promise.group: promise.at_most for promise in file.promises if promise.figure == "mean"
-    }
+    """A cause without a miss is removed or rewritten."""
+    file = read_targets()
+    means = {target.group: target.at_most for target in file.targets if target.figure == "mean"}
     for entry in file.causes:
         if entry.group == "all":
             continue
-        errors = [e for n, group, e in printed if entry.of([Outcome(n, group)])]
-        bound = next((most for group, most in means.items() if alike(group, entry.group)), None)
+        errors = [e for n, group, e in printed if entry.select([Outcome(n, group)])]
+        bound = next((most for group, most in means.items() if matches(group, entry.group)), None)
 
         assert errors, entry.group
         assert max(errors) > FAR or (bound is not None and fmean(errors) >= bound), entry.group
 
 
 def test_the_page_has_no_entry_out_of_date_and_no_miss_without_a_cause():
-    """What the command would print in their place is not on the page."""
+    """Their cells are not on the page."""
     page = PAGE.read_text()
 
     assert REACHED not in page
@@ -240,22 +242,24 @@ def test_the_page_has_no_entry_out_of_date_and_no_miss_without_a_cause():
 # --- the answer -------------------------------------------------------------------------------
 
 
-def test_a_row_says_what_was_promised_and_found():
-    """Bounds are printed in the unit of their figure, and runs far off are counted."""
-    promises = [Promise(group="b", at_most=0.1), Promise(group="a", figure="p90", at_most=0.1)]
-    found = findings(known(*promises, causes=[cause("b"), cause("a")]), RUNS, whole=False)
-    rows = list(unreached_rows({"unreached": [each.to_json() for each in found]}))
+def test_a_row_has_the_target_and_the_figure():
+    """Bounds are printed in the unit of their figure, and runs with a large error are counted."""
+    targets = [Target(group="b", at_most=0.1), Target(group="a", figure="p90", at_most=0.1)]
+    found = explained_misses(
+        file_of(*targets, causes=[cause("b"), cause("a")]), RUNS, all_cases=False
+    )
+    rows = list(missed_rows(SimpleNamespace(unreached=found)))
 
     assert rows[0][:5] == ("b", "2", "22.0 %", "40.0 % b-far",
                            "mean at most 10.0 %, is 22.0 %; 1 run more than 25 % off")  # fmt: skip
     assert rows[1][4] == "p90 at most 10.0 %, is 11.0 %"
 
 
-def test_groups_that_are_asked_for_show_their_own_entries_only(capsys):
-    """`--group` of one that misses prints its cause beside its error of today."""
-    command(group=["llama3-paper"], markdown=True)
+def test_selected_groups_show_only_their_own_entries(capsys):
+    """`--group` of one that misses prints its cause and its error."""
+    command(group=["llama3-paper"], jobs=1, markdown=True)
     shown = capsys.readouterr().out
-    section = shown.split("## What could not be reached")[1].split("\n## ")[0]
+    section = shown.split("## Missed accuracy targets")[1].split("\n## ")[0]
 
     assert "| llama3-paper | 1 |" in section
     assert section.count("\n| ") == 3

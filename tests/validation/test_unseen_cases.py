@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.answers import to_json
 from clustersim.catalog.finding import names
 from clustersim.cli.validate import validate as command
 from clustersim.scenario.load import load_cluster
-from clustersim.validation.cases.cases import entries
-from clustersim.validation.cases.machines import machine_of, machine_table, machines, plain
+from clustersim.validation.case_runs import run_case, run_cases
+from clustersim.validation.cases.machines import machine_of, machine_table, machines, plain_name
 from clustersim.validation.cases.nodes import node_shape, with_ports
-from clustersim.validation.cases.ports import Ports, ports_of
 from clustersim.validation.cases.reasons import Ungradable
+from clustersim.validation.cases.rows import parse_entries
 from clustersim.validation.cases.settings import settings_of
-from clustersim.validation.validate import run, validate
+from clustersim.validation.cases.texts import Ports, ports_of
 
 PLAIN = {
     "id": "row",
@@ -132,11 +133,13 @@ def row(changed):
     return given
 
 
-def case_of(**changed):
-    """Return the plain row as a case, with values changed."""
-    (entry,) = entries([row({key.replace("__", "."): value for key, value in changed.items()})])
-    assert entry.case is not None, entry.trouble
-    return entry.case
+def row_of(**changed):
+    """Return the plain row, parsed, with values changed."""
+    (entry,) = parse_entries(
+        [row({key.replace("__", "."): value for key, value in changed.items()})]
+    )
+    assert entry.row is not None, entry.problem
+    return entry.row
 
 
 # --- no crash -------------------------------------------------------------------------------------
@@ -146,29 +149,28 @@ def case_of(**changed):
 @given(changes)
 def test_an_odd_row_is_graded_or_says_why_not(changed):
     """Never a crash: a number to compare, or a reason that is about the row."""
-    (entry,) = entries([row(changed)])
-    outcome = run(entry)
-    told = json.loads(json.dumps(outcome.to_json(), allow_nan=False))
+    (entry,) = parse_entries([row(changed)])
+    answer = json.loads(json.dumps(to_json(run_case(entry).answer), allow_nan=False))
 
-    assert told["gradable"] == (told["why"] is None)
-    assert "clustersim failed" not in told["reasons"]
+    assert answer["gradable"] == (answer["why"] is None)
+    assert "clustersim failed" not in answer["reasons"]
 
 
-def test_the_plain_row_is_graded_and_informs_only():
+def test_the_plain_row_is_graded_and_not_scored():
     """All is stated but for the software, which is assumed, so that no tolerance is held to it."""
-    outcome = run(entries([PLAIN])[0])
+    outcome = run_case(parse_entries([PLAIN])[0])
 
     assert outcome.gradable
     assert outcome.framework_assumed == "no profile of the case's own software yet"
-    assert not outcome.gates
+    assert not outcome.scored
 
 
 def test_ids_that_repeat_cost_only_the_rows_that_repeat_them():
     """The first row of an id is graded; others are named by their place."""
-    answer = validate(entries([PLAIN, PLAIN, {**PLAIN, "id": "other"}])).to_json()
+    outcomes = run_cases(parse_entries([PLAIN, PLAIN, {**PLAIN, "id": "other"}]))
 
-    assert [case["gradable"] for case in answer["cases"]] == [True, False, True]
-    assert answer["cases"][1]["why"] == "row 2 has the id of row 1"
+    assert [outcome.gradable for outcome in outcomes] == [True, False, True]
+    assert outcomes[1].answer.why == "row 2 has the id of row 1"
 
 
 class Dying(Executor):
@@ -182,9 +184,9 @@ class Dying(Executor):
 
 def test_a_worker_that_dies_costs_no_other_case():
     """What it took along is run again, each row in a process of its own."""
-    answer = validate(entries([PLAIN, {**PLAIN, "id": "other"}]), executor=Dying()).to_json()
+    outcomes = run_cases(parse_entries([PLAIN, {**PLAIN, "id": "other"}]), executor=Dying())
 
-    assert [case["why"] for case in answer["cases"]] == [None, None]
+    assert [outcome.reasons for outcome in outcomes] == [(), ()]
 
 
 def test_a_file_without_rows_says_so(tmp_path, capsys):
@@ -196,7 +198,7 @@ def test_a_file_without_rows_says_so(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("told", "named", "chunks"),
+    ("stated", "named", "chunks"),
     [
         ("interleaved-1f1b (tunable)", "interleaved-1f1b", 2),
         ("Interleaved1F1B", "interleaved-1f1b", 2),
@@ -207,9 +209,9 @@ def test_a_file_without_rows_says_so(tmp_path, capsys):
         ("DualPipe", "dualpipe", 2),
     ],
 )
-def test_a_schedule_goes_by_its_name_in_other_software(told, named, chunks):
+def test_a_schedule_goes_by_its_name_in_other_software(stated, named, chunks):
     """Words of torchtitan, nanotron and others for the schedules that there are."""
-    found = settings_of(case_of(parallel__schedule=told, parallel__interleave=chunks))
+    found = settings_of(row_of(parallel__schedule=stated, parallel__interleave=chunks))
 
     assert found.schedule == named
 
@@ -234,7 +236,7 @@ def test_a_schedule_goes_by_its_name_in_other_software(told, named, chunks):
 )
 def test_a_machine_is_found_by_other_words_for_its_accelerator(accelerator, cluster):
     """What is then taken for granted is told as assumed."""
-    found = machine_of(case_of(system__accelerator=accelerator, system__interconnect=None))
+    found = machine_of(row_of(system__accelerator=accelerator, system__interconnect=None))
 
     assert found.cluster == cluster
     assert found.assumed
@@ -244,7 +246,7 @@ def test_a_machine_is_found_by_other_words_for_its_accelerator(accelerator, clus
 def test_a_part_that_is_another_one_is_not_taken_for_it(accelerator):
     """A card is not the part for boards, whatever their common name."""
     with pytest.raises(Ungradable, match=f"no machine file for '{accelerator}', 8 a node"):
-        machine_of(case_of(system__accelerator=accelerator))
+        machine_of(row_of(system__accelerator=accelerator))
 
 
 def test_every_machine_of_the_table_can_be_built():
@@ -259,9 +261,10 @@ def test_other_names_are_plain_and_lead_to_a_machine():
     """A pattern with a capital or a maker's name in it would never match."""
     for name in machine_table().names:
         assert all(
-            plain(word.replace("*", "")) == word.replace("*", "").strip() for word in name.words
+            plain_name(word.replace("*", "")) == word.replace("*", "").strip()
+            for word in name.words
         )
-        assert machine_of(case_of(system__accelerator=name.means))
+        assert machine_of(row_of(system__accelerator=name.means))
 
 
 @pytest.mark.parametrize(
@@ -289,12 +292,12 @@ def test_the_ports_of_a_node_are_read_from_words(text, ports):
 
 def test_stated_ports_replace_the_usual_ones():
     """Four ports of 100 Gb/s on eight devices hang on every other one, and it is said so."""
-    found = machine_of(case_of(system__interconnect="4 x 100 Gb/s per node"))
-    usual = machine_of(case_of(system__interconnect="8 x 200 Gb/s per node"))
+    found = machine_of(row_of(system__interconnect="4 x 100 Gb/s per node"))
+    usual = machine_of(row_of(system__interconnect="8 x 200 Gb/s per node"))
 
     assert found.settings["cluster.nic.bandwidth"] == "1.25e+10 B/s"
     assert found.settings["cluster.node.nics.devices"] == [0, 2, 4, 6]
-    assert "which the case tells" in (found.assumed or "")
+    assert "stated by the case" in (found.assumed or "")
     assert usual.settings == {}
 
 
@@ -316,7 +319,7 @@ def test_a_slower_network_makes_the_prediction_slower():
     wide = {"system.gpus": 16, "parallel.dp": 4, "parallel.tp": 1, "parallel.pp": 4}
     rows = [row({**wide, "id": "fast", "system.interconnect": "8 x 200 Gb/s per node"})]
     rows.append(row({**wide, "id": "slow", "system.interconnect": "1 x 25 Gb/s per node"}))
-    fast, slow = validate(entries(rows)).outcomes
+    fast, slow = run_cases(parse_entries(rows))
 
     assert fast.grade is not None
     assert slow.grade is not None
@@ -327,7 +330,7 @@ def test_one_device_of_a_node_of_direct_links_runs_alone():
     """A single card needs no links to others."""
     alone = {"system.gpus": 1, "parallel.tp": 1, "parallel.pp": 1, "parallel.dp": 1}
     one = row({**alone, "system.accelerator": "RTX 4090", "system.gpus_per_node": 2})
-    outcome = run(entries([one])[0])
+    outcome = run_case(parse_entries([one])[0])
 
     assert outcome.reasons == ()
     assert outcome.cluster == "desktop-2x4090"
@@ -336,11 +339,11 @@ def test_one_device_of_a_node_of_direct_links_runs_alone():
 def test_sharding_that_was_run_was_offered():
     """A stated stage of ZeRO runs under software whose profile does not name it; an assumed not."""
     stated = row({"group": "nemo-x", "parallel.zero_stage": 3, "precision": "bf16"})
-    untold = row({"group": "mosaicml-x", "parallel.zero_stage": None, "precision": "bf16"})
-    ran, refused = validate(entries([stated, {**untold, "id": "untold"}])).outcomes
+    silent = row({"group": "mosaicml-x", "parallel.zero_stage": None, "precision": "bf16"})
+    ran, rejected = run_cases(parse_entries([stated, {**silent, "id": "silent"}]))
 
     assert ran.reasons == ()
-    assert "plan.zero: 0 is not offered by the framework" in refused.reasons[0].detail
+    assert "plan.zero: 0 is not offered by the framework" in rejected.reasons[0].detail
 
 
 @pytest.mark.parametrize("stages", [1, 2])
@@ -352,7 +355,7 @@ def test_unknown_software_shards_with_and_without_a_pipeline(stages):
         for zero in (2, 3)
     ]
 
-    assert [outcome.reasons for outcome in validate(entries(rows)).outcomes] == [(), ()]
+    assert [outcome.reasons for outcome in run_cases(parse_entries(rows))] == [(), ()]
 
 
 @pytest.mark.parametrize(
@@ -362,7 +365,7 @@ def test_unknown_software_shards_with_and_without_a_pipeline(stages):
 def test_unknown_software_is_one_that_can_run_the_layout(zero, context, framework):
     """A run that shards its states cannot have been of software without that."""
     spread = {"parallel.zero_stage": zero, "parallel.cp": context, "parallel.dp": 2 // context}
-    outcome = run(entries([row({**spread, "precision": "bf16"})])[0])
+    outcome = run_case(parse_entries([row({**spread, "precision": "bf16"})])[0])
 
     assert outcome.reasons == ()
     assert outcome.framework == framework

@@ -1,4 +1,4 @@
-"""What `clustersim validate --out` leaves: tables that hold the answer, and figures that say it."""
+"""The output of `clustersim validate --out`: tables with the answer, and figures of it."""
 
 import csv
 import json
@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from clustersim.answers import from_json
 from clustersim.cli.validate import validate as command
 from clustersim.errors import ScenarioError
+from clustersim.validation.answer import Validation
 from clustersim.validation.charts import (
     OTHERS,
     errors_finding,
@@ -28,7 +30,11 @@ def folder(tmp_path_factory):
     """Return the folder that the small file leaves."""
     place = tmp_path_factory.mktemp("validation") / "small"
     command(
-        cases=SMALL, group=["small", "widths", "(no group)"], out=place, figures=",".join(FORMATS)
+        cases=SMALL,
+        group=["small", "widths", "(no group)"],
+        jobs=1,
+        out=place,
+        figures=",".join(FORMATS),
     )
     return place
 
@@ -68,18 +74,18 @@ def test_csv_and_parquet_hold_the_same_columns(folder, name, columns):
 def test_the_tables_are_the_answer(folder, answer):
     """A row for each case and group with its numbers; a reason where there are none."""
     cases = {row["id"]: row for row in rows(folder, "cases")}
-    told = {case["id"]: case for case in answer["cases"]}
+    expected = {case["id"]: case for case in answer["cases"]}
 
-    assert cases.keys() == told.keys()
-    assert float(cases["good"]["error"]) == told["good"]["error"]
+    assert cases.keys() == expected.keys()
+    assert float(cases["good"]["error"]) == expected["good"]["error"]
     assert cases["good"]["layout.tensor"] == "2"
-    assert cases["unknown-accelerator"]["why"] == told["unknown-accelerator"]["why"]
+    assert cases["unknown-accelerator"]["why"] == expected["unknown-accelerator"]["why"]
     assert cases["unknown-accelerator"]["error"] == ""
     assert [row["group"] for row in rows(folder, "groups")] == [*answer["groups"], "all"]
 
 
 def test_columns_are_keys_of_the_answer(answer):
-    """A column that no key feeds would be empty for ever."""
+    """A column without a key would always be empty."""
     case, sums = answer["cases"][0], answer["all"]
 
     assert {name.partition(".")[0] for name in CASES} <= case.keys()
@@ -91,7 +97,7 @@ def test_columns_are_keys_of_the_answer(answer):
 
 def test_the_same_answer_gives_the_same_figures(folder, answer, tmp_path):
     """No date, no chance: a change of the picture is a change of the answer."""
-    write(answer, tmp_path / "again", formats=FORMATS)
+    write(from_json(Validation, answer), tmp_path / "again", formats=FORMATS)
 
     for name in DRAWN:
         assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
@@ -119,7 +125,7 @@ def test_many_groups_share_a_colour_and_the_largest_do_not():
 
 def test_no_speed_graded_draws_nothing(tmp_path):
     """Where nothing ran there are tables, and no figure of nothing."""
-    command(cases=SMALL, group=["(no group)"], out=tmp_path / "none")
+    command(cases=SMALL, group=["(no group)"], jobs=1, out=tmp_path / "none")
 
     assert sorted(path.name for path in (tmp_path / "none").iterdir()) == sorted(FILES)
 

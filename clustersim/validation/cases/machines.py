@@ -1,10 +1,10 @@
-"""Which cluster file and which framework stand for those of a case.
+"""The cluster file and the framework profile of a case.
 
     words of its system          --validation/machines.yaml----> MachineChoice
     its group, else its source   --validation/frameworks.yaml--> FrameworkChoice
 
-No case has a knob of its own: both are found in tables by the words of the case, and each entry of
-a table says what it rests on.
+No case has a parameter of its own: both are found in tables by the words of the case, and each
+entry of a table states its source or its assumption.
 """
 
 import fnmatch
@@ -19,14 +19,14 @@ from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Strict
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError
-from clustersim.validation.cases.cases import Case
 from clustersim.validation.cases.nodes import node_shape, with_ports
-from clustersim.validation.cases.ports import ports_of
 from clustersim.validation.cases.reasons import NOT_STATED, Reason, Ungradable
+from clustersim.validation.cases.rows import Row
+from clustersim.validation.cases.texts import ports_of
 
 
 class Choice(Strict):
-    """An entry of a table, with what it rests on."""
+    """An entry of a table, with its source or its assumption."""
 
     source: str | None = None
     assumed: str | None = None
@@ -39,11 +39,11 @@ class Choice(Strict):
 
 
 class MachineChoice(Choice):
-    """A cluster file for the cases whose texts match; `settings` are facts of that machine.
+    """A cluster file for the cases with matching texts; `settings` are facts of that machine.
 
-    `take` is how many devices of a node of the file a job takes, where a case counts smaller nodes.
-    `clock_ghz` is the clock that a case says its devices ran at, where jobs may choose it.
-    `ports: stated` takes number and rate of a node's ports from the case's text, if it has any.
+    `take` is the number of devices of a node of the file that a job uses, where a case counts
+    smaller nodes.  `clock_ghz` is the clock of the devices in the run, where jobs may choose it.
+    `ports: stated` reads number and rate of a node's ports from the text of the case.
     """
 
     accelerator: str
@@ -56,20 +56,20 @@ class MachineChoice(Choice):
     ports: Literal["stated"] | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
 
-    def matches(self, case: Case) -> bool:
-        """Whether this is the machine of a case."""
-        system = case.system
+    def matches(self, row: Row) -> bool:
+        """Whether this is the machine of a row."""
+        system = row.system
         return (
-            alike(self.accelerator, system.accelerator)
-            and alike(self.system, system.name)
-            and alike(self.interconnect, system.interconnect)
+            matches(self.accelerator, system.accelerator)
+            and matches(self.system, system.name)
+            and matches(self.interconnect, system.interconnect)
             and self.gpus_per_node in (None, system.gpus_per_node)
             and self.clock_ghz in (None, system.clock_ghz)
         )
 
 
 class OtherName(Choice):
-    """Other words for an accelerator; each is a pattern over what `plain` leaves of a text."""
+    """Other names of an accelerator, as patterns over texts that `plain_name` has shortened."""
 
     words: list[str]
     means: str
@@ -86,22 +86,22 @@ class MachineTable(Strict):
 class FrameworkChoice(Choice):
     """A framework profile for the cases of some groups, and the options that they ran it with.
 
-    `told` says what the words of a case mean for them: patterns over its id and its note.
-    `recompute` says what the software runs again by a word for it (*selective*), `usual` what its
-    recipes set where a case does not tell, `modes` the options behind a mode of mixed precision,
-    `pipelined` those that it has with a pipeline.
-    `uneven` is how layers are shared out that the stages divide neither alone nor with both ends.
-    `memory` is the stage whose memory they tell: the fullest one, or the first, that of rank 0.
-    `titles` are words in the title of a source, for groups that no entry names.
-    `zero` are the stages of ZeRO that a default can stand for, `context: false` one that cannot
-    stand for ranks which share a sequence.
+    `stated` has options by patterns over the id and the note of a case.
+    `recompute` has the operations that the software recomputes by its word for them (*selective*),
+    `usual` the values of its recipes for settings that a case does not state, `modes` the options
+    of a mode of mixed precision, `pipelined` those with a pipeline.
+    `uneven` is the division of layers that the stages divide neither alone nor with both ends.
+    `memory` is the stage of the measured memory: the fullest one, or the first, that of rank 0.
+    `titles` are words in the title of a source, for groups without an entry.
+    `zero` are the ZeRO stages of a default entry; one with `context: false` has no context
+    parallelism.
     """
 
     groups: list[str] = Field(default_factory=list)
     titles: list[str] = Field(default_factory=list)
     framework: str
     settings: dict[str, Any] = Field(default_factory=dict)
-    told: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    stated: dict[str, dict[str, Any]] = Field(default_factory=dict)
     recompute: dict[str, dict[str, Any]] = Field(default_factory=dict)
     usual: dict[str, Any] = Field(default_factory=dict)
     modes: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -111,17 +111,17 @@ class FrameworkChoice(Choice):
     zero: list[int] | None = None
     context: bool = True
 
-    def stands_for(self, zero: int, context: int) -> bool:
-        """Whether software like this can have run a layout."""
+    def can_run(self, zero: int, context: int) -> bool:
+        """Whether the software supports a layout."""
         return (self.zero is None or zero in self.zero) and (self.context or context == 1)
 
-    def options(self, case: Case) -> dict[str, Any]:
-        """Return the options that the software ran a case with."""
-        said = self.settings | self.modes.get(case.parallel.mp_mode or "", {})
-        for pattern, settings in self.told.items():
-            if alike(pattern, case.id) or (case.note and alike(pattern, case.note)):
-                said |= settings
-        return said
+    def options(self, row: Row) -> dict[str, Any]:
+        """Return the options of the software in the run of a row."""
+        options = self.settings | self.modes.get(row.parallel.mp_mode or "", {})
+        for pattern, settings in self.stated.items():
+            if matches(pattern, row.id) or (row.note and matches(pattern, row.note)):
+                options |= settings
+        return options
 
 
 class FrameworkTable(Strict):
@@ -132,11 +132,11 @@ class FrameworkTable(Strict):
     defaults: Annotated[list[FrameworkChoice], Field(min_length=1)]
 
 
-def alike(pattern: str | None, told: str | None) -> bool:
-    """Whether a text is of a pattern (``vtrain-*``), large or small letters; all are of None."""
+def matches(pattern: str | None, text: str | None) -> bool:
+    """Whether a text matches a pattern (``vtrain-*``) in any case; every text matches None."""
     if pattern is None:
         return True
-    return fnmatch.fnmatchcase((told or "").lower(), pattern.lower())
+    return fnmatch.fnmatchcase((text or "").lower(), pattern.lower())
 
 
 @lru_cache
@@ -158,49 +158,48 @@ def frameworks() -> FrameworkTable:
     return checked(FrameworkTable, tree, CatalogError)
 
 
-def machine_of(case: Case) -> MachineChoice:
-    """Return the machine that stands for that of a case.
+def machine_of(row: Row) -> MachineChoice:
+    """Return the machine of a row.
 
     Raises
     ------
     Ungradable
-        when the case names no accelerator, or no entry or no cluster file is there for it.
+        when the row names no accelerator, or there is no entry or no cluster file for it.
     """
-    accelerator, each = case.system.accelerator, case.system.gpus_per_node
+    accelerator, per_node = row.system.accelerator, row.system.gpus_per_node
     if accelerator is None:
-        told = f"accelerator{NOT_STATED}"
-        raise Ungradable(Reason(told, told))
-    found = _found(case)
-    if found is None:
-        among = f", {each} a node" if each else ""
-        told = f"no machine file for '{accelerator}'{among}"
-        raise Ungradable(Reason("no machine file", told))
-    if found.cluster not in finding.names("cluster"):
-        raise Ungradable(Reason("no machine file", f"no machine file '{found.cluster}'"))
-    return _with_stated_ports(found, case)
+        text = f"accelerator{NOT_STATED}"
+        raise Ungradable(Reason(text, text))
+    choice = _entry_of(row)
+    if choice is None:
+        of_node = f", {per_node} a node" if per_node else ""
+        raise Ungradable(Reason("no machine file", f"no machine file for '{accelerator}'{of_node}"))
+    if choice.cluster not in finding.names("cluster"):
+        raise Ungradable(Reason("no machine file", f"no machine file '{choice.cluster}'"))
+    return _with_stated_ports(choice, row)
 
 
-def _found(case: Case) -> MachineChoice | None:
-    """Return the first entry that matches, by the words of the case, else by another name."""
+def _entry_of(row: Row) -> MachineChoice | None:
+    """Return the first entry that matches, by the words of the row, else by another name."""
     for choice in machines():
-        if choice.matches(case):
+        if choice.matches(row):
             return choice
-    other = _other_name(case.system.accelerator or "")
+    other = _other_name(row.system.accelerator or "")
     if other is None:
         return None
-    system = case.system.model_copy(update={"accelerator": other.means})
-    renamed = case.model_copy(update={"system": system})
-    found = next((choice for choice in machines() if choice.matches(renamed)), None)
-    if found is None or other.assumed is None:
-        return found
-    told = "; ".join(filter(None, [other.assumed, found.assumed or found.source]))
-    return found.model_copy(update={"source": None, "assumed": told})
+    system = row.system.model_copy(update={"accelerator": other.means})
+    renamed = row.model_copy(update={"system": system})
+    same = next((choice for choice in machines() if choice.matches(renamed)), None)
+    if same is None or other.assumed is None:
+        return same
+    assumed = "; ".join(filter(None, [other.assumed, same.assumed or same.source]))
+    return same.model_copy(update={"source": None, "assumed": assumed})
 
 
 def _other_name(accelerator: str) -> OtherName | None:
-    text = plain(accelerator)
+    text = plain_name(accelerator)
     for name in machine_table().names:
-        if any(alike(pattern, text) for pattern in name.words):
+        if any(matches(pattern, text) for pattern in name.words):
             return name
     return None
 
@@ -208,44 +207,44 @@ def _other_name(accelerator: str) -> OtherName | None:
 _MAKERS: Final = frozenset(
     {"nvidia", "amd", "intel", "google", "fujitsu", "tesla", "geforce", "instinct", "gpu", "gpus"}
 )
-"""Words of a name that tell no part apart."""
+"""Words of a name that do not distinguish parts."""
 
 
-def plain(accelerator: str) -> str:
-    """Return the name of an accelerator without its maker, small, its words apart by one space.
+def plain_name(accelerator: str) -> str:
+    """Return the name of an accelerator without its maker, in lower case, separated by spaces.
 
-    >>> plain("NVIDIA Tesla V100-SXM2-32GB"), plain("NVIDIA H100 80GB HBM3")
+    >>> plain_name("NVIDIA Tesla V100-SXM2-32GB"), plain_name("NVIDIA H100 80GB HBM3")
     ('v100 sxm2 32gb', 'h100 80gb hbm3')
     """
     words = re.split(r"[\s_,/()-]+", accelerator.lower())
     return " ".join(word for word in words if word and word not in _MAKERS)
 
 
-def _with_stated_ports(machine: MachineChoice, case: Case) -> MachineChoice:
-    """Return a machine with the ports that a case tells of, where its entry leaves them open."""
-    ports = ports_of(case.system.interconnect) if machine.ports == "stated" else None
+def _with_stated_ports(machine: MachineChoice, row: Row) -> MachineChoice:
+    """Return a machine with the ports that a row states, where its entry allows it."""
+    ports = ports_of(row.system.interconnect) if machine.ports == "stated" else None
     if ports is None:
         return machine
     shape = node_shape(machine.cluster)
-    changes = with_ports(ports, shape, case.system.gpus_per_node or shape.devices)
+    changes = with_ports(ports, shape, row.system.gpus_per_node or shape.devices)
     if not changes:
         return machine
-    told = f"{machine.assumed}; but for the ports of a node, which the case tells"
-    return machine.model_copy(update={"settings": machine.settings | changes, "assumed": told})
+    assumed = f"{machine.assumed}; the ports of a node are stated by the case"
+    return machine.model_copy(update={"settings": machine.settings | changes, "assumed": assumed})
 
 
 def framework_of(group: str, title: str | None = None) -> FrameworkChoice | None:
-    """Return the framework that stands for that of a group, else of a source with a title."""
+    """Return the entry of a group, else that of the title of a source; None without one."""
     for choice in frameworks().frameworks:
-        if any(alike(pattern, group) for pattern in choice.groups):
+        if any(matches(pattern, group) for pattern in choice.groups):
             return choice
     for choice in frameworks().frameworks:
-        if title is not None and any(alike(pattern, title) for pattern in choice.titles):
+        if title is not None and any(matches(pattern, title) for pattern in choice.titles):
             return choice
     return None
 
 
 def default_framework(zero: int, context: int) -> FrameworkChoice:
-    """Return the framework for cases of unknown software, by what it must be able to run."""
+    """Return the framework for cases of unknown software: the first that supports the layout."""
     choices = frameworks().defaults
-    return next((choice for choice in choices if choice.stands_for(zero, context)), choices[0])
+    return next((choice for choice in choices if choice.can_run(zero, context)), choices[0])

@@ -1,8 +1,9 @@
-"""The nodes of a cluster file, and how a measured case may change them: fewer devices, other ports.
+"""The nodes of a cluster file, changed for a measured case: fewer devices, other ports.
 
 cluster file --node_shape--> NodeShape --smaller_node, with_ports--> changes to the file
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,19 +11,20 @@ from typing import Any
 from clustersim import units
 from clustersim.catalog import finding
 from clustersim.catalog.tree import is_fact
-from clustersim.validation.cases.ports import Ports
 from clustersim.validation.cases.reasons import Reason, Ungradable
+from clustersim.validation.cases.settings import Settings
+from clustersim.validation.cases.texts import Ports
 
 
 @dataclass(frozen=True)
 class NodeShape:
-    """What a case may change about a node.
+    """The properties of a node that a case may change.
 
     Attributes
     ----------
-    devices : how many it has
-    linked : whether they are joined one by one, so that a part of them is another node
-    nics : what each NIC hangs on, a device or a named part of the board
+    devices : devices of the node
+    linked : whether direct links join them, so that a subset of them is another kind of node
+    nics : the device, or the named place on the board, that each NIC is attached to
     bandwidth : of a NIC [B/s]
     """
 
@@ -52,38 +54,38 @@ def _value(fact: Any) -> Any:
     return fact["value"] if is_fact(fact) else fact
 
 
-def smaller_node(each: int, shape: NodeShape, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes that leave `each` devices of a node, with the NICs that hang on them.
+def smaller_node(devices: int, shape: NodeShape, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the changes that reduce a node to its first devices and their NICs.
 
-    A device alone has no links to others, whatever its node is like.
+    A single device needs no links, whatever its node is like.
 
     Raises
     ------
     Ungradable
-        when devices are joined one by one and more than one is left.
+        when direct links join the devices and more than one remains.
     """
-    alone = {"cluster.node.interconnect": {"type": "none"}, "cluster.node.nics.devices": [0]}
-    if shape.linked and each == 1:
-        return {"cluster.node.devices": 1, **alone}
+    single = {"cluster.node.interconnect": {"type": "none"}, "cluster.node.nics.devices": [0]}
+    if shape.linked and devices == 1:
+        return {"cluster.node.devices": 1, **single}
     if shape.linked:
-        told = f"part of a node of direct links: {each} of its {shape.devices} devices"
-        raise Ungradable(Reason("part of a node of direct links", told))
+        detail = f"part of a node of direct links: {devices} of its {shape.devices} devices"
+        raise Ungradable(Reason("part of a node of direct links", detail))
     nics = changes.get("cluster.node.nics.devices", shape.nics)
     return {
-        "cluster.node.devices": each,
-        "cluster.node.nics.devices": [nic for nic in nics if nic < each],
+        "cluster.node.devices": devices,
+        "cluster.node.nics.devices": [nic for nic in nics if nic < devices],
     }
 
 
 def with_ports(ports: Ports, shape: NodeShape, devices: int) -> dict[str, Any]:
-    """Return the changes that give a node of `devices` the ports that a case tells of.
+    """Return the changes that give a node of `devices` the stated ports.
 
-    They are shared out evenly over the devices; several of one device are one port of their sum.
-    Nothing is changed where the file has the same.
+    They are spread evenly over the devices; several ports of one device are one port with the sum
+    of their rates.  There are no changes where the file has the same ports.
     """
     places: list[int | str] = [nic for nic in shape.nics if isinstance(nic, str) or nic < devices]
     count = ports.count or len(places)
-    total = ports.together or count * (ports.each or shape.bandwidth)
+    total = ports.total or count * (ports.each or shape.bandwidth)
     if all(isinstance(place, int) for place in places):
         count = min(count, devices)
         if count != len(places):
@@ -95,3 +97,43 @@ def with_ports(ports: Ports, shape: NodeShape, devices: int) -> dict[str, Any]:
     if tuple(places) != tuple(nic for nic in shape.nics if isinstance(nic, str) or nic < devices):
         changes["cluster.node.nics.devices"] = places
     return changes
+
+
+def nodes_of(
+    settings: Settings,
+    cluster: str,
+    changes: dict[str, Any],
+    per_node: int | None,
+    accelerator: str | None,
+) -> tuple[int, dict[str, Any]]:
+    """Return the number of nodes of a job, and all changes to the cluster file.
+
+    Parameters
+    ----------
+    changes : facts of the machine that differ from the file
+    per_node : devices of a node that the job uses, if fewer than the file has
+
+    Raises
+    ------
+    Ungradable
+        when the layout has another number of devices, or they do not fill whole nodes.
+    """
+    shape, changes = node_shape(cluster), dict(changes)
+    devices = settings.devices or 0
+    degrees = {axis: getattr(settings, axis) or 0 for axis in ("tensor", "pipeline", "data")}
+    degrees |= {"context": settings.context} if settings.context > 1 else {}
+    if math.prod(degrees.values()) != devices:
+        product = " x ".join(f"{axis} {degree}" for axis, degree in degrees.items())
+        detail = f"{product} is not the number of devices, {devices}"
+        raise Ungradable(Reason("invalid layout", detail))
+    per_node = min(per_node or shape.devices, devices)
+    if per_node > shape.devices:
+        detail = f"no machine file with {per_node} '{accelerator}' a node"
+        raise Ungradable(Reason("no machine file", detail))
+    if per_node < shape.devices:
+        changes |= smaller_node(per_node, shape, changes)
+    nodes, rest = divmod(devices, per_node)
+    if rest:
+        detail = f"{devices} devices do not fill whole nodes of {per_node}"
+        raise Ungradable(Reason("devices do not fill whole nodes", detail))
+    return nodes, changes

@@ -1,85 +1,94 @@
-"""A measured case as the scenario that stands for it.
+"""A measured case as a scenario.
 
-    Case, MachineChoice, FrameworkChoice, Settings --scenario_of--> Loaded
+    Case --scenario_of--> Loaded
 
-The cluster file is taken as it is but for the number of nodes, and of devices in a node where the
-job has fewer.
+The cluster file is unchanged but for the number of nodes, and of devices in a node where the job
+has fewer.
 """
 
-import math
 from typing import Any, Final
 
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import Loaded, from_mapping
-from clustersim.validation.cases.architecture import model_of
-from clustersim.validation.cases.cases import Case
-from clustersim.validation.cases.finetuning import finetune_of, offload_of
-from clustersim.validation.cases.machines import FrameworkChoice, MachineChoice
-from clustersim.validation.cases.nodes import node_shape, smaller_node
-from clustersim.validation.cases.reasons import Reason, Ungradable
+from clustersim.validation.cases.case import FAMILIES, Case
+from clustersim.validation.cases.nodes import nodes_of
+from clustersim.validation.cases.reasons import Ungradable
+from clustersim.validation.cases.rows import ModelShape
 from clustersim.validation.cases.settings import PRECISIONS, Settings
 
 FUSED: Final = 0.1
-"""Fusion bound of cases: replayed piece by piece, those between 1 % and this differ by 0.4 % at
-most, and take up to a hundred times as long."""
+"""Fusion bound of cases: without fusion, those between 1 % and this bound differ by 0.4 % at most,
+and take up to a hundred times as long."""
 
 
-def scenario_of(
-    case: Case, machine: MachineChoice, framework: FrameworkChoice, settings: Settings
-) -> Loaded:
+def scenario_of(case: Case, recompute: str | None = None) -> Loaded:
     """Return a case as a scenario.
 
-    A word of recomputation means what it means in the case's software.
+    Parameters
+    ----------
+    recompute : recomputation, that of the case without it; a word has its meaning in the software
 
     Raises
     ------
     Ungradable
-        when the layout is not of that many devices, or they are no whole nodes, or part of a
-        node of direct links.
+        when the case has reasons against running it, its layout another number of devices, or its
+        devices do not fill whole nodes.
     ScenarioError, CatalogError
-        when the scenario does not pass its check.
+        when the scenario is invalid.
     """
-    nodes, changes = _nodes(case, settings, machine)
-    changes |= framework.options(case)
-    if (settings.pipeline or 1) > 1:
-        changes |= framework.pipelined
-    if settings.schedule is not None:
-        changes["framework.schedules"] = [settings.schedule]  # it ran, so it was offered
-    if settings.zero is not None and "zero" not in settings.assumed:
-        changes["framework.zero"] = [settings.zero]
-    if settings.attention is not None and settings.attention.startswith("flash"):
-        changes["framework.kernels.attention"] = "flash"
-    said = settings.recompute or ""
-    recompute = framework.recompute.get(said, said)
+    if case.reasons or case.machine is None:
+        raise Ungradable(*case.reasons)
+    settings, software = case.settings, case.framework
+    nodes, changes = nodes_of(
+        settings,
+        case.machine.cluster,
+        case.machine.settings,
+        case.machine.take or case.per_node,
+        case.accelerator,
+    )
+    word = recompute or settings.recompute or ""
     data = {
         "title": case.id,
-        "cluster": {"name": machine.cluster, "nodes": nodes},
-        "model": model_of(case, settings),
-        "plan": _plan(case, settings, framework.uneven),
+        "cluster": {"name": case.machine.cluster, "nodes": nodes},
+        "model": model_of(case),
+        "plan": _plan(case.model, settings, software.uneven),
         "batch": {
             "global": settings.sequences,
             "micro": settings.micro,
             "sequence": settings.sequence,
         },
         "precision": PRECISIONS[settings.precision or ""],
-        "recompute": recompute,
-        "framework": framework.framework,
+        "recompute": software.recompute.get(word, word),
+        "framework": software.framework,
         "assumed": dict(settings.assumed),
         "fusion_bound": FUSED,
     }
-    tuned = {"offload": offload_of(case.offload), "finetune": finetune_of(case.finetune)}
+    tuned = {"offload": dict(case.offload), "finetune": case.finetune and dict(case.finetune)}
     data |= {key: value for key, value in tuned.items() if value}
+    changes |= {**case.options, **_software(settings, case.framework.pipelined)}
     return from_mapping(case.id, data, changes)
 
 
-def _plan(case: Case, settings: Settings, uneven: str) -> dict[str, Any]:
-    """Return the layout; layers that do not divide are shared out with the two ends if that does.
+def _software(settings: Settings, pipelined: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of the software that follow from the settings of a run."""
+    options = dict(pipelined) if (settings.pipeline or 1) > 1 else {}
+    if settings.schedule is not None:
+        options["framework.schedules"] = [settings.schedule]  # it ran, so it was offered
+    if settings.zero is not None and "zero" not in settings.assumed:
+        options["framework.zero"] = [settings.zero]
+    if settings.attention is not None and settings.attention.startswith("flash"):
+        options["framework.kernels.attention"] = "flash"
+    return options
+
+
+def _plan(model: ModelShape, settings: Settings, uneven: str) -> dict[str, Any]:
+    """Return the layout; layers that do not divide are divided with both ends if that works.
 
     Parameters
     ----------
-    uneven : how else, ``with-ends`` or ``filled``
+    uneven : the division otherwise, ``with-ends`` or ``filled``
     """
-    schedule, layers = SCHEDULES[settings.schedule or "1f1b"], case.model.layers or 0
+    schedule, layers = SCHEDULES[settings.schedule or "1f1b"], model.layers or 0
     parts = schedule.wired(settings.pipeline or 1, settings.chunks or 1).parts
     plan: dict[str, Any] = {
         "tensor": settings.tensor,
@@ -100,24 +109,57 @@ def _plan(case: Case, settings: Settings, uneven: str) -> dict[str, Any]:
     return plan if settings.reshard else {**plan, "reshard": False}
 
 
-def _nodes(case: Case, settings: Settings, machine: MachineChoice) -> tuple[int, dict[str, Any]]:
-    """Return the nodes of a case, and the changes to the cluster file that make them up."""
-    shape, changes = node_shape(machine.cluster), dict(machine.settings)
-    devices = settings.devices or 0
-    degrees = {axis: getattr(settings, axis) or 0 for axis in ("tensor", "pipeline", "data")}
-    degrees |= {"context": settings.context} if settings.context > 1 else {}
-    if math.prod(degrees.values()) != devices:
-        told = " x ".join(f"{axis} {degree}" for axis, degree in degrees.items())
-        told = f"{told} is not the number of devices, {devices}"
-        raise Ungradable(Reason("layout refused", told))
-    each = min(machine.take or case.system.gpus_per_node or shape.devices, devices)
-    if each > shape.devices:
-        told = f"no machine file with {each} '{case.system.accelerator}' a node"
-        raise Ungradable(Reason("no machine file", told))
-    if each < shape.devices:
-        changes |= smaller_node(each, shape, changes)
-    nodes, rest = divmod(devices, each)
-    if rest:
-        told = f"{devices} devices are no whole nodes of {each}"
-        raise Ungradable(Reason("devices are no whole nodes", told))
-    return nodes, changes
+# --- the model ------------------------------------------------------------------------------------
+
+
+def model_of(case: Case) -> dict[str, Any]:
+    """Return the model of a case as a file of the catalogue.
+
+    Properties that the case does not state have the usual value of its family.
+    """
+    model, settings = case.model, case.settings
+    data = {
+        "kind": "model",
+        "name": model.name or case.id,
+        "family": FAMILIES[model.family or ""],
+        "layers": model.layers,
+        "hidden": model.hidden,
+        "heads": model.heads,
+        "ffn": model.ffn or model.moe_ffn,
+        "vocab": settings.vocab,
+        "sequence": settings.sequence,
+        "parameters": _parameters(model, settings),
+        "source": "case",
+        "sources": {"case": {"title": case.title or case.id, "where": case.reference}},
+    }
+    if "latent" not in case.attention:
+        data |= {"kv_heads": model.kv_heads, "head_size": model.head_dim}
+    return data | dict(case.attention) | _stated_properties(model)
+
+
+def _stated_properties(model: ModelShape) -> dict[str, Any]:
+    """Return the stated properties that otherwise have the usual value of a family."""
+    properties: dict[str, Any] = {}
+    if model.gated_mlp is not None:
+        properties["mlp"] = "gated" if model.gated_mlp else "gelu"
+    if model.tied_embeddings is not None:
+        properties["tied"] = model.tied_embeddings
+    if model.learned_positions:
+        properties["positions"] = "learned"
+    if (model.experts or 0) > 1:
+        properties["experts"] = {
+            "count": model.experts,
+            "top_k": model.topk,
+            "ffn": model.moe_ffn or model.ffn,
+            "shared": model.shared_experts or 0,
+            "first_dense": model.first_dense_layers or 0,
+        }
+    return properties
+
+
+def _parameters(model: ModelShape, settings: Settings) -> dict[str, Any]:
+    if model.params_b is not None:
+        return {"value": model.params_b * 1e9, "source": "case"}
+    layers, hidden, ffn = model.layers or 0, model.hidden or 0, model.ffn or model.moe_ffn or 0
+    count = layers * (4 * hidden * hidden + 2 * hidden * ffn) + hidden * (settings.vocab or 0)
+    return {"value": float(count), "assumed": "counted from the shape"}

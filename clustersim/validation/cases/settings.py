@@ -1,23 +1,24 @@
-"""What a run needs to be told of a case: stated, else assumed, else our default.
+"""The settings of a measured run: stated, else assumed in its row, else a documented default.
 
-    Case --settings_of--> Settings
+    Row --settings_of--> Settings
 
-A setting is what the row states, else what its block `assumed` gives, else our stated default;
-which of them is kept beside the value.
+A setting has the value that the row states, else that of its section `assumed`, else that of the
+recipes of its software, else a default; `Settings.assumed` has the reason of every other value than
+a stated one.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from clustersim.program.schedules import SCHEDULES
-from clustersim.validation.cases.cases import Batch, Case, Parallel
+from clustersim.validation.cases.rows import Batch, Parallel, Row
+from clustersim.validation.cases.texts import sharding_ranks
 from clustersim.validation.cases.values import count, flag, one_of, whole, word
 
 RECOMPUTE: Final = ("none", "selective", "full")
 CHEAPEST: Final = "cheapest"
-"""The recomputation of a case that does not tell: the least that fits its devices."""
+"""The recomputation of a case that does not state it: the least that fits its devices."""
 
 PRECISIONS: Final = {
     "fp16": "fp16", "float16": "fp16", "half": "fp16", "bf16": "bf16", "bfloat16": "bf16",
@@ -25,7 +26,7 @@ PRECISIONS: Final = {
     "amp_fp16": "fp16", "amp_bf16": "bf16", "amp_fp8": "fp8", "bf16-mixed": "bf16",
     "fp16-mixed": "fp16",
 }  # fmt: skip
-"""What sources call a precision, and its name in a scenario."""
+"""Names of precisions in sources and in scenarios."""
 
 
 _SCHEDULES: Final = {
@@ -33,27 +34,26 @@ _SCHEDULES: Final = {
     "one-forward-one-backward": "1f1b", "loopedbfs": "looped-bfs", "zbv": "zb-v",
     "zbvzerobubble": "zb-v", "dualpipev": "dualpipe-v",
 }  # fmt: skip
-"""What software calls a schedule, and its name in a scenario."""
+"""Names of schedules in other software and in scenarios."""
 
 _RECOMPUTE: Final = {"true": "full", "false": "none", "off": "none", "no": "none"}
-"""Whether all is run again, as some recipes say it."""
+"""Values of flags in recipes and the recomputation that they select."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run needs to be told, None where nobody says it.
+    """The settings of a run; None where neither the case nor a default gives a value.
 
     Attributes
     ----------
     devices, tensor, context, pipeline, data : of the job
     expert : ranks that share the experts
     chunks : model chunks of a stage
-    zero, shard, reshard : what is sharded, over how many ranks (0 for all), and whether gathered
-        weights are given up after the forward
+    zero, shard, reshard : the ZeRO stage, the ranks that share the states (0 for all), and whether
+        gathered weights are released after the forward
     sequences, micro : of a step and of a microbatch
     vocab : rows of the embedding, before padding for the layout
-    assumed : for each setting that the source does not state, why it has its value
-    missing : settings that nobody gives and that have no default
+    assumed : the reason for each value that the source does not state
     """
 
     devices: int | None
@@ -79,7 +79,7 @@ class Settings:
 
     @property
     def missing(self) -> list[str]:
-        """Settings that are needed and that nobody gives."""
+        """Required settings without a value."""
         optional = {"attention", "sequence_parallel"}
         return [
             f.name for f in fields(self) if f.name not in optional and getattr(self, f.name) is None
@@ -87,15 +87,15 @@ class Settings:
 
     @property
     def complete(self) -> bool:
-        """Whether the source itself states everything that shapes the step."""
+        """Whether the source states every setting that changes the step time."""
         return not set(self.assumed) - {"vocab", "sequence_parallel"}
 
 
 class _Chooser:
-    """Takes settings one by one and remembers which of them were assumed, and why."""
+    """Chooses settings one by one and records the reason of every assumed one."""
 
-    def __init__(self, case: Case, usual: Mapping[str, Any]) -> None:
-        self.given = case.assumed
+    def __init__(self, row: Row, usual: Mapping[str, Any]) -> None:
+        self.given = row.assumed
         self.usual = usual
         self.assumed: dict[str, str] = {}
 
@@ -107,7 +107,7 @@ class _Chooser:
         keys: tuple[str, ...] = (),
         default: tuple[Any, str] | None = None,
     ) -> Any:
-        """Return what is stated, else the first of `keys` that is assumed, else the default."""
+        """Return the stated value, else the first assumed one of `keys`, else the default."""
         if stated is not None:
             return stated
         for key in keys:
@@ -116,7 +116,7 @@ class _Chooser:
                 self.assumed[name] = "assumed in the case"
                 return value
         if name in self.usual:
-            self.assumed[name] = "not stated: as the recipes of its software have it"
+            self.assumed[name] = "not stated: the value in the recipes of its software"
             return self.usual[name]
         if default is not None:
             value, self.assumed[name] = default
@@ -125,30 +125,30 @@ class _Chooser:
 
 
 def _readable(read: Callable[[object], Any], value: object) -> Any:
-    """Return an assumed value, or None where its text is a remark."""
+    """Return an assumed value; None where its text is a remark."""
     try:
         return read(value)
     except ValueError:
         return None
 
 
-SHARED_TOKENS: Final = True, "tensor ranks must share out the tokens where layers have experts"
+SHARED_TOKENS: Final = True, "tensor ranks must divide the tokens where layers have experts"
 
 
-def settings_of(case: Case, usual: Mapping[str, Any] | None = None) -> Settings:
-    """Return what the row states, else assumes, else what we assume.
+def settings_of(row: Row, usual: Mapping[str, Any] | None = None) -> Settings:
+    """Return the settings of a row: stated, else assumed, else a default.
 
     Parameters
     ----------
-    usual : settings that the recipes of the case's software have where it does not tell
+    usual : settings in the recipes of the software, for those that the row does not state
     """
-    chooser = _Chooser(case, usual or {})
-    take, parallel, model = chooser.take, case.parallel, case.model
-    devices, tensor, pipeline, data = _degrees(chooser, case)
+    chooser = _Chooser(row, usual or {})
+    take, parallel, model = chooser.take, row.parallel, row.model
+    devices, tensor, pipeline, data = _degrees(chooser, row)
     schedule, chunks = _schedule(chooser, parallel, pipeline)
-    sequences, micro = _batch(chooser, case.batch, data, pipeline or 1)
-    zero, shard, reshard = _sharding(chooser, case)
-    vocab = _readable(count, case.assumed.get("padded_vocab"))
+    sequences, micro = _batch(chooser, row.batch, data, pipeline or 1)
+    zero, shard, reshard = _sharding(chooser, row)
+    vocab = _readable(count, row.assumed.get("padded_vocab"))
     return Settings(
         devices=devices,
         tensor=tensor,
@@ -167,12 +167,12 @@ def settings_of(case: Case, usual: Mapping[str, Any] | None = None) -> Settings:
         vocab=vocab or take("vocab", model.vocab, count, ("vocab",), (50257, "that of GPT-2")),
         recompute=take(
             "recompute",
-            _RECOMPUTE.get(case.recompute or "", case.recompute),
+            _RECOMPUTE.get(row.recompute or "", row.recompute),
             one_of(*RECOMPUTE),
             ("recompute",),
             (CHEAPEST, "not stated: the least that fits the devices"),
         ),
-        precision=take("precision", case.precision, word),
+        precision=take("precision", row.precision, word),
         sequence_parallel=take(
             "sequence_parallel",
             parallel.sequence_parallel,
@@ -180,20 +180,18 @@ def settings_of(case: Case, usual: Mapping[str, Any] | None = None) -> Settings:
             ("sequence_parallel",),
             SHARED_TOKENS if (model.experts or 0) > 1 else None,
         ),
-        attention=_readable(word, case.assumed.get("attention")),
+        attention=_readable(word, row.assumed.get("attention")),
         assumed=chooser.assumed,
     )
 
 
-def _degrees(
-    chooser: _Chooser, case: Case
-) -> tuple[int | None, int | None, int | None, int | None]:
+def _degrees(chooser: _Chooser, row: Row) -> tuple[int | None, int | None, int | None, int | None]:
     """Return devices, tensor, pipeline and data; one of them may follow from the others."""
-    tensor = chooser.take("tensor", case.parallel.tp, count, ("tp",))
-    pipeline = chooser.take("pipeline", case.parallel.pp, count, ("pp",))
-    data = chooser.take("data", case.parallel.dp, count, ("dp",))
-    devices = chooser.take("devices", case.system.gpus, count, ("gpus",))
-    context = case.parallel.cp or 1
+    tensor = chooser.take("tensor", row.parallel.tp, count, ("tp",))
+    pipeline = chooser.take("pipeline", row.parallel.pp, count, ("pp",))
+    data = chooser.take("data", row.parallel.dp, count, ("dp",))
+    devices = chooser.take("devices", row.system.gpus, count, ("gpus",))
+    context = row.parallel.cp or 1
     data = data or _quotient(devices, tensor, context, pipeline)
     return devices or _product(tensor, context, pipeline, data), tensor, pipeline, data
 
@@ -203,8 +201,8 @@ def _batch(
 ) -> tuple[int | None, int | None]:
     """Return the sequences of a step and of a microbatch; one may follow from the other.
 
-    Software may cut what a replica has of a step into as many microbatches as its pipeline has
-    ranks, however many chunks each of them holds.
+    Some software divides the share of a replica into as many microbatches as the pipeline has
+    ranks, whatever the number of chunks.
     """
     micro = batch.micro or _quotient(batch.global_, data, batch.grad_accum)
     if micro is None and chooser.usual.get("microbatches") == "pipeline" and pipeline > 1:
@@ -219,15 +217,15 @@ def _batch(
 def _schedule(
     chooser: _Chooser, parallel: Parallel, pipeline: int | None
 ) -> tuple[str | None, int | None]:
-    """Return the schedule and its chunks; without a pipeline there is nothing to choose."""
+    """Return the schedule and its chunks; without a pipeline there is no choice."""
     if pipeline == 1:
         return "1f1b", 1
     chunks = chooser.take("chunks", parallel.interleave, count, ("interleave",))
     usual = "1f1b" if chunks in (None, 1) else "interleaved-1f1b"
-    told = (parallel.schedule or "").replace(" ", "-").replace("_", "-")
+    stated = (parallel.schedule or "").replace(" ", "-").replace("_", "-")
     schedule = chooser.take(
         "schedule",
-        _SCHEDULES.get(told, told) or None,
+        _SCHEDULES.get(stated, stated) or None,
         one_of("none", *SCHEDULES),
         ("schedule",),
         (usual, "not stated: the usual one"),
@@ -241,27 +239,24 @@ def _schedule(
     return schedule, chunks or 1
 
 
-def _sharding(chooser: _Chooser, case: Case) -> tuple[int | None, int, bool]:
-    """Return the ZeRO stage, the ranks that share, and whether gathered weights are given up.
+def _sharding(chooser: _Chooser, row: Row) -> tuple[int | None, int, bool]:
+    """Return the ZeRO stage, the ranks that share, and whether gathered weights are released.
 
-    PyTorch's ``SHARD_GRAD_OP`` keeps what it gathered until the backward; ``HYBRID_SHARD`` shares
-    inside a node.  A text such as *FSDP2 over the FSDP column = 8* names the ranks that share.
+    PyTorch's ``SHARD_GRAD_OP`` keeps gathered weights until the backward; ``HYBRID_SHARD`` shares
+    the states inside a node.
     """
-    parallel, way = case.parallel, (case.parallel.sharding or "").upper()
-    told = _COLUMN.search(str(chooser.given.get("zero_stage") or ""))
+    parallel, strategy = row.parallel, (row.parallel.sharding or "").upper()
+    sharing = sharding_ranks(chooser.given.get("zero_stage"))
     stated = parallel.zero_stage
-    if stated is None and (parallel.fsdp or way):
-        stated = 0 if told and int(told[1]) == 1 else 3
-    if way == "SHARD_GRAD_OP":
+    if stated is None and (parallel.fsdp or strategy):
+        stated = 0 if sharing == 1 else 3
+    if strategy == "SHARD_GRAD_OP":
         stated = 3
     zero = chooser.take("zero", stated, whole, ("zero_stage",), (0, "not stated"))
-    ranks = int(told[1]) if told else 0
-    if way.startswith("HYBRID"):
-        ranks = case.system.gpus_per_node or 0
-    return zero, ranks if zero else 0, way != "SHARD_GRAD_OP"
-
-
-_COLUMN: Final = re.compile(r"FSDP column = (\d+)")
+    ranks = sharing or 0
+    if strategy.startswith("HYBRID"):
+        ranks = row.system.gpus_per_node or 0
+    return zero, ranks if zero else 0, strategy != "SHARD_GRAD_OP"
 
 
 def _quotient(total: int | None, *parts: int | None) -> int | None:

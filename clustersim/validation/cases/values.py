@@ -3,8 +3,8 @@
     "51200: GPT-2 vocabulary padded" --whole--> 51200
     "none (nanotron default)"        --word---> "none"
 
-A reader returns None for None and raises ValueError with the value in it, so that it serves a
-field of the format and an assumption in words alike.
+A reader returns None for None and raises ValueError with the value in its message, so that it reads
+both fields of a row and assumptions written as text.
 """
 
 import re
@@ -21,7 +21,7 @@ _WORD: Final = re.compile(r"\s*([A-Za-z0-9][\w.+-]*)(?=\s*(?:$|[,;:(]))")
 
 
 def whole(value: object) -> int | None:
-    """Return a count: a whole number, or a text that begins with one.
+    """Return a whole number, also from a text that begins with one.
 
     >>> whole("51200: GPT-2 vocabulary padded"), whole("1 (not stated)"), whole(8.0), whole(None)
     (51200, 1, 8, None)
@@ -44,37 +44,37 @@ def whole(value: object) -> int | None:
 
 def count(value: object) -> int | None:
     """Return a count of at least one; texts as in `whole`."""
-    found = whole(value)
-    if found == 0:
+    number_read = whole(value)
+    if number_read == 0:
         raise ValueError("0 is not a count of at least 1")
-    return found
+    return number_read
 
 
 def number(value: object) -> float | None:
-    """Return a number above 0 that a measurement can be, also where it is written as a text."""
+    """Return a measured number above 0, also from a text."""
     if value is None:
         return None
     try:
-        found = float(value) if isinstance(value, str | int | float) else 0.0
+        number_read = float(value) if isinstance(value, str | int | float) else 0.0
     except (ValueError, OverflowError):
-        found = 0.0
-    if isinstance(value, bool) or not 1e-12 <= found <= 1e15:
+        number_read = 0.0
+    if isinstance(value, bool) or not 1e-12 <= number_read <= 1e15:
         raise ValueError(f"{quoted(value)} is not a number from 1e-12 to 1e15")
-    return found
+    return number_read
 
 
 def flag(value: object) -> bool | None:
     """Return yes or no, also from a text such as ``"true when tp > 1"``."""
     if value is None or isinstance(value, bool):
         return value
-    word = value.strip().lower() if isinstance(value, str) else ""
-    if not word.startswith(("true", "false")):
+    first = value.strip().lower() if isinstance(value, str) else ""
+    if not first.startswith(("true", "false")):
         raise ValueError(f"{quoted(value)} is neither true nor false")
-    return word.startswith("true")
+    return first.startswith("true")
 
 
 def text(value: object) -> str | None:
-    """Return a text; a number that stands in its place is one."""
+    """Return a text, also from a number."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, list | dict):
@@ -83,12 +83,12 @@ def text(value: object) -> str | None:
 
 
 def word(value: object) -> str | None:
-    """Return the one word that a text says before its explanation, in lower case.
+    """Return the first word of a text if an explanation or nothing follows it, in lower case.
 
-    >>> word("none (nanotron default)"), word("full: the scripts say so"), word("Selective")
+    >>> word("none (nanotron default)"), word("full: the scripts set it"), word("Selective")
     ('none', 'full', 'selective')
 
-    A text that only begins with such a word says something else, and is kept whole.
+    Any other text is kept whole.
 
     >>> word("none or selective; not stated")
     'none or selective; not stated'
@@ -101,19 +101,19 @@ def word(value: object) -> str | None:
 
 
 def one_of(*allowed: str) -> Callable[[object], str | None]:
-    """Return a reader of one of the words `allowed`; any other text is no value."""
+    """Return a reader of one of the words `allowed`; any other text is an error."""
 
     def read(value: object) -> str | None:
-        found = word(value)
-        if found is not None and found not in allowed:
+        read_word = word(value)
+        if read_word is not None and read_word not in allowed:
             raise ValueError(f"{quoted(value)} is none of {', '.join(allowed)}")
-        return found
+        return read_word
 
     return read
 
 
 def quoted(value: object) -> str:
-    """Return a value as a complaint shows it, in at most 40 characters."""
+    """Return a value as a message shows it, in at most 40 characters."""
     shown_value = repr(value)
     return shown_value if len(shown_value) <= 40 else f"{shown_value[:37]}..."
 

@@ -1,9 +1,9 @@
-"""Measured training runs as they are written down.
+"""Measured training runs as rows of a YAML file: the format, and one entry for each row.
 
-    rows of a file --read_cases--> Entry (a Case, or why it cannot be read)
+    rows of a file --read_cases--> Entry (a Row, or why it cannot be read)
 
-A row is read tolerantly, because it was typed from a paper: every field may be missing or null, and
-one field of a wrong type costs its own row, never the file.
+Rows were typed from papers, so they are read tolerantly: every field may be missing or null, and a
+field of a wrong type makes its own row unreadable, never the file.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ from clustersim.validation.cases.reasons import Reason
 from clustersim.validation.cases.values import Amount, Count, Flag, Number, Text, Word, quoted
 
 Missing = BeforeValidator(lambda value: {} if value is None else value)
-"""A section that is null is one without keys."""
+"""Read null as a section without keys."""
 
 
 class Section(BaseModel):
-    """A part of a row; keys that nothing here uses may stand in it."""
+    """A section of a row; unknown keys are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
@@ -31,8 +31,8 @@ class Section(BaseModel):
 class Source(Section):
     """Where the numbers were read.
 
-    `confidence` is high for what is printed in a source that was read, medium for what is
-    second-hand, digitised or partly inferred, low for what is recalled.
+    `confidence` is high for numbers printed in a source that was read, medium for numbers that are
+    second-hand, digitised or partly inferred, low for recalled ones.
     """
 
     title: Text = None
@@ -42,7 +42,7 @@ class Source(Section):
 
 
 class System(Section):
-    """The machine; `gpus` counts devices, a GCD as one, `clock_ghz` is their clock as run."""
+    """The machine; `gpus` counts devices (a GCD is one), `clock_ghz` is their clock in the run."""
 
     name: Text = None
     accelerator: Text = None
@@ -78,7 +78,7 @@ class ModelShape(Section):
 
 
 class Parallel(Section):
-    """The layout; `interleave` is chunks of a stage, `schedule` none without a pipeline."""
+    """The layout; `interleave` is chunks of a stage, `schedule` is absent without a pipeline."""
 
     tp: Count = None
     pp: Count = None
@@ -105,7 +105,7 @@ class Batch(Section):
 
 
 class Measured(Section):
-    """What the source prints, in the units of the names."""
+    """The measured numbers of the source, in the units of the names."""
 
     step_time_s: Number = None
     tokens_per_s_per_gpu: Number = None
@@ -124,16 +124,16 @@ class Measured(Section):
     memory_unit: Text = None
 
 
-class Case(Section):
-    """One measured run.
+class Row(Section):
+    """One measured run as it was written.
 
     Attributes
     ----------
     id, group : unique name; the set it comes from (one source, one machine)
-    recompute : none, selective or full; None where the source does not say
+    recompute : none, selective or full; None where the source does not state it
     flops_convention : what the source counts as FLOPs
-    assumed : what a simulator needs and the source does not give, with the reason
-    note : what else the source says, as of options of its software
+    assumed : settings that a simulator needs and the source does not give, with the reason
+    note : remarks, such as options of the software
     """
 
     id: str
@@ -160,12 +160,12 @@ NO_GROUP: Final = "(no group)"
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of a file: a case, or what stops it from being read."""
+    """One row of a file, or the problem that keeps it from being read."""
 
     id: str
     group: str
-    case: Case | None = None
-    trouble: Reason | None = None
+    row: Row | None = None
+    problem: Reason | None = None
 
 
 def read_cases(path: Path) -> list[Entry]:
@@ -174,48 +174,48 @@ def read_cases(path: Path) -> list[Entry]:
     Raises
     ------
     ScenarioError
-        when the file is not there, is not YAML, or is not a list.
+        when the file does not exist, is not YAML, or is not a list.
     """
     rows = read_yaml(path).data
     if not isinstance(rows, list):
         raise ScenarioError(f"{shown(path)}: is not a list of measured cases (items begin '- id:')")
-    return entries(rows)
+    return parse_entries(rows)
 
 
-def entries(rows: list[Any]) -> list[Entry]:
-    """Return each row as an entry, in order; of rows with one id only the first is a case."""
-    found: dict[str, int] = {}
-    read = []
+def parse_entries(rows: list[Any]) -> list[Entry]:
+    """Return an entry for each row, in order; only the first row of an id is readable."""
+    places: dict[str, int] = {}
+    entries = []
     for place, row in enumerate(rows, 1):
         entry = _entry(row, place)
-        first = found.setdefault(entry.id, place)
+        first = places.setdefault(entry.id, place)
         if first != place:
-            reason = Reason("its id stands twice", f"row {place} has the id of row {first}")
-            entry = Entry(f"{entry.id} (row {place})", entry.group, trouble=reason)
-        read.append(entry)
-    return read
+            reason = Reason("duplicate id", f"row {place} has the id of row {first}")
+            entry = Entry(f"{entry.id} (row {place})", entry.group, problem=reason)
+        entries.append(entry)
+    return entries
 
 
 def _entry(row: object, place: int) -> Entry:
     here = f"row {place}"
     if not isinstance(row, Mapping):
-        told = f"{here} is {quoted(row)}, not a mapping"
-        return Entry(here, NO_GROUP, trouble=Reason("malformed", told))
+        reason = Reason("malformed", f"{here} is {quoted(row)}, not a mapping")
+        return Entry(here, NO_GROUP, problem=reason)
     name, group = _name(row.get("id")) or here, _name(row.get("group")) or NO_GROUP
     try:
-        case = Case.model_validate({**row, "id": name, "group": group})
-    except ValidationError as problems:
-        told = "; ".join(_complaint(problem) for problem in problems.errors())
-        return Entry(name, group, trouble=Reason("malformed", told))
-    return Entry(name, group, case)
+        parsed = Row.model_validate({**row, "id": name, "group": group})
+    except ValidationError as error:
+        detail = "; ".join(_message(problem) for problem in error.errors())
+        return Entry(name, group, problem=Reason("malformed", detail))
+    return Entry(name, group, parsed)
 
 
 def _name(value: object) -> str:
     return str(value) if isinstance(value, str | int | float) else ""
 
 
-def _complaint(problem: Any) -> str:
-    where = ".".join(str(part) for part in problem["loc"])
+def _message(problem: Any) -> str:
+    where = ".".join(str(key) for key in problem["loc"])
     what = problem["msg"].removeprefix("Value error, ")
-    told = problem["type"] == "value_error" or isinstance(problem.get("input"), list | dict)
-    return f"{where}: {what}" + ("" if told else f", not {quoted(problem.get('input'))}")
+    complete = problem["type"] == "value_error" or isinstance(problem.get("input"), list | dict)
+    return f"{where}: {what}" + ("" if complete else f", not {quoted(problem.get('input'))}")

@@ -1,0 +1,242 @@
+"""The answer of `clustersim calibrate`: each coefficient with its error, and errors of the rows."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from clustersim.calibration.coefficients import Coefficient, accelerator_coefficients
+from clustersim.calibration.fitting import DETERMINED, Fit, HeldOut, fit, hold_out
+from clustersim.calibration.kernels import KernelRow
+from clustersim.calibration.linear import Array, Prior
+from clustersim.calibration.rows import Rows
+from clustersim.calibration.runs import MeasuredRun
+from clustersim.catalog.records import AcceleratorRecord
+
+DEPENDENT: Final = 1e-3
+"""Relative change of a row's time per change of a coefficient, from which it depends on it."""
+
+ROUNDS: Final = 12
+"""Rounds of a fit to kernels, which take almost no time."""
+
+ROUNDS_OF_RUNS: Final = 4
+"""Rounds of a fit to runs: each replays all of them for every coefficient."""
+
+
+@dataclass(frozen=True)
+class FittedCoefficient:
+    """One coefficient after the fit.
+
+    Attributes
+    ----------
+    owner : its file, an accelerator or a framework
+    path : its key there
+    prior : its value before, in SI units
+    value : its value now; that before if it is not fitted
+    error : standard error of the value, a share of it; that of the prior if it is not fitted
+    low : its least value over fits that leave out one fold each
+    high : its largest value over them
+    rows : rows that depend on it
+    why : why it is not fitted; `null` where it is
+    fitted : whether the data determine it
+    """
+
+    owner: str
+    path: str
+    prior: float
+    value: float
+    error: float
+    low: float
+    high: float
+    rows: int
+    why: str | None
+    fitted: bool
+
+
+@dataclass(frozen=True)
+class TimeErrors:
+    """Errors of the predicted time of some rows [unitless].
+
+    Attributes
+    ----------
+    mean_abs : mean absolute error
+    median_abs : median of it
+    worst : the largest, with its sign
+    bias : mean error; above 0 where predictions are too slow
+    """
+
+    mean_abs: float
+    median_abs: float
+    worst: float
+    bias: float
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Errors of a group of runs, or of a kind of kernel in a precision.
+
+    Attributes
+    ----------
+    rows : its rows
+    before : errors before the fit
+    after : errors after it
+    held_out : errors of fits without the fold of the row; `null` with one fold
+    """
+
+    rows: int
+    before: TimeErrors
+    after: TimeErrors
+    held_out: TimeErrors | None
+
+
+@dataclass(frozen=True)
+class NotFitted:
+    """A kind of row that is measured and not fitted.
+
+    Attributes
+    ----------
+    kind : of the rows
+    rows : number of them
+    bytes_per_s : highest rate of them [B/s]
+    seconds_each : least time of a kernel among them [s]
+    """
+
+    kind: str
+    rows: int
+    bytes_per_s: float | None
+    seconds_each: float | None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Coefficients of an accelerator, fitted to measurements.
+
+    Attributes
+    ----------
+    accelerator : the accelerator
+    coefficients : those of the accelerator and of the frameworks that ran on it
+    scatter : scale of the remaining ratios, a share of a row's time
+    groups : errors of each group of rows, by name
+    all : errors of all rows
+    rows_of : files and rows in words, as the source of every fitted value
+    not_fitted : kinds of rows that are measured and not fitted
+    left_out : why a case of the accelerator, or a kind of kernel, is left out, by its name
+    files : files that were written
+    """
+
+    accelerator: str
+    coefficients: tuple[FittedCoefficient, ...]
+    scatter: float
+    groups: Mapping[str, RowGroup]
+    all: RowGroup
+    rows_of: str
+    not_fitted: tuple[NotFitted, ...]
+    left_out: Mapping[str, str]
+    files: tuple[str, ...] = ()
+
+
+def fit_accelerator(
+    record: AcceleratorRecord,
+    kernels: Sequence[KernelRow],
+    runs: Sequence[MeasuredRun],
+    executor: Executor,
+    *,
+    rows_of: str = "",
+    not_fitted: tuple[NotFitted, ...] = (),
+    left_out: Mapping[str, str] | None = None,
+) -> Calibration:
+    """Fit the coefficients of an accelerator, and the dispatch of the frameworks that ran on it.
+
+    Parameters
+    ----------
+    kernels, runs : at least one of them, of this accelerator
+    executor : where runs are replayed
+    rows_of, not_fitted, left_out : parts of the answer that describe the measurements
+    """
+    coefficients = chosen(record, kernels, runs)
+    rows = Rows(record, coefficients, kernels, runs, executor)
+    low, high = np.array([coefficient.bounds for coefficient in coefficients]).T
+    prior = Prior(np.array([coefficient.spread for coefficient in coefficients]), low, high)
+    fitted = fit(rows.predict, prior, len(rows), ROUNDS_OF_RUNS if runs else ROUNDS)
+    held_out = hold_out(rows.predict, prior, fitted, rows.folds)
+    return Calibration(
+        accelerator=record.name,
+        coefficients=tuple(_coefficients(rows, prior, fitted, held_out)),
+        scatter=fitted.scatter,
+        groups={
+            name: _group([group == name for group in rows.groups], fitted, held_out)
+            for name in sorted(set(rows.groups))
+        },
+        all=_group([True] * len(rows), fitted, held_out),
+        rows_of=rows_of,
+        not_fitted=not_fitted,
+        left_out=left_out or {},
+    )
+
+
+def chosen(
+    record: AcceleratorRecord, kernels: Sequence[KernelRow], runs: Sequence[MeasuredRun]
+) -> list[Coefficient]:
+    """Return the coefficients to fit: tiles only to single products, dispatch only to runs."""
+    coefficients = accelerator_coefficients(
+        record, tiles=any(row.kind == "gemm" for row in kernels)
+    )
+    of_frameworks = {(c.owner, c.path): c for run in runs for c in run.coefficients}
+    return coefficients + [of_frameworks[key] for key in sorted(of_frameworks)]
+
+
+def _coefficients(
+    rows: Rows, prior: Prior, fitted: Fit, held_out: HeldOut
+) -> list[FittedCoefficient]:
+    values, low, high = (rows.values(x) for x in (fitted.x, held_out.low, held_out.high))
+    reasons = [_why(place, rows.coefficients, prior, fitted) for place in range(len(values))]
+    return [
+        FittedCoefficient(
+            owner=coefficient.owner,
+            path=coefficient.path,
+            prior=coefficient.prior,
+            value=values[place],
+            error=float(fitted.errors[place]),
+            low=low[place],
+            high=high[place],
+            rows=int((np.abs(fitted.line.slopes[:, place]) > DEPENDENT).sum()),
+            why=reasons[place],
+            fitted=reasons[place] is None,
+        )
+        for place, coefficient in enumerate(rows.coefficients)
+    ]
+
+
+def _why(place: int, coefficients: Sequence[Coefficient], prior: Prior, fitted: Fit) -> str | None:
+    """Return why a coefficient is not fitted; None where it is."""
+    if fitted.free[place]:
+        return None
+    if not np.abs(fitted.line.slopes[:, place]).any():
+        return "no row depends on it"
+    if fitted.alone[place] > DETERMINED * prior.spread[place]:
+        return "too few rows depend on it, or too little"
+    likeness = np.where(fitted.free, fitted.likeness[place], 0.0)
+    other = coefficients[int(np.argmax(likeness))]
+    return f"its effect is that of {other.path} of {other.owner}"
+
+
+def _group(inside: Sequence[bool], fitted: Fit, held_out: HeldOut) -> RowGroup:
+    members = np.array(inside)
+    return RowGroup(
+        rows=int(members.sum()),
+        before=_errors(fitted.before[members]),
+        after=_errors(fitted.after[members]),
+        held_out=None if held_out.ratios is None else _errors(held_out.ratios[members]),
+    )
+
+
+def _errors(ratios: Array) -> TimeErrors:
+    errors = np.expm1(ratios)
+    return TimeErrors(
+        mean_abs=float(np.abs(errors).mean()),
+        median_abs=float(np.median(np.abs(errors))),
+        worst=float(errors[np.argmax(np.abs(errors))]),
+        bias=float(errors.mean()),
+    )

@@ -1,0 +1,223 @@
+"""Measured cases, run as scenarios and graded.
+
+    Entry --case_of--> Case --scenario_of, simulate--> Result --grade--> Outcome
+
+Nothing is fitted.  A case that the model cannot express, or that leaves out required settings, is
+*not gradable*, with the reasons.  Many cases run in one `concurrent.futures.Executor`.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future
+from dataclasses import replace
+from typing import Final
+
+from clustersim.catalog.tree import nearest
+from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
+from clustersim.memory.verdict import Verdict
+from clustersim.runs.executors import InProcess, run_alone
+from clustersim.scenario.load import Loaded
+from clustersim.simulation.simulate import Result, simulate
+from clustersim.validation.cases.case import Case, case_of
+from clustersim.validation.cases.machines import matches
+from clustersim.validation.cases.reasons import Reason, Ungradable
+from clustersim.validation.cases.rows import Entry
+from clustersim.validation.cases.scenario import scenario_of
+from clustersim.validation.cases.settings import CHEAPEST, RECOMPUTE
+from clustersim.validation.cases.texts import HARDWARE, MODEL
+from clustersim.validation.grading import (
+    SINGLE_LAYER,
+    Grade,
+    Measure,
+    grade,
+    grade_layer,
+    measure_of,
+    measured_memory,
+    measured_metric,
+)
+from clustersim.validation.outcome import Outcome
+from clustersim.validation.single_layer import layer_flops, layer_times
+from clustersim.workload.precision import PRECISIONS
+
+MOST_BLOCKS: Final = 2_000_000
+"""Blocks of the largest replay of one case: some 15 s."""
+
+
+def select_groups(entries: Sequence[Entry], groups: Sequence[str]) -> list[Entry]:
+    """Return the cases of some groups, by names or patterns (``vtrain-*``); all without any.
+
+    Raises
+    ------
+    ScenarioError
+        when no case is of a requested group.
+    """
+    names = sorted({entry.group for entry in entries})
+    for pattern in groups:
+        if not any(matches(pattern, name) for name in names):
+            hint = nearest(pattern, names) or f" (groups: {', '.join(names)})"
+            raise ScenarioError(f"--group: no case is of group '{pattern}'{hint}")
+    if not groups:
+        return list(entries)
+    return [e for e in entries if any(matches(pattern, e.group) for pattern in groups)]
+
+
+def run_cases(
+    entries: Sequence[Entry],
+    executor: Executor | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> list[Outcome]:
+    """Run cases and grade them, in their order.
+
+    Parameters
+    ----------
+    executor : where scenarios run; in this process, one after another, without it
+    on_progress : is called after each case with the number of finished cases, and of all
+    """
+    executor, finished = executor or InProcess(), 0
+
+    def count(_: Future[Outcome]) -> None:
+        nonlocal finished
+        finished += 1
+        if on_progress is not None:
+            on_progress(finished, len(entries))
+
+    futures = []
+    for entry in entries:
+        future = executor.submit(run_case, entry)
+        future.add_done_callback(count)
+        futures.append(future)
+    return [_outcome(entry, future) for entry, future in zip(entries, futures, strict=True)]
+
+
+def _outcome(entry: Entry, future: Future[Outcome]) -> Outcome:
+    """Return an outcome; a case whose worker process died is run again in one of its own."""
+    try:
+        try:
+            return future.result()
+        except BrokenExecutor:
+            return run_alone(run_case, entry)
+    except BrokenExecutor as error:
+        detail = f"its worker process died ({error})"
+        return Outcome(entry.id, entry.group, (Reason("its worker process died", detail),))
+
+
+def run_case(entry: Entry) -> Outcome:
+    """Run one case and grade it; any error becomes its reason."""
+    try:
+        return _run(entry)
+    except Exception as error:  # one case must not end the others: it is listed with the error
+        detail = f"clustersim failed: {type(error).__name__}: {_one_line(str(error))}"
+        return Outcome(entry.id, entry.group, (Reason("clustersim failed", detail),))
+
+
+def _run(entry: Entry) -> Outcome:
+    if entry.row is None:
+        assert entry.problem is not None, "an entry has a row or a problem"
+        return Outcome(entry.id, entry.group, (entry.problem,))
+    case = case_of(entry.row)
+    outcome = Outcome(
+        id=case.id,
+        group=case.group,
+        confidence=case.confidence,
+        framework=case.framework.framework,
+        framework_assumed=case.framework.assumed,
+        assumed=case.settings.assumed,
+        memory_measured=measured_memory(case),
+        devices=case.settings.devices,
+        job=case.job,
+        layout=case.layout,
+    )
+    try:
+        _check(case)
+        graded, rates, result = _graded(case)
+    except Ungradable as problem:
+        return replace(outcome, reasons=problem.reasons)
+    except (ScenarioError, CatalogError) as problem:
+        kind = "invalid layout" if isinstance(problem, PlanError) else "invalid scenario"
+        return replace(outcome, reasons=(Reason(kind, _message(problem, case)),))
+    assert case.machine is not None, "a case that ran has a machine"
+    outcome = replace(
+        outcome,
+        grade=graded,
+        scored=case.complete,
+        cluster=case.machine.cluster,
+        machine_assumed=case.machine.assumed,
+        rates=rates,
+    )
+    if result is None:
+        return outcome
+    return replace(
+        outcome,
+        accelerator=result.scenario.cluster.node.accelerator.name,
+        nodes=result.scenario.cluster.nodes,
+        memory_predicted=_measured_stage(result.memory, case.framework.memory),
+        memory_peak=result.memory.fullest.peak,
+        memory_capacity=result.memory.capacity,
+        wall=result.wall,
+    )
+
+
+def _measured_stage(memory: Verdict, stage: str) -> float:
+    """Return the peak of the stage that a source measured [B]."""
+    return (memory.stages[0] if stage == "first" else memory.fullest).peak
+
+
+def _check(case: Case) -> None:
+    """Raise `Ungradable` with all reasons against grading a case."""
+    reasons: list[Reason] = []
+    try:
+        measured_metric(case)
+    except Ungradable as problem:
+        reasons += problem.reasons
+    reasons += case.reasons
+    if reasons:
+        raise Ungradable(*reasons)
+
+
+def _graded(case: Case) -> tuple[Grade, dict[str, float], Result | None]:
+    """Return the grade, the rates of a device, and the result unless of a single layer."""
+    if case.scope == SINGLE_LAYER:
+        loaded = scenario_of(case)
+        ahead, back, recomputed = layer_times(loaded)
+        graded = grade_layer(_measure(case, loaded), ahead, back + recomputed)
+        flops = layer_flops(loaded, graded.metric)
+        return graded, {kind: 1e3 * flops[kind] / graded.predicted for kind in flops}, None
+    modes = RECOMPUTE if case.settings.recompute == CHEAPEST else (case.settings.recompute,)
+    for mode in modes:
+        loaded = scenario_of(case, mode)
+        measure = _measure(case, loaded)
+        result = _simulated(loaded)
+        if result.memory.fits:
+            break
+    rates = {kind: result.flops_per_device(kind) for kind in (MODEL, HARDWARE)}
+    return grade(measure, result, case), rates, result
+
+
+def _measure(case: Case, loaded: Loaded) -> Measure:
+    """Return the measured number that grades a case."""
+    scenario = loaded.scenario
+    peak = scenario.cluster.node.accelerator.peak.get(PRECISIONS[scenario.precision].peak)
+    if peak is None:
+        detail = f"'{scenario.cluster.node.accelerator.name}' has no peak in {scenario.precision}"
+        raise Ungradable(Reason("no peak in its precision", detail))
+    recompute = scenario.recompute
+    return measure_of(case, recompute if isinstance(recompute, str) else recompute.mode, peak.value)
+
+
+def _simulated(loaded: Loaded) -> Result:
+    scenario = loaded.scenario
+    blocks = 2 * scenario.batch.global_ * scenario.plan.pipeline * (scenario.plan.chunks or 1)
+    blocks //= scenario.plan.data * scenario.batch.micro
+    if blocks > MOST_BLOCKS:
+        detail = f"{blocks:,} blocks a step, more than {MOST_BLOCKS:,}"
+        raise Ungradable(Reason("too large to replay here", detail))
+    return simulate(loaded)
+
+
+def _message(problem: ClustersimError, case: Case) -> str:
+    """Return the message without its place: it is about the case, not about a file."""
+    lines = [line.removeprefix(f"{case.id}: ") for line in str(problem).splitlines()]
+    return _one_line("\n".join(lines))
+
+
+def _one_line(message: str) -> str:
+    return "; ".join(line.strip() for line in message.splitlines() if line.strip())

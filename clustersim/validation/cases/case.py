@@ -1,0 +1,215 @@
+"""A measured run in plain values: the one step that turns the words of a row into them.
+
+    Row --case_of--> Case: settings, machine, software, options, and the reasons that exclude it
+
+Each setting that the row does not state stands in `Settings.assumed` with the reason for its value.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from clustersim.program.schedules import SCHEDULES
+from clustersim.validation.cases.machines import (
+    FrameworkChoice,
+    MachineChoice,
+    default_framework,
+    framework_of,
+    machine_of,
+)
+from clustersim.validation.cases.reasons import NOT_STATED, Reason, Ungradable
+from clustersim.validation.cases.rows import Measured, ModelShape, Row
+from clustersim.validation.cases.settings import (
+    CHEAPEST,
+    PRECISIONS,
+    RECOMPUTE,
+    Settings,
+    settings_of,
+)
+from clustersim.validation.cases.texts import (
+    attention_of,
+    convention_of,
+    finetune_of,
+    is_given,
+    memory_unit,
+    offload_of,
+)
+
+FAMILIES: Final = {"gpt": "gpt", "llama": "llama", "moe": "llama"}
+"""Model families of cases and of the catalogue: a mixture of experts is a Llama with experts."""
+
+LAYOUT: Final = (
+    "tensor", "pipeline", "data", "context", "expert", "chunks", "schedule", "zero", "shard",
+    "reshard", "micro", "sequence_parallel", "recompute",
+)  # fmt: skip
+"""Settings of the layout; any other difference makes another job."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measured run in plain values.
+
+    Attributes
+    ----------
+    confidence : of the source: high, medium or low
+    title, reference : of the source
+    per_node : devices of a node that the source states
+    attention, finetune, offload : keys of a scenario
+    machine : None where there is no cluster file for it
+    framework, options : the profile of its software and the options of this run
+    measured, memory_unit : the measured numbers; the unit of the memory [B]
+    convention : FLOPs that the source counts by its words, ``model`` or ``hardware``
+    scope : of a measurement of less than a step
+    job, layout : the job as a text that is equal for equal jobs, and its layout
+    reasons : why the case cannot be run; empty where it can
+    """
+
+    id: str
+    group: str
+    confidence: str | None
+    title: str | None
+    reference: str | None
+    accelerator: str | None
+    per_node: int | None
+    model: ModelShape
+    attention: Mapping[str, Any]
+    settings: Settings
+    finetune: Mapping[str, Any] | None
+    offload: Mapping[str, bool]
+    machine: MachineChoice | None
+    framework: FrameworkChoice
+    options: Mapping[str, Any]
+    measured: Measured
+    memory_unit: float
+    convention: str | None
+    scope: str | None
+    job: str
+    layout: Mapping[str, Any]
+    reasons: tuple[Reason, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether source and tables state everything that changes the step time."""
+        sure = self.confidence in ("high", "medium")
+        return sure and self.settings.complete and self.framework.source is not None
+
+
+def case_of(row: Row) -> Case:
+    """Return a row in plain values, with all reasons that exclude it."""
+    reasons: list[Reason] = []
+
+    def read(reader: Callable[[], Any], kind: str) -> Any:
+        """Return a value, or None and record why it cannot be read."""
+        try:
+            return reader()
+        except ValueError as problem:
+            reasons.append(Reason(kind, str(problem)))
+            return None
+
+    framework = framework_of(row.group, row.source.title)
+    settings = settings_of(row, framework.usual if framework else None)
+    framework = framework or default_framework(settings.zero or 0, settings.context)
+    machine: MachineChoice | None = None
+    try:
+        machine = machine_of(row)
+    except Ungradable as problem:
+        reasons += problem.reasons
+    attention = attention_of(row.model.attention)
+    reasons += _architecture(row.model, attention)
+    if settings.recompute not in (None, CHEAPEST, *RECOMPUTE):
+        kind = "unsupported recomputation"
+        reasons.append(Reason(kind, f"{kind}: '{settings.recompute}'"))
+    offload = read(lambda: offload_of(row.offload), "unsupported offload")
+    finetune = read(lambda: finetune_of(row.finetune), "unsupported finetuning")
+    reasons += [*_unsupported(settings), *_not_stated(row.model, settings)]
+    return Case(
+        id=row.id,
+        group=row.group,
+        confidence=row.source.confidence,
+        title=row.source.title,
+        reference=row.source.ref,
+        accelerator=row.system.accelerator,
+        per_node=row.system.gpus_per_node,
+        model=row.model,
+        attention=attention or {},
+        settings=settings,
+        finetune=finetune,
+        offload=offload or {},
+        machine=machine,
+        framework=framework,
+        options=framework.options(row),
+        measured=row.measured,
+        memory_unit=memory_unit(row.measured.memory_unit),
+        convention=convention_of(row.flops_convention),
+        scope=row.scope,
+        job=_job(row, settings),
+        layout=_layout(row, settings),
+        reasons=tuple(reasons),
+    )
+
+
+def _architecture(model: ModelShape, attention: Mapping[str, Any] | None) -> list[Reason]:
+    reasons = []
+    if model.family not in (None, *FAMILIES):
+        reasons.append(Reason("unknown model family", f"family '{model.family}'"))
+    if attention is None:
+        reasons.append(Reason("unsupported attention", f"attention '{model.attention}'"))
+    return reasons
+
+
+def _unsupported(settings: Settings) -> list[Reason]:
+    reasons = []
+    if settings.precision is not None and settings.precision not in PRECISIONS:
+        what = f"precision {settings.precision}"
+        reasons.append(Reason(what, what))
+    if (settings.pipeline or 1) > 1 and settings.schedule not in (None, *SCHEDULES):
+        what = f"schedule '{settings.schedule}' with {settings.pipeline} stages"
+        reasons.append(Reason("unsupported schedule", what))
+    return reasons
+
+
+_NAMES: Final = {
+    "devices": "number of devices",
+    "tensor": "tensor degree",
+    "pipeline": "pipeline degree",
+    "data": "data degree",
+    "chunks": "chunks of a stage",
+    "sequences": "global batch",
+    "micro": "microbatch",
+    "sequence": "sequence length",
+    "recompute": "recomputation",
+}
+"""Names of settings in a reason; others have their own name."""
+
+
+def _not_stated(model: ModelShape, settings: Settings) -> list[Reason]:
+    needed = {"model family": model.family, "layers": model.layers, "hidden width": model.hidden}
+    needed |= {"heads": model.heads, "ffn width": model.ffn or model.moe_ffn}
+    if (model.experts or 0) > 1:
+        needed |= {"experts of a token": model.topk}
+    names = [name for name, value in needed.items() if value is None]
+    names += [_NAMES.get(name, name) for name in settings.missing]
+    return [Reason(f"{name}{NOT_STATED}", f"{name}{NOT_STATED}") for name in names]
+
+
+def _layout(row: Row, settings: Settings) -> dict[str, Any]:
+    """Return the layout of the job of a row."""
+    fields = asdict(settings)
+    offload = {"offload": row.offload if is_given(row.offload) else None}
+    return {name: fields[name] for name in LAYOUT} | offload
+
+
+def _job(row: Row, settings: Settings) -> str:
+    """Return everything but the layout of a job, as a text."""
+    model = row.model.model_dump(exclude={"name", "params_b", "seq"})
+    fields = {
+        "system": row.system.model_dump(exclude={"gpus"}),
+        "devices": settings.devices,
+        "model": model | {"vocab": settings.vocab, "sequence": settings.sequence},
+        "batch": settings.sequences,
+        "precision": [settings.precision, row.parallel.mp_mode],
+        "finetune": row.finetune if is_given(row.finetune) else None,
+        "attention": settings.attention,
+    }
+    return json.dumps(fields, sort_keys=True, default=str)

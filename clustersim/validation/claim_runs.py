@@ -1,0 +1,126 @@
+"""The runs of claims, and the metrics of a run that a claim may compare.
+
+The measured number of a case is predicted by running that case, so that a claim and the table of
+cases agree.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Final
+
+from clustersim.catalog.finding import shipped
+from clustersim.errors import ScenarioError
+from clustersim.program.job import Job
+from clustersim.scenario.load import load
+from clustersim.simulation.build import build_job
+from clustersim.simulation.simulate import Result, simulate
+from clustersim.studies.scaling import scale
+from clustersim.validation.case_runs import run_case
+from clustersim.validation.cases.reasons import Ungradable
+from clustersim.validation.cases.rows import Entry, read_cases
+from clustersim.validation.outcome import Outcome
+from clustersim.validation.single_layer import LayerTimes, layer_times
+from clustersim.workload.parameters import model_parameters
+
+
+@dataclass(frozen=True)
+class ClaimRun:
+    """A measured case, or a scenario with settings; each result is computed when it is read.
+
+    Attributes
+    ----------
+    weak, strong : numbers of devices of a scaling curve
+    """
+
+    case: str | None = None
+    scenario: str | None = None
+    settings: tuple[str, ...] = field(default=())
+    weak: tuple[int, ...] = field(default=())
+    strong: tuple[int, ...] = field(default=())
+
+    def changed(self, *settings: str) -> "ClaimRun":
+        """Return the run with more settings."""
+        return ClaimRun(scenario=self.name, settings=(*self.settings, *settings))
+
+    @property
+    def name(self) -> str:
+        """The scenario."""
+        assert self.scenario is not None, "the metric of a scenario, not of a case"
+        return self.scenario
+
+    @cached_property
+    def result(self) -> Result:
+        """The simulated step."""
+        return simulate(self.name, self.settings)
+
+    @cached_property
+    def job(self) -> Job:
+        """The job, without its step."""
+        return build_job(load(self.name, self.settings))
+
+    @cached_property
+    def layer(self) -> LayerTimes:
+        """The times of the first layer."""
+        return layer_times(load(self.name, self.settings))
+
+    @property
+    def kept_by_layer(self) -> float:
+        """What the first layer keeps for its backward [B]."""
+        return self.job.layers.kept(self.job.layers.stacked(0, 0)[0])
+
+    @property
+    def states(self) -> float:
+        """Training states of the model, over all ranks of a replica [B]."""
+        recipe = self.job.framework.state[self.job.precision]
+        states = (recipe.weights, recipe.gradients, recipe.optimiser, recipe.master)
+        per_parameter = sum(state.value for state in states if state is not None)
+        return model_parameters(self.job.model) * per_parameter
+
+    @property
+    def scaling_efficiency(self) -> float:
+        """Efficiency of the last point of its scaling curve [%]."""
+        (curve,) = scale(self.name, weak=self.weak, strong=self.strong, jobs=1).curves
+        return 100 * curve.points[-1].efficiency
+
+
+def predicted_for_case(case: str) -> float:
+    """Return the prediction of the measured number of a case, in the units of the case."""
+    outcome = _outcome(case)
+    if outcome.grade is None:
+        raise Ungradable(*outcome.reasons)
+    return outcome.grade.predicted
+
+
+@lru_cache
+def _outcome(case: str) -> Outcome:
+    if case not in _entries():
+        raise ScenarioError(f"validation/cases.yaml: no case '{case}', which a claim names")
+    return run_case(_entries()[case])
+
+
+@lru_cache
+def _entries() -> Mapping[str, Entry]:
+    return {entry.id: entry for entry in read_cases(shipped("validation") / "cases.yaml")}
+
+
+def _layer_backward(run: ClaimRun) -> float:
+    return 1e3 * (run.layer.backward + run.layer.recompute)
+
+
+METRICS: Final[Mapping[str, Callable[[ClaimRun], float]]] = {
+    "measured number": lambda run: predicted_for_case(run.case or ""),
+    "step time [s]": lambda run: run.result.step_time,
+    "node time [s]": lambda run: run.result.scenario.cluster.nodes * run.result.step_time,
+    "bubble [s]": lambda run: run.result.bubble,
+    "model FLOP/s of a device": lambda run: run.result.flops_per_device("model"),
+    "microbatches in flight": lambda run: run.result.memory.stages[0].in_flight,
+    "peak memory [GiB]": lambda run: run.result.memory.fullest.peak / 2**30,
+    "training states [GB]": lambda run: run.states / 1e9,
+    "kept by a layer [B]": lambda run: run.kept_by_layer,
+    "layer forward [ms]": lambda run: 1e3 * run.layer.forward,
+    "layer backward [ms]": _layer_backward,
+    "layer time [s]": lambda run: sum(run.layer),
+    "scaling efficiency [%]": lambda run: run.scaling_efficiency,
+}
+"""Metrics by the names in ``validation/claims.yaml``."""

@@ -1,1 +1,0 @@
-"""Claims of papers, each with the numbers that are predicted for it."""

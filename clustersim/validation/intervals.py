@@ -1,0 +1,163 @@
+"""Prediction intervals: the data that graded cases give them, and how often they hold.
+
+    outcomes --graded steps, of high confidence--> MeasuredRuns --> prediction_intervals.yaml
+    outcome --the runs of all other sources--> interval --contains the measured value?--> coverage
+
+An interval is judged without the runs of the case's own source: with them it would prove nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from pathlib import Path
+
+from clustersim import __version__
+from clustersim.catalog.reading import read_yaml
+from clustersim.catalog.writing import write_new
+from clustersim.errors import CatalogError
+from clustersim.metrics.prediction_interval import (
+    LEVEL,
+    MeasuredRuns,
+    Nodes,
+    Reach,
+    parse_interval_data,
+    reach_of,
+    size_of,
+    to_text,
+)
+from clustersim.validation.outcome import Outcome
+
+
+def ratio_of(outcome: Outcome) -> float | None:
+    """Return measured over predicted step time [unitless]; None where no whole step was graded."""
+    grade = outcome.grade
+    if grade is None or grade.time_error is None or outcome.accelerator is None:
+        return None
+    return 1 / (1 + grade.time_error)
+
+
+# --- the data -------------------------------------------------------------------------------------
+
+
+def measured_runs(outcomes: Iterable[Outcome]) -> list[MeasuredRuns]:
+    """Return the interval data of graded cases of high confidence, in order of their names.
+
+    A case with assumed settings counts: the user of a prediction has to assume settings as well.
+    """
+    ratios: defaultdict[tuple[str, str, Nodes], list[float]] = defaultdict(list)
+    for outcome in outcomes:
+        ratio = ratio_of(outcome)
+        if ratio is not None and outcome.confidence == "high":
+            assert outcome.accelerator is not None, "a ratio is that of a whole step"
+            assert outcome.nodes is not None, "a ratio is that of a whole step"
+            ratios[outcome.group, outcome.accelerator, size_of(outcome.nodes)].append(ratio)
+    return [
+        MeasuredRuns(source=source, accelerator=accelerator, nodes=nodes, ratios=tuple(values))
+        for (source, accelerator, nodes), values in sorted(ratios.items())
+    ]
+
+
+def read_interval_data(file: Path) -> list[MeasuredRuns]:
+    """Return the runs of a file of interval data; none where it does not exist.
+
+    Raises
+    ------
+    CatalogError
+        when the file has other contents.
+    """
+    return parse_interval_data(read_yaml(file, CatalogError)).runs if file.exists() else []
+
+
+def updated_runs(
+    earlier: Iterable[MeasuredRuns], outcomes: Sequence[Outcome]
+) -> list[MeasuredRuns]:
+    """Return earlier runs, with those of each group of the outcomes replaced."""
+    groups = {outcome.group for outcome in outcomes}
+    kept = (run for run in earlier if run.source not in groups)
+    runs = chain(kept, measured_runs(outcomes))
+    return sorted(runs, key=lambda run: (run.source, run.accelerator, run.nodes))
+
+
+def write_interval_data(file: Path, runs: Iterable[MeasuredRuns]) -> None:
+    """Write runs to a file, replacing its contents.
+
+    Raises
+    ------
+    CatalogError
+        when the file cannot be written.
+    """
+    write_new(file, to_text(runs, __version__), force=True, error=CatalogError)
+
+
+# --- coverage -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GroupCoverage:
+    """How many graded steps lie within their intervals.
+
+    Attributes
+    ----------
+    count : graded steps with an interval, made without the runs of their own source
+    inside : those whose measured value lies within it
+    share : the second over the first; `null` without any
+    without : graded steps without an interval: only their own source measured the accelerator
+    """
+
+    count: int
+    inside: int
+    share: float | None
+    without: int
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Coverage of the prediction intervals.
+
+    Attributes
+    ----------
+    level : share of measured runs that intervals are made to contain
+    all : of all cases
+    groups : of each group with a graded step
+    """
+
+    level: float
+    all: GroupCoverage
+    groups: Mapping[str, GroupCoverage]
+
+
+def coverage_of(outcomes: Sequence[Outcome], runs: Iterable[MeasuredRuns]) -> Coverage:
+    """Return the coverage of all outcomes together, and of each group."""
+    verdicts: dict[str, list[bool | None]] = {}
+    for outcome, inside in _judged(outcomes, tuple(runs)):
+        verdicts.setdefault(outcome.group, []).append(inside)
+    return Coverage(
+        level=LEVEL,
+        all=_counted(list(chain.from_iterable(verdicts.values()))),
+        groups={group: _counted(of_group) for group, of_group in sorted(verdicts.items())},
+    )
+
+
+def _counted(verdicts: Sequence[bool | None]) -> GroupCoverage:
+    without, inside = verdicts.count(None), verdicts.count(True)
+    count = len(verdicts) - without
+    return GroupCoverage(count, inside, inside / count if count else None, without)
+
+
+def _judged(
+    outcomes: Sequence[Outcome], runs: tuple[MeasuredRuns, ...]
+) -> Iterator[tuple[Outcome, bool | None]]:
+    """Yield graded steps, and whether each lies within its interval; None without an interval."""
+
+    @cache
+    def reach(source: str, accelerator: str, nodes: Nodes) -> Reach:
+        return reach_of((run for run in runs if run.source != source), accelerator, nodes)
+
+    for outcome in outcomes:
+        ratio = ratio_of(outcome)
+        if ratio is None or outcome.accelerator is None or outcome.nodes is None:
+            continue
+        factor = reach(outcome.group, outcome.accelerator, size_of(outcome.nodes)).factor
+        yield outcome, None if factor is None else 1 / factor <= ratio <= factor

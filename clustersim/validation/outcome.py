@@ -1,0 +1,201 @@
+"""The outcome of one case: its grade and its memory, or the reasons why it has none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from clustersim.validation.cases.reasons import Reason, join_reasons
+from clustersim.validation.grading import Grade
+
+
+@dataclass(frozen=True)
+class CaseAnswer:
+    """One case of ``validate --json``; `None` where nothing was measured or predicted.
+
+    Attributes
+    ----------
+    id : name of the case
+    group : the set that it comes from
+    gradable : whether there is a prediction to compare
+    why : the reasons against it, if there is none
+    reasons : the kinds of these reasons, which other cases share
+    metric : the measured number that is compared, a key of the file of cases
+    convention : FLOPs that it counts: `hardware` with recomputation, `model` without
+    measured : in the unit of the metric
+    predicted : in the same unit
+    error : of the metric: predicted over measured, less one
+    time_error : of the corresponding time, above 0 where the prediction is too slow
+    slower : whether the prediction is too slow
+    memory_measured : of a device [B]
+    memory_predicted : of a device of the stage that the source measured [B]
+    memory_error : of the memory
+    fits : whether the run is predicted to fit its devices, as it did
+    confidence : of the source, as the case has it
+    gates : whether the case is scored: held to a tolerance, because nothing of it is assumed
+    accelerator : the accelerator of the prediction
+    nodes : number of nodes of the prediction
+    cluster : the cluster file of its machine
+    framework : the profile of its software
+    assumed : settings that the source does not state, each with the reason for its value
+    wall_s : time of the simulation [s]
+    devices : devices of the job
+    machine_assumed : the assumption behind the cluster file, where the source does not name it
+    framework_assumed : the assumption behind the profile, where no entry names the software
+    layout : layout of the job as it was run
+    tflops_measured : throughput of a device, without recomputation [TFLOP/s]
+    tflops_predicted : the same, predicted [TFLOP/s]
+    """
+
+    id: str
+    group: str
+    gradable: bool
+    why: str | None
+    reasons: tuple[str, ...]
+    metric: str | None
+    convention: str | None
+    measured: float | None
+    predicted: float | None
+    error: float | None
+    time_error: float | None
+    slower: bool | None
+    memory_measured: float | None
+    memory_predicted: float | None
+    memory_error: float | None
+    fits: bool | None
+    confidence: str | None
+    gates: bool
+    accelerator: str | None
+    nodes: int | None
+    cluster: str | None
+    framework: str | None
+    assumed: Mapping[str, str]
+    wall_s: float | None
+    devices: int | None
+    machine_assumed: str | None
+    framework_assumed: str | None
+    layout: Mapping[str, Any]
+    tflops_measured: float | None
+    tflops_predicted: float | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of one case.
+
+    Attributes
+    ----------
+    reasons : why it is not gradable; empty where it is
+    grade : the prediction compared with the measured number
+    memory_measured, memory_predicted : of a device of the stage that the source measured [B]
+    memory_peak, memory_capacity : of a device of the fullest stage [B]
+    confidence : of the source
+    scored : whether it is held to a tolerance: not of low confidence, and nothing assumed that
+        changes the step time
+    accelerator, nodes : of the prediction of a whole step; None for a single layer
+    assumed : settings that the source does not state, with the reason for each value
+    machine_assumed, framework_assumed : the assumptions behind the cluster file and the profile
+    rates : predicted throughput of a device by convention of FLOPs [FLOP/s]; None where nothing ran
+    job, layout : the job, a text that is equal for equal jobs, and its layout
+    """
+
+    id: str
+    group: str
+    reasons: tuple[Reason, ...] = ()
+    grade: Grade | None = None
+    memory_measured: float | None = None
+    memory_predicted: float | None = None
+    memory_peak: float | None = None
+    memory_capacity: float | None = None
+    confidence: str | None = None
+    scored: bool = False
+    accelerator: str | None = None
+    nodes: int | None = None
+    cluster: str | None = None
+    framework: str | None = None
+    machine_assumed: str | None = None
+    framework_assumed: str | None = None
+    assumed: Mapping[str, str] = field(default_factory=dict)
+    wall: float | None = None
+    devices: int | None = None
+    rates: Mapping[str, float] | None = None
+    job: str | None = None
+    layout: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def gradable(self) -> bool:
+        """Whether there is a prediction to compare."""
+        return self.grade is not None
+
+    @property
+    def absolute_error(self) -> float:
+        """The absolute error of a graded run [unitless]."""
+        assert self.grade is not None, "only graded runs have an error"
+        return abs(self.grade.error)
+
+    @property
+    def slower(self) -> bool | None:
+        """Whether the prediction is slower than the measurement."""
+        if self.grade is None or self.grade.time_error is None:
+            return None
+        return self.grade.time_error > 0
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the run is predicted to fit its devices, as it did."""
+        if self.memory_peak is None or self.memory_capacity is None:
+            return None
+        return self.memory_peak <= self.memory_capacity
+
+    @property
+    def memory_error(self) -> float | None:
+        """Predicted over measured memory, less one [unitless]."""
+        if self.memory_predicted is None or self.memory_measured is None:
+            return None
+        return self.memory_predicted / self.memory_measured - 1
+
+    def measured_rate(self, convention: str) -> float | None:
+        """Return the measured throughput of a device [FLOP/s]; None where no time was measured.
+
+        It counts the FLOPs of the prediction, so the unit of the source does not matter.
+        """
+        if self.rates is None or self.grade is None or self.grade.time_error is None:
+            return None
+        return self.rates[convention] * (1 + self.grade.time_error)
+
+    @property
+    def answer(self) -> CaseAnswer:
+        """The outcome as ``validate --json`` prints it."""
+        grade, measured = self.grade, self.measured_rate("model")
+        predicted = None if self.rates is None else self.rates["model"]
+        return CaseAnswer(
+            id=self.id,
+            group=self.group,
+            gradable=self.gradable,
+            why=join_reasons(self.reasons) or None,
+            reasons=tuple(reason.kind for reason in self.reasons),
+            metric=grade.metric if grade else None,
+            convention=grade.convention if grade else None,
+            measured=grade.measured if grade else None,
+            predicted=grade.predicted if grade else None,
+            error=grade.error if grade else None,
+            time_error=grade.time_error if grade else None,
+            slower=self.slower,
+            memory_measured=self.memory_measured,
+            memory_predicted=self.memory_predicted,
+            memory_error=self.memory_error,
+            fits=self.fits,
+            confidence=self.confidence,
+            gates=self.scored,
+            accelerator=self.accelerator,
+            nodes=self.nodes,
+            cluster=self.cluster,
+            framework=self.framework,
+            assumed=self.assumed,
+            wall_s=self.wall,
+            devices=self.devices,
+            machine_assumed=self.machine_assumed,
+            framework_assumed=self.framework_assumed,
+            layout=self.layout,
+            tflops_measured=None if measured is None else measured / 1e12,
+            tflops_predicted=None if predicted is None else predicted / 1e12,
+        )

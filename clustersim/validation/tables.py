@@ -1,0 +1,329 @@
+"""The tables of `clustersim validate`: for each, a title, headings and the rows of an answer."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from clustersim.render.tables import counted, number, percent
+from clustersim.units import GIB, format_binary
+from clustersim.validation.answer import Validation
+from clustersim.validation.claims import ClaimNumber
+from clustersim.validation.intervals import Coverage
+from clustersim.validation.missed_targets import ExplainedMiss, MissedTarget
+from clustersim.validation.outcome import CaseAnswer
+from clustersim.validation.summary import ErrorSummary
+
+Rows = Iterator[tuple[str, ...]]
+
+UNITS: Final = {
+    "step_time_s": "s a step",
+    "tokens_per_s_per_gpu": "tokens/s/device",
+    "tflops_per_gpu": "TFLOP/s/device",
+    "mfu_pct": "% MFU",
+    "hfu_pct": "% HFU",
+    "samples_per_s": "sequences/s",
+    "run_time_s": "s a run",
+    "layer_total_ms": "ms a layer",
+    "layer_forward_ms": "ms a layer, forward",
+    "layer_backward_ms": "ms a layer, backward",
+    "memory_gb_per_gpu": "GB, memory only",
+}
+"""Units of the metrics."""
+
+
+class Table(NamedTuple):
+    """A table: its title, its headings (``>`` before those of numbers) and its rows."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: Callable[[Any], Rows]
+
+
+# --- cases and groups -----------------------------------------------------------------------------
+
+
+def case_rows(answer: Validation) -> Rows:
+    """Yield a row for each gradable case."""
+    for case in answer.cases:
+        if case.measured is not None and case.predicted is not None and case.error is not None:
+            yield (
+                case.id,
+                number(case.measured),
+                number(case.predicted),
+                _unit(case),
+                percent(case.error, "+"),
+                _memory(case),
+                "" if case.gates else "not scored",
+            )
+
+
+def _unit(case: CaseAnswer) -> str:
+    unit = UNITS[case.metric or ""]
+    both = case.metric == "tflops_per_gpu" and case.convention
+    return f"{case.convention} {unit}" if both else unit
+
+
+def _memory(case: CaseAnswer) -> str:
+    if case.memory_predicted is None:
+        return ""
+    if case.memory_measured is None:
+        return "" if case.fits else "predicted not to fit"
+    both = f"{case.memory_measured / GIB:.1f} {case.memory_predicted / GIB:.1f} GiB"
+    return both + ("" if case.fits else ", does not fit")
+
+
+def group_rows(answer: Validation) -> Rows:
+    """Yield a row for each group with a gradable case, and one for all cases."""
+    for name, errors in answer.sums:
+        if errors.gradable:
+            yield (
+                name,
+                f"{errors.gradable} of {errors.count}",
+                str(errors.gating),
+                *(_with_baseline(errors, figure) for figure in FIGURES),
+                _share(errors.bias, "+"),
+                _named(errors.worst, errors.worst_id),
+            )
+
+
+FIGURES: Final = ("mean_abs_error", "median_abs_error", "p90_abs_error")
+"""Figures that both the errors of a group and its baseline have."""
+
+
+def _with_baseline(errors: ErrorSummary, figure: str) -> str:
+    """Return a figure of a group, and in brackets that of the best-constant baseline."""
+    value = getattr(errors, figure)
+    if value is None or errors.constant is None:
+        return _share(value)
+    return f"{percent(value)} ({percent(getattr(errors.constant, figure))})"
+
+
+def layout_rows(answer: Validation) -> Rows:
+    """Yield a row for each group with a job that was measured in several layouts."""
+    for name, errors in answer.sums:
+        ranking = errors.layouts
+        if ranking is not None:
+            yield (
+                name,
+                f"{ranking.runs} of {ranking.sets}",
+                _correlation(ranking.kendall_tau),
+                _correlation(ranking.kendall_tau_group),
+                f"{percent(ranking.regret)} ({percent(ranking.blind_regret)})",
+                _named(ranking.worst_regret, ranking.worst_id),
+            )
+
+
+def memory_rows(answer: Validation) -> Rows:
+    """Yield a row for each group with measured memory, or a run that is predicted not to fit."""
+    for name, errors in answer.sums:
+        if errors.memory_count or errors.called_out_of_memory:
+            yield (
+                name,
+                str(errors.memory_count),
+                _share(errors.memory_mean_abs_error),
+                _share(errors.memory_bias, "+"),
+                _named(errors.memory_worst, errors.memory_worst_id),
+                str(errors.called_out_of_memory),
+            )
+
+
+def _correlation(tau: float | None) -> str:
+    return "" if tau is None else f"{tau:.2f}"
+
+
+def _named(share: float | None, name: str | None) -> str:
+    """Return a largest error with its case."""
+    if share is None:
+        return ""
+    return f"{percent(share)} {name}" if share else percent(share)
+
+
+def _share(share: float | None, sign: str = "") -> str:
+    return "" if share is None else percent(share, sign)
+
+
+# --- missed targets -------------------------------------------------------------------------------
+
+REACHED: Final = "reached: this entry is out of date"
+UNEXPLAINED: Final = "unknown"
+"""The cell of an entry without a miss, and of a miss without an entry; neither may be shipped."""
+
+SHARES: Final = ("mean", "median", "p90", "regret")
+"""Figures in percent."""
+
+
+def missed_rows(answer: Validation) -> Rows:
+    """Yield a row for each entry on missed targets."""
+    for entry in answer.unreached:
+        yield (
+            f"{entry.group}: {', '.join(entry.cases)}" if entry.cases else entry.group,
+            str(entry.count),
+            _share(entry.mean_abs_error),
+            _named(entry.worst, entry.worst_id),
+            REACHED if entry.reached else "; ".join(_misses(entry)),
+            entry.cause or UNEXPLAINED,
+            entry.decided_by or UNEXPLAINED,
+        )
+
+
+def _misses(entry: ExplainedMiss) -> Iterator[str]:
+    """Yield each missed target with the figure, and the number of runs with a large error."""
+    several = len({missed.group for missed in entry.missed}) > 1
+    for missed in entry.missed:
+        group = f" of {missed.group}" if several else ""
+        sure = f" of {missed.confidence} confidence" if missed.confidence else ""
+        figure = _figure(missed.figure, missed.found)
+        yield f"{missed.figure}{group}{sure} {_bound(missed)}, is {figure}"
+    if entry.far:
+        yield f"{counted(len(entry.far), 'run')} more than {100 * entry.far_beyond:g} % off"
+
+
+def _bound(missed: MissedTarget) -> str:
+    if missed.at_most is not None:
+        return f"at most {_figure(missed.figure, missed.at_most)}"
+    return f"at least {_figure(missed.figure, missed.at_least or 0.0)}"
+
+
+def _figure(name: str, value: float) -> str:
+    return percent(value) if name in SHARES else f"{value:.2f}"
+
+
+# --- claims and curves ----------------------------------------------------------------------------
+
+VERDICTS: Final = {True: "holds", False: "missed", None: ""}
+"""Whether a number of a claim is as expected, in words."""
+
+
+def claim_rows(answer: Validation) -> Rows:
+    """Yield a row for each number of each claim; the first has the claim and its source."""
+    for claim in answer.claims:
+        for place, expected in enumerate(claim.numbers):
+            first = place == 0
+            predicted = expected.predicted
+            yield (
+                str(claim.number) if first else "",
+                claim.claim if first else "",
+                expected.name,
+                _expected(expected),
+                "" if predicted is None else f"{number(predicted)} {expected.unit}".rstrip(),
+                (claim.why or "") if first and claim.why else VERDICTS[expected.holds],
+                claim.source if first else "",
+            )
+
+
+def _expected(expected: ClaimNumber) -> str:
+    """Return the expected number with its tolerance, or the bound."""
+    unit = f" {expected.unit}".rstrip()
+    if expected.at_least is not None:
+        return f"at least {number(expected.at_least)}{unit}"
+    if expected.at_most is not None:
+        return f"at most {number(expected.at_most)}{unit}"
+    value = number(expected.value or 0.0)
+    if expected.relative is not None:
+        return f"{value}{unit} ± {percent(expected.relative)}"
+    return f"{value} ± {expected.within:.3g}{unit}"
+
+
+def curve_rows(answer: Validation) -> Rows:
+    """Yield a row for each measured curve of a collective."""
+    for curve in answer.curves:
+        worst = curve.worst
+        where = f"{format_binary(worst.bytes)} on {worst.devices:,} devices"
+        target = "" if curve.bar is None else f"at most {percent(curve.bar)}"
+        yield (
+            curve.id,
+            curve.title,
+            str(len(curve.points)),
+            percent(curve.mean_abs_error),
+            target + (", missed" if curve.holds is False else ""),
+            f"{percent(worst.error, '+')} at {where}",
+            curve.source,
+        )
+
+
+# --- cases without a grade, and intervals ---------------------------------------------------------
+
+
+def reason_rows(answer: Validation) -> Rows:
+    """Yield a row for each reason, with the cases that have it, and those that have no other."""
+    for reason in answer.reasons:
+        yield reason.reason, str(reason.cases), str(reason.alone)
+
+
+def ungradable_rows(answer: Validation) -> Rows:
+    """Yield a row for each case that is not gradable, with all reasons."""
+    for case in answer.cases:
+        if not case.gradable:
+            yield case.id, case.why or ""
+
+
+def coverage_line(coverage: Coverage) -> str:
+    """Return the coverage of all cases in a line.
+
+    >>> from clustersim.validation.intervals import GroupCoverage
+    >>> print(coverage_line(Coverage(0.9, GroupCoverage(40, 37, 0.925, 2), {})))
+    90 % prediction intervals contain 37 of 40 measured runs (92.5 %); 2 runs have no interval.
+    """
+    whole = coverage.all
+    if whole.share is None:
+        return f"No prediction interval for {counted(whole.without, 'measured run')}."
+    has = "has" if whole.without == 1 else "have"
+    without = f"; {counted(whole.without, 'run')} {has} no interval" if whole.without else ""
+    inside = f"{whole.inside:,} of {counted(whole.count, 'measured run')}"
+    level = f"{100 * coverage.level:g} %"
+    return f"{level} prediction intervals contain {inside} ({percent(whole.share)}){without}."
+
+
+def coverage_rows(answer: Validation) -> Rows:
+    """Yield the coverage of each group, and of all cases."""
+    for name, group in [*answer.coverage.groups.items(), ("all", answer.coverage.all)]:
+        share = "" if group.share is None else percent(group.share)
+        yield name, f"{group.count:,}", f"{group.inside:,}", share, f"{group.without:,}"
+
+
+CASES = Table(
+    "Cases",
+    ("case", ">measured", ">predicted", "unit", ">error", ">memory, measured and predicted", ""),
+    case_rows,
+)
+GROUPS = Table(
+    "Groups: absolute errors, in brackets those of the best-constant baseline; bias of the time, +"
+    " where predictions are too slow",
+    ("group", ">graded", ">scored", ">mean", ">median", ">90th percentile", ">bias", ">worst"),
+    group_rows,
+)
+LAYOUTS = Table(
+    "Layouts of one job: rank correlation, and the throughput lost by the layout that is predicted"
+    " fastest, in brackets the mean loss over all layouts",
+    ("group", ">runs of jobs", ">tau", ">tau of group", ">loss", ">largest loss"),
+    layout_rows,
+)
+MEMORY = Table(
+    "Memory of a device at its peak: absolute errors; runs that took place and are predicted not to"
+    " fit",
+    ("group", ">measured", ">mean", ">bias", ">worst", ">predicted not to fit"),
+    memory_rows,
+)
+CLAIMS = Table(
+    "Claims of papers and articles",
+    ("", "claim", "number", "published", "predicted", "verdict", "source"),
+    claim_rows,
+)
+CURVES = Table(
+    "Collectives: errors of the time, over measured curves",
+    ("curve", "measured", ">points", ">mean", "target", "worst", "source"),
+    curve_rows,
+)
+MISSED = Table(
+    "Missed accuracy targets, their likely cause, and the measurement that would decide it",
+    ("runs", ">graded", ">mean", "worst", "target and result", "likely cause", "decided by"),
+    missed_rows,
+)
+REASONS = Table(
+    "Cases without a grade, by reason", ("reason", ">cases", ">only reason"), reason_rows
+)
+UNGRADABLE = Table("Cases without a grade", ("case", "reasons"), ungradable_rows)
+COVERAGE = Table(
+    "Coverage of prediction intervals, each made without the runs of its own source",
+    ("group", ">runs with an interval", ">inside", ">share", ">without an interval"),
+    coverage_rows,
+)
