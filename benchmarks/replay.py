@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from clustersim.engine.event_replay import EventReplay
-from clustersim.engine.replay import run
+from clustersim.engine.replay import run_to_end
 from clustersim.engine.uncontended import UncontendedReplay
 from clustersim.program.compile import compile_program
 from clustersim.program.schedules import SCHEDULES
@@ -47,8 +47,8 @@ def main(names: list[str]) -> None:
             )
         )
         blocks = sum(len(actor.steps) for actor in program.actors)
-        seconds, uncontended = timed(lambda program=program: run(UncontendedReplay(program)))  # type: ignore[misc]
-        events, _ = timed(lambda program=program: run(EventReplay(program)))  # type: ignore[misc]
+        seconds, uncontended = timed(lambda program=program: run_to_end(UncontendedReplay(program)))  # type: ignore[misc]
+        events, _ = timed(lambda program=program: run_to_end(EventReplay(program)))  # type: ignore[misc]
         note = "  (contended: only the event replay is exact)" if uncontended.contended() else ""
         print(
             f"{name:20} {blocks:8,} {compiling:7.3f} s {blocks / seconds:11,.0f}/s"

@@ -194,7 +194,7 @@ def tree(nodes: int, local: int = 1) -> Stepped:
 
 
 def _hung(parents: Sequence[int | None], channel: int, local: int) -> list[int | None]:
-    """Return each member's parent: the one before it in its node, or a door's on another node."""
+    """Return each member's parent: the previous one in its node, or another node's gateway."""
     above: list[int | None] = []
     for node, parent in enumerate(parents):
         for index in range(local):

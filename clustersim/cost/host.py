@@ -70,7 +70,7 @@ def host_optimiser_seconds(cluster: Cluster, nbytes: float) -> float:
     node = cluster.node
     if node.host_bandwidth is None:
         raise CatalogError(
-            f"{node.name}: node.host.bandwidth: is not given, but the optimiser runs on the host"
+            f"{node.name}: node.host.bandwidth: missing, but the optimiser runs on the host"
             " (give the bandwidth of the node's memory, read and written together)"
         )
     return nbytes * node.devices / node.host_bandwidth

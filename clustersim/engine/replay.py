@@ -22,8 +22,8 @@ from typing import TypeVar
 from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.uncontended import UncontendedReplay
 from clustersim.errors import SimulationError
-from clustersim.program.check import check_steps, steps_of
 from clustersim.program.program import Program
+from clustersim.program.schedule_check import check_steps, rows_of
 from clustersim.timeline import Timeline
 
 Method = TypeVar("Method", UncontendedReplay, EventReplay)
@@ -56,19 +56,19 @@ def replay(program: Program) -> Replayed:
         when ranks do not finish because their steps wait for each other in a cycle (drawn).
     """
     if program.fused.whole and program.tensor_ranks == 1:
-        uncontended = run(UncontendedReplay(program))
+        uncontended = run_to_end(UncontendedReplay(program))
         if not uncontended.contended():
             return result(uncontended)
-    return result(run(EventReplay(program)))
+    return result(run_to_end(EventReplay(program)))
 
 
-def run(method: Method) -> Method:
+def run_to_end(method: Method) -> Method:
     """Run all rank classes to the end of the step."""
     program = method.program
     method.run()
     unfinished = [rank for rank in method.ranks if not rank.finished]
     if unfinished:
-        check_steps(steps_of(program), program.microbatches, program.wiring)
+        check_steps(rows_of(program), program.microbatches, program.wiring)
         waits = "; ".join(f"{r.actor.position} waits for {r.missing()}" for r in unfinished[:4])
         raise SimulationError(f"{len(unfinished)} rank classes did not finish: {waits}")
     return method

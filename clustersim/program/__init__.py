@@ -1,1 +1,1 @@
-"""What every rank class does: schedules, blocks, traffic, folded and checked."""
+"""Programs: what every rank class runs, compiled from a job, folded and checked."""

@@ -6,7 +6,7 @@ expert, data and others    of a stage: the groups of all replicas
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-from clustersim.cost.communication import Cost
+from clustersim.cost.closed_form import Cost
 from clustersim.plan.placement import Placement
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.job import Job

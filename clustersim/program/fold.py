@@ -60,7 +60,7 @@ def fold(
     patterns : for each replica, what else distinguishes it (the times of its blocks)
     fold_replicas : False keeps every replica separate
     """
-    own = [{name: _capped(t, capacities) for name, t in each.items()} for each in own]
+    own = [{name: _capped(t, capacities) for name, t in transfers.items()} for transfers in own]
     joint = {name: _capped(t, capacities) for name, t in joint.items()}
     tight = _tight(own, joint, capacities)
     own = [{name: _only(tight, t) for name, t in transfers.items()} for transfers in own]

@@ -1,4 +1,4 @@
-"""Steps of a schedule, and the same steps as numbers.
+"""Schedules and their steps, and the same steps as numbers.
 
     F   forward          I   backward of the inputs, for which the previous stage waits
     B   whole backward   W   backward of the weights, for which no other step waits
@@ -8,7 +8,7 @@ both send their results at the end.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.plan.wiring import Wiring
+from clustersim.plan.wiring import Wiring, WiringName
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT
 
 WHOLE: Final = (FORWARD, BACKWARD)
@@ -48,7 +48,7 @@ Row = tuple[Step, ...]
 """The steps of one stage, in order."""
 
 
-def words(steps: Iterable[Step]) -> str:
+def steps_text(steps: Iterable[Step]) -> str:
     """Return steps in their notation: ``F0 F1&B0 W0``."""
     return " ".join(str(step) for step in steps).replace("& ", "&")
 
@@ -162,6 +162,59 @@ def receiver_of(step: Step, stage: int, wiring: Wiring) -> tuple[int, Step] | No
     return place.stage, Step(step.kind, step.microbatch, place.chunk)
 
 
+# --- schedules ------------------------------------------------------------------------------------
+
+
+StepsOfStage = Callable[[int, int, int, int], Iterator[Step]]
+"""From stage, stages, microbatches and chunks to the steps of that stage."""
+
+
+def _no_obstacle(stages: int, microbatches: int, chunks: int) -> str | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A schedule by its name.
+
+    Attributes
+    ----------
+    title : description in a few words
+    steps : the generator of a stage's steps
+    chunks : minimum and maximum of model chunks of a stage
+    split : whether a backward is split into the gradients of inputs and those of weights
+    obstacle : why numbers of stages, microbatches and chunks are not possible, or None
+    shape : stages, microbatches and chunks, where it is written for these only
+    """
+
+    name: str
+    title: str
+    steps: StepsOfStage
+    wiring: WiringName = "loop"
+    chunks: tuple[int, int | None] = (1, 1)
+    split: bool = False
+    obstacle: Callable[[int, int, int], str | None] = _no_obstacle
+    shape: tuple[int, int, int] | None = None
+
+    def wired(self, stages: int, chunks: int) -> Wiring:
+        """Return the wiring of its chunks."""
+        return Wiring(self.wiring, stages, chunks)
+
+    def rows(self, stages: int, microbatches: int, chunks: int) -> list[Row]:
+        """Return the steps of every stage."""
+        return [tuple(self.steps(s, stages, microbatches, chunks)) for s in range(stages)]
+
+    def misfit(self, stages: int, microbatches: int, chunks: int) -> str | None:
+        """Return why a shape is not possible, in words that follow its name, or None."""
+        least, most = self.chunks
+        if not least <= chunks <= (most or chunks):
+            needed = f"{least}" if most == least else f"at least {least}"
+            return f"needs {needed} chunk{'s' * (least > 1)} a stage, and there are {chunks}"
+        if stages == 1 and least > 1:
+            return "needs at least 2 stages"
+        return self.obstacle(stages, microbatches, chunks)
+
+
 __all__ = [
     "BACKWARD",
     "FORWARD",
@@ -172,10 +225,11 @@ __all__ = [
     "Code",
     "Order",
     "Row",
+    "Schedule",
     "Step",
     "completing",
     "receiver_of",
     "order_of",
+    "steps_text",
     "whole_batch",
-    "words",
 ]

@@ -96,7 +96,7 @@ class Weights:
         width = self._stored_bytes
         for layer in self._layers.of_stage(stage):
             total = total.plus(frozen_bytes(self._model, layer, self._finetune, width))
-        return total.plus(Frozen(scaled(width, self.ends_of_stage(stage))))
+        return total.plus(Frozen(scaled_parameters(width, self.ends_of_stage(stage))))
 
     # --- of a layer ------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class Weights:
         """
         width = self.gathered_bytes
         frozen = frozen_bytes(self._model, layer, self._finetune, width).weights
-        return frozen.plus(scaled(width, self.trained_of(layer)))
+        return frozen.plus(scaled_parameters(width, self.trained_of(layer)))
 
     # --- of a rank -------------------------------------------------------------------------------
 
@@ -131,6 +131,6 @@ class Weights:
         return dense / plan.sharers + experts / max(1, copies)
 
 
-def scaled(factor: float, parameters: Parameters) -> Parameters:
+def scaled_parameters(factor: float, parameters: Parameters) -> Parameters:
     """Return each kind of parameters times a factor, such as their width [B]."""
     return Parameters(*(factor * count for count in parameters))

@@ -24,10 +24,10 @@ from clustersim.metrics.prediction_interval import (
     shipped_interval_data,
     size_of,
 )
-from clustersim.program.check import check_program
 from clustersim.program.compile import compile_program
 from clustersim.program.job import Job
 from clustersim.program.program import Program
+from clustersim.program.schedule_check import check_program
 from clustersim.scenario.load import Loaded, load
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.advice import Attempt, advice, is_small

@@ -15,7 +15,7 @@ from clustersim.catalog.facts import Bytes, Count, Fraction, Positive, Strict
 from clustersim.catalog.finding import find
 from clustersim.catalog.libraries import Algorithm, Operation
 from clustersim.catalog.tree import Tree
-from clustersim.cost.communication import bus_factor
+from clustersim.cost.closed_form import bus_factor
 from clustersim.errors import CatalogError
 from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.scenario.load import load_cluster

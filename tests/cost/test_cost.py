@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.cost import communication
-from clustersim.cost.communication import Span
+from clustersim.cost import closed_form
+from clustersim.cost.closed_form import GroupSpan
 from clustersim.cost.compute import (
     Seconds,
     chain_seconds,
@@ -50,8 +50,8 @@ LIBRARY = Library("test", 20e-6, {"ring": (QUICK, SLOW)}, {})
 
 def price(operation, nbytes, span, *, library=LIBRARY, bandwidth=1e11, algorithm="ring"):
     """Return the cost of a collective over links that carry `bandwidth` on the bus."""
-    factor = communication.bus_factor(operation, span.ranks)
-    return communication.collective(
+    factor = closed_form.bus_factor(operation, span.ranks)
+    return closed_form.collective_cost(
         algorithm, operation, nbytes, span, factor / bandwidth, factor, library
     )
 
@@ -66,7 +66,7 @@ def test_a_ring_by_hand():
 
     20 us for the call, 8 us base, 2 x 7 hops of 3 us; 2 x 7 / 8 x 1 GB = 1.75 GB in 17.5 ms.
     """
-    cost = price("all-reduce", 1e9, Span(8, 1, 8))
+    cost = price("all-reduce", 1e9, GroupSpan(8, 1, 8))
 
     assert cost.protocol == "simple"
     assert cost.latency == pytest.approx(20e-6 + 8e-6 + 42e-6)
@@ -77,14 +77,14 @@ def test_a_ring_by_hand():
 
 def test_a_ring_over_nodes_by_hand():
     """16 ranks on 4 nodes: of 15 steps 3 cross the network: 2 (12 x 3 us + 3 x 14 us) = 156 us."""
-    cost = price("all-reduce", 1e12, Span(16, 4, 4))
+    cost = price("all-reduce", 1e12, GroupSpan(16, 4, 4))
 
     assert cost.latency == pytest.approx(20e-6 + 8e-6 + 156e-6)
 
 
 def test_small_buffers_take_the_protocol_of_low_latency():
     """1 kB goes by the protocol that halves the bandwidth, and so costs 2 x 1.75 kB on the wire."""
-    cost = price("all-reduce", 1e3, Span(8, 1, 8))
+    cost = price("all-reduce", 1e3, GroupSpan(8, 1, 8))
 
     assert cost.protocol == "ll"
     assert cost.nbytes == pytest.approx(2 * 1.75e3)
@@ -99,7 +99,7 @@ def test_pieces_of_a_pipeline_by_hand():
     7 hops of 3 us.
     """
     pipelined = replace(SLOW, base=0.0, chunk=7e-6)
-    cost = price("broadcast", 1e9, Span(8, 1, 8), library=only(pipelined))
+    cost = price("broadcast", 1e9, GroupSpan(8, 1, 8), library=only(pipelined))
 
     assert cost.seconds == pytest.approx(21e-6 + 107 * 107e-6)
     assert cost.ranked == pytest.approx(21e-6 + 10e-3)
@@ -110,24 +110,24 @@ def test_a_protocol_moves_no_more_than_its_limit():
     limited = replace(SLOW, base=0.0, device_hop=0.0, network_hop=0.0, limit=25e9)
     limited = replace(limited, network_limit=10e9)
 
-    assert price("all-reduce", 1e9, Span(8, 1, 8), library=only(limited)).seconds == pytest.approx(
-        70e-3
-    )
-    assert price("all-reduce", 1e9, Span(8, 2, 4), library=only(limited)).seconds == pytest.approx(
-        175e-3
-    )
+    assert price(
+        "all-reduce", 1e9, GroupSpan(8, 1, 8), library=only(limited)
+    ).seconds == pytest.approx(70e-3)
+    assert price(
+        "all-reduce", 1e9, GroupSpan(8, 2, 4), library=only(limited)
+    ).seconds == pytest.approx(175e-3)
 
 
 def test_messages_posted_at_once_each_cost_their_sender_a_post():
     """8 ranks exchange: 8 us base, 1 hop of 3 us, 7 posts of 1 us; 7 / 8 x 1 GB in 8.75 ms."""
     library = replace(only(SLOW, algorithm="grouped"), post=1e-6)
-    cost = price("all-to-all", 1e9, Span(8, 1, 8), library=library, algorithm="grouped")
+    cost = price("all-to-all", 1e9, GroupSpan(8, 1, 8), library=library, algorithm="grouped")
 
     assert cost.seconds == pytest.approx(18e-6 + 8.75e-3)
 
 
 spans = st.tuples(st.integers(1, 8), st.integers(1, 8)).map(
-    lambda shape: Span(shape[0] * shape[1], shape[0], shape[1])
+    lambda shape: GroupSpan(shape[0] * shape[1], shape[0], shape[1])
 )
 
 
@@ -147,7 +147,7 @@ def test_a_ring_passes_halves_for_its_halves(nbytes, span, bandwidth):
 
 @MODEST
 @given(
-    st.sampled_from(sorted(communication.STEPS)), st.floats(1, 1e10), st.floats(1, 1e10), spans,
+    st.sampled_from(sorted(closed_form.STEPS)), st.floats(1, 1e10), st.floats(1, 1e10), spans,
     st.floats(0, 1e-5), st.floats(1e9, 1e12),
 )  # fmt: skip
 def test_more_bytes_never_take_less_by_one_protocol(algorithm, fewer, more, span, chunk, limit):
@@ -182,8 +182,8 @@ def test_a_message_by_hand():
 
     By the other protocol it would be 20 + 1 + 2 us, then twice the bytes in 80 us: 103 us.
     """
-    near = communication.message(1e6, True, 25e9, 5e-6, LIBRARY)
-    far = communication.message(1e6, True, 25e9, 100e-6, LIBRARY)
+    near = closed_form.message_cost(1e6, True, 25e9, 5e-6, LIBRARY)
+    far = closed_form.message_cost(1e6, True, 25e9, 100e-6, LIBRARY)
 
     assert near.seconds == pytest.approx(82e-6)
     assert far.seconds == pytest.approx(140e-6)
@@ -195,10 +195,10 @@ def test_a_message_to_another_node_moves_no_more_than_the_library_does():
     By the other protocol, which needs twice the bytes, it would be 20 + 1 + 2 us, then 200 us.
     """
     library = replace(LIBRARY, message=10e9)
-    across, inside = (communication.message(1e6, way, 25e9, 0, library) for way in (True, False))
+    across, inside = (closed_form.message_cost(1e6, way, 25e9, 0, library) for way in (True, False))
 
     assert across.seconds == pytest.approx(142e-6)
-    assert inside == communication.message(1e6, False, 25e9, 0, LIBRARY)
+    assert inside == closed_form.message_cost(1e6, False, 25e9, 0, LIBRARY)
 
 
 def test_one_number_goes_down_and_up_a_tree():
@@ -209,9 +209,9 @@ def test_one_number_goes_down_and_up_a_tree():
     """
     library = replace(LIBRARY, algorithms={"ring": (QUICK, SLOW), "tree": (QUICK, SLOW)})
 
-    assert communication.scalar_reduction(Span(64, 8, 8), library) == pytest.approx(40e-6)
-    assert communication.scalar_reduction(Span(64, 8, 8), LIBRARY) == pytest.approx(105e-6)
-    assert communication.scalar_reduction(Span(8, 1, 8), library) == pytest.approx(28e-6)
+    assert closed_form.scalar_reduction(GroupSpan(64, 8, 8), library) == pytest.approx(40e-6)
+    assert closed_form.scalar_reduction(GroupSpan(64, 8, 8), LIBRARY) == pytest.approx(105e-6)
+    assert closed_form.scalar_reduction(GroupSpan(8, 1, 8), library) == pytest.approx(28e-6)
 
 
 # --- kernels --------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def test_bytes_delivered_are_bytes_asked(scene):
             carried[link] += weight * traffic.nbytes
     assert network.conservation.sent == sum(traffic.nbytes for _, traffic in starts)
     assert network.conservation.delivered == pytest.approx(network.conservation.sent, rel=1e-9)
-    assert network.carried == pytest.approx(carried, rel=1e-9)
+    assert network.routes.carried == pytest.approx(carried, rel=1e-9)
     assert network.conservation.worst_load <= 1 + 1e-12
 
 
@@ -431,7 +431,7 @@ def test_check_names_a_link_that_the_array_solver_overloads(monkeypatch):
 def test_check_names_a_link_whose_demand_was_not_released():
     """A demand that is not released would make later traffic look contended."""
     network = finished()
-    network._demands[1] += 1
+    network.routes.demands[1] += 1
 
     with pytest.raises(SimulationError, match="link 1 is idle"):
         network.check()

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.engine.event_replay import EventReplay
-from clustersim.engine.replay import replay, result, run
+from clustersim.engine.replay import replay, result, run_to_end
 from clustersim.errors import SimulationError
 from clustersim.memory.levels import Peak, peak_activations
 from clustersim.metrics.attribution import BUBBLES, PARTS, attribute, average
@@ -322,7 +322,7 @@ def test_transfers_judged_alone_end_as_they_do_in_the_network(case, data):
     )
     program = replace(program, actors=actors)
     quick = replay(program)
-    slow = result(run(EventReplay(program)))
+    slow = result(run_to_end(EventReplay(program)))
 
     assert quick.activities == slow.activities
     for one, other in zip(quick.timeline.tracks, slow.timeline.tracks, strict=True):

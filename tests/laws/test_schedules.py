@@ -11,8 +11,8 @@ from clustersim.errors import ScenarioError
 from clustersim.memory.levels import peak_activations
 from clustersim.metrics.bubble import bubble_overhead, dualpipe_bubble, zero_bubble
 from clustersim.plan.wiring import WIRINGS, Wiring
-from clustersim.program.check import check_steps
-from clustersim.program.schedules import SCHEDULES, text
+from clustersim.program.schedule_check import check_steps
+from clustersim.program.schedules import SCHEDULES, schedule_text
 from clustersim.program.schedules.written import read_schedule
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Step, receiver_of
 from clustersim.studies.show.schedule import page, replay_schedule
@@ -315,4 +315,4 @@ def test_steps_are_written_as_they_are_read():
     """``&`` joins two steps, a point leads to the chunk."""
     rows = [(Step(FORWARD, 3, 0, True), Step(BACKWARD, 1, 1), Step(WEIGHT, 12))]
 
-    assert text(rows) == "stage 0   F3&B1.1 W12"
+    assert schedule_text(rows) == "stage 0   F3&B1.1 W12"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from simpy import Environment
 
 from boxes import PLAIN, fixed, ideal, machine
-from clustersim.cost.communication import bus_factor, scalar_reduction
+from clustersim.cost.closed_form import bus_factor, scalar_reduction
 from clustersim.engine.network.network import Network
 from clustersim.errors import PlanError
 from clustersim.program.collectives import ring
@@ -436,7 +436,7 @@ def test_channels_are_counted(name, nodes, ranks, count):
 
 
 def test_a_tree_has_a_channel_for_every_member_of_the_fullest_node():
-    """Of 3 and 5 devices in two nodes, 5 channels; of the smaller node two doors take two turns."""
+    """Of 3 and 5 devices in two nodes, 5 channels; in the smaller node two gateways serve twice."""
     cluster, members = ideal(2), [*range(3), *range(8, 13)]
     load = Communicator(cluster, [members]).load("tree", "all-reduce")
 

@@ -82,7 +82,7 @@ def test_a_node_that_does_not_say_how_fast_its_memory_is_cannot_run_the_optimise
     """One line names the file's key and what to give."""
     bare = ["cluster.node.host={memory: {value: 64 GB, assumed: test}}"]
 
-    with pytest.raises(CatalogError, match=r"node\.host\.bandwidth: is not given"):
+    with pytest.raises(CatalogError, match=r"node\.host\.bandwidth: missing"):
         host_optimiser_seconds(cluster_of("workstation-2x4090", bare), 1e9)
 
 

@@ -10,7 +10,7 @@ from simpy import Environment
 
 import stepped_collectives as stepped
 from boxes import PLAIN, STEP, fixed, ideal, machine
-from clustersim.cost.communication import passes
+from clustersim.cost.closed_form import passes
 from clustersim.engine.network.network import Network
 from clustersim.program.collectives.communicator import HALVES, RUNS
 from clustersim.program.collectives.double_tree import tree_edges
@@ -172,8 +172,8 @@ def test_a_folded_ring_carries_what_its_steps_carry(operation, order, ranks, spr
 
 @MODEST
 @given(st.sampled_from(HALVES), st.integers(2, 4), st.integers(1, 4))
-def test_a_ring_over_nodes_enters_and_leaves_each_by_one_door(operation, nodes, local):
-    """A channel is the ring of all ranks whose hop to the next node goes by the sender's door."""
+def test_a_ring_over_nodes_enters_and_leaves_each_by_one_gateway(operation, nodes, local):
+    """A channel is the ring of all ranks with hops between nodes from gateway to gateway."""
     cluster = ideal(nodes, local)
     program = stepped.ring(operation, nodes * local).carried()
     expected = []
@@ -182,10 +182,10 @@ def test_a_ring_over_nodes_enters_and_leaves_each_by_one_door(operation, nodes, 
             node * local + (channel + i) % local for node in range(nodes) for i in range(local)
         ]
         for (a, b), share in program.items():
-            door = order[a - a % local]
+            gateway = order[a - a % local]
             legs = [(order[a], order[b])]
             if a // local != b // local:
-                legs = [(order[a], door), (door, order[b])]
+                legs = [(order[a], gateway), (gateway, order[b])]
             expected += [(x, y, share / local) for x, y in legs if x != y]
 
     assert summed(expected) == summed(ring_edges(cluster, range(nodes * local), operation))
@@ -194,7 +194,7 @@ def test_a_ring_over_nodes_enters_and_leaves_each_by_one_door(operation, nodes, 
 @MODEST
 @given(st.integers(1, 9), st.integers(1, 4))
 def test_folded_trees_carry_what_their_steps_carry(nodes, local):
-    """Up and down, in chains and between doors, pair by pair."""
+    """Up and down, in chains and between gateways, pair by pair."""
     cluster, group = ideal(nodes, local), range(nodes * local)
     program = stepped.tree(nodes, local)
 

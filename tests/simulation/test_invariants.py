@@ -12,7 +12,7 @@ from clustersim.engine.network.contention_check import (
     contended,
     peak_demand,
 )
-from clustersim.engine.replay import replay, run
+from clustersim.engine.replay import replay, run_to_end
 from clustersim.engine.replay import result as outcome
 from clustersim.engine.uncontended import UncontendedReplay
 from clustersim.errors import SimulationError
@@ -131,7 +131,7 @@ def test_transfers_replayed_alone_and_in_the_network_give_the_same_bits(name, bl
     """Where no link is contended, the replay without a clock changes no instant at all."""
     settings = [f"framework.pipeline.blocking={blocking}", "batch.global=/2"]
     program = simulate(name, settings).program
-    uncontended, shared = run(UncontendedReplay(program)), run(EventReplay(program))
+    uncontended, shared = run_to_end(UncontendedReplay(program)), run_to_end(EventReplay(program))
 
     assert not uncontended.contended()
     assert uncontended.activities == shared.activities
@@ -146,7 +146,7 @@ def test_transfers_replayed_alone_and_in_the_network_give_the_same_bits(name, bl
 def test_a_contended_step_is_replayed_in_the_network():
     """Where transfers contend, the answer is that of the event replay."""
     program = simulate("frontier-22b", ["batch.global=64"]).program
-    uncontended = run(UncontendedReplay(program))
+    uncontended = run_to_end(UncontendedReplay(program))
 
     assert uncontended.contended()
     assert replay(program).solves > 0

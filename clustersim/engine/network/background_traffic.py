@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from simpy import Environment
 
 from clustersim.engine.network.network import Network
-from clustersim.engine.network.transfer import Transfer
+from clustersim.engine.network.transfer import SHARED, Transfer
 from clustersim.traffic import Traffic
+
+TIE = 1e-9
+"""Relative difference below which rates, or a load and its capacity, count as equal."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class _Scene:
     def _update_bottlenecks(self) -> None:
         """Record the links that limit the foreground from now on."""
         for transfer in self._running:
-            self._set_bottleneck(transfer, self._network.bottleneck(transfer))
+            self._set_bottleneck(transfer, _bottleneck_of(self._network, transfer))
 
     def _set_bottleneck(self, transfer: Transfer, link: int | None) -> None:
         """Record the link that limits a transfer from now on, and the time of the previous one."""
@@ -113,3 +116,30 @@ class _Scene:
             limited = self.limited[self._running[transfer]]
             limited[before] = limited.get(before, 0.0) + now - since
         self._bottleneck[transfer] = link, now
+
+
+def _bottleneck_of(network: Network, transfer: Transfer) -> int | None:
+    """Return the full link that limits a transfer below its uncontended rate, if there is one.
+
+    On that link no flow is faster; of several such links, the first of the route.
+    """
+    rate = network.rate(transfer)
+    if transfer.phase != SHARED or rate >= transfer.route.rate * (1 - TIE):
+        return None
+    for link in transfer.route.links:
+        if network.routes.contended(link):
+            load, fastest = _load_of(network, link)
+            if load >= network.capacities[link] * (1 - TIE) and fastest <= rate * (1 + TIE):
+                return link
+    return None
+
+
+def _load_of(network: Network, link: int) -> tuple[float, float]:
+    """Return the load of a contended link, and the rate of its fastest flow [B/s]."""
+    load = fastest = 0.0
+    for route in network.routes.crossing(link):
+        weight = route.weights[route.links.index(link)]
+        rates = [network.rate(other) for other in route.in_flight if other.phase == SHARED]
+        load += weight * sum(rates)
+        fastest = max(fastest, max(rates, default=0.0))
+    return load, fastest

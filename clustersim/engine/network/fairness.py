@@ -77,15 +77,15 @@ def rates_level_by_level(
         lowest = min(min(levels.values(), default=inf), min([caps[a] for a in active]))
         level = max(level, lowest)  # never falls, whatever the rounding
         tight = {link for link, offered in levels.items() if offered <= level}
-        left = []
+        remaining = []
         for a in active:
             if caps[a] <= level or not tight.isdisjoint(links[a]):
                 rates[a] = rate = min(level, caps[a])
                 for link, weight in zip(links[a], weights[a], strict=True):
                     spare[link] -= weight * rate
             else:
-                left.append(a)
-        active = left
+                remaining.append(a)
+        active = remaining
     return rates
 
 

@@ -40,11 +40,11 @@ from clustersim.engine.network.conservation import Conservation
 from clustersim.engine.network.scalar_solver import ScalarSolver
 from clustersim.engine.network.transfer import (
     DONE,
-    FULL,
+    LIMIT,
     SHARED,
     UNCONTENDED,
     WAITING,
-    Route,
+    RouteTable,
     Transfer,
     by_number,
 )
@@ -54,18 +54,12 @@ from clustersim.traffic import Traffic
 LAST = EventPriority(2)
 """After all normal events of the same instant."""
 
-LIMIT = FULL + 32
-"""Demands round up, so that exact fits exceed `FULL` by a few units; 5e-13 of it is allowed."""
-
 MANY_CROSSINGS = 150
 """Components of more (transfer, link) pairs are faster in arrays, as measured by
 `benchmarks/network.py`."""
 
 FEW_MEMBERS = 8
 """The array solver returns its transfers to the scalar solver when this number remains."""
-
-TIE = 1e-9
-"""Relative difference below which rates, or a load and its capacity, count as equal."""
 
 CLOCK_ULPS = 4.0
 """Instants closer than this number of units in the last place of the clock are the same."""
@@ -95,21 +89,17 @@ class Network:
     ) -> None:
         self._env = env
         self._settled = settled
-        self._schedule: Any = (
-            env.schedule
-        )  # also takes a transfer, which is an event while uncontended
+        # Also takes a transfer, which is its own event while uncontended.
+        self._schedule: Any = env.schedule
         # One list for all: SimPy only reads it.
         self._callbacks: list[Callable[[Transfer], None]] = [self._finish_uncontended]
-        self._capacities = [float(capacity) for capacity in capacities]
-        assert all(isfinite(c) and c > 0 for c in self._capacities), "positive capacities"
-        self._routes: dict[tuple[tuple[int, ...], tuple[float, ...], float], Route] = {}
-        self._crossing: dict[int, list[Route]] = {}
-        self._no_route = Route((), (), inf, ())  # for activities without links or without bytes
-        self._demands = [0] * len(self._capacities)
+        self.capacities = [float(capacity) for capacity in capacities]
+        assert all(isfinite(c) and c > 0 for c in self.capacities), "positive capacities"
+        self.routes = RouteTable(self.capacities)
         self._started = 0
         # Transfers that share links, and the starts and ends of this instant.
-        self._scalar = ScalarSolver(self._capacities)
-        self._array = ArraySolver(self._capacities)
+        self._scalar = ScalarSolver(self.capacities)
+        self._array = ArraySolver(self.capacities)
         self._timer: Event | None = None
         self._timer_end = inf
         self._starting: list[Transfer] = []
@@ -125,7 +115,7 @@ class Network:
         Activities without bytes, or without links and cap, complete after their latency.
         """
         _, links, weights, nbytes, latency, cap = traffic
-        route = self._routes.get((links, weights, cap)) or self._add_route(traffic)
+        route = self.routes.by_key.get((links, weights, cap)) or self.routes.add(traffic)
         if not nbytes or route.rate == inf:
             return self._deliver_after_latency(traffic, done)
         self._started = number = self._started + 1
@@ -133,7 +123,7 @@ class Network:
         begin = self._env._now + latency  # a property such as `now` costs as much as this line
         transfer = Transfer(traffic, route, done, number, begin, self._callbacks)
         route.in_flight[transfer] = None
-        demands = self._demands
+        demands = self.routes.demands
         contended = False
         for link, share in route.demands:
             demands[link] = total = demands[link] + share
@@ -145,14 +135,6 @@ class Network:
             self._schedule(transfer, NORMAL, latency + nbytes / route.rate)
         return transfer
 
-    def _add_route(self, traffic: Traffic) -> Route:
-        """Add the route of a new combination of links, weights and cap."""
-        key = (traffic.links, traffic.weights, traffic.cap)
-        self._routes[key] = route = Route(*key, self._capacities)
-        for link in route.links:
-            self._crossing.setdefault(link, []).append(route)
-        return route
-
     def _deliver_after_latency(
         self, traffic: Traffic, done: Callable[[Transfer], None]
     ) -> Transfer:
@@ -161,7 +143,7 @@ class Network:
         self._started += 1
         self.conservation.sent += traffic.nbytes
         begin = self._env.now + traffic.latency
-        route = self._no_route
+        route = self.routes.without_links
         transfer = Transfer(traffic, route, done, self._started, begin, self._callbacks)
         transfer.rate = 0.0
         transfer.delivered = traffic.nbytes
@@ -215,7 +197,7 @@ class Network:
         route = transfer.route
         route.nbytes += transfer.traffic.nbytes
         del route.in_flight[transfer]
-        demands = self._demands
+        demands = self.routes.demands
         for link, share in route.demands:
             demands[link] -= share
         transfer.done(transfer)
@@ -239,7 +221,8 @@ class Network:
         now = self._env.now
         starting, self._starting = self._starting, []
         ended, self._ended = self._ended, []
-        affected = self._neighbours(ended)
+        links = dict.fromkeys(link for transfer in ended for link in transfer.route.links)
+        affected = dict.fromkeys(self.routes.sharing(links))
         for transfer in starting:
             transfer.phase = SHARED
             transfer.since = now
@@ -265,31 +248,21 @@ class Network:
             solved = self._scalar.solve(transfers, contended, self._env.now)
             self.conservation.count_solve(*solved)
 
-    def _neighbours(self, ended: list[Transfer]) -> dict[Transfer, None]:
-        """Return the shared transfers on the links of ended ones, as an ordered set."""
-        return {
-            transfer: None
-            for link in dict.fromkeys(link for other in ended for link in other.route.links)
-            for route in self._crossing[link]
-            for transfer in route.in_flight
-            if transfer.phase == SHARED and transfer.row < 0
-        }
-
     def _component(self, members: dict[Transfer, None]) -> tuple[list[Transfer], list[int], bool]:
         """Return all transfers that contended links connect to some members, and these links.
 
         Uncontended transfers on such a link become shared.  The third value is whether transfers
         of the array solver are connected as well; these are not returned.
         """
-        queue = list(members)
+        routes, queue = self.routes, list(members)
         contended: dict[int, None] = {}
         in_arrays = False
         for transfer in queue:
             for link in transfer.route.links:
-                if link in contended or self._demands[link] <= LIMIT:
+                if link in contended or not routes.contended(link):
                     continue
                 contended[link] = None
-                for route in self._crossing[link]:
+                for route in routes.crossing(link):
                     for other in route.in_flight:
                         if other.phase == UNCONTENDED:
                             self._start_sharing(other)
@@ -333,41 +306,7 @@ class Network:
         """
         return transfer.rate if transfer.row < 0 else self._array.rate(transfer)
 
-    def bottleneck(self, transfer: Transfer) -> int | None:
-        """Return the full link that limits a transfer below its uncontended rate, if there is one.
-
-        On that link no flow is faster; of several such links, the first of the route.
-        """
-        rate = self.rate(transfer)
-        if transfer.phase != SHARED or rate >= transfer.route.rate * (1 - TIE):
-            return None
-        for link in transfer.route.links:
-            if self._demands[link] > LIMIT:
-                load, fastest = self._load_of(link)
-                if load >= self._capacities[link] * (1 - TIE) and fastest <= rate * (1 + TIE):
-                    return link
-        return None
-
-    def _load_of(self, link: int) -> tuple[float, float]:
-        """Return the load of a contended link, and the rate of its fastest flow [B/s]."""
-        load = fastest = 0.0
-        for route in self._crossing[link]:
-            weight = route.weights[route.links.index(link)]
-            rates = [self.rate(other) for other in route.in_flight if other.phase == SHARED]
-            load += weight * sum(rates)
-            fastest = max(fastest, max(rates, default=0.0))
-        return load, fastest
-
     # --- totals ---------------------------------------------------------------------------------
-
-    @property
-    def carried(self) -> list[float]:
-        """Bytes that each link carried for completed activities [B]."""
-        carried = [0.0] * len(self._capacities)
-        for route in self._routes.values():
-            for link, weight in zip(route.links, route.weights, strict=True):
-                carried[link] += weight * route.nbytes
-        return carried
 
     @property
     def solves(self) -> int:
@@ -379,19 +318,15 @@ class Network:
         """Activities started so far [count]."""
         return self._started
 
-    @property
-    def in_flight(self) -> list[Transfer]:
-        """The activities that are not complete, in the order of their starts."""
-        routes = [*self._routes.values(), self._no_route]
-        return sorted((transfer for route in routes for transfer in route.in_flight), key=by_number)
-
     def check(self) -> None:
         """Raise a `SimulationError` with the first law of the network that is violated.
 
         All activities are complete, each delivered its bytes, and no link carried more than its
         capacity (both to 1e-9 and the resolution of the clock).
         """
-        violations = self.conservation.violations(self.in_flight, self._demands, self._env.now)
+        violations = self.conservation.violations(
+            self.routes.in_flight, self.routes.demands, self._env.now
+        )
         for violation in violations:
             raise SimulationError(violation)
 

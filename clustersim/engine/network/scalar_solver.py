@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from math import inf
 
 from clustersim.engine.network.fairness import max_min_rates
-from clustersim.engine.network.transfer import Route, Transfer
+from clustersim.engine.network.transfer import Transfer, TransferRoute
 
 
 class ScalarSolver:
@@ -41,7 +41,7 @@ class ScalarSolver:
         ----------
         links : the contended links of the component
         """
-        classes: dict[Route, list[Transfer]] = {}
+        classes: dict[TransferRoute, list[Transfer]] = {}
         for transfer in transfers:
             classes.setdefault(transfer.route, []).append(transfer)
         index = {link: i for i, link in enumerate(links)}
@@ -71,7 +71,7 @@ class ScalarSolver:
 
 
 def _crossings(
-    classes: dict[Route, list[Transfer]], index: dict[int, int]
+    classes: dict[TransferRoute, list[Transfer]], index: dict[int, int]
 ) -> tuple[list[list[int]], list[list[float]]]:
     """Return for each class the indices of its contended links, and how many flows cross them."""
     links: list[list[int]] = []

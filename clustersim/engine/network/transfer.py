@@ -1,6 +1,6 @@
 """Transfers: activities in flight, and the routes that they have in common."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil, inf
 
 from clustersim.traffic import Traffic
@@ -8,10 +8,13 @@ from clustersim.traffic import Traffic
 FULL = 2**46
 """A link's capacity in the integer units of demand: sums of integers do not drift."""
 
+LIMIT = FULL + 32
+"""Demands round up, so that exact fits exceed `FULL` by a few units; 5e-13 of it is allowed."""
+
 UNCONTENDED, WAITING, SHARED, DONE = range(4)
 
 
-class Route:
+class TransferRoute:
     """The activities in flight that cross the same links with the same weights and cap.
 
     Attributes
@@ -84,7 +87,7 @@ class Transfer:
     def __init__(
         self,
         traffic: Traffic,
-        route: Route,
+        route: TransferRoute,
         done: "Callable[[Transfer], None]",
         number: int,
         begin: float,
@@ -118,3 +121,60 @@ class Transfer:
 def by_number(transfer: Transfer) -> int:
     """Return the key that orders transfers by their starts."""
     return transfer.number
+
+
+class RouteTable:
+    """The routes of a network, and the demands on its links.
+
+    Attributes
+    ----------
+    by_key : by links, weights and cap
+    demands : sum of the demands of the transfers in flight, by link [1 / FULL]
+    without_links : the route of activities without links or without bytes
+    """
+
+    def __init__(self, capacities: Sequence[float]) -> None:
+        self.by_key: dict[tuple[tuple[int, ...], tuple[float, ...], float], TransferRoute] = {}
+        self.demands = [0] * len(capacities)
+        self.without_links = TransferRoute((), (), inf, ())
+        self._capacities = capacities
+        self._crossing: dict[int, list[TransferRoute]] = {}
+
+    def add(self, traffic: Traffic) -> TransferRoute:
+        """Add the route of a new combination of links, weights and cap."""
+        key = (traffic.links, traffic.weights, traffic.cap)
+        self.by_key[key] = route = TransferRoute(*key, self._capacities)
+        for link in route.links:
+            self._crossing.setdefault(link, []).append(route)
+        return route
+
+    def contended(self, link: int) -> bool:
+        """Return whether the demands on a link exceed its capacity."""
+        return self.demands[link] > LIMIT
+
+    def crossing(self, link: int) -> list[TransferRoute]:
+        """Return the routes that cross a link."""
+        return self._crossing[link]
+
+    def sharing(self, links: Iterable[int]) -> Iterator[Transfer]:
+        """Yield the shared transfers on some links, those of the array solver excepted."""
+        for link in links:
+            for route in self._crossing[link]:
+                for transfer in route.in_flight:
+                    if transfer.phase == SHARED and transfer.row < 0:
+                        yield transfer
+
+    @property
+    def carried(self) -> list[float]:
+        """Bytes that each link carried for completed transfers [B]."""
+        carried = [0.0] * len(self._capacities)
+        for route in self.by_key.values():
+            for link, weight in zip(route.links, route.weights, strict=True):
+                carried[link] += weight * route.nbytes
+        return carried
+
+    @property
+    def in_flight(self) -> list[Transfer]:
+        """The transfers that are not complete, in the order of their starts."""
+        routes = [*self.by_key.values(), self.without_links]
+        return sorted((transfer for route in routes for transfer in route.in_flight), key=by_number)

@@ -9,8 +9,8 @@ algorithm and protocol that the tuner ranks fastest, unless the scenario prescri
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from clustersim.cost import communication as closed_form
-from clustersim.cost.communication import Cost, Steps
+from clustersim.cost import closed_form
+from clustersim.cost.closed_form import Cost, StepCounts
 from clustersim.errors import PlanError
 from clustersim.program.collectives import switched, torus_rings
 from clustersim.program.collectives.double_tree import tree_edges
@@ -110,7 +110,7 @@ class Communicator:
     def cost_of(self, algorithm: str, operation: str, nbytes: float) -> Cost:
         """Return the cost of an uncontended operation by one algorithm, with its best protocol."""
         load = self.load(algorithm, operation)
-        return closed_form.collective(
+        return closed_form.collective_cost(
             algorithm,
             operation,
             0.0 if operation == "barrier" else nbytes,
@@ -165,7 +165,7 @@ class Communicator:
             for name in self.choices(operation)
         )
 
-    def _steps(self, algorithm: str, operation: str) -> Steps | None:
+    def _steps(self, algorithm: str, operation: str) -> StepCounts | None:
         """Return the steps of an algorithm that depend on more than the span of the group."""
         if algorithm == "torus":
             return torus_rings.torus_steps(self.cluster, self.groups[0], operation)

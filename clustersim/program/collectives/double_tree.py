@@ -1,11 +1,11 @@
 r"""Double binary trees: two trees, half of the buffer each; leaves of one are inner in the other.
 
-        tree one             tree two          in a node, a chain leads from the door, the device
+        tree one             tree two          in a node, a chain leads from the gateway, which
             4                    3             that communicates with other nodes, to all others:
           /   \                /   \
-        2       6            5       1         door -> d1 -> d2 -> d3   and back
+        2       6            5       1         gateway -> d1 -> d2 -> d3   and back
        / \     / \          / \     / \
-      1   3   5   7        6   4   2   0       every member of a node is the door of a channel
+      1   3   5   7        6   4   2   0       every member of a node is the gateway of a channel
 
 Sums go up and results come down, both pipelined, so that all links send and receive at once: the
 bandwidth of a ring, with latency that grows with the logarithm of the nodes.
@@ -15,7 +15,7 @@ Sanders et al. 2009, doi:10.1016/j.parco.2009.09.001; NCCL 2.30, ``src/graph/tre
 from collections.abc import Iterator, Sequence
 
 from clustersim.program.collectives.link_load import Edge, by_node
-from clustersim.program.collectives.ring import ring_from_door
+from clustersim.program.collectives.ring import ring_from_gateway
 from clustersim.topology.cluster import Cluster
 
 
@@ -24,18 +24,18 @@ def tree_edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterat
     nodes = list(by_node(cluster, group).values())
     count = max(len(members) for members in nodes)
     for channel in range(count):
-        doors = []
+        gateways = []
         for members in nodes:
-            chain = ring_from_door(cluster, members, channel)
-            doors.append(chain[0])
+            chain = ring_from_gateway(cluster, members, channel)
+            gateways.append(chain[0])
             yield from _both_ways(zip(chain[1:], chain[:-1], strict=True), 1 / count)
-        yield from edges_between(doors, 1 / count)
+        yield from edges_between(gateways, 1 / count)
 
 
-def edges_between(doors: Sequence[int], share: float) -> Iterator[Edge]:
+def edges_between(gateways: Sequence[int], share: float) -> Iterator[Edge]:
     """Yield what is sent up and down the two trees over devices of different nodes."""
-    for parents in double_tree(len(doors)):
-        links = [(doors[i], doors[p]) for i, p in enumerate(parents) if p is not None]
+    for parents in double_tree(len(gateways)):
+        links = [(gateways[i], gateways[p]) for i, p in enumerate(parents) if p is not None]
         yield from _both_ways(links, share / 2)
 
 

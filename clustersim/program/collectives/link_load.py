@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from clustersim.cost.communication import Span
+from clustersim.cost.closed_form import GroupSpan
 from clustersim.topology.cluster import Cluster
 
 Edge = tuple[int, int, float]
@@ -33,7 +33,7 @@ class Load:
 
     phases: tuple[Phase, ...]
     unit: float
-    span: Span
+    span: GroupSpan
 
     @cached_property
     def shares(self) -> Phase:
@@ -69,7 +69,7 @@ class Load:
         return max(times, key=times.__getitem__) if times else None
 
 
-def span_of(cluster: Cluster, groups: Sequence[Sequence[int]]) -> Span:
+def span_of(cluster: Cluster, groups: Sequence[Sequence[int]]) -> GroupSpan:
     """Return the extent of the widest of several groups on the machine."""
     spans = []
     for group in groups:
@@ -77,7 +77,7 @@ def span_of(cluster: Cluster, groups: Sequence[Sequence[int]]) -> Span:
         for device in group:
             node = device // cluster.node.devices
             counts[node] = counts.get(node, 0) + 1
-        spans.append(Span(len(group), len(counts), max(counts.values())))
+        spans.append(GroupSpan(len(group), len(counts), max(counts.values())))
     return max(spans, key=lambda span: (span.nodes, span.ranks))
 
 

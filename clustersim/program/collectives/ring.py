@@ -1,7 +1,7 @@
 """Rings: each device sends to the next, and every share of the buffer goes round.
 
     inside a node                         across nodes, one channel for each member of a node
-    d0 -> d1 -> d3 -> d2 -> d0            node 0: c -> ... -> c      (the whole local circle)
+    d0 -> d1 -> d3 -> d2 -> d0            node 0: c -> ... -> c      (the whole local ring)
     several rings over disjoint links               | NIC of c
     share the data by their bandwidth     node 1: c -> ... -> c      and so on, back to node 0
 
@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import permutations
 
-from clustersim.cost.communication import STREAMED, bus_factor
+from clustersim.cost.closed_form import STREAMED, bus_factor
 from clustersim.program.collectives.link_load import Edge, by_node, neighbours
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.node import Node
@@ -60,8 +60,8 @@ def channels(cluster: Cluster, group: Sequence[int]) -> list[Channel]:
         ((node, members),) = nodes.items()
         local = tuple([member % size for member in members])
         return [
-            ([(node * size + a, node * size + b) for a, b in neighbours(circle)], share)
-            for circle, share in local_rings(cluster.node, local)
+            ([(node * size + a, node * size + b) for a, b in neighbours(cycle)], share)
+            for cycle, share in local_rings(cluster.node, local)
         ]
     return _across_nodes(cluster, nodes)
 
@@ -76,18 +76,18 @@ def _along(pairs: list[tuple[int, int]], root: int, operation: str) -> Iterator[
             yield a, b
 
 
-def ring_from_door(cluster: Cluster, members: Sequence[int], channel: int) -> list[int]:
-    """Return the members of a node in the order of a ring that starts at the door of a channel.
+def ring_from_gateway(cluster: Cluster, members: Sequence[int], channel: int) -> list[int]:
+    """Return the members of a node in the order of a ring that starts at the gateway of a channel.
 
-    The door is the member that communicates with other nodes; each member is the door of one
+    The gateway is the member that communicates with other nodes; each member is the gateway of one
     channel. Channels alternate between the node's own rings, to spread over its links.
     """
     size = cluster.node.devices
     home = members[0] // size * size
-    circles = local_rings(cluster.node, tuple([member - home for member in members]))
-    circle = [home + local for local in circles[channel % len(circles)][0]]
-    turn = circle.index(members[channel % len(members)])
-    return [*circle[turn:], *circle[:turn]]
+    cycles = local_rings(cluster.node, tuple([member - home for member in members]))
+    cycle = [home + local for local in cycles[channel % len(cycles)][0]]
+    turn = cycle.index(members[channel % len(members)])
+    return [*cycle[turn:], *cycle[:turn]]
 
 
 def _across_nodes(cluster: Cluster, nodes: dict[int, list[int]]) -> list[Channel]:
@@ -95,12 +95,12 @@ def _across_nodes(cluster: Cluster, nodes: dict[int, list[int]]) -> list[Channel
     count = max(len(members) for members in nodes.values())
     channels: list[Channel] = []
     for channel in range(count):
-        doors, pairs = [], []
+        gateways, pairs = [], []
         for members in nodes.values():
-            circle = ring_from_door(cluster, members, channel)
-            doors.append(circle[0])
-            pairs += neighbours(circle)
-        channels.append(([*pairs, *neighbours(doors)], 1 / count))
+            cycle = ring_from_gateway(cluster, members, channel)
+            gateways.append(cycle[0])
+            pairs += neighbours(cycle)
+        channels.append(([*pairs, *neighbours(gateways)], 1 / count))
     return channels
 
 
@@ -115,21 +115,21 @@ def local_rings(node: Node, members: tuple[int, ...]) -> list[tuple[tuple[int, .
     if node.crossbar is not None or len(members) < 3 or len(members) > 8:
         return [(members, 1.0)]
     spare = dict(node.widths)
-    circles = [
+    cycles = [
         (members[0], *rest)
         for rest in permutations(members[1:])
         if all(pair in spare for pair in neighbours((members[0], *rest)))
     ]
     rings: list[tuple[tuple[int, ...], float]] = []
-    while circles:
-        width, best = max((min(spare[p] for p in neighbours(c)), c) for c in circles)
+    while cycles:
+        width, best = max((min(spare[p] for p in neighbours(c)), c) for c in cycles)
         if width <= 0:
             break
         rings.append((best, width))
         for pair in neighbours(best):
             spare[pair] -= width
-        circles = [c for c in circles if all(spare[pair] > 0 for pair in neighbours(c))]
+        cycles = [c for c in cycles if all(spare[pair] > 0 for pair in neighbours(c))]
     if not rings:
         return [(members, 1.0)]
     total = sum(width for _, width in rings)
-    return [(circle, width / total) for circle, width in rings]
+    return [(cycle, width / total) for cycle, width in rings]

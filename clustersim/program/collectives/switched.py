@@ -46,8 +46,8 @@ def nvls_tree(cluster: Cluster, group: Sequence[int], operation: str) -> Phase:
         _add(phase, nvls(cluster, members, operation))
     local = len(nodes[0])
     for index in range(local):
-        doors = [members[index] for members in nodes]
-        _add(phase, phase_of(cluster, edges_between(doors, 1 / local)))
+        gateways = [members[index] for members in nodes]
+        _add(phase, phase_of(cluster, edges_between(gateways, 1 / local)))
     return phase
 
 
@@ -69,11 +69,11 @@ def sharp(cluster: Cluster, group: Sequence[int], operation: str) -> Phase:
     return phase
 
 
-def _reduced_in_fabric(cluster: Cluster, doors: Sequence[int], share: float) -> Phase:
+def _reduced_in_fabric(cluster: Cluster, gateways: Sequence[int], share: float) -> Phase:
     """Return the load from one NIC of each node to the root of a tree of switches, and back."""
     fabric, shape = cluster.fabric, cluster.node
     hops, switches = [], []
-    for device in doors:
+    for device in gateways:
         node, local = divmod(device, shape.devices)
         port = fabric.port(node, shape.nic_of[local])
         hops += [*shape.to_nic(f"n{node}", local), port.up]

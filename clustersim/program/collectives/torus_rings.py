@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Protocol, runtime_checkable
 
-from clustersim.cost.communication import Steps, passes
+from clustersim.cost.closed_form import StepCounts, passes
 from clustersim.program.collectives.link_load import Edge, neighbours
 from clustersim.topology.cluster import Cluster
 
 
 @runtime_checkable
-class Grid(Protocol):
+class TorusGrid(Protocol):
     """A fabric whose nodes have coordinates."""
 
     @property
@@ -48,7 +48,7 @@ Box = tuple[tuple[int, ...], ...]
 def box(cluster: Cluster, group: Sequence[int]) -> Box | None:
     """Return the box of a torus that a group fills, or None."""
     fabric = cluster.fabric
-    if not isinstance(fabric, Grid) or cluster.node.devices != 1:
+    if not isinstance(fabric, TorusGrid) or cluster.node.devices != 1:
         return None
     places = [fabric.coordinates(device) for device in group]
     sides = tuple([tuple(sorted(set(axis))) for axis in zip(*places, strict=True)])
@@ -63,16 +63,16 @@ def box(cluster: Cluster, group: Sequence[int]) -> Box | None:
 def torus_edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
     """Yield what is sent along the axes, in both directions, for each byte of the buffer."""
     fabric, sides = cluster.fabric, box(cluster, group)
-    assert isinstance(fabric, Grid)
+    assert isinstance(fabric, TorusGrid)
     assert sides is not None
     closed = [
         fabric.rings[axis] and len(side) == fabric.lengths[axis] for axis, side in enumerate(sides)
     ]
     for axis, share in _along_axes(sides, closed, passes(operation)).items():
-        circle = axis_ring(sides[axis], closed=closed[axis])
+        cycle = axis_ring(sides[axis], closed=closed[axis])
         others = [side[:1] if a == axis else side for a, side in enumerate(sides)]
         for place in product(*others):
-            line = [fabric.node((*place[:axis], at, *place[axis + 1 :])) for at in circle]
+            line = [fabric.node((*place[:axis], at, *place[axis + 1 :])) for at in cycle]
             for a, b in neighbours(line):
                 yield a, b, share
                 yield b, a, share
@@ -114,9 +114,9 @@ def axis_ring(side: Sequence[int], *, closed: bool) -> list[int]:
     return [*places[::2], *reversed(places[1::2])]
 
 
-def torus_steps(cluster: Cluster, group: Sequence[int], operation: str) -> Steps:
+def torus_steps(cluster: Cluster, group: Sequence[int], operation: str) -> StepCounts:
     """Return the sequential steps: half of each ring's length, as both directions are used."""
     sides = box(cluster, group)
     assert sides is not None
     half = sum(len(side) // 2 for side in sides)
-    return Steps(0, passes(operation) * half)
+    return StepCounts(0, passes(operation) * half)

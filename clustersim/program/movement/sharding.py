@@ -19,7 +19,7 @@ from clustersim.program.framework import Sharding
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
 from clustersim.program.steps import BACKWARD, FORWARD
-from clustersim.program.weights import scaled
+from clustersim.program.weights import scaled_parameters
 from clustersim.workload.kernels import Axis, Collective
 from clustersim.workload.model import Layer
 from clustersim.workload.parameters import Parameters
@@ -109,7 +109,7 @@ def ends_moves(job: Job, stage: int, chunk: int, kind: str) -> list[list[Collect
         if not gathers_in_blocks(job, FORWARD):
             return [[], []]
         width = job.weights.gathered_bytes
-        return [[*_gathers(job, scaled(width, end), 1)] for end in (before, after)]
+        return [[*_gathers(job, scaled_parameters(width, end), 1)] for end in (before, after)]
     sharding = job.software.sharding
     if sharding is None or not reduces_in_blocks(job) or job.finetune is not None:
         return [[], []]
@@ -130,8 +130,8 @@ def local_seconds(job: Job, collectives: Iterable[Collective]) -> float:
     for collective in collectives:
         shares += ranks.get(collective.axis, plan.copies // plan.sharers)
         gathers = collective.operation == "all-gather"
-        each = sharding.gather_copied if gathers else sharding.reduce_copied
-        copied += each * collective.nbytes
+        copies = sharding.gather_copied if gathers else sharding.reduce_copied
+        copied += copies * collective.nbytes
     return sharding.host_seconds * shares + stream_seconds(copied, job.cluster.accelerator)
 
 
@@ -145,7 +145,7 @@ def _gathers(job: Job, nbytes: Parameters, calls: int) -> Iterator[Collective]:
 def _reductions(
     job: Job, sharding: Sharding, weights: Parameters, calls: int
 ) -> Iterator[Collective]:
-    for group in replicated(job, scaled(sharding.reduce, weights)):
+    for group in replicated(job, scaled_parameters(sharding.reduce, weights)):
         nbytes = group.amount / calls
         if group.sharers > 1:
             yield from [Collective("gradients", "reduce-scatter", nbytes, group.axis)] * calls

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import product
 
-from clustersim.cost import communication as closed_form
+from clustersim.cost import closed_form
 from clustersim.plan.wiring import Wiring
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.collectives.link_load import span_of
@@ -49,7 +49,7 @@ def _stage_transfer(job: Job, name: str, stage: int, to: int, replica: int) -> T
         for link in route.links:
             weights[link] = weights.get(link, 0.0) + 1.0
     traffic = Traffic(name, tuple(weights), tuple(weights.values()), nbytes, 0.0)
-    cost = closed_form.message(
+    cost = closed_form.message_cost(
         nbytes,
         any(route.network for route in routes),
         traffic.uncontended_rate(cluster.links.capacities),

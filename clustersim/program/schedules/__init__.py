@@ -2,9 +2,8 @@
 
 from clustersim.program.schedules.classic import GPIPE, INTERLEAVED, LOOPED, ONE_F_ONE_B
 from clustersim.program.schedules.dual import DUALPIPE, DUALPIPE_V
-from clustersim.program.schedules.schedule import Schedule
 from clustersim.program.schedules.zero_bubble import ZB_H1, ZB_H2, ZB_V
-from clustersim.program.steps import Row, words
+from clustersim.program.steps import Row, Schedule, steps_text
 
 SCHEDULES: dict[str, Schedule] = {
     schedule.name: schedule
@@ -22,10 +21,12 @@ SCHEDULES: dict[str, Schedule] = {
 }
 
 
-def text(rows: list[Row]) -> str:
+def schedule_text(rows: list[Row]) -> str:
     """Return the steps of each stage as letters, one line a stage: ``stage 0   F0 F1 B0 B1``."""
     width = len(str(len(rows) - 1))
-    return "\n".join(f"stage {stage:<{width}}   {words(steps)}" for stage, steps in enumerate(rows))
+    return "\n".join(
+        f"stage {stage:<{width}}   {steps_text(steps)}" for stage, steps in enumerate(rows)
+    )
 
 
-__all__ = ["SCHEDULES", "Schedule", "text"]
+__all__ = ["SCHEDULES", "Schedule", "schedule_text"]

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from functools import lru_cache
 
-from clustersim.program.schedules.schedule import Schedule
-from clustersim.program.steps import BACKWARD, FORWARD, Step, whole_batch
+from clustersim.program.steps import BACKWARD, FORWARD, Schedule, Step, whole_batch
 
 
 def gpipe(stage: int, stages: int, microbatches: int, chunks: int = 1) -> Iterator[Step]:

@@ -15,9 +15,8 @@ from typing import Final, cast
 
 from clustersim.errors import ProgramError, ScenarioError
 from clustersim.plan.wiring import WIRINGS, Wiring, WiringName
-from clustersim.program.check import check_steps
-from clustersim.program.schedules.schedule import Schedule
-from clustersim.program.steps import INPUT, KINDS, Row, Step
+from clustersim.program.schedule_check import check_steps
+from clustersim.program.steps import INPUT, KINDS, Row, Schedule, Step
 
 _STEP: Final = re.compile(rf"([{''.join(KINDS)}])(\d{{1,7}})(?:\.(\d{{1,3}}))?")
 _STAGE: Final = re.compile(r"stage\s+(\d+)\s*:?(?:\s+(.*))?")

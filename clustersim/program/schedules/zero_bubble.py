@@ -9,8 +9,7 @@ Qi et al. 2023, section 2.2, arXiv:2401.10241; Qi et al. 2024, section 3, arXiv:
 
 from collections.abc import Iterator
 
-from clustersim.program.schedules.schedule import Schedule
-from clustersim.program.steps import FORWARD, INPUT, WEIGHT, Step, whole_batch
+from clustersim.program.steps import FORWARD, INPUT, WEIGHT, Schedule, Step, whole_batch
 
 
 def zb_h1(stage: int, stages: int, microbatches: int, chunks: int = 1) -> Iterator[Step]:

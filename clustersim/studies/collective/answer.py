@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clustersim.catalog.changes import Settings
-from clustersim.cost.communication import bus_factor
+from clustersim.cost.closed_form import bus_factor
 from clustersim.studies.collective.arguments import benchmark_of, sizes_of
 from clustersim.studies.collective.benchmark import Benchmark
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from clustersim.cost.communication import Cost
+from clustersim.cost.closed_form import Cost
 from clustersim.engine.network.background_traffic import contended_seconds, slowdowns
 from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.topology.cluster import Cluster

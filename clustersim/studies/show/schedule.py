@@ -12,7 +12,7 @@ import numpy as np
 
 from clustersim.engine.replay import replay
 from clustersim.memory.levels import peak_activations
-from clustersim.program.schedules import Schedule, text
+from clustersim.program.schedules import Schedule, schedule_text
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Row
 from clustersim.program.uniform import uniform_program
 from clustersim.render.charts import Axis
@@ -118,7 +118,7 @@ def page(shown: ReplayedSchedule) -> str:
     schedule = shown.schedule
     head = [f"# {schedule.name}: {schedule.title}"]
     head += [f"wiring: {schedule.wiring}"] if schedule.wiring != "loop" else []
-    rows = text(shown.rows)
+    rows = schedule_text(shown.rows)
     return "\n".join([*head, rows, "#", *(f"# {line}".rstrip() for line in _in_time(shown))])
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from clustersim.engine.replay import replay
 from clustersim.errors import ProgramError
 from clustersim.plan.wiring import Wiring
-from clustersim.program.check import check_program, check_steps, draw, steps_of
 from clustersim.program.compile import compile_program
+from clustersim.program.schedule_check import check_program, check_steps, draw, rows_of
 from clustersim.program.schedules import SCHEDULES
 from clustersim.program.steps import Step, order_of
 from clustersim.scenario.load import load
@@ -143,7 +143,7 @@ def test_any_single_fault_is_refused(shape, data):
 
 def with_rows(program, lines):
     """Return the program with other steps on its stages, the same for all replica classes."""
-    rows = [lines.get(stage, steps) for stage, steps in enumerate(steps_of(program))]
+    rows = [lines.get(stage, steps) for stage, steps in enumerate(rows_of(program))]
     order = order_of(rows, program.chunks)
     actors = [replace(a, steps=rows[a.position.stage], order=order) for a in program.actors]
     return replace(program, actors=tuple(actors))
@@ -168,8 +168,8 @@ def test_a_compiled_program_that_gets_stuck_is_drawn(fold):
     """Swapping steps of a shipped scenario's program is found in the replay and drawn."""
     job = build_job(load("frontier-175b", ["batch.global=8"]))
     program = compile_program(job, fold_replicas=fold, fusion_bound=0.01)
-    first, *_, last = steps_of(program)
-    stuck = with_rows(program, {0: last, len(steps_of(program)) - 1: first})
+    first, *_, last = rows_of(program)
+    stuck = with_rows(program, {0: last, len(rows_of(program)) - 1: first})
     check_program(stuck)
 
     with pytest.raises(ProgramError, match="stages wait for each other") as caught:

@@ -22,7 +22,7 @@ STREAMED: Final = frozenset({"broadcast", "reduce"})
 """Operations that pass a chain or a tree once."""
 
 
-class Span(NamedTuple):
+class GroupSpan(NamedTuple):
     """Extent of a group on the machine.
 
     Attributes
@@ -37,7 +37,7 @@ class Span(NamedTuple):
     fullest: int
 
 
-class Steps(NamedTuple):
+class StepCounts(NamedTuple):
     """Sequential steps, inside a node and across the network."""
 
     device: float
@@ -97,69 +97,69 @@ def bus_factor(operation: str, ranks: int) -> float:
 # --- steps ----------------------------------------------------------------------------------------
 
 
-def _ring(operation: str, span: Span) -> Steps:
+def _ring(operation: str, span: GroupSpan) -> StepCounts:
     if operation in STREAMED:
-        return Steps(span.ranks - span.nodes, span.nodes - 1)
+        return StepCounts(span.ranks - span.nodes, span.nodes - 1)
     times = passes(operation)
-    return Steps(times * (span.ranks - span.nodes), times * (span.nodes - 1))
+    return StepCounts(times * (span.ranks - span.nodes), times * (span.nodes - 1))
 
 
-def _tree(operation: str, span: Span) -> Steps:
-    return Steps(2 * (span.fullest - 1), 2 * _levels(span.nodes))
+def _tree(operation: str, span: GroupSpan) -> StepCounts:
+    return StepCounts(2 * (span.fullest - 1), 2 * _levels(span.nodes))
 
 
-def _nvls(operation: str, span: Span) -> Steps:
-    return Steps(1, 0)
+def _nvls(operation: str, span: GroupSpan) -> StepCounts:
+    return StepCounts(1, 0)
 
 
-def _nvls_tree(operation: str, span: Span) -> Steps:
-    return Steps(1, 2 * math.log2(span.nodes))
+def _nvls_tree(operation: str, span: GroupSpan) -> StepCounts:
+    return StepCounts(1, 2 * math.log2(span.nodes))
 
 
-def _sharp(operation: str, span: Span) -> Steps:
-    return Steps(2 * (span.fullest - 1), 1)
+def _sharp(operation: str, span: GroupSpan) -> StepCounts:
+    return StepCounts(2 * (span.fullest - 1), 1)
 
 
-def _hierarchical(operation: str, span: Span) -> Steps:
+def _hierarchical(operation: str, span: GroupSpan) -> StepCounts:
     times = passes(operation)
-    return Steps(times * (span.fullest - 1), times * (span.nodes - 1))
+    return StepCounts(times * (span.fullest - 1), times * (span.nodes - 1))
 
 
-def _halving_doubling(operation: str, span: Span) -> Steps:
+def _halving_doubling(operation: str, span: GroupSpan) -> StepCounts:
     device, network = _outward(operation, span)
-    return Steps(passes(operation) * device, passes(operation) * network)
+    return StepCounts(passes(operation) * device, passes(operation) * network)
 
 
-def _outward(operation: str, span: Span) -> Steps:
+def _outward(operation: str, span: GroupSpan) -> StepCounts:
     """Distances double: the first partners are in the node."""
     if span.nodes == 1:
         return _rounds(_levels(span.ranks), span)
     inside = math.floor(math.log2(span.fullest))
-    return Steps(inside, _levels(span.ranks) - inside)
+    return StepCounts(inside, _levels(span.ranks) - inside)
 
 
-def _around(operation: str, span: Span) -> Steps:
+def _around(operation: str, span: GroupSpan) -> StepCounts:
     """All members use one distance: in every round some partner is on another node."""
     return _rounds(_levels(span.ranks), span)
 
 
-def _pairwise(operation: str, span: Span) -> Steps:
+def _pairwise(operation: str, span: GroupSpan) -> StepCounts:
     return _rounds(1 if operation == "send" else span.ranks - 1, span)
 
 
-def _one(operation: str, span: Span) -> Steps:
+def _one(operation: str, span: GroupSpan) -> StepCounts:
     return _rounds(1, span)
 
 
-def _rounds(count: float, span: Span) -> Steps:
-    return Steps(0, count) if span.nodes > 1 else Steps(count, 0)
+def _rounds(count: float, span: GroupSpan) -> StepCounts:
+    return StepCounts(0, count) if span.nodes > 1 else StepCounts(count, 0)
 
 
 def _levels(count: int) -> float:
     return math.ceil(math.log2(count))
 
 
-STEPS: Final[dict[str, Callable[[str, Span], Steps]]] = {
+STEPS: Final[dict[str, Callable[[str, GroupSpan], StepCounts]]] = {
     "ring": _ring,
     "tree": _tree,
     "nvls": _nvls,
@@ -183,15 +183,15 @@ PIPELINED: Final = frozenset({"ring", "tree", "nvls", "nvls-tree", "sharp", "hie
 # --- time -----------------------------------------------------------------------------------------
 
 
-def collective(
+def collective_cost(
     algorithm: str,
     operation: str,
     nbytes: float,
-    span: Span,
+    span: GroupSpan,
     seconds_per_byte: float,
     unit: float,
     library: Library,
-    steps: Steps | None = None,
+    steps: StepCounts | None = None,
 ) -> Cost:
     r"""Return the cost of a collective by the protocol that the library's tuner ranks first.
 
@@ -213,8 +213,8 @@ def collective(
 
     >>> simple = Protocol("simple", base=8e-6, device_hop=3e-6, network_hop=14e-6, bandwidth=1.0)
     >>> library = Library("x", 0.0, {"ring": (simple,)}, {})
-    >>> span, pace = Span(ranks=8, nodes=1, fullest=8), 1.75 / 1e11
-    >>> round(collective("ring", "all-reduce", 1e9, span, pace, 1.75, library).seconds, 5)
+    >>> span, pace = GroupSpan(ranks=8, nodes=1, fullest=8), 1.75 / 1e11
+    >>> round(collective_cost("ring", "all-reduce", 1e9, span, pace, 1.75, library).seconds, 5)
     0.01755
     """
     steps = steps or STEPS[algorithm](operation, span)
@@ -251,18 +251,20 @@ def ranked_first(costs: Iterable[Cost]) -> Cost:
     return min(costs, key=lambda cost: cost.ranked)
 
 
-def _latency(protocol: Protocol, steps: Steps) -> float:
+def _latency(protocol: Protocol, steps: StepCounts) -> float:
     hops = steps.device * protocol.device_hop + steps.network * protocol.network_hop
     return protocol.base + hops
 
 
-def _pieces(protocol: Protocol, steps: Steps, moving: float) -> float:
+def _pieces(protocol: Protocol, steps: StepCounts, moving: float) -> float:
     """Return what the pieces of a pipelined buffer add to its bytes [s]."""
     once = (steps.network or steps.device) * protocol.chunk
     return once + 2 * math.sqrt(once * moving)
 
 
-def message(nbytes: float, network: bool, bandwidth: float, path: float, library: Library) -> Cost:
+def message_cost(
+    nbytes: float, network: bool, bandwidth: float, path: float, library: Library
+) -> Cost:
     r"""Return the cost of one message between two devices by the protocol that is fastest.
 
     .. math:: t = \max(o + b + a, l) + \frac{S}{\min(B, M) e}
@@ -284,11 +286,11 @@ def message(nbytes: float, network: bool, bandwidth: float, path: float, library
     return ranked_first(costs)
 
 
-def scalar_reduction(span: Span, library: Library) -> float:
+def scalar_reduction(span: GroupSpan, library: Library) -> float:
     """Return the time of an all-reduce of one number: the quickest algorithm's latency [s]."""
     names = ("ring",) if span.nodes == 1 else ("ring", "tree")
     costs = (
-        collective(name, "all-reduce", 0.0, span, 0.0, 1.0, library)
+        collective_cost(name, "all-reduce", 0.0, span, 0.0, 1.0, library)
         for name in names
         if name in library.algorithms
     )

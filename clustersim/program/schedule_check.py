@@ -24,7 +24,6 @@ from clustersim.program.steps import (
     Row,
     Step,
     receiver_of,
-    words,
 )
 
 Rows = Sequence[Row]
@@ -41,7 +40,7 @@ def check_program(program: Program) -> None:
 
     Cyclic waits are detected by the replay, at no cost, and by `check_steps`.
     """
-    rows = steps_of(program)
+    rows = rows_of(program)
     for stage in range(program.stages):
         if not _runs_each_once(program.order, stage, program.wiring, program.microbatches):
             _check_once(rows, stage, program.microbatches, program.wiring)
@@ -62,7 +61,7 @@ def _runs_each_once(order: Order, stage: int, wiring: Wiring, microbatches: int)
     forward, whole, ahead, weight = place
     apart = (whole < 0) & (ahead > forward) & (weight > ahead)
     once = (whole > forward) & (ahead < 0) & (weight < 0)
-    run = sum(int((each >= 0).sum()) for each in place)
+    run = sum(int((steps >= 0).sum()) for steps in place)
     return run == len(kinds) and bool(((forward >= 0) & (apart | once)).all())
 
 
@@ -78,7 +77,7 @@ def _first_actors(program: Program) -> tuple[Actor, ...]:
     return program.actors[: program.stages * program.tensor_ranks : program.tensor_ranks]
 
 
-def steps_of(program: Program) -> list[Row]:
+def rows_of(program: Program) -> list[Row]:
     """Return the steps of each stage, which are the same for all replicas."""
     return [actor.steps for actor in _first_actors(program)]
 
@@ -100,11 +99,11 @@ def check_steps(rows: Rows, microbatches: int, wiring: Wiring) -> None:
 
 def _check_once(rows: Rows, stage: int, microbatches: int, wiring: Wiring) -> None:
     seen: set[Step] = set()
-    for at, given in enumerate(rows[stage]):
-        step = given.unpaired
+    for at, written in enumerate(rows[stage]):
+        step = written.unpaired
         if problem := _problem(step, seen, microbatches, wiring):
             _fail(rows, {stage: at}, f"stage {stage} runs {step} {problem}")
-        if given.joined and (at + 1 == len(rows[stage]) or rows[stage][at + 1].joined):
+        if written.joined and (at + 1 == len(rows[stage]) or rows[stage][at + 1].joined):
             _fail(rows, {stage: at}, f"stage {stage} runs {step} without its concurrent step")
         seen.add(step)
     for chunk in range(wiring.chunks):
@@ -202,4 +201,4 @@ def draw(rows: Rows, marks: dict[int, int]) -> str:
     return "\n".join(lines)
 
 
-__all__ = ["check_program", "check_steps", "draw", "steps_of", "words"]
+__all__ = ["check_program", "check_steps", "draw", "rows_of"]
