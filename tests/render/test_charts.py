@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -245,6 +246,16 @@ def test_a_bar_has_one_colour_in_both_back_ends():
     drawn = [to_hex(bar.get_facecolor()) for bar in figures.figure_of([waterfall]).axes[0].patches]
 
     assert [LIGHT[name[6:-1]] for name in names] == drawn
+
+
+@every_kind
+def test_charts_are_figures_that_plotly_accepts(picture):
+    """Every property has a name and a value that plotly accepts."""
+    from plotly.graph_objects import Figure
+
+    text = json.dumps(charts.page_chart(picture).figure)
+
+    assert Figure(json.loads(re.sub(r"var\(--[\w-]+\)", "#123456", text))).data
 
 
 @every_kind
