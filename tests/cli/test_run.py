@@ -1,7 +1,6 @@
-"""`clustersim run`: the answer, the files behind it, and what it refuses."""
+"""`clustersim run`: the answer, the files behind it, and what it rejects."""
 
 import json
-import multiprocessing
 import os
 import re
 import subprocess
@@ -18,7 +17,7 @@ from clustersim.errors import SimulationError
 from clustersim.render.charts.timeline import covered
 from clustersim.render.folder import check_free, is_ours, replacing
 from clustersim.render.matplotlib import write_figure
-from clustersim.render.render_process import Drawing, RenderProcess
+from clustersim.render.render_process import RenderProcess
 from clustersim.render.tables import table
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
@@ -141,7 +140,7 @@ def test_a_terminal_gets_the_same_lines_as_a_table(result):
 
 
 def test_a_run_leaves_its_files_and_replaces_the_earlier_ones_whole(ran):
-    """What an earlier run wrote and this one does not is gone; nothing is left beside it."""
+    """What an earlier run wrote and this one does not is gone; no other file remains."""
     _, folder = ran
 
     assert {path.name for path in folder.iterdir()} == set(FILES)
@@ -297,7 +296,7 @@ def _one_core():
     ],
 )
 def test_a_folder_that_is_not_ours_is_left_alone(tmp_path, capsys, content):
-    """One line says so before anything is simulated, and every file is as it was."""
+    """There is one line before anything is simulated, and every file is as it was."""
     folder = tmp_path / "precious"
     folder.mkdir()
     for name, text in content.items():
@@ -401,27 +400,6 @@ def test_an_interrupt_ends_with_130(tmp_path, capsys, monkeypatch):
 
     assert code == 130
     assert list(tmp_path.iterdir()) == []
-
-
-def write_down(text, path):
-    """A drawing that only this file knows."""
-    path.write_text(text)
-
-
-def write_once(text, path):
-    """A drawing that fails in any process but this one."""
-    assert multiprocessing.parent_process() is None
-    path.write_text(text)
-
-
-@pytest.mark.parametrize("draw", [write_down, write_once])
-def test_a_drawing_that_fails_in_the_second_process_is_repeated(tmp_path, draw):
-    """The file is there whichever process wrote it."""
-    with RenderProcess() as process:
-        process.begin([Drawing(draw, "x", tmp_path / "a")])
-        process.finish()
-
-    assert (tmp_path / "a").read_text() == "x"
 
 
 def test_an_unknown_format_is_one_line(capsys):

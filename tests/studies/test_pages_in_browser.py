@@ -33,8 +33,8 @@ def browser():
     )
     if found is None or driver is None:
         missing = "no Chromium" if found is None else "no chromedriver"
-        told = f"{missing} on this machine: apt-get install chromium chromium-driver"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(told)
+        reason = f"{missing} on this machine: apt-get install chromium chromium-driver"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
@@ -97,7 +97,7 @@ def test_charts_are_drawn_and_nothing_is_wrong(page):
     assert [entry for entry in page.get_log("browser") if entry["level"] != "INFO"] == []
 
 
-def test_a_page_asks_nothing_of_a_network(page):
+def test_a_page_requests_nothing_from_a_network(page):
     """All that is shown came with the file."""
     assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
 
@@ -113,18 +113,18 @@ def test_a_hostile_title_stays_text(page):
         _ = page.switch_to.alert
 
 
-def test_the_pointer_is_told_what_a_block_is(page):
-    """Over a block stand its stage, microbatch, kind, start and duration."""
+def test_the_pointer_shows_what_a_block_is(page):
+    """Over a block it shows its stage, microbatch, kind, start and duration."""
     from selenium.webdriver import ActionChains
 
     chart = find(page, "#pipeline-1 .chart")[0]
     middle(page, chart)
     bars = chart.find_elements("css selector", ".point path")
     ActionChains(page).move_to_element(bars[len(bars) // 2]).perform()
-    told = wait(page, "return document.querySelector('.hoverlayer .hovertext')?.textContent")
+    text = wait(page, "return document.querySelector('.hoverlayer .hovertext')?.textContent")
 
     for word in ("stage ", "microbatch ", "ward", "from ", " for "):
-        assert word in told
+        assert word in text
 
 
 RANGE = "return document.querySelector('#pipeline-1 .chart')._fullLayout.xaxis.range.slice()"
@@ -179,7 +179,7 @@ COLOURS = """
 
 
 def test_light_turns_dark(page):
-    """The button changes paper and letters, in charts as well, and says so; twice is as before."""
+    """The button changes ground, letters and its own state; pressed twice all is as before."""
     [button] = find(page, "#theme")
     light = page.execute_script(COLOURS)
     button.click()
@@ -230,7 +230,7 @@ def test_all_tables_can_be_shown_at_once(page):
 
 
 def test_sources_are_found_by_words(page):
-    """Rows that lack one of the words are hidden, and what is left is counted."""
+    """Rows that lack one of the words are hidden, and the others are counted."""
     [box] = find(page, "#sources input")
     middle(page, box)
     box.send_keys("accelerator peak")

@@ -1,4 +1,4 @@
-"""The page of a run, as text: what it says, and that it says nothing else."""
+"""The page of a run, as text: its contents, and that it has no others."""
 
 import base64
 import hashlib
@@ -88,19 +88,19 @@ def test_a_page_has_every_section_and_a_list_of_them(elements):
     assert links == ["#content", *(f"#{name}" for name in SECTIONS)]
 
 
-def test_the_page_says_what_the_terminal_says(hostile, elements):
+def test_the_page_has_the_lines_of_the_terminal(hostile, elements):
     """Every line of the answer is on the page."""
-    said = " ".join(elements.texts["td"])
+    cells = " ".join(elements.texts["td"])
 
-    assert all(row.text in said for row in rows(hostile[0]))
+    assert all(row.text in cells for row in rows(hostile[0]))
 
 
 def test_the_same_result_gives_the_same_bytes(hostile, text):
     """Nothing on a page depends on when it was made."""
-    again = page_of(HOSTILE)
+    second = page_of(HOSTILE)
 
-    assert again[0] is not hostile[0]
-    assert render(again[1]) == text
+    assert second[0] is not hostile[0]
+    assert render(second[1]) == text
 
 
 def test_a_hostile_title_is_text(elements, text):
@@ -129,7 +129,7 @@ def strings(value):
 
 
 def test_a_page_loads_nothing(elements):
-    """No element has an address but those inside the page, and no style asks for a file."""
+    """No element has an address but those inside the page, and no style loads a file."""
     addresses = [
         attributes[name]
         for _, attributes in elements.found
@@ -153,18 +153,18 @@ def test_the_policy_names_the_scripts_that_are_there(elements):
 
 
 def test_every_picture_has_words_and_a_table(hostile, elements):
-    """Whoever does not see a chart hears what it shows, and finds its numbers below."""
+    """Every chart has an alternative text, and its numbers in a table."""
     page = hostile[1]
     pictures = [*blocks(page, Chart), *blocks(page, Drawing)]
-    told = [a["aria-label"] for _, a in elements.found if a.get("role") == "img"]
+    labels = [a["aria-label"] for _, a in elements.found if a.get("role") == "img"]
 
-    assert len(told) == len(pictures) >= 5
-    assert all(len(each) > 40 for each in told)
+    assert len(labels) == len(pictures) >= 5
+    assert all(len(label) > 40 for label in labels)
     assert all(picture.table.rows for picture in pictures)
 
 
-def test_tables_tell_what_heads_a_column_and_a_row(elements):
-    """Each heading cell says of what it is the heading, and each table what it holds."""
+def test_headings_of_tables_have_a_scope(elements):
+    """Each heading cell has a scope, and each table a caption."""
     assert {attributes["scope"] for attributes in elements.all("th")} == {"col", "row"}
     assert len(elements.all("caption")) == len(elements.all("table"))
 
@@ -189,7 +189,7 @@ def test_the_waterfall_ends_where_the_step_does(hostile):
 
 
 def test_memory_is_stacked_to_the_peak_of_each_stage(hostile):
-    """The parts of a bar add up to what the verdict says of the stage."""
+    """The components of a bar add up to the peak of the stage."""
     result, page = hostile
     data = page.sections[3].blocks[0].figure["data"]
     peaks = [stage.peak / 2**30 for stage in result.memory.stages]
@@ -198,7 +198,7 @@ def test_memory_is_stacked_to_the_peak_of_each_stage(hostile):
 
 
 def test_every_value_of_a_run_has_its_proof(hostile):
-    """Each row says where its value is from: a source, a reason, or the file that states it."""
+    """Each row has the source of its value: a title, a reason, or the file that sets it."""
     page = hostile[1]
     table = page.sections[7].blocks[0]
     proofs = {key: proof for key, *_, proof in table.rows}
@@ -215,7 +215,7 @@ def test_every_value_of_a_run_has_its_proof(hostile):
 @few
 @given(st.integers(1, 500), st.integers(2, 40))
 def test_a_sample_of_stages_has_both_ends(stages, most):
-    """At most so many stages, in order, the first and the last among them."""
+    """At most `most` stages, in order, the first and the last among them."""
     shown = lanes_shown(stages, most).tolist()
 
     assert shown == sorted(set(shown))
@@ -328,7 +328,7 @@ def test_text_can_be_read_on_its_paper(colours):
 
 @pytest.mark.parametrize("name", ["frontier-22b", "deepseek-v3-h800", "qlora-70b-no-offload"])
 def test_the_hottest_link_of_a_node_is_drawn_hottest(name):
-    """Every link and cable that is used has a line that says how much; the hottest is red."""
+    """Every link and cable that is used has a line with its load; the busiest is red."""
     result, shown = page_of("A node", name, ())
     loads = link_loads(result)
     [drawn] = [block for block in shown.sections[4].blocks if type(block) is Drawing]

@@ -1,4 +1,4 @@
-"""`trace.json`: what the Perfetto viewer needs, and that it says what it leaves out."""
+"""`trace.json`: what the Perfetto viewer needs, and a note on what is left out."""
 
 import json
 from bisect import bisect_right
@@ -122,7 +122,7 @@ def test_processes_and_threads_have_names(result, trace):
 
 
 def test_a_large_step_is_cut_to_its_ends_and_says_so(result):
-    """The sample stays below the bound and names the microbatches that are left."""
+    """The sample stays below the bound and names the remaining microbatches."""
     chosen = sample(result.program, most=1_000)
 
     assert len(list(events(result, chosen))) <= 1_000
@@ -138,7 +138,7 @@ FIELDS = {
     "C": {"name", "cat", "pid", "tid", "ts", "args"},
     "M": {"name", "pid", "tid", "args"},
 }
-"""What the format asks of each phase, and nothing else."""
+"""What the format requires of each phase, and nothing else."""
 
 
 def test_every_event_has_the_fields_of_its_phase(result, trace):

@@ -230,7 +230,7 @@ _METRICS: Final = {
     "mfu": "MFU",
     "hfu": "HFU",
     "memory_bytes": "peak memory",
-    "fits": "fits in memory",
+    "fits": "memory",
 }
 
 
