@@ -1,4 +1,4 @@
-"""How fast layouts are swept: 1,080 of gpt-175b on 512 A100, by two processes.
+"""Speed of a sweep: 1,080 layouts of gpt-175b on 512 A100, by two processes.
 
 python benchmarks/sweep.py [layouts]
 
@@ -11,12 +11,14 @@ import sys
 import time
 from collections import Counter
 
+from clustersim.catalog.changes import changes_of
 from clustersim.runs.arguments import study_of
 from clustersim.runs.execution import run_all
 from clustersim.runs.executors import workers
 from clustersim.runs.store import Store
 from clustersim.runs.table import verdict_of
-from clustersim.studies.sweep.axes import Axis, Choice, axis_of
+from clustersim.scenario.load import load
+from clustersim.studies.sweep.arguments import Axis, Choice, axis_of
 from clustersim.studies.sweep.grid import grid
 
 SCENARIO = "korthikanti-175b-seqsel"
@@ -29,10 +31,17 @@ OVER = (
     "recompute=none,selective,full",
     "plan.sequence_parallel=true,false",
 )
+
+
+def _choice(values: dict[str, object]) -> Choice:
+    """Return a choice of several values."""
+    return Choice({key: changes_of({key: value})[0] for key, value in values.items()}, "schedules")
+
+
 SCHEDULES = Axis(
     tuple(
-        Choice({"plan.schedule": name, "plan.chunks": chunks}, "schedules")
-        for name, chunks in (("1f1b", "1"), ("interleaved-1f1b", "2"), ("interleaved-1f1b", "3"))
+        _choice({"plan.schedule": name, "plan.chunks": chunks})
+        for name, chunks in (("1f1b", 1), ("interleaved-1f1b", 2), ("interleaved-1f1b", 3))
     )
 )
 JOBS = 2
@@ -45,8 +54,8 @@ def seconds() -> float:
 
 
 def main(most: int | None) -> None:
-    """Sweep and tell."""
-    layouts = grid(SCENARIO, SETTINGS, [SCHEDULES, *map(axis_of, OVER)])
+    """Run the sweep and print its speed."""
+    layouts = grid(SCENARIO, load(SCENARIO, SETTINGS), [SCHEDULES, *map(axis_of, OVER)])
     layouts = layouts[:: max(1, len(layouts) // (most or len(layouts)))]
     study = study_of("sweep", SCENARIO, SCENARIO, layouts)
     began, spent = time.perf_counter(), seconds()

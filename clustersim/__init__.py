@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from clustersim.studies.collective import collective
     from clustersim.studies.compare import compare
     from clustersim.studies.scaling import scale
+    from clustersim.studies.sweep import sweep
     from clustersim.studies.whatif import whatif
     from clustersim.validation.validate import validate
 
@@ -41,6 +42,7 @@ __all__ = [
     "compare",
     "scale",
     "simulate",
+    "sweep",
     "validate",
     "whatif",
 ]
@@ -51,6 +53,7 @@ _MODULES = {
     "compare": "clustersim.studies.compare",
     "scale": "clustersim.studies.scaling",
     "simulate": "clustersim.simulation.simulate",
+    "sweep": "clustersim.studies.sweep",
     "validate": "clustersim.validation.validate",
     "whatif": "clustersim.studies.whatif",
 }

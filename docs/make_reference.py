@@ -9,7 +9,7 @@ a key, stops the script.
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +22,6 @@ from clustersim.catalog.finding import FOLDERS, names
 from clustersim.catalog.reading import read_yaml
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
-from clustersim.runs.variants import run_variant
-from clustersim.scenario.load import load
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.simulation.answer import RunAnswer
 from clustersim.studies.collective.answer import Timing
@@ -33,10 +31,8 @@ from clustersim.studies.run.files import FIGURE_TABLES, FIGURES, FILES
 from clustersim.studies.scaling import ScalingAnswer, scale
 from clustersim.studies.scaling import files as scaling_files
 from clustersim.studies.stored.answer import StoredRuns, StoredStudies
+from clustersim.studies.sweep import SweepAnswer, sweep
 from clustersim.studies.sweep import files as sweep_files
-from clustersim.studies.sweep.answer import Sweep
-from clustersim.studies.sweep.axes import axis_of
-from clustersim.studies.sweep.grid import grid
 from clustersim.studies.whatif import WhatIfAnswer, whatif
 from clustersim.studies.whatif import files as whatif_files
 from clustersim.validation import files as validation_files
@@ -273,16 +269,15 @@ def _without(name: str, keys: Iterable[tuple[str, str]], meaning: str) -> Iterat
             yield name, meaning
 
 
-def sweep_keys() -> list[str]:
-    """Return the keys of ``sweep --json``, dotted, as a layout that fits and one that cannot be."""
-    settings = ("batch.global=16",)
-    variants = grid("frontier-22b", settings, [axis_of("batch.micro=2,3")])
-    runs = [run_variant(variant, None) for variant in variants]
-    answer = Sweep(load("frontier-22b", settings), variants, runs).to_json()
-    answer |= {"axes": {"<key>": []}, "failed": None, "points": [_anyhow(answer["points"][0])]}
-    answer["changed"] = {"<key>": answer["changed"]["batch.micro"]}
-    answer["refused"][0]["example"] = {"<key>": 0}
-    return list(dict.fromkeys(_flat(answer, "")))
+def sweep_keys(answer: SweepAnswer) -> Iterator[tuple[str, str]]:
+    """Yield the keys of ``sweep --json`` with their meanings, the columns of a row one by one."""
+    meanings, columns = TEXTS["meanings"]["row"], _columns(answer.points[0], [*answer.axes])
+    _compare("row", columns, meanings)
+    for key, meaning in described(SweepAnswer):
+        if key == "points":
+            yield from ((f"points[].{column}", meanings[column]) for column in columns)
+        else:
+            yield key, meaning
 
 
 def study_keys() -> Iterator[tuple[str, str]]:
@@ -292,22 +287,10 @@ def study_keys() -> Iterator[tuple[str, str]]:
         yield key, given["description"]
 
 
-def _anyhow(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with one name for all of its axes, and one for all parts of its step time."""
-    parts = {f"{part}_s": "<part>_s" for part in PARTS}
-    return {parts.get(key, "<key>" if key == "batch.micro" else key): row[key] for key in row}
-
-
-def _flat(value: object, path: str) -> Iterator[str]:
-    if path == "limits" and isinstance(value, dict):
-        value = {"<name>": next(iter(value.values()))}
-    if isinstance(value, dict) and path != "assumed":
-        for name, inner in value.items():
-            yield from _flat(inner, f"{path}.{name}" if path else name)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        yield from _flat(value[0], f"{path}[]")
-    else:
-        yield path
+def _columns(row: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
+    """Return the columns of a row, with one name for all axes and one for all parts of a step."""
+    names = {f"{part}_s": "<part>_s" for part in PARTS} | dict.fromkeys(axes, "<key>")
+    return [*dict.fromkeys(names.get(key, key) for key in row)]
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -369,13 +352,14 @@ def _studies() -> Iterator[str]:
     base = "frontier-22b batch.global=16"
     files = whatif_files.files_of(whatif(base, settings=["plan.zero=0"], jobs=1)).names([FORMAT])
     yield from _study("whatif", described(WhatIfAnswer), files)
-    keys = sweep_keys()
-    _compare("sweep", keys, TEXTS["meanings"]["sweep"])
-    yield from _study(
-        "sweep",
-        _said("sweep", keys),
-        [*sweep_files.FILES, sweep_files.PARETO, *_figures(sweep_files.FIGURES)],
+    answer = sweep(
+        "frontier-22b",
+        over=["batch.micro=2,4", "recompute=full"],
+        settings=["batch.global=32"],
+        jobs=1,
     )
+    files = sweep_files.files_of(answer).names([FORMAT])
+    yield from _study("sweep", sweep_keys(answer), files)
     yield "## What `clustersim collective --json` prints\n"
     yield _prose("collective")
     yield from _drawn(("key", "meaning"), described(Timing))

@@ -26,6 +26,7 @@ def test_the_public_names_are_listed_in_order():
         "compare",
         "scale",
         "simulate",
+        "sweep",
         "validate",
         "whatif",
     ]

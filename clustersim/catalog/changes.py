@@ -13,9 +13,6 @@ from typing import Any
 from clustersim.catalog.reading import Key, Place, parse_yaml
 from clustersim.errors import ScenarioError
 
-Settings = Iterable[str] | Mapping[str, Any]
-"""Changes as a caller gives them: texts ``key=value``, or values by dotted key."""
-
 
 @dataclass(frozen=True)
 class Scale:
@@ -39,10 +36,18 @@ class Change:
     value: Any
     text: str
 
+    def __str__(self) -> str:
+        """Return the change as ``--set`` takes it."""
+        return self.text
+
     @property
     def place(self) -> Place:
         """Where the new value comes from, as messages name it."""
         return Place(f"--set {self.text}")
+
+
+Settings = Iterable[str | Change] | Mapping[str, Any]
+"""Changes: texts ``key=value``, some of them parsed before; or values by dotted key."""
 
 
 def changes_of(settings: Settings) -> tuple[Change, ...]:
@@ -63,7 +68,7 @@ def changes_of(settings: Settings) -> tuple[Change, ...]:
     """
     if isinstance(settings, Mapping):
         return tuple(_of_value(key, value) for key, value in settings.items())
-    return tuple(map(_of_text, settings))
+    return tuple(one if isinstance(one, Change) else _of_text(one) for one in settings)
 
 
 def written(key: str, value: Any) -> str:

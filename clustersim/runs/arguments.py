@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from clustersim.catalog.changes import Settings, changes_of
+from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.errors import ScenarioError
 from clustersim.program.compile import compile_program
 from clustersim.runs.store import Study
@@ -42,9 +42,13 @@ def settings_of(settings: Settings) -> tuple[str, ...]:
     >>> settings_of("plan.zero=1 batch.micro=2")
     ('plan.zero=1', 'batch.micro=2')
     """
-    if isinstance(settings, str):
-        return settings_in(settings, "settings")
-    return tuple(change.text for change in changes_of(settings))
+    return tuple(change.text for change in changes_in(settings))
+
+
+def changes_in(settings: Settings) -> tuple[Change, ...]:
+    """Return changes of a scenario; one text may contain several, separated by spaces."""
+    texts = settings_in(settings, "settings") if isinstance(settings, str) else settings
+    return changes_of(texts)
 
 
 def settings_in(text: str, where: str) -> tuple[str, ...]:
@@ -86,12 +90,15 @@ def check(loaded: Loaded) -> None:
 
 def study_of(verb: str, name: str, title: str, variants: Sequence[Variant]) -> Study:
     """Return the study of some scenarios; its name has a digest of them."""
-    content = json.dumps([[one.scenario, one.settings, dict(one.point)] for one in variants])
+    content = json.dumps(
+        [[one.scenario, [*map(str, one.settings)], dict(one.point)] for one in variants]
+    )
     digest = hashlib.sha256(content.encode()).hexdigest()[:8]
     return Study(f"{verb}-{name}-{digest}", verb, title)
 
 
 __all__ = [
+    "changes_in",
     "check",
     "settings_in",
     "settings_of",

@@ -220,7 +220,7 @@ class Store:
                         study.name,
                         position,
                         variant.scenario,
-                        json.dumps(variant.settings),
+                        json.dumps([*map(str, variant.settings)]),
                         json.dumps(dict(variant.point)),
                         key,
                         why,

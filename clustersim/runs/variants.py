@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
 
 from clustersim.answers import from_json, to_json
+from clustersim.catalog.changes import Change
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.scenario.load import Loaded, load
@@ -35,14 +36,14 @@ class Variant:
     Attributes
     ----------
     scenario : scenario file, or the bare name of a shipped one
-    settings : changes, as ``--set`` takes them
+    settings : changes, as texts that ``--set`` takes or parsed
     point : values by axis that identify the variant in its study: ``{"plan.tensor": 8}``
     problem : why the scenario is invalid, where that is known before it is loaded
     memory_first : whether a job that does not fit in memory is not replayed
     """
 
     scenario: str
-    settings: tuple[str, ...] = ()
+    settings: tuple[str | Change, ...] = ()
     point: Mapping[str, Value] = field(default_factory=dict)
     problem: str | None = None
     memory_first: bool = False

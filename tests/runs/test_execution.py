@@ -12,8 +12,6 @@ from clustersim.runs.execution import run_all
 from clustersim.runs.executors import workers
 from clustersim.runs.store import Store, Study
 from clustersim.runs.variants import FAILED, INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Variant
-from clustersim.studies.sweep.axes import axis_of
-from clustersim.studies.sweep.grid import grid
 from small import AXES, alive, children_of, rows_in, small, sweeping, wait_until
 
 STUDY = Study("a study", "sweep", "a title")
@@ -130,7 +128,8 @@ def test_a_pool_is_replaced_after_a_process_has_died():
 
 def micros(folder, *values):
     """Return variants with some sequences in a microbatch."""
-    return grid(str(small(folder)), (), [axis_of(f"batch.micro={','.join(values)}")])
+    file = str(small(folder))
+    return [Variant(file, (f"batch.micro={value}",), memory_first=True) for value in values]
 
 
 def test_the_executor_does_not_matter(tmp_path):

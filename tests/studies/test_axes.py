@@ -1,15 +1,14 @@
-"""Axes as they are written: lists, doublings, steps, tables; and what is no axis."""
+"""Axes of sweeps as texts, values and tables, and their errors."""
 
 import math
 
 import pytest
 
 from clustersim.errors import ScenarioError
-from clustersim.studies.sweep.axes import (
-    MOST,
-    Axis,
+from clustersim.studies.sweep.arguments import (
+    MAX_COMBINATIONS,
+    axes_of,
     axis_of,
-    check_axes,
     table_of,
     value_of,
 )
@@ -46,8 +45,10 @@ def test_what_is_no_axis_is_one_line(text, complaint):
 )
 def test_a_value_in_a_table_is_a_number_where_it_can_be(text, value):
     """Numbers and truth values are such; all else is text."""
-    assert value_of(text) == value
-    assert type(value_of(text)) is type(value)
+    (choice,) = axis_of(f"key={text}").choices
+    found = value_of(choice.changes["key"])
+
+    assert (found, type(found)) == (value, type(value))
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -60,9 +61,9 @@ def test_a_table_is_one_axis_of_several_keys(tmp_path):
     axis = table_of(file)
 
     assert axis.keys == ["plan.tensor", "plan.layers"]
-    assert [choice.texts for choice in axis.choices] == [
-        {"plan.tensor": "8", "plan.layers": "[1,2]"},
-        {"plan.tensor": "4"},
+    assert [{k: c.value for k, c in choice.changes.items()} for choice in axis.choices] == [
+        {"plan.tensor": 8, "plan.layers": [1, 2]},
+        {"plan.tensor": 4},
     ]
     assert [choice.where for choice in axis.choices] == [f"{file}:2", f"{file}:4"]
 
@@ -70,9 +71,9 @@ def test_a_table_is_one_axis_of_several_keys(tmp_path):
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"", ": is empty (a line of keys, then a line for each choice)"),
-        (b"plan.tensor\n", ": has no choices below its keys"),
-        (b"a,a\n1,2\n", ":1: names a twice"),
+        (b"", ": is empty (a line of keys, then a line for each combination)"),
+        (b"plan.tensor\n", ": has no combinations below its keys"),
+        (b"a,a\n1,2\n", ":1: has the key a twice"),
         (b"a,\n1,2\n", ":1: has a column without a key"),
         (b"a,b\n1,2,3\n", ":2: has 3 values for 2 keys"),
         (b'a\n"1\n', ": is not CSV (unexpected end of data)"),
@@ -95,19 +96,18 @@ def test_what_is_no_table_is_one_line(tmp_path, content, complaint):
 
 
 def test_a_key_has_one_axis():
-    """Two axes of one key would say two things at once."""
-    with pytest.raises(ScenarioError, match=r"--over plan\.tensor: two axes set it"):
-        check_axes([axis_of("plan.tensor=1,2"), axis_of("plan.tensor=4,8")])
-    with pytest.raises(ScenarioError, match="--over cluster: two axes set it"):
-        check_axes([axis_of("cluster=eos"), axis_of("cluster.name=selene")])
+    """A key that two axes set is an error."""
+    with pytest.raises(ScenarioError, match=r"--over plan\.tensor: set by two axes"):
+        axes_of(["plan.tensor=1,2", "plan.tensor=4,8"])
+    with pytest.raises(ScenarioError, match="--over cluster: set by two axes"):
+        axes_of({"cluster": ["eos"], "cluster.name": ["selene"]})
 
 
-def test_a_sweep_has_an_end():
-    """More combinations than anyone can wait for are refused with their number."""
-    side = math.isqrt(MOST) + 1
-    axes: list[Axis] = [axis_of(f"{key}=1:{side}:1") for key in ("plan.tensor", "plan.data")]
+def test_the_number_of_combinations_is_limited():
+    """Too many combinations are rejected with their number, and so is a sweep without axes."""
+    side = math.isqrt(MAX_COMBINATIONS) + 1
 
     with pytest.raises(ScenarioError, match=f"{side} x {side} = {side * side:,} combinations"):
-        check_axes(axes)
-    with pytest.raises(ScenarioError, match="nothing is swept"):
-        check_axes([])
+        axes_of([f"plan.tensor=1:{side}:1", f"plan.data=1:{side}:1"])
+    with pytest.raises(ScenarioError, match="--over: no axis"):
+        axes_of([])

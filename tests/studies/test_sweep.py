@@ -11,18 +11,22 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from answers import answer
+from clustersim import sweep
+from clustersim.answers import from_json, to_json
 from clustersim.cli import main
+from clustersim.errors import ScenarioError
 from clustersim.render.page.page import Chart, render
-from clustersim.render.tables import Row
+from clustersim.render.tables import Row as Line
+from clustersim.runs.cache_key import key_of
 from clustersim.runs.store import Store
 from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Run, Variant
 from clustersim.scenario.load import load
-from clustersim.studies.sweep.answer import Sweep
-from clustersim.studies.sweep.axes import axis_of
+from clustersim.studies.sweep import SweepAnswer
+from clustersim.studies.sweep.arguments import axes_of
 from clustersim.studies.sweep.grid import DEGREES, filled, grid
 from clustersim.studies.sweep.page import page
+from clustersim.studies.sweep.ranking import ranked
 from clustersim.studies.sweep.text import rows, short
-from clustersim.studies.sweep.told import Told
 from small import AXES, small
 
 
@@ -31,6 +35,11 @@ def ending(capsys, *arguments):
     with pytest.raises(SystemExit) as end:
         main(arguments)
     return end.value.code or 0, *capsys.readouterr()
+
+
+def combinations(file, over, settings=()):
+    """Return the variants of a sweep."""
+    return grid(str(file), load(file, settings), axes_of(over))
 
 
 def swept(capsys, *arguments):
@@ -49,16 +58,14 @@ def swept(capsys, *arguments):
     st.integers(1, 64),
 )
 @settings(max_examples=20, deadline=None)
-def test_what_is_filled_makes_the_product_of_degrees_the_devices(
-    tmp_path_factory, axis, degrees, nodes
-):
-    """Filled, the four degrees multiply to the devices; or the arithmetic says why not."""
-    said = {name: degrees.get(name, 1) for name in DEGREES if name != axis}
-    changes = [f"cluster.nodes={nodes}", *(f"plan.{name}={n}" for name, n in said.items())]
-    file = str(small(tmp_path_factory.getbasetemp()))
-    (variant,) = grid(file, changes, [axis_of(f"plan.{axis}=fill")])
+def test_a_filled_degree_takes_the_remaining_devices(tmp_path_factory, axis, degrees, nodes):
+    """The four degrees multiply to the devices; or the problem has the arithmetic."""
+    others = {name: degrees.get(name, 1) for name in DEGREES if name != axis}
+    changes = [f"cluster.nodes={nodes}", *(f"plan.{name}={n}" for name, n in others.items())]
+    file = small(tmp_path_factory.getbasetemp())
+    (variant,) = combinations(file, [f"plan.{axis}=fill"], changes)
 
-    if 8 * nodes % prod(said.values()):
+    if 8 * nodes % prod(others.values()):
         assert variant.problem is not None
         assert variant.problem.startswith(f"plan.{axis}=fill: {8 * nodes} devices / (")
     else:
@@ -69,8 +76,8 @@ def test_what_is_filled_makes_the_product_of_degrees_the_devices(
 
 def test_combinations_come_in_the_order_of_the_axes(tmp_path):
     """The last axis changes fastest, and each combination is there once."""
-    axes = [axis_of("plan.tensor=2,1"), axis_of("batch.micro=1:4")]
-    points = [variant.point for variant in grid(str(small(tmp_path)), [], axes)]
+    over = {"plan.tensor": [2, 1], "batch.micro": [1, 2, 4]}
+    points = [variant.point for variant in combinations(small(tmp_path), over)]
 
     assert [(p["plan.tensor"], p["batch.micro"]) for p in points] == [
         (2, 1), (2, 2), (2, 4), (1, 1), (1, 2), (1, 4),
@@ -92,18 +99,58 @@ def test_a_table_and_axes_are_combined(tmp_path, capsys, monkeypatch):
     ]  # fmt: skip
     assert [(group["why"], group["count"]) for group in found["refused"]] == [
         (
-            "plan.data=fill: 8 devices / (tensor 3 x pipeline 1 x context 1) = 2.667, which is no"
-            " whole number",
+            "plan.data=fill: 8 devices / (tensor 3 x pipeline 1 x context 1) = 2.667, which is not"
+            " a whole number",
             2,
         )
     ]
 
 
-def test_values_that_need_each_other_are_tried_together(tmp_path):
+def test_values_that_need_each_other_are_checked_together(tmp_path):
     """A value that means nothing alone is fine where another axis gives it a meaning."""
-    axes = [axis_of("finetune.method=lora,dora"), axis_of("finetune.rank=8,16")]
+    over = ["finetune.method=lora,dora", "finetune.rank=8,16"]
 
-    assert len(grid(str(small(tmp_path)), [], axes)) == 4
+    assert len(combinations(small(tmp_path), over)) == 4
+
+
+def test_texts_and_values_are_the_same_runs(tmp_path):
+    """Axes in Python have the points and the cache keys of the same axes as texts."""
+    texts = ["plan.tensor=1,2", "recompute=none,full", "cluster.nic.bandwidth=x2,25 GB/s"]
+    values = {
+        "plan.tensor": [1, 2],
+        "recompute": ["none", "full"],
+        "cluster.nic.bandwidth": ["x2", "25 GB/s"],
+    }
+    file = small(tmp_path)
+    both = [combinations(file, over) for over in (texts, values)]
+
+    assert [v.point for v in both[0]] == [v.point for v in both[1]]
+    assert [key_of(v.load()) for v in both[0]] == [key_of(v.load()) for v in both[1]]
+
+
+def test_a_sweep_in_python_is_that_of_the_command_line(tmp_path, capsys, monkeypatch):
+    """The function returns what the verb prints, and calls back for each run."""
+    monkeypatch.chdir(tmp_path)
+    file, calls = small(tmp_path), []
+    printed = swept(capsys, str(file), "--over", "batch.micro=1,2,3", "--set", "plan.zero=1")
+    answer = sweep(
+        file,
+        over={"batch.micro": [1, 2, 3]},
+        settings={"plan.zero": 1},
+        store="runs/studies.db",
+        jobs=1,
+        on_progress=lambda completed, total: calls.append((completed, total)),
+    )
+
+    assert to_json(answer) == printed | {"fresh": 0}
+    assert from_json(SweepAnswer, printed) == replace(answer, fresh=3)
+    assert calls[-1] == (3, 3)
+
+
+def test_an_axis_without_values_is_an_error(tmp_path):
+    """A list in Python may be empty, which no sweep can run."""
+    with pytest.raises(ScenarioError, match=r"^--over batch\.micro: the list is empty$"):
+        sweep(small(tmp_path), over={"batch.micro": []})
 
 
 # --- the answer -----------------------------------------------------------------------------------
@@ -131,20 +178,20 @@ def base(tmp_path_factory):
 
 
 def sweep_of(base, runs, by="tokens_per_s"):
-    """Return a sweep of one axis with some runs."""
+    """Return the answer of a sweep of one axis with some runs."""
     points = [Variant("small.yaml", (), {"batch.micro": i}) for i in range(len(runs))]
-    return Sweep(base, points, runs, by=by)
+    return ranked(base, points, runs, by=by)
 
 
 @given(st.lists(verdicts, max_size=12), st.sampled_from(["tokens_per_s", "step_time_s"]))
 @settings(max_examples=20, deadline=None)
-def test_the_front_is_what_nothing_beats(base, runs, by):
-    """Who is on the front is beaten by none that fits; who is not, is no better than one on it."""
-    sweep = sweep_of(base, runs, by)
-    fitting = [(-each["tokens_per_s"], each["memory_peak_bytes"]) for each in sweep.ranked]
-    front = [(-each["tokens_per_s"], each["memory_peak_bytes"]) for each in sweep.front]
+def test_no_layout_beats_the_front(base, runs, by):
+    """No layout beats one of the front in both; one of the front beats or equals any other."""
+    answer = sweep_of(base, runs, by)
+    fitting = [(-row["tokens_per_s"], row["memory_peak_bytes"]) for row in answer.fitting]
+    front = [(-row["tokens_per_s"], row["memory_peak_bytes"]) for row in answer.front]
 
-    assert len(fitting) == sweep.counts["fits"] == sum(run.verdict == RAN for run in runs)
+    assert len(fitting) == answer.counts.fits == sum(run.verdict == RAN for run in runs)
     for one in front:
         assert not any(beats(other, one) for other in fitting)
     for one in fitting:
@@ -160,17 +207,17 @@ def beats(one, other):
 @given(st.lists(verdicts, max_size=12))
 @settings(max_examples=20, deadline=None)
 def test_every_combination_is_counted_once(base, runs):
-    """Verdicts add up to the combinations, and reasons to those that are refused."""
-    sweep = sweep_of(base, runs)
+    """Verdicts add up to the combinations, and reasons to the invalid ones."""
+    answer = sweep_of(base, runs)
 
-    assert sum(sweep.counts.values()) == len(runs) == len(sweep.rows)
-    assert sum(group.count for group in sweep.reasons()) == sweep.counts["refused"]
-    assert len(sweep.reasons()) <= 1  # they differ in numbers only
-    json.dumps(sweep.to_json(), allow_nan=False)
+    assert sum(vars(answer.counts).values()) == len(runs) == len(answer.points)
+    assert sum(reason.count for reason in answer.invalid) == answer.counts.invalid
+    assert len(answer.invalid) <= 1  # they differ in numbers only
+    json.dumps(to_json(answer), allow_nan=False)
 
 
-def test_reasons_are_told_without_the_place_of_a_value(base):
-    """A reason begins with its key, whatever the value is that was set, and counts its likes."""
+def test_reasons_have_no_place(base):
+    """A reason begins with its key, whatever the value is, and counts equal reasons."""
     complaint = "recompute.stages: there is no stage {} (0 to 1)"
     settings = [f"recompute={{mode: full, stages: [0, {i}]}}" for i in (2, 9)]
     variants = [Variant("small.yaml", (each,), {"recompute": each}) for each in settings]
@@ -179,12 +226,12 @@ def test_reasons_are_told_without_the_place_of_a_value(base):
         Run(place, INVALID, f"{place}: {complaint.format(i)}")
         for place, i in zip(places, (2, 9), strict=True)
     ]
-    (group,) = Sweep(base, variants, runs).reasons()
+    (reason,) = ranked(base, variants, runs).invalid
 
-    assert (group.why, group.count) == (complaint.format(2), 2)
+    assert (reason.why, reason.count) == (complaint.format(2), 2)
 
 
-def test_the_best_is_told_with_what_it_changes(tmp_path, capsys, monkeypatch):
+def test_the_best_layout_is_printed_with_its_changes(tmp_path, capsys, monkeypatch):
     """The answer has the best first, says how it differs from the scenario, and keeps verdicts."""
     monkeypatch.chdir(tmp_path)
     arguments = (str(small(tmp_path)), *(f"--over={axis}" for axis in AXES))
@@ -195,14 +242,11 @@ def test_the_best_is_told_with_what_it_changes(tmp_path, capsys, monkeypatch):
 
     assert code == 0
     assert lines[0] == "A small model on eight A100"
-    assert lines[1].startswith("swept         18 combinations: tensor 1, 2, 4; pipeline 1, 2, 4;")
-    assert lines[2] == "verdicts      16 fit, 2 refused"
+    assert lines[1].startswith("axes          18 combinations: tensor 1, 2, 4; pipeline 1, 2, 4;")
+    assert lines[2] == "verdicts      16 fit, 2 invalid"
     assert best["tokens_per_s"] == max(p.get("tokens_per_s", 0) for p in found["points"])
     assert lines[3].startswith(f"best          tensor {best['plan.tensor']}, pipeline ")
-    assert (
-        lines[4]
-        == "which changes tensor 1 (was 2), pipeline 1 (was 2), data 8 (was 2), micro 2 (was 1)"
-    )
+    assert lines[4] == "changes       tensor 2 -> 1, pipeline 2 -> 1, data 2 -> 8, micro 1 -> 2"
     assert found["fresh"] == 0
     assert found["changed"]["batch.micro"] == {"from": 1, "to": 2}
 
@@ -229,7 +273,7 @@ def test_files_of_a_sweep_are_whole_and_say_the_same(tmp_path, capsys, monkeypat
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
-def test_a_sweep_without_a_layout_that_fits_is_told(tmp_path, capsys, monkeypatch, axes):
+def test_a_sweep_without_a_layout_that_fits_has_an_answer(tmp_path, capsys, monkeypatch, axes):
     """Where nothing fits the answer says so, and files are there without a front."""
     monkeypatch.chdir(tmp_path)
     said = ["--over=batch.micro=1,2", "--over=plan.zero=0,3", "--over=recompute=none,full"][:axes]
@@ -245,7 +289,7 @@ def test_a_sweep_without_a_layout_that_fits_is_told(tmp_path, capsys, monkeypatc
     found = {path.name for path in (tmp_path / "runs" / "small-sweep").iterdir()}
 
     assert code == 0
-    assert "best          none fits" in out.splitlines()
+    assert "best          no layout fits" in out.splitlines()
     assert found == {
         "report.html", "summary.json", "sweep.csv", "sweep.parquet", "sweep.png",
     }  # fmt: skip
@@ -261,12 +305,11 @@ def test_a_page_shows_every_layout_and_keeps_words_as_words(base, keys):
     runs = [run_of(RAN, 3, 4), run_of(MEMORY_ONLY, 1, 20), run_of(RAN, 2, 1), run_of(INVALID, 1, 1)]
     points = [dict.fromkeys(keys, f"{wicked}{i}") for i in range(len(runs))]
     variants = [Variant("small.yaml", (), point) for point in points]
-    told = Told(Sweep(base, variants, runs).to_json())
-    made = page(told, "clustersim sweep")
+    made = page(ranked(base, variants, runs), "clustersim sweep")
     html = render(made)
     charts = [block for s in made.sections for block in s.blocks if isinstance(block, Chart)]
 
-    assert [section.id for section in made.sections] == ["answer", "layouts", "pareto", "refused"]
+    assert [section.id for section in made.sections] == ["answer", "layouts", "pareto", "invalid"]
     assert [len(chart.table.rows) for chart in charts] == [2 if len(keys) == 3 else 4, 2]
     assert wicked not in html
     assert "clustersim sweep" in html
@@ -279,16 +322,16 @@ def test_a_name_stays_short_where_it_can(base):
 
 
 def test_only_what_is_filled_everywhere_is_filled():
-    """An axis with other values beside `fill` is one that was chosen."""
-    assert filled([axis_of("plan.data=fill"), axis_of("plan.tensor=1,2")]) == ("plan.data",)
-    assert filled([axis_of("plan.data=fill,2")]) == ()
+    """An axis with values next to `fill` is not filled."""
+    assert filled(axes_of(["plan.data=fill", "plan.tensor=1,2"])) == ("plan.data",)
+    assert filled(axes_of(["plan.data=fill,2"])) == ()
 
 
-def test_failures_are_told_as_such(base):
-    """A fault of ours stands beside the refusals, with its error."""
-    sweep = sweep_of(base, [run_of(RAN, 1, 1), Run("b", "failed", "KeyError: 'x'")])
+def test_failures_have_their_own_lines(base):
+    """A run that failed is listed with its error."""
+    answer = sweep_of(base, [run_of(RAN, 1, 1), Run("b", "failed", "KeyError: 'x'")])
 
-    assert Row("failed", "1 x KeyError: 'x' [micro 1]", alarm=True) in rows(Told(sweep.to_json()))
+    assert Line("failed", "1 x KeyError: 'x' [micro 1]", alarm=True) in rows(answer)
 
 
 # --- bad input ------------------------------------------------------------------------------------
@@ -299,13 +342,13 @@ OVER = "--over=batch.micro=1,2"
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "--over: nothing is swept"),
+        ([], "--over: no axis"),
         (["--over=plan.tensr=1,2"], "--over plan.tensr=1: plan.tensr: unknown key (did"),
         (["--over=plan.tensor=1,two"], "--over plan.tensor=two: plan.tensor: input should be"),
         (["--over=model=gpt3-1.3b,gpt-2"], "--over model=gpt-2: model: no model named 'gpt-2'"),
         (["--over=recompute=none,all"], "--over recompute=all: recompute: "),
         (["--over=plan.tensor="], "--over plan.tensor=: the list is empty"),
-        ([OVER, "--over=batch.micro=4"], "--over batch.micro: two axes set it"),
+        ([OVER, "--over=batch.micro=4"], "--over batch.micro: set by two axes"),
         ([OVER, "--over=batch.global=fill"], "--over batch.global=fill: batch.global: cannot be"),
         (
             ["--over=plan.data=fill", "--over=plan.tensor=fill"],
@@ -313,8 +356,8 @@ OVER = "--over=batch.micro=1,2"
         ),
         (["--over=a=1:1000:1", "--over=b=1:1000:1"], "--over: 1000 x 1000 = 1,000,000"),
         (["--list=none.csv"], "none.csv: cannot be read"),
-        ([OVER, "--by=speed"], "--by speed: is not known (known: tokens_per_s, "),
-        ([OVER, "--pareto=money"], "--pareto money: is not known (did you mean 'memory'?)"),
+        ([OVER, "--by=speed"], "--by speed: unknown (allowed: tokens_per_s, "),
+        ([OVER, "--pareto=money"], "--pareto money: unknown (did you mean 'memory'?)"),
         ([OVER, "--set=plan.zro=1"], "--set plan.zro=1: plan.zro: unknown key"),
         ([OVER, "--out=taken"], "taken: already exists and is not the output of an earlier run"),
         ([OVER, "--store=taken"], "taken: is a folder, not a run cache"),

@@ -190,12 +190,12 @@ def compare(
     first = loaded[0]
     study = study_of("compare", first.name, first.scenario.title, variants)
     runs = run_study(study, variants, store=store, jobs=jobs, on_progress=on_progress)
-    own = [variant.settings[len(shared) :] for variant in variants]
+    own = [settings_of(variant.settings[len(shared) :]) for variant in variants]
     names = names_of([(one.name, extra) for one, extra in zip(loaded, own, strict=True)])
     answers = [answer_of(name, run) for name, run in zip(names, runs, strict=True)]
     return CompareAnswer(
         runs=tuple(
-            ComparedRun(name, variant.scenario, variant.settings, answer)
+            ComparedRun(name, variant.scenario, settings_of(variant.settings), answer)
             for name, variant, answer in zip(names, variants, answers, strict=True)
         ),
         comparisons=tuple(

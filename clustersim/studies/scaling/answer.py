@@ -331,7 +331,7 @@ def _point(run: RunPoint, reference: RunPoint) -> ScalingPoint:
         devices=point.devices,
         nodes=point.nodes,
         batch=point.batch,
-        set=point.variant.settings,
+        set=settings_of(point.variant.settings),
         step_time_s=answer.step_time_s,
         tokens_per_s=answer.tokens_per_s,
         tokens_per_s_per_device=answer.tokens_per_s_per_device,

@@ -1,22 +1,15 @@
-"""What a sweep says: the best layouts, the front, why the others cannot be.
+"""The answer of a sweep: what ``clustersim sweep --json`` prints."""
 
-variants, runs --> Sweep --> counts by verdict, best, Pareto front, reasons, rows
-"""
-
-import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final
 
-from clustersim.catalog.tree import is_fact
-from clustersim.runs.table import DOES_NOT_FIT, FITS, row, verdict_of
-from clustersim.runs.variants import FAILED, INVALID, Run, Value, Variant
-from clustersim.scenario.load import Loaded
-from clustersim.studies.sweep.grid import FILL, points_of
+from pydantic import Field
 
-BY: Final = {
+from clustersim.runs.table import Row
+from clustersim.runs.variants import Value
+
+MEASURES: Final = {
     "tokens_per_s": True,
     "tokens_per_s_per_device": True,
     "samples_per_s": True,
@@ -28,25 +21,65 @@ BY: Final = {
 }
 """Measures that layouts can be ranked by, and whether more is better."""
 
-Against = Literal["memory", "devices"]
-COST: Final[Mapping[Against, str]] = {"memory": "memory_peak_bytes", "devices": "devices"}
-"""The column of what throughput is paid with."""
-
-Row = dict[str, Any]
-
-_PLACE: Final = re.compile(r"^(--set \S+|[^:]*\.ya?ml(:\d+)?): ")
-"""File and line, or a setting that another study spelled in another way."""
+COSTS: Final = {"memory": "memory_peak_bytes", "devices": "devices"}
+"""Columns of the costs that a measure is compared with."""
 
 
 @dataclass(frozen=True)
-class Group:
-    """Combinations that cannot be for one reason.
+class VerdictCounts:
+    """Number of combinations by verdict.
 
     Attributes
     ----------
-    why : of the first of them, in a line
-    count : of them
-    example : the point of the first
+    fits : layouts that fit in memory
+    does_not_fit : layouts that need more memory than a device has; they are not replayed
+    invalid : combinations that are not allowed
+    failed : runs that ended in a fault of clustersim
+    """
+
+    fits: int
+    does_not_fit: int
+    invalid: Annotated[int, Field(alias="refused")]
+    failed: int
+
+
+@dataclass(frozen=True)
+class ValueChange:
+    """A value of the scenario that the best layout changes.
+
+    Attributes
+    ----------
+    from_ : value of the scenario; null if it has none
+    to : value of the best layout
+    """
+
+    from_: Annotated[Any, Field(alias="from")]
+    to: Value
+
+
+@dataclass(frozen=True)
+class ParetoFront:
+    """Layouts that no other layout beats in both the measure and the cost.
+
+    Attributes
+    ----------
+    against : cost that the measure is compared with: `memory` or `devices`
+    positions : positions of these layouts in `points`, the cheapest first
+    """
+
+    against: str
+    positions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A reason that several combinations share, apart from the numbers in it.
+
+    Attributes
+    ----------
+    why : reason of the first of these combinations
+    count : number of combinations
+    example : values of the first of them
     """
 
     why: str
@@ -55,160 +88,75 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """A sweep that has been run.
+class SweepAnswer:
+    """All combinations of some values: the best, the front, and why others are invalid.
 
     Attributes
     ----------
-    base : the scenario without the axes
-    filled : keys that take up the remaining devices
-    by : the measure that decides which is best
-    against : what the Pareto front weighs it against
+    name : file name of the scenario without its suffix
+    title : title of the scenario
+    axes : values of each axis, in order
+    filled : keys that take the remaining devices (`fill`)
+    by : measure that decides which layout is best
+    counts : number of combinations by verdict
+    fresh : number of runs that were not in the run cache
+    best : position of the best layout in `points`; null where none fits
+    ranked : positions of the layouts that fit, the best first
+    changed : values of the scenario that the best layout changes
+    pareto : layouts that no other layout beats in both the measure and the cost
+    invalid : reasons of invalid combinations, the most frequent first
+    failed : reasons of runs that failed
+    points : a row for each combination, the last axis changing fastest
     """
 
-    base: Loaded
-    variants: Sequence[Variant]
-    runs: Sequence[Run]
-    filled: tuple[str, ...] = ()
-    by: str = "tokens_per_s"
-    against: Against = "memory"
+    name: str
+    title: str
+    axes: Mapping[str, tuple[Value, ...]]
+    filled: tuple[str, ...]
+    by: str
+    counts: VerdictCounts
+    fresh: int
+    best: int | None
+    ranked: tuple[int, ...]
+    changed: Mapping[str, ValueChange]
+    pareto: ParetoFront
+    invalid: Annotated[tuple[Reason, ...], Field(alias="refused")]
+    failed: tuple[Reason, ...]
+    points: tuple[Row, ...]
 
     @property
-    def title(self) -> str:
-        """Of the scenario."""
-        return self.base.scenario.title
-
-    @cached_property
-    def rows(self) -> list[Row]:
-        """A row for each combination, with its position, point, verdict and numbers."""
-        both = zip(self.variants, self.runs, strict=True)
-        return [{"position": i, **row(*each)} for i, each in enumerate(both)]
-
-    @cached_property
-    def axes(self) -> dict[str, list[Value]]:
-        """The values of each axis, in the order in which they were given."""
-        found = points_of(self.variants)
-        return {key: [v for v in values if v != FILL] for key, values in found.items()}
-
-    @cached_property
-    def counts(self) -> dict[str, int]:
-        """How many combinations have each verdict."""
-        found = Counter(verdict_of(run) for run in self.runs)
-        return {
-            "fits": found[FITS],
-            "does_not_fit": found[DOES_NOT_FIT],
-            "refused": found[INVALID],
-            "failed": found[FAILED],
-        }
+    def fitting(self) -> list[Row]:
+        """Rows that fit, the best first."""
+        return [self.points[i] for i in self.ranked]
 
     @property
-    def fresh(self) -> int:
-        """Runs that were not in the store."""
-        return sum(run.fresh for run in {run.key: run for run in self.runs}.values())
-
-    @cached_property
-    def ranked(self) -> list[Row]:
-        """Rows that fit, the best first; of two alike the one that needs less memory."""
-        sign = -1 if BY[self.by] else 1
-        fitting = [each for each in self.rows if each["verdict"] == FITS]
-        return sorted(fitting, key=lambda r: (sign * r[self.by], r["memory_peak_bytes"]))
-
-    @cached_property
     def front(self) -> list[Row]:
-        """Rows that fit and that no other one beats in both, the cheapest first."""
-        cost = COST[self.against]
-        found: list[Row] = []
-        best = float("inf")  # place among all by the measure, the lower the better
-        place = {each["position"]: i for i, each in enumerate(self.ranked)}
-        for each in sorted(self.ranked, key=lambda r: (r[cost], place[r["position"]])):
-            if place[each["position"]] < best and (not found or self._above(each, found[-1])):
-                found.append(each)
-                best = place[each["position"]]
-        return found
+        """Rows of the front, the cheapest first."""
+        return [self.points[i] for i in self.pareto.positions]
 
-    def _above(self, one: Row, other: Row) -> bool:
-        """Whether a row is better than another one, not as good as it."""
-        ahead = one[self.by] - other[self.by]
-        return bool(ahead > 0 if BY[self.by] else ahead < 0)
+    @property
+    def chosen(self) -> list[str]:
+        """Axes with several values that are not filled."""
+        axes = self.axes.items()
+        return [key for key, values in axes if key not in self.filled and len(values) > 1]
 
-    @cached_property
-    def changed(self) -> dict[str, tuple[Any, Value]]:
-        """What the best differs in from the scenario as it is: from and to."""
-        if not self.ranked:
-            return {}
-        point = self.variants[self.ranked[0]["position"]].point
-        both = {key: (_said(self.base, key), value) for key, value in point.items()}
-        return {key: (old, new) for key, (old, new) in both.items() if old != new}
+    @property
+    def varying(self) -> list[str]:
+        """Axes that are chosen or filled."""
+        return [key for key in self.axes if key in self.chosen or key in self.filled]
 
-    def reasons(self, verdict: str = INVALID) -> list[Group]:
-        """Return why combinations cannot be, the most frequent reason first."""
-        heaps: dict[str, list[int]] = {}
-        for position, run in enumerate(self.runs):
-            if run.verdict == verdict:
-                heaps.setdefault(_kind(self._why(position)), []).append(position)
-        ordered = sorted(heaps.values(), key=lambda heap: (-len(heap), heap[0]))
-        return [
-            Group(self._why(i), len(heap), dict(self.variants[i].point))
-            for heap in ordered
-            for i in heap[:1]
-        ]
-
-    def _why(self, position: int) -> str:
-        """Return a reason without the place that it begins with, where a value was set."""
-        why = self.runs[position].why or ""
-        for setting in self.variants[position].settings:
-            why = why.removeprefix(f"--set {setting}: ")
-        return _PLACE.sub("", why)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the sweep as plain values; the keys are stable and documented."""
-        return {
-            "name": self.base.name,
-            "title": self.title,
-            "axes": self.axes,
-            "filled": [*self.filled],
-            "by": self.by,
-            "counts": self.counts,
-            "fresh": self.fresh,
-            "best": self.ranked[0]["position"] if self.ranked else None,
-            "ranked": [each["position"] for each in self.ranked],
-            "changed": {k: {"from": old, "to": new} for k, (old, new) in self.changed.items()},
-            "pareto": {
-                "against": self.against,
-                "positions": [each["position"] for each in self.front],
-            },
-            "refused": [vars(group) for group in self.reasons()],
-            "failed": [vars(group) for group in self.reasons(FAILED)],
-            "points": self.rows,
-        }
+    @property
+    def more_is_better(self) -> bool:
+        """Whether the best layout has the largest value of the measure."""
+        return MEASURES[self.by]
 
 
-def against_of(runs: Sequence[Run], wanted: str | None = None) -> Against:
-    """Return what the measure is weighed against: devices where their number differs."""
-    if wanted is not None:
-        return "devices" if wanted == "devices" else "memory"
-    counts = {row["devices"] for row in (row(Variant(""), run) for run in runs) if "devices" in row}
-    return "devices" if len(counts) > 1 else "memory"
-
-
-def _said(base: Loaded, key: str) -> Any:
-    """Return what a scenario says at a key, with the default where it says nothing."""
-    value: Any = base.scenario.model_dump(mode="json", by_alias=True)
-    for part in key.replace("[", ".").replace("]", "").split("."):
-        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        elif isinstance(value, dict):
-            value = value.get(part)
-        else:
-            return None
-    value = value["value"] if is_fact(value) else value
-    return value.get("name", value) if isinstance(value, dict) else value
-
-
-def _kind(why: str) -> str:
-    """Return what a reason has in common with others: no numbers and no advice."""
-    bare = re.sub(r"\([^()]*\)", "", why)
-    return re.sub(r"\d[\d,.]*", "#", bare)
-
-
-__all__ = ["BY", "COST", "Against", "Group", "Row", "Sweep", "against_of"]
+__all__ = [
+    "COSTS",
+    "MEASURES",
+    "ParetoFront",
+    "Reason",
+    "SweepAnswer",
+    "ValueChange",
+    "VerdictCounts",
+]

@@ -19,8 +19,17 @@ from clustersim.render.charts import (
     ScatterWithFront,
     named_places,
 )
-from clustersim.studies.sweep.text import UNITS, amount, measured, number, point_of, short, str_of
-from clustersim.studies.sweep.told import COST, DOES_NOT_FIT, FITS, Row, Told
+from clustersim.runs.table import DOES_NOT_FIT, FITS, Row
+from clustersim.studies.sweep.answer import COSTS, SweepAnswer
+from clustersim.studies.sweep.text import (
+    UNITS,
+    amount,
+    measure_label,
+    number,
+    point_of,
+    short,
+    str_of,
+)
 from clustersim.units import GIB
 
 NEAR: Final = 0.95
@@ -32,13 +41,13 @@ Place = tuple[int, ...]
 # --- all layouts ----------------------------------------------------------------------------------
 
 
-def layouts_chart(sweep: Told) -> Picture:
+def layouts_chart(sweep: SweepAnswer) -> Picture:
     """Return the best layout at each place of the axes that were chosen."""
     kinds = {1: _bars, 2: _heat_map}
-    return kinds.get(len(sweep.free), _parallel_coordinates)(sweep)
+    return kinds.get(len(sweep.chosen), _parallel_coordinates)(sweep)
 
 
-def _bars(sweep: Told) -> Bars:
+def _bars(sweep: SweepAnswer) -> Bars:
     (axis,), rows = _axes(sweep), _best_rows(sweep)
     best = _best_place(sweep)
     return Bars(
@@ -61,7 +70,7 @@ def _bars(sweep: Told) -> Bars:
     )
 
 
-def _heat_map(sweep: Told) -> HeatMap:
+def _heat_map(sweep: SweepAnswer) -> HeatMap:
     (down, across), rows = _axes(sweep), _best_rows(sweep)
     best = _best_place(sweep)
     return HeatMap(
@@ -80,7 +89,7 @@ def _heat_map(sweep: Told) -> HeatMap:
     )
 
 
-def _field(sweep: Told, row: Row) -> Field:
+def _field(sweep: SweepAnswer, row: Row) -> Field:
     hatched = row["verdict"] == DOES_NOT_FIT
     excess = _memory(row) if hatched else None
     value = _value(sweep, row)
@@ -88,7 +97,7 @@ def _field(sweep: Told, row: Row) -> Field:
     return Field(value, text, _hover(sweep, row), hatched)
 
 
-def _parallel_coordinates(sweep: Told) -> ParallelCoordinates:
+def _parallel_coordinates(sweep: SweepAnswer) -> ParallelCoordinates:
     rows = {place: row for place, row in _best_rows(sweep).items() if row["verdict"] == FITS}
     verdicts = [row["verdict"] for row in _best_rows(sweep).values()]
     unfit = verdicts.count(DOES_NOT_FIT)
@@ -113,39 +122,39 @@ def _parallel_coordinates(sweep: Told) -> ParallelCoordinates:
 CONTENTS: Final = "best layout for each combination of values"
 
 
-def _axes(sweep: Told) -> list[Axis]:
+def _axes(sweep: SweepAnswer) -> list[Axis]:
     """Return the chosen axes, a place for each of their values."""
-    names = zip(sweep.free, short(sweep.free), strict=True)
+    names = zip(sweep.chosen, short(sweep.chosen), strict=True)
     return [named_places(name, [*map(str_of, sweep.axes[key])]) for key, name in names]
 
 
-def _measure(sweep: Told) -> Axis:
+def _measure(sweep: SweepAnswer) -> Axis:
     label, _, unit = UNITS[sweep.by].partition(" [")
     return Axis(label, unit.rstrip("]"))
 
 
-def _best_rows(sweep: Told) -> dict[Place, Row]:
+def _best_rows(sweep: SweepAnswer) -> dict[Place, Row]:
     """Return the best row at each place of the axes; ranked rows come before the others."""
     rows: dict[Place, Row] = {}
-    for row in [*sweep.ranked, *sorted(sweep.rows, key=lambda row: str(row["verdict"]))]:
+    for row in [*sweep.fitting, *sorted(sweep.points, key=lambda row: str(row["verdict"]))]:
         place = _place(sweep, row)
         if place is not None:
             rows.setdefault(place, row)
     return rows
 
 
-def _place(sweep: Told, row: Row) -> Place | None:
+def _place(sweep: SweepAnswer, row: Row) -> Place | None:
     """Return the place of a row on the chosen axes; None where it has no value of one."""
-    if any(row.get(key) not in sweep.axes[key] for key in sweep.free):
+    if any(row.get(key) not in sweep.axes[key] for key in sweep.chosen):
         return None
-    return tuple(sweep.axes[key].index(row[key]) for key in sweep.free)
+    return tuple(sweep.axes[key].index(row[key]) for key in sweep.chosen)
 
 
-def _best_place(sweep: Told) -> Place | None:
-    return _place(sweep, sweep.ranked[0]) if sweep.ranked else None
+def _best_place(sweep: SweepAnswer) -> Place | None:
+    return _place(sweep, sweep.fitting[0]) if sweep.fitting else None
 
 
-def _value(sweep: Told, row: Row | None) -> float | None:
+def _value(sweep: SweepAnswer, row: Row | None) -> float | None:
     return None if row is None or row["verdict"] != FITS else row[sweep.by]
 
 
@@ -155,7 +164,7 @@ def _memory(row: Row) -> float | None:
     return None if peak is None else float(peak / row["memory_capacity_bytes"])
 
 
-def _text(sweep: Told, row: Row | None) -> str:
+def _text(sweep: SweepAnswer, row: Row | None) -> str:
     """Return the value of a row, or why it has none."""
     if row is None:
         return "not requested"
@@ -167,28 +176,28 @@ def _text(sweep: Told, row: Row | None) -> str:
     return str(row["verdict"])
 
 
-def _hover(sweep: Told, row: Row | None) -> str:
+def _hover(sweep: SweepAnswer, row: Row | None) -> str:
     if row is None:
         return "not requested"
-    values = (str_of(row.get(key)) for key in sweep.free)
-    lines = [f"{name} {value}" for name, value in zip(short(sweep.free), values, strict=True)]
+    values = (str_of(row.get(key)) for key in sweep.chosen)
+    lines = [f"{name} {value}" for name, value in zip(short(sweep.chosen), values, strict=True)]
     text = _text(sweep, row)
     label = f"{UNITS[sweep.by]}: {text}" if row["verdict"] == FITS else text
     return "\n".join([*lines, label])
 
 
-def _finding(sweep: Told) -> str:
+def _finding(sweep: SweepAnswer) -> str:
     """Return the best layout of all, as a title."""
-    count = f"{len(sweep.rows):,} layouts"
-    if not sweep.ranked:
+    count = f"{len(sweep.points):,} layouts"
+    if not sweep.fitting:
         return f"None of {count} fits"
-    best = sweep.ranked[0]
+    best = sweep.fitting[0]
     title = f"Best of {count}: {amount(sweep.by, best[sweep.by])}"
-    return f"{title} with {point_of(sweep.free, best)}" if len(sweep.free) <= 3 else title
+    return f"{title} with {point_of(sweep.chosen, best)}" if len(sweep.chosen) <= 3 else title
 
 
-def _description(sweep: Told) -> str:
-    return f"{UNITS[sweep.by]} over {', '.join(short(sweep.free))}."
+def _description(sweep: SweepAnswer) -> str:
+    return f"{UNITS[sweep.by]} over {', '.join(short(sweep.chosen))}."
 
 
 # --- the front ------------------------------------------------------------------------------------
@@ -199,22 +208,22 @@ _COSTS: Final = {
 }
 
 
-def front_chart(sweep: Told) -> ScatterWithFront:
+def front_chart(sweep: SweepAnswer) -> ScatterWithFront:
     """Return all layouts that fit, and those that no other beats in speed and in cost."""
-    places = {row["position"]: i for i, row in enumerate(sweep.ranked)}
-    best = point_of(sweep.free or [*sweep.axes], sweep.ranked[0])
-    cost, gain = _COSTS[sweep.against], _measure(sweep)
+    places = {row["position"]: i for i, row in enumerate(sweep.fitting)}
+    best = point_of(sweep.chosen or [*sweep.axes], sweep.fitting[0])
+    cost, gain = _COSTS[sweep.pareto.against], _measure(sweep)
     return ScatterWithFront(
         title=_front_finding(sweep),
-        caption=f"{sweep.title}; {len(sweep.ranked):,} of {len(sweep.rows):,} layouts fit",
-        description=f"{len(sweep.ranked):,} layouts that fit; {len(sweep.front):,} of them have the"
-        f" best {gain.label} for their {cost.label}.",
+        caption=f"{sweep.title}; {len(sweep.fitting):,} of {len(sweep.points):,} layouts fit",
+        description=f"{len(sweep.fitting):,} layouts that fit; {len(sweep.front):,} of them have"
+        f" the best {gain.label} for their {cost.label}.",
         contents="layouts that no other beats in both",
         x=cost,
         y=Axis(gain.label, gain.unit, zero=sweep.more_is_better),
         points=tuple(
             Point(float(cost), float(row[sweep.by]), _point_text(sweep, row))
-            for row, cost in zip(sweep.ranked, costs(sweep), strict=True)
+            for row, cost in zip(sweep.fitting, costs(sweep), strict=True)
         ),
         front=tuple(places[row["position"]] for row in sweep.front),
         best=0,
@@ -222,18 +231,18 @@ def front_chart(sweep: Told) -> ScatterWithFront:
     )
 
 
-def costs(sweep: Told) -> list[float]:
+def costs(sweep: SweepAnswer) -> list[float]:
     """Return the costs of the layouts that fit, the best layout first, as the axis has them."""
-    scale = GIB if sweep.against == "memory" else 1
-    return [row[COST[sweep.against]] / scale for row in sweep.ranked]
+    scale = GIB if sweep.pareto.against == "memory" else 1
+    return [row[COSTS[sweep.pareto.against]] / scale for row in sweep.fitting]
 
 
-def cost_label(sweep: Told) -> str:
+def cost_label(sweep: SweepAnswer) -> str:
     """Return the title of the axis of costs."""
-    return _COSTS[sweep.against].title
+    return _COSTS[sweep.pareto.against].title
 
 
-def _point_text(sweep: Told, row: Row) -> str:
+def _point_text(sweep: SweepAnswer, row: Row) -> str:
     keys = [key for key in sweep.axes if row.get(key) is not None]
     return "\n".join(f"{name} {str_of(row[key])}" for key, name in _named(keys))
 
@@ -242,27 +251,28 @@ def _named(keys: Sequence[str]) -> Iterable[tuple[str, str]]:
     return zip(keys, short(keys), strict=True)
 
 
-def _front_finding(sweep: Told) -> str:
+def _front_finding(sweep: SweepAnswer) -> str:
     """Return the cost of a rate near the best one, as a title."""
     best = sweep.front[-1]
     if len(sweep.front) == 1:
-        return f"One layout has the best {measured(sweep.by)} and needs the least {sweep.against}"
+        least = f"the least {sweep.pareto.against}"
+        return f"One layout has the best {measure_label(sweep.by)} and needs {least}"
     near = next(row for row in sweep.front if _share(sweep, row, best) >= NEAR)
     near = sweep.front[-2] if near is best else near
     share = 100 * _share(sweep, near, best)
     spent, most = (_cost(sweep, row) for row in (near, best))
-    return f"{share:.0f} % of the best {measured(sweep.by)} needs {spent} instead of {most}"
+    return f"{share:.0f} % of the best {measure_label(sweep.by)} needs {spent} instead of {most}"
 
 
-def _share(sweep: Told, row: Row, best: Row) -> float:
+def _share(sweep: SweepAnswer, row: Row, best: Row) -> float:
     """Return the rate of a layout as a share of the best."""
     ratio = float(row[sweep.by] / best[sweep.by])
     return ratio if ratio <= 1 else 1 / ratio
 
 
-def _cost(sweep: Told, row: Row) -> str:
-    value = row[COST[sweep.against]]
-    return f"{value / GIB:.1f} GiB" if sweep.against == "memory" else f"{value:,} devices"
+def _cost(sweep: SweepAnswer, row: Row) -> str:
+    value = row[COSTS[sweep.pareto.against]]
+    return f"{value / GIB:.1f} GiB" if sweep.pareto.against == "memory" else f"{value:,} devices"
 
 
 __all__ = ["cost_label", "costs", "front_chart", "layouts_chart"]

@@ -2,9 +2,8 @@
 
     axes --product--> combinations --fill--> variants
 
-``plan.data=fill`` takes up the devices that the other degrees of a combination leave.  A
-combination that cannot be is a variant with its problem; a value that cannot be, whatever the
-others are, is an error of the one who wrote it.
+``plan.data=fill`` takes the devices that remain for the other degrees of a combination.  An invalid
+combination is a variant with its problem; a value that is invalid in any combination is an error.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,121 +11,122 @@ from itertools import product
 from math import prod
 from typing import Final
 
+from clustersim.catalog.changes import Change, changes_of
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.variants import Value, Variant, in_a_line
-from clustersim.scenario.load import load
-from clustersim.studies.sweep.axes import Axis, Choice, check_axes, value_of
+from clustersim.scenario.load import Loaded
+from clustersim.studies.sweep.arguments import FILL, Axis, Choice, value_of
 
-FILL: Final = "fill"
 DEGREES: Final = ("tensor", "pipeline", "data", "context")
-"""Degrees whose product is the number of devices: any one of them can be filled."""
+"""Degrees whose product is the number of devices; each of them can be filled."""
 
 
-def grid(scenario: str, settings: Sequence[str], axes: Sequence[Axis]) -> list[Variant]:
+def grid(scenario: str, base: Loaded, axes: Sequence[Axis]) -> list[Variant]:
     """Return a variant for each combination, the last axis changing fastest.
 
-    A combination that does not fit in memory is only weighed.
+    Parameters
+    ----------
+    scenario : scenario file, or the bare name of a shipped one
+    base : the scenario with the changes of all combinations
 
     Raises
     ------
     ScenarioError, CatalogError
-        in one line, for axes that cannot be.
+        in one line, for a value that is invalid.
     """
-    check_axes(axes)
-    load(scenario, settings)
     _check_fills(axes)
-    _check_values(scenario, settings, axes)
-    rest = _Rest(scenario, tuple(settings))
-    return [_variant(rest, _joined(choices)) for choices in _combinations(axes)]
+    _check_values(base, axes)
+    devices = _Devices(base)
+    return [_variant(scenario, devices, _joined(choices)) for choices in _combinations(axes)]
 
 
 def _combinations(axes: Sequence[Axis]) -> Iterator[tuple[Choice, ...]]:
     return product(*(axis.choices for axis in axes))
 
 
-def _joined(choices: Sequence[Choice]) -> dict[str, str]:
-    return {key: text for choice in choices for key, text in choice.texts.items()}
+def _joined(choices: Sequence[Choice]) -> dict[str, Change]:
+    return {key: change for choice in choices for key, change in choice.changes.items()}
 
 
-def _variant(rest: "_Rest", texts: Mapping[str, str]) -> Variant:
-    """Return the variant with some values, what is to be filled taken from the `rest`."""
-    whole = dict(texts)
-    why: str | None = None
-    for key in (key for key, text in texts.items() if text == FILL):
+def _variant(scenario: str, devices: "_Devices", changes: Mapping[str, Change]) -> Variant:
+    """Return the variant of a combination, with the degrees that are filled."""
+    given = _without_fill(changes)
+    complete, problem = dict(changes), None
+    for key in (key for key, change in changes.items() if change.value == FILL):
         try:
-            whole[key] = str(rest.left(key, _said(texts)))
-        except (ScenarioError, CatalogError) as problem:
-            why = in_a_line(problem)
-    point = {key: value_of(text) for key, text in whole.items()}
-    settings = (*rest.settings, *_said(whole))
-    return Variant(rest.scenario, settings, point, why, memory_first=True)
+            (complete[key],) = changes_of({key: devices.remaining(key, given)})
+        except (ScenarioError, CatalogError) as error:
+            problem = in_a_line(error)
+    point = {key: value_of(change) for key, change in complete.items()}
+    settings = (*devices.base.changes, *_without_fill(complete))
+    return Variant(scenario, settings, point, problem, memory_first=True)
 
 
-def _said(texts: Mapping[str, str]) -> tuple[str, ...]:
-    """Return values as settings, without those to be filled."""
-    return tuple(f"{key}={text}" for key, text in texts.items() if text != FILL)
+def _without_fill(changes: Mapping[str, Change]) -> tuple[Change, ...]:
+    return tuple(change for change in changes.values() if change.value != FILL)
 
 
-class _Rest:
-    """The devices that are left for a degree."""
+class _Devices:
+    """The devices that remain for a parallel degree."""
 
-    def __init__(self, scenario: str, settings: tuple[str, ...]) -> None:
-        self.scenario, self.settings = scenario, settings
-        self._known: dict[tuple[str, ...], tuple[int, dict[str, int]]] = {}
+    def __init__(self, base: Loaded) -> None:
+        self.base = base
+        self._shapes: dict[tuple[str, ...], tuple[int, dict[str, int]]] = {}
 
-    def left(self, key: str, said: Sequence[str]) -> int:
-        """Return devices over the product of the other degrees.
+    def remaining(self, key: str, changes: Sequence[Change]) -> int:
+        """Return the number of devices divided by the product of the other degrees.
 
         Raises
         ------
         PlanError
-            with the arithmetic, when that is no whole number.
+            with the arithmetic, when that is not a whole number.
         """
-        devices, degrees = self._shape(tuple(filter(_shapes, said)))
+        devices, degrees = self._shape([*filter(_changes_shape, changes)])
         others = {name: n for name, n in degrees.items() if f"plan.{name}" != key}
         share = prod(others.values())
         if devices % share:
             named = " x ".join(f"{name} {n}" for name, n in others.items())
             raise PlanError(
-                f"{key}={FILL}: {devices} devices / ({named}) = {devices / share:.4g}, which is no"
-                " whole number"
+                f"{key}={FILL}: {devices} devices / ({named}) = {devices / share:.4g}, which is not"
+                " a whole number"
             )
         return devices // share
 
-    def _shape(self, said: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-        """Return devices and degrees; a few shapes stand for all combinations."""
-        if said not in self._known:
-            given = load(self.scenario, [*self.settings, *said]).scenario
-            degrees = {name: getattr(given.plan, name) for name in DEGREES}
-            self._known[said] = given.devices, degrees
-        return self._known[said]
+    def _shape(self, changes: Sequence[Change]) -> tuple[int, dict[str, int]]:
+        """Return devices and degrees; most combinations share one of a few shapes."""
+        texts = tuple(change.text for change in changes)
+        if texts not in self._shapes:
+            scenario = self.base.changed(changes).scenario
+            degrees = {name: getattr(scenario.plan, name) for name in DEGREES}
+            self._shapes[texts] = scenario.devices, degrees
+        return self._shapes[texts]
 
 
-def _shapes(setting: str) -> bool:
-    """Whether a setting may change devices or degrees."""
-    key = setting.partition("=")[0]
-    return key.partition(".")[0] == "cluster" or key in {"plan", *(f"plan.{d}" for d in DEGREES)}
+def _changes_shape(change: Change) -> bool:
+    """Return whether a change may affect devices or degrees."""
+    first, *rest = change.path
+    return first == "cluster" or (first == "plan" and (not rest or rest[0] in DEGREES))
 
 
-# --- what is wrong with a value by itself ---------------------------------------------------------
+# --- values that are invalid in any combination ---------------------------------------------------
 
 
 def _check_fills(axes: Sequence[Axis]) -> None:
-    """Refuse to fill what is no degree, and two degrees at once."""
+    """Check that only one degree is filled, and nothing else."""
     fillable = [f"plan.{name}" for name in DEGREES]
     filled: list[set[str]] = []
     for axis in axes:
-        here = set()
+        keys_of_axis = set()
         for choice in axis.choices:
-            keys = {key for key, text in choice.texts.items() if text == FILL}
+            keys = {*choice.filled}
             if wrong := sorted(keys - {*fillable}):
                 raise ScenarioError(
                     f"{choice.where}: {wrong[0]}: cannot be filled (only {', '.join(fillable)})"
                 )
             if len(keys) > 1:
                 raise ScenarioError(f"{choice.where}: {_one_fill(keys)}")
-            here |= keys
-        filled += [here] if here else []
+            keys_of_axis |= keys
+        filled += [keys_of_axis] if keys_of_axis else []
     if len(filled) > 1:
         raise ScenarioError(f"--over: {_one_fill(set().union(*filled))}")
 
@@ -135,63 +135,64 @@ def _one_fill(keys: set[str]) -> str:
     return f"{' and '.join(sorted(keys))} cannot both be filled (give values to all but one)"
 
 
-def _check_values(scenario: str, settings: Sequence[str], axes: Sequence[Axis]) -> None:
-    """Try each value once, alone or in the company of the first choices of the other axes."""
+def _check_values(base: Loaded, axes: Sequence[Axis]) -> None:
+    """Try each value once: alone, or with the first choices of the other axes."""
     first = [axis.choices[0] for axis in axes]
-    good: set[str] = set()
-    for place, axis in enumerate(axes):
+    valid: set[str] = set()
+    for i, axis in enumerate(axes):
         for choice in axis.choices:
-            said = {*_said(choice.texts)}
-            if said <= good:  # of a long table, only lines with something new
+            texts = {change.text for change in choice.changes.values()}
+            if texts <= valid:  # in a long table, only lines with a new value are tried
                 continue
-            company = [*first[:place], choice, *first[place + 1 :]]
-            _check_choice(scenario, settings, choice, _said(_joined(company)))
-            good |= said
+            combination = [*first[:i], choice, *first[i + 1 :]]
+            _check_choice(base, choice, _without_fill(_joined(combination)))
+            valid |= texts
 
 
-def _check_choice(
-    scenario: str, settings: Sequence[str], choice: Choice, company: Sequence[str]
-) -> None:
-    """Refuse a choice that is no value of its key.
+def _check_choice(base: Loaded, choice: Choice, combination: Sequence[Change]) -> None:
+    """Check that a choice is valid alone or in a combination.
 
     Raises
     ------
     ScenarioError
-        the complaint about it alone, in one line.
+        in one line, what is wrong with it alone.
     """
-    said = _said(choice.texts)
     try:
-        load(scenario, [*settings, *said])
+        base.changed(_without_fill(choice.changes))
     except (ScenarioError, CatalogError) as problem:
         try:
-            load(scenario, [*settings, *company])
+            base.changed(combination)
         except (ScenarioError, CatalogError):
-            raise ScenarioError(_about(choice, problem)) from None
+            raise ScenarioError(_message(choice, problem)) from None
 
 
-def _about(choice: Choice, problem: Exception) -> str:
-    """Return the first line of a complaint about a setting, told of the choice that it is from."""
-    complaint, where = str(problem), " ".join(choice.where.split())
-    for setting in _said(choice.texts):  # which may have line breaks of its own
-        complaint = complaint.replace(f"--set {setting}", where)
-    first = complaint.splitlines()[0]
+def _message(choice: Choice, problem: Exception) -> str:
+    """Return the first line of an error about a setting, with the origin of the choice instead."""
+    message, where = str(problem), " ".join(choice.where.split())
+    for change in choice.changes.values():  # its text may have line breaks
+        message = message.replace(f"--set {change.text}", where)
+    first = message.splitlines()[0]
     return first if where in first else f"{where}: {first}"
 
 
 def filled(axes: Sequence[Axis]) -> tuple[str, ...]:
     """Return the keys that are filled in every choice that sets them."""
-    choices = [choice.texts for axis in axes for choice in axis.choices]
+    choices = [choice for axis in axes for choice in axis.choices]
     keys = dict.fromkeys(key for axis in axes for key in axis.keys)
-    return tuple(k for k in keys if all(texts.get(k, FILL) == FILL for texts in choices))
+    return tuple(
+        key
+        for key in keys
+        if all(key in choice.filled for choice in choices if key in choice.changes)
+    )
 
 
-def points_of(variants: Sequence[Variant]) -> dict[str, list[Value]]:
-    """Return the values of each axis in the order in which they are met."""
-    found: dict[str, dict[Value, None]] = {}
+def points_of(variants: Sequence[Variant]) -> dict[str, tuple[Value, ...]]:
+    """Return the values of each axis in the order of the variants."""
+    values: dict[str, dict[Value, None]] = {}
     for variant in variants:
         for key, value in variant.point.items():
-            found.setdefault(key, {})[value] = None
-    return {key: [*values] for key, values in found.items()}
+            values.setdefault(key, {})[value] = None
+    return {key: tuple(points) for key, points in values.items()}
 
 
-__all__ = ["DEGREES", "FILL", "filled", "grid", "points_of"]
+__all__ = ["DEGREES", "filled", "grid", "points_of"]

@@ -5,92 +5,92 @@ from typing import Final
 from clustersim.render.page.page import Block, Card, Cards, Column, Page, Section, Table
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
+from clustersim.runs.table import Row
+from clustersim.studies.sweep.answer import SweepAnswer
 from clustersim.studies.sweep.charts import front_chart, layouts_chart
-from clustersim.studies.sweep.text import point_of, rows
-from clustersim.studies.sweep.told import Row, Told
+from clustersim.studies.sweep.text import measure_label, point_of, rows
 from clustersim.units import GIB, format_seconds
 
-MOST: Final = 1_000
-"""Layouts that the table lists, the best ones; `sweep.csv` has all."""
+SHOWN: Final = 1_000
+"""Maximum number of layouts in the table; `sweep.csv` has all."""
+
+REASONS: Final = ("invalid", "failed")
+"""Lines of the text that have a section of their own."""
 
 
-def page(sweep: Told, command: str = "") -> Page:
-    """Return the page of a sweep; `command` is what made it."""
-    sections = [_answer(sweep)]
-    if sweep.free:
-        chart = page_chart(layouts_chart(sweep))
-        sections.append(Section("All layouts", "layouts", (), (chart, *_ranking(sweep))))
-    if len(sweep.ranked) > 1:
-        chart = page_chart(front_chart(sweep))
-        sections.append(Section(f"Speed against {sweep.against}", "pareto", (), (chart,)))
-    count = len(sweep.rows)
-    told = f"{count:,} combinations, {len(sweep.ranked):,} of them fit"
-    return Page(sweep.title, told, (*sections, *_reasons(sweep)), command)
+def page(answer: SweepAnswer, command: str = "") -> Page:
+    """Return the page of a sweep; `command` is its command line."""
+    sections = [_summary(answer)]
+    if answer.chosen:
+        chart = page_chart(layouts_chart(answer))
+        sections.append(Section("All layouts", "layouts", (), (chart, *_ranking(answer))))
+    if len(answer.fitting) > 1:
+        title = f"Pareto front: {measure_label(answer.by)} and {answer.pareto.against}"
+        sections.append(Section(title, "pareto", (), (page_chart(front_chart(answer)),)))
+    subtitle = f"{len(answer.points):,} combinations, {answer.counts.fits:,} fit in memory"
+    return Page(answer.title, subtitle, (*sections, *_reasons(answer)), command)
 
 
-def _answer(sweep: Told) -> Section:
-    lines = tuple((line.label, line.text) for line in rows(sweep) if line.label not in REASONS)
-    columns = Column("about"), Column("answer")
-    blocks: tuple[Block, ...] = (Cards(_cards(sweep)), Table("in words", columns, lines))
-    return Section("The answer", "answer", (), blocks)
+def _summary(answer: SweepAnswer) -> Section:
+    lines = tuple((line.label, line.text) for line in rows(answer) if line.label not in REASONS)
+    columns = Column("item"), Column("value")
+    blocks: tuple[Block, ...] = (Cards(_cards(answer)), Table("Summary", columns, lines))
+    return Section("Best layout", "answer", (), blocks)
 
 
-def _cards(sweep: Told) -> tuple[Card, ...]:
-    counts = sweep.answer["counts"]
-    share = f"{counts['fits']:,} of {len(sweep.rows):,}"
-    said = f"{counts['does_not_fit']:,} need more memory, {counts['refused']:,} cannot be"
-    fit = Card("layouts that fit", share, said, alarm=not sweep.ranked)
-    if not sweep.ranked:
+def _cards(answer: SweepAnswer) -> tuple[Card, ...]:
+    counts = answer.counts
+    share = f"{counts.fits:,} of {len(answer.points):,}"
+    rest = f"{counts.does_not_fit:,} need more memory, {counts.invalid:,} are invalid"
+    fit = Card("layouts that fit", share, rest, alarm=not answer.fitting)
+    if not answer.fitting:
         return (fit,)
-    best = sweep.ranked[0]
-    memory = f"of {best['memory_capacity_bytes'] / GIB:.1f} GiB of a device"
-    where = point_of([*sweep.axes], best)
+    best = answer.fitting[0]
+    memory = f"of {best['memory_capacity_bytes'] / GIB:.1f} GiB per device"
+    mfu = f"MFU {percent(best['mfu'])}"
+    layout = point_of([*answer.axes], best)
     return (
-        Card("the best trains", f"{best['tokens_per_s']:,.0f} tokens/s", where),
-        Card("one step takes", format_seconds(best["step_time_s"]), f"MFU {percent(best['mfu'])}"),
-        Card("it needs", f"{best['memory_peak_bytes'] / GIB:.1f} GiB", memory),
+        Card("throughput of the best", f"{best['tokens_per_s']:,.0f} tokens/s", layout),
+        Card("step time", format_seconds(best["step_time_s"]), mfu),
+        Card("memory", f"{best['memory_peak_bytes'] / GIB:.1f} GiB", memory),
         fit,
     )
 
 
-def _ranking(sweep: Told) -> tuple[Table, ...]:
-    """Return the layouts that fit, the best first; none where none fits."""
-    if not sweep.ranked:
+def _ranking(answer: SweepAnswer) -> tuple[Table, ...]:
+    """Return the layouts that fit, the best first; no table where none fits."""
+    if not answer.fitting:
         return ()
-    keys = [key for key in sweep.axes if key in sweep.free or key in sweep.filled]
-    lines = tuple((point_of(keys, each), *_numbers(each)) for each in sweep.ranked[:MOST])
+    keys = answer.varying
+    lines = tuple((point_of(keys, row), *_numbers(row)) for row in answer.fitting[:SHOWN])
     names = "step", "tokens/s", "MFU", "memory [GiB]"
     columns = (Column("layout"), *(Column(name, True) for name in names))
-    more = len(sweep.ranked) - MOST
+    more = len(answer.fitting) - SHOWN
     rest = f"; {more:,} more are in sweep.csv" if more > 0 else ""
-    return (Table(f"layouts that fit, the best first{rest}", columns, lines, "Find layouts"),)
+    return (Table(f"Layouts that fit, the best first{rest}", columns, lines, "Find layouts"),)
 
 
-def _numbers(each: Row) -> tuple[str, ...]:
+def _numbers(row: Row) -> tuple[str, ...]:
     return (
-        format_seconds(each["step_time_s"]),
-        f"{each['tokens_per_s']:,.0f}",
-        percent(each["mfu"]),
-        f"{each['memory_peak_bytes'] / GIB:.1f}",
+        format_seconds(row["step_time_s"]),
+        f"{row['tokens_per_s']:,.0f}",
+        percent(row["mfu"]),
+        f"{row['memory_peak_bytes'] / GIB:.1f}",
     )
 
 
-REASONS: Final = ("refused", "failed")
-
-
-def _reasons(sweep: Told) -> tuple[Section, ...]:
-    """Return why combinations cannot be; nothing where all can."""
-    keys = [*sweep.axes]
+def _reasons(answer: SweepAnswer) -> tuple[Section, ...]:
+    """Return why combinations are invalid or failed; no section where none is."""
+    keys = [*answer.axes]
     lines = tuple(
-        (group["why"], f"{group['count']:,}", point_of(keys, group["example"]))
-        for verdict in REASONS
-        for group in sweep.answer[verdict]
+        (reason.why, f"{reason.count:,}", point_of(keys, reason.example))
+        for reason in (*answer.invalid, *answer.failed)
     )
     if not lines:
         return ()
-    columns = Column("reason"), Column("combinations", True), Column("for example")
-    table = Table("why combinations cannot be", columns, lines)
-    return (Section("What cannot be", "refused", (), (table,)),)
+    columns = Column("reason"), Column("combinations", True), Column("example")
+    table = Table("Reasons, the most frequent first", columns, lines)
+    return (Section("Invalid combinations", "invalid", (), (table,)),)
 
 
 __all__ = ["page"]

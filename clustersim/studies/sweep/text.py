@@ -1,91 +1,90 @@
-"""A sweep in words: how many layouts fit, the best ten, the front, why others cannot be."""
+"""A sweep as text: counts by verdict, the best layouts, the front, why others are invalid."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from clustersim.render.tables import Row, counted, percent
-from clustersim.studies.sweep.told import Told
+from clustersim.render.tables import Row as Line
+from clustersim.render.tables import counted, percent
+from clustersim.runs.table import Row
+from clustersim.studies.sweep.answer import Reason, SweepAnswer, ValueChange, VerdictCounts
 from clustersim.units import GIB, format_seconds
 
 SHOWN: Final = 10
-"""Layouts that the answer lists; as many values of an axis, and half as many reasons."""
+"""Number of layouts, and of values of an axis, that are printed; half as many reasons are."""
 
 UNITS: Final = {
     "tokens_per_s": "throughput [tokens/s]",
-    "tokens_per_s_per_device": "throughput of a device [tokens/s]",
+    "tokens_per_s_per_device": "throughput per device [tokens/s]",
     "samples_per_s": "throughput [samples/s]",
-    "tflops_per_device_model": "model FLOPs of a device [TFLOP/s]",
-    "tflops_per_device_hardware": "hardware FLOPs of a device [TFLOP/s]",
-    "mfu": "MFU [share of the peak]",
-    "hfu": "HFU [share of the peak]",
-    "step_time_s": "time of a step [s]",
+    "tflops_per_device_model": "model FLOPs per device [TFLOP/s]",
+    "tflops_per_device_hardware": "hardware FLOPs per device [TFLOP/s]",
+    "mfu": "MFU [fraction of peak]",
+    "hfu": "HFU [fraction of peak]",
+    "step_time_s": "step time [s]",
 }
 """Measures with their units, as axes of figures name them."""
 
 _AMOUNTS: Final = {
     "tokens_per_s": "{} tokens/s",
-    "tokens_per_s_per_device": "{} tokens/s a device",
+    "tokens_per_s_per_device": "{} tokens/s per device",
     "samples_per_s": "{} samples/s",
-    "tflops_per_device_model": "{} TFLOP/s a device",
-    "tflops_per_device_hardware": "{} TFLOP/s a device, with recomputation",
-    "mfu": "an MFU of {}",
-    "hfu": "an HFU of {}",
-    "step_time_s": "{} s a step",
+    "tflops_per_device_model": "{} TFLOP/s per device",
+    "tflops_per_device_hardware": "{} TFLOP/s per device with recomputation",
+    "mfu": "MFU {}",
+    "hfu": "HFU {}",
+    "step_time_s": "step time {} s",
 }
 
 
-def rows(sweep: Told) -> list[Row]:
+def rows(answer: SweepAnswer) -> list[Line]:
     """Return the answer line by line, without its tables."""
     return [
-        Row("swept", _swept(sweep)),
-        Row("verdicts", _verdicts(sweep)),
-        *_best(sweep),
-        *(
-            _reason(verdict, group, sweep)
-            for verdict in ("refused", "failed")
-            for group in sweep.answer[verdict][: SHOWN // 2]
-        ),
+        Line("axes", _axes(answer)),
+        Line("verdicts", _verdicts(answer.counts)),
+        *_best(answer),
+        *(_reason("invalid", reason, answer) for reason in answer.invalid[: SHOWN // 2]),
+        *(_reason("failed", reason, answer) for reason in answer.failed[: SHOWN // 2]),
     ]
 
 
-def tables(sweep: Told) -> list[tuple[str, list[list[str]]]]:
+def tables(answer: SweepAnswer) -> list[tuple[str, list[list[str]]]]:
     """Return the best layouts and the front, each with a heading; none where nothing fits."""
-    if not sweep.ranked:
+    if not answer.fitting:
         return []
-    best, front = sweep.ranked[:SHOWN], sweep.front
-    less = {"memory": "with less memory", "devices": "with fewer devices"}[sweep.against]
-    found = [(f"the best {len(best)}" if len(best) > 1 else "the only one that fits", best)]
+    best, front = answer.fitting[:SHOWN], answer.front
+    heading = f"{len(best)} best layouts" if len(best) > 1 else "the only layout that fits"
+    sections = [(heading, layouts(answer, best))]
     if len(front) > 1:
-        found.append((f"no other is better in {measured(sweep.by)} {less}", front[-SHOWN:]))
-    return [(heading, layouts(sweep, each)) for heading, each in found]
+        label = measure_label(answer.by)
+        heading = f"Pareto front of {label} and {answer.pareto.against}"
+        sections.append((heading, layouts(answer, front[-SHOWN:])))
+    return sections
 
 
-def layouts(sweep: Told, found: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return layouts as a table, its heading first."""
-    keys = [key for key in sweep.axes if key in sweep.free or key in sweep.filled]
-    names = short(keys)
-    head = [*names, "step", "tokens/s", "a device", "TFLOP/s", "MFU", "GiB"]
-    several = len({each["devices"] for each in sweep.ranked}) > 1
-    head += ["devices"] if several else []
-    table = [head]
-    for each in found:
-        table.append([*(str_of(each.get(key)) for key in keys), *_numbers(each)])
-        table[-1] += [f"{each['devices']:,}"] if several else []
+def layouts(answer: SweepAnswer, found: Sequence[Row]) -> list[list[str]]:
+    """Return layouts as a table, its headings first."""
+    keys = answer.varying
+    several = len({row["devices"] for row in answer.fitting}) > 1
+    headings = [*short(keys), "step", "tokens/s", "per device", "TFLOP/s", "MFU", "GiB"]
+    table = [[*headings, *(["devices"] if several else [])]]
+    for row in found:
+        devices = [f"{row['devices']:,}"] if several else []
+        table.append([*(str_of(row.get(key)) for key in keys), *_numbers(row), *devices])
     return table
 
 
-def _numbers(each: Mapping[str, Any]) -> list[str]:
+def _numbers(row: Row) -> list[str]:
     return [
-        format_seconds(each["step_time_s"]),
-        f"{each['tokens_per_s']:,.0f}",
-        f"{each['tokens_per_s_per_device']:,.1f}",
-        f"{each['tflops_per_device_model']:.1f}",
-        percent(each["mfu"]),
-        f"{each['memory_peak_bytes'] / GIB:.1f}",
+        format_seconds(row["step_time_s"]),
+        f"{row['tokens_per_s']:,.0f}",
+        f"{row['tokens_per_s_per_device']:,.1f}",
+        f"{row['tflops_per_device_model']:.1f}",
+        percent(row["mfu"]),
+        f"{row['memory_peak_bytes'] / GIB:.1f}",
     ]
 
 
-# --- words ----------------------------------------------------------------------------------------
+# --- texts ----------------------------------------------------------------------------------------
 
 
 def short(keys: Sequence[str]) -> list[str]:
@@ -106,13 +105,13 @@ def str_of(value: object) -> str:
 
 
 def point_of(keys: Sequence[str], point: Mapping[str, Any]) -> str:
-    """Return a point in words: ``'tensor 8, pipeline 4'``."""
+    """Return a point as text: ``'tensor 8, pipeline 4'``."""
     names = zip(keys, short(keys), strict=True)
     return ", ".join(f"{name} {str_of(point[key])}" for key, name in names if key in point)
 
 
 def number(value: float) -> str:
-    """Return a number to four digits, without an exponent where a person would write none."""
+    """Return a number with four digits; from 1,000 on, a whole number."""
     return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.4g}"
 
 
@@ -121,63 +120,63 @@ def amount(by: str, value: float) -> str:
     return _AMOUNTS[by].format(number(value))
 
 
-def measured(by: str) -> str:
-    """Return the name of a measure in words: ``'throughput'``."""
+def measure_label(by: str) -> str:
+    """Return the name of a measure without its unit: ``'throughput'``."""
     return UNITS[by].partition(" [")[0]
 
 
-def _swept(sweep: Told) -> str:
-    said = []
-    for key, name in zip(sweep.axes, short([*sweep.axes]), strict=True):
-        values = sweep.axes[key]
+def _axes(answer: SweepAnswer) -> str:
+    texts = []
+    for key, name in zip(answer.axes, short([*answer.axes]), strict=True):
+        values = answer.axes[key]
         shown = ", ".join(map(str_of, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
-        said.append(f"{name} filled" if key in sweep.filled else f"{name} {shown}")
-    return f"{counted(len(sweep.rows), 'combination')}: {'; '.join(said)}"
+        texts.append(f"{name} filled" if key in answer.filled else f"{name} {shown}")
+    return f"{counted(len(answer.points), 'combination')}: {'; '.join(texts)}"
 
 
-def _verdicts(sweep: Told) -> str:
-    counts = sweep.answer["counts"]
-    said = [f"{counts['fits']:,} fit"]
-    if number := counts["does_not_fit"]:
-        said.append(f"{number:,} do not fit in memory and were not replayed")
-    said += [f"{counts[each]:,} {each}" for each in ("refused", "failed") if counts[each]]
-    return ", ".join(said)
+def _verdicts(counts: VerdictCounts) -> str:
+    texts = [f"{counts.fits:,} fit"]
+    if counts.does_not_fit:
+        texts.append(f"{counts.does_not_fit:,} do not fit in memory (not replayed)")
+    if counts.invalid:
+        texts.append(f"{counts.invalid:,} invalid")
+    if counts.failed:
+        texts.append(f"{counts.failed:,} failed")
+    return ", ".join(texts)
 
 
-def _best(sweep: Told) -> list[Row]:
-    """Return the best layout, and what it differs in from the scenario as it is."""
-    if not sweep.ranked:
-        return [Row("best", "none fits", alarm=True)]
-    best = sweep.ranked[0]
-    there = [key for key in sweep.axes if key in best]
-    keys = [key for key in there if key in sweep.free or key in sweep.filled] or there
+def _best(answer: SweepAnswer) -> list[Line]:
+    """Return the best layout, and what it changes in the scenario."""
+    if not answer.fitting:
+        return [Line("best", "no layout fits", alarm=True)]
+    best = answer.fitting[0]
+    keys = [key for key in answer.varying if key in best] or [*answer.axes]
     memory = f"{best['memory_peak_bytes'] / GIB:.1f} of {best['memory_capacity_bytes'] / GIB:.1f}"
     step, mfu = format_seconds(best["step_time_s"]), percent(best["mfu"])
-    speed = f"{step} a step, {best['tokens_per_s']:,.0f} tokens/s, MFU {mfu}"
-    changed = sweep.answer["changed"]
-    changes = zip(changed.values(), short([*changed]), strict=True)
-    moved = [f"{name} {str_of(each['to'])} ({_was(each['from'])})" for each, name in changes]
+    speed = f"step {step}, {best['tokens_per_s']:,.0f} tokens/s, MFU {mfu}"
+    changes = zip(answer.changed.values(), short([*answer.changed]), strict=True)
+    changed = [f"{name} {_old(change)} -> {str_of(change.to)}" for change, name in changes]
     return [
-        Row("best", f"{point_of(keys, best)}: {speed}, {memory} GiB"),
-        Row("which changes", ", ".join(moved) or "nothing: it is the scenario as it stands"),
+        Line("best", f"{point_of(keys, best)}: {speed}, {memory} GiB"),
+        Line("changes", ", ".join(changed) or "none (the scenario itself is the best)"),
     ]
 
 
-def _was(value: object) -> str:
-    return "was left out" if value is None else f"was {str_of(value)}"
+def _old(change: ValueChange) -> str:
+    return "unset" if change.from_ is None else str_of(change.from_)
 
 
-def _reason(label: str, group: Mapping[str, Any], sweep: Told) -> Row:
-    example = point_of([*sweep.axes], group["example"])
-    said = f"{group['count']:,} x {group['why']} [{example}]"
-    return Row(label, said, alarm=label == "failed")
+def _reason(label: str, reason: Reason, answer: SweepAnswer) -> Line:
+    example = point_of([*answer.axes], reason.example)
+    text = f"{reason.count:,} x {reason.why} [{example}]"
+    return Line(label, text, alarm=label == "failed")
 
 
 __all__ = [
     "UNITS",
     "amount",
     "layouts",
-    "measured",
+    "measure_label",
     "number",
     "point_of",
     "rows",

@@ -1,0 +1,211 @@
+"""Axes of a sweep, each a list of choices.
+
+    plan.tensor=1,2,4,8      a list              batch.micro=1:8        doublings: 1, 2, 4, 8
+    plan.pipeline=4:16:4     steps               plan.data=fill         the remaining devices
+    {"plan.tensor": [1, 2]}  the same in Python  a CSV file             several keys per choice
+
+Values are those of ``--set``, with units, names, ``x2`` and ``/2``.
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+from clustersim.catalog.changes import Change, changes_of
+from clustersim.errors import ScenarioError
+from clustersim.runs.variants import Value
+from clustersim.scenario.ranges import values_of
+
+FILL: Final = "fill"
+"""The value of a parallel degree that takes all remaining devices."""
+
+MAX_COMBINATIONS: Final = 100_000
+"""Maximum number of combinations of a sweep."""
+
+Over = Mapping[str, Sequence[Any]] | Sequence[str]
+"""Axes: values by key, or texts as ``--over`` takes them."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One value of an axis, or one row of a table.
+
+    Attributes
+    ----------
+    changes : changes of the scenario, by key
+    where : origin of the choice, with which a message begins
+    """
+
+    changes: Mapping[str, Change]
+    where: str
+
+    @property
+    def filled(self) -> list[str]:
+        """Keys that take the remaining devices."""
+        return [key for key, change in self.changes.items() if change.value == FILL]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Choices of which each combination has one."""
+
+    choices: tuple[Choice, ...]
+
+    @property
+    def keys(self) -> list[str]:
+        """Keys that some choice sets."""
+        return [*dict.fromkeys(key for choice in self.choices for key in choice.changes)]
+
+
+def value_of(change: Change) -> Value:
+    """Return a value as it is printed in a table: a number, a truth value or a text."""
+    if isinstance(change.value, str | int | float | bool):
+        return change.value
+    return change.text.partition("=")[2].strip()
+
+
+def axes_of(over: Over, table: str | Path | None = None) -> list[Axis]:
+    """Return the axes of a sweep, a table of combinations first.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, for an axis that is invalid, for a key that is set twice, and for more
+        combinations than `MAX_COMBINATIONS`.
+    """
+    axes = [] if table is None else [table_of(Path(table))]
+    if isinstance(over, Mapping):
+        axes += [_axis_of_values(key, values) for key, values in over.items()]
+    else:
+        axes += map(axis_of, over)
+    check_axes(axes)
+    return axes
+
+
+def check_axes(axes: Sequence[Axis]) -> None:
+    """Check axes against each other.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, for a key that is set twice and for too many combinations.
+    """
+    if not axes:
+        raise ScenarioError("--over: no axis (for example --over plan.tensor=1,2,4,8, or --list)")
+    keys = [key.removesuffix(".name") for axis in axes for key in axis.keys]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ScenarioError(f"--over {key}: set by two axes (list all its values in one)")
+    lengths = [len(axis.choices) for axis in axes]
+    if prod(lengths) > MAX_COMBINATIONS:
+        raise ScenarioError(
+            f"--over: {' x '.join(map(str, lengths))} = {prod(lengths):,} combinations, more than"
+            f" {MAX_COMBINATIONS:,} (use fewer values, or a table of combinations: --list)"
+        )
+
+
+# --- text and values ------------------------------------------------------------------------------
+
+
+def axis_of(text: str) -> Axis:
+    """Return the axis of a text as ``--over`` takes it.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, when it is invalid.
+    """
+    key, equals, values = text.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise ScenarioError(f"--over {text}: is not of the form key=values (plan.tensor=1,2,4,8)")
+    try:
+        texts = values_of(values)
+    except ValueError as problem:
+        raise ScenarioError(f"--over {text}: {problem}") from None
+    return Axis(tuple(_choice({key: value}, f"--over {key}={value}") for value in texts))
+
+
+def _choice(texts: Mapping[str, str], where: str) -> Choice:
+    """Return a choice of values that are given as texts."""
+    changes = {}
+    for key, text in texts.items():
+        try:
+            (changes[key],) = changes_of([f"{key}={text}"])
+        except ScenarioError as problem:
+            raise ScenarioError(str(problem).replace(f"--set {key}={text}", where)) from None
+    return Choice(changes, where)
+
+
+def _axis_of_values(key: str, values: Sequence[Any]) -> Axis:
+    if isinstance(values, str):
+        return axis_of(f"{key}={values}")
+    changes = [changes_of({key: value})[0] for value in values]
+    if not changes:
+        raise ScenarioError(f"--over {key}: the list is empty")
+    return Axis(tuple(Choice({key: change}, f"--over {change.text}") for change in changes))
+
+
+# --- CSV files ------------------------------------------------------------------------------------
+
+
+def table_of(path: Path) -> Axis:
+    """Return the rows of a CSV file as the choices of one axis, a column for each key.
+
+    An empty cell keeps the value of the scenario.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, when the file is invalid.
+    """
+    lines = _lines(path)
+    if not lines:
+        raise ScenarioError(f"{path}: is empty (a line of keys, then a line for each combination)")
+    (_, keys), rows = lines[0], lines[1:]
+    duplicate = next((key for i, key in enumerate(keys) if key in keys[:i]), None)
+    if "" in keys:
+        raise ScenarioError(f"{path}:1: has a column without a key")
+    if duplicate is not None:
+        raise ScenarioError(f"{path}:1: has the key {duplicate} twice")
+    if not rows:
+        raise ScenarioError(f"{path}: has no combinations below its keys")
+    choices = []
+    for number, cells in rows:
+        if len(cells) != len(keys):
+            raise ScenarioError(f"{path}:{number}: has {len(cells)} values for {len(keys)} keys")
+        texts = {key: cell for key, cell in zip(keys, cells, strict=True) if cell}
+        choices.append(_choice(texts, f"{path}:{number}"))
+    return Axis(tuple(choices))
+
+
+def _lines(path: Path) -> list[tuple[int, list[str]]]:
+    """Return the lines of a CSV file that are not empty, with their numbers."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, strict=True)
+            lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
+    except UnicodeDecodeError:
+        raise ScenarioError(f"{path}: cannot be read (is not UTF-8 text)") from None
+    except OSError as problem:
+        raise ScenarioError(f"{path}: cannot be read ({problem.strerror})") from None
+    except csv.Error as problem:
+        raise ScenarioError(f"{path}: is not CSV ({problem})") from None
+    return [(number, cells) for number, cells in lines if any(cells)]
+
+
+__all__ = [
+    "FILL",
+    "MAX_COMBINATIONS",
+    "Axis",
+    "Choice",
+    "Over",
+    "axes_of",
+    "axis_of",
+    "check_axes",
+    "table_of",
+    "value_of",
+]
