@@ -24,7 +24,7 @@ from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 
 VERBS: Final = {
     "run": "Simulate one training step: its time, and where it goes.",
-    "scale": "Scaling curves: efficiency, and what it is lost to.",
+    "scale": "Scaling curves: efficiency, and causes of lost efficiency.",
     "compare": "Compare runs: inputs, results and causes.",
     "whatif": "Rank changes of a scenario by what they save.",
     "sweep": "Run all combinations of values; find the best that fits.",

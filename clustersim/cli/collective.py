@@ -29,7 +29,7 @@ def collective(
         typer.Option("--cluster", metavar="NAME", help="Cluster file or shipped name."),
     ],
     op: Annotated[
-        str, typer.Option("--op", metavar="NAME", help="all-reduce, all-gather, all-to-all, ...")
+        str, typer.Option("--op", metavar="NAME", help="Operation: all-reduce, all-to-all, ...")
     ],
     devices: Annotated[
         int | None,
@@ -76,7 +76,7 @@ def collective(
     ] = False,
     force: Force = False,
 ) -> None:
-    """Print the time of a collective by size, its algorithm, and what limits it."""
+    """Compute the time of a collective by size, its algorithm, and what limits it."""
     formats = figure_formats(figures)
     answer = clustersim.collective(
         cluster,

@@ -11,10 +11,13 @@ if TYPE_CHECKING:
 
 
 def flows(
-    file: Annotated[Path, typer.Argument(help="JSON file with a list 'cases' of links and flows.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="JSON file with a list 'cases' of links and flows."),
+    ],
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print when each flow finishes if flows share links by max-min fairness."""
+    """Print the finish times of flows that share links by max-min fairness."""
     from dataclasses import asdict
 
     from clustersim.engine.network.flows import finish_times, read_cases

@@ -52,7 +52,10 @@ Axis = Annotated[
 
 def scale(
     scenarios: Annotated[
-        list[str], typer.Argument(help="Scenario files or shipped names; several share a figure.")
+        list[str],
+        typer.Argument(
+            metavar="SCENARIO ...", help="Scenario files or shipped names; several share a figure."
+        ),
     ],
     weak: Weak = None,
     strong: Strong = None,
@@ -71,7 +74,7 @@ def scale(
     json_output: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Print scaling curves: efficiency, and what it is lost to.
+    """Compute scaling curves: efficiency, and the causes of lost efficiency.
 
     Without --weak and --strong the curves are those of the scenario's key `scaling`.
     """

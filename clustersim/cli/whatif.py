@@ -33,7 +33,10 @@ from clustersim.studies.whatif.files import files_of
 def whatif(
     scenario: Annotated[
         str,
-        typer.Argument(help="Scenario file or shipped name; 'A plan.zero=1' is A with a change."),
+        typer.Argument(
+            metavar="SCENARIO",
+            help="Scenario file or shipped name; 'A plan.zero=1' is A with a change.",
+        ),
     ],
     settings: Annotated[
         list[str] | None,

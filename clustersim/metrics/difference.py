@@ -1,4 +1,4 @@
-"""The difference of two attributions: as each adds up to its total, so does the difference."""
+"""The difference of two attributions, whose parts add up to the difference of their totals."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,13 +7,13 @@ from clustersim.metrics.attribution import BUBBLES
 from clustersim.units import format_seconds
 
 NAMED: Final = 3
-"""Parts that a sentence names at most."""
+"""Maximum number of parts that a sentence names."""
 
-WORTH_NAMING: Final = 0.1
-"""Of the largest change: smaller ones are not named in a sentence."""
+NOTABLE: Final = 0.1
+"""Share of the largest change; smaller changes are not named in a sentence."""
 
 SAME: Final = 5e-4
-"""Share by which two rates may differ and be called the same."""
+"""Share by which two rates may differ and still be called equal."""
 
 
 def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
@@ -25,68 +25,54 @@ def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[
     return {part: after[part] - before[part] for part in after}
 
 
-def leading(parts: Mapping[str, float], most: int = NAMED) -> list[tuple[str, float]]:
+def largest_changes(parts: Mapping[str, float], most: int = NAMED) -> list[tuple[str, float]]:
     """Return the parts that changed most, in words, the three bubbles as one.
 
-    >>> leading({"matmul": -2.0, "bubble_fill": 1.0, "bubble_drain": 2.0, "dispatch": 0.1})
+    >>> largest_changes({"matmul": -2.0, "bubble_fill": 1.0, "bubble_drain": 2.0, "dispatch": 0.1})
     [('bubble', 3.0), ('matmul', -2.0)]
     """
     merged = {part.replace("_", " "): s for part, s in parts.items() if part not in BUBBLES}
     merged["bubble"] = sum(seconds for part, seconds in parts.items() if part in BUBBLES)
     ordered = sorted(merged.items(), key=lambda item: (-abs(item[1]), item[0]))
-    least = max(WORTH_NAMING * abs(ordered[0][1]), 1e-12)
+    least = max(NOTABLE * abs(ordered[0][1]), 1e-12)
     return [(word, change) for word, change in ordered[:most] if abs(change) >= least]
 
 
-def because(parts: Mapping[str, float]) -> str:
-    """Return the parts that changed most with their changes of time; nothing if none did.
+def format_causes(parts: Mapping[str, float]) -> str:
+    """Return the parts that changed most with their changes of time, after a colon.
 
-    >>> because({"matmul": -2.0, "bubble_fill": 1.0, "bubble_drain": 2.0})
+    >>> format_causes({"matmul": -2.0, "bubble_fill": 1.0, "bubble_drain": 2.0})
     ': bubble +3 s, matmul -2 s'
     """
-    named = ", ".join(f"{word} {signed(seconds)}" for word, seconds in leading(parts))
+    named = ", ".join(f"{word} {_signed(seconds)}" for word, seconds in largest_changes(parts))
     return f": {named}" if named else ""
 
 
-def signed(seconds: float) -> str:
+def _signed(seconds: float) -> str:
     """Return a change of time with its sign: ``'-12.1 s'``."""
     return f"{'+' if seconds > 0 else '-'}{format_seconds(abs(seconds), 3)}"
 
 
-def faster(ratio: float) -> str:
-    """Return in words how a rate compares with another, of which it is `ratio`.
+def format_speed(subject: str, ratio: float) -> str:
+    """Return a sentence about something that has `ratio` times the rate.
 
-    >>> faster(1.32), faster(0.5), faster(1.0)
-    ('1.32 times as fast', '2.00 times as long', 'as fast')
+    >>> format_speed("A step", 1.32), format_speed("A step", 0.5), format_speed("A step", 1.0)
+    ('A step is 1.32 times as fast', 'A step takes 2.00 times as long', 'A step is as fast')
     """
     if abs(ratio - 1) < SAME:
-        return "as fast"
-    return f"{times(ratio)} times as fast" if ratio > 1 else f"{times(1 / ratio)} times as long"
+        return f"{subject} is as fast"
+    if ratio > 1:
+        return f"{subject} is {format_ratio(ratio)} times as fast"
+    return f"{subject} takes {format_ratio(1 / ratio)} times as long"
 
 
-def claim(what: str, ratio: float) -> str:
-    """Return a sentence about something that is done at `ratio` times the rate.
+def format_ratio(ratio: float) -> str:
+    """Return a ratio to two decimals, or to three where it is near 1.
 
-    >>> claim("A step", 1.32), claim("A step", 0.5)
-    ('A step is 1.32 times as fast', 'A step takes 2.00 times as long')
+    >>> format_ratio(2.0), format_ratio(1.05)
+    ('2.00', '1.050')
     """
-    said = faster(ratio)
-    return f"{what} {'takes' if said.endswith('long') else 'is'} {said}"
-
-
-def times(ratio: float) -> str:
-    """Return a ratio to two decimals, or to three where two would hide it."""
     return f"{ratio:.3f}" if 0.9 < ratio < 1.1 else f"{ratio:,.2f}"
 
 
-__all__ = [
-    "NAMED",
-    "SAME",
-    "because",
-    "claim",
-    "difference",
-    "faster",
-    "leading",
-    "signed",
-    "times",
-]
+__all__ = ["difference", "format_causes", "format_ratio", "format_speed", "largest_changes"]

@@ -16,7 +16,7 @@ from answers import answer, attributions, compare_page
 from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.metrics.attribution import slowest_stage
-from clustersim.metrics.difference import difference, leading
+from clustersim.metrics.difference import difference, largest_changes
 from clustersim.render.charts import Axis, Step, Waterfall
 from clustersim.render.charts.bars import steps_of
 from clustersim.render.matplotlib import write_figure
@@ -36,15 +36,15 @@ N, P = r"[\d.,]+(?:e[+-]\d+)?", r"[\d.]+ %"  # a number, a share
 
 TEXT = rf"""
 frontier-22b batch.global=16 recompute=none is {N} times as fast as frontier-22b batch.global=16: .*
-changed       recompute full -> none
-step          {N} s -> {N} s \(-{P}\)
-tokens        {N} -> {N} tokens/s \(\+{P}\)
-rate          {N} -> {N} TFLOP/s a device of model FLOPs \(MFU {P} -> {P}\), .* \(HFU {P}.*\)
-bubble        {P}(?: -> {P})? of the step
+inputs        recompute full -> none
+step time     {N} s -> {N} s \(-{P}\)
+throughput    {N} -> {N} tokens/s \(\+{P}\)
+FLOP rate     {N} -> {N} TFLOP/s per device \(MFU {P} -> {P}\), .* \(HFU {P}.*\)
+bubble        {P}(?: -> {P})? of the step time
 devices       16
 memory        fits: .* -> (?:fits|does not fit): .*
-link          [a-z]+ communication over n0.*, before and after
-slowest       stage 7 \(busy for {N} s, the mean stage for {N} s\) -> stage 7 \(busy .*\)
+bottleneck    [a-z]+ communication over n0.*, before and after
+slowest stage 7 \(busy for {N} s, the mean stage for {N} s\) -> 7 \(busy .*\)
 causes        -{N} s  -{P}  matmul
 (?:             *[+-]{N} s +[+-]?{P}  [a-z ]+
 )*              -{N} s +-{P}  total
@@ -116,7 +116,7 @@ def test_the_parts_that_are_named_are_the_largest():
     """Bubbles are one; what is a tenth of the largest or less is not worth a word."""
     parts = {"matmul": -4.0, "dispatch": 0.3, "bubble_fill": 3.0, "bubble_drain": 2.0}
 
-    assert leading(parts) == [("bubble", 5.0), ("matmul", -4.0)]
+    assert largest_changes(parts) == [("bubble", 5.0), ("matmul", -4.0)]
 
 
 def test_steps_of_other_batches_are_compared_by_tokens():
@@ -139,7 +139,7 @@ def test_the_finding_tells_what_other_devices_have_to_do_with_it():
         ("a", "b"), answer({"matmul": 3.0}), answer({"matmul": 2.0}, devices=16)
     ).finding
 
-    assert found == "b is 1.50 times as fast as a (0.75 times the tokens of a device): matmul -1 s"
+    assert found == "b is 1.50 times as fast as a (0.75 times the tokens per device): matmul -1 s"
 
 
 # --- real pairs -----------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ recompute=none saves most, {N} s of {N} s \({P}\)
  +saved +step  change +mostly +bottleneck +memory
  *{N} s +{P} +{N} s  recompute=none +[a-z ]+  n0.* fits
  *-{N} s +-{P} +{N} s  cluster.nic.bandwidth=/64  [a-z ]+  n0.* fits
-together      the 2 valid changes cost {N} s \({P}\), a step of {N} s; one by one they cost {N} s
+together      the 2 valid changes cost {N} s \({P}\), a step of {N} s; separately they cost {N} s
 invalid       plan.data=4: .*: plan: tensor 1 x pipeline 8 x data 4 = 32 ranks, .*
 files         runs/frontier-22b-whatif/: report.html and more
 """

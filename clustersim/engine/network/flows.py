@@ -30,7 +30,7 @@ from clustersim.traffic import Traffic
 
 
 class _Item(BaseModel):
-    """An object of the file with an id; numbers are finite, and no text stands for one."""
+    """An object of the file with an id; numbers are finite, and are not written as text."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -104,7 +104,7 @@ def finish_times(case: Case) -> FinishTimes:
 
 
 def _traffics(case: Case) -> Iterator[Traffic]:
-    """Yield each flow as traffic; a route that crosses a link twice weighs two there."""
+    """Yield each flow as traffic; a route that crosses a link twice has weight 2 there."""
     index = {link.id: i for i, link in enumerate(case.links)}
     for flow in case.flows:
         crossings = Counter(index[name] for name in flow.route)

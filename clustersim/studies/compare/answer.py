@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from clustersim.catalog.changes import Settings
 from clustersim.errors import ScenarioError, SimulationError
 from clustersim.metrics.attribution import SlowestStage
-from clustersim.metrics.difference import because, claim, difference, times
+from clustersim.metrics.difference import difference, format_causes, format_ratio, format_speed
 from clustersim.runs.arguments import check, settings_of, study_of, variant_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.table import measures
@@ -257,16 +257,18 @@ def _finding(
     """Return the result in a sentence: how much faster the other run is, and by which parts."""
     speedup = after.tokens_per_s / before.tokens_per_s
     same_tokens = tokens_of(before) == tokens_of(after)
-    sentence = claim(names[1], speedup)
+    sentence = format_speed(names[1], speedup)
     if sentence.endswith("long") and not same_tokens:
-        sentence += " for a token"
+        sentence += " per token"
     sentence += f" as {names[0]}"
     devices = before.counts.devices, after.counts.devices
     if devices[0] != devices[1]:
-        sentence += f" ({times(speedup * devices[0] / devices[1])} times the tokens of a device)"
+        sentence += (
+            f" ({format_ratio(speedup * devices[0] / devices[1])} times the tokens per device)"
+        )
     if same_tokens:
-        return f"{sentence}{because(parts)}"
-    causes = because(per_token)
+        return f"{sentence}{format_causes(parts)}"
+    causes = format_causes(per_token)
     return f"{sentence}{causes} of device time per token" if causes else sentence
 
 

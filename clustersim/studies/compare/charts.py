@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from clustersim.metrics.difference import because, claim
+from clustersim.metrics.difference import format_causes, format_speed
 from clustersim.render.charts import Axis, Waterfall
 from clustersim.render.charts.bars import steps_of
 from clustersim.studies.compare.answer import BeforeAfter, Comparison
@@ -15,7 +15,7 @@ ROOM: Final = 28
 def waterfalls(comparison: Comparison) -> list[Waterfall]:
     """Return the waterfall of the step time; and of a token, where steps have other batches."""
     step = comparison.differences["step_time_s"]
-    title = f"{claim('A step', step.before / step.after)}{because(comparison.parts)}"
+    title = f"{format_speed('A step', step.before / step.after)}{format_causes(comparison.parts)}"
     total = BeforeAfter(step.before, step.after)
     chart = _waterfall(comparison, comparison.parts, total, title, "step time")
     if comparison.same_tokens:
@@ -23,7 +23,7 @@ def waterfalls(comparison: Comparison) -> list[Waterfall]:
     rate = comparison.differences["tokens_per_s_per_device"]
     token = BeforeAfter(1 / rate.before, 1 / rate.after)
     parts = comparison.parts_per_token
-    title = f"{claim('A token', token.before / token.after)}{because(parts)}"
+    title = f"{format_speed('A token', token.before / token.after)}{format_causes(parts)}"
     return [chart, _waterfall(comparison, parts, token, title, "device time per token")]
 
 

@@ -31,29 +31,29 @@ def result_rows(comparison: Comparison) -> list[Row]:
     model, hardware = numbers["tflops_per_device_model"], numbers["tflops_per_device_hardware"]
     memory = comparison.memory
     return [
-        Row("step", f"{_arrow(step, format_seconds)}{_change(step)}"),
-        Row("tokens", f"{_arrow(rate, '{:,.0f}'.format)} tokens/s{_change(rate)}"),
+        Row("step time", f"{_arrow(step, format_seconds)}{_change(step)}"),
+        Row("throughput", f"{_arrow(rate, '{:,.0f}'.format)} tokens/s{_change(rate)}"),
         Row(
-            "rate",
-            f"{_arrow(model, '{:.1f}'.format)} TFLOP/s a device of model FLOPs"
+            "FLOP rate",
+            f"{_arrow(model, '{:.1f}'.format)} TFLOP/s per device"
             f" (MFU {_arrow(numbers['mfu'], percent)}), {_arrow(hardware, '{:.1f}'.format)}"
             f" with recomputation (HFU {_arrow(numbers['hfu'], percent)})",
         ),
-        Row("bubble", f"{_arrow(numbers['bubble_fraction'], percent)} of the step"),
+        Row("bubble", f"{_arrow(numbers['bubble_fraction'], percent)} of the step time"),
         Row("devices", _arrow(numbers["devices"], "{:,}".format)),
         Row("memory", _both(memory, lambda peak: peak.verdict), alarm=not memory.after.fits),
-        Row("link", _both(comparison.bottleneck, _link)),
-        Row("slowest", _both(comparison.slowest_stage, _stage)),
+        Row("bottleneck", _both(comparison.bottleneck, _link)),
+        Row("slowest stage", _both(comparison.slowest_stage, _stage)),
     ]
 
 
 def _inputs(inputs: Sequence[Input]) -> list[Row]:
     if not inputs:
-        return [Row("changed", "no input")]
+        return [Row("inputs", "no difference")]
     lines = [value.text for value in inputs[:INPUTS]]
     if len(inputs) > INPUTS:
         lines.append(f"and {counted(len(inputs) - INPUTS, 'more value')}")
-    return _column("changed", lines)
+    return _column("inputs", lines)
 
 
 def _column(label: str, lines: Sequence[str]) -> list[Row]:
@@ -90,7 +90,7 @@ def _link(bottleneck: ExposedCommunication | None) -> str:
 
 def _stage(slowest: SlowestStage) -> str:
     busy, mean = format_seconds(slowest.seconds), format_seconds(slowest.mean_s)
-    return f"stage {slowest.stage} (busy for {busy}, the mean stage for {mean})"
+    return f"{slowest.stage} (busy for {busy}, the mean stage for {mean})"
 
 
 def _causes(comparison: Comparison) -> list[Row]:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from clustersim.render.page.page import Card, Cards, Column, Page, Section, Table
 from clustersim.render.plotly import page_chart
-from clustersim.render.tables import number, percent, words
+from clustersim.render.tables import metric_name, metric_value, number, percent, words
 from clustersim.studies.run.charts import breakdown, memory_by_stage, memory_over_time
 from clustersim.studies.run.links import links
 from clustersim.studies.run.pipeline import longest_wait, page_views, pipeline
 from clustersim.studies.run.sources import scenario, sources
-from clustersim.studies.run.text import metric_name, metric_value, remedies, rows
+from clustersim.studies.run.text import remedies, rows
 from clustersim.units import GIB, format_bandwidth, format_seconds
 
 if TYPE_CHECKING:

@@ -1,10 +1,19 @@
 """A result in about twenty lines: how fast it is, where the time goes, and how sure that is."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clustersim.render.tables import Row, counted, kind_of, number, percent, plain, verdict, words
+from clustersim.render.tables import (
+    Row,
+    counted,
+    kind_of,
+    metric_name,
+    metric_value,
+    number,
+    percent,
+    plain,
+    words,
+)
 from clustersim.units import GIB, format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
@@ -220,45 +229,6 @@ def _span(group: "GroupLinks") -> str:
     return f"{group.ranks:,} ranks on {nodes}, over {', '.join(links)}"
 
 
-# --- published numbers ----------------------------------------------------------------------------
-
-_METRICS: Final = {
-    "step_time_s": "step time",
-    "tokens_per_s": "tokens/s",
-    "tokens_per_s_per_device": "tokens/s per device",
-    "tflops_per_device": "TFLOP/s per device",
-    "mfu": "MFU",
-    "hfu": "HFU",
-    "memory_bytes": "peak memory",
-    "fits": "memory",
-}
-
-
-def metric_name(metric: str, convention: str | None = None) -> str:
-    """Return a metric in words.
-
-    >>> metric_name("tflops_per_device", "hardware")
-    'TFLOP/s per device (hardware FLOPs)'
-    """
-    return _METRICS[metric] + (f" ({convention} FLOPs)" if convention else "")
-
-
-def metric_value(metric: str, value: float) -> str:
-    """Return the value of a metric with its unit, unless the name has it.
-
-    >>> metric_value("memory_bytes", 16 * 2**30), metric_value("mfu", 0.5)
-    ('16.0 GiB', '50.0 %')
-    """
-    formats: dict[str, Callable[[float], str]] = {
-        "step_time_s": format_seconds,
-        "mfu": percent,
-        "hfu": percent,
-        "memory_bytes": lambda nbytes: f"{nbytes / GIB:.1f} GiB",
-        "fits": verdict,
-    }
-    return formats.get(metric, number)(value)
-
-
 def _published(check: "PublishedCheck") -> str:
     """Return a published value with the predicted one."""
     published, predicted = (metric_value(check.metric, v) for v in (check.value, check.predicted))
@@ -275,4 +245,4 @@ def _assumed(result: "Result") -> str:
     return f"{counted(len(keys), 'key')}: {', '.join(keys)}"
 
 
-__all__ = ["answer", "file_row", "metric_name", "metric_value", "remedies", "rows"]
+__all__ = ["answer", "file_row", "remedies", "rows"]

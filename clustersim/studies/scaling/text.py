@@ -3,7 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from clustersim.render.tables import Row, counted, kind_of, percent, words
+from clustersim.render.tables import (
+    Row,
+    counted,
+    kind_of,
+    metric_name,
+    metric_value,
+    percent,
+    words,
+)
 from clustersim.studies.scaling.answer import PublishedResult, ScalingCurve, ScalingPoint
 from clustersim.units import format_seconds
 
@@ -136,17 +144,22 @@ def _points(share: float) -> str:
 
 def format_published(number: PublishedResult, curve: ScalingCurve) -> str:
     """Return a published number, the predicted one, and the efficiency that it corresponds to."""
-    convention = f" ({number.convention} FLOPs)" if number.convention else ""
-    is_share = number.metric in ("efficiency", "mfu", "hfu")
-    value = f"{100 * number.value:.4g} %" if is_share else f"{number.value:g}"
-    text = f"{number.devices:,} devices: {number.metric}{convention} {value}"
+    name = metric_name(number.metric, number.convention)
+    text = f"{number.devices:,} devices: {name} {_published_value(number)}"
     if number.predicted is None or number.error is None:
         return f"{text}, not predicted here; {number.source}"
-    predicted = percent(number.predicted) if is_share else f"{number.predicted:.4g}"
+    predicted = metric_value(number.metric, number.predicted)
     unit = "points" if number.metric == "efficiency" else "%"
     error = f"{round(100 * number.error, 1) + 0.0:+.1f} {unit}"  # -0.0 + 0.0 is 0.0
     efficiency = _format_efficiency(number, curve)
     return f"{text}, predicted {predicted} ({error}){efficiency}; {number.source}"
+
+
+def _published_value(number: PublishedResult) -> str:
+    """Return a published number with all of its digits."""
+    if number.metric in ("efficiency", "mfu", "hfu"):
+        return f"{100 * number.value:.4g} %"
+    return metric_value(number.metric, number.value)
 
 
 def _format_efficiency(number: PublishedResult, curve: ScalingCurve) -> str:

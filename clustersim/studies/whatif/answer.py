@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from clustersim.catalog.changes import Settings
-from clustersim.metrics.difference import leading
+from clustersim.metrics.difference import largest_changes
 from clustersim.runs.arguments import study_of, variant_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.variants import RAN, Run
@@ -188,7 +188,7 @@ def _outcome(change: Change, base: RunAnswer, run: Run) -> ChangeResult | Change
         return ChangeFailure(change, run.verdict, run.why)
     after = answer_of(" ".join(change), run)
     found = compare_runs((base.name, " ".join(change)), base, after)
-    most = leading(found.parts if found.same_tokens else found.parts_per_token, 1)
+    most = largest_changes(found.parts if found.same_tokens else found.parts_per_token, 1)
     saved = base.step_time_s - tokens_of(base) / tokens_of(after) * after.step_time_s
     return ChangeResult(
         settings=change,

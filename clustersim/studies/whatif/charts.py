@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from clustersim.metrics.difference import because, claim
+from clustersim.metrics.difference import format_causes, format_speed
 from clustersim.render.charts import Axis, Step, Waterfall
 from clustersim.render.charts.bars import steps_of
 from clustersim.render.tables import kind_of, percent
@@ -29,7 +29,7 @@ def _savings(answer: WhatIfAnswer, together: CombinationResult, total: float) ->
     steps.append(Step("interaction", "other", total - together.saved_s))
     after = base.step_time_s - together.saved_s
     return Waterfall(
-        title=f"{claim('Together a step', base.step_time_s / after)}{_of_sum(together)}",
+        title=f"{format_speed('Together a step', base.step_time_s / after)}{_of_sum(together)}",
         caption=f"{base.name}: what each change saves alone, coloured by the component that"
         " changes most",
         description=f"{len(joined)} changes and their interaction lead from before to after.",
@@ -58,7 +58,7 @@ def _parts(answer: WhatIfAnswer, best: ChangeResult) -> Waterfall:
     """Return the best change part by part."""
     before, after = answer.base.step_time_s, best.step_time_s
     return Waterfall(
-        title=f"{claim('A step', before / after)}{because(best.parts)}",
+        title=f"{format_speed('A step', before / after)}{format_causes(best.parts)}",
         caption=f"{answer.base.name}, before and after {text_of(best)}",
         description=f"The components of a step lead from before to after {text_of(best)}.",
         note=NOTE,

@@ -76,7 +76,7 @@ def _cells(change: ChangeResult, base: float) -> list[str]:
     )
     return [
         saved,
-        percent(change.saved_fraction),
+        percent(round(change.saved_fraction, 3) + 0.0),  # -0.0 + 0.0 is 0.0
         step,
         text_of(change),
         change.part or "no part",
@@ -130,9 +130,9 @@ def _together(answer: WhatIfAnswer) -> str:
     text = f"{changes} {_gain(together.saved_s)} ({share}), a step of {step}"
     if together.of_sum is not None and together.sum_s is not None:
         total = format_seconds(together.sum_s, 3)
-        text += f": {percent(together.of_sum)} of the {total} that they save one by one"
+        text += f": {percent(together.of_sum)} of the {total} that they save separately"
     elif together.sum_s is not None:
-        text += f"; one by one they {_gain(together.sum_s)}"
+        text += f"; separately they {_gain(together.sum_s)}"
     return text if together.fits else f"{text}; {together.memory}"
 
 
