@@ -4,14 +4,15 @@ Both show ratios: a factor too much and the same factor too little are as far fr
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from clustersim.render.charts import Axis, Band, Lines, Series
 from clustersim.render.charts.lines import MARKERS, colour_at, marker_at, reference
-from clustersim.render.tables import percent
-
-Values = Mapping[str, Any]
+from clustersim.render.tables import counted, percent
+from clustersim.validation.answer import Validation
+from clustersim.validation.outcome import CaseAnswer
+from clustersim.validation.summary import ErrorSummary
 
 TOLERANCE: Final = 0.1
 """Half the width of the band around measured values."""
@@ -20,18 +21,18 @@ OTHERS: Final = "others"
 """Name of the groups with fewest runs, which share one look."""
 
 
-def runs(answer: Values) -> list[Values]:
+def timed_cases(answer: Validation) -> list[CaseAnswer]:
     """Return the cases whose speed was measured and predicted."""
-    return [case for case in answer["cases"] if case["time_error"] is not None]
+    return [case for case in answer.cases if case.time_error is not None]
 
 
 # --- predicted against measured -------------------------------------------------------------------
 
 
-def scatter_chart(answer: Values) -> Lines:
+def scatter_chart(answer: Validation) -> Lines:
     """Return the throughput of each run, predicted against measured."""
-    cases = [case for case in runs(answer) if case["tflops_measured"] is not None]
-    rates = [case[f"tflops_{key}"] for case in cases for key in ("measured", "predicted")]
+    cases = timed_cases(answer)
+    rates = [rate for case in cases for rate in _rates(case)]
     ends = min(rates, default=1.0) / 1.3, max(rates, default=1.0) * 1.3
     low, high = (tuple(ratio * end for end in ends) for ratio in (1 - TOLERANCE, 1 + TOLERANCE))
     return Lines(
@@ -48,32 +49,37 @@ def scatter_chart(answer: Values) -> Lines:
     )
 
 
-def scatter_finding(answer: Values) -> str:
+def scatter_finding(answer: Validation) -> str:
     """Return the median and the 90th percentile of the error, as a title."""
-    sums = answer["all"]
-    half, most = percent(sums["median_abs_error"]), percent(sums["p90_abs_error"])
-    return f"Step times of {len(runs(answer))} runs: median error {half}, 90th percentile {most}"
+    median, most = (
+        percent(error or 0.0) for error in (answer.all.median_abs_error, answer.all.p90_abs_error)
+    )
+    count = len(timed_cases(answer))
+    return f"Step times of {count} runs: median error {median}, 90th percentile {most}"
 
 
-def _points(cases: Sequence[Values]) -> list[Series]:
+def _rates(case: CaseAnswer) -> tuple[float, float]:
+    """Return the measured and the predicted throughput of a device [TFLOP/s]."""
+    return case.tflops_measured or 0.0, case.tflops_predicted or 0.0
+
+
+def _points(cases: Sequence[CaseAnswer]) -> list[Series]:
     """Return the runs of each group as points, the groups that share a look below the others."""
     names = group_names(cases)
     distinct = dict.fromkeys(name for name in names.values() if name != OTHERS)
     looks = {name: (colour_at(i), marker_at(i)) for i, name in enumerate(distinct)}
     series = []
     for name, look in {OTHERS: ("idle", "circle"), **looks}.items():
-        chosen = [case for case in cases if names[case["group"]] == name]
+        chosen = [case for case in cases if names[case.group] == name]
         if chosen:
-            x, y = (
-                tuple(case[f"tflops_{key}"] for case in chosen) for key in ("measured", "predicted")
-            )
+            x, y = (tuple(rates) for rates in zip(*map(_rates, chosen), strict=True))
             series.append(Series(name, x, y, *look, "none"))
     return series
 
 
-def group_names(cases: Sequence[Values]) -> dict[str, str]:
+def group_names(cases: Sequence[CaseAnswer]) -> dict[str, str]:
     """Return the name under which each group is drawn, the groups of most runs first."""
-    groups = [name for name, _ in Counter(case["group"] for case in cases).most_common()]
+    groups = [name for name, _ in Counter(case.group for case in cases).most_common()]
     own = len(groups) if len(groups) <= len(MARKERS) else len(MARKERS) - 1
     return {name: name if place < own else OTHERS for place, name in enumerate(groups)}
 
@@ -86,11 +92,11 @@ WIDEST: Final = 3.0
 RATIOS: Final = (1 / 3, 0.5, 0.7, 0.9, 1.0, 1.1, 1.4, 2.0, 3.0)
 
 
-def errors_chart(answer: Values) -> Lines:
+def errors_chart(answer: Validation) -> Lines:
     """Return the predicted time of each run over the measured one, a row for each group."""
-    groups, cases = groups_by_error(answer), runs(answer)
+    groups, cases = groups_by_error(answer), timed_cases(answer)
     rows = {name: float(row) for row, (name, _) in enumerate(groups)}
-    points = [(1 + case["time_error"], rows[case["group"]]) for case in cases]
+    points = [(1 + (case.time_error or 0.0), rows[case.group]) for case in cases]
     near = [(x, row) for x, row in points if 1 / WIDEST <= x <= WIDEST]
     low = [(1.03 / WIDEST, row) for x, row in points if x < 1 / WIDEST]
     high = [(WIDEST / 1.03, row) for x, row in points if x > WIDEST]
@@ -102,7 +108,7 @@ def errors_chart(answer: Values) -> Lines:
     ]
     return Lines(
         title=errors_finding(answer),
-        caption="right: mean absolute error, in brackets that of the best constant throughput",
+        caption="right: mean absolute error, in brackets that of the best-constant baseline",
         description="Predicted over measured time of a step, a row of points for each group.",
         note="Band: 10 %. Arrows: ratios outside the axis.",
         contents="predicted over measured time of a step",
@@ -115,7 +121,7 @@ def errors_chart(answer: Values) -> Lines:
         y=Axis("", ticks=tuple((row, name) for name, row in rows.items()), limits=ends),
         series=(reference("", (1.0, 1.0), ends), *(one for one in series if one.x)),
         bands=(Band((1 / (1 + TOLERANCE), 1 + TOLERANCE), (ends[1],) * 2, (ends[0],) * 2),),
-        remarks=tuple((rows[name], _remark(name, sums, cases)) for name, sums in groups),
+        remarks=tuple((rows[name], _remark(name, errors, cases)) for name, errors in groups),
     )
 
 
@@ -126,31 +132,32 @@ def _row_points(
     return Series(name, x, y, colour, marker, "none")
 
 
-def _remark(name: str, sums: Values, cases: Sequence[Values]) -> str:
-    """Return the mean error of a group, that of the best constant, and the number of runs."""
-    count = sum(case["group"] == name for case in cases)
-    constant = sums["constant"]
-    bracket = f" ({percent(constant['mean_abs_error'])})" if constant else ""
-    return f"{percent(sums['mean_abs_error'])}{bracket}, {count} {'run' if count == 1 else 'runs'}"
+def _remark(name: str, errors: ErrorSummary, cases: Sequence[CaseAnswer]) -> str:
+    """Return the mean error of a group, that of the baseline, and the number of runs."""
+    count = sum(case.group == name for case in cases)
+    bracket = f" ({percent(errors.constant.mean_abs_error)})" if errors.constant else ""
+    return f"{percent(errors.mean_abs_error or 0.0)}{bracket}, {counted(count, 'run')}"
 
 
-def groups_by_error(answer: Values) -> list[tuple[str, Values]]:
+def groups_by_error(answer: Validation) -> list[tuple[str, ErrorSummary]]:
     """Return the groups with a measured speed, by mean error, the least first."""
-    measured = [
-        (name, sums)
-        for name, sums in answer["groups"].items()
-        if sums["mean_abs_error"] is not None
+    measured = [group for group in answer.groups.items() if group[1].mean_abs_error is not None]
+    return sorted(measured, key=lambda group: group[1].mean_abs_error or 0.0)
+
+
+def errors_finding(answer: Validation) -> str:
+    """Return how many groups are predicted better than by the baseline, as a title."""
+    pairs = [
+        (errors.mean_abs_error or 0.0, errors.constant.mean_abs_error)
+        for _, errors in groups_by_error(answer)
+        if errors.constant is not None
     ]
-    return sorted(measured, key=lambda group: group[1]["mean_abs_error"])
-
-
-def errors_finding(answer: Values) -> str:
-    """Return how many groups are predicted better than by a constant, as a title."""
-    groups = [sums for _, sums in groups_by_error(answer) if sums["constant"] is not None]
-    if not groups:
-        return f"Mean error {percent(answer['all']['mean_abs_error'])}; no group has a baseline"
-    better = sum(sums["mean_abs_error"] < sums["constant"]["mean_abs_error"] for sums in groups)
-    return f"{better} of {len(groups)} groups are predicted better than by their best constant"
+    if not pairs:
+        return f"Mean error {percent(answer.all.mean_abs_error or 0.0)}; no group has a baseline"
+    better = sum(error < baseline for error, baseline in pairs)
+    return (
+        f"{better} of {len(pairs)} groups are predicted better than by the best-constant baseline"
+    )
 
 
 __all__ = [
@@ -158,7 +165,7 @@ __all__ = [
     "errors_finding",
     "group_names",
     "groups_by_error",
-    "runs",
     "scatter_chart",
     "scatter_finding",
+    "timed_cases",
 ]

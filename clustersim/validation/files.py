@@ -8,7 +8,7 @@ from clustersim.answers import to_json
 from clustersim.render import folder
 from clustersim.render.matplotlib import write_figure
 from clustersim.validation.answer import Validation
-from clustersim.validation.charts import errors_chart, runs, scatter_chart
+from clustersim.validation.charts import errors_chart, scatter_chart, timed_cases
 
 TABLES: Final = ("cases", "groups", "layouts")
 FILES: Final = (
@@ -69,7 +69,7 @@ def write(
     folder.check_free(place, force=force)
     data = to_json(answer)
     with folder.replacing(place) as new:
-        drawn = formats if runs(data) else ()
+        drawn = formats if timed_cases(answer) else ()
         files = [*FILES, *(f"{stem}.{format}" for stem in FIGURES for format in drawn)]
         folder.write_summary(data, files, new)
         groups = [*data["groups"].items(), ("all", data["all"])]
@@ -77,7 +77,7 @@ def write(
         _write(({"group": name, **sums} for name, sums in groups), GROUPS, new / "groups")
         _write(data["layouts"], LAYOUTS, new / "layouts")
         if drawn:
-            charts = scatter_chart(data), errors_chart(data)
+            charts = scatter_chart(answer), errors_chart(answer)
             for chart, stem in zip(charts, FIGURES, strict=True):
                 write_figure(chart, new / stem, drawn)
 

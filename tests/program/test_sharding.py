@@ -214,6 +214,35 @@ def test_half_of_the_rows_of_a_group_are_near(group, tolerance):
     assert errors.called_out_of_memory == 0
 
 
+TWICE = ["cluster.nodes=96", "plan.data=768", "batch.micro=2"]
+"""Twice the devices of `zero3-175b` at the same batch."""
+
+PTD_P = ["framework=megatron-lm", "plan.zero=0", "plan.tensor=8", "plan.pipeline=12"]
+"""Tensor and pipeline parallelism instead, with microbatches of one sequence."""
+
+
+def rate_of_175b(*settings):
+    return simulate("zero3-175b", settings).flops_per_device("hardware")
+
+
+def test_tensor_and_pipeline_parallelism_keep_the_rate_that_zero_loses():
+    """At twice the devices ZeRO-3 keeps less than two thirds of its rate, PTD-P nine tenths."""
+    zero, zero_doubled = rate_of_175b(), rate_of_175b(*TWICE)
+    ptdp = rate_of_175b(*PTD_P, "plan.data=4", "batch.micro=1")
+    ptdp_doubled = rate_of_175b(*PTD_P, *TWICE[:1], "plan.data=8", "batch.micro=1")
+
+    assert zero_doubled < 0.67 * zero
+    assert ptdp_doubled > 0.9 * ptdp
+    assert 1.4 < ptdp_doubled / zero_doubled < 1.9
+
+
+def test_zero_loses_by_the_shares_of_ranks():
+    """Without the host's work on the share of each rank, doubling costs less than a quarter."""
+    free = ["framework.sharding.host_each=0 s"]
+
+    assert rate_of_175b(*TWICE, *free) > 0.75 * rate_of_175b(*free)
+
+
 # --- shards of some of the ranks ------------------------------------------------------------------
 
 

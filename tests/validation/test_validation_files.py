@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,6 +44,11 @@ def folder(tmp_path_factory):
 def answer(folder):
     """Return the answer of that folder."""
     return json.loads((folder / "summary.json").read_text())
+
+
+def typed(answer):
+    """Return the answer that a summary holds."""
+    return from_json(Validation, answer)
 
 
 def rows(folder, name):
@@ -97,7 +103,7 @@ def test_columns_are_keys_of_the_answer(answer):
 
 def test_the_same_answer_gives_the_same_figures(folder, answer, tmp_path):
     """No date, no chance: a change of the picture is a change of the answer."""
-    write(from_json(Validation, answer), tmp_path / "again", formats=FORMATS)
+    write(typed(answer), tmp_path / "again", formats=FORMATS)
 
     for name in DRAWN:
         assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
@@ -107,16 +113,16 @@ def test_titles_say_what_is_found(folder, answer):
     """Each figure is headed by its finding, and the axes have units."""
     scatter, errors = ((folder / name).read_text() for name in ("predicted.svg", "errors.svg"))
 
-    assert re.match(r"Step times of \d+ runs: median error .* %", scatter_finding(answer))
-    assert scatter_finding(answer) in scatter
+    assert re.match(r"Step times of \d+ runs: median error .* %", scatter_finding(typed(answer)))
+    assert scatter_finding(typed(answer)) in scatter
     assert "measured throughput of a device [TFLOP/s]" in scatter
-    assert errors_finding(answer) in errors
-    assert all(name in errors for name, _ in groups_by_error(answer))
+    assert errors_finding(typed(answer)) in errors
+    assert all(name in errors for name, _ in groups_by_error(typed(answer)))
 
 
 def test_many_groups_share_a_colour_and_the_largest_do_not():
     """Ten looks at most: those of most runs have their own."""
-    cases = [{"group": f"g{n}"} for n in range(12) for _ in range(12 - n)]
+    cases = [SimpleNamespace(group=f"g{n}") for n in range(12) for _ in range(12 - n)]
     names = group_names(cases)
 
     assert [names[f"g{n}"] == OTHERS for n in range(12)] == [False] * 9 + [True] * 3
