@@ -1,1 +1,1 @@
-"""Finds and reads YAML files into typed, sourced records; knows no physics."""
+"""Finds and reads YAML files into typed, sourced records; no physics."""

@@ -100,7 +100,7 @@ def _path(key: str) -> Key:
 
 
 def _scale(value: Any) -> Scale | None:
-    """Return what ``x2`` or ``/2`` stands for; None for any other value."""
+    """Return the factor of ``x2`` or ``/2``; None for any other value."""
     if not isinstance(value, str) or len(value) < 2 or value[0] not in "x/":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Complaints about a file that name its line, its key and what is allowed."""
+"""Messages about the values of a file: line, key, problem and what is allowed."""
 
 from typing import Any, TypeVar, get_args
 
@@ -24,11 +24,11 @@ def checked(
     try:
         return record.model_validate(tree.data)
     except ValidationError as problems:
-        lines = [_complaint(record, tree, problem) for problem in problems.errors()]
+        lines = [_message(record, tree, problem) for problem in problems.errors()]
         raise error("\n".join(dict.fromkeys(lines))) from None
 
 
-def _complaint(record: type[BaseModel], tree: Tree, problem: Any) -> str:
+def _message(record: type[BaseModel], tree: Tree, problem: Any) -> str:
     kind = problem["type"]
     path = _location(tree, problem["loc"], whole=kind == "value_error")
     place = tree.place(path)
@@ -40,16 +40,16 @@ def _complaint(record: type[BaseModel], tree: Tree, problem: Any) -> str:
     reason = problem["msg"].removeprefix("Value error, ")
     reason = reason[:1].lower() + reason[1:]
     given = problem.get("input")
-    told = isinstance(given, dict | list) or repr(given) in reason or kind in _TOLD
-    return f"{place}: {_shown(tree, path)}: {reason}" + ("" if told else f", not {given!r}")
+    complete = isinstance(given, dict | list) or repr(given) in reason or kind in _WITH_VALUE
+    return f"{place}: {_shown(tree, path)}: {reason}" + ("" if complete else f", not {given!r}")
 
 
-_TOLD = {"union_tag_invalid"}
-"""Kinds of complaint whose text already says what was given."""
+_WITH_VALUE = {"union_tag_invalid"}
+"""Kinds of problems whose text contains the given value."""
 
 
 def _shown(tree: Tree, path: Key) -> str:
-    """Return a key as the user knows it: a sourced value by its own name."""
+    """Return a key as the user writes it: a sourced value by its own name."""
     owner: Any = tree.data
     for part in path[:-1]:
         owner = owner[part]
@@ -57,9 +57,9 @@ def _shown(tree: Tree, path: Key) -> str:
 
 
 def _location(tree: Tree, loc: tuple[Any, ...], *, whole: bool) -> Key:
-    """Drop from pydantic's location what is no key of the file (the tags of unions).
+    """Return the location of pydantic without the tags of unions, which are not keys of the file.
 
-    The last part may be a key that is missing, unless the complaint is about a table as a `whole`.
+    The last part may be a key that is missing, unless the message is about a `whole` table.
     """
     path: list[str | int] = []
     value: Any = tree.data

@@ -1,4 +1,4 @@
-"""The shapes of networks between nodes, as a cluster file states them."""
+"""Networks between nodes, as a cluster file states them."""
 
 from typing import Annotated, Literal, Self
 
@@ -23,9 +23,9 @@ class SingleSwitch(Strict):
 class FatTree(Strict):
     """Leaves, spines and cores; rail-optimised when NIC i of every node has a leaf of its own.
 
-    `routing` says how flows meet equal cables: ``adaptive`` spreads each over all of them,
-    ``hashed`` puts it on one, chosen by its two ends and `seed`. `reduces` says that the switches
-    add up what passes them (SHARP).
+    `routing` is how flows choose among equal cables: ``adaptive`` spreads each over all of them,
+    ``hashed`` assigns it to one by its two ends and `seed`. `reduces` is whether the switches add
+    up the messages that pass them (SHARP).
     """
 
     type: Literal["fat-tree"]
@@ -66,8 +66,8 @@ class Torus(Strict):
     ring where the job's length is a multiple of `ring` there, and a line where `ring` is 0.
     `joined` are pairs of axes that make one ring together: the axes of a virtual torus.
 
-    `job` is the block of nodes that a scenario asks for, by axis. `virtual` numbers its nodes by
-    the virtual torus instead of by the axes themselves.
+    `job` is the block of nodes of a scenario, by axis. `virtual` numbers its nodes by the virtual
+    torus instead of by the axes themselves.
     """
 
     type: Literal["torus"]
@@ -81,16 +81,16 @@ class Torus(Strict):
 
     @model_validator(mode="after")
     def _axes_agree(self) -> Self:
-        wanted = len(self.shape.value)
+        axes = len(self.shape.value)
         for key, given in (("axes", self.axes), ("ring", self.ring.value), ("job", self.job)):
-            if given is not None and len(given) != wanted:
-                raise ValueError(f"{key}: has {len(given)} entries, but 'shape' has {wanted} axes")
+            if given is not None and len(given) != axes:
+                raise ValueError(f"{key}: has {len(given)} entries, but 'shape' has {axes} axes")
         if self.job is not None and any(
             length > whole for length, whole in zip(self.job, self.shape.value, strict=True)
         ):
             raise ValueError(f"job: {self.job} is longer than the machine's {self.shape.value}")
         joined = [] if self.joined is None else self.joined.value
-        if joined and sorted(axis for pair in joined for axis in pair) != list(range(wanted)):
+        if joined and sorted(axis for pair in joined for axis in pair) != list(range(axes)):
             raise ValueError("joined: must name each axis once, by its number from 0")
         if self.virtual and not joined:
             raise ValueError("virtual: needs 'joined', the pairs of axes that make rings")
@@ -100,7 +100,7 @@ class Torus(Strict):
 class LinkList(Strict):
     """Cables one by one: ``[end, end, bandwidth per direction]``.
 
-    An end is a NIC, ``n0.nic0``, or a switch by any other name. Of several shortest ways a flow
+    An end is a NIC, ``n0.nic0``, or a switch by any other name. Of several shortest paths a flow
     takes one by its two ends and `seed`.
     """
 

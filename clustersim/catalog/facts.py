@@ -1,4 +1,4 @@
-"""Facts: one value with its source or the reason for assuming it, and records made of them."""
+"""Facts: a value with its source or the reason for assuming it, and records made of them."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Strict(BaseModel):
-    """A record that allows no key it does not know and cannot change."""
+    """A record that allows no other keys, and cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
@@ -59,13 +59,13 @@ Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 class Fact(Strict, Generic[T]):
-    """One value with its proof.
+    """A value with its source.
 
     Attributes
     ----------
     value : the value, with its unit where it has one
     source : key of the record's ``sources`` table
-    assumed : why this value is taken where no source was read; or the fit that gave it
+    assumed : the reason for the value where no source was read; or the fit that gave it
     """
 
     value: T
@@ -75,7 +75,7 @@ class Fact(Strict, Generic[T]):
     note: str | None = None
 
     @model_validator(mode="after")
-    def _has_proof(self) -> Self:
+    def _has_source(self) -> Self:
         if (self.source is None) == (self.assumed is None):
             raise ValueError("needs either 'source' or 'assumed', and not both")
         return self

@@ -1,10 +1,10 @@
-"""Where catalogue files lie: beside the scenario first, then among those that are shipped.
+"""Finds catalogue files: in the folder of the scenario first, then among the shipped ones.
 
     topologies/accelerators/*.yaml   topologies/nodes/*.yaml   topologies/clusters/*.yaml
     topologies/libraries/*.yaml      workloads/models/*.yaml   workloads/frameworks/*.yaml
     scenarios/*.yaml                 validation/*.yaml
 
-In a checkout the folders stand beside the package; in an installed wheel, inside it.
+In a checkout the folders are next to the package; in an installed wheel, inside it.
 """
 
 from pathlib import Path
@@ -34,9 +34,9 @@ _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 def shipped(kind: str) -> Path:
     """Return the folder of the shipped files of `kind`."""
-    beside = _PACKAGE.parent / FOLDERS[kind]
+    checkout = _PACKAGE.parent / FOLDERS[kind]
     inside = _PACKAGE / "data" / FOLDERS[kind]
-    return inside if inside.is_dir() else beside
+    return inside if inside.is_dir() else checkout
 
 
 def names(kind: str) -> list[str]:
@@ -44,23 +44,23 @@ def names(kind: str) -> list[str]:
     return sorted(path.stem for path in shipped(kind).glob("*.yaml"))
 
 
-def find(kind: str, name: str, beside: Path | None = None, where: str = "") -> Document:
+def find(kind: str, name: str, folder: Path | None = None, where: str = "") -> Document:
     """Return the catalogue file of that kind and name.
 
-    A file ``<name>.yaml`` in the folder `beside` wins over a shipped one when its first words say
-    that it is of this kind (``kind: cluster``).
+    A file ``<name>.yaml`` in `folder` wins over a shipped one if it is of this kind
+    (``kind: cluster``).
 
     Raises
     ------
     CatalogError
-        when no file carries the name; `where` is put before the message.
+        when there is no such file; the message begins with `where`.
     """
-    return extended(_written(kind, name, beside, where), kind, beside)
+    return extended(_written(kind, name, folder, where), kind, folder)
 
 
-def _written(kind: str, name: str, beside: Path | None, where: str) -> Document:
+def _written(kind: str, name: str, folder: Path | None, where: str) -> Document:
     """Return the file of that kind and name as it is written."""
-    if beside is not None and (path := beside / f"{name}.yaml").is_file():
+    if folder is not None and (path := folder / f"{name}.yaml").is_file():
         document = read_yaml(path, CatalogError)
         if isinstance(document.data, dict) and document.data.get("kind") == kind:
             return document
@@ -72,11 +72,11 @@ def _written(kind: str, name: str, beside: Path | None, where: str) -> Document:
     return read_yaml(path, CatalogError)
 
 
-def extended(document: Document, kind: str, beside: Path | None = None) -> Document:
-    """Return a file on top of the one that it extends, which may extend another in turn.
+def extended(document: Document, kind: str, folder: Path | None = None) -> Document:
+    """Return a file merged with the one that it extends, which may extend another in turn.
 
     Its values win one by one; sources are those of all of them.  Name and title are its own.  A
-    file beside the scenario that extends its own name means the shipped one.
+    file in the folder of the scenario that extends its own name extends the shipped one.
 
     Raises
     ------
@@ -86,12 +86,12 @@ def extended(document: Document, kind: str, beside: Path | None = None) -> Docum
     chain = [document]
     while (base := _extends(chain[-1], kind)) is not None:
         name, place = base
-        found = _written(kind, name, beside, f"{place}: extends: ")
+        found = _written(kind, name, folder, f"{place}: extends: ")
         if found.file == chain[-1].file:
             found = _written(kind, name, None, f"{place}: extends: ")
         if found.file in [each.file for each in chain]:
-            told = " extends ".join(each.file for each in [*chain, found])
-            raise CatalogError(f"{place}: extends: leads back to its own file ({told})")
+            chain_text = " extends ".join(each.file for each in [*chain, found])
+            raise CatalogError(f"{place}: extends: leads back to its own file ({chain_text})")
         chain.append(found)
     whole = chain.pop()
     while chain:
@@ -100,7 +100,7 @@ def extended(document: Document, kind: str, beside: Path | None = None) -> Docum
 
 
 def _extends(document: Document, kind: str) -> tuple[str, Place] | None:
-    """Return the name that a file extends, and where it says so."""
+    """Return the name that a file extends, and the place of that key."""
     data = document.data
     if kind not in EXTENDED or not isinstance(data, dict) or data.get("extends") is None:
         return None

@@ -1,4 +1,8 @@
-"""Framework files: how a training framework runs a step, every flag with its source."""
+"""Framework files: how a training framework runs a step, every value with its source.
+
+A key that may be omitted has the default that its docstring states; without one the effect that it
+describes is absent.
+"""
 
 from typing import Annotated, Literal
 
@@ -21,10 +25,10 @@ from clustersim.catalog.facts import (
 class StateBytes(Strict):
     """Bytes of training state for each parameter held, by part.
 
-    `master` is the copy of the weights that the optimiser updates, where it has one of its own;
-    none if it is left out.  `accumulation`, `reduced` and `collective` are what gradients of this
-    recipe are summed up and reduced by, where that is not what `kernels.gradient_accumulation`,
-    `gradients.bytes_each` and `gradients.sharded_collective` say of all recipes.
+    `master` is the separate copy of the weights that the optimiser updates.  `accumulation`,
+    `reduced` and `collective` are the sum and the reduction of gradients of this recipe, where they
+    differ from `kernels.gradient_accumulation`, `gradients.bytes_each` and
+    `gradients.sharded_collective`.
     """
 
     weights: Fact[NotNegative]
@@ -37,14 +41,13 @@ class StateBytes(Strict):
 
 
 class MemoryFacts(Strict):
-    """What is alive beside states and activations.
+    """Live memory other than states and activations.
 
-    `loss_forward` and `loss_backward` are the bytes for each logit that the loss holds while it
-    runs, beside what it keeps: none if the table is left out.  `bucket` is the buffer that
-    gradients are flattened into to be reduced.  `step` is the bytes of flat buffers that the
-    optimiser makes for each parameter it updates, `norm` for each number of the largest tensor
-    among them.  `outputs` is whether a stage keeps what it handed on until its backward, though
-    nothing reads it again.  What is left out is nothing.
+    `loss_forward` and `loss_backward` are the bytes for each logit that the loss holds only while
+    it runs.  `bucket` is the buffer into which gradients are flattened to be reduced.  `step` is
+    the bytes of flat buffers that the optimiser allocates for each parameter it updates, `norm` for
+    each number of the largest tensor among them.  `outputs` is whether a stage keeps the output
+    that it has sent until its backward, which does not read it.
     """
 
     loss_forward: Fact[NotNegative]
@@ -56,11 +59,11 @@ class MemoryFacts(Strict):
 
 
 class PipelineFacts(Strict):
-    """How stages hand over activations.
+    """How stages send activations.
 
-    `sharded`: each tensor rank sends its share and the receivers gather it, instead of every rank
-    sending the whole.  `blocking`: a stage waits for its send before it computes on.  The gathers
-    are all-gathers over the tensor group for each microbatch, where shares are sent.
+    `sharded`: each tensor rank sends its share and the receivers gather it; otherwise every rank
+    sends the whole.  `blocking`: a stage waits for its send before it computes on.  The gathers are
+    all-gathers over the tensor group for each microbatch, where shares are sent.
     """
 
     sharded: Fact[bool]
@@ -78,33 +81,28 @@ class KernelFacts(Strict):
     """Which kernels a layer runs as.
 
     `tensor_overlap`: in the backward of a linear layer whose columns are split, the sum of the
-    input's gradient runs beside the weight's product, and a gather of tokens beside the input's;
-    not where it is missing.  `gated_fused`, `rotary_fused`, `norm_fused`: a gate with its product,
-    the rotation by position and an RMSNorm are one kernel each; they are where that is missing.
-    `gate_merged`: the two products of a gated MLP are one kernel; they are where it is missing.
-    `adapters_merged`: in fine-tuning, queries, keys and values are one layer with one adapter, and
-    so are the two products of a gated MLP; each is its own where that is missing.
-    `adapters_scaled`: an adapter's products scale what they make; a pass does where it is missing.
-    `norm_persistent`: a norm finds the gradients of its input and of its parameters in one pass;
-    not where it is missing. `dropout_mask` is the bytes of a number of a dropout's mask as it is
-    kept, 1 where it is missing.
-    `gradient_accumulation` is 0 where the products themselves add to the sum.
-    `attention_cudnn`: it takes cuDNN's kernels on devices whose file knows them, else those of
-    FlashAttention-2; not where it is missing. `attention_share` is the rate of flash attention as a
-    share of what that file gives of them; the same where it is missing. `loss_kept` is the bytes
-    for each logit that the loss keeps for its backward: in their own width and in 32 bits
-    where it is missing.  `weight_cast_forward` and `weight_cast_backward` are the bytes moved for
-    each weight of an 8-bit product to cast it whenever the product is run; none where they are
-    missing, as weights are cast once a step.
-    `query_copies`, `key_copies` and `result_copies` are how often queries, keys with values, and
-    the result are copied into another order of their numbers around flash attention, forward and
-    backward; not at all where they are missing.  `kv_repeated`: keys and values are copied to the
-    queries that share them before flash attention; not where it is missing.
-    `ring_result` and `ring_gradients` are the bytes moved to join what the steps of a ring made,
-    whose ranks share a sequence: once, and at each step but the first; for each number of the
-    result forward, and of queries, keys and values backward; none where they are missing.
-    `tensor_pipelined`: in linear layers the collectives of the tensor group run piece by piece
-    beside the products that they feed or follow, forward and backward; not where it is missing.
+    input's gradient overlaps the weight's product, and a gather of tokens the input's.
+    `gated_fused`, `rotary_fused`, `norm_fused`: a gate with its product, the rotation by position
+    and an RMSNorm are one kernel each; true if missing.  `gate_merged`: the two products of a gated
+    MLP are one kernel; true if missing.  `adapters_merged`: in fine-tuning, queries, keys and
+    values are one layer with one adapter, and so are the two products of a gated MLP.
+    `adapters_scaled`: the products of an adapter scale their result; a separate pass does if
+    missing.  `norm_persistent`: a norm computes the gradients of its input and of its parameters in
+    one pass.  `dropout_mask` is the bytes of a number of a dropout's mask as it is kept, 1 if
+    missing.  `gradient_accumulation` is 0 where the products themselves add to the sum.
+    `attention_cudnn`: attention uses cuDNN's kernels on devices whose file has them, those of
+    FlashAttention-2 otherwise.  `attention_share` is the rate of flash attention as a share of the
+    rate in that file; 1 if missing.  `loss_kept` is the bytes for each logit that the loss keeps
+    for its backward; its own width and 32 bits if missing.  `weight_cast_forward` and
+    `weight_cast_backward` are the bytes moved for each weight of an 8-bit product to cast it
+    whenever the product runs; 0 if missing, as weights are cast once a step. `query_copies`,
+    `key_copies` and `result_copies` are how often queries, keys with values, and the result are
+    transposed around flash attention, forward and backward.  `kv_repeated`: keys and values are
+    copied to the queries that share them before flash attention. `ring_result` and `ring_gradients`
+    are the bytes moved to join the results of the steps of a ring whose ranks share a sequence:
+    once, and at each step but the first; for each number of the result forward, and of queries,
+    keys and values backward.  `tensor_pipelined`: in linear layers the collectives of the tensor
+    group run in pieces that overlap the products before or after them, forward and backward.
     """
 
     attention: Fact[Literal["unfused", "fused-softmax", "flash"]]
@@ -141,7 +139,7 @@ class OptimiserFacts(Strict):
 
     `held` is the bytes moved for each parameter that a rank holds (its gradients are cleared,
     scaled and averaged), `updated` for each one whose state it owns. `host_updated` is the latter
-    in host memory where the host runs the optimiser; the same if it is missing.
+    in host memory where the host runs the optimiser; the same if missing.
     """
 
     held: Fact[NotNegative]
@@ -152,13 +150,12 @@ class OptimiserFacts(Strict):
 class GradientFacts(Strict):
     """The reduction of gradients over the data axis.
 
-    `bytes_each` is the size of one gradient on the wire; `overlap` when the reduction runs beside
-    the last backward; `sharded_collective` what ZeRO-1 uses: an all-reduce of everything, or a
-    reduce-scatter. `share_each` is what the host takes for each rank's share of each tensor of the
-    new weights that ZeRO-1 gathers, where it copies them one by one; nothing if it is missing.
-    `gathered` is the bytes of such a weight on the wire, as wide as activations if it is missing,
-    and `gather_overlap` whether each part of them comes while the part before is at its first
-    forward; not where it is missing.
+    `bytes_each` is the size of one gradient on the wire; `overlap` when the reduction overlaps the
+    last backward; `sharded_collective` the collective of ZeRO-1: an all-reduce of everything, or a
+    reduce-scatter. `share_each` is the time of the host for each rank's share of each tensor of the
+    new weights that ZeRO-1 gathers, where it copies them one by one. `gathered` is the bytes of
+    such a weight on the wire, the width of activations if missing, and `gather_overlap` whether
+    each part of them is gathered during the first forward of the part before.
     """
 
     bytes_each: Fact[NotNegative]
@@ -170,22 +167,21 @@ class GradientFacts(Strict):
 
 
 class ShardingFacts(Strict):
-    """How weights that are sharded over the data axis come and go, layer by layer (ZeRO-3, FSDP).
+    """How weights that are sharded over the data axis are gathered, layer by layer (ZeRO-3, FSDP).
 
-    `prefetch` is the number of layers that are gathered ahead of the one at work, none where
-    nothing runs beside it; `reshard` whether a layer is given up after its forward. `gather` and
-    `reduce` are the bytes of a weight and of a gradient on the wire. `each_microbatch` whether
-    gradients are reduced after every microbatch instead of once a step. `calls` is the number of
-    collectives that a layer is gathered or reduced in, one if it is missing; `small` further ones
-    for the gradients of its norms and biases, none if it is missing. `by_module` is whether each
-    of these brings a weight that is given up by itself, rather than the layer as a whole. `again`
-    is whether a layer that is run again is gathered for that and once more for its backward; once
-    for both where it is missing. `host_each` is what the host takes for each rank's share in each
-    of these collectives while the device waits, `gather_copied` and `reduce_copied` what the device
-    moves in its own memory for each byte of them; nothing where they are missing.
-    `kept_in_pipeline` is whether layers that are not given up after their forward stay until the
-    last backward of a step where there is a pipeline, instead of being given up in every backward;
-    not where it is missing.
+    `prefetch` is the number of layers that are gathered ahead of the running one, 0 where gathers
+    do not overlap; `reshard` whether a layer is freed after its forward. `gather` and `reduce` are
+    the bytes of a weight and of a gradient on the wire. `each_microbatch` is whether gradients are
+    reduced after every microbatch instead of once a step. `calls` is the number of collectives in
+    which a layer is gathered or reduced, 1 if missing; `small` further ones for the gradients of
+    its norms and biases, 0 if missing. `by_module` is whether each of these gathers a weight that
+    is freed separately, rather than the layer as a whole. `recompute_gathers` is whether a
+    recomputed layer is gathered twice, for its recomputation and for its backward; once for both if
+    missing. `host_each` is the time of the host for each rank's share in each of these collectives
+    while the device waits, `gather_copied` and `reduce_copied` the bytes that the device copies for
+    each byte of them. `kept_in_pipeline` is whether layers that are not freed after their forward
+    stay until the last backward of a step where there is a pipeline, instead of being freed in
+    every backward.
     """
 
     prefetch: Fact[Annotated[int, Field(ge=0)]]
@@ -196,7 +192,7 @@ class ShardingFacts(Strict):
     calls: Fact[Count] | None = None
     small: Fact[Count] | None = None
     by_module: Fact[bool] | None = None
-    again: Fact[bool] | None = None
+    recompute_gathers: Fact[bool] | None = None
     host_each: Fact[Seconds] | None = None
     gather_copied: Fact[NotNegative] | None = None
     reduce_copied: Fact[NotNegative] | None = None
@@ -208,10 +204,10 @@ class ExpertFacts(Strict):
 
     `grouped`: whether the products of a rank's experts are one kernel. `once_per_node`: whether a
     token is sent once to each node that has some of its experts, and copied there. `dispatched` is
-    the bytes of a number on its way to its expert, as wide as it is kept if it is missing.
-    `sorted`: rows that came from other ranks are copied into the order of the experts here, and
-    back before they return; not where it is missing. `counted`: ranks tell each other how many rows
-    come, and send the weights of their tokens, in messages of their own; not where it is missing.
+    the bytes of a number on its way to its expert, the width in which it is kept if missing.
+    `sorted`: rows received from other ranks are copied into the order of the experts, and back
+    before they return. `counted`: ranks exchange the numbers of rows, and the weights of their
+    tokens, in separate messages.
     """
 
     grouped: Fact[bool]
@@ -224,10 +220,10 @@ class ExpertFacts(Strict):
 class GraphFacts(Strict):
     """Which kernels the host issues as CUDA graphs: captured once, replayed as a whole.
 
-    `parts` are those of a layer that are captured: `attention` and `mlp` with the norm before and
-    the residual behind, `router` with the norm before it and the shared experts. What is captured
-    of a layer is one graph forward and one backward. `replay` is the time of the host for each of
-    them, `memory` what their buffers hold that would else be given back.
+    `parts` are the captured parts of a layer: `attention` and `mlp` with the norm before and the
+    residual after, `router` with the norm before it and the shared experts. The captured parts of a
+    layer are one graph forward and one backward. `replay` is the time of the host for each of them,
+    `memory` the size of their buffers, which are not freed.
     """
 
     parts: Fact[list[Literal["attention", "mlp", "router"]]]
@@ -238,17 +234,16 @@ class GraphFacts(Strict):
 class FrameworkRecord(Record):
     """``workloads/frameworks/*.yaml``: how a training framework runs a step.
 
-    `extends` names the framework file that this one is laid over: its values win one by one.
-    `dispatch` is the time of the host for each kernel that it issues one by one, and `graphs` which
-    it does not; all of them where that is left out. `dispatch_backward` is its time for those of a
-    backward, which an autograd engine issues without Python; the same if it is left out.
-    `fragmentation` is what the allocator holds beyond what is alive, as a share of what comes and
-    goes: activations, logits, workspace. None if it is left out. `passes` is the share of the
-    memory bandwidth that its elementwise passes reach at most; what the device reaches if it
-    is left out. `launches_wait` is whether the host waits for each kernel before it issues the
-    next, so that its time adds to that of the device; no if it is left out. `context` is the
+    `extends` names the framework file that this one changes: its values win one by one.  `dispatch`
+    is the time of the host for each kernel that it issues separately, and `graphs` the kernels that
+    it does not.  `dispatch_backward` is its time for kernels of a backward, which an autograd
+    engine issues without Python; the same if missing.  `fragmentation` is the memory that the
+    allocator holds beyond live tensors, as a share of those that come and go: activations, logits,
+    workspace.  `passes` is the share of the memory bandwidth that its elementwise passes reach at
+    most; that of the device if missing.  `launches_wait` is whether the host waits for each kernel
+    before it issues the next, so that its time adds to that of the device.  `context` is the
     methods by which ranks can share a sequence, and `experts` how layers with experts run; neither
-    is offered where it is left out.
+    is offered if missing.
     """
 
     kind: Literal["framework"]

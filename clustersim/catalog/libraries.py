@@ -1,4 +1,4 @@
-"""Collective libraries as their files state them: who may run what, and what each step costs."""
+"""Collective libraries: the algorithms of each operation, and the cost of each step."""
 
 from typing import Final, Literal, Self
 
@@ -16,7 +16,7 @@ OPERATIONS: Final = (
     "send",
     "barrier",
 )
-"""What a group of ranks can do together."""
+"""Operations of a group of ranks."""
 
 ALGORITHMS: Final = (
     "ring",
@@ -34,7 +34,7 @@ ALGORITHMS: Final = (
     "grouped",
     "dissemination",
 )
-"""How they can do it."""
+"""Algorithms of these operations."""
 
 Operation = Literal[OPERATIONS]  # type: ignore[valid-type]
 Algorithm = Literal[ALGORITHMS]  # type: ignore[valid-type]
@@ -45,8 +45,8 @@ class ProtocolFacts(Strict):
 
     `base` is paid once, `device_hop` and `network_hop` for each step between neighbours in a node
     and across the network; `bandwidth` is the share of the link that carries payload. `chunk` is
-    paid once more on each step for every piece of a pipelined buffer. `limit` is the most that the
-    protocol moves in a node, as bus bandwidth, and `network_limit` the same over several nodes.
+    added to each step for every chunk of a pipelined buffer. `limit` is the highest bus bandwidth
+    of the protocol in a node, and `network_limit` the same over several nodes.
     """
 
     base: Fact[Seconds]
@@ -61,12 +61,12 @@ class ProtocolFacts(Strict):
 class LibraryRecord(Record):
     """``topologies/libraries/*.yaml``: a collective library (NCCL, RCCL, an MPI).
 
-    `algorithms` gives each algorithm its protocols, `choices` the algorithms that an operation may
-    take, `post` what the host pays to post one message of many, and `relay` whether a message to
-    another rail is first handed to the neighbour on that rail (NCCL's PXN). `channels` is the
-    number of compute units that a collective occupies while others compute; none if it is missing.
-    `message` is the most that one message to another node moves, where fewer blocks of threads
-    carry it than fill a NIC; what the NIC takes if it is missing.
+    `algorithms` gives each algorithm its protocols, `choices` the algorithms of each operation,
+    `post` the time of the host to post one message of many, and `relay` whether a message to
+    another rail is forwarded by the neighbour on that rail (NCCL's PXN). `channels` is the number
+    of compute units that a collective occupies while kernels run; 0 if missing. `message` is the
+    highest rate of one message to another node, where it has fewer blocks of threads than would
+    fill a NIC; that of the NIC if missing.
     """
 
     kind: Literal["library"]

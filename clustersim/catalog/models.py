@@ -1,6 +1,6 @@
 """Model files: the shape of a transformer as its paper or its configuration states it.
 
-A family sets what is usual in it; any key of the file wins over the family.
+A family sets the usual values of its keys; any key of the file wins over the family.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ MOST_LAYERS: Final = 100_000
 """Layers of a model, at most: each is an object, and models have hundreds."""
 
 Biased = Literal["qkv", "output", "mlp", "norm", "router"]
-"""What may carry a bias: the projections around attention, the MLP's with a router, the norms.
+"""Layers that may have biases: the projections around attention, the MLP with a router, the norms.
 
-`router` is a bias of the router alone, as DeepSeek-V3 balances its experts by.
+`router` is a bias of the router alone, by which DeepSeek-V3 balances its experts.
 """
 
 FAMILIES: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -39,7 +39,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Any]]] = {
         "dropout": False,
     },
 }
-"""What is usual in a family: of GPT-2 and 3, and of Llama and what came after it."""
+"""Usual values of a family: of GPT-2 and 3, and of Llama and its successors."""
 
 
 class WindowShape(Strict):
@@ -50,7 +50,7 @@ class WindowShape(Strict):
 
 
 class LatentShape(Strict):
-    """Multi-head latent attention: widths of what queries, keys and values are compressed to.
+    """Multi-head latent attention: compressed widths of queries, keys and values.
 
     `query` is missing where queries are not compressed. A head's query and key are `nope` wide
     and `rope` more for the position, its value `value`. DeepSeek-V2, arXiv:2405.04434.
@@ -64,7 +64,7 @@ class LatentShape(Strict):
 
 
 class GroupsOfExperts(Strict):
-    """Groups of experts on a node each: a token's experts are of at most `limit` of them."""
+    """Groups of experts, each on a node: the experts of a token are in at most `limit` of them."""
 
     count: Count
     limit: Count
@@ -80,9 +80,9 @@ class ExpertShape(Strict):
     """A mixture of experts instead of the MLP: `top_k` of `count` experts for each token.
 
     Layers from `first_dense` on have experts, one in `every`, the last of each group. `shared`
-    experts see every token. `capacity` is the most that an expert takes, over its even share;
-    without it nothing is dropped. Where experts stand in `groups` of equal size, a token chooses
-    its experts from the best `limit` groups.
+    experts process every token. `capacity` is the most tokens of an expert, over its even share;
+    without it no token is dropped. Where experts form `groups` of equal size, a token chooses its
+    experts from the best `limit` groups.
     """
 
     count: Count
@@ -105,7 +105,7 @@ class ExpertShape(Strict):
 
 
 def _left_to_the_family(schema: dict[str, Any]) -> None:
-    """Take out of a schema's required keys those that every family sets."""
+    """Remove the keys that every family sets from the required keys of a schema."""
     given_by_all = set.intersection(*(set(family) for family in FAMILIES.values()))
     schema["required"] = [key for key in schema["required"] if key not in given_by_all]
 
@@ -133,12 +133,12 @@ class ModelRecord(Record):
     dropout: bool
     qk_norm: bool = Field(False, description="norms of queries and keys, one weight a head width")
     sinks: bool = Field(False, description="one learned logit a head that every softmax counts in")
-    embedding_norm: bool = Field(False, description="a norm behind the embedding")
+    embedding_norm: bool = Field(False, description="a norm after the embedding")
     window: WindowShape | None = None
     latent: LatentShape | None = None
     experts: ExpertShape | None = None
     parameters: Fact[Positive]
-    active: Fact[Positive] | None = Field(None, description="parameters that a token meets")
+    active: Fact[Positive] | None = Field(None, description="parameters that are used for a token")
     source: str
     assumed: dict[str, str] = Field({})
 
@@ -156,7 +156,7 @@ class ModelRecord(Record):
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(f"kv_heads: {self.kv_heads} does not divide heads {self.heads}")
         if self.latent is not None and (self.kv_heads is not None or self.head_size is not None):
-            raise ValueError("latent: says the heads by itself (leave out kv_heads and head_size)")
+            raise ValueError("latent: determines the heads (leave out kv_heads and head_size)")
         if self.experts is not None and self.experts.first_dense >= self.layers:
             raise ValueError("experts.first_dense: leaves no layer with experts")
         return self

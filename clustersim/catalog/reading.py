@@ -1,7 +1,7 @@
-"""YAML read safely into plain values that remember the line they came from.
+"""Reads YAML safely into plain values with the line of each.
 
-A file is composed into nodes and converted here, so no tag can construct an object, a key given
-twice is an error, and aliases that would explode are counted before they are expanded.
+A file is composed into nodes and converted here, so no tag can construct an object, a key that is
+given twice is an error, and aliases are counted while they are expanded.
 """
 
 import datetime
@@ -19,7 +19,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 from clustersim.errors import ClustersimError, ScenarioError
 
 Key = tuple[str | int, ...]
-"""Where a value stands in a document: ``("plan", "tensor")``."""
+"""Path of a value in a document: ``("plan", "tensor")``."""
 
 MOST_VALUES: Final = 200_000
 MOST_DEPTH: Final = 40
@@ -46,7 +46,7 @@ class Document:
     ----------
     file : the path as the user would write it
     data : nested dicts and lists of strings, numbers, booleans and None
-    places : for each key path, the line that it stands on
+    places : for each key path, its line
     """
 
     file: str
@@ -61,7 +61,7 @@ class Document:
 
 
 def shown(path: Path) -> str:
-    """Return `path` relative to the working folder where it lies below it."""
+    """Return `path` relative to the working folder where it is inside it."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
@@ -74,7 +74,7 @@ def read_yaml(path: Path, error: type[ClustersimError] = ScenarioError) -> Docum
     Raises
     ------
     `error`
-        when the file is not there, is not text, does not parse, repeats a key or explodes.
+        when the file does not exist, is not text, does not parse, repeats a key or is too large.
     """
     file = shown(path)
     try:
@@ -97,7 +97,7 @@ def parse_yaml(text: str, file: str, error: type[ClustersimError] = ScenarioErro
 
 @lru_cache(maxsize=256)
 def _parsed(text: str, file: str, error: Any) -> Document:
-    """Return what `parse_yaml` copies: a study reads the same files for each of its runs."""
+    """Return a document for `parse_yaml` to copy: a study reads the same files for each run."""
     try:
         node = YAML(typ="safe").compose(text)
     except MarkedYAMLError as problem:
@@ -113,7 +113,7 @@ def _parsed(text: str, file: str, error: Any) -> Document:
 
 
 class _Converter:
-    """Turns composed nodes into plain values, with a budget that stops exploding aliases."""
+    """Converts composed nodes to plain values, up to a number that limits aliases."""
 
     def __init__(self, file: str, error: Callable[[str], ClustersimError]) -> None:
         self.file, self.error = file, error
@@ -156,7 +156,7 @@ class _Converter:
         return {**inherited, **result}
 
     def _inherited(self, node: Node, path: Key, place: Place) -> dict[str, Any]:
-        """Return what ``<<: *other`` brings in; keys given beside it win."""
+        """Return the keys that ``<<: *other`` includes; keys of the mapping itself win."""
         value = self.convert(node, path)
         several = value if isinstance(value, list) else [value]
         if not all(isinstance(each, dict) for each in several):

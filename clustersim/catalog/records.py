@@ -1,6 +1,6 @@
-"""The typed form of every catalogue file: what may stand in it, in which unit, with what proof.
+"""Machines as their files state them: accelerators, nodes and clusters.
 
-Records know no physics: they carry what was read, and the layers above give it meaning.
+Records have values with their sources and no physics, which is in the layers above.
 """
 
 from typing import Annotated, Literal, Self
@@ -25,7 +25,7 @@ from clustersim.catalog.libraries import LibraryRecord
 # --- accelerators ------------------------------------------------------------------------------
 
 
-class MemoryFacts(Strict):
+class DeviceMemoryFacts(Strict):
     """Device memory; `achieved` is the share of `bandwidth` that streaming kernels reach."""
 
     capacity: Fact[Bytes]
@@ -34,7 +34,7 @@ class MemoryFacts(Strict):
 
 
 class Tile(Strict):
-    """A block of the output that one compute unit works on, and how well it feeds the unit."""
+    """A block of the output that one compute unit computes, and its efficiency."""
 
     rows: Count
     columns: Count
@@ -45,10 +45,10 @@ class GemmFacts(Strict):
     """The efficiency surface of matrix products.
 
     `best` is the share of peak on the best shape; `inner_half` the inner dimension at which half
-    of the pipeline's depth is hidden; `tiles` what the library can choose from. `narrow_best` and
-    `narrow_inner_half` are those of products of 8-bit numbers, the same where they are missing.
-    `ragged` is the peak of products whose rows are no whole vectors of 16 bytes, where the library
-    has no kernels of tensor cores for them; that of all others if it is left out.
+    of the pipeline's depth is hidden; `tiles` the tiles of the library. `narrow_best` and
+    `narrow_inner_half` are those of products of 8-bit numbers, the same if missing. `ragged` is the
+    peak of products whose rows are not whole vectors of 16 bytes, where the library has no kernels
+    of tensor cores for them; the same peak if missing.
     """
 
     best: Fact[Fraction]
@@ -63,8 +63,8 @@ class FlashKernelFacts(Strict):
     """Share of peak that a fused attention kernel reaches, forward and backward.
 
     These are of long sequences with heads of 128.  `forward_sequence` and `backward_sequence` are
-    the tokens of a sequence at which it runs at half of that, `forward_head` and `backward_head`
-    the width of a head that halves what an endless one would reach; none of that where missing.
+    the tokens of a sequence at which it reaches half of that, `forward_head` and `backward_head`
+    the width of a head at which it reaches half of the limit of wide heads; 0 if missing.
     """
 
     forward: Fact[Fraction]
@@ -76,10 +76,10 @@ class FlashKernelFacts(Strict):
 
 
 class FlashFacts(FlashKernelFacts):
-    """Fused attention: FlashAttention-2, unless a note says otherwise, and that of cuDNN.
+    """Fused attention: FlashAttention-2, unless a note names another one, and that of cuDNN.
 
     `head_sizes` are the widths that kernels were built for; others are padded up to the next.
-    `cudnn` is left out where software that could take cuDNN's kernels takes the others.
+    `cudnn` is missing where software that could use cuDNN's kernels uses the others.
     """
 
     head_sizes: Fact[list[Count]]
@@ -87,19 +87,18 @@ class FlashFacts(FlashKernelFacts):
 
 
 class Fitted(Strict):
-    """What a fit gave for a coefficient, in SI units, and its standard error as a share of it."""
+    """Fitted value of a coefficient, in SI units, and its standard error as a share of it."""
 
     value: float
     error: NotNegative
 
 
 class CalibrationFacts(Strict):
-    """What `clustersim calibrate` says of the coefficients of a file, and whether it made them.
+    """The calibration of a file by `clustersim calibrate`, and whether the file has its values.
 
     Errors are means of the absolute errors of the time over all rows: `before` with the values of
-    the file, `after` with those that were `found`; `held_out` is of each group by a fit that did
-    not see it.  `kept` says why the file has other values than those, which it has if it is left
-    out.
+    the file, `after` with those that were `found`; `held_out` is of each group by a fit without
+    it.  `kept` is the reason why the file has other values than those; it has them if missing.
     """
 
     command: str
@@ -112,11 +111,11 @@ class CalibrationFacts(Strict):
 
 
 class AcceleratorRecord(Record):
-    """``topologies/accelerators/*.yaml``: a device and the one calibration it has."""
+    """``topologies/accelerators/*.yaml``: a device and its calibration."""
 
     kind: Literal["accelerator"]
     peak: dict[str, Fact[FlopsPerSecond]]
-    memory: MemoryFacts
+    memory: DeviceMemoryFacts
     compute_units: Fact[Count]
     launch_overhead: Fact[Seconds]
     gemm: GemmFacts
@@ -128,10 +127,10 @@ class AcceleratorRecord(Record):
 
 
 class DeviceSwitch(Strict):
-    """Every device of the node hangs on one crossbar (NVSwitch).
+    """Every device of the node is connected to one crossbar (NVSwitch).
 
-    `reduces` is the share of the payload rate that is reached where the crossbar adds up what
-    passes it (NVLink SHARP); left out where it cannot.
+    `reduces` is the share of the payload rate that is reached where the crossbar adds up the
+    messages that pass it (NVLink SHARP); missing where it cannot.
     """
 
     type: Literal["switch"]
@@ -169,13 +168,13 @@ class DeviceLinks(Strict):
 
 
 class OneDevice(Strict):
-    """Nothing inside: the node is a single device."""
+    """No links inside: the node is a single device."""
 
     type: Literal["none"]
 
 
 class NicPort(Strict):
-    """The NICs of a node: NIC i hangs on ``devices[i]``, a device or a switch, by a bus."""
+    """The NICs of a node: NIC i is connected to ``devices[i]``, a device or a switch, by a bus."""
 
     devices: Fact[Annotated[list[End], Field(min_length=1)]]
     bus: Fact[Bandwidth]
@@ -184,8 +183,8 @@ class NicPort(Strict):
 class HostFacts(Strict):
     """Host memory, and the link of each device to it, per direction.
 
-    `bandwidth` is that of the memory of the whole node, read and written together. `link` counts
-    where the node draws no host bridges, ends of links called ``cpu0``, ``cpu1`` and so on.
+    `bandwidth` is that of the memory of the whole node, read and written together. `link` is used
+    where the node has no host bridges, ends of links called ``cpu0``, ``cpu1`` and so on.
     """
 
     memory: Fact[Bytes]
@@ -222,15 +221,15 @@ class NodeRecord(Record):
 
 
 def _check_joined(devices: int, pairs: list[tuple[int | str, int | str]]) -> None:
-    """Refuse links that leave a device without a way to the others."""
-    beside: dict[int | str, set[int | str]] = {}
+    """Check that links connect every device to the others."""
+    neighbours: dict[int | str, set[int | str]] = {}
     for a, b in pairs:
-        beside.setdefault(a, set()).add(b)
-        beside.setdefault(b, set()).add(a)
+        neighbours.setdefault(a, set()).add(b)
+        neighbours.setdefault(b, set()).add(a)
     joined: set[int | str] = {0}
     front: set[int | str] = {0}
     while front:
-        front = {end for near in front for end in beside.get(near, ())} - joined
+        front = {end for near in front for end in neighbours.get(near, ())} - joined
         joined |= front
     apart = sorted(set(range(devices)) - joined)
     if apart:
@@ -260,9 +259,6 @@ class ClusterRecord(Record):
         if isinstance(self.fabric, Dragonfly) and self.fabric.switches_per_group.value % nics:
             raise ValueError(
                 f"fabric.switches_per_group: {self.fabric.switches_per_group.value} is not a"
-                f" multiple of the {nics} NICs of a node, which hang on a switch each"
+                f" multiple of the {nics} NICs of a node, which have a switch each"
             )
         return self
-
-
-# --- models and frameworks ---------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Trees of plain values that know where each value came from, and can be changed by name.
+"""Trees of plain values with the place of each, which can be merged and changed by key.
 
-A scenario names a machine, a model and a framework; their files are merged under it, what the
-scenario says on top, and ``--set`` last.  Every value keeps the place that it came from, so a
-complaint can always name a file and a line.
+A scenario names a machine, a model and a framework; values of the scenario win over those of the
+named files, and ``--set`` wins over both.  Every value keeps the place that it comes from, so a
+message can always name a file and a line.
 """
 
 import difflib
@@ -28,7 +28,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 FACT_KEYS = frozenset({"value", "source", "assumed", "confidence", "note"})
-"""What a sourced value consists of."""
+"""Keys of a sourced value."""
 
 
 def is_fact(value: object) -> TypeGuard[dict[str, Any]]:
@@ -42,7 +42,7 @@ class Tree:
 
     Attributes
     ----------
-    roots : the files of the records that were grafted, by where they were put
+    roots : files of merged records, by the path of each
     """
 
     data: dict[str, Any]
@@ -57,7 +57,7 @@ class Tree:
     def place(self, path: Key) -> Place:
         """Return the place of the value at `path`, or of the nearest value around it.
 
-        What a grafted record lacks is a matter of its own file.
+        A missing value of a grafted record has the place of its file.
         """
         for length in range(len(path), -1, -1):
             if path[:length] in self.roots:
@@ -67,7 +67,7 @@ class Tree:
         return Place("(built in)")
 
     def graft(self, path: Key, document: Document) -> None:
-        """Put a document under `path`; what stands there already wins over it.
+        """Merge a document into the values at `path`, which win over it.
 
         A plain value over a sourced one replaces its value and becomes its own source.
         """
@@ -111,7 +111,7 @@ class Tree:
         places: Mapping[Key, Place],
         inner: Key,
     ) -> None:
-        """Take over the places of everything below `path` from the document it came from."""
+        """Copy the places of all values below `path` from the document that they come from."""
         if inner in places:
             self.places[path] = places[inner]
         children = (
@@ -167,7 +167,7 @@ class Tree:
                 hint = nearest(str(part), owner)
                 raise ScenarioError(f"{here}: {dotted(path[: depth + 1])}: unknown key{hint}")
             elif owner.get(part) is None and not last:
-                owner[part] = {}  # the check knows whether there is such a key
+                owner[part] = {}  # the check reports a key that does not exist
                 self.places[path[: depth + 1]] = here
             if last:
                 return owner, part
@@ -176,11 +176,11 @@ class Tree:
 
 
 def over(below: Document, above: Document, own: Collection[str] = ()) -> Document:
-    """Return a document laid on top of another: its facts win one by one, tables are joined.
+    """Return a document merged with another one: its facts win one by one, tables are joined.
 
     Parameters
     ----------
-    own : keys that are not taken over from below
+    own : keys that are not merged
     """
     tree = Tree.of(above)
     taken = {key: value for key, value in below.mapping().items() if key not in own}

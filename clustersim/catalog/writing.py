@@ -14,7 +14,7 @@ from clustersim.catalog.tree import is_fact
 from clustersim.errors import ClustersimError, ScenarioError
 
 WIDTH: Final = 10_000
-"""Where text is folded: practically never, so that a fact and its proof stay on one line."""
+"""Width of a line: large, so that a fact and its source stay on one line."""
 
 _SHORT: Final = 16
 """Most items of a list of numbers that still stand on one line."""
@@ -32,12 +32,12 @@ def to_yaml(data: dict[str, Any], remarks: Sequence[str] = ()) -> str:
 
 
 def _printable(line: str) -> str:
-    """Return a comment on one line without what YAML does not allow there."""
+    """Return a comment as one line, with ? for characters that YAML does not allow there."""
     return "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
 def _styled(value: Any) -> Any:
-    """Return `value` with the style that the catalogue's own files have."""
+    """Return `value` in the style of the catalogue files."""
     if isinstance(value, dict):
         mapping = CommentedMap((key, _styled(item)) for key, item in value.items())
         if (is_fact(value) and not _is_long(value["value"])) or value.keys() == {"title", "where"}:
@@ -61,32 +61,32 @@ def _is_long(value: Any) -> bool:
 def write_new(
     path: Path, text: str, *, force: bool, error: type[ClustersimError] = ScenarioError
 ) -> None:
-    """Write `text` to `path` whole or not at all; replace what is there only with `force`.
+    """Write `text` to `path` whole or not at all; replace an existing file only with `force`.
 
     Raises
     ------
     `error`
-        when something stands there already, or the place cannot be written to.
+        when the file exists already, or cannot be written.
     """
     check_new(path, force=force, error=error)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
     except OSError as problem:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise error(f"{shown(path)}: cannot be written ({problem.strerror})") from None
 
 
 def check_new(path: Path, *, force: bool, error: type[ClustersimError] = ScenarioError) -> None:
-    """Refuse a place where something stands already, unless a file with `force`.
+    """Check that a file can be written: there is none yet, or `force` replaces it.
 
     Raises
     ------
     `error`
-        when nothing may be written there.
+        when the path is a folder, or a file that is not replaced.
     """
     if path.is_dir():
         raise error(f"{shown(path)}: is a folder, not a file")
     if path.exists() and not force:
-        raise error(f"{shown(path)}: is there already (replace it with --force, or name another)")
+        raise error(f"{shown(path)}: already exists (use --force to replace it)")

@@ -191,7 +191,7 @@ def _sharding(facts: ShardingFacts) -> Sharding:
         each_microbatch=facts.each_microbatch.value,
         calls=_or(facts.calls, 1),
         small=_or(facts.small, 0),
-        recomputed_twice=_or(facts.again, False),
+        recomputed_twice=_or(facts.recompute_gathers, False),
         host_seconds=_or(facts.host_each, 0.0),
         gather_copied=_or(facts.gather_copied, 0.0),
         reduce_copied=_or(facts.reduce_copied, 0.0),

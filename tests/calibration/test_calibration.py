@@ -414,7 +414,7 @@ def test_a_file_that_is_there_is_kept(measured, capsys):
     code, _, told = ending(capsys, *ASKED, "--out", "old.yaml")
 
     assert code == 2
-    assert told.startswith("old.yaml: is there already (replace it with --force")
+    assert told.startswith("old.yaml: already exists (use --force")
     assert Path("old.yaml").read_text() == "mine"
     assert ending(capsys, *ASKED, "--out", "old.yaml", "--force")[0] == 0
     assert Path("old.yaml").read_text() != "mine"

@@ -171,4 +171,4 @@ def test_measure_writes_the_script_once(tmp_path, monkeypatch, capsys):
     }
     assert names - sys.stdlib_module_names == {"torch"}
     assert again.value.code == 2
-    assert capsys.readouterr().err.startswith("measure.py: is there already")
+    assert capsys.readouterr().err.startswith("measure.py: already exists")

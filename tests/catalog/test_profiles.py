@@ -155,10 +155,10 @@ def test_other_kinds_of_files_extend_nothing(folder):
     ],
 )
 def test_a_scenario_extends_nothing_itself(framework, settings_, where):
-    """What a scenario says of a framework changes its values; `extends` there is refused."""
+    """Keys of a framework in a scenario change its values; `extends` is rejected there."""
     with pytest.raises(ClustersimError) as caught:
         from_mapping("test", {**deepcopy(DATA), "framework": framework}, settings_)
     assert str(caught.value) == (
-        f"{where}: only a file of its own extends another"
-        " (name that one, and say beside the name what differs)"
+        f"{where}: only a framework file extends another one"
+        " (name the framework here, and add the keys that differ)"
     )

@@ -680,7 +680,7 @@ def test_a_place_is_not_overwritten_unless_forced(capsys, tmp_path):
     forced = ending(capsys, DATA / "nccl-h100.xml", "-o", place, "--force")
 
     assert refused[0] == 2
-    assert refused[2].endswith("is there already (replace it with --force, or name another)\n")
+    assert refused[2].endswith("already exists (use --force to replace it)\n")
     assert kept == "mine\n"
     assert forced[0] == 0
     assert parse_yaml(place.read_text(encoding="utf-8"), "out").data["name"] == "my-node"

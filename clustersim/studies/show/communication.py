@@ -136,7 +136,7 @@ SHARDING: Final = (
         "A gathered layer is kept from its forward to its backward.",
     ),
     either(
-        "sharding.again",
+        "sharding.recompute_gathers",
         "A recomputed layer is gathered twice: for recomputation and for its backward.",
         "A recomputed layer is gathered once for recomputation and its backward.",
     ),
