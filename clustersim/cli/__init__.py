@@ -18,8 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from clustersim.cli.signals import end_in_order
-from clustersim.cli.streams import outlive_readers
+from clustersim.cli.process import end_in_order, outlive_readers
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 
 VERBS: Final = {

@@ -1,1 +1,1 @@
-"""How a model is laid out over ranks, where the ranks run, and whether it fits."""
+"""How a model is distributed over ranks, where the ranks run, and the rules of a layout."""

@@ -151,7 +151,7 @@ def _model(plan: Plan, model: Transformer, where: Where) -> list[str]:
             f"{where('plan', 'tensor')}: {plan.tensor} does not divide the {' and '.join(uneven)}"
             f" of '{model.name}' (divisors up to {2 * plan.tensor}: {listed(allowed)})"
         )
-    parts = plan.wired.parts
+    parts = plan.wired.virtual_stages
     if parts > model.layers and (not plan.layers or min(plan.layers) < 0):
         problems.append(
             f"{where('plan', 'pipeline')}: {parts} stages and chunks for the {model.layers} layers"

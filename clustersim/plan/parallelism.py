@@ -1,9 +1,9 @@
-"""How a model is spread over ranks: a mesh of tensor, context, data and pipeline axes.
+"""How a model is distributed over ranks: a mesh of tensor, context, data and pipeline axes.
 
 Ranks count along the tensor axis first, then context, data and pipeline, as Megatron-LM
 (``mpu/initialize.py``) and DeepSpeed (``PipeModelDataParallelTopology``) number them:
 
-    rank = ((stage * data + replica) * context + slice) * tensor + part
+    rank = ((stage * data + replica) * context + slice) * tensor + tensor rank
 
 A cell is the ranks that work on one microbatch of a stage together, tensor times context.  Experts
 are shared by ranks of one stage in the same order: first those that share an expert, then those
@@ -17,7 +17,7 @@ from functools import cached_property
 from clustersim.plan.wiring import Wiring, WiringName
 
 AXES = ("tensor", "context", "data", "pipeline")
-"""Axes of the mesh, innermost first: those that talk most often stand side by side."""
+"""Axes of the mesh, innermost first: the ranks that communicate most are neighbours."""
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,17 @@ class Plan:
     ----------
     tensor, context, data, pipeline : degrees; their product is the number of ranks
     chunks : model chunks of each stage
-    wiring : which part of the model each chunk holds
+    wiring : which virtual stage each chunk of a stage is
     zero : ZeRO stage, 0 to 3
     micro : sequences of a microbatch
     microbatches : microbatches of a replica in one step
-    layers : of each part of the model, in order; a chunk of a stage holds one of them
+    layers : of each virtual stage, in order; a chunk of a stage is one of them
     sequence_parallel : whether tensor ranks share norms and dropouts by tokens
     context_method : ``ring``, ``all-gather`` or ``ulysses``
     expert, expert_tensor : ranks that share the experts, and those that share one expert; they are
         ranks of one stage, counted in the same order
     shard : ranks that share what ZeRO shards; all that hold the same weights if it is 0
-    reshard : whether weights sharded by ZeRO-3 are given up after a layer's forward
+    reshard : whether the gathered weights of a layer are freed after its forward (ZeRO-3)
     """
 
     tensor: int
@@ -110,14 +110,14 @@ class Plan:
 
     def ends(self, stage: int, chunk: int) -> tuple[bool, bool]:
         """Return whether a chunk holds the embedding, and whether it holds the logits."""
-        part = self.wired.part(stage, chunk)
-        return part == 0, part == self.wired.parts - 1
+        number = self.wired.virtual_stage(stage, chunk)
+        return number == 0, number == self.wired.virtual_stages - 1
 
     def layers_of(self, stage: int, chunk: int) -> range:
         """Return the layers of one chunk of a stage, by their numbers."""
-        part = self.wired.part(stage, chunk)
-        first = sum(self.layers[:part])
-        return range(first, first + self.layers[part])
+        number = self.wired.virtual_stage(stage, chunk)
+        first = sum(self.layers[:number])
+        return range(first, first + self.layers[number])
 
 
 def even_layers(layers: int, parts: int) -> tuple[int, ...]:
@@ -145,10 +145,10 @@ def with_ends(layers: int, parts: int) -> tuple[int, ...]:
 
 
 def filled(layers: int, parts: int) -> tuple[int, ...]:
-    """Return as many layers as the fullest part needs, part by part, and what is left to the last.
+    """Return equal shares of the layers, rounded up, with the remaining ones in the last share.
 
-    DeepSpeed, ``runtime/utils.py``, ``partition_balanced``, which Megatron-DeepSpeed asks for by
-    ``partition_method='type:transformer'``. If that leaves parts without any, see `even_layers`.
+    DeepSpeed, ``runtime/utils.py``, ``partition_balanced``, which Megatron-DeepSpeed uses with
+    ``partition_method='type:transformer'``. Where a share would be empty, see `even_layers`.
 
     >>> filled(78, 12)
     (7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 1)
@@ -160,10 +160,10 @@ def filled(layers: int, parts: int) -> tuple[int, ...]:
 
 
 def by_work(layers: Sequence[float], logits: float, parts: int) -> tuple[int, ...]:
-    """Return shares of the layers that end where their part of all work is passed.
+    """Return shares of the layers that end where their share of all work is exceeded.
 
-    The logits count as work, the last part has what is left, and no part is without a layer.
-    nanotron, ``models/base.py``, ``build_model``.
+    The logits count as work, the last share has the remaining layers, and none is empty. nanotron,
+    ``models/base.py``, ``build_model``.
 
     Parameters
     ----------

@@ -1,13 +1,12 @@
 """Which device each rank runs on.
 
-    rank --order of the axes--> turn --walk through the machine--> device
+    rank --order of the axes--> position --order of the devices--> device
 
-Ranks take devices in turn.  The order of the axes says whose turn it is: the first axis is counted
-through before the second takes a step.  The walk says which device is next: node by node as they
-are numbered, or through a torus box by box.  With neither, rank r runs on device r: with the
-numbering of `plan.parallelism` this puts a tensor group on neighbouring devices, the replicas of a
-stage beside each other, and the stages one after another, as a launcher that counts ranks node by
-node does.
+Ranks are assigned to devices in sequence.  The order of the axes gives the position of a rank: the
+first axis varies fastest.  The devices are ordered node by node as they are numbered, or through a
+torus box by box.  By default rank r runs on device r: with the numbering of `plan.parallelism` a
+tensor group has neighbouring devices, the replicas of a stage follow each other, and the stages as
+well, as with a launcher that numbers ranks node by node.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +38,7 @@ class Placement:
 
     def device(self, stage: int, replica: int, part: int) -> int:
         """Return the device of a rank; `part` counts through its cell."""
-        plan = self.plan  # its rank(), inlined because transfers ask for every rank
+        plan = self.plan  # plan.rank(), inlined because transfers call this for every rank
         return self.devices[(stage * plan.data + replica) * plan.cell + part]
 
     def cell(self, stage: int, replica: int) -> tuple[int, ...]:
@@ -48,7 +47,7 @@ class Placement:
         return self.devices[ranks.start : ranks.stop]
 
     def stage(self, stage: int) -> NDArray[np.int64]:
-        """Return the devices of a stage by replica, context slice and tensor part."""
+        """Return the devices of a stage by replica, context slice and tensor rank."""
         plan = self.plan
         size = plan.data * plan.cell
         devices = self.devices[stage * size : (stage + 1) * size]
@@ -59,11 +58,11 @@ class Placement:
         return _rows(self.stage(stage)[replica])
 
     def context_groups(self, stage: int, replica: int) -> list[tuple[int, ...]]:
-        """Return for each tensor part of a cell the devices that share its sequences."""
+        """Return for each tensor rank of a cell the devices that share its sequences."""
         return _rows(self.stage(stage)[replica].T)
 
     def data_groups(self, stage: int) -> list[tuple[int, ...]]:
-        """Return for each tensor part of a stage the devices that hold the same weights."""
+        """Return for each tensor rank of a stage the devices that hold the same weights."""
         plan = self.plan
         return _rows(self.stage(stage).reshape(plan.copies, plan.tensor).T)
 
@@ -78,7 +77,7 @@ class Placement:
         return _rows(mesh.transpose(0, 2, 1).reshape(-1, mesh.shape[1]))
 
     def expert_groups(self, stage: int) -> list[tuple[int, ...]]:
-        """Return the devices of a stage that share the experts, one group for each tensor part."""
+        """Return the devices of a stage that share the experts, one group for each tensor rank."""
         plan = self.plan
         mesh = self.stage(stage).reshape(plan.expert_copies, plan.expert, plan.expert_tensor)
         return _rows(mesh.transpose(0, 2, 1).reshape(-1, plan.expert))
@@ -134,10 +133,10 @@ def place(
     size = cluster.node.devices
     nodes = np.arange(cluster.nodes) if boxes is None else _through_boxes(cluster, boxes, where)
     walk = (nodes[:, None] * size + np.arange(size)).ravel()
-    return Placement(plan, tuple(walk[_turns(plan, order)].tolist()))
+    return Placement(plan, tuple(walk[_positions(plan, order)].tolist()))
 
 
-# --- whose turn it is -----------------------------------------------------------------------------
+# --- positions of ranks ---------------------------------------------------------------------------
 
 
 def _named(plan: Plan, order: Sequence[str]) -> list[str]:
@@ -145,21 +144,21 @@ def _named(plan: Plan, order: Sequence[str]) -> list[str]:
     return [axis for axis in order if plan.degrees.get(axis, 1) > 1]
 
 
-def _turns(plan: Plan, order: Sequence[str]) -> NDArray[np.int64]:
-    """Return for each rank which turn it has when devices are taken in an order of the axes."""
+def _positions(plan: Plan, order: Sequence[str]) -> NDArray[np.int64]:
+    """Return the position of each rank in an order of the axes."""
     named = _named(plan, order)
     counted = _named(plan, [*plan.degrees])
-    turns = np.arange(plan.ranks).reshape([plan.degrees[axis] for axis in reversed(named)])
+    positions = np.arange(plan.ranks).reshape([plan.degrees[axis] for axis in reversed(named)])
     ways = [len(named) - 1 - named.index(axis) for axis in reversed(counted)]
-    return turns.transpose(ways).ravel()
+    return positions.transpose(ways).ravel()
 
 
-# --- which device is next -------------------------------------------------------------------------
+# --- order of devices -----------------------------------------------------------------------------
 
 
 def _through_boxes(cluster: Cluster, boxes: Sequence[int], where: Where) -> NDArray[np.int64]:
     """Return the nodes of a torus box by box."""
-    torus = _cut(cluster, boxes, where)
+    torus = _divided(cluster, boxes, where)
     inside = [*snake(boxes)]
     axes = zip(torus.lengths, boxes, strict=True)
     corners = product(*(range(0, length, box) for length, box in axes))
@@ -189,20 +188,20 @@ def snake(lengths: Sequence[int]) -> Iterator[tuple[int, ...]]:
             yield (number, *cell)
 
 
-def _cut(cluster: Cluster, boxes: Sequence[int], where: Where) -> TorusFabric:
-    """Return the torus that boxes are cut out of; refuse one that they do not fill."""
+def _divided(cluster: Cluster, boxes: Sequence[int], where: Where) -> TorusFabric:
+    """Return the torus that boxes divide; check that they fill it."""
     key, torus = where("plan", "placement", "boxes"), cluster.fabric
     if not isinstance(torus, TorusFabric):
         raise PlanError(
-            f"{key}: '{cluster.name}' is no torus that could be cut into boxes"
+            f"{key}: '{cluster.name}' is not a torus, which boxes could divide"
             " (leave boxes out, or list the devices)"
         )
     lengths = torus.lengths
     shape = " x ".join(map(str, lengths))
     if prod(lengths) != cluster.nodes:
         raise PlanError(
-            f"{key}: the job's {cluster.nodes} nodes are no block of the {shape} torus"
-            " (say which block they are with cluster.fabric.job)"
+            f"{key}: the {cluster.nodes} nodes of the job are not a block of the {shape} torus"
+            " (set the block with cluster.fabric.job)"
         )
     if len(boxes) != len(lengths):
         raise PlanError(

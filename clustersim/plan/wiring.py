@@ -1,10 +1,10 @@
-"""Wirings: which part of the model each chunk of a stage holds, and who gets what it makes.
+"""Wirings: the virtual stage that each chunk of a stage is, and where its output goes.
 
-    loop       chunk c of stage s holds part c p + s            0 1 2 3 | 4 5 6 7
+    loop       chunk c of stage s is virtual stage c p + s      0 1 2 3 | 4 5 6 7
     v          every other chunk goes back up the stages        0 1 2 3 | 7 6 5 4
-    mirrored   two whole models, the second turned round        0 1 2 3 | 3 2 1 0
+    mirrored   two whole models, the second in reverse          0 1 2 3 | 3 2 1 0
 
-with p stages; parts are those of four stages with two chunks each.  Where it is mirrored half of
+with p stages; the examples are of four stages with two chunks each.  In a mirrored wiring half of
 the microbatches go through either model.
 """
 
@@ -32,40 +32,40 @@ class Wiring:
     chunks: int
 
     @property
-    def parts(self) -> int:
-        """Parts that the model is cut into."""
+    def virtual_stages(self) -> int:
+        """Virtual stages that the model is divided into."""
         return self.stages if self.name == "mirrored" else self.stages * self.chunks
 
     @property
     def copies(self) -> int:
-        """Chunks that hold the same part."""
-        return self.stages * self.chunks // self.parts
+        """Chunks that are the same virtual stage."""
+        return self.stages * self.chunks // self.virtual_stages
 
     @property
     def ends_meet(self) -> bool:
         """Whether the first stage holds the end of the model as well."""
-        return any(self.part(0, chunk) == self.parts - 1 for chunk in range(self.chunks))
+        return any(self.virtual_stage(0, c) == self.virtual_stages - 1 for c in range(self.chunks))
 
-    def part(self, stage: int, chunk: int) -> int:
-        """Return which part of the model a chunk holds, counted from the embedding."""
-        along = self.stages - 1 - stage if self._turned(chunk) else stage
+    def virtual_stage(self, stage: int, chunk: int) -> int:
+        """Return the virtual stage of a chunk, counted from the embedding."""
+        along = self.stages - 1 - stage if self._reversed(chunk) else stage
         return along if self.name == "mirrored" else chunk * self.stages + along
 
     def onward(self, stage: int, chunk: int, *, forward: bool) -> Place | None:
-        """Return who gets what a chunk makes; None at either end of the model."""
-        part = self.part(stage, chunk) + (1 if forward else -1)
-        if not 0 <= part < self.parts:
+        """Return the chunk that receives the output of another; None at either end of the model."""
+        along = self.virtual_stage(stage, chunk) + (1 if forward else -1)
+        if not 0 <= along < self.virtual_stages:
             return None
         if self.name != "mirrored":
-            chunk, part = divmod(part, self.stages)
-        return Place(self.stages - 1 - part if self._turned(chunk) else part, chunk)
+            chunk, along = divmod(along, self.stages)
+        return Place(self.stages - 1 - along if self._reversed(chunk) else along, chunk)
 
     def upward(self, chunk: int, *, forward: bool) -> bool:
-        """Return whether a chunk hands on to the next stage, rather than to the one before."""
-        return forward != self._turned(chunk)
+        """Return whether a chunk sends to the next stage, rather than to the one before."""
+        return forward != self._reversed(chunk)
 
     def fed(self, stage: int, chunk: int, *, forward: bool) -> bool:
-        """Return whether a chunk needs what another chunk makes."""
+        """Return whether a chunk receives the output of another one."""
         return self.onward(stage, chunk, forward=not forward) is not None
 
     def batch(self, chunk: int, microbatches: int) -> range:
@@ -75,5 +75,5 @@ class Wiring:
         half = microbatches // self.chunks
         return range(chunk * half, (chunk + 1) * half)
 
-    def _turned(self, chunk: int) -> bool:
+    def _reversed(self, chunk: int) -> bool:
         return self.name != "loop" and chunk % 2 == 1

@@ -1,1 +1,1 @@
-"""What a person writes: the schema of scenarios, and how they are loaded."""
+"""Scenario files: their schema, how they are loaded, and changes of them."""

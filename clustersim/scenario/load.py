@@ -203,8 +203,8 @@ def _check_extends(tree: Tree) -> None:
     root, place = tree.roots.get(path[:1]), tree.places.get(path)
     if root is None or place is None or place.file != root.file:
         raise ScenarioError(
-            f"{place or tree.place(())}: framework.extends: only a framework file extends another one"
-            " (name the framework here, and add the keys that differ)"
+            f"{place or tree.place(())}: framework.extends: only a framework file extends another"
+            " one (name the framework here, and add the keys that differ)"
         )
 
 

@@ -1,4 +1,4 @@
-"""The scaling curves of a scenario: its points, what they are measured against, what was published.
+"""The scaling curves of a scenario: points, reference of efficiency, published numbers.
 
 weak      the batch grows with the devices
 strong    the batch is constant
@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from clustersim.catalog.facts import Count, Positive, Strict
 
 Axis = Literal["tensor", "pipeline", "data", "context", "expert"]
-"""Axes that more devices may go to; those of the experts are ranks of the data axis as well."""
+"""Parallel axes that may grow with the devices; experts share the ranks of the data axis."""
 
 Value = str | int | float | bool | list[int] | list[str]
 
@@ -21,7 +21,7 @@ COUNTED: Final = ("tflops_per_device",)
 
 
 class PublishedPoint(Strict):
-    """A number that somebody measured for a point of the curve."""
+    """A published measurement of a point of the curve."""
 
     devices: Count = Field(description="number of devices of the point")
     metric: Literal[
@@ -52,7 +52,7 @@ class PublishedPoint(Strict):
 
 
 class PointFile(Strict):
-    """A point that differs from its neighbours in more than the axis."""
+    """A point that differs from the others in more than the axis."""
 
     devices: Count | None = Field(None, description="number of devices of this point")
     scenario: str | None = Field(
@@ -61,7 +61,7 @@ class PointFile(Strict):
     set: dict[str, Value] = Field({}, description="keys that differ at this point, by dotted path")
 
     @model_validator(mode="after")
-    def _said_once(self) -> Self:
+    def _one_kind(self) -> Self:
         if (self.devices is None) == (self.scenario is None):
             raise ValueError("needs either 'devices' or 'scenario', and not both")
         return self

@@ -1,4 +1,4 @@
-"""What a scenario says: a machine, a model, a layout, a batch, and what was published about it."""
+"""Scenario files: a machine, a model, a layout, a batch, and published numbers to compare with."""
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -31,20 +31,20 @@ METRICS = (
     "memory_bytes",
     "fits",
 )
-"""What a published number may be about."""
+"""Metrics of published numbers."""
 
 
 def _schedule(given: str) -> str:
-    """Return a schedule's name in full where people cut it short; refuse one that nobody knows."""
+    """Return the full name of a schedule, from its short form too; reject other names."""
     name = "interleaved-1f1b" if given == "interleaved" else given
     if name not in SCHEDULES and not name.endswith(".txt"):
-        known = ", ".join(f"'{each}'" for each in SCHEDULES)
+        known = ", ".join(f"'{schedule}'" for schedule in SCHEDULES)
         raise ValueError(f"input should be {known} or a .txt file of steps")
     return name
 
 
-def _each_once(order: list[str]) -> list[str]:
-    """Refuse an order that names an axis twice."""
+def _once_each(order: list[str]) -> list[str]:
+    """Reject an order that names an axis twice."""
     twice = [axis for place, axis in enumerate(order) if axis in order[:place]]
     if twice:
         raise ValueError(f"names {twice[0]} twice (each axis once)")
@@ -52,9 +52,9 @@ def _each_once(order: list[str]) -> list[str]:
 
 
 class PlacementFile(Strict):
-    """Which devices the ranks run on; `devices` says all of it by itself."""
+    """The device of each rank; `devices` excludes the other two keys."""
 
-    order: Annotated[list[Literal[AXES]], AfterValidator(_each_once)] = Field(  # type: ignore[valid-type]
+    order: Annotated[list[Literal[AXES]], AfterValidator(_once_each)] = Field(  # type: ignore[valid-type]
         list(AXES),
         description="order of the axes in the assignment of ranks to devices, innermost first",
     )
@@ -66,10 +66,12 @@ class PlacementFile(Strict):
     )
 
     @model_validator(mode="after")
-    def _said_once(self) -> Self:
+    def _no_contradiction(self) -> Self:
         others = sorted(self.model_fields_set - {"devices"})
         if self.devices is not None and others:
-            raise ValueError(f"'devices' says all by itself (leave out {' and '.join(others)})")
+            raise ValueError(
+                f"'devices' excludes {' and '.join(others)} (leave out one or the other)"
+            )
         return self
 
 
@@ -78,7 +80,7 @@ def _word_or_list(given: object) -> str:
 
 
 class PlanFile(Strict):
-    """How the model is spread over the devices."""
+    """How the model is distributed over the devices."""
 
     tensor: Count = Field(1, description="ranks that share each layer")
     pipeline: Count = Field(1, description="stages that share the layers")
@@ -136,7 +138,7 @@ class BatchFile(Strict):
 
 
 class RecomputeFile(Strict):
-    """What the backward runs again, where not every layer does the same."""
+    """What the backward recomputes, where not every layer does the same."""
 
     mode: Literal["none", "selective", "full"] = Field("full", description="as without this table")
     every: Count = Field(1, description="interval between recomputed layers of a stage")
@@ -146,16 +148,16 @@ class RecomputeFile(Strict):
     ops: list[str] = Field([], description="names of recomputed operations; replaces the mode")
 
     @model_validator(mode="after")
-    def _said_once(self) -> Self:
+    def _no_contradiction(self) -> Self:
         if self.ops and "mode" in self.model_fields_set:
-            raise ValueError("'ops' says by itself what is run again (leave out mode)")
+            raise ValueError("'ops' excludes mode (leave out one or the other)")
         if self.mode == "none" and (self.every > 1 or self.stages is not None):
-            raise ValueError("mode none runs nothing again (leave out every and stages)")
+            raise ValueError("every and stages have no effect with mode none (leave them out)")
         return self
 
 
 class OffloadFile(Strict):
-    """What is kept in the memory of the host."""
+    """What is held in the memory of the host."""
 
     parameters: bool = Field(
         False,
@@ -166,7 +168,7 @@ class OffloadFile(Strict):
 
 
 class FinetuneFile(Strict):
-    """Adapters that are trained beside frozen weights."""
+    """Adapters that are trained in addition to frozen weights."""
 
     method: Literal["lora", "qlora", "dora"] = Field(
         description="low-rank adapters, with quantised weights, or with a norm of the sum"
@@ -191,18 +193,18 @@ class FinetuneFile(Strict):
         return data
 
     @model_validator(mode="after")
-    def _means_something(self) -> Self:
+    def _has_effect(self) -> Self:
         if self.method == "qlora" and self.bits == 16:
             raise ValueError("bits: 16 is not quantised (4 or 8 in qlora; or method: lora)")
         if not self.targets:
-            raise ValueError("targets: names none, so nothing is trained (qkv, output, mlp)")
+            raise ValueError("targets: is empty, no adapter is trained (allowed: qkv, output, mlp)")
         if "quantiser" in self.model_fields_set and self.bits == 16:
             raise ValueError("quantiser: has no effect on weights of 16 bits (leave it out)")
         return self
 
 
 class RoutingFile(Strict):
-    """How tokens spread over the experts of a layer."""
+    """How tokens are distributed over the experts of a layer."""
 
     load: Literal["balanced", "zipf", "histogram", "task-gate"] = Field(
         "balanced", description="distribution of tokens over experts"
@@ -218,7 +220,7 @@ class RoutingFile(Strict):
     )
 
     @model_validator(mode="after")
-    def _used(self) -> Self:
+    def _has_effect(self) -> Self:
         for key, load in (("exponent", "zipf"), ("histogram", "histogram"), ("tasks", "task-gate")):
             if key in self.model_fields_set and self.load != load:
                 raise ValueError(f"{key}: has no effect with load '{self.load}' (load: {load})")
@@ -233,7 +235,7 @@ def _mode_or_table(given: object) -> str:
 
 
 class Published(Strict):
-    """A number that somebody measured for this run."""
+    """A published measurement of this run."""
 
     metric: Literal[METRICS]  # type: ignore[valid-type]
     value: NotNegative
@@ -250,7 +252,7 @@ class Published(Strict):
 
 
 class ScenarioBase(Strict):
-    """The keys that stand in a scenario file as they are used."""
+    """The keys of a scenario file that name no other file."""
 
     title: str
     plan: PlanFile = PlanFile()
@@ -279,7 +281,7 @@ class ScenarioBase(Strict):
 
 
 class ClusterUse(ClusterRecord):
-    """A cluster and the number of its nodes that the job runs on."""
+    """A cluster and the number of its nodes that the job uses."""
 
     nodes: Count
 
@@ -293,7 +295,7 @@ class Scenario(ScenarioBase):
 
     @property
     def devices(self) -> int:
-        """Devices of the nodes that the job runs on."""
+        """Devices of the nodes that the job uses."""
         return self.cluster.nodes * self.cluster.node.devices.value
 
 
@@ -315,7 +317,7 @@ class Name(BaseModel):
 
 
 class ScenarioFile(ScenarioBase):
-    """A scenario as it is written: the form that editors complete from."""
+    """A scenario as it is written: the schema for editors."""
 
     cluster: ClusterName
     model: str | Name

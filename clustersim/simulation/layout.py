@@ -27,7 +27,7 @@ def layout_of(given: Scenario, schedule: Schedule, model: Transformer) -> Plan:
         reshard=plan.reshard,
         micro=batch.micro,
         microbatches=max(1, batch.global_ // (plan.data * batch.micro)),
-        layers=_layers(given, model, schedule.wired(plan.pipeline, chunks).parts),
+        layers=_layers(given, model, schedule.wired(plan.pipeline, chunks).virtual_stages),
         sequence_parallel=plan.sequence_parallel,
         context=plan.context,
         context_method=plan.context_method,

@@ -253,7 +253,7 @@ def test_no_input_is_used_before_it_is_there(case):
     ended, began = {}, {}
     for track in timeline.tracks:
         for i in range(len(track.start)):
-            part = shape.wiring.part(track.stage, int(track.chunk[i]))
+            part = shape.wiring.virtual_stage(track.stage, int(track.chunk[i]))
             name = bool(track.backward[i]), int(track.microbatch[i]), part
             if KINDS[track.kind[i]] != WEIGHT:
                 ended[name] = float(track.end[i]), track.stage

@@ -96,15 +96,15 @@ def test_a_wiring_holds_every_part_and_hands_it_to_the_next(name, stages, chunks
     """Every part is held by as many chunks as there are copies; onward leads to the next part."""
     wiring = Wiring(name, stages, chunks)
     places = [(stage, chunk) for stage in range(stages) for chunk in range(chunks)]
-    held = [wiring.part(*place) for place in places]
+    held = [wiring.virtual_stage(*place) for place in places]
 
-    assert sorted(held) == sorted(list(range(wiring.parts)) * wiring.copies)
+    assert sorted(held) == sorted(list(range(wiring.virtual_stages)) * wiring.copies)
     for place in places:
         onward = wiring.onward(*place, forward=True)
         if onward is None:
-            assert wiring.part(*place) == wiring.parts - 1
+            assert wiring.virtual_stage(*place) == wiring.virtual_stages - 1
             continue
-        assert wiring.part(*onward) == wiring.part(*place) + 1
+        assert wiring.virtual_stage(*onward) == wiring.virtual_stage(*place) + 1
         assert wiring.onward(*onward, forward=False) == place
         assert wiring.fed(*onward, forward=True)
         if stages > 2 and onward.stage != place[0]:
@@ -172,7 +172,7 @@ def test_two_pipelines_hold_about_a_chunk_for_each_part(shape):
 
     Qi et al. 2024, Table 1, arXiv:2405.15362; DeepSeek-AI 2024, Table 2, arXiv:2412.19437.
     """
-    parts = shape.wiring.parts
+    parts = shape.wiring.virtual_stages
     most = parts + (shape.schedule != "zb-v")
     held = [in_flight(steps) for steps in shape.rows]
 
@@ -226,7 +226,7 @@ def test_dualpipe_waits_as_its_paper_says(shape, forward, share):
     backward = forward + weights
     shown = unrolled(shape, forward, forward, weights)
 
-    expected = dualpipe_bubble(shape.wiring.parts, forward + backward, backward, weights)
+    expected = dualpipe_bubble(shape.wiring.virtual_stages, forward + backward, backward, weights)
     assert shown.idle == pytest.approx([expected] * shape.stages, abs=1e-9 * shown.duration)
 
 

@@ -333,7 +333,7 @@ REFUSED = {
         " not 'pipe'"
     ),
     "boxes=[2, 2]": (
-        "plan.placement.boxes: 'frontier' is no torus that could be cut into boxes"
+        "plan.placement.boxes: 'frontier' is not a torus, which boxes could divide"
         " (leave boxes out, or list the devices)"
     ),
     "devices=[3, 0, 3]": (
@@ -376,7 +376,9 @@ def test_boxes_need_to_know_the_job_of_a_torus():
     """The first nodes of a machine are no block of it."""
     few = ("cluster.nodes=8", "plan.data=8", "plan.placement.boxes=[2, 2]")
 
-    with pytest.raises(ScenarioError, match=r"8 nodes are no block of the 4 x 6 torus \(say which"):
+    with pytest.raises(
+        ScenarioError, match=r"8 nodes of the job are not a block of the 4 x 6 torus \(set"
+    ):
         build_job(load("megatron21-t1-1.7b", [*torus(4, 6), *few]))
 
 
@@ -384,5 +386,5 @@ def test_a_list_goes_with_nothing_else():
     """Two answers to one question are refused."""
     wish = "plan.placement={devices: [1, 0], order: [data], boxes: [2]}"
 
-    with pytest.raises(ScenarioError, match=r"'devices' says all by itself \(leave out boxes and"):
+    with pytest.raises(ScenarioError, match=r"'devices' excludes boxes and order \(leave out"):
         load("frontier-22b", [wish])

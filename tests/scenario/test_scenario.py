@@ -461,9 +461,9 @@ def test_all_problems_of_a_layout_are_reported_together():
     [
         ("{stages: [0, 8]}", "recompute.stages: there is no stage 8 (0 to 7)"),
         ("{mode: none, every: 2}",
-            "recompute: mode none runs nothing again (leave out every and stages)"),
+            "recompute: every and stages have no effect with mode none (leave them out)"),
         ("{mode: full, ops: [up]}",
-            "recompute: 'ops' says by itself what is run again (leave out mode)"),
+            "recompute: 'ops' excludes mode (leave out one or the other)"),
         ("{evry: 2}", "recompute.evry: unknown key (did you mean 'every'?)"),
         ("half", "recompute: input should be 'none', 'selective' or 'full', not 'half'"),
     ],

@@ -287,7 +287,7 @@ def test_frozen_weights_take_two_thirds_of_the_work():
     ("finetune", "complaint"),
     [
         ({"method": "qlora", "bits": 16}, "bits: 16 is not quantised"),
-        ({"method": "lora", "targets": []}, "targets: names none"),
+        ({"method": "lora", "targets": []}, "targets: is empty"),
         ({"method": "lora", "quantiser": "hqq"}, "quantiser: has no effect"),
         ({"method": "lora", "rang": 8}, "rang: unknown key"),
     ],

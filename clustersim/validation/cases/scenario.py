@@ -89,7 +89,7 @@ def _plan(model: ModelShape, settings: Settings, uneven: str) -> dict[str, Any]:
     uneven : the division otherwise, ``with-ends`` or ``filled``
     """
     schedule, layers = SCHEDULES[settings.schedule or "1f1b"], model.layers or 0
-    parts = schedule.wired(settings.pipeline or 1, settings.chunks or 1).parts
+    parts = schedule.wired(settings.pipeline or 1, settings.chunks or 1).virtual_stages
     plan: dict[str, Any] = {
         "tensor": settings.tensor,
         "pipeline": settings.pipeline,
