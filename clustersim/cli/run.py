@@ -1,4 +1,4 @@
-"""`clustersim run SCENARIO`: print the result in about ten lines, and write the files behind it."""
+"""`clustersim run SCENARIO`: print a summary of one training step, and write its files."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,16 @@ from typing import Annotated
 import typer
 
 import clustersim
-from clustersim.cli.options import Figures, command_line, figure_formats, print_json, show
+from clustersim.cli.options import (
+    AsJson,
+    Figures,
+    Force,
+    Settings,
+    command_line,
+    figure_formats,
+    print_json,
+    show,
+)
 from clustersim.render.folder import check_free
 from clustersim.render.matplotlib.figure import warm_up
 from clustersim.render.render_process import RenderProcess
@@ -14,14 +23,7 @@ from clustersim.render.render_process import RenderProcess
 
 def run(
     scenario: Annotated[str, typer.Argument(help="Scenario file, or name of a shipped scenario.")],
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Change a value: plan.data=4, cluster.nic.bandwidth=x2.",
-        ),
-    ] = None,
+    settings: Settings = None,
     schedule: Annotated[
         str | None,
         typer.Option(
@@ -33,13 +35,8 @@ def run(
         typer.Option(metavar="PATH", help="Output folder [runs/NAME].", show_default=False),
     ] = None,
     figures: Figures = None,
-    json_output: Annotated[
-        bool,
-        typer.Option("--json", help="Print one JSON object; write files only with --out."),
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an existing output folder.")
-    ] = False,
+    json_output: AsJson = False,
+    force: Force = False,
 ) -> None:
     """Simulate one training step: step time, its components, memory."""
     changes = [*(settings or []), *([f"plan.schedule={schedule}"] if schedule else [])]
