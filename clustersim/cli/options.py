@@ -175,7 +175,7 @@ def show(title: str | None, rows: "Sequence[Row]") -> None:
     console.print(tables.table(rows))
 
 
-def print_table(cells: "Cells", words: "Collection[str]" = (), alarm: str = "") -> None:
+def print_table(cells: "Cells", words: "Collection[str]" = (), warning: str = "") -> None:
     """Print a table: broken as it fits on a terminal, as plain text elsewhere.
 
     A terminal too narrow for it gets plain text as well: lines that wrap can be read, numbers that
@@ -184,7 +184,7 @@ def print_table(cells: "Cells", words: "Collection[str]" = (), alarm: str = "") 
     Parameters
     ----------
     words : headings of the columns that stand to the left
-    alarm : what a cell says that should catch the eye
+    warning : what a cell says that should catch the eye
     """
     from rich.console import Console
 
@@ -192,7 +192,7 @@ def print_table(cells: "Cells", words: "Collection[str]" = (), alarm: str = "") 
 
     console = Console()
     if console.is_terminal and cells and narrowest(cells, words) <= console.width:
-        console.print(columned(cells, words, alarm))
+        console.print(columned(cells, words, warning))
     else:
         print("\n".join(aligned(cells, words)))
 

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """One line of an answer; `alarm` highlights it."""
+    """One line of an answer; a `warning` is highlighted."""
 
     label: str
     text: str
-    alarm: bool = False
+    warning: bool = False
 
 
 def plain(lines: Sequence[Row]) -> list[str]:
@@ -32,7 +32,7 @@ def table(lines: Sequence[Row]) -> "Table":
     grid.add_column(style="bold", no_wrap=True, min_width=13)
     grid.add_column(overflow="fold")
     for row in lines:
-        grid.add_row(row.label, Text(row.text, style="bold red" if row.alarm else ""))
+        grid.add_row(row.label, Text(row.text, style="bold red" if row.warning else ""))
     return grid
 
 
@@ -82,13 +82,13 @@ PIECE: Final = 12
 """Letters of a cell of words up to which it is not wrapped."""
 
 
-def columned(cells: Cells, words: Collection[str] = (), alarm: str = "") -> "Table":
+def columned(cells: Cells, words: Collection[str] = (), warning: str = "") -> "Table":
     """Return a table for a terminal, which wraps words where it is narrow, not numbers.
 
     Parameters
     ----------
     words : headings of the columns that are aligned to the left
-    alarm : text of cells that are highlighted
+    warning : text of cells that are highlighted
     """
     from rich.table import Table
     from rich.text import Text
@@ -100,7 +100,8 @@ def columned(cells: Cells, words: Collection[str] = (), alarm: str = "") -> "Tab
         side: Literal["left", "right"] = "left" if left else "right"
         made.add_column(Text(name), justify=side, no_wrap=whole, overflow="fold")
     for line in cells[1:]:
-        made.add_row(*(Text(cell, "bold red" if alarm and cell == alarm else "") for cell in line))
+        looks = ["bold red" if warning and cell == warning else "" for cell in line]
+        made.add_row(*map(Text, line, looks))
     return made
 
 

@@ -126,7 +126,7 @@ def test_a_terminal_gets_the_same_lines_as_a_table(result):
     from clustersim.render.tables import Row
     from clustersim.studies.run.text import rows
 
-    lines = [*rows(result), Row("memory", "does not fit", alarm=True)]
+    lines = [*rows(result), Row("memory", "does not fit", warning=True)]
     console = Console(width=60, force_terminal=True, color_system="standard")
     with console.capture() as shown:
         console.print(table(lines))

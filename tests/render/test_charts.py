@@ -54,7 +54,11 @@ PICTURES = [
         **HEAD,
         names="tensor",
         measure=Axis("throughput", "tokens/s"),
-        bars=(Bar("1", 10.0, "10"), Bar("2", None, "does not fit"), Bar("4", 7.5, "7.5", "alarm")),
+        bars=(
+            Bar("1", 10.0, "10"),
+            Bar("2", None, "does not fit"),
+            Bar("4", 7.5, "7.5", "warning"),
+        ),
     ),
     Waterfall(
         **HEAD,

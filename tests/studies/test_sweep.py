@@ -331,7 +331,7 @@ def test_failures_have_their_own_lines(base):
     """A run that failed is listed with its error."""
     answer = sweep_of(base, [run_of(RAN, 1, 1), Run("b", "failed", "KeyError: 'x'")])
 
-    assert Line("failed", "1 x KeyError: 'x' [micro 1]", alarm=True) in rows(answer)
+    assert Line("failed", "1 x KeyError: 'x' [micro 1]", warning=True) in rows(answer)
 
 
 # --- bad input ------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class HeatMap(Picture):
         fields = self.fields.values()
         entries = [Entry(self.measure.title, "scale-3")]
         if self.best is not None:
-            entries.append(Entry("best", "alarm", "framed"))
+            entries.append(Entry("best", "warning", "framed"))
         if any(field.hatched for field in fields):
             entries.append(Entry(self.hatched, "raised", "hatched"))
         if any(field.value is None and not field.hatched for field in fields):
@@ -93,7 +93,7 @@ class ParallelCoordinates(Picture):
     def legend(self) -> list[Entry]:
         """Return what all lines and the best one are."""
         every, best = self.names
-        return [Entry(every, "compute"), Entry(best, "alarm")]
+        return [Entry(every, "compute"), Entry(best, "warning")]
 
     def rows(self) -> Iterator[Sequence[Cell]]:
         """Yield each combination with its value."""

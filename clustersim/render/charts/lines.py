@@ -129,7 +129,7 @@ class ScatterWithFront(Picture):
             series=(
                 _series(every, self.points, "idle", "circle", "none"),
                 _series(on_front, front, "compute", "circle", "steps"),
-                _series(marked, best, "alarm", "star", "none"),
+                _series(marked, best, "warning", "star", "none"),
             ),
         )
 

@@ -54,7 +54,7 @@ def draw_heat_map(axes: "Axes", picture: HeatMap) -> None:
         _draw_field(axes, (column, row), field, share, size)
     if picture.best is not None:
         row, column = picture.best
-        frame: Any = {"fill": False, "edgecolor": paint("alarm"), "linewidth": 2.4, "zorder": 4}
+        frame: Any = {"fill": False, "edgecolor": paint("warning"), "linewidth": 2.4, "zorder": 4}
         axes.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, **frame))
     name_columns(axes, [name for _, name in picture.x.ticks])
     axes.set_yticks(range(len(picture.y.ticks)), [name for _, name in picture.y.ticks])
@@ -106,7 +106,7 @@ def draw_parallel_coordinates(axes: "Axes", picture: ParallelCoordinates) -> Non
         spread = [place + 0.03 * (share - 0.5) for place in places]
         look: Any = {"color": shades()(0.3 + 0.7 * share), "linewidth": 0.8, "alpha": 0.6}
         if line is lines[0]:
-            look = {"color": paint("alarm"), "linewidth": 2.2, "zorder": 5}
+            look = {"color": paint("warning"), "linewidth": 2.2, "zorder": 5}
         axes.plot(range(len(spread) + 1), [*spread, share], **look)
     _draw_axes(axes, picture)
     last = len(picture.axes)
@@ -136,7 +136,7 @@ def _draw_axes(axes: "Axes", picture: ParallelCoordinates) -> None:
 
 def _tag(axes: "Axes", x: int, y: float, text: str, *, chosen: bool) -> None:
     plate: Any = {"facecolor": paint("ground"), "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
-    look: Any = {"color": paint("alarm"), "weight": "bold"} if chosen else {"color": paint("ink")}
+    look: Any = {"color": paint("warning"), "weight": "bold"} if chosen else {"color": paint("ink")}
     axes.text(x - 0.05, y, text, ha="right", va="center", size=8, bbox=plate, zorder=6, **look)
 
 

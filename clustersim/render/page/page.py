@@ -28,12 +28,12 @@ HERE: Final = Path(__file__).parent
 
 
 class Card(NamedTuple):
-    """A number in large letters, with its label and a remark; `alarm` draws attention to it."""
+    """A number in large letters, with its label and a remark; a `warning` is highlighted."""
 
     label: str
     value: str
     note: str = ""
-    alarm: bool = False
+    warning: bool = False
 
 
 class Swatch(NamedTuple):

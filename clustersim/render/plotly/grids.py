@@ -82,7 +82,7 @@ def _frame(best: tuple[int, int] | None) -> list[Figure]:
     if best is None:
         return []
     return [
-        {"type": "rect", **_around(*best, 0.48), "line": {"color": colour("alarm"), "width": 3}}
+        {"type": "rect", **_around(*best, 0.48), "line": {"color": colour("warning"), "width": 3}}
     ]
 
 
@@ -107,7 +107,7 @@ def parallel_coordinates(picture: ParallelCoordinates) -> Plot:
         common = {"type": "scatter", "hovertemplate": "%{customdata}<extra></extra>"}
         pale = {"mode": "lines", "line": {"color": colour("compute"), "width": 1}, "opacity": 0.4}
         one = {key: values[: last + 1] for key, values in shown.items()}
-        thick = {"mode": "lines+markers", "line": {"color": colour("alarm"), "width": 3}}
+        thick = {"mode": "lines+markers", "line": {"color": colour("warning"), "width": 3}}
         data = [{**common, **shown, **pale}, {**common, **one, **thick}]
     titles = [label(axis.title.replace(" ", "\n")) for axis in (*picture.axes, picture.measure)]
     across = {

@@ -45,7 +45,7 @@ def _card(run: ComparedRun) -> Card:
     text = f"{answer.tokens_per_s:,.0f} tokens/s, MFU {percent(answer.mfu)}"
     if not memory.fits:
         text += f"; {memory.verdict}"
-    return Card(run.name, format_seconds(answer.step_time_s), text, alarm=not memory.fits)
+    return Card(run.name, format_seconds(answer.step_time_s), text, warning=not memory.fits)
 
 
 def _comparison(comparison: Comparison, number: str) -> list[Section]:

@@ -41,7 +41,7 @@ def result_rows(comparison: Comparison) -> list[Row]:
         ),
         Row("bubble", f"{_arrow(numbers['bubble_fraction'], percent)} of the step time"),
         Row("devices", _arrow(numbers["devices"], "{:,}".format)),
-        Row("memory", _both(memory, lambda peak: peak.verdict), alarm=not memory.after.fits),
+        Row("memory", _both(memory, lambda peak: peak.verdict), warning=not memory.after.fits),
         Row("bottleneck", _both(comparison.bottleneck, _link)),
         Row("slowest stage", _both(comparison.slowest_stage, _stage)),
     ]

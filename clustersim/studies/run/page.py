@@ -98,7 +98,7 @@ def _cards(result: "Result") -> list[Card]:
             "fits" if memory.fits else "does not fit",
             f"peak of {fullest.peak / GIB:.1f} GiB on stage {fullest.stage}; a device has"
             f" {memory.capacity / GIB:.1f} GiB",
-            alarm=not memory.fits,
+            warning=not memory.fits,
         ),
     ]
 

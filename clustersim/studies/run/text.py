@@ -45,7 +45,7 @@ def rows(result: "Result") -> list[Row]:
         *_speed(result),
         Row("time", _components(result)),
         Row("exposed", _exposed(result)),
-        Row("memory", result.memory.reason, alarm=not fits),
+        Row("memory", result.memory.reason, warning=not fits),
         Row("memory use", _memory(result)),
         *(Row("fits with", remedy) for remedy in remedies(result)),
         Row("busiest link", _busiest(result)),

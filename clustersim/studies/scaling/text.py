@@ -96,7 +96,7 @@ def notes(curve: ScalingCurve) -> list[Row]:
         *([Row("loss", format_loss(curve))] if len(curve.points) > 1 else []),
         *(Row("published", format_published(number, curve)) for number in curve.published),
         *skipped,
-        *([Row("memory", f"does not fit on {unfit} devices", alarm=True)] if unfit else []),
+        *([Row("memory", f"does not fit on {unfit} devices", warning=True)] if unfit else []),
         *([Row("assumed", _assumed(curve.assumed))] if curve.assumed else []),
     ]
 

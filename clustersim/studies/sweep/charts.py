@@ -62,7 +62,7 @@ def _bars(sweep: SweepAnswer) -> Bars:
                 name,
                 _value(sweep, rows.get((i,))),
                 _text(sweep, rows.get((i,))),
-                "alarm" if (i,) == best else "compute",
+                "warning" if (i,) == best else "compute",
                 _hover(sweep, rows.get((i,))),
             )
             for i, (_, name) in enumerate(axis.ticks)

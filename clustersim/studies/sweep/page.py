@@ -42,7 +42,7 @@ def _cards(answer: SweepAnswer) -> tuple[Card, ...]:
     counts = answer.counts
     share = f"{counts.fits:,} of {len(answer.points):,}"
     rest = f"{counts.does_not_fit:,} need more memory, {counts.invalid:,} are invalid"
-    fit = Card("layouts that fit", share, rest, alarm=not answer.fitting)
+    fit = Card("layouts that fit", share, rest, warning=not answer.fitting)
     if not answer.fitting:
         return (fit,)
     best = answer.fitting[0]

@@ -148,7 +148,7 @@ def _verdicts(counts: VerdictCounts) -> str:
 def _best(answer: SweepAnswer) -> list[Line]:
     """Return the best layout, and what it changes in the scenario."""
     if not answer.fitting:
-        return [Line("best", "no layout fits", alarm=True)]
+        return [Line("best", "no layout fits", warning=True)]
     best = answer.fitting[0]
     keys = [key for key in answer.varying if key in best] or [*answer.axes]
     memory = f"{best['memory_peak_bytes'] / GIB:.1f} of {best['memory_capacity_bytes'] / GIB:.1f}"
@@ -169,7 +169,7 @@ def _old(change: ValueChange) -> str:
 def _reason(label: str, reason: Reason, answer: SweepAnswer) -> Line:
     example = point_of([*answer.axes], reason.example)
     text = f"{reason.count:,} x {reason.why} [{example}]"
-    return Line(label, text, alarm=label == "failed")
+    return Line(label, text, warning=label == "failed")
 
 
 __all__ = [

@@ -49,7 +49,7 @@ def _card(name: str, change: ChangeResult, what: str) -> Card:
     less = f"{percent(change.saved_fraction)} less" if change.saved_s >= 0 else "no time saved"
     fits = "" if change.fits else f"; {change.memory}"
     step = format_seconds(change.step_time_s)
-    return Card(name, step, f"{less}: {what}{fits}", alarm=not change.fits)
+    return Card(name, step, f"{less}: {what}{fits}", warning=not change.fits)
 
 
 def _changes(answer: WhatIfAnswer) -> Table:

@@ -117,7 +117,7 @@ def _rows(answer: WhatIfAnswer) -> Iterator[Row]:
     for change in answer.changes:
         if isinstance(change, ChangeFailure):
             label = "failed" if change.verdict == "failed" else "invalid"
-            yield Row(label, f"{text_of(change)}: {change.why}", alarm=True)
+            yield Row(label, f"{text_of(change)}: {change.why}", warning=True)
 
 
 def _together(answer: WhatIfAnswer) -> str:
