@@ -1,14 +1,21 @@
 """The folder of a validation: its answer, the cases and groups as tables, and two figures."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from clustersim.answers import to_json
 from clustersim.render import folder
 from clustersim.render.matplotlib import write_figure
 from clustersim.validation.answer import Validation
+from clustersim.validation.cases.case import LAYOUT
+from clustersim.validation.cases.settings import Settings
 from clustersim.validation.charts import errors_chart, scatter_chart, timed_cases
+from clustersim.validation.outcome import CaseAnswer
+from clustersim.validation.ranking import JobRanking
+from clustersim.validation.summary import ErrorSummary
 
 TABLES: Final = ("cases", "groups", "layouts")
 FILES: Final = (
@@ -18,42 +25,39 @@ FILES: Final = (
 FIGURES: Final = ("predicted", "errors")
 """Files of the verb; the figures with ``--figures``, if a speed was graded."""
 
-WORD, NUMBER, WHOLE, TRUTH = "string", "float64", "int64", "bool"
-
-CASES: Final[Mapping[str, str]] = {
-    "id": WORD, "group": WORD, "gradable": TRUTH, "why": WORD, "metric": WORD, "convention": WORD,
-    "measured": NUMBER, "predicted": NUMBER, "error": NUMBER, "time_error": NUMBER,
-    "memory_measured": NUMBER, "memory_predicted": NUMBER, "memory_error": NUMBER, "fits": TRUTH,
-    "confidence": WORD, "gates": TRUTH, "cluster": WORD, "machine_assumed": WORD,
-    "framework": WORD, "framework_assumed": WORD, "assumed": WORD, "devices": WHOLE,
-    "tflops_measured": NUMBER, "tflops_predicted": NUMBER, "layout.tensor": WHOLE,
-    "layout.pipeline": WHOLE, "layout.data": WHOLE, "layout.context": WHOLE, "layout.expert": WHOLE,
-    "layout.chunks": WHOLE, "layout.schedule": WORD, "layout.zero": WHOLE,
-    "layout.shard": WHOLE, "layout.reshard": TRUTH, "layout.micro": WHOLE,
-    "layout.sequence_parallel": TRUTH, "layout.recompute": WORD, "layout.offload": WORD,
-    "wall_s": NUMBER,
+COLUMN_TYPES: Final[Mapping[Any, str]] = {
+    bool: "bool", int: "int64", float: "float64",
 }  # fmt: skip
-"""Columns of the cases, each a key of ``--json``, and their types."""
+"""Column types by type of a key; all other keys are text."""
+TEXT: Final = "string"
 
-GROUPS: Final[Mapping[str, str]] = {
-    "group": WORD, "count": WHOLE, "gradable": WHOLE, "gating": WHOLE, "mean_abs_error": NUMBER,
-    "median_abs_error": NUMBER, "p90_abs_error": NUMBER, "gating_mean_abs_error": NUMBER,
-    "worst": NUMBER, "worst_id": WORD, "bias": NUMBER, "constant.tflops": NUMBER,
-    "constant.convention": WORD, "constant.count": WHOLE, "constant.mean_abs_error": NUMBER,
-    "constant.median_abs_error": NUMBER, "constant.p90_abs_error": NUMBER,
-    "constant.worst": NUMBER, "layouts.sets": WHOLE, "layouts.runs": WHOLE,
-    "layouts.kendall_tau": NUMBER, "layouts.kendall_tau_group": NUMBER, "layouts.regret": NUMBER,
-    "layouts.worst_regret": NUMBER, "layouts.worst_id": WORD, "layouts.blind_regret": NUMBER,
-    "memory_count": WHOLE, "memory_mean_abs_error": NUMBER, "memory_bias": NUMBER,
-    "memory_worst": NUMBER, "memory_worst_id": WORD, "called_out_of_memory": WHOLE,
-}  # fmt: skip
-"""Columns of the groups; the last row is of all cases."""
 
-LAYOUTS: Final[Mapping[str, str]] = {
-    "group": WORD, "cases": WORD, "kendall_tau": NUMBER, "fastest": WORD, "chosen": WORD,
-    "regret": NUMBER, "blind_regret": NUMBER,
-}  # fmt: skip
-"""Columns of the jobs that were measured in several layouts."""
+def columns_of(answer: type) -> dict[str, str]:
+    """Return the keys of an answer, dotted, with their column types.
+
+    >>> columns_of(JobRanking)["kendall_tau"]
+    'float64'
+    """
+    columns: dict[str, str] = {}
+    for name, hint in get_type_hints(answer).items():
+        optional = get_origin(hint) is UnionType
+        kind = next(k for k in get_args(hint) if k is not type(None)) if optional else hint
+        if is_dataclass(kind):
+            inner = columns_of(kind)  # type: ignore[arg-type]
+            columns |= {f"{name}.{key}": column for key, column in inner.items()}
+        else:
+            columns[name] = COLUMN_TYPES.get(kind, TEXT)
+    return columns
+
+
+CASES: Final = {
+    **{name: column for name, column in columns_of(CaseAnswer).items() if name != "layout"},
+    **{f"layout.{name}": columns_of(Settings)[name] for name in LAYOUT},
+    "layout.offload": TEXT,
+}
+GROUPS: Final = {"group": TEXT, **columns_of(ErrorSummary)}
+LAYOUTS: Final = columns_of(JobRanking)
+"""Columns of the tables; the last row of the groups is of all cases."""
 
 
 def write(
@@ -99,11 +103,11 @@ def _cell(row: Mapping[str, Any], name: str, of: str) -> Any:
     value: Any = row
     for key in name.split("."):
         value = None if value is None else value.get(key)
-    if of == WORD and isinstance(value, list):
+    if of == TEXT and isinstance(value, list):
         return " ".join(value)
-    if of == WORD and isinstance(value, Mapping):
+    if of == TEXT and isinstance(value, Mapping):
         return "; ".join(f"{key}: {why}" for key, why in value.items())
-    return value if value is None or of != WORD else str(value)
+    return value if value is None or of != TEXT else str(value)
 
 
 __all__ = ["FIGURES", "FILES", "write"]

@@ -7,7 +7,7 @@ Causes are written by hand, all numbers are those of the validation: an entry wi
 reported as *reached*, and a miss without an entry has no cause.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Self
 
@@ -78,17 +78,15 @@ class Target(Selection):
             raise ValueError("needs either 'at_most' or 'at_least', and not both")
         return self
 
-    def figure_of(self, outcomes: Sequence[Outcome]) -> float | None:
-        """Return the figure of the selected runs; None where it is undefined."""
+    def missed_by(self, group: str, outcomes: Sequence[Outcome]) -> "MissedTarget | None":
+        """Return the missed target of a group; None where it is reached or undefined."""
         runs = [o for o in self.select(outcomes) if self.confidence in (None, o.confidence)]
-        return FIGURES[self.figure](summarise(runs))
-
-    def reached(self, figure: float) -> bool:
-        """Whether a figure is within the bound."""
-        if self.at_most is not None:
-            return figure <= self.at_most
-        assert self.at_least is not None, "checked when it was read"
-        return figure >= self.at_least
+        found = FIGURES[self.figure](summarise(runs))
+        if found is None:
+            return None
+        bounds = self.at_most, self.at_least
+        missed = MissedTarget(group, self.figure, self.confidence, *bounds, found)
+        return None if missed.reached_by(found) else missed
 
 
 class Cause(Selection):
@@ -141,6 +139,12 @@ class MissedTarget:
     at_least: float | None
     found: float
 
+    def reached_by(self, figure: float) -> bool:
+        """Whether a figure is within the bound."""
+        if self.at_most is not None:
+            return figure <= self.at_most
+        return figure >= (self.at_least or 0.0)
+
 
 @dataclass(frozen=True)
 class ExplainedMiss:
@@ -176,59 +180,6 @@ class ExplainedMiss:
     decided_by: str | None
 
 
-@dataclass(frozen=True)
-class _Miss:
-    """A target that a group misses, with the figure."""
-
-    group: str
-    target: Target
-    figure: float
-
-    @property
-    def answer(self) -> MissedTarget:
-        target = self.target
-        return MissedTarget(
-            group=self.group,
-            figure=target.figure,
-            confidence=target.confidence,
-            at_most=target.at_most,
-            at_least=target.at_least,
-            found=self.figure,
-        )
-
-
-@dataclass(frozen=True)
-class _Explained:
-    """Some runs, the targets that they miss, and the cause; None for a miss without an entry."""
-
-    group: str
-    cases: tuple[str, ...]
-    outcomes: tuple[Outcome, ...]
-    missed: tuple[_Miss, ...]
-    cause: Cause | None
-
-    @property
-    def answer(self) -> ExplainedMiss:
-        errors = [outcome.absolute_error for outcome in self.outcomes]
-        sorted_runs = _worst_first(self.outcomes)
-        worst = sorted_runs[0] if sorted_runs else None
-        far = tuple(run.id for run in sorted_runs if run.absolute_error > FAR)
-        return ExplainedMiss(
-            group=self.group,
-            cases=self.cases,
-            count=len(errors),
-            mean_abs_error=sum(errors) / len(errors) if errors else None,
-            worst=worst.absolute_error if worst else None,
-            worst_id=worst.id if worst else None,
-            far=far,
-            far_beyond=FAR,
-            missed=tuple(miss.answer for miss in self.missed),
-            reached=not self.missed and not far,
-            cause=self.cause.cause if self.cause else None,
-            decided_by=self.cause.decided_by if self.cause else None,
-        )
-
-
 def explained_misses(
     file: TargetsFile, outcomes: Sequence[Outcome], *, all_cases: bool
 ) -> tuple[ExplainedMiss, ...]:
@@ -241,40 +192,69 @@ def explained_misses(
     """
     graded = [outcome for outcome in outcomes if outcome.grade is not None]
     misses = list(_misses(file.targets, graded, all_cases))
-    causes = [cause for cause in file.causes if all_cases or _has_runs(cause, graded)]
-    entries = [_explained(cause, graded, misses) for cause in causes]
-    return tuple(entry.answer for entry in [*entries, *_unexplained(entries, graded, misses)])
+    runs_of = [(cause, cause.select(graded)) for cause in file.causes]
+    if not all_cases:
+        runs_of = [(cause, runs) for cause, runs in runs_of if runs and cause.group != ALL]
+    entries = [
+        _entry(
+            cause.group, cause.cases, runs, [m for m in misses if _explains(cause, m, runs)], cause
+        )
+        for cause, runs in runs_of
+    ]
+    listed = {run.id for cause, runs in runs_of if cause.group != ALL for run in runs}
+    return (*entries, *_unexplained(entries, listed, graded, misses))
 
 
-def _has_runs(cause: Cause, graded: Sequence[Outcome]) -> bool:
-    return cause.group != ALL and bool(cause.select(graded))
+def _entry(
+    group: str,
+    cases: Sequence[str],
+    runs: Sequence[Outcome],
+    missed: Sequence[MissedTarget],
+    cause: Cause | None = None,
+) -> ExplainedMiss:
+    """Return an entry with the errors of its runs."""
+    runs = _worst_first(runs)
+    far = tuple(run.id for run in runs if run.absolute_error > FAR)
+    return ExplainedMiss(
+        group=group,
+        cases=tuple(cases),
+        count=len(runs),
+        mean_abs_error=_mean_error(runs),
+        worst=runs[0].absolute_error if runs else None,
+        worst_id=runs[0].id if runs else None,
+        far=far,
+        far_beyond=FAR,
+        missed=tuple(missed),
+        reached=not missed and not far,
+        cause=cause.cause if cause else None,
+        decided_by=cause.decided_by if cause else None,
+    )
 
 
 def _misses(
     targets: Sequence[Target], graded: Sequence[Outcome], all_cases: bool
-) -> Iterator[_Miss]:
+) -> Iterator[MissedTarget]:
     """Yield each missed target with each group that misses it."""
     groups = sorted({outcome.group for outcome in graded})
     for target in targets:
         if target.group == ALL:
-            selected = [(ALL, graded)] if all_cases else []
+            selected = [(ALL, list(graded))] if all_cases else []
         else:
             names = [name for name in groups if matches(target.group, name)]
             selected = [(name, [o for o in graded if o.group == name]) for name in names]
         for name, runs in selected:
-            figure = target.figure_of(runs)
-            if figure is not None and not target.reached(figure):
-                yield _Miss(name, target, figure)
+            missed = target.missed_by(name, runs)
+            if missed is not None:
+                yield missed
 
 
-def _explained(cause: Cause, graded: Sequence[Outcome], misses: Sequence[_Miss]) -> _Explained:
-    """Return a cause with its runs and the misses that it explains."""
-    runs = cause.select(graded)
-    missed = tuple(miss for miss in misses if _explains(cause, miss, runs))
-    return _Explained(cause.group, tuple(cause.cases), tuple(runs), missed, cause)
+def _explained_by(
+    cause: Cause, misses: Sequence[MissedTarget], runs: Sequence[Outcome]
+) -> list[MissedTarget]:
+    return [miss for miss in misses if _explains(cause, miss, runs)]
 
 
-def _explains(cause: Cause, miss: _Miss, runs: Sequence[Outcome]) -> bool:
+def _explains(cause: Cause, miss: MissedTarget, runs: Sequence[Outcome]) -> bool:
     """Whether a cause explains a missed target of a group.
 
     One for some runs of a group does if their mean error is above the target of the group.
@@ -283,26 +263,33 @@ def _explains(cause: Cause, miss: _Miss, runs: Sequence[Outcome]) -> bool:
         return cause.group == miss.group
     if not matches(cause.group, miss.group):
         return False
-    if not cause.cases or miss.target.figure != "mean":
+    if not cause.cases or miss.figure != "mean":
         return not cause.cases
-    errors = [run.absolute_error for run in runs if run.group == miss.group]
-    return bool(errors) and not miss.target.reached(sum(errors) / len(errors))
+    mean = _mean_error([run for run in runs if run.group == miss.group])
+    return mean is not None and not miss.reached_by(mean)
 
 
 def _unexplained(
-    entries: Sequence[_Explained], graded: Sequence[Outcome], misses: Sequence[_Miss]
-) -> Iterator[_Explained]:
+    entries: Sequence[ExplainedMiss],
+    listed: Collection[str],
+    graded: Sequence[Outcome],
+    misses: Sequence[MissedTarget],
+) -> Iterator[ExplainedMiss]:
     """Yield missed targets and runs with a large error that no cause explains."""
     explained = {id(miss) for entry in entries for miss in entry.missed}
     for miss in misses:
         if id(miss) not in explained:
-            runs = graded if miss.group == ALL else [o for o in graded if o.group == miss.group]
-            yield _Explained(miss.group, (), tuple(runs), (miss,), None)
-    listed = {run.id for entry in entries if entry.group != ALL for run in entry.outcomes}
+            runs = [o for o in graded if miss.group in (ALL, o.group)]
+            yield _entry(miss.group, (), runs, [miss])
     for run in _worst_first(graded):
         if run.absolute_error > FAR and run.id not in listed:
-            yield _Explained(run.group, (run.id,), (run,), (), None)
+            yield _entry(run.group, [run.id], [run], [])
 
 
 def _worst_first(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return sorted(outcomes, key=lambda outcome: (-outcome.absolute_error, outcome.id))
+
+
+def _mean_error(outcomes: Sequence[Outcome]) -> float | None:
+    errors = [outcome.absolute_error for outcome in outcomes]
+    return sum(errors) / len(errors) if errors else None

@@ -206,11 +206,16 @@ def test_each_group_that_misses_its_target_has_a_cause():
         for target in file.targets
         if target.group != "all" and not target.cases
         for name, figure in found[target.figure].items()
-        if matches(target.group, name) and figure is not None and not target.reached(figure)
+        if matches(target.group, name) and figure is not None and not_reached(target, figure)
     ]
 
     assert missed
     assert [g for g in missed if not any(matches(entry.group, g) for entry in file.causes)] == []
+
+
+def not_reached(target, figure):
+    """Whether a figure is outside the bound of a target."""
+    return figure > target.at_most if target.at_least is None else figure < target.at_least
 
 
 def _number(cell):
