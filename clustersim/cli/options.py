@@ -1,4 +1,4 @@
-"""What the verbs that run many scenarios share: their options, a store, a bar, an end in order."""
+"""Options and output that several verbs share: run cache, progress bar, folders, tables."""
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -12,11 +12,9 @@ from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Cells, Row
-    from clustersim.runs.store import Study
-    from clustersim.runs.variants import Run, Variant
 
 STORE: Final = Path("runs") / "studies.db"
-"""Where runs are kept unless another store is named."""
+"""Default run cache."""
 
 FORMATS: Final = ("png", "svg", "pdf")
 """Formats of static figures."""
@@ -51,57 +49,41 @@ Figures = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output folder.")]
 
 
-def run_variants(
-    study: "Study", variants: "Sequence[Variant]", store: Path, jobs: int | None
-) -> "list[Run]":
-    """Return the runs of some variants, with a bar on the terminal until they are done."""
-    from clustersim.runs.execution import run_study
-
-    with progress_bar(study.verb, store) as on_progress:
-        return run_study(study, variants, store=store, jobs=jobs, on_progress=on_progress)
-
-
 @contextmanager
 def progress_bar(verb: str, store: Path) -> Iterator[Callable[[int, int], None]]:
-    """Give a function that shows on the terminal how many runs are done, of how many.
+    """Return a function that shows progress on standard error, if that is a terminal.
 
-    An interrupt ends the command with exit code 130 and a line with that number; the store keeps
-    these runs.
+    An interrupt ends the command with exit code 130 and a line with the number of completed runs.
     """
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
     console = Console(stderr=True)
     columns = (
-        TextColumn(verb),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
+        progress.TextColumn(verb),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[rate]}"),
+        progress.TimeRemainingColumn(),
     )
-    count, total = 0, 0
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    hidden = not console.is_terminal
+    bar = progress.Progress(*columns, console=console, transient=True, disable=hidden)
     task = bar.add_task(verb, total=None, rate="")
+    completed, total = 0, 0
 
-    def advance(done: int, of: int) -> None:
-        nonlocal count, total
-        count, total = done, of
+    def update(count: int, of: int) -> None:
+        nonlocal completed, total
+        completed, total = count, of
         speed = bar.tasks[0].speed
         rate = f"{speed:.1f} runs/s" if speed else ""
-        bar.update(task, completed=done, total=of, rate=rate)
+        bar.update(task, completed=completed, total=total, rate=rate)
 
     try:
         with bar:
-            yield advance
+            yield update
     except KeyboardInterrupt:
         print(
-            f"interrupted: {count:,} of {total:,} runs are in {store};"
+            f"interrupted: {completed:,} of {total:,} runs are in {store};"
             " run the same command again to resume",
             file=sys.stderr,
         )
@@ -111,7 +93,7 @@ def progress_bar(verb: str, store: Path) -> Iterator[Callable[[int, int], None]]
 def place_of(
     verb: str, name: str, out: Path | None, *, json_output: bool, force: bool
 ) -> Path | None:
-    """Return the folder to write, which is free; None where only one object is to be printed."""
+    """Return the output folder, checked to be free; None if only one object is printed."""
     if json_output and out is None:
         return None
     from clustersim.render.folder import check_free
@@ -122,7 +104,7 @@ def place_of(
 
 
 def figure_formats(figures: str | None) -> tuple[str, ...]:
-    """Return the formats that ``--figures`` names, none where it is not given.
+    """Return the formats of ``--figures``; none if it is not given.
 
     >>> figure_formats("pdf,png")
     ('pdf', 'png')
@@ -137,18 +119,18 @@ def figure_formats(figures: str | None) -> tuple[str, ...]:
 def command_line(
     verb: str, words: "Sequence[str]", **options: "str | int | Path | Sequence[str] | None"
 ) -> str:
-    """Return the command that asks the same again; an option may have several values, or none.
+    """Return the command line with some options; an option may have several values, or none.
 
     >>> command_line("sweep", ["frontier-1t"], set=["plan.zero=0"], by="mfu", pareto=None)
     'clustersim sweep frontier-1t --set plan.zero=0 --by mfu'
     """
     import shlex
 
-    said = ["clustersim", verb, *words]
+    line = ["clustersim", verb, *words]
     for name, given in options.items():
         values = [given] if isinstance(given, str | int | Path) else given or []
-        said += [word for value in values for word in (f"--{name}", str(value))]
-    return shlex.join(said)
+        line += [word for value in values for word in (f"--{name}", str(value))]
+    return shlex.join(line)
 
 
 def print_json(answer: object) -> None:
@@ -161,7 +143,7 @@ def print_json(answer: object) -> None:
 
 
 def show(title: str | None, rows: "Sequence[Row]") -> None:
-    """Print an answer: a table on a terminal, plain lines elsewhere."""
+    """Print lines with labels: as a table on a terminal, as plain lines elsewhere."""
     from rich.console import Console
 
     from clustersim.render import tables
@@ -176,15 +158,14 @@ def show(title: str | None, rows: "Sequence[Row]") -> None:
 
 
 def print_table(cells: "Cells", words: "Collection[str]" = (), warning: str = "") -> None:
-    """Print a table: broken as it fits on a terminal, as plain text elsewhere.
+    """Print a table: with wrapped cells on a terminal, as plain text elsewhere.
 
-    A terminal too narrow for it gets plain text as well: lines that wrap can be read, numbers that
-    are broken cannot.
+    On a terminal that is too narrow for its numbers it is plain text as well.
 
     Parameters
     ----------
-    words : headings of the columns that stand to the left
-    warning : what a cell says that should catch the eye
+    words : headings of columns that are aligned to the left
+    warning : text of cells that are highlighted
     """
     from rich.console import Console
 
@@ -212,6 +193,5 @@ __all__ = [
     "print_json",
     "print_table",
     "progress_bar",
-    "run_variants",
     "show",
 ]

@@ -41,9 +41,15 @@ PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 """
 
+_RENAMED: Final = {"weighed": "memory_only", "refused": "invalid"}
+"""Verdicts of version 1 and their present names."""
+
+_RENAME: Final = "".join(
+    f"UPDATE runs SET verdict = '{new}' WHERE verdict = '{old}';" for old, new in _RENAMED.items()
+)
+
 _FROM_VERSION_1: Final = f"""
-UPDATE runs SET verdict = 'memory_only' WHERE verdict = 'weighed';
-UPDATE runs SET verdict = 'invalid' WHERE verdict = 'refused';
+{_RENAME}
 UPDATE runs SET answer = json_object('memory', json_extract(answer, '$.memory'), 'devices',
     json_extract(answer, '$.counts.devices')) WHERE verdict = 'memory_only';
 DROP TABLE claims;
