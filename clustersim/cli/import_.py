@@ -5,14 +5,16 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from clustersim.topology.importers import Imported
-    from clustersim.topology.importers.source import Source
-    from clustersim.workload.importers import ImportedModel
+from clustersim.catalog.tree import nearest
+from clustersim.catalog.writing import write_new
+from clustersim.errors import ScenarioError
+from clustersim.topology.importers import FORMATS, Choices, Imported, import_source
+from clustersim.topology.importers.source import Source, read_source
+from clustersim.workload.importers import FORMAT, ImportedModel, import_config
 
 _FORMATS = "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, hugging-face"
 
@@ -50,10 +52,6 @@ def import_(
     ] = False,
 ) -> None:
     """Import a machine or model from nvidia-smi, NCCL, Slurm, Hugging Face and others."""
-    from clustersim.catalog.writing import write_new
-    from clustersim.errors import ScenarioError
-    from clustersim.topology.importers.source import read_source
-
     if out is not None and out.suffix != ".yaml":
         raise ScenarioError(f"{out}: must end in .yaml (a scenario refers to such files)")
     chosen = {"accelerator": accelerator, "library": library, "node": node}
@@ -74,7 +72,7 @@ def import_(
         print("\n".join([*_summary(imported, file), f"written   {out}"]))
 
 
-def _is_model(source: "Source", format: str | None) -> bool:
+def _is_model(source: Source, format: str | None) -> bool:
     """Whether a file is the configuration of a model, which is a JSON object.
 
     Raises
@@ -82,11 +80,6 @@ def _is_model(source: "Source", format: str | None) -> bool:
     ScenarioError
         when the format is unknown.
     """
-    from clustersim.catalog.tree import nearest
-    from clustersim.errors import ScenarioError
-    from clustersim.topology.importers import FORMATS
-    from clustersim.workload.importers import FORMAT
-
     if format is None:
         signs = [sign for _, sign in FORMATS.values()]
         return source.text.lstrip().startswith("{") and not any(
@@ -100,11 +93,8 @@ def _is_model(source: "Source", format: str | None) -> bool:
     return format == FORMAT
 
 
-def _model(source: "Source", name: str | None, chosen: Mapping[str, str | None]) -> "ImportedModel":
+def _model(source: Source, name: str | None, chosen: Mapping[str, str | None]) -> ImportedModel:
     """Return the model of a configuration; options of machines are errors."""
-    from clustersim.errors import ScenarioError
-    from clustersim.workload.importers import import_config
-
     for option, value in chosen.items():
         if value is not None:
             raise ScenarioError(f"--{option}: does not apply to a model ({source.file})")
@@ -115,15 +105,13 @@ def _model(source: "Source", name: str | None, chosen: Mapping[str, str | None])
 
 
 def _machine(
-    source: "Source",
+    source: Source,
     name: str,
     chosen: Mapping[str, str | None],
     out: Path | None,
     format: str | None,
-) -> "Imported":
+) -> Imported:
     """Return the machine of a description."""
-    from clustersim.topology.importers import Choices, import_source
-
     folder = Path.cwd() if out is None else out.parent
     return import_source(source, Choices(name, folder=folder, **chosen), format)
 
@@ -133,7 +121,7 @@ def _plain(stem: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "imported"
 
 
-def _print_json(imported: "Imported | ImportedModel", out: Path | None) -> None:
+def _print_json(imported: Imported | ImportedModel, out: Path | None) -> None:
     draft = imported.draft
     answer = {
         "file": None if out is None else str(out),
@@ -147,7 +135,7 @@ def _print_json(imported: "Imported | ImportedModel", out: Path | None) -> None:
     print(json.dumps(answer, allow_nan=False))
 
 
-def _summary(imported: "Imported | ImportedModel", file: Path) -> list[str]:
+def _summary(imported: Imported | ImportedModel, file: Path) -> list[str]:
     """Return the result in lines, with every value that the file does not state."""
     draft = imported.draft
     assumed = [f"assumed   {line}" for line in draft.assumed]

@@ -6,6 +6,10 @@ from typing import Annotated, Final
 
 import typer
 
+from clustersim.catalog.tree import nearest
+from clustersim.errors import ScenarioError
+from clustersim.studies.show.lookup import titles
+
 PLURALS: Final = {
     "clusters": "cluster",
     "nodes": "node",
@@ -41,9 +45,6 @@ def list_(
 
 def _plural(kind: str) -> str:
     """Return the plural of a kind that is given in the singular or plural."""
-    from clustersim.catalog.tree import nearest
-    from clustersim.errors import ScenarioError
-
     for plural, single in PLURALS.items():
         if kind in (plural, single):
             return plural
@@ -51,20 +52,8 @@ def _plural(kind: str) -> str:
     raise ScenarioError(f"{kind}: unknown kind{nearest(kind, PLURALS)} (allowed: {known})")
 
 
-def titles(kind: str) -> dict[str, str]:
-    """Return the titles of the entries of a kind by name."""
-    if kind == "schedule":
-        from clustersim.program.schedules import SCHEDULES
-
-        return {name: schedule.title for name, schedule in SCHEDULES.items()}
-    from clustersim.catalog.finding import names
-    from clustersim.scenario.entries import title_of
-
-    return {name: title_of(kind, name) for name in names(kind)}
-
-
 def _objects(found: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "title": title} for name, title in found.items()]
 
 
-__all__ = ["PLURALS", "list_", "titles"]
+__all__ = ["PLURALS", "list_"]

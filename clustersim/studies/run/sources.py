@@ -1,6 +1,7 @@
 """The source of every value of a run, and the scenario itself."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -61,7 +62,7 @@ def _rows(tree: Tree) -> Iterator[FactRow]:
     """
     for row in fact_rows({key: tree.data[key] for key in tree.data if key not in _UNUSED}):
         is_set = _place(row.key, tree).startswith("--set")
-        yield row._replace(assumed=None, note=None) if is_set else row
+        yield replace(row, assumed=None, note=None) if is_set else row
     for path in RECORDS:
         record: Any = tree.data
         for key in path:

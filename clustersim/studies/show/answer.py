@@ -1,8 +1,8 @@
-"""The page of a catalogue entry: its facts with sources, derived quantities, and pictures."""
+"""The answer of a catalogue entry: facts with sources, derived quantities, words and pictures."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from clustersim.catalog.records import ClusterRecord, NodeRecord
 from clustersim.catalog.tree import is_fact
@@ -19,8 +19,19 @@ _HEAD = {"kind", "name", "title", "extends", "sources", "source", "assumed", "ca
 """Keys of a file that are not facts about the entry itself."""
 
 
-class FactRow(NamedTuple):
-    """One value as written in its file, with its proof; `source` is the title of the source."""
+@dataclass(frozen=True)
+class FactRow:
+    """One value with its proof.
+
+    Attributes
+    ----------
+    key : dotted path in the file
+    value : as written in the file
+    source : title of the source
+    assumed : reason for a value without a source
+    confidence : high, medium or low
+    note : remark of the file
+    """
 
     key: str
     value: Any
@@ -37,8 +48,28 @@ class FactRow(NamedTuple):
 
 
 @dataclass(frozen=True)
+class EntryAnswer:
+    """What `clustersim show --json` prints.
+
+    Attributes
+    ----------
+    name, kind, title : of the entry
+    facts : values of the file in their order
+    derived : derived quantities in SI units, by key
+    words : sentences about a framework; none for other kinds
+    """
+
+    name: str
+    kind: str
+    title: str
+    facts: tuple[FactRow, ...]
+    derived: dict[str, Any]
+    words: tuple[Sentence, ...] = ()
+
+
+@dataclass(frozen=True)
 class Page:
-    """The answer of `clustersim show` for one entry; `words` describe a framework only."""
+    """An entry with the texts of its derived quantities."""
 
     name: str
     kind: str
@@ -47,16 +78,11 @@ class Page:
     derived: tuple[Derived, ...]
     words: tuple[Sentence, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the page as plain values for scripts."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "title": self.title,
-            "facts": [row._asdict() for row in self.facts],
-            "derived": {row.key: row.value for row in self.derived},
-            **({"words": [each._asdict() for each in self.words]} if self.words else {}),
-        }
+    @property
+    def answer(self) -> EntryAnswer:
+        """The answer of `clustersim show --json`."""
+        derived = {row.key: row.value for row in self.derived}
+        return EntryAnswer(self.name, self.kind, self.title, self.facts, derived, self.words)
 
 
 def page(entry: "Entry", measures: "Measures | None" = None) -> Page:
@@ -146,4 +172,4 @@ def _proof_of_plain(
     return str(sources.get(source, {}).get("title", source)), None
 
 
-__all__ = ["FactRow", "Page", "fact_rows", "machine_page", "page"]
+__all__ = ["EntryAnswer", "FactRow", "Page", "fact_rows", "machine_page", "page"]

@@ -4,8 +4,8 @@ facts of the file --rules of a topic--> sentences, and the keys that keep their 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
-from typing import Any, Final, NamedTuple, get_args, get_origin
+from dataclasses import dataclass, fields
+from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -53,7 +53,8 @@ _SHORT: Final = 45
 """Characters of a reason that is printed with its sentence; longer ones are in the table."""
 
 
-class Sentence(NamedTuple):
+@dataclass(frozen=True)
+class Sentence:
     """One sentence about a profile.
 
     Attributes

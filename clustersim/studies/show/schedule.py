@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from clustersim.answers import to_json
 from clustersim.engine.replay import replay
 from clustersim.memory.levels import peak_activations
 from clustersim.program.schedules import Schedule, schedule_text
@@ -34,6 +35,30 @@ COLUMNS: Final = {
 """Columns of a chart, and of the tracks of a replay."""
 
 FILES: Final = ("schedule.txt", "schedule.png", "schedule.svg", "schedule.pdf")
+
+
+@dataclass(frozen=True)
+class ScheduleAnswer:
+    """A replayed schedule for scripts: `derived` of `clustersim show SCHEDULE --json`.
+
+    Attributes
+    ----------
+    stages, microbatches, chunks : shape of the schedule
+    wiring : loop, v or mirrored
+    steps : steps of each stage, as printed
+    duration : from the start of the first step to the end of the last [slots]
+    idle : idle time of each stage [slots]
+    in_flight : most microbatches that each stage holds
+    """
+
+    stages: int
+    microbatches: int
+    chunks: int
+    wiring: str
+    steps: list[list[str]]
+    duration: float
+    idle: list[float]
+    in_flight: list[int]
 
 
 @dataclass(frozen=True)
@@ -83,18 +108,14 @@ class ReplayedSchedule:
         bubble = f"bubble {100 * share:.0f} % of {slots} slots"
         return f"{bubble}, at most {held} microbatches{of} in flight"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the keys are stable and documented."""
-        return {
-            "stages": self.stages,
-            "microbatches": self.microbatches,
-            "chunks": self.chunks,
-            "wiring": self.schedule.wiring,
-            "steps": [[str(step) for step in row] for row in self.rows],
-            "duration": self.duration,
-            "idle": self.idle,
-            "in_flight": self.in_flight,
-        }
+    @property
+    def answer(self) -> ScheduleAnswer:
+        """The values for scripts."""
+        steps = [[str(step) for step in row] for row in self.rows]
+        return ScheduleAnswer(
+            self.stages, self.microbatches, self.chunks, self.schedule.wiring,
+            steps, self.duration, self.idle, self.in_flight,
+        )  # fmt: skip
 
 
 def replay_schedule(
@@ -179,7 +200,7 @@ def write(shown: ReplayedSchedule, folder: Path, *, force: bool = False) -> None
     """
     check_free(folder, force=force)
     with replacing(folder) as new:
-        about = {"name": shown.schedule.name, "kind": "schedule", **shown.to_json()}
+        about = {"name": shown.schedule.name, "kind": "schedule", **to_json(shown.answer)}
         write_summary(about, [SUMMARY, *FILES], new)
         (new / "schedule.txt").write_text(page(shown) + "\n", encoding="utf-8")
         write_figure(picture(shown), new / "schedule")

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from clustersim.answers import to_json
 from clustersim.studies.show.answer import Page
 from clustersim.studies.show.profile import Sentence
 
@@ -100,7 +101,7 @@ def write(
     check_free(folder, force=force)
     names = [SUMMARY, *(f"{stem}.{end}" for stem in pictures for end in FORMATS)]
     with replacing(folder) as new:
-        write_summary(page.to_json(), names, new)
+        write_summary(to_json(page.answer), names, new)
         for stem, diagram in pictures.items():
             write_diagram(diagram, new / stem)
 
