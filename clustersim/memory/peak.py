@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Final
 
 from clustersim.memory.levels import at_peak, levels
+from clustersim.memory.recipe import memory_recipe
 from clustersim.memory.states import boundary, on_host, steady_parts, step_buffers
 from clustersim.memory.verdict import ChunkMemory, Parts, StageMemory, Verdict
 from clustersim.program.job import Job
@@ -69,10 +70,10 @@ def _cached(job: Job, alive: float, counted: float, moving: float, step: float) 
     moving : the most that microbatches hold [B]
     step : buffers of the optimiser step [B]
     """
-    share = job.framework.fragmentation
+    share = memory_recipe(job).fragmentation
     if share is None:
         return 0.0
-    blocks = step + (1 + share.value) * moving
+    blocks = step + (1 + share) * moving
     room = job.cluster.accelerator.memory_capacity - alive
     return min(blocks - counted, max(0.0, room))
 
@@ -113,9 +114,7 @@ def _kept_output(job: Job) -> float:
 
     Megatron-LM frees it since 2022, ``megatron/schedules.py``, ``deallocate_output_tensor``.
     """
-    facts = job.framework.memory
-    keeps = facts is not None and facts.outputs is not None and facts.outputs.value
-    return boundary(job.shard) if keeps else 0.0
+    return boundary(job.shard) if memory_recipe(job).keeps_output else 0.0
 
 
 def _running_layer(job: Job, stage: int, chunk: int) -> float:
@@ -139,11 +138,8 @@ def _dequantised(job: Job) -> float:
 
 def _running_loss(job: Job) -> tuple[Parts, Parts]:
     """Return what the loss holds only while it runs, in its forward and in its backward."""
-    facts, count = job.framework.memory, _logits(job.shard)
-    if facts is None:
-        return {}, {}
-    ahead = {"logits": facts.loss_forward.value * count}
-    return ahead, {"logits": facts.loss_backward.value * count}
+    recipe, count = memory_recipe(job), _logits(job.shard)
+    return {"logits": recipe.loss_forward * count}, {"logits": recipe.loss_backward * count}
 
 
 def _offloaded(job: Job, stage: int, chunk: int, whole: ChunkMemory) -> ChunkMemory:

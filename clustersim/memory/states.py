@@ -7,8 +7,7 @@
 Rajbhandari et al. 2020, arXiv:1910.02054, section 5. Experts are sharded over their own copies.
 """
 
-import math
-
+from clustersim.memory.recipe import memory_recipe, module_bytes
 from clustersim.memory.verdict import STATES
 from clustersim.program.job import Job
 from clustersim.program.movement.sharding import reduces_in_blocks
@@ -31,19 +30,13 @@ def steady_parts(job: Job, stage: int) -> dict[str, float]:
         "communication_buffers": _buffers(job, stage),
         "transfers": 2 * boundary(job.shard) if job.plan.pipeline > 1 else 0.0,
         "offload_staging": _staging(job, stage),
-        "runtime": job.framework.runtime_memory.value + _graphs(job),
+        "runtime": memory_recipe(job).runtime,
     }
 
 
 def boundary(part: Slice) -> float:
     """Return the input of a layer, 2 s b h, over the tensor ranks where they share it [B]."""
     return part.width * part.residual
-
-
-def _graphs(job: Job) -> float:
-    """Return the buffers of graphs, which are not freed between steps [B]."""
-    graphs = job.framework.graphs
-    return 0.0 if graphs is None or graphs.memory is None else graphs.memory.value
 
 
 def on_host(job: Job, stage: int) -> dict[str, float]:
@@ -53,10 +46,8 @@ def on_host(job: Job, stage: int) -> dict[str, float]:
     """
     states, away = state_parts(job, stage), _away(job)
     if away and "gradients" not in away:
-        recipe = job.framework.state[job.precision]
-        states["gradients"] = recipe.gradients.value * job.weights.on_rank(
-            job.weights.trained(stage), sharded=True
-        )
+        owned = job.weights.on_rank(job.weights.trained(stage), sharded=True)
+        states["gradients"] = memory_recipe(job).gradients * owned
         away = (*away, "gradients")
     return {part: states[part] for part in STATES if part in away}
 
@@ -74,26 +65,25 @@ def _away(job: Job) -> tuple[str, ...]:
 
 def state_parts(job: Job, stage: int) -> dict[str, float]:
     """Return the training states of one rank of a stage, on device or host, by part [B]."""
-    recipe, zero = job.framework.state[job.precision], job.plan.zero
+    recipe, zero = memory_recipe(job), job.plan.zero
     trained = job.weights.trained(stage)
     sharded = job.weights.on_rank(trained, sharded=zero >= 1)
-    master = 0.0 if recipe.master is None else recipe.master.value
     base = job.weights.on_rank(job.weights.frozen(stage).weights, sharded=zero >= 3)
     quantised = job.finetune is not None and job.finetune.quantised
     return {
-        "parameters": recipe.weights.value * job.weights.on_rank(trained, sharded=zero >= 3)
+        "parameters": recipe.weights * job.weights.on_rank(trained, sharded=zero >= 3)
         + (0.0 if quantised else base),
-        "master_weights": master * sharded,
-        "gradients": recipe.gradients.value
+        "master_weights": recipe.master * sharded,
+        "gradients": recipe.gradients
         * job.weights.on_rank(trained, sharded=zero >= 2 and not _summed(job)),
-        "optimiser": recipe.optimiser.value * sharded,
+        "optimiser": recipe.optimiser * sharded,
         "quantised_base": base if quantised else 0.0,
     }
 
 
 def _summed(job: Job) -> bool:
     """Return whether whole gradients are summed over microbatches and reduced once a step."""
-    return job.framework.sharding is not None and not reduces_in_blocks(job)
+    return memory_recipe(job).sharded and not reduces_in_blocks(job)
 
 
 def _constants(job: Job, stage: int) -> float:
@@ -111,8 +101,8 @@ def _layers(job: Job, stage: int) -> list[Layer]:
 
 def layer_bytes(job: Job, layer: Layer) -> float:
     """Return the weights of one layer as a rank computes with them, without constants [B]."""
-    facts, recipe = job.framework.sharding, job.framework.state[job.precision]
-    width = recipe.weights.value if facts is None else facts.gather.value
+    recipe = memory_recipe(job)
+    width = recipe.gathered if recipe.sharded else recipe.weights
     trained = job.weights.on_rank(trainable(job.model, layer, job.finetune))
     base = frozen_bytes(job.model, layer, job.finetune, job.shard.width).weights
     return width * trained + job.weights.on_rank(base)
@@ -124,29 +114,14 @@ def _gathered(job: Job, stage: int) -> float:
     Embedding and logits are a unit of their own that stays gathered between forward and backward:
     PyTorch, ``fully_shard``, ``reshard_after_forward`` of the root.
     """
-    plan, facts = job.plan, job.framework.sharding
+    plan, recipe = job.plan, memory_recipe(job)
     if plan.zero < 3:
         return 0.0
     sizes = sorted(layer_bytes(job, layer) for layer in _layers(job, stage))
-    freed = plan.reshard and (facts is None or facts.reshard.value)
-    ahead = 0 if facts is None else facts.prefetch.value
-    whole = sizes[-(1 + ahead) :] if freed else sizes
-    width = job.shard.width if facts is None else facts.gather.value
-    at_once = sum(min(size, _unit(job, width)) for size in whole)
-    return at_once + width * job.weights.on_rank(job.weights.ends_of_stage(stage))
-
-
-def _unit(job: Job, width: float) -> float:
-    """Return the most that is gathered or reduced at once where this is done by module [B].
-
-    Parameters
-    ----------
-    width : of a weight [B]
-    """
-    facts, model = job.framework.sharding, job.model
-    if facts is None or facts.by_module is None or not facts.by_module.value:
-        return math.inf
-    return width * model.hidden * max(model.ffn, 3 * model.hidden) / job.plan.tensor
+    whole = sizes[-(1 + recipe.prefetch) :] if plan.reshard and recipe.frees else sizes
+    most = module_bytes(job, recipe.gathered)
+    at_once = sum(min(size, most) for size in whole)
+    return at_once + recipe.gathered * job.weights.on_rank(job.weights.ends_of_stage(stage))
 
 
 def _buffers(job: Job, stage: int) -> float:
@@ -155,29 +130,27 @@ def _buffers(job: Job, stage: int) -> float:
     A bucket, where they are flattened into one; under ZeRO-3 the whole gradients of the layer that
     runs and of the one that is being reduced.
     """
-    plan, facts, sharding = job.plan, job.framework.memory, job.framework.sharding
+    plan, recipe = job.plan, memory_recipe(job)
     if plan.copies == 1:
         return 0.0
     if plan.zero == 3:
-        width = job.shard.width if sharding is None else sharding.reduce.value
+        width = recipe.reduced
         layers = [trainable(job.model, layer, job.finetune) for layer in _layers(job, stage)]
         largest = max((width * job.weights.on_rank(layer) for layer in layers), default=0.0)
-        return 2 * min(largest, _unit(job, width))
-    bucket = 0.0 if facts is None or facts.bucket is None else facts.bucket.value
-    return min(bucket, state_parts(job, stage)["gradients"])
+        return 2 * min(largest, module_bytes(job, width))
+    return min(recipe.bucket, state_parts(job, stage)["gradients"])
 
 
 def step_buffers(job: Job, stage: int) -> float:
     """Return the flat buffers that the device holds during the optimiser step [B]."""
-    facts = job.framework.memory
-    if facts is None or facts.step is None or job.offload.host_optimiser:
+    recipe = memory_recipe(job)
+    if job.offload.host_optimiser:
         return 0.0
     owned = job.weights.on_rank(job.weights.trained(stage), sharded=job.plan.zero >= 1)
     model, ends = job.model, job.weights.ends_of_stage(stage).split > 0
     widest = max(model.ffn, 3 * model.hidden, model.vocab if ends else 0)
     largest = min(owned, model.hidden * widest / job.plan.tensor)
-    norm = 0.0 if facts.norm is None else facts.norm.value
-    return facts.step.value * owned + norm * largest
+    return recipe.step * owned + recipe.norm * largest
 
 
 def _staging(job: Job, stage: int) -> float:

@@ -1,0 +1,94 @@
+"""The memory of a framework as plain values, defaults filled in: bytes of states and buffers.
+
+The catalogue keeps each value with its source (`catalog.frameworks`); defaults are those that its
+records document.
+"""
+
+import math
+from dataclasses import dataclass
+
+from clustersim.program.job import Job
+
+
+@dataclass(frozen=True)
+class MemoryRecipe:
+    """Bytes of states and buffers under a framework at a precision.
+
+    Attributes
+    ----------
+    weights, master, gradients, optimiser : training states of a parameter [B]
+    gathered, reduced : a weight and a gradient that are gathered or reduced whole [B]
+    sharded : whether the framework gathers weights or reduces gradients by layer
+    frees : whether it frees gathered layers after their forward
+    prefetch : layers that it gathers ahead of the running one [count]
+    by_module : whether it gathers and reduces by module instead of by layer
+    bucket : buffer from which gradients are reduced [B]
+    step, norm : flat buffers of the optimiser step, for each parameter that it updates and for each
+        number of the largest tensor [B]
+    keeps_output : whether a stage keeps its output until its backward
+    loss_forward, loss_backward : bytes for each logit that the loss holds only while it runs [B]
+    runtime : held before the first tensor, with the buffers of graphs [B]
+    fragmentation : share of the memory that comes and goes; None where none is known [unitless]
+    """
+
+    weights: float
+    master: float
+    gradients: float
+    optimiser: float
+    gathered: float
+    reduced: float
+    sharded: bool
+    frees: bool
+    prefetch: int
+    by_module: bool
+    bucket: float
+    step: float
+    norm: float
+    keeps_output: bool
+    loss_forward: float
+    loss_backward: float
+    runtime: float
+    fragmentation: float | None
+
+
+def memory_recipe(job: Job) -> MemoryRecipe:
+    """Return the recipe of the framework and precision of a job."""
+    framework, states = job.framework, job.framework.state[job.precision]
+    sharding, memory, graphs = framework.sharding, framework.memory, framework.graphs
+    graph_buffers = graphs.memory.value if graphs and graphs.memory else 0.0
+    return MemoryRecipe(
+        weights=states.weights.value,
+        master=states.master.value if states.master else 0.0,
+        gradients=states.gradients.value,
+        optimiser=states.optimiser.value,
+        gathered=sharding.gather.value if sharding else job.shard.width,
+        reduced=sharding.reduce.value if sharding else job.shard.width,
+        sharded=sharding is not None,
+        frees=sharding.reshard.value if sharding else True,
+        prefetch=sharding.prefetch.value if sharding else 0,
+        by_module=bool(sharding and sharding.by_module and sharding.by_module.value),
+        bucket=memory.bucket.value if memory and memory.bucket else 0.0,
+        step=memory.step.value if memory and memory.step else 0.0,
+        norm=memory.norm.value if memory and memory.step and memory.norm else 0.0,
+        keeps_output=bool(memory and memory.outputs and memory.outputs.value),
+        loss_forward=memory.loss_forward.value if memory else 0.0,
+        loss_backward=memory.loss_backward.value if memory else 0.0,
+        runtime=framework.runtime_memory.value + graph_buffers,
+        fragmentation=framework.fragmentation.value if framework.fragmentation else None,
+    )
+
+
+def module_bytes(job: Job, width: float) -> float:
+    """Return the most that is gathered or reduced at once: infinite except by module [B].
+
+    Parameters
+    ----------
+    width : of a weight or gradient [B]
+    """
+    model = job.model
+    if not memory_recipe(job).by_module:
+        return math.inf
+    return width * model.hidden * max(model.ffn, 3 * model.hidden) / job.plan.tensor
+
+
+__all__ = ["MemoryRecipe", "memory_recipe", "module_bytes"]
