@@ -27,14 +27,12 @@ PLAIN = frozenset({
     "full", "selective", "fused", "unfused", "fusion", "graphs", "offload", "lora", "dora", "qlora",
     "hqq", "mxfp8", "layer", "step", "moe", "strong", "weak", "small", "other", "chip", "core",
     "gpu", "pcie", "pod", "tile", "fsdp", "single", "roce", "gcd", "server", "paper", "eager",
-    "gpt", "llama", "nvidia", "fujitsu",
+    "gpt", "llama", "log", "nvidia", "fujitsu",
 })  # fmt: skip
 """Words of the field that names are made of as well; `gpt` and `llama` are families of layers,
 which a model file tells, and the last two are makers."""
 
 SUBJECT = {
-    "validation/claims/megatron.py": "each claim is on a scenario of one paper",
-    "validation/claims/frontier.py": "likewise",
     "topology/importers/__init__.py": "readers by the format of a file",
     "workload/importers/__init__.py": "readers by the model_type of a configuration",
 }

@@ -22,26 +22,26 @@ from clustersim.workload.ops import backward, forward
 Runs = Mapping[str, ClaimRun]
 Numbers = dict[str, float]
 
-A100_PEAK: Final = 312e12
+PEAK: Final = 312e12
 """Dense 16-bit peak of an A100 [FLOP/s]."""
 
 
 def training_states(runs: Runs) -> Numbers:
     """Parameters times the 16 bytes of the recipe, and the cards of 80 GB that they fill."""
-    nbytes = runs["gpt3"].states
+    nbytes = runs["base"].states
     return {"states": nbytes / 1e12, "devices": float(math.ceil(nbytes / 80e9))}
 
 
 def training_flops(runs: Runs) -> Numbers:
     """FLOPs of a step with recomputation, and of the steps that train on 300e9 tokens."""
-    job = runs["gpt3"].job
+    job = runs["base"].job
     step = hardware_flops(job.model, 1536, job.layers.recomputed)
     steps = 300e9 / (1536 * 2048)
     return {
         "step": step / 1e18,
         "steps": steps,
         "training": step * steps / 1e21,
-        "time": step * steps / A100_PEAK / 86400,
+        "time": step * steps / PEAK / 86400,
     }
 
 
@@ -69,7 +69,7 @@ def fastest_tensor_degree(runs: Runs) -> Numbers:
 
     def fastest(batch: int) -> float:
         seconds = {
-            degree: runs["162B"]
+            degree: runs["base"]
             .changed(
                 f"plan.tensor={degree}",
                 f"plan.pipeline={64 // degree}",
@@ -88,7 +88,7 @@ def best_microbatch(runs: Runs) -> Numbers:
 
     def over_two(batch: int) -> float:
         seconds = {
-            micro: runs["91B"]
+            micro: runs["several devices"]
             .changed(f"batch.micro={micro}", f"batch.global={batch}")
             .result.step_time
             for micro in (1, 2, 4, 8)
@@ -108,9 +108,9 @@ def best_microbatch(runs: Runs) -> Numbers:
 def recomputation(runs: Runs) -> Numbers:
     """A step with recomputation over one without, and the best throughput of what fits."""
     sizes = [2**power for power in range(9)]
-    recomputed = {size: runs["145B"].changed(f"batch.global={size}").result for size in sizes}
+    recomputed = {size: runs["base"].changed(f"batch.global={size}").result for size in sizes}
     kept = {
-        size: runs["145B"].changed(f"batch.global={size}", "recompute=none").result
+        size: runs["base"].changed(f"batch.global={size}", "recompute=none").result
         for size in sizes
     }
     best, best_kept = (
@@ -130,7 +130,7 @@ def bisection_traffic(runs: Runs) -> Numbers:
     A pipeline is cut between its middle stages, which every tensor rank of every replica crosses
     by a message of its own; one rank of each half of a data group sends to the other half.
     """
-    result = runs["1T"].result
+    result = runs["base"].result
     actors, middle = result.program.actors, result.program.stages // 2 - 1
     messages = [
         (actor.multiplicity, actor.send[Code(FORWARD, 0)])

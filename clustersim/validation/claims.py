@@ -136,7 +136,7 @@ class Claim(Strict):
     """One claim with its runs and its numbers, by name.
 
     `function` names the function of `claim_functions` that predicts numbers without `predict`;
-    `large` marks claims that take minutes.
+    `slow` marks claims that take a minute or more.
     """
 
     number: Count
@@ -144,7 +144,7 @@ class Claim(Strict):
     source: str
     runs: dict[str, RunSpec] = Field(default_factory=dict)
     function: str | None = None
-    large: bool = False
+    slow: bool = False
     expected: Annotated[dict[str, Expected], Field(min_length=1)]
 
     @model_validator(mode="after")

@@ -60,7 +60,7 @@ def test_activations_grow_with_the_batch_in_gpipe_alone():
 
 def test_sixteen_microbatches_nearly_fill_a_device_without_recomputation():
     """From a batch of 16 the first stage of 145B holds 16 microbatches: 98 % of all memory."""
-    base = runs_of(15)["145B"].changed("recompute=none")
+    base = runs_of(15)["base"].changed("recompute=none")
     memory, larger = (base.changed(f"batch.global={batch}").result.memory for batch in (16, 64))
 
     assert memory.fullest.stage == 0

@@ -40,7 +40,7 @@ def test_two_chunks_leave_a_little_more_than_half_of_the_bubble():
 @pytest.mark.parametrize("batch", [32, 128])
 def test_tensor_groups_over_two_nodes_and_pipelines_without_groups_lose(batch):
     """Degrees of 16 and more cross nodes in every sum, and one of 2 has the longest pipeline."""
-    base = runs_of(13)["162B"].changed(f"batch.global={batch}")
+    base = runs_of(13)["base"].changed(f"batch.global={batch}")
     seconds = {
         tensor: base.changed(
             f"plan.tensor={tensor}", f"plan.pipeline={64 // tensor}"
@@ -55,7 +55,7 @@ def test_tensor_groups_over_two_nodes_and_pipelines_without_groups_lose(batch):
 @pytest.mark.parametrize("batch", [128, 512])
 def test_larger_microbatches_compute_faster_and_wait_longer(batch):
     """From 1 to 8 sequences products and passes become shorter, the bubble longer."""
-    base = runs_of(14)["91B"].changed(f"batch.global={batch}")
+    base = runs_of(14)["several devices"].changed(f"batch.global={batch}")
     results = [base.changed(f"batch.micro={micro}").result for micro in (1, 2, 4, 8)]
     computing = [r.attribution["matmul"] + r.attribution["memory_bound"] for r in results]
     waiting = [r.attribution["bubble_fill"] for r in results]

@@ -29,7 +29,7 @@ def claim_of(**expected):
 @pytest.mark.parametrize(
     "claim",
     [
-        pytest.param(claim, id=str(claim.number), marks=[pytest.mark.large] * claim.large)
+        pytest.param(claim, id=str(claim.number), marks=[pytest.mark.large] * claim.slow)
         for claim in CLAIMS
     ],
 )

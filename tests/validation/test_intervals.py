@@ -122,7 +122,7 @@ def test_only_graded_steps_of_high_confidence_are_evidence():
     assert found.ratios == pytest.approx((1.25,))
 
 
-def test_groups_that_ran_again_take_the_place_of_their_read_interval_data(tmp_path):
+def test_new_runs_of_a_group_replace_its_earlier_ones(tmp_path):
     """A file is updated group by group."""
     file = tmp_path / "intervals.yaml"
     assert read_interval_data(file) == []

@@ -174,13 +174,13 @@ def test_a_case_that_cannot_be_graded_says_why(small, name, why):
 def test_all_that_stands_against_a_case_is_told_together(small):
     """Each thing that the model cannot express is named, in the case's own numbers."""
     assert small["unheard-of"]["why"].split("; ") == [
-        "family 'rwkv'",
-        "attention 'linear'",
-        "unsupported recomputation: 'per-op'",
-        "offload 'nvme'",
-        "finetuning 'ia3'",
-        "precision int8",
-        "schedule 'zb-w' with 2 stages",
+        "unknown model family 'rwkv'",
+        "unsupported attention 'linear'",
+        "unsupported recomputation 'per-op'",
+        "unsupported offload 'nvme'",
+        "unsupported finetuning 'ia3'",
+        "unsupported precision 'int8'",
+        "unsupported schedule 'zb-w' with 2 stages",
         "not stated: experts of a token",
     ]
 
@@ -446,7 +446,7 @@ def test_reasons_are_counted_by_kind():
 
     assert counts["malformed"] == (2, 2)
     assert counts["invalid layout"] == (1, 1)
-    assert counts["precision int8"] == (1, 0)
+    assert counts["unsupported precision"] == (1, 0)
 
 
 def test_only_the_groups_asked_for_are_run():

@@ -119,7 +119,7 @@ def case_of(row: Row) -> Case:
     reasons += _architecture(row.model, attention)
     if settings.recompute not in (None, CHEAPEST, *RECOMPUTE):
         kind = "unsupported recomputation"
-        reasons.append(Reason(kind, f"{kind}: '{settings.recompute}'"))
+        reasons.append(Reason(kind, f"{kind} '{settings.recompute}'"))
     offload = read(lambda: offload_of(row.offload), "unsupported offload")
     finetune = read(lambda: finetune_of(row.finetune), "unsupported finetuning")
     reasons += [*_unsupported(settings), *_not_stated(row.model, settings)]
@@ -152,20 +152,23 @@ def case_of(row: Row) -> Case:
 def _architecture(model: ModelShape, attention: Mapping[str, Any] | None) -> list[Reason]:
     reasons = []
     if model.family not in (None, *FAMILIES):
-        reasons.append(Reason("unknown model family", f"family '{model.family}'"))
+        reasons.append(Reason("unknown model family", f"unknown model family '{model.family}'"))
     if attention is None:
-        reasons.append(Reason("unsupported attention", f"attention '{model.attention}'"))
+        reasons.append(
+            Reason("unsupported attention", f"unsupported attention '{model.attention}'")
+        )
     return reasons
 
 
 def _unsupported(settings: Settings) -> list[Reason]:
     reasons = []
     if settings.precision is not None and settings.precision not in PRECISIONS:
-        what = f"precision {settings.precision}"
-        reasons.append(Reason(what, what))
+        kind = "unsupported precision"
+        reasons.append(Reason(kind, f"{kind} '{settings.precision}'"))
     if (settings.pipeline or 1) > 1 and settings.schedule not in (None, *SCHEDULES):
-        what = f"schedule '{settings.schedule}' with {settings.pipeline} stages"
-        reasons.append(Reason("unsupported schedule", what))
+        kind = "unsupported schedule"
+        detail = f"{kind} '{settings.schedule}' with {settings.pipeline} stages"
+        reasons.append(Reason(kind, detail))
     return reasons
 
 

@@ -216,7 +216,7 @@ def finetune_of(value: object) -> dict[str, Any] | None:
     fields = value if isinstance(value, Mapping) else {"method": value}
     method = str(fields.get("method")).lower()
     if is_given(value) and method not in (*METHODS, *ALL_WEIGHTS):
-        raise ValueError(f"finetuning '{method}'")
+        raise ValueError(f"unsupported finetuning '{method}'")
     counts = {key: _count(key, fields.get(key)) for key in COUNTS}
     if not is_given(value) or method in ALL_WEIGHTS:
         return None
@@ -227,7 +227,7 @@ def _count(key: str, value: object) -> int | None:
     try:
         return count(value)
     except ValueError as problem:
-        raise ValueError(f"finetuning with {key}: {problem}") from None
+        raise ValueError(f"unsupported finetuning: {key}: {problem}") from None
 
 
 def offload_of(value: object) -> dict[str, bool]:
@@ -241,5 +241,5 @@ def offload_of(value: object) -> dict[str, bool]:
     if not is_given(value):
         return {}
     if str(value).lower() not in OFFLOADS:
-        raise ValueError(f"offload '{value}'")
+        raise ValueError(f"unsupported offload '{value}'")
     return dict(OFFLOADS[str(value).lower()])
