@@ -31,7 +31,7 @@ N, P = r"[\d.,]+", r"[\d.]+ %"  # a number, a share
 TEXT = rf"""
 recompute=none saves most, {N} s of {N} s \({P}\)
 
- +saved +step  change +mostly +bottleneck +memory
+ +saved +step  change +main part +bottleneck +memory
  *{N} s +{P} +{N} s  recompute=none +[a-z ]+  n0.* fits
  *-{N} s +-{P} +{N} s  cluster.nic.bandwidth=/64  [a-z ]+  n0.* fits
 together      the 2 valid changes cost {N} s \({P}\), a step of {N} s; separately they cost {N} s

@@ -42,7 +42,7 @@ def _cards(runs: Sequence[ComparedRun]) -> Cards:
 
 def _card(run: ComparedRun) -> Card:
     answer, memory = run.answer, run.answer.memory
-    text = f"{answer.tokens_per_s:,.0f} tokens/s, MFU {percent(answer.mfu)}"
+    text = f"step time; {answer.tokens_per_s:,.0f} tokens/s; MFU {percent(answer.mfu)}"
     if not memory.fits:
         text += f"; {memory.verdict}"
     return Card(run.name, format_seconds(answer.step_time_s), text, warning=not memory.fits)

@@ -1,4 +1,4 @@
-"""Scaling curves: efficiency over numbers of devices, and what it is lost to."""
+"""Scaling curves: efficiency over numbers of devices, and causes of lost efficiency."""
 
 from clustersim.studies.scaling.answer import ScalingAnswer, scale
 

@@ -197,7 +197,7 @@ def scale(
     jobs: int | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> ScalingAnswer:
-    """Return how scenarios scale with the number of devices, and what efficiency is lost to.
+    """Compute scaling curves: efficiency over numbers of devices, and causes of lost efficiency.
 
     Without `weak` and `strong` the curves are those of the scenario's key ``scaling``; a scenario
     without that key is run on 1, 2, 4 and 8 times its own devices.

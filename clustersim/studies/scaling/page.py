@@ -21,7 +21,7 @@ def page(answer: ScalingAnswer, command: str = "") -> Page:
     kinds = [(kind, [curve for curve in curves if curve.scaling == kind]) for kind in KINDS]
     return Page(
         title="; ".join(titles),
-        subtitle="Scaling: efficiency over the number of devices, and what it is lost to",
+        subtitle="Scaling curves: efficiency over devices, and causes of lost efficiency",
         sections=(
             Section("Results", "answer", (), (Cards(tuple(_cards(curves))),)),
             *(_section(kind, of_kind) for kind, of_kind in kinds if of_kind),
@@ -34,7 +34,7 @@ def page(answer: ScalingAnswer, command: str = "") -> Page:
 def _cards(curves: Sequence[ScalingCurve]) -> Iterator[Card]:
     for curve in curves:
         point = curve.points[-1]
-        where = f"{curve.name} at {point.devices:,} devices, relative to {curve.against:,}"
+        where = f"{curve.name} at {point.devices:,} devices, relative to {curve.against:,} devices"
         yield Card(f"{curve.scaling} scaling efficiency", percent(point.efficiency), where)
         for number in curve.published:
             if number.metric == "efficiency" and number.error is not None:

@@ -1,4 +1,4 @@
-"""Scaling curves as text: a table for each curve, and what efficiency is lost to."""
+"""Scaling curves as text: a table for each curve, and the causes of lost efficiency."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -28,8 +28,9 @@ def _savings(answer: WhatIfAnswer, together: CombinationResult, total: float) ->
     steps = [Step(label(change.settings), _kind(change.part), -change.saved_s) for change in joined]
     steps.append(Step("interaction", "other", total - together.saved_s))
     after = base.step_time_s - together.saved_s
+    speed = format_speed("With all valid changes a step", base.step_time_s / after)
     return Waterfall(
-        title=f"{format_speed('Together a step', base.step_time_s / after)}{_of_sum(together)}",
+        title=f"{speed}{_of_sum(together)}",
         caption=f"{base.name}: what each change saves alone, coloured by the component that"
         " changes most",
         description=f"{len(joined)} changes and their interaction lead from before to after.",
@@ -51,7 +52,7 @@ def _kind(part: str | None) -> str:
 def _of_sum(together: CombinationResult) -> str:
     if together.of_sum is None:
         return ""
-    return f", {percent(together.of_sum)} of the sum of the savings"
+    return f" ({percent(together.of_sum)} of the sum of the separate savings)"
 
 
 def _parts(answer: WhatIfAnswer, best: ChangeResult) -> Waterfall:

@@ -14,7 +14,7 @@ from clustersim.studies.whatif.answer import (
 )
 from clustersim.units import format_seconds
 
-HEADINGS: Final = ("saved", "", "step", "change", "mostly", "bottleneck", "memory")
+HEADINGS: Final = ("saved", "", "step", "change", "main part", "bottleneck", "memory")
 WORDS: Final = HEADINGS[3:]
 """Columns that are words."""
 
