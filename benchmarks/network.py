@@ -44,20 +44,20 @@ def crossing(count: int, links: int, seed: int = 1) -> list[Traffic]:
 
 
 def transfers_per_second(traffics: list[Traffic], links: int, total: int) -> tuple[float, int]:
-    """Let each activity start itself again until `total` are done; return their rate and solves."""
+    """Repeat each activity until `total` are complete; return their rate and solves."""
     env = Environment()
     network = Network(env, [1e10] * links)
     left = total - len(traffics)
 
-    def again(transfer: Transfer) -> None:
+    def repeat(transfer: Transfer) -> None:
         nonlocal left
         if left > 0:
             left -= 1
-            network.start(transfer.traffic, again)
+            network.start(transfer.traffic, repeat)
 
     began = time.perf_counter()
     for traffic in traffics:
-        network.start(traffic, again)
+        network.start(traffic, repeat)
     env.run()
     elapsed = time.perf_counter() - began
     network.check()
@@ -175,7 +175,7 @@ def solves() -> None:
 
 
 def tree() -> None:
-    """Print how long 20,000 flows take on fat trees of 8,192 devices."""
+    """Print the time of 20,000 flows on fat trees of 8,192 devices."""
     print(f"{FLOWS:,} flows at once between random pairs of {NODES * 8:,} devices on a fat tree")
     for leaf_uplinks, pod_uplinks in ((32, 1024), (16, 256), (4, 16)):
         print_tree(leaf_uplinks, pod_uplinks, "adaptive")

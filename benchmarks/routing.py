@@ -82,7 +82,7 @@ def messages_per_second(cluster: Cluster, count: int) -> float:
 def main() -> None:
     """Print processor time and memory of each part, and fail where the whole takes too much."""
     load("megatron21-t1-39b")  # reading the catalogue is not what is measured
-    gc.disable()  # as a simulation does: there is no garbage here, only routes that are kept
+    gc.disable()  # as a simulation does: all routes are kept
     began = time.process_time()
     cluster = fugaku()
     built = time.process_time()

@@ -95,7 +95,7 @@ def test_small_buffers_take_the_protocol_of_low_latency():
 def test_pieces_of_a_pipeline_by_hand():
     """8 ranks broadcast 1 GB at 100 GB/s, each further piece costing 7 us on each of 7 hops.
 
-    Cut in m, it takes (7 + m) x (7 us + 10 ms / m): at best, with 100 pieces, 107 x 107 us, beside
+    Cut in m, it takes (7 + m) x (7 us + 10 ms / m): at best, with 100 pieces, 107 x 107 us, and
     7 hops of 3 us.
     """
     pipelined = replace(SLOW, base=0.0, chunk=7e-6)
@@ -166,7 +166,7 @@ def test_more_bytes_never_take_less_by_one_protocol(algorithm, fewer, more, span
 def test_what_the_tuner_ranks_by_never_falls_with_more_bytes(fewer, more, span, chunk):
     """The choice of protocol never makes a larger buffer faster in the tuner's eyes.
 
-    The time itself may fall a little where the choice changes, because the tuner knows no pieces.
+    The time itself may fall a little where the choice changes, because the tuner ignores pieces.
     """
     library = replace(LIBRARY, algorithms={"ring": (QUICK, replace(SLOW, chunk=chunk))})
     small, large = (
@@ -368,14 +368,14 @@ def test_a_chain_takes_the_larger_of_device_and_host(launches, compute, tensor, 
 
 @MODEST
 @given(st.integers(0, 50), st.integers(0, 50), st.floats(0, 1e-4), st.floats(0, 1e-4))
-def test_a_backward_is_issued_at_the_pace_of_the_autograd_engine(again, back, python, engine):
-    """What is run again costs the host what Python takes, the rest of a backward its engine."""
-    chain = Seconds(launches=again) + Seconds(launches=back).of_backward()
+def test_a_backward_is_issued_at_the_pace_of_the_autograd_engine(recomputed, back, python, engine):
+    """Recomputed kernels are issued at the rate of Python, the rest of a backward by its engine."""
+    chain = Seconds(launches=recomputed) + Seconds(launches=back).of_backward()
 
     assert chain.dispatched(python, 0.0, engine).dispatch == pytest.approx(
-        again * python + back * engine
+        recomputed * python + back * engine
     )
-    assert chain.dispatched(python).dispatch == pytest.approx((again + back) * python)
+    assert chain.dispatched(python).dispatch == pytest.approx((recomputed + back) * python)
 
 
 def test_seconds_add_and_multiply_part_by_part():

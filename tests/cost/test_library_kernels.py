@@ -101,12 +101,12 @@ def test_longer_sequences_and_wider_heads_never_run_slower(sequence, head, back,
 
 
 def test_cudnn_is_taken_only_where_the_device_is_known_with_it():
-    """On an A100, whose file has no cuDNN kernels, asking for them changes nothing."""
+    """On an A100, whose file has no cuDNN kernels, requesting them changes nothing."""
     plain = Flash("core", 1e15, 0.0, 128, False, 4096)
-    asked = plain._replace(cudnn=True)
+    requested = plain._replace(cudnn=True)
 
-    assert flash_seconds(asked, A100) == flash_seconds(plain, A100)
-    assert flash_seconds(asked, H100) < 0.7 * flash_seconds(plain, H100)
+    assert flash_seconds(requested, A100) == flash_seconds(plain, A100)
+    assert flash_seconds(requested, H100) < 0.7 * flash_seconds(plain, H100)
 
 
 # --- copies ---------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_keys_and_values_that_are_repeated_are_copied_and_read_as_often():
 @MODEST
 @given(st.integers(0, 8), st.integers(0, 8))
 def test_weights_that_are_cast_in_every_pass_cost_their_bytes(ahead, back):
-    """So many bytes for each weight of the linear layers, and nothing in 16 bits."""
+    """The given bytes for each weight of the linear layers, and none in 16 bits."""
     facts = {"weight_cast_forward": float(ahead), "weight_cast_backward": float(back)}
     weights = 1024 * (1024 + 2 * 256) + 1024 * 1024 + 3 * 1024 * 3072
     narrow, wide = kernels(precision="fp8", **facts), kernels(precision="bf16", **facts)
@@ -177,7 +177,7 @@ def test_eight_bits_are_at_most_twice_as_fast(m, n, k):
     assert 0.5 * wide <= narrow <= 1.05 * wide
 
 
-# --- collectives beside their products ------------------------------------------------------------
+# --- collectives that overlap with their products -------------------------------------------------
 
 
 @MODEST
@@ -278,7 +278,7 @@ def test_shares_that_are_copied_one_by_one_cost_their_number(pipeline, microseco
     assert copy_seconds(alone, 0) == 0
 
 
-# --- what a case tells of its software ------------------------------------------------------------
+# --- the software of a case -----------------------------------------------------------------------
 
 
 def case_of(**fields):
@@ -303,12 +303,12 @@ def test_words_of_a_case_turn_on_the_options_that_they_name():
 
 
 def test_software_may_cut_a_step_into_as_many_microbatches_as_pipeline_ranks():
-    """32 sequences of a replica over 8 ranks of 2 chunks are 8 microbatches of 4, unless told."""
+    """32 sequences of a replica over 8 ranks of 2 chunks are 8 microbatches of 4, unless stated."""
     layout = {"tp": 1, "pp": 8, "dp": 8, "interleave": 2, "schedule": "interleaved-1f1b"}
     usual = {"microbatches": "pipeline"}
     cut = settings_of(case_of(parallel=layout, batch={"global": 256}), usual)
-    told = settings_of(case_of(parallel=layout, batch={"global": 256, "micro": 2}), usual)
+    stated = settings_of(case_of(parallel=layout, batch={"global": 256, "micro": 2}), usual)
     plain = settings_of(case_of(parallel=layout, batch={"global": 256}))
 
-    assert (cut.micro, told.micro, plain.micro) == (4, 2, 1)
+    assert (cut.micro, stated.micro, plain.micro) == (4, 2, 1)
     assert "pipeline ranks" in cut.assumed["micro"]

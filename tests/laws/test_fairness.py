@@ -67,7 +67,7 @@ def test_no_link_above_capacity_and_no_flow_above_its_cap(solver, problem):
 @pytest.mark.parametrize("solver", SOLVERS)
 @given(problem=problems())
 def test_every_flow_has_a_bottleneck(solver, problem):
-    """Each flow is at its cap, or crosses a full link on which nobody is faster."""
+    """Each flow is at its cap, or crosses a full link on which no flow is faster."""
     rates = solver(*problem)
     load = loads(problem, rates)
 
@@ -166,19 +166,19 @@ def test_an_activity_cut_in_two_of_half_its_flows_changes_nothing(data):
 def test_a_second_flow_beside_the_first_gains_at_most_its_share(data):
     """Two flows instead of one: each at half to all of its rate; who was slower keeps its rate.
 
-    Until a link of theirs is full all rates rise as before, and there both stop: at r' <= r.  What
-    the others take on that link by then they take in the end as well, so r <= 2 r'.  Who was faster
+    Until a link of theirs is full all rates rise as before, and there both stop: at r' <= r.  The
+    rates of the others on that link are the same in the end, so r <= 2 r'.  Who was faster
     than r' may lose, or gain where its rivals lost.
     """
     problem = data.draw(problems())
     a = data.draw(st.integers(0, len(problem.links) - 1))
-    beside = Problem(
+    joined_problem = Problem(
         problem.capacities,
         [*problem.links, problem.links[a]],
         [*problem.weights, problem.weights[a]],
         [*problem.caps, problem.caps[a]],
     )
-    before, after = max_min_rates(*problem), max_min_rates(*beside)
+    before, after = max_min_rates(*problem), max_min_rates(*joined_problem)
 
     assert before[a] / 2 * (1 - CLOSE) <= after[a] <= before[a] * (1 + CLOSE)
     for old, new in zip(before, after, strict=False):

@@ -23,7 +23,7 @@ CASES = {
     "rail-optimised fat tree": (
         "megatron21-t1-39b", "cluster.nodes=4", "plan.data=2", "batch.global=32",
     ),
-    "gradients beside the backward": (
+    "gradients overlapped with the backward": (
         "megatron21-t1-18b", "cluster.nodes=4", "plan.data=4", "batch.global=64",
     ),
     "interleaved": ("megatron21-t1-145b", "cluster.nodes=32", "plan.data=4", "batch.global=64"),
@@ -77,7 +77,7 @@ def test_folded_and_unfolded_agree(case):
 
 
 def test_a_load_on_links_is_counted_the_same_folded_or_not():
-    """Links carry the same bytes in the result, whoever stands for whom."""
+    """Links carry the same bytes in the result, whether replicas are folded or not."""
     name, *given_ = CASES["some replicas share a cable"]
     folded = simulate(name, [*given_, "fold=true"])
     whole = simulate(name, [*given_, "fold=false"])
@@ -152,18 +152,18 @@ def test_members_of_a_class_see_the_same_links(case):
     assert sorted(where) == list(range(len(own)))
     rates = [{n: t.uncontended_rate(capacities) for n, t in each.items()} for each in own]
     together = {n: t.uncontended_rate(capacities) for n, t in joint.items()}
-    asked = [0.0] * len(capacities)
+    demands = [0.0] * len(capacities)
     load = [Counter() for _ in capacities]
     for replica, transfers in enumerate(own):
         for name, traffic in transfers.items():
             for link, weight in zip(traffic.links, traffic.weights, strict=True):
-                asked[link] += weight * rates[replica][name]
+                demands[link] += weight * rates[replica][name]
                 load[link][name, weight, where[replica]] += 1
     for name, traffic in joint.items():
         for link, weight in zip(traffic.links, traffic.weights, strict=True):
-            asked[link] += weight * together[name]
+            demands[link] += weight * together[name]
             load[link][name, weight, "all"] += 1
-    tight = [a > c * (1 + 1e-12) for a, c in zip(asked, capacities, strict=True)]
+    tight = [a > c * (1 + 1e-12) for a, c in zip(demands, capacities, strict=True)]
 
     def seen(replica):
         return {
@@ -188,7 +188,7 @@ def test_members_of_a_class_see_the_same_links(case):
 @settings(max_examples=150, deadline=None)
 @given(replicas(), st.data())
 def test_transfers_end_at_the_same_instants_folded_or_not(case, data):
-    """On the links that stand for all, a class's transfer ends when each member's own does."""
+    """On the links of the folded program, a class's transfer ends when each member's own does."""
     own, joint, *_ = case
     starts = {name: data.draw(st.sampled_from([0.0, 0.0, 1.0])) for name in [*own[0], *joint]}
     folded, whole = folded_and_whole(case)
@@ -208,8 +208,8 @@ def ends(folded, starts):
     env = Environment()
     network = Network(env, folded.capacities)
     found = {}
-    wanted = {**folded.traffic, **{(name, "all"): t for name, t in folded.joint.items()}}
-    for key, traffic in wanted.items():
+    traffics = {**folded.traffic, **{(name, "all"): t for name, t in folded.joint.items()}}
+    for key, traffic in traffics.items():
 
         def start(_, key=key, traffic=traffic):
             network.start(traffic, lambda _: found.update({key: env.now}))
@@ -221,7 +221,7 @@ def ends(folded, starts):
 
 
 def test_a_link_that_nobody_can_fill_tells_no_replicas_apart():
-    """Two replicas on links of 8 and 9 B/s that ask for 1 B/s are one class, without links."""
+    """Two replicas on links of 8 and 9 B/s with a demand of 1 B/s are one class, without links."""
     own = [{("send",): Traffic("t", (i,), (1.0,), 5.0, 0.0, 1.0)} for i in range(2)]
     folded = fold(own, {}, [8.0, 9.0], ["a", "b"], [0, 0], fold_replicas=True)
 

@@ -204,10 +204,10 @@ def test_names_of_links_and_flows_do_not_matter(in_arrays, scene, data):
 def test_the_same_starts_give_the_same_bytes(scene):
     """Two runs agree in every digit and in the order of completion."""
     _, ends, order = run(*scene)
-    _, again, order_again = run(*scene)
+    _, repeated, order_repeated = run(*scene)
 
-    assert ends == again
-    assert order == order_again
+    assert ends == repeated
+    assert order == order_repeated
 
 
 def test_a_transfer_alone_takes_latency_plus_bytes_over_the_tightest_link():
@@ -458,12 +458,12 @@ def test_a_foreground_without_background_takes_what_it_takes_alone(nbytes, laten
 
 @given(st.floats(1.0, 1e9), st.floats(1.0, 1e9), st.floats(0.01, 100.0))
 def test_an_equal_flow_in_the_background_doubles_the_time_of_the_bytes(nbytes, width, relative):
-    """However often the other starts again: 2 x bytes / width, all of it held at that link."""
-    mine, theirs = one("mine", nbytes=nbytes), one("theirs", nbytes=nbytes * relative)
+    """However often the other repeats: 2 x bytes / width, limited by that link all the time."""
+    ours, theirs = one("ours", nbytes=nbytes), one("theirs", nbytes=nbytes * relative)
     seconds = pytest.approx(2 * nbytes / width, rel=1e-9)
 
-    assert contended_seconds([mine], [theirs], [width]) == [seconds]
-    assert slowdowns([mine], [theirs], [width]) == [Slowdown(seconds, 0)]
+    assert contended_seconds([ours], [theirs], [width]) == [seconds]
+    assert slowdowns([ours], [theirs], [width]) == [Slowdown(seconds, 0)]
 
 
 @given(scenes())
@@ -482,25 +482,25 @@ def test_background_on_other_links_changes_nothing(scene):
 
 
 def test_a_background_with_latency_leaves_the_link_to_others_meanwhile():
-    """Link 10: mine is 30 B, theirs 10 B after 1 s of latency, again and again.
+    """Link 10: ours is 30 B, theirs 10 B after 1 s of latency, repeated.
 
     1 s alone (10 B), 2 s shared (10 B), 1 s alone (10 B): 4 s, 2 of them held at link 0.
     """
-    mine, theirs = one("mine", nbytes=30.0), one("theirs", nbytes=10.0, latency=1.0)
+    ours, theirs = one("ours", nbytes=30.0), one("theirs", nbytes=10.0, latency=1.0)
 
-    assert contended_seconds([mine], [theirs], [10.0]) == [4.0]
-    assert slowdowns([mine], [theirs], [10.0]) == [Slowdown(2.0, 0)]
+    assert contended_seconds([ours], [theirs], [10.0]) == [4.0]
+    assert slowdowns([ours], [theirs], [10.0]) == [Slowdown(2.0, 0)]
 
 
 def test_the_link_that_held_longest_is_named():
-    """Links 10 and 8 under mine; on the first a lasting rival, on the second a capped one.
+    """Links 10 and 8 under ours; on the first a long background flow, on the second a capped one.
 
-    Mine gets 5 of link 0, while link 1 has 8 - 2 = 6 left for it: link 0 holds it, 20 / 5 = 4 s.
+    Ours gets 5 of link 0, while link 1 has 8 - 2 = 6 for it: link 0 limits it, 20 / 5 = 4 s.
     """
-    mine = one("mine", links=(0, 1))
+    ours = one("ours", links=(0, 1))
     theirs = [one("lasting", links=(0,), nbytes=1e3), one("capped", links=(1,), cap=2.0)]
 
-    assert slowdowns([mine], theirs, [10.0, 8.0]) == [Slowdown(4.0, 0)]
+    assert slowdowns([ours], theirs, [10.0, 8.0]) == [Slowdown(4.0, 0)]
 
 
 def test_a_foreground_may_hold_itself_back():
@@ -512,7 +512,7 @@ def test_a_foreground_may_hold_itself_back():
 
 
 def test_background_that_carries_nothing_is_left_out():
-    """No bytes, or no links: it could start again for ever without time passing."""
+    """No bytes, or no links: it could repeat without end at one instant."""
     empty, nowhere = one("empty", nbytes=0.0), one("nowhere", links=())
 
     assert contended_seconds([one()], [empty, nowhere], [10.0]) == [2.0]

@@ -310,8 +310,8 @@ def test_transfers_judged_alone_end_as_they_do_in_the_network(case, data):
     links = [data.draw(st.sampled_from([2 * s, 0, 1])) for s in range(shape.stages)]
     tail = program.actors[0].tail
     if data.draw(st.booleans()):
-        beside = Traffic("gradients", (0,), (1.0,), data.draw(st.floats(0.1, 5.0)), 0.1, 1.0)
-        tail = replace(tail, gradients=((beside,),))
+        reduction = Traffic("gradients", (0,), (1.0,), data.draw(st.floats(0.1, 5.0)), 0.1, 1.0)
+        tail = replace(tail, gradients=((reduction,),))
     actors = tuple(
         replace(
             actor,

@@ -34,7 +34,7 @@ def in_flight(steps):
 
 
 def bare(steps):
-    """The steps of a stage, with whatever they run beside."""
+    """The steps of a stage without their concurrent steps."""
     return [step.unpaired for step in steps]
 
 
@@ -85,9 +85,9 @@ def test_results_are_handed_on_in_the_order_in_which_they_are_taken(shape):
             if target is not None:
                 sent.setdefault((stage, step.kind, target[0]), []).append(target[1])
     for (_, kind, to), handed in sent.items():
-        wanted = [step for step in shape.rows[to] if step.kind == kind]
+        received = [step for step in shape.rows[to] if step.kind == kind]
 
-        assert [step for step in wanted if step in set(handed)] == handed
+        assert [step for step in received if step in set(handed)] == handed
 
 
 @pytest.mark.parametrize("name", WIRINGS)
@@ -307,8 +307,10 @@ def test_a_file_serves_one_shape_only(tmp_path):
     file = tmp_path / "my.txt"
     file.write_text("stage 0 F0 B0\nstage 1 F0 B0\n", encoding="utf-8")
 
-    told = "is written for 2 stages and 1 microbatches, and the job has 2 stages and 4 microbatches"
-    assert read_schedule(file).misfit(2, 4, 1) == told
+    reason = (
+        "is written for 2 stages and 1 microbatches, and the job has 2 stages and 4 microbatches"
+    )
+    assert read_schedule(file).misfit(2, 4, 1) == reason
 
 
 def test_steps_are_written_as_they_are_read():

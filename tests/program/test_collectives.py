@@ -61,7 +61,7 @@ MACHINES = {
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(MACHINES)), st.data(), st.floats(1.0, 1e10))
 def test_an_algorithm_alone_takes_its_closed_form(name, data, nbytes):
-    """In the engine, alone on its links, it ends when the formula says: every one that can run."""
+    """Every possible algorithm, uncontended in the engine, takes the time of its formula."""
     cluster = MACHINES[name]()
     count = data.draw(st.integers(2, cluster.devices))
     start = data.draw(st.integers(0, cluster.devices - count))
@@ -84,7 +84,7 @@ def test_an_algorithm_alone_takes_its_closed_form(name, data, nbytes):
     st.floats(1.0, 1e10),
 )
 def test_what_the_library_chooses_takes_its_closed_form(name, operation, nbytes):
-    """Groups side by side end when the formula says, and put their load on each link."""
+    """Concurrent groups end at the time of the formula, and put their load on each link."""
     cluster = MACHINES[name]()
     communicator = Communicator(cluster, [range(i, 24, 8) for i in range(8)])
     cost = communicator.cost(operation, nbytes)
@@ -100,7 +100,7 @@ def test_what_the_library_chooses_takes_its_closed_form(name, operation, nbytes)
 @MODEST
 @given(st.sampled_from(["dgx-a100", "frontier"]), st.data(), st.floats(1.0, 1e10))
 def test_a_message_alone_takes_its_closed_form(name, data, nbytes):
-    """A send between two devices, alone on its links, ends when the formula says."""
+    """A send between two devices, alone on its links, ends at the time of the formula."""
     cluster = MACHINES[name]()
     ends = data.draw(st.lists(st.integers(0, 23), min_size=2, max_size=2, unique=True))
     communicator = Communicator(cluster, [ends])
@@ -135,7 +135,7 @@ ONE_NODE = [
 
 @pytest.mark.parametrize(("algorithm", "operation", "seconds"), ONE_NODE)
 def test_algorithms_in_a_node_by_hand(algorithm, operation, seconds):
-    """8 devices on a crossbar, a hop of a = 10 us, 800 MB at 100 GB/s in 8 ms; sums beside."""
+    """8 devices on a crossbar, a hop of a = 10 us, 800 MB at 100 GB/s in 8 ms; sums in comments."""
     cost = fixed(ideal(1), algorithm, operation, range(8)).cost(operation, 800e6)
 
     assert cost.seconds == pytest.approx(seconds)
@@ -150,7 +150,7 @@ FOUR_NODES = [
     ("nvls-tree", "all-reduce", 10e-6 + 4 * 20e-6 + 20e-3),
     # 2 x 7 hops in a node, one to the switch; a NIC carries an eighth of 800 MB, once
     ("sharp", "all-reduce", 14 * 10e-6 + 20e-6 + 10e-3),
-    # 2 x 7 hops in a node, 2 x 3 between; 14 ms in nodes beside 2 x 3 / 4 x 100 MB at 10 GB/s
+    # 2 x 7 hops in a node, 2 x 3 between; 14 ms in nodes, while 2 x 3 / 4 x 100 MB at 10 GB/s
     ("hierarchical", "all-reduce", 14 * 10e-6 + 6 * 20e-6 + 15e-3),
     # 31 rounds over the network: in each, a NIC carries a block of 25 MB
     ("pairwise", "all-to-all", 31 * (20e-6 + 2.5e-3)),
@@ -161,7 +161,7 @@ FOUR_NODES = [
 
 @pytest.mark.parametrize(("algorithm", "operation", "seconds"), FOUR_NODES)
 def test_algorithms_over_four_nodes_by_hand(algorithm, operation, seconds):
-    """32 devices, 8 NICs of 10 GB/s a node, hops of 10 us and 20 us, 800 MB; sums beside."""
+    """32 devices, 8 NICs of 10 GB/s a node, hops of 10 us and 20 us, 800 MB; sums in comments."""
     cost = fixed(ideal(4), algorithm, operation, range(32)).cost(operation, 800e6)
 
     assert cost.seconds == pytest.approx(seconds)
@@ -264,8 +264,8 @@ def replace_fabric(cluster, fabric):
 @given(st.integers(2, 9), st.lists(st.floats(0.01, 1), min_size=9, max_size=9))
 def test_an_uneven_exchange_brings_each_receiver_its_share(ranks, parts):
     """Into a receiver goes its share of what every other rank sends, out of a sender the rest."""
-    cluster, wanted = ideal(2), [part / sum(parts[:ranks]) for part in parts[:ranks]]
-    phase = exchange(cluster, [range(ranks)], wanted)
+    cluster, shares = ideal(2), [part / sum(parts[:ranks]) for part in parts[:ranks]]
+    phase = exchange(cluster, [range(ranks)], shares)
     carried = {cluster.links.names[link]: share for link, share in phase.items()}
     into, out = Counter(), Counter()
     for name, share in carried.items():
@@ -276,8 +276,8 @@ def test_an_uneven_exchange_brings_each_receiver_its_share(ranks, parts):
             into[end] += share
     devices = [f"n{number // 8}.dev{number % 8}" for number in range(ranks)]
 
-    assert [into[d] for d in devices] == [pytest.approx((ranks - 1) * w) for w in wanted]
-    assert [out[d] for d in devices] == [pytest.approx(1 - w) for w in wanted]
+    assert [into[d] for d in devices] == [pytest.approx((ranks - 1) * w) for w in shares]
+    assert [out[d] for d in devices] == [pytest.approx(1 - w) for w in shares]
 
 
 # --- double binary trees --------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_whoever_is_inner_in_one_tree_is_a_leaf_in_the_other(count):
 @given(st.integers(1, 600))
 @settings(max_examples=60, deadline=None)
 def test_both_trees_hold_everybody_under_one_root_and_are_shallow(count):
-    """One root each, everybody below it, at most ceil(log2 n) + 1 links deep."""
+    """One root each, all others below it, at most ceil(log2 n) + 1 links deep."""
     for parents in double_tree(count):
         depths = []
         for member in range(count):
@@ -498,7 +498,7 @@ OBSTACLES = [
 
 @pytest.mark.parametrize(("algorithm", "operation", "group", "problem"), OBSTACLES)
 def test_an_algorithm_that_cannot_run_says_what_it_needs(algorithm, operation, group, problem):
-    """The message says where it was prescribed, and what it needs: on two DGX A100."""
+    """The message has the place of the prescription, and what it needs: on two DGX A100."""
     communicator = fixed(machine("dgx-a100", 2), algorithm, operation, group)
 
     with pytest.raises(PlanError) as error:
@@ -507,7 +507,7 @@ def test_an_algorithm_that_cannot_run_says_what_it_needs(algorithm, operation, g
 
 
 def test_every_group_must_meet_what_an_algorithm_needs():
-    """A group of four and four does not speak for one of five and three beside it."""
+    """The cost of groups of four and four is not that of five and three next to them."""
     cluster = ideal(4)
     even, uneven = [*range(4), *range(8, 12)], [*range(16, 21), *range(24, 27)]
 

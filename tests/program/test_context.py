@@ -78,7 +78,7 @@ def test_what_the_steps_of_a_ring_made_is_joined(context):
 
 
 def test_a_ring_hides_what_gathering_shows():
-    """A ring runs beside attention; keys and values that are gathered first are waited for."""
+    """A ring overlaps with attention; keys and values that are gathered first are waited for."""
     exposed = {
         method: simulate(scenario(context_method=method)).attribution["context_communication"]
         for method in METHODS
@@ -121,7 +121,7 @@ def test_gradients_are_summed_over_slices_as_well():
     ],
 )  # fmt: skip
 def test_sequences_that_cannot_be_shared_are_told_why(changes, complaint):
-    """One line says which rule is broken, and what works."""
+    """One line has the rule that is violated, and what works."""
     with pytest.raises(PlanError) as caught:
         build_job(scenario(*changes))
 

@@ -25,14 +25,14 @@ APRIL = {1: 3720.0, 16: 313.6}
 
 @cache
 def alone(replicas):
-    """Seconds of a step of one of so many replicas, with the machine to itself."""
+    """Seconds of a step of one of several replicas, with the machine to itself."""
     return simulate("fugaku-30b-pp48", [f"batch.global={1536 // replicas}"]).step_time
 
 
 def test_steps_of_june_have_a_minute_more_than_the_pipeline_explains():
-    """At 16 and 32 replicas June's steps are 50 to 70 s longer than a replica by itself takes.
+    """At 16 and 32 replicas June's steps are 50 to 70 s longer than those of a single replica.
 
-    A line through all seven steps of June has 2.2 s for each microbatch and 143 s beside them, at
+    A line through all seven steps of June has 2.2 s for each microbatch and 143 s in addition, at
     any number of replicas; one through April's two has 87 s, where 48 stages fill and drain in 81.
     """
     longer = {replicas: JUNE[replicas] - alone(replicas) for replicas in (16, 32)}
@@ -63,7 +63,7 @@ SMALL = ["plan.data=2", "batch.global=14", "cluster.nodes=96", "cluster.fabric.j
 def test_the_bubble_of_fugaku_llm_is_as_long_as_its_work():
     """7 microbatches on 8 stages: (p - 1) / m = 1 of the time of forwards and backwards, to 8 %.
 
-    Stages are not alike: half of them run forwards again, and the last has the logits.
+    Stages are not alike: half of them recompute forwards, and the last has the logits.
     """
     parts = simulate("fugaku-llm-13b", SMALL).attribution
     idle = sum(seconds for part, seconds in parts.items() if part.startswith("bubble"))

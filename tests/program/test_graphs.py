@@ -95,11 +95,11 @@ def test_a_layer_is_one_graph_forward_and_one_backward():
 def test_what_is_run_again_of_a_layer_is_in_its_graph():
     """Selective recomputation adds no launch that the host issues one by one."""
     plain, _ = blocks("framework.kernels.attention=unfused")
-    again, job = blocks("framework.kernels.attention=unfused", "recompute=selective")
+    selective, job = blocks("framework.kernels.attention=unfused", "recompute=selective")
 
-    assert again[1].busy > plain[1].busy
-    assert [one.launches for one in again] == [one.launches for one in plain]
-    assert [one.replays for one in again] == [job.model.layers] * 2
+    assert selective[1].busy > plain[1].busy
+    assert [one.launches for one in selective] == [one.launches for one in plain]
+    assert [one.replays for one in selective] == [job.model.layers] * 2
 
 
 def test_experts_are_issued_one_by_one():
@@ -130,7 +130,7 @@ def test_only_named_parts_are_captured():
 
 
 def test_buffers_of_graphs_are_held():
-    """A stage with graphs holds their buffers besides what it holds without."""
+    """A stage with graphs holds their buffers in addition."""
     graphs = steady_memory("megatron-core-graphs")
     alone = steady_memory("megatron-core")
 
@@ -160,7 +160,7 @@ def steady_memory(framework):
     ],
 )
 def test_what_no_graph_can_hold_is_refused(setting, problem):
-    """Layers run again as a whole and copies to the host are refused, with what to do."""
+    """Layers recomputed as a whole and copies to the host are invalid, with what to do."""
     with pytest.raises(PlanError) as caught:
         build_job(case(setting))
     assert str(caught.value) == problem

@@ -1,4 +1,4 @@
-"""Offload: what goes to host memory and comes from there, and how fast."""
+"""Offload: copies to and from host memory, and their rates."""
 
 import pytest
 from hypothesis import given, settings
@@ -126,11 +126,11 @@ def test_activations_go_to_the_host_and_come_back():
     """What a layer keeps is copied once each way; recomputed as a whole that is its input."""
     job = build_job(scenario({"activations": True}))
     stacked = job.layers.stacked(0, 0)[0]
-    (there,) = host_push(job, stacked, FORWARD, reduced=True)
+    (forth,) = host_push(job, stacked, FORWARD, reduced=True)
     (back,) = host_fetch(job, stacked, BACKWARD)
 
-    assert (there.direction, back.direction) == ("to-host", "from-host")
-    assert there.nbytes == back.nbytes == 2 * 512 * 4096
+    assert (forth.direction, back.direction) == ("to-host", "from-host")
+    assert forth.nbytes == back.nbytes == 2 * 512 * 4096
 
 
 def test_nothing_is_copied_without_offload():
@@ -148,22 +148,22 @@ def test_nothing_is_copied_without_offload():
 @pytest.mark.parametrize("what", ["parameters", "optimiser", "activations"])
 def test_offload_makes_a_step_longer(what):
     """Copies over a slow link take time that attribution shows."""
-    plain, there = simulate(scenario()), simulate(scenario({what: True}))
+    plain, offloaded = simulate(scenario()), simulate(scenario({what: True}))
 
-    assert there.step_time > plain.step_time
+    assert offloaded.step_time > plain.step_time
     part = "optimiser" if what == "optimiser" else "host_transfer"
-    assert there.attribution[part] > plain.attribution[part]
-    assert sum(there.attribution.values()) == pytest.approx(there.step_time)
+    assert offloaded.attribution[part] > plain.attribution[part]
+    assert sum(offloaded.attribution.values()) == pytest.approx(offloaded.step_time)
 
 
 def test_a_faster_link_to_the_host_makes_offload_cheaper():
     """With sixteen lanes in the second slot the copies of weights take a quarter."""
-    there = scenario({"parameters": True})
+    offloaded = scenario({"parameters": True})
     wide = scenario(
         {"parameters": True},
         settings=["cluster.node.interconnect.kinds.narrow.bandwidth.value=15.75 GB/s"],
     )
-    slow, fast = simulate(there), simulate(wide)
+    slow, fast = simulate(offloaded), simulate(wide)
 
     parts = slow.attribution["host_transfer"], fast.attribution["host_transfer"]
     assert parts[1] == pytest.approx(parts[0] / 4, rel=0.02)
@@ -171,12 +171,12 @@ def test_a_faster_link_to_the_host_makes_offload_cheaper():
 
 def test_offloaded_weights_free_the_card_and_fill_the_host():
     """The peak of the card falls by its share of the weights."""
-    plain, there = simulate(scenario()), simulate(scenario({"parameters": True}))
+    plain, offloaded = simulate(scenario()), simulate(scenario({"parameters": True}))
 
-    assert there.memory.fullest.peak < plain.memory.fullest.peak
+    assert offloaded.memory.fullest.peak < plain.memory.fullest.peak
 
 
 def test_replicated_weights_are_not_offloaded():
-    """Without sharding every card would copy all of them: one line says what to do."""
+    """Without sharding every card would copy all of them: one line has what to do."""
     with pytest.raises(ClustersimError, match=r"offload\.parameters: .*plan\.zero: 3"):
         build_job(scenario({"parameters": True}, plan={"data": 2, "zero": 0}))

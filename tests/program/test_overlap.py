@@ -1,4 +1,4 @@
-"""What comes and goes beside compute: bounds of the overlap, and weights that ranks share out."""
+"""Moves concurrent with compute: bounds of the overlap, and weights that ranks share."""
 
 from collections import Counter
 
@@ -69,7 +69,7 @@ def test_equal_units_take_their_closed_form(count, compute, fetch):
 @MODEST
 @given(ROWS)
 def test_without_prefetch_everything_adds_up(units):
-    """Nothing runs beside anything: compute and all moves, one after another."""
+    """Nothing overlaps: compute and all moves, one after another."""
     alone = sum(unit.compute + unit.moved for unit in units)
 
     assert total_seconds(units, 0) == pytest.approx(alone)
@@ -131,6 +131,6 @@ def test_the_exposed_time_of_sharding_is_told():
     ],
 )
 def test_sharing_without_effect_is_refused(plan, complaint):
-    """One line says what has no effect, why, and what to do."""
+    """One line has what is without effect, why, and what to do."""
     with pytest.raises(PlanError, match=complaint):
         build_job(scenario(**plan))

@@ -1,4 +1,4 @@
-"""What is left to wait for of new weights that come chunk by chunk or layer by layer."""
+"""The exposed gather of new weights, chunk by chunk or layer by layer."""
 
 from copy import deepcopy
 
@@ -25,12 +25,12 @@ SCENARIO = {
 
 
 def taking(seconds):
-    """Return traffic that takes this long by itself."""
+    """Return traffic of this uncontended time."""
     return Traffic("parameters", (0,), (1.0,), seconds * 1e9, 1e-5, 1e9)
 
 
 def seconds(traffic):
-    """Return how long traffic takes by itself, without its latency."""
+    """Return the uncontended time of traffic, without its latency."""
     return traffic.nbytes / traffic.cap
 
 
@@ -65,12 +65,12 @@ def step(*changes):
 
 def test_gathering_new_weights_beside_the_forward_shortens_a_step_and_no_other_does():
     """It is worth less than the gather, and nothing where replicas share no optimiser."""
-    beside = "framework.gradients.gather_overlap=true"
+    overlap = "framework.gradients.gather_overlap=true"
     gathers = [t for n, t in joint_collectives(job()).items() if "parameters" in str(n)]
 
     assert gathers
-    assert 0 < step() - step(beside) < max(map(seconds, gathers))
-    assert step("plan.zero=0") == step("plan.zero=0", beside)
+    assert 0 < step() - step(overlap) < max(map(seconds, gathers))
+    assert step("plan.zero=0") == step("plan.zero=0", overlap)
 
 
 def test_width_of_gathered_weights_is_their_own():

@@ -122,15 +122,15 @@ def test_any_single_fault_is_refused(shape, data):
     lines = shape.rows
     stage = data.draw(st.integers(0, shape.stages - 1))
     at = data.draw(st.integers(0, len(lines[stage]) - 1))
-    again = data.draw(st.integers(0, 2))
+    repeats = data.draw(st.integers(0, 2))
     faulty = list(lines)
     faulty[stage] = (
         *lines[stage][:at],
-        *lines[stage][at : at + 1] * again,
+        *lines[stage][at : at + 1] * repeats,
         *lines[stage][at + 1 :],
     )
     program = with_rows(uniform_program(shape), {stage: faulty[stage]})
-    if again == 1:
+    if repeats == 1:
         check_steps(faulty, shape.microbatches, shape.wiring)
         check_program(program)
         return

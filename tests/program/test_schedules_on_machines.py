@@ -98,7 +98,7 @@ def test_dualpipe_holds_the_model_twice_and_sums_its_gradients():
 
 
 def test_what_dualpipe_pairs_hides_the_exchange_of_experts():
-    """Exchange that is exposed falls, and kernels beside it are slowed by what it holds."""
+    """Exposed exchange decreases, and it slows concurrent kernels by the units it occupies."""
     given = (
         "mixtral-ep-imbalance", "experts={load: balanced}", "batch.global=256", "plan.zero=0",
         "plan.data=8", "plan.pipeline=4", "plan.expert=8", "cluster.nodes=4",
@@ -114,7 +114,7 @@ def test_what_dualpipe_pairs_hides_the_exchange_of_experts():
 
 
 def test_gradients_begin_with_the_first_chunk_that_is_complete():
-    """Reductions beside backwards of all chunks hide more than beside those of the last alone."""
+    """Reductions that overlap with backwards of all chunks hide more than with the last only."""
     given = ("megatron21-t1-145b", "cluster.nodes=32", "plan.data=4", "batch.global=64")
     step = simulate(given[0], [*given[1:], "framework.gradients.overlap=always"])
     tail = step.program.actors[0].tail
@@ -163,13 +163,13 @@ def test_a_schedule_file_beside_the_scenario_is_found(tmp_path, monkeypatch):
     text = "\n".join(
         f"stage {n}   " + " ".join(str(step) for step in row) for n, row in enumerate(rows)
     )
-    (tmp_path / "mine.txt").write_text(text, encoding="utf-8")
+    (tmp_path / "own.txt").write_text(text, encoding="utf-8")
     named = stepped("zb-h1", SMALL)
-    mine = simulate(SMALL[0], [*SMALL[1:], "plan.schedule=mine.txt"])
+    written = simulate(SMALL[0], [*SMALL[1:], "plan.schedule=own.txt"])
 
-    assert mine.step_time == named.step_time
-    assert np.array_equal(mine.timeline.tracks[3].start, named.timeline.tracks[3].start)
+    assert written.step_time == named.step_time
+    assert np.array_equal(written.timeline.tracks[3].start, named.timeline.tracks[3].start)
     with pytest.raises(PlanError, match="written for 8 stages and 16 microbatches, and the job"):
-        simulate(SMALL[0], [*SMALL[1:], "plan.schedule=mine.txt", "batch.global=64"])
+        simulate(SMALL[0], [*SMALL[1:], "plan.schedule=own.txt", "batch.global=64"])
     with pytest.raises(ScenarioError, match=r"plan\.schedule: cannot read schedule 'other\.txt'"):
         simulate(SMALL[0], [*SMALL[1:], "plan.schedule=other.txt"])

@@ -1,4 +1,4 @@
-"""Frameworks that share weights out: what moves, what it takes beside the network, what is held."""
+"""Frameworks that shard weights: what moves, the time outside the network, what is held."""
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +19,7 @@ from clustersim.workload.parameters import layer_parameters, model_parameters
 MODEST = settings(max_examples=20, deadline=None)
 
 GATHERED = {"llm-foundry": 2, "pytorch-fsdp": 2, "torchtitan": 2, "deepspeed-zero3": 3}
-"""How often a layer that is run again comes whole in a step, by framework."""
+"""How often a recomputed layer is gathered in a step, by framework."""
 
 
 def scenario(framework, *changes, **plan):
@@ -42,9 +42,9 @@ def scenario(framework, *changes, **plan):
 
 @pytest.mark.parametrize(("framework", "times"), GATHERED.items())
 def test_bytes_that_move_are_their_closed_form(framework, times):
-    """A layer comes in 16 bits before its forward and its backward, and once more if that is so.
+    """A layer is gathered in 16 bits for its forward and its backward, in some frameworks twice.
 
-    Its gradients go once, in the width in which they are reduced; those of norms may go apart.
+    Its gradients are reduced once, in their own width; those of norms may be separate.
     """
     job = build_job(scenario(framework))
     stacked = job.layers.stacked(0, 0)[0]
@@ -123,7 +123,7 @@ def test_flat_parameters_need_no_copy_beside_their_collectives():
 
 
 def test_what_is_kept_until_the_backward_is_gathered_once_for_each_microbatch():
-    """SHARD_GRAD_OP comes before the forward only, and again after the backward gave it up."""
+    """SHARD_GRAD_OP comes before the forward only, and again after the backward released it."""
     job = build_job(scenario("pytorch-fsdp", "plan.reshard=false"))
     stacked = job.layers.stacked(0, 0)[0]
 
@@ -139,9 +139,9 @@ def test_what_is_kept_until_the_backward_is_gathered_once_for_each_microbatch():
 
 @pytest.mark.parametrize("framework", GATHERED)
 def test_states_are_shared_out_over_all_ranks(framework):
-    """A rank holds a sixteenth of the states, and beside them no more than what it computes with.
+    """A rank holds a sixteenth of the states, and in addition no more than what it computes with.
 
-    Layers at work are whole: at most two of them with the embedding and the logits.
+    Current layers are whole: at most two of them with the embedding and the logits.
     """
     job = build_job(scenario(framework))
     recipe = job.framework.state[job.precision]

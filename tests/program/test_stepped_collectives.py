@@ -23,7 +23,7 @@ from stepped_collectives import in_rounds
 
 MODEST = settings(max_examples=20, deadline=None)
 
-# --- what is left at the end ----------------------------------------------------------------------
+# --- the result -----------------------------------------------------------------------------------
 
 
 def each(blocks):
