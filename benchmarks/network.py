@@ -84,7 +84,7 @@ def best_seconds(solver: Callable[..., list[float]], problem: Problem, repeats: 
     return best
 
 
-# --- a crowd on a fat tree ------------------------------------------------------------------------
+# --- many flows on a fat tree ---------------------------------------------------------------------
 
 
 def fat_tree(leaf_uplinks: int, pod_uplinks: int, routing: str) -> Cluster:

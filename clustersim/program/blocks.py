@@ -242,10 +242,10 @@ def kernels_of_ends(
 ) -> tuple[list[Kernel], list[Kernel]]:
     """Return the kernels of a block before its layers and after them."""
     first, last = job.plan.ends(stage, chunk)
-    sends, layers = job.software.sends, job.layers
-    gathers = sends.gathers_forward if kind == FORWARD else sends.gathers_backward
+    pipeline, layers = job.software.pipeline, job.layers
+    gathers = pipeline.gathers_forward if kind == FORWARD else pipeline.gathers_backward
     received = not (first if kind == FORWARD else last)
-    gathered = boundary_gather(job.shard, gathers if sends.sharded and received else 0)
+    gathered = boundary_gather(job.shard, gathers if pipeline.sharded and received else 0)
     if kind == FORWARD:
         embedding = forward(layers.embedding) if first else []
         return gathered + embedding, forward(layers.head) if last else []

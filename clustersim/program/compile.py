@@ -58,7 +58,7 @@ def compile_program(job: Job, *, fold_replicas: bool, fusion_bound: float) -> Pr
         wiring=plan.wired,
         microbatches=plan.microbatches,
         tensor_ranks=1 if fold_replicas else plan.cell,
-        blocking=job.software.sends.blocking,
+        blocking=job.software.pipeline.blocking,
         norm_sync=norm_sync(job),
         capacities=folded.capacities,
         link_names=folded.link_names,

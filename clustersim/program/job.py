@@ -84,7 +84,7 @@ class Job:
     @cached_property
     def layers(self) -> Layers:
         """The layers of all chunks, and their operations."""
-        parts = self.software.dispatch.graph_parts
+        parts = self.software.dispatch.graphs.parts
         return Layers(self.model, self.plan, self.recompute, self.shard, parts)
 
     @cached_property

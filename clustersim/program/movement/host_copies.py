@@ -91,4 +91,4 @@ def _share(job: Job, parameters: Parameters) -> float:
 def _gradient_bytes(job: Job) -> float:
     """Return the bytes of a gradient in a copy to the host [B]."""
     sharding = job.software.sharding
-    return job.software.gradients.nbytes if sharding is None else sharding.reduce
+    return job.software.gradients.reduced if sharding is None else sharding.reduce

@@ -61,7 +61,7 @@ def copy_seconds(job: Job, stage: int) -> float:
     ends that the stage has. Hugging Face nanotron, ``distributed.py``, ``all_gather_coalesced``,
     ``update_output``, copies them in a loop.
     """
-    plan, seconds = job.plan, job.software.gradients.copy_seconds
+    plan, seconds = job.plan, job.software.gradients.share_each
     if not seconds or not 1 <= plan.zero <= 2 or plan.sharers == 1:
         return 0.0
     layers = sum(len(plan.layers_of(stage, chunk)) for chunk in range(plan.chunks))

@@ -80,7 +80,7 @@ def layer_fetch(job: Job, stacked: StackedLayer, kind: str) -> list[Collective]:
     sharding = job.software.sharding
     if sharding is None or not gathers_in_blocks(job, kind):
         return []
-    twice = sharding.recomputed_twice and kind == BACKWARD and stacked.recomputed
+    twice = sharding.recompute_gathers and kind == BACKWARD and stacked.recomputed
     gathers = [*_gathers(job, job.weights.gathered_of(stacked.layer), sharding.calls)]
     return gathers * (2 if twice else 1)
 
@@ -132,7 +132,7 @@ def local_seconds(job: Job, collectives: Iterable[Collective]) -> float:
         gathers = collective.operation == "all-gather"
         copies = sharding.gather_copied if gathers else sharding.reduce_copied
         copied += copies * collective.nbytes
-    return sharding.host_seconds * shares + stream_seconds(copied, job.cluster.accelerator)
+    return sharding.host_each * shares + stream_seconds(copied, job.cluster.accelerator)
 
 
 def _gathers(job: Job, nbytes: Parameters, calls: int) -> Iterator[Collective]:

@@ -38,7 +38,7 @@ def _stage_transfer(job: Job, name: str, stage: int, to: int, replica: int) -> T
     """Return one stage transfer: a flow from every rank of a cell to its peer."""
     plan, cluster, placement = job.plan, job.cluster, job.placement
     shard = job.shard
-    ranks = plan.tensor if job.software.sends.sharded else shard.shared
+    ranks = plan.tensor if job.software.pipeline.sharded else shard.shared
     nbytes = shard.width * shard.stream / ranks
     routes = [
         cluster.route(placement.device(stage, replica, i), placement.device(to, replica, i))
@@ -68,7 +68,7 @@ def joint_collectives(job: Job) -> dict[Name, Traffic]:
         joint |= {("parameters", stage, axis): moved for axis, moved in _gathers(job, stage)}
     if not plan.wired.ends_meet and job.model.tied and job.finetune is None:
         rows = job.model.vocab * job.model.hidden / plan.tensor
-        nbytes = rows * job.software.gradients.nbytes
+        nbytes = rows * job.software.gradients.reduced
         ends = job.communicator(_peers(job, 0, plan.pipeline - 1))
         joint["embedding",] = _joint(ends, "all-reduce", nbytes, "embedding")
     return joint | _mirrored_sums(job)
@@ -92,7 +92,7 @@ def _mirrored_sums(job: Job) -> dict[Name, Traffic]:
     for stage in range(plan.pipeline // 2):
         other = plan.pipeline - 1 - stage
         weights = job.weights.on_rank(job.weights.trained(stage))
-        nbytes = weights * job.software.gradients.mirrored_nbytes
+        nbytes = weights * job.software.gradients.bytes_each
         pairs = job.communicator(_peers(job, stage, other))
         title = f"stages {stage} and {other}"
         sums["mirrored", stage] = _joint(pairs, "all-reduce", nbytes, title)
@@ -105,9 +105,9 @@ def _reductions(job: Job, stage: int) -> Iterator[tuple[Axis, Traffic]]:
         return
     gradients = job.software.gradients
     for group in replicated(job, job.weights.trained(stage)):
-        nbytes = group.amount * gradients.nbytes
+        nbytes = group.amount * gradients.reduced
         if group.sharers > 1:
-            operation = gradients.sharded if job.plan.zero else "all-reduce"
+            operation = gradients.collective if job.plan.zero else "all-reduce"
             yield group.axis, _over(job, group.axis, operation, nbytes, stage)
         if group.copies > 1:
             yield "copies", _over(job, "copies", "all-reduce", nbytes / group.sharers, stage)
