@@ -19,7 +19,8 @@ from clustersim.errors import (
 )
 
 if TYPE_CHECKING:
-    from clustersim.simulation.simulate import Result, simulate
+    from clustersim.simulation.result import Result
+    from clustersim.simulation.simulate import simulate
     from clustersim.studies.collective import collective
     from clustersim.studies.compare import compare
     from clustersim.studies.scaling import scale
@@ -48,7 +49,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Result": "clustersim.simulation.simulate",
+    "Result": "clustersim.simulation.result",
     "collective": "clustersim.studies.collective",
     "compare": "clustersim.studies.compare",
     "scale": "clustersim.studies.scaling",

@@ -16,7 +16,8 @@ from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.answer import RunAnswer
-from clustersim.simulation.simulate import Result, simulate, simulate_if_it_fits
+from clustersim.simulation.result import Result
+from clustersim.simulation.simulate import simulate, simulate_if_it_fits
 
 Answer = TypeVar("Answer")
 

@@ -173,4 +173,4 @@ def _garbage_collection_off() -> Iterator[None]:
             gc.enable()
 
 
-__all__ = ["Result", "simulate", "simulate_if_it_fits"]
+__all__ = ["simulate", "simulate_if_it_fits"]

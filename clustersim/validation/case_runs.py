@@ -16,7 +16,8 @@ from clustersim.errors import CatalogError, ClustersimError, PlanError, Scenario
 from clustersim.memory.verdict import Verdict
 from clustersim.runs.executors import InProcess, run_alone
 from clustersim.scenario.load import Loaded
-from clustersim.simulation.simulate import Result, simulate
+from clustersim.simulation.result import Result
+from clustersim.simulation.simulate import simulate
 from clustersim.validation.cases.case import Case, case_of
 from clustersim.validation.cases.machines import matches
 from clustersim.validation.cases.reasons import Reason, Ungradable

@@ -14,7 +14,8 @@ from clustersim.errors import ScenarioError
 from clustersim.program.job import Job
 from clustersim.scenario.load import load
 from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import Result, simulate
+from clustersim.simulation.result import Result
+from clustersim.simulation.simulate import simulate
 from clustersim.studies.scaling import scale
 from clustersim.validation.case_runs import run_case
 from clustersim.validation.cases.reasons import Ungradable

@@ -9,7 +9,8 @@ from statistics import mean
 import pytest
 
 from clustersim.catalog.finding import names
-from clustersim.simulation.simulate import Result, simulate
+from clustersim.simulation.result import Result
+from clustersim.simulation.simulate import simulate
 
 FRONTIER = ("frontier-22b", "frontier-175b", "frontier-1t")
 MEGATRON = tuple(name for name in names("scenario") if name.startswith("megatron21-t1-"))

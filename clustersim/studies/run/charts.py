@@ -14,7 +14,7 @@ from clustersim.render.tables import counted, kind_of, percent, words
 from clustersim.units import GIB, format_seconds
 
 if TYPE_CHECKING:
-    from clustersim.simulation.simulate import Result
+    from clustersim.simulation.result import Result
 
 Values = NDArray[np.float64]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clustersim.memory.levels import MemoryCurve
     from clustersim.metrics.communication import HotLink
     from clustersim.program.program import Actor, Crossing, Program
-    from clustersim.simulation.simulate import Result
+    from clustersim.simulation.result import Result
     from clustersim.timeline import Track
     from clustersim.traffic import Traffic
 

@@ -20,7 +20,7 @@ from clustersim.studies.run.trace import write_trace
 
 if TYPE_CHECKING:
     from clustersim.scenario.load import Loaded
-    from clustersim.simulation.simulate import Result
+    from clustersim.simulation.result import Result
 
 ALWAYS: Final = ("png", "svg")
 """Formats of the pipeline picture that every run writes."""

@@ -16,7 +16,7 @@ from clustersim.units import format_bandwidth, format_bytes
 
 if TYPE_CHECKING:
     from clustersim.metrics.communication import HotLink
-    from clustersim.simulation.simulate import Result
+    from clustersim.simulation.result import Result
 
 _NODE: Final = re.compile(r"(?:^|>)(n\d+)\.")
 """A node at either end of a link: ``n3.dev0>n3.nic0``, ``leaf7>n3.nic0``."""

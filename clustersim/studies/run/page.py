@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from clustersim.render.charts import Timeline
     from clustersim.scenario.load import Loaded
     from clustersim.simulation.answer import PublishedCheck
-    from clustersim.simulation.simulate import Result
+    from clustersim.simulation.result import Result
 
 
 def page(

@@ -18,7 +18,7 @@ from clustersim.render.tables import counted, percent
 from clustersim.units import format_seconds
 
 if TYPE_CHECKING:
-    from clustersim.simulation.simulate import Result
+    from clustersim.simulation.result import Result
     from clustersim.timeline import Span, Track
 
 BLOCKS: Final = (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clustersim.metrics.prediction_interval import Interval
     from clustersim.scenario.schema import PlacementFile, RecomputeFile
     from clustersim.simulation.answer import PublishedCheck
-    from clustersim.simulation.simulate import Result
+    from clustersim.simulation.result import Result
 
 _GROUPS: Final = {
     "tensor": "tensor group",

@@ -28,7 +28,7 @@ from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, TAIL, WEIGHT
 
 if TYPE_CHECKING:
     from clustersim.program.program import Program
-    from clustersim.simulation.simulate import Result
+    from clustersim.simulation.result import Result
     from clustersim.timeline import Track
 
 MOST_EVENTS: Final = 20_000
