@@ -1,4 +1,4 @@
-"""Input that nobody means well: names too long, values that break lines, folders under files."""
+"""Malformed input, and output that cannot be written: one line each, and no traceback."""
 
 import os
 import re
@@ -24,8 +24,8 @@ from clustersim.studies.run.files import FILES
 from small import small, wait_until
 
 
-def refused(capsys, *arguments):
-    """Return the one line with which a command refuses its input."""
+def rejected(capsys, *arguments):
+    """Return the one line with which a command rejects its input."""
     with pytest.raises(SystemExit) as end:
         main(arguments)
     out, complaint = capsys.readouterr()
@@ -50,39 +50,39 @@ def test_a_name_that_no_file_system_takes_is_refused_in_one_line(command, capsys
     """A scenario whose name is too long for any file ends no verb in a traceback."""
     verb, *rest = command
 
-    assert "name too long" in refused(capsys, verb, "x" * 300, *rest)
+    assert "name too long" in rejected(capsys, verb, "x" * 300, *rest)
 
 
 @pytest.mark.parametrize("option", ["--out", "--store"])
 def test_a_target_that_no_file_system_takes_is_refused_in_one_line(
     option, tmp_path, capsys, monkeypatch
 ):
-    """An --out or --store whose name is too long is refused before anything is written."""
+    """An --out or --store whose name is too long is rejected before any file is written."""
     file = str(small(tmp_path))
     monkeypatch.chdir(tmp_path)
-    there = sorted(tmp_path.iterdir())
+    before = sorted(tmp_path.iterdir())
 
-    assert "name too long" in refused(
+    assert "name too long" in rejected(
         capsys, "sweep", file, "--over", "plan.zero=0", option, "x" * 300
     )
-    assert sorted(tmp_path.iterdir()) == there
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_an_out_below_a_file_is_refused_before_anything_runs(tmp_path, capsys, monkeypatch):
-    """An --out that cannot be made is told at once, not after an hour of runs."""
+    """An --out that cannot be created is rejected before the first run."""
     file = str(small(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes").write_text("mine")
 
-    assert "notes is not a folder" in refused(
+    assert "notes is not a folder" in rejected(
         capsys, "sweep", file, "--over", "plan.zero=0", "--out", "notes/deep/er"
     )
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_value_with_a_line_break_is_refused_in_one_line(tmp_path, capsys):
-    """A value of an axis that has a line break in it is told with what is wrong with it."""
-    complaint = refused(capsys, "sweep", str(small(tmp_path)), "--over", "plan.tensor=1\n2")
+    """A value of an axis with a line break has a message of one line."""
+    complaint = rejected(capsys, "sweep", str(small(tmp_path)), "--over", "plan.tensor=1\n2")
 
     assert complaint.startswith("--over plan.tensor=1 2: plan.tensor: input should be a valid int")
 
@@ -99,7 +99,7 @@ def test_a_huge_degree_is_refused_at_once(tmp_path, capsys):
 
 def test_more_layers_than_any_model_has_are_refused_at_once(tmp_path, capsys):
     """A number of layers that no memory holds is a complaint, not minutes of silence."""
-    complaint = refused(capsys, "run", str(small(tmp_path)), "--set", "model.layers=1000000000")
+    complaint = rejected(capsys, "run", str(small(tmp_path)), "--set", "model.layers=1000000000")
 
     assert "model.layers: input should be less than or equal to 100000" in complaint
 
@@ -118,7 +118,7 @@ def test_a_run_that_another_file_left_has_the_name_of_this_one(tmp_path):
 
 
 def test_a_store_with_damaged_answers_is_refused_in_one_line(tmp_path, capsys):
-    """A store that SQLite can read but whose answers are no JSON is told, not a traceback."""
+    """A run cache with answers that are not JSON is one line, not a traceback."""
     file = tmp_path / "store.db"
     with Store(file) as store:
         run_all(Study("a", "sweep", "a title"), [Variant(str(small(tmp_path)))], store)
@@ -126,7 +126,7 @@ def test_a_store_with_damaged_answers_is_refused_in_one_line(tmp_path, capsys):
         base.execute("UPDATE runs SET answer = '{damaged'")
         base.commit()
 
-    assert "cannot be used as a run cache" in refused(capsys, "study", str(file))
+    assert "cannot be used as a run cache" in rejected(capsys, "study", str(file))
 
 
 # --- who reads, and where there is no room --------------------------------------------------------
@@ -161,7 +161,7 @@ def test_a_full_disk_behind_standard_output_is_told_in_one_line(tmp_path):
 
 
 def test_a_disk_that_fills_up_leaves_no_folder(tmp_path):
-    """What a full disk says while files are written is one line about --out, of which none is."""
+    """A disk that fills up while files are written is one line about --out, and no file remains."""
     with pytest.raises(ScenarioError, match="out: cannot be written"):  # noqa: SIM117
         with replacing(tmp_path / "out"):
             raise OSError(ENOSPC, "No space left on device")
@@ -195,7 +195,7 @@ def test_no_number_of_a_table_is_cut_on_a_narrow_terminal(width, capsys, monkeyp
 
 
 def test_the_best_of_one_layout_is_named(tmp_path, capsys):
-    """Where no axis has two values the best layout is still told by the values it has."""
+    """Where no axis has two values the best layout is still printed with its values."""
     command = ["sweep", str(small(tmp_path)), "--over", "batch.micro=1", "--jobs", "1"]
     with pytest.raises(SystemExit):
         main([*command, "--out", str(tmp_path / "out"), "--store", str(tmp_path / "store.db")])
@@ -225,6 +225,6 @@ def test_an_export_replaces_neither_its_store_nor_its_sister(tmp_path, capsys):
 
     for csv, parquet in ((store, other), (other, store), (other, other)):
         files = ("--csv", str(csv), "--parquet", str(parquet), "--force")
-        assert "given twice" in refused(capsys, "study", str(store), *files)
+        assert "given twice" in rejected(capsys, "study", str(store), *files)
     assert store.read_bytes() == before
     assert not other.exists()

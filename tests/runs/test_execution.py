@@ -137,10 +137,10 @@ def test_the_executor_does_not_matter(tmp_path):
     variants = micros(tmp_path, "2", "3", "1")
     with Store() as store, Store() as other, ThreadPoolExecutor(1) as executor:
         here = run_all(STUDY, variants, store)
-        there = run_all(STUDY, variants, other, executor, jobs=1)
+        remote = run_all(STUDY, variants, other, executor, jobs=1)
 
     assert [run.verdict for run in here] == [RAN, INVALID, RAN]
-    assert [timeless(run) for run in here] == [timeless(run) for run in there]
+    assert [timeless(run) for run in here] == [timeless(run) for run in remote]
 
 
 def timeless(run):

@@ -232,7 +232,7 @@ def test_reasons_have_no_place(base):
 
 
 def test_the_best_layout_is_printed_with_its_changes(tmp_path, capsys, monkeypatch):
-    """The answer has the best first, says how it differs from the scenario, and keeps verdicts."""
+    """The answer has the best layout, its changes of the scenario, and the verdicts."""
     monkeypatch.chdir(tmp_path)
     arguments = (str(small(tmp_path)), *(f"--over={axis}" for axis in AXES))
     code, out, _ = ending(capsys, "sweep", *arguments, "--jobs", "1")
@@ -251,7 +251,7 @@ def test_the_best_layout_is_printed_with_its_changes(tmp_path, capsys, monkeypat
     assert found["changed"]["batch.micro"] == {"from": 1, "to": 2}
 
 
-def test_files_of_a_sweep_are_whole_and_say_the_same(tmp_path, capsys, monkeypatch):
+def test_files_of_a_sweep_agree(tmp_path, capsys, monkeypatch):
     """The tables hold every combination, the figures are not blank, the summary lists them all."""
     monkeypatch.chdir(tmp_path)
     ending(
@@ -274,9 +274,9 @@ def test_files_of_a_sweep_are_whole_and_say_the_same(tmp_path, capsys, monkeypat
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_a_sweep_without_a_layout_that_fits_has_an_answer(tmp_path, capsys, monkeypatch, axes):
-    """Where nothing fits the answer says so, and files are there without a front."""
+    """Where no layout fits, the answer is printed, and files are written without a front."""
     monkeypatch.chdir(tmp_path)
-    said = ["--over=batch.micro=1,2", "--over=plan.zero=0,3", "--over=recompute=none,full"][:axes]
+    over = ["--over=batch.micro=1,2", "--over=plan.zero=0,3", "--over=recompute=none,full"][:axes]
     code, out, _ = ending(
         capsys,
         "sweep",
@@ -284,7 +284,7 @@ def test_a_sweep_without_a_layout_that_fits_has_an_answer(tmp_path, capsys, monk
         "--set=model=gpt3-175b",
         "--jobs=1",
         "--figures=png",
-        *said,
+        *over,
     )
     found = {path.name for path in (tmp_path / "runs" / "small-sweep").iterdir()}
 
@@ -364,9 +364,9 @@ OVER = "--over=batch.micro=1,2"
         ([OVER, "--store=small.yaml"], "small.yaml: is not a run cache of clustersim"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("there", [False, True], ids=["no store", "a store"])
+@pytest.mark.parametrize("exists", [False, True], ids=["no store", "a store"])
 def test_bad_input_is_one_line_and_the_store_is_untouched(
-    tmp_path, capsys, monkeypatch, arguments, complaint, there
+    tmp_path, capsys, monkeypatch, arguments, complaint, exists
 ):
     """Exit code 2, one line, nothing run, and no store made or changed."""
     monkeypatch.chdir(tmp_path)
@@ -374,14 +374,14 @@ def test_bad_input_is_one_line_and_the_store_is_untouched(
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "theirs").touch()
     store = tmp_path / "runs" / "studies.db"
-    if there:
+    if exists:
         Store(store).__exit__(None, None, None)
-    before = store.read_bytes() if there else None
-    code, out, said = ending(capsys, "sweep", "small.yaml", *arguments)
+    before = store.read_bytes() if exists else None
+    code, out, message = ending(capsys, "sweep", "small.yaml", *arguments)
 
     assert (code, out) == (2, "")
-    assert said.startswith(complaint)
-    assert said.count("\n") == 1
+    assert message.startswith(complaint)
+    assert message.count("\n") == 1
     assert (store.read_bytes() if store.exists() else None) == before
 
 
@@ -404,14 +404,14 @@ def store(tmp_path_factory):
 def test_a_store_lists_its_studies(store, capsys):
     """A line for each study with its counts, and the same as JSON."""
     code, out, _ = ending(capsys, "study", str(store))
-    told = json.loads(ending(capsys, "study", str(store), "--json")[1])
+    listed = json.loads(ending(capsys, "study", str(store), "--json")[1])
 
     assert code == 0
     assert len(out.splitlines()) == 3
-    assert [(s["runs"], s["fits"], s["refused"], s["left"]) for s in told["studies"]] == [
+    assert [(s["runs"], s["fits"], s["refused"], s["left"]) for s in listed["studies"]] == [
         (3, 2, 1, 0), (2, 1, 1, 0),
     ]  # fmt: skip
-    assert all(s["name"].startswith("sweep-small-") for s in told["studies"])
+    assert all(s["name"].startswith("sweep-small-") for s in listed["studies"])
 
 
 def test_a_study_is_shown_by_number_or_name(store, capsys):
@@ -429,7 +429,7 @@ def test_a_study_is_shown_by_number_or_name(store, capsys):
 
 
 def test_exports_hold_every_run(store, capsys, tmp_path):
-    """CSV and Parquet have the same rows, and a file in the way is kept without --force."""
+    """CSV and Parquet have the same rows, and an existing file is kept without --force."""
     csv, parquet = tmp_path / "a.csv", tmp_path / "a.parquet"
     files = (f"--csv={csv}", f"--parquet={parquet}")
     code, _, _ = ending(capsys, "study", str(store), "--name=1", *files)
@@ -454,23 +454,21 @@ def test_exports_hold_every_run(store, capsys, tmp_path):
         (["--csv=all.csv"], "--name: required, "),
     ],
 )
-def test_a_study_that_is_not_there_is_one_line(
-    store, capsys, tmp_path, monkeypatch, arguments, complaint
-):
-    """Exit code 2, what was meant, and how to find out; nothing is written."""
+def test_an_unknown_study_is_one_line(store, capsys, tmp_path, monkeypatch, arguments, complaint):
+    """Exit code 2 and the reason; no file is written."""
     monkeypatch.chdir(tmp_path)
-    code, out, said = ending(capsys, "study", str(store), *arguments)
+    code, out, message = ending(capsys, "study", str(store), *arguments)
 
-    assert (code, out, said.count("\n")) == (2, "", 1)
-    assert said.startswith(complaint)
+    assert (code, out, message.count("\n")) == (2, "", 1)
+    assert message.startswith(complaint)
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_store_that_is_not_there_is_not_made(capsys, tmp_path):
-    """Listing a store that does not exist is one line, and it still does not exist."""
+def test_a_missing_run_cache_is_not_created(capsys, tmp_path):
+    """Listing a run cache that does not exist is an error, and does not create it."""
     path = tmp_path / "none.db"
-    code, out, said = ending(capsys, "study", str(path))
+    code, out, message = ending(capsys, "study", str(path))
 
     assert (code, out) == (2, "")
-    assert said == f"{path}: no such file (clustersim sweep writes one)\n"
+    assert message == f"{path}: no such file (clustersim sweep writes one)\n"
     assert not path.exists()
