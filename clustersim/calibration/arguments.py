@@ -14,8 +14,9 @@ from clustersim.calibration.kernels import KernelRow, KernelTable, read_kernels
 from clustersim.calibration.runs import MeasuredRun, read_runs
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
-from clustersim.catalog.reading import Document, shown
+from clustersim.catalog.reading import Document
 from clustersim.catalog.records import AcceleratorRecord
+from clustersim.catalog.text_files import shown
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.validation.case_runs import select_groups

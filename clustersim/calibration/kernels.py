@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from clustersim.catalog.reading import shown
+from clustersim.catalog.text_files import read_text, shown
 from clustersim.catalog.tree import nearest
 from clustersim.cost.compute import chain_seconds
 from clustersim.errors import ScenarioError
@@ -144,7 +144,7 @@ def read_kernels(path: Path) -> KernelTable:
         one line for each row that cannot be used.
     """
     file = shown(path)
-    lines = _lines(path, file)
+    lines = list(enumerate(read_text(path).splitlines(), 1))
     remark = next((line[1:].strip() for _, line in lines if line.startswith("#")), "")
     rows = [(number, line) for number, line in lines if line.strip() and line[0] != "#"]
     if not rows:
@@ -169,16 +169,6 @@ def read_kernels(path: Path) -> KernelTable:
     if not parsed:
         raise ScenarioError(f"{file}: has no rows below its heading")
     return KernelTable(file, remark, tuple(parsed))
-
-
-def _lines(path: Path, file: str) -> list[tuple[int, str]]:
-    try:
-        return list(enumerate(path.read_text(encoding="utf-8").splitlines(), 1))
-    except FileNotFoundError:
-        raise ScenarioError(f"{file}: no such file") from None
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = getattr(problem, "strerror", None) or "is not UTF-8 text"
-        raise ScenarioError(f"{file}: cannot be read ({reason})") from None
 
 
 def _row(place: str, values: Mapping[str, str]) -> KernelRow:

@@ -8,10 +8,13 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from clustersim.catalog.reading import Key, Place, parse_yaml
 from clustersim.errors import ScenarioError
+
+_MOST_LETTERS: Final = 200
+"""Letters of a change that a message has at most."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Change:
     @property
     def place(self) -> Place:
         """Where the new value comes from, as messages name it."""
-        return Place(f"--set {self.text}")
+        return _place(self.text)
 
 
 Settings = Iterable[str | Change] | Mapping[str, Any]
@@ -80,9 +83,14 @@ def written(key: str, value: Any) -> str:
     return f"{key}={value if isinstance(value, str) else json.dumps(value)}"
 
 
+def _place(text: str) -> Place:
+    """Return a change as messages name it, shortened."""
+    return Place(f"--set {text if len(text) <= _MOST_LETTERS else f'{text[:_MOST_LETTERS]}...'}")
+
+
 def _of_text(text: str) -> Change:
     key, equals, value = text.partition("=")
-    place = Place(f"--set {text}")
+    place = _place(text)
     if not equals or not key:
         raise ScenarioError(f"{place}: is not of the form key=value")
     return Change(_path(key), _scale(value) or parse_yaml(value, str(place)).data, text)

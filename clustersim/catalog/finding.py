@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from clustersim.catalog.reading import Document, Place, read_yaml
+from clustersim.catalog.text_files import is_file
 from clustersim.catalog.tree import nearest, over
 from clustersim.errors import CatalogError
 
@@ -60,12 +61,12 @@ def find(kind: str, name: str, folder: Path | None = None, where: str = "") -> D
 
 def _written(kind: str, name: str, folder: Path | None, where: str) -> Document:
     """Return the file of that kind and name as it is written."""
-    if folder is not None and (path := folder / f"{name}.yaml").is_file():
+    if folder is not None and is_file(path := folder / f"{name}.yaml"):
         document = read_yaml(path, CatalogError)
         if isinstance(document.data, dict) and document.data.get("kind") == kind:
             return document
     path = shipped(kind) / f"{name}.yaml"
-    if "/" in name or "\\" in name or not path.is_file():
+    if "/" in name or "\\" in name or not is_file(path):
         known = names(kind)
         hint = nearest(name, known) or f" (known: {', '.join(known)})"
         raise CatalogError(f"{where}no {kind} named '{name}'{hint}")

@@ -14,15 +14,23 @@ from typing import Any, Final, cast
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent, NodeEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
+from clustersim.catalog.text_files import read_text, shown
 from clustersim.errors import ClustersimError, ScenarioError
 
 Key = tuple[str | int, ...]
 """Path of a value in a document: ``("plan", "tensor")``."""
 
 MOST_VALUES: Final = 200_000
+"""Maximum number of values of a file, with its aliases expanded."""
+
 MOST_DEPTH: Final = 40
+"""Maximum number of levels of a file."""
+
+_SAFE_DEPTH: Final = 1_000
+"""Levels that the parser, which is recursive, can reach on the stack of any thread."""
 
 _FLOATS: Final = {".inf": float("inf"), "-.inf": float("-inf"), ".nan": float("nan")}
 
@@ -60,14 +68,6 @@ class Document:
         return self.data
 
 
-def shown(path: Path) -> str:
-    """Return `path` relative to the working folder where it is inside it."""
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
-
-
 def read_yaml(path: Path, error: type[ClustersimError] = ScenarioError) -> Document:
     """Read one YAML document.
 
@@ -76,17 +76,7 @@ def read_yaml(path: Path, error: type[ClustersimError] = ScenarioError) -> Docum
     `error`
         when the file does not exist, is not text, does not parse, repeats a key or is too large.
     """
-    file = shown(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise error(f"{file}: no such file") from None
-    except IsADirectoryError:
-        raise error(f"{file}: is a folder, not a file") from None
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = getattr(problem, "strerror", None) or "is not UTF-8 text"
-        raise error(f"{file}: cannot be read ({reason})") from None
-    return parse_yaml(text, file, error)
+    return parse_yaml(read_text(path, error), shown(path), error)
 
 
 def parse_yaml(text: str, file: str, error: type[ClustersimError] = ScenarioError) -> Document:
@@ -99,7 +89,10 @@ def parse_yaml(text: str, file: str, error: type[ClustersimError] = ScenarioErro
 def _parsed(text: str, file: str, error: Any) -> Document:
     """Return a document for `parse_yaml` to copy: a study reads the same files for each run."""
     try:
+        _check_size(text, file, error)
         node = YAML(typ="safe").compose(text)
+    except ClustersimError:
+        raise
     except MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         line = None if mark is None else mark.line + 1
@@ -110,6 +103,27 @@ def _parsed(text: str, file: str, error: Any) -> Document:
     converter = _Converter(file, error)
     data = None if node is None else converter.convert(node, ())
     return Document(file, data, converter.places)
+
+
+def _check_size(text: str, file: str, error: Callable[[str], ClustersimError]) -> None:
+    """Check depth and number of values by the parser's events, which take no recursion or memory.
+
+    A level needs a bracket, or a column, which a list may share with the mapping around it, and a
+    value two characters, so that a text with few of these needs no check.
+    """
+    columns = max(map(len, text.splitlines()), default=0)
+    levels = text.count("[") + text.count("{") + 2 * columns
+    if levels < _SAFE_DEPTH and len(text) < 2 * MOST_VALUES:
+        return
+    depth = values = 0
+    for event in YAML(typ="safe").parse(text):
+        values += isinstance(event, NodeEvent)
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > MOST_DEPTH + 1 or values > 2 * MOST_VALUES:
+            place = Place(file, event.start_mark.line + 1)
+            if depth > MOST_DEPTH + 1:
+                raise error(f"{place}: nested more than {MOST_DEPTH} levels deep")
+            raise error(f"{place}: more than {MOST_VALUES:,} values")
 
 
 class _Converter:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clustersim.catalog.changes import Change, Settings, changes_of
+from clustersim.catalog.text_files import is_file
 from clustersim.errors import ScenarioError
 from clustersim.program.compile import compile_program
 from clustersim.runs.store import Study
@@ -28,7 +29,7 @@ def variant_of(text: str, settings: Sequence[str] = ()) -> Variant:
     """
     words = text.split()
     begin = next((i for i, word in enumerate(words) if "=" in word), None)
-    if Path(text).is_file() or not begin:
+    if is_file(Path(text)) or not begin:
         return Variant(text.strip(), tuple(settings))
     rest = " ".join(words[begin:])
     return Variant(" ".join(words[:begin]), (*settings, *settings_in(rest, f"'{text}'")))

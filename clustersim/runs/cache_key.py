@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from clustersim import __version__
 from clustersim.catalog.finding import shipped
+from clustersim.catalog.text_files import is_file, read_bytes
 from clustersim.catalog.tree import is_fact
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.layout import schedule_file
@@ -32,7 +33,7 @@ def key_of(loaded: Loaded) -> str:
     return _digest(
         code().encode(),
         json.dumps(_bare(values), sort_keys=True).encode(),
-        steps.read_bytes() if steps is not None and steps.is_file() else b"",
+        read_bytes(steps) if steps is not None and is_file(steps) else b"",
     )
 
 

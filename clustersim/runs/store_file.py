@@ -10,6 +10,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
+from clustersim.catalog.text_files import check_regular
 from clustersim.errors import ScenarioError
 
 APPLICATION: Final = 0x636C7374  # "clst", the application id in the header of the file
@@ -116,6 +117,7 @@ def check_store(path: Path, *, must_exist: bool = False) -> None:
 
 def _header(path: Path) -> bytes:
     try:
+        check_regular(path)
         with path.open("rb") as file:
             return file.read(_HEADER)
     except OSError as problem:

@@ -16,6 +16,7 @@ from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Strict
 from clustersim.catalog.reading import Document, Place, read_yaml
 from clustersim.catalog.records import ClusterRecord
+from clustersim.catalog.text_files import is_file
 from clustersim.catalog.tree import Tree, dotted, nearest
 from clustersim.errors import ScenarioError
 from clustersim.scenario.references import REFERENCES, is_reference, look_up, rename
@@ -209,10 +210,10 @@ def _check_extends(tree: Tree) -> None:
 
 
 def _file(path: Path) -> Path:
-    if path.is_file() or path.suffix in {".yaml", ".yml"} or len(path.parts) > 1:
+    if is_file(path) or path.suffix in {".yaml", ".yml"} or len(path.parts) > 1:
         return path
     shipped = finding.shipped("scenario") / f"{path.name}.yaml"
-    if not shipped.is_file():
+    if not is_file(shipped):
         hint = nearest(path.name, finding.names("scenario"))
         raise ScenarioError(f"{path}: no such file, and no shipped scenario of that name{hint}")
     return shipped

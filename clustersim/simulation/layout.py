@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from clustersim.catalog.text_files import is_file
 from clustersim.plan.parallelism import Plan, by_work, even_layers, filled, with_ends
 from clustersim.program.schedules import SCHEDULES, Schedule
 from clustersim.program.schedules.written import read_schedule
@@ -57,7 +58,7 @@ def schedule_file(loaded: Loaded) -> Path | None:
     if name in SCHEDULES:
         return None
     neighbour = Path(loaded.place("plan", "schedule").file).parent / name
-    return neighbour if neighbour.is_file() else Path(name)
+    return neighbour if is_file(neighbour) else Path(name)
 
 
 def _layers(given: Scenario, model: Transformer, parts: int) -> tuple[int, ...]:

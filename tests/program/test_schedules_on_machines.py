@@ -171,5 +171,5 @@ def test_a_schedule_file_beside_the_scenario_is_found(tmp_path, monkeypatch):
     assert np.array_equal(written.timeline.tracks[3].start, named.timeline.tracks[3].start)
     with pytest.raises(PlanError, match="written for 8 stages and 16 microbatches, and the job"):
         simulate(SMALL[0], [*SMALL[1:], "plan.schedule=own.txt", "batch.global=64"])
-    with pytest.raises(ScenarioError, match=r"plan\.schedule: cannot read schedule 'other\.txt'"):
+    with pytest.raises(ScenarioError, match=r"plan\.schedule: other\.txt: no such file"):
         simulate(SMALL[0], [*SMALL[1:], "plan.schedule=other.txt"])

@@ -78,7 +78,7 @@ def test_a_table_is_one_axis_of_several_keys(tmp_path):
         (b"a,b\n1,2,3\n", ":2: has 3 values for 2 keys"),
         (b'a\n"1\n', ": is not CSV (unexpected end of data)"),
         (b"\xff\xfe\n", ": cannot be read (is not UTF-8 text)"),
-        (None, ": cannot be read (No such file or directory)"),
+        (None, ": no such file"),
     ],
 )
 def test_what_is_no_table_is_one_line(tmp_path, content, complaint):

@@ -355,7 +355,7 @@ OVER = "--over=batch.micro=1,2"
             "--over: plan.data and plan.tensor cannot both be filled",
         ),
         (["--over=a=1:1000:1", "--over=b=1:1000:1"], "--over: 1000 x 1000 = 1,000,000"),
-        (["--list=none.csv"], "none.csv: cannot be read"),
+        (["--list=none.csv"], "none.csv: no such file"),
         ([OVER, "--by=speed"], "--by speed: unknown (allowed: tokens_per_s, "),
         ([OVER, "--pareto=money"], "--pareto money: unknown (did you mean 'memory'?)"),
         ([OVER, "--set=plan.zro=1"], "--set plan.zro=1: plan.zro: unknown key"),

@@ -756,7 +756,7 @@ def test_a_missing_file_is_one_line(capsys, tmp_path):
     code, _, err = ending(capsys, tmp_path / "none.xml")
 
     assert code == 2
-    assert err.endswith("none.xml: not readable (No such file or directory)\n")
+    assert err.endswith("none.xml: no such file\n")
 
 
 def test_a_chip_of_the_user_s_own_is_taken_from_beside_the_file(capsys, tmp_path):

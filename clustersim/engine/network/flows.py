@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from simpy import Environment
 from simpy.events import Event, Timeout
 
+from clustersim.catalog.text_files import read_text
 from clustersim.engine.network.network import Network
 from clustersim.engine.network.transfer import Transfer
 from clustersim.errors import ScenarioError
@@ -129,9 +130,11 @@ def read_cases(path: Path) -> list[Case]:
         with one line for each problem: first those of single values, then those of ids and routes.
     """
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from error
+        content = json.loads(read_text(Path(path)))
+    except RecursionError:
+        raise ScenarioError(f"{path}: is not a file of flows (nested too deeply)") from None
+    except ScenarioError:
+        raise
     except ValueError as error:
         raise ScenarioError(f"{path}: is not JSON: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("cases"), list):
@@ -152,21 +155,23 @@ def _problems_between_items(cases: Sequence[Case]) -> Iterator[str]:
     for case in cases:
         for key, items in (("links", case.links), ("flows", case.flows)):
             yield from (f"case {case.id!r}: {problem}" for problem in _repeated_ids(key, items))
-        known = sorted({link.id for link in case.links})
+        ids = {link.id for link in case.links}
+        known = sorted(ids)
         more = f" and {len(known) - 5} more" if len(known) > 5 else ""
         allowed = f"{', '.join(map(repr, known[:5]))}{more}"
         for flow in case.flows:
             for link in flow.route:
-                if link not in known:
+                if link not in ids:
                     where = f"case {case.id!r}: flow {flow.id!r}.route"
                     yield f"{where}: {_shown(link)} is not a link of this case ({allowed})"
 
 
 def _repeated_ids(key: str, items: Sequence[_Item]) -> Iterator[str]:
-    ids = [item.id for item in items]
-    for i, id_ in enumerate(ids):
-        if id_ in ids[:i]:
-            yield f"{key}[{i}].id: {id_!r} appears twice (ids must be unique)"
+    known = set[str]()
+    for i, item in enumerate(items):
+        if item.id in known:
+            yield f"{key}[{i}].id: {item.id!r} appears twice (ids must be unique)"
+        known.add(item.id)
 
 
 UNITS: Final = {"bandwidth": "B/s", "latency": "s", "start": "s", "bytes": "B"}

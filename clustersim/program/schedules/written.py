@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import Final, cast
 
+from clustersim.catalog.text_files import read_text
 from clustersim.errors import ProgramError, ScenarioError
 from clustersim.plan.wiring import WIRINGS, Wiring, WiringName
 from clustersim.program.schedule_check import check_steps
@@ -35,12 +36,7 @@ def read_schedule(path: Path, where: str = "") -> Schedule:
         when the file does not exist, when a line is no stage (with its number), or when its steps
         are no schedule (drawn, with the first wrong step marked).
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        prefix = f"{where}: " if where else ""
-        reason = error.strerror if isinstance(error, OSError) else "no text"
-        raise ScenarioError(f"{prefix}cannot read schedule '{path}': {reason}") from None
+    lines = read_text(path, where=f"{where}: " if where else "").splitlines()
     title, wiring, rows = _parsed(lines, path)
     chunks = 1 + max(step.chunk for row in rows for step in row)
     microbatches = 1 + max(step.microbatch for row in rows for step in row)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from clustersim.catalog.finding import shipped
+from clustersim.catalog.text_files import is_file
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.cache_key import key_of
@@ -160,9 +161,9 @@ def point_of_file(
 
 def _neighbour(name: str, other: str) -> str:
     """Return the file of a scenario that another one names, in its folder, or a shipped one."""
-    folder = Path(name).parent if Path(name).is_file() else shipped("scenario")
+    folder = Path(name).parent if is_file(Path(name)) else shipped("scenario")
     file = folder / (other if other.endswith((".yaml", ".yml")) else f"{other}.yaml")
-    return str(file) if file.is_file() else other
+    return str(file) if is_file(file) else other
 
 
 __all__ = ["Kind", "PlannedPoint", "ScaledScenario", "point_of_file"]

@@ -8,6 +8,7 @@ Values are those of ``--set``, with units, names, ``x2`` and ``/2``.
 """
 
 import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog.changes import Change, changes_of
+from clustersim.catalog.text_files import read_text
 from clustersim.errors import ScenarioError
 from clustersim.runs.variants import Value
 from clustersim.scenario.ranges import values_of
@@ -185,13 +187,9 @@ def table_of(path: Path) -> Axis:
 def _lines(path: Path) -> list[tuple[int, list[str]]]:
     """Return the lines of a CSV file that are not empty, with their numbers."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
-            lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
-    except UnicodeDecodeError:
-        raise ScenarioError(f"{path}: cannot be read (is not UTF-8 text)") from None
-    except OSError as problem:
-        raise ScenarioError(f"{path}: cannot be read ({problem.strerror})") from None
+        text = read_text(path, encoding="utf-8-sig")
+        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+        lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
     except csv.Error as problem:
         raise ScenarioError(f"{path}: is not CSV ({problem})") from None
     return [(number, cells) for number, cells in lines if any(cells)]

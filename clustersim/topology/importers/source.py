@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 from xml.parsers import expat
 
-from clustersim.catalog.reading import Place, shown
+from clustersim.catalog.reading import Place
+from clustersim.catalog.text_files import read_bytes, shown
 from clustersim.errors import CatalogError
 
 MOST_BYTES: Final = 16 * 1000**2
@@ -54,15 +55,7 @@ def read_source(path: Path) -> Source:
     CatalogError
         when it is missing, too large, empty, or not text.
     """
-    file = shown(path)
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
-    except OSError as problem:
-        raise CatalogError(f"{file}: not readable ({problem.strerror})") from None
-    except ValueError:
-        raise CatalogError(f"{file!r}: not a valid file name") from None
-    return as_source(file, content)
+    return as_source(shown(path), read_bytes(path, CatalogError, most=MOST_BYTES))
 
 
 def as_source(file: str, content: bytes) -> Source:

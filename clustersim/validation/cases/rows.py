@@ -13,7 +13,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from clustersim.catalog.reading import read_yaml, shown
+from clustersim.catalog.reading import read_yaml
+from clustersim.catalog.text_files import shown
 from clustersim.errors import ScenarioError
 from clustersim.validation.cases.reasons import Reason
 from clustersim.validation.cases.values import Amount, Count, Flag, Number, Text, Word, quoted

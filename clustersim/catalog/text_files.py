@@ -1,0 +1,87 @@
+"""Files that a user names: regular files of limited size, read whole, with errors in one line.
+
+A device, a pipe or a socket may never end, and so is rejected before it is opened.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from clustersim.errors import ClustersimError, ScenarioError
+
+MAX_BYTES: Final = 64 * 1000**2
+"""Maximum size of a file [B]; the largest one that is shipped has half a megabyte."""
+
+
+def shown(path: Path) -> str:
+    """Return `path` relative to the working folder where it lies below it."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except (ValueError, OSError, RuntimeError):  # elsewhere, or a loop of links
+        return str(path)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file; False for a path that no file can have."""
+    return os.path.isfile(path)
+
+
+def read_text(
+    path: Path,
+    error: type[ClustersimError] = ScenarioError,
+    *,
+    encoding: str = "utf-8",
+    where: str = "",
+) -> str:
+    """Return the text of a file; `where` is put before the message of an error.
+
+    Raises
+    ------
+    `error`
+        when the file does not exist, is not a regular file, is too large, or is not UTF-8 text.
+    """
+    try:
+        return read_bytes(path, error, where=where).decode(encoding)
+    except UnicodeDecodeError:
+        raise error(f"{where}{shown(path)}: cannot be read (is not UTF-8 text)") from None
+
+
+def read_bytes(
+    path: Path,
+    error: type[ClustersimError] = ScenarioError,
+    *,
+    most: int = MAX_BYTES,
+    where: str = "",
+) -> bytes:
+    """Return the bytes of a file of at most `most` bytes; errors as in `read_text`."""
+    file = where + shown(path)
+    try:
+        check_regular(path, error, where=where)
+        with path.open("rb") as stream:
+            content = stream.read(most + 1)
+    except FileNotFoundError:
+        raise error(f"{file}: no such file") from None
+    except OSError as problem:
+        raise error(f"{file}: cannot be read ({problem.strerror})") from None
+    except ClustersimError:
+        raise
+    except ValueError:  # a null character
+        raise error(f"{file}: is not a valid file name") from None
+    if len(content) > most:
+        raise error(f"{file}: is larger than {most / 1000**2:g} MB (the limit for this file)")
+    return content
+
+
+def check_regular(
+    path: Path, error: type[ClustersimError] = ScenarioError, *, where: str = ""
+) -> None:
+    """Check that a path is a regular file, without opening it; errors as in `read_text`."""
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise error(f"{where}{shown(path)}: is a folder, not a file")
+    if not stat.S_ISREG(mode):
+        raise error(f"{where}{shown(path)}: is a device, pipe or socket, not a file")
+
+
+__all__ = ["MAX_BYTES", "check_regular", "is_file", "read_bytes", "read_text", "shown"]
