@@ -1,4 +1,4 @@
-"""Input without bounds: files that never end, deep nesting, sizes of no machine: rejected at once."""
+"""Input without bounds (endless files, deep nesting, huge sizes) is rejected at once."""
 
 import os
 import re
