@@ -3,7 +3,11 @@
     this process    start ---- import, load, replay ---- send ---- write tables ---- wait
     render process     `-- import matplotlib, warm up ... wait ...`-- draw --------'
 
-Without a second core, or if the second process fails, the drawing is done in this process.
+Without a second core, or if the second process cannot start or fails, this process draws.
+
+It is one spawned process with a pipe.  A pool of `concurrent.futures` sends from a thread, which
+waits for the interpreter whenever this process computes; a fork server keeps standard output open
+while it imports, also after a command has ended with an error.
 """
 
 import gc
@@ -46,7 +50,8 @@ class RenderProcess:
         self._process: BaseProcess | None = None
         self._drawings: Sequence[Drawing] = ()
         if _cores() > 1:
-            self._connection, self._process = _start(warm_up)
+            with suppress(OSError):  # no further process is allowed
+                self._connection, self._process = _start(warm_up)
 
     def begin(self, drawings: Sequence[Drawing]) -> None:
         """Send the drawings to the second process, without waiting for the files."""

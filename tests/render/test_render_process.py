@@ -23,6 +23,20 @@ def test_a_drawing_that_fails_in_the_second_process_is_repeated(tmp_path):
     assert (tmp_path / "a").read_text() == "x"
 
 
+def test_without_a_second_process_this_one_draws(tmp_path, monkeypatch):
+    """If no process can be started the file is there as well."""
+
+    def fails(_):
+        raise BlockingIOError
+
+    monkeypatch.setattr("clustersim.render.render_process._start", fails)
+    with RenderProcess() as process:
+        process.begin([Drawing(write_process, None, tmp_path / "a")])
+        process.finish()
+
+    assert int((tmp_path / "a").read_text()) == os.getpid()
+
+
 def write_process(_, path):
     """Write the number of the process that draws."""
     path.write_text(str(os.getpid()))
