@@ -5,10 +5,12 @@ cases agree.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, Self
 
+from pydantic import Field, model_validator
+
+from clustersim.catalog.facts import Count, Strict
 from clustersim.catalog.finding import shipped
 from clustersim.errors import ScenarioError
 from clustersim.program.job import Job
@@ -25,24 +27,28 @@ from clustersim.validation.single_layer import LayerTimes, layer_times
 from clustersim.workload.parameters import model_parameters
 
 
-@dataclass(frozen=True)
-class ClaimRun:
-    """A measured case, or a scenario with settings; each result is computed when it is read.
+class ClaimRun(Strict):
+    """A run of a claim: a measured case, or a scenario with settings.
 
-    Attributes
-    ----------
-    weak, strong : numbers of devices of a scaling curve
+    `set` has settings, or names of lists of them in `settings` of the file.  `weak` and `strong`
+    are the numbers of devices of a scaling curve.  Each result is computed when it is read.
     """
 
     case: str | None = None
     scenario: str | None = None
-    settings: tuple[str, ...] = field(default=())
-    weak: tuple[int, ...] = field(default=())
-    strong: tuple[int, ...] = field(default=())
+    set: list[str] = Field(default_factory=list)
+    weak: list[Count] = Field(default_factory=list)
+    strong: list[Count] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if (self.case is None) == (self.scenario is None):
+            raise ValueError("needs either 'case' or 'scenario', and not both")
+        return self
 
     def changed(self, *settings: str) -> "ClaimRun":
         """Return the run with more settings."""
-        return ClaimRun(scenario=self.name, settings=(*self.settings, *settings))
+        return ClaimRun(scenario=self.name, set=[*self.set, *settings])
 
     @property
     def name(self) -> str:
@@ -53,17 +59,17 @@ class ClaimRun:
     @cached_property
     def result(self) -> Result:
         """The simulated step."""
-        return simulate(self.name, self.settings)
+        return simulate(self.name, self.set)
 
     @cached_property
     def job(self) -> Job:
         """The job, without its step."""
-        return build_job(load(self.name, self.settings))
+        return build_job(load(self.name, self.set))
 
     @cached_property
     def layer(self) -> LayerTimes:
         """The times of the first layer."""
-        return layer_times(load(self.name, self.settings))
+        return layer_times(load(self.name, self.set))
 
     @property
     def kept_by_layer(self) -> float:

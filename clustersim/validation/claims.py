@@ -27,26 +27,6 @@ from clustersim.validation.claim_runs import METRICS, ClaimRun
 # --- the file -------------------------------------------------------------------------------------
 
 
-class RunSpec(Strict):
-    """A run of a claim: a measured case, or a scenario with settings.
-
-    `set` has settings, or names of lists of them in `settings` of the file.  `weak` and `strong`
-    are the numbers of devices of a scaling curve.
-    """
-
-    case: str | None = None
-    scenario: str | None = None
-    set: list[str] = Field(default_factory=list)
-    weak: list[Count] = Field(default_factory=list)
-    strong: list[Count] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        if (self.case is None) == (self.scenario is None):
-            raise ValueError("needs either 'case' or 'scenario', and not both")
-        return self
-
-
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
@@ -142,7 +122,7 @@ class Claim(Strict):
     number: Count
     claim: str
     source: str
-    runs: dict[str, RunSpec] = Field(default_factory=dict)
+    runs: dict[str, ClaimRun] = Field(default_factory=dict)
     function: str | None = None
     slow: bool = False
     expected: Annotated[dict[str, Expected], Field(min_length=1)]
@@ -167,14 +147,8 @@ class ClaimsFile(Strict):
     def runs_of(self, claim: Claim) -> dict[str, ClaimRun]:
         """Return the runs of a claim, by name."""
         return {
-            name: ClaimRun(
-                case=spec.case,
-                scenario=spec.scenario,
-                settings=tuple(self._expanded(spec.set)),
-                weak=tuple(spec.weak),
-                strong=tuple(spec.strong),
-            )
-            for name, spec in claim.runs.items()
+            name: run.model_copy(update={"set": self._expanded(run.set)})
+            for name, run in claim.runs.items()
         }
 
     def _expanded(self, names: Sequence[str]) -> list[str]:

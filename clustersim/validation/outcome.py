@@ -80,22 +80,17 @@ class CaseAnswer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one case.
+    """The outcome of one case; most fields are those of `CaseAnswer`.
 
     Attributes
     ----------
     reasons : why it is not gradable; empty where it is
     grade : the prediction compared with the measured number
-    memory_measured, memory_predicted : of a device of the stage that the source measured [B]
     memory_peak, memory_capacity : of a device of the fullest stage [B]
-    confidence : of the source
     scored : whether it is held to a tolerance: not of low confidence, and nothing assumed that
         changes the step time
-    accelerator, nodes : of the prediction of a whole step; None for a single layer
-    assumed : settings that the source does not state, with the reason for each value
-    machine_assumed, framework_assumed : the assumptions behind the cluster file and the profile
     rates : predicted throughput of a device by convention of FLOPs [FLOP/s]; None where nothing ran
-    job, layout : the job, a text that is equal for equal jobs, and its layout
+    job : the job, a text that is equal for equal jobs
     """
 
     id: str

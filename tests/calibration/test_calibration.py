@@ -63,7 +63,7 @@ def chip():
 
 
 def table(folder, shapes=SHAPES, seconds=lambda row: 1e-4):
-    """Return rows of a table whose times are told by a function of a row."""
+    """Return rows of a table with times given by a function of a row."""
     file = folder / "kernels.csv"
     lines = [f"{kind},{shape},bf16,1e-4" for kind, shape in shapes]
     file.write_text("# a device\nkind,shape,precision,seconds\n" + "\n".join(lines) + "\n")
@@ -107,25 +107,25 @@ def test_data_made_from_known_coefficients_are_recovered(
 
     found = fit_accelerator(chip, rows, [], InProcess())
 
-    told = by_path(found)
+    fitted = by_path(found)
     for path, value in truth.items():
-        assert told[path].fitted, path
-        assert told[path].value == pytest.approx(value, rel=0.02), path
+        assert fitted[path].fitted, path
+        assert fitted[path].value == pytest.approx(value, rel=0.02), path
     assert found.all.after.mean_abs < 0.005
     assert found.all.after.mean_abs <= found.all.before.mean_abs + 1e-9
 
 
 def test_a_coefficient_without_data_stays_at_its_prior(chip, tmp_path):
-    """Streams say nothing of products or attention, whose coefficients stay, with the reason."""
+    """Streams do not determine products or attention, whose coefficients stay, with the reason."""
     shapes = [row for row in SHAPES if row[0] in ("elementwise", "reduction", "launch")]
     rows = table(tmp_path, shapes, made_with(chip, {"memory.achieved": 0.7}))
 
-    told = by_path(fit_accelerator(chip, rows, [], InProcess()))
+    fitted = by_path(fit_accelerator(chip, rows, [], InProcess()))
 
-    assert told["memory.achieved"].value == pytest.approx(0.7, rel=0.01)
+    assert fitted["memory.achieved"].value == pytest.approx(0.7, rel=0.01)
     for path in ("gemm.best", "gemm.inner_half", "gemm.ragged", "flash_attention.forward"):
-        assert told[path].value == told[path].prior == fact_at(chip, path).value
-        assert told[path].why == "no row depends on it"
+        assert fitted[path].value == fitted[path].prior == fact_at(chip, path).value
+        assert fitted[path].why == "no row depends on it"
 
 
 def test_two_coefficients_that_do_the_same_are_not_both_moved(chip, tmp_path):
@@ -133,13 +133,13 @@ def test_two_coefficients_that_do_the_same_are_not_both_moved(chip, tmp_path):
     shapes = [("gemm", f"m={m} n=8192 k=1024 batch=1") for m in (4096, 8192, 16384)]
     rows = table(tmp_path, shapes * 4, made_with(chip, {"gemm.best": 0.7}))
 
-    told = by_path(fit_accelerator(chip, rows, [], InProcess()))
+    fitted = by_path(fit_accelerator(chip, rows, [], InProcess()))
 
-    moved = [path for path in ("gemm.best", "gemm.inner_half") if told[path].fitted]
+    moved = [path for path in ("gemm.best", "gemm.inner_half") if fitted[path].fitted]
     assert len(moved) == 1
     left = ({"gemm.best", "gemm.inner_half"} - set(moved)).pop()
-    assert told[left].value == told[left].prior
-    assert told[left].why == f"its effect is that of {moved[0]} of {CHIP}"
+    assert fitted[left].value == fitted[left].prior
+    assert fitted[left].why == f"its effect is that of {moved[0]} of {CHIP}"
 
 
 @settings(max_examples=6, deadline=None)
@@ -150,11 +150,11 @@ def test_noise_moves_a_coefficient_within_its_stated_error(seed, chip, tmp_path_
     seconds = made_with(chip, truth, noise=0.05, seed=seed)
     rows = table(tmp_path_factory.mktemp("t"), seconds=seconds)
 
-    told = by_path(fit_accelerator(chip, rows, [], InProcess()))
+    fitted = by_path(fit_accelerator(chip, rows, [], InProcess()))
 
     for path, value in truth.items():
-        assert abs(math.log(told[path].value / value)) < 4 * told[path].error
-        assert told[path].error < 0.08
+        assert abs(math.log(fitted[path].value / value)) < 4 * fitted[path].error
+        assert fitted[path].error < 0.08
 
 
 def test_a_row_far_off_hardly_pulls(chip, tmp_path):
@@ -163,9 +163,9 @@ def test_a_row_far_off_hardly_pulls(chip, tmp_path):
     rows = table(tmp_path, seconds=seconds)
     rows[0] = replace(rows[0], seconds=20 * rows[0].seconds)
 
-    told = by_path(fit_accelerator(chip, rows, [], InProcess()))
+    fitted = by_path(fit_accelerator(chip, rows, [], InProcess()))
 
-    assert told["gemm.best"].value == pytest.approx(0.7, rel=0.01)
+    assert fitted["gemm.best"].value == pytest.approx(0.7, rel=0.01)
 
 
 def test_rows_that_are_held_out_are_not_what_they_are_graded_by(chip, tmp_path):
@@ -180,7 +180,7 @@ def test_rows_that_are_held_out_are_not_what_they_are_graded_by(chip, tmp_path):
 
 
 def test_bounds_hold():
-    """Rows that ask for more than there can be leave a coefficient at its bound."""
+    """Rows beyond the bounds leave a coefficient at its bound."""
     prior = Prior(np.array([0.7]), np.array([-0.2]), np.array([0.2]))
     rows = 20
 
@@ -205,15 +205,15 @@ def test_dispatch_comes_back_from_runs_that_were_made_with_it(chip):
 
     found = fit_accelerator(chip, [], made, InProcess())
 
-    told = by_path(found)
+    fitted = by_path(found)
     assert not left
-    assert told["dispatch"].value == pytest.approx(9e-5, rel=0.01)
-    assert told["gemm.best"].value == pytest.approx(0.7, rel=0.03)
+    assert fitted["dispatch"].value == pytest.approx(9e-5, rel=0.01)
+    assert fitted["gemm.best"].value == pytest.approx(0.7, rel=0.03)
     assert found.all.after.mean_abs < 0.01
 
 
 def test_runs_in_two_processes_are_those_in_one(chip):
-    """Where runs are replayed changes nothing of what they tell."""
+    """Where runs are replayed does not change the fit."""
     every = read_cases(finding.shipped("validation") / "cases.yaml")
     small = [entry for entry in every if entry.group == "vtrain-single"][::48]
     results = []
@@ -226,7 +226,7 @@ def test_runs_in_two_processes_are_those_in_one(chip):
 
 
 def test_runs_of_other_chips_are_no_rows():
-    """A case of an H100 says nothing of an A100."""
+    """A case of an H100 is no row of an A100."""
     every = read_cases(finding.shipped("validation") / "cases.yaml")
     others = [entry for entry in every if entry.group == "torchtitan-h100"]
 
@@ -262,7 +262,7 @@ def ending(capsys, *arguments):
 
 
 def test_a_run_takes_the_file_that_calibrate_writes(measured, capsys):
-    """Beside a scenario the new file wins, with the proof of each value, and its step is longer."""
+    """In the folder of a scenario the new file overrides the shipped one; its step is longer."""
     shipped = finding.shipped("scenario") / "megatron21-t1-1.7b.yaml"
     Path("mine.yaml").write_text(shipped.read_text())
     before = simulate("mine.yaml").step_time
@@ -274,28 +274,28 @@ def test_a_run_takes_the_file_that_calibrate_writes(measured, capsys):
     record = load("mine.yaml").scenario.cluster.node.accelerator
     assert record.gemm.best.value == pytest.approx(0.7, rel=0.01)
     assert record.gemm.best.source == "calibration"
-    told = record.sources["calibration"].where or ""
-    assert "slow.csv" in told
-    assert "a slow one" in told
+    fitted = record.sources["calibration"].where or ""
+    assert "slow.csv" in fitted
+    assert "a slow one" in fitted
     assert record.gemm.ragged == shipped_chip().gemm.ragged
     assert simulate("mine.yaml").step_time > 1.03 * before
 
 
 def test_a_second_fit_to_the_same_rows_changes_nothing(measured, capsys):
     """What was fitted is no evidence of its own: values and errors stay as they are."""
-    told = []
+    fitted = []
     for _ in range(2):
         _, out, _ = ending(capsys, *ASKED, "--json", "--force", "--out", f"{CHIP}.yaml")
-        told.append({each["path"]: each for each in json.loads(out)["coefficients"]})
+        fitted.append({each["path"]: each for each in json.loads(out)["coefficients"]})
 
-    first, second = (each["gemm.best"] for each in told)
+    first, second = (each["gemm.best"] for each in fitted)
     assert second["prior"] == pytest.approx(first["value"], rel=1e-3)
     assert second["value"] == pytest.approx(first["value"], rel=2e-3)
     assert second["error"] >= 0.9 * first["error"]
 
 
 def test_the_file_says_what_was_left_and_why(measured, capsys):
-    """Above the file stand the errors of the fit and each coefficient that no row tells."""
+    """Above the file stand the errors of the fit and each coefficient that no row determines."""
     ending(capsys, *ASKED, "--out", "my-a100.yaml")
     text = Path("my-a100.yaml").read_text()
 
@@ -305,13 +305,13 @@ def test_the_file_says_what_was_left_and_why(measured, capsys):
 
 
 def test_the_object_has_each_coefficient_and_group(measured, capsys):
-    """`--json` prints one object, and what belongs to the host is told in it, not fitted."""
+    """`--json` prints one object, and rows of the host are reported in it, not fitted."""
     _, out, _ = ending(capsys, *ASKED, "--json")
     answer = json.loads(out)
 
-    told = {each["path"]: each for each in answer["coefficients"]}
-    assert told["gemm.best"]["fitted"]
-    assert told["gemm.ragged"]["why"] == "no row depends on it"
+    fitted = {each["path"]: each for each in answer["coefficients"]}
+    assert fitted["gemm.best"]["fitted"]
+    assert fitted["gemm.ragged"]["why"] == "no row depends on it"
     assert answer["all"]["rows"] == sum(group["rows"] for group in answer["groups"].values()) == 44
     rates = {each["kind"]: each for each in answer["not_fitted"]}
     assert rates["host-to-device"]["bytes_per_s"] == pytest.approx(2e10)
@@ -323,7 +323,7 @@ def test_the_object_has_each_coefficient_and_group(measured, capsys):
 
 
 def test_what_runs_tell_of_a_framework_becomes_a_file_of_its_own(chip, tmp_path, monkeypatch):
-    """A fitted dispatch is written beside the accelerator, as an extension of the framework."""
+    """A fitted dispatch is written next to the accelerator, as an extension of the framework."""
     monkeypatch.chdir(tmp_path)
     request = read_request(CHIP, [], ["vtrain-single"])
     request = replace(request, entries=request.entries[::18])
@@ -368,14 +368,14 @@ HEADING = "kind,shape,precision,seconds\n"
     ],
 )
 def test_a_wrong_table_is_one_line(measured, capsys, text, complaint):
-    """Each mistake of a table is told with its line and what would be right; nothing is written."""
+    """Each mistake of a table is reported with its line and the remedy; nothing is written."""
     Path("slow.csv").write_text(text)
 
-    code, out, told = ending(capsys, *ASKED, "--out", "new.yaml")
+    code, out, error = ending(capsys, *ASKED, "--out", "new.yaml")
 
     assert (code, out) == (2, "")
-    assert told.startswith(complaint)
-    assert told.count("\n") == 1
+    assert error.startswith(complaint)
+    assert error.count("\n") == 1
     assert not Path("new.yaml").exists()
 
 
@@ -397,24 +397,24 @@ def test_a_wrong_table_is_one_line(measured, capsys, text, complaint):
     ],
 )
 def test_a_wrong_option_is_one_line(tmp_path, monkeypatch, capsys, arguments, complaint):
-    """What cannot be done is told in a line, with exit code 2."""
+    """Invalid options are reported in a line, with exit code 2."""
     monkeypatch.chdir(tmp_path)
 
-    code, out, told = ending(capsys, "calibrate", *arguments)
+    code, out, error = ending(capsys, "calibrate", *arguments)
 
     assert (code, out) == (2, "")
-    assert told.startswith(complaint)
-    assert told.count("\n") == 1
+    assert error.startswith(complaint)
+    assert error.count("\n") == 1
 
 
 def test_a_file_that_is_there_is_kept(measured, capsys):
     """Without --force nothing is replaced, and the fit is not even made."""
     Path("old.yaml").write_text("mine")
 
-    code, _, told = ending(capsys, *ASKED, "--out", "old.yaml")
+    code, _, error = ending(capsys, *ASKED, "--out", "old.yaml")
 
     assert code == 2
-    assert told.startswith("old.yaml: already exists (use --force")
+    assert error.startswith("old.yaml: already exists (use --force")
     assert Path("old.yaml").read_text() == "mine"
     assert ending(capsys, *ASKED, "--out", "old.yaml", "--force")[0] == 0
     assert Path("old.yaml").read_text() != "mine"

@@ -17,7 +17,7 @@ from clustersim.calibration.kernels import read_kernels
 from clustersim.cli import main
 
 STAND_IN = '''
-"""As much of PyTorch as the script asks of it on a processor; shapes are kept, numbers are not."""
+"""The part of PyTorch that the script uses on a processor; shapes are kept, numbers are not."""
 import contextlib, sys, time, types
 
 __version__ = "0 (stand-in)"
@@ -123,7 +123,7 @@ def test_the_script_writes_the_table_that_is_read(stand_in, tmp_path):
     assert all(row.seconds > 0 for row in table.rows)
     assert table.remark.startswith("device: ")
     assert "torch 0 (stand-in)" in table.remark
-    assert left_out.startswith("left out: optimiser bytes=")
+    assert left_out.startswith("skipped: optimiser bytes=")
     assert "no fused kernel in a stand-in" in left_out
 
 
@@ -159,7 +159,7 @@ def test_measure_writes_the_script_once(tmp_path, monkeypatch, capsys):
     assert not end.value.code
     assert capsys.readouterr().out.startswith("written   measure.py\n")
 
-    with pytest.raises(SystemExit) as again:
+    with pytest.raises(SystemExit) as second:
         main(["calibrate", "--measure"])
 
     tree = ast.parse((tmp_path / "measure.py").read_text())
@@ -170,5 +170,5 @@ def test_measure_writes_the_script_once(tmp_path, monkeypatch, capsys):
         for alias in node.names
     }
     assert names - sys.stdlib_module_names == {"torch"}
-    assert again.value.code == 2
+    assert second.value.code == 2
     assert capsys.readouterr().err.startswith("measure.py: already exists")

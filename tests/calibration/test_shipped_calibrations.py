@@ -1,4 +1,4 @@
-"""Shipped accelerators say which fit made or checked their coefficients, and can be held to it."""
+"""Shipped accelerators name the fit that made or checked their coefficients."""
 
 import shlex
 
@@ -36,7 +36,7 @@ def options_of(command):
 
 
 def test_accelerators_with_many_runs_say_what_they_were_held_to():
-    """Those that most of the measured runs are of do not rest on words alone."""
+    """Those that most of the measured runs are of have a documented fit."""
     assert CHECKED.keys() >= {"a100-80gb", "h100-sxm"}
 
 

@@ -63,7 +63,7 @@ def test_what_a_case_tells_wins_over_its_family():
 
 
 def test_attention_in_unknown_words_is_an_obstacle():
-    """Words that nobody has taught the reader are not taken for plain attention."""
+    """Words that the reader does not know are not read as plain attention."""
     case = row_of(model={"attention": "linear, with a gate"})
 
     assert attention_of("linear, with a gate") is None
@@ -77,7 +77,7 @@ def test_attention_in_unknown_words_is_an_obstacle():
 
 
 @pytest.mark.parametrize(
-    ("parallel", "assumed", "wanted"),
+    ("parallel", "assumed", "expected"),
     [
         ({}, None, (0, 0, True)),
         ({"zero_stage": 2}, None, (2, 0, True)),
@@ -92,7 +92,7 @@ def test_attention_in_unknown_words_is_an_obstacle():
         ({}, "1 (distributed optimizer)", (1, 0, True)),
     ],
 )
-def test_sharding_is_told_by_stage_or_by_its_name_in_pytorch(parallel, assumed, wanted):
+def test_sharding_is_told_by_stage_or_by_its_name_in_pytorch(parallel, assumed, expected):
     """ZeRO's stage, how many ranks share (0 for all), and whether weights are gathered twice."""
     case = row_of(
         system={"gpus": 32, "gpus_per_node": 8},
@@ -101,11 +101,11 @@ def test_sharding_is_told_by_stage_or_by_its_name_in_pytorch(parallel, assumed, 
     )
     settings = settings_of(case)
 
-    assert (settings.zero, settings.shard, settings.reshard) == wanted
+    assert (settings.zero, settings.shard, settings.reshard) == expected
 
 
 def test_what_recipes_usually_set_stands_between_the_case_and_our_defaults():
-    """The software's usual wins over our default, and loses to what the case says or assumes."""
+    """The usual value of the software overrides a default, not a stated or assumed value."""
     usual = {"sequence_parallel": True, "zero": 1}
     parallel = {"tp": 2, "pp": 1, "dp": 4}
     silent = settings_of(row_of(parallel=parallel), usual)
@@ -127,7 +127,7 @@ def test_context_ranks_count_as_devices():
 
 
 @pytest.mark.parametrize(
-    ("finetune", "wanted"),
+    ("finetune", "expected"),
     [
         (None, None),
         ("none", None),
@@ -141,9 +141,9 @@ def test_context_ranks_count_as_devices():
         ),
     ],
 )
-def test_finetuning_of_all_weights_is_training(finetune, wanted):
+def test_finetuning_of_all_weights_is_training(finetune, expected):
     """Adapters are named with rank and bits; supervised fine-tuning trains every weight."""
-    assert finetune_of(finetune) == wanted
+    assert finetune_of(finetune) == expected
 
 
 def test_offloaded_parameters_take_the_optimiser_along():

@@ -65,7 +65,7 @@ def test_the_numbers_of_claims_are_in_order():
     ],
 )
 def test_a_number_is_met_up_to_its_tolerance(test, met, unmet):
-    """A tolerance is a share, or in the number's own unit; a bound is met by itself."""
+    """A tolerance is a share, or in the number's own unit; a bound includes its value."""
     expected = Expected(unit="s", **test)
 
     assert all(expected.holds(number) for number in met)
@@ -116,7 +116,7 @@ def test_lists_of_settings_may_contain_others(monkeypatch):
     settings = {"one": ["plan.data=2"], "both": ["one", "batch.micro=1"]}
     file = ClaimsFile(kind="claims", settings=settings, claims=[claim])
 
-    assert file.runs_of(claim)["a"].settings == ("plan.data=2", "batch.micro=1", "plan.zero=1")
+    assert file.runs_of(claim)["a"].set == ["plan.data=2", "batch.micro=1", "plan.zero=1"]
 
 
 def test_a_claim_holds_where_all_of_its_numbers_do():

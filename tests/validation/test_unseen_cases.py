@@ -1,4 +1,4 @@
-"""Rows that nobody has seen: each is graded or says why not, and its machine is found by its words.
+"""Unseen rows: each has a grade or reasons against it, and its machine is found by its words.
 
 Values are odd but plausible, as people type tables of runs.
 """
@@ -235,7 +235,7 @@ def test_a_schedule_goes_by_its_name_in_other_software(stated, named, chunks):
     ],
 )
 def test_a_machine_is_found_by_other_words_for_its_accelerator(accelerator, cluster):
-    """What is then taken for granted is told as assumed."""
+    """The assumption is part of the answer."""
     found = machine_of(row_of(system__accelerator=accelerator, system__interconnect=None))
 
     assert found.cluster == cluster
@@ -291,7 +291,7 @@ def test_the_ports_of_a_node_are_read_from_words(text, ports):
 
 
 def test_stated_ports_replace_the_usual_ones():
-    """Four ports of 100 Gb/s on eight devices hang on every other one, and it is said so."""
+    """Four ports of 100 Gb/s on eight devices are attached to every other one of them."""
     found = machine_of(row_of(system__interconnect="4 x 100 Gb/s per node"))
     usual = machine_of(row_of(system__interconnect="8 x 200 Gb/s per node"))
 
@@ -303,7 +303,7 @@ def test_stated_ports_replace_the_usual_ones():
 
 @given(st.integers(1, 16), st.sampled_from([1, 2, 4, 8]), st.floats(1e9, 1e11))
 def test_a_node_has_the_bandwidth_that_is_told(count, devices, each):
-    """However ports are shared out, together they carry what they are said to, each on a device."""
+    """However ports are spread, their sum is the stated one, and each is on a device."""
     shape = node_shape("dgx-a100")
     changes = with_ports(Ports(count, each), shape, devices)
     places = changes.get("cluster.node.nics.devices", [*range(devices)])

@@ -76,7 +76,7 @@ def scenario_like(row):
 
 
 def test_a_setting_is_stated_else_assumed_else_ours():
-    """What a case states wins over what it assumes; what neither says has our default."""
+    """What a case states wins over what it assumes; a setting with neither has a default."""
     row = row_of(
         system={"accelerator": "A100-80GB-SXM"},
         parallel={"tp": 2, "pp": 4},
@@ -256,7 +256,7 @@ def test_the_json_of_a_case_has_its_stable_keys(small):
 
 
 def test_a_step_time_is_graded_before_a_rate(small):
-    """The time of a step says more than TFLOP/s in somebody's convention."""
+    """The time of a step is more informative than TFLOP/s in any convention."""
     case = small["good"]
 
     assert (case["metric"], case["measured"], case["why"]) == ("step_time_s", 0.1, None)
@@ -301,13 +301,13 @@ def test_a_run_takes_the_time_of_its_samples():
         ("model FLOPs; MFU against 989", {}, "model"),
         ("MFU against 312", {}, "model"),
         ("MFU = 3*(2*N*s) ...; HFU = 4/3 MFU; tflops_per_gpu = model FLOPs", {}, "model"),
-        ("model FLOPs, so says the text", {"hfu_pct": 50.0}, "hardware"),
-        ("hardware FLOPs, so says the text", {"hfu_pct": 66.0, "mfu_pct": 50.0}, "model"),
+        ("model FLOPs in the words of the text", {"hfu_pct": 50.0}, "hardware"),
+        ("hardware FLOPs in the words of the text", {"hfu_pct": 66.0, "mfu_pct": 50.0}, "model"),
         (None, {"hfu_pct": 50.2}, "hardware"),
     ],
 )
 def test_the_convention_is_told_by_the_utilisation_then_by_the_text(text, measured, convention):
-    """156 TFLOP/s are 50 % of an A100: a utilisation that is the same says which it is."""
+    """156 TFLOP/s are 50 % of an A100: an equal utilisation decides the convention."""
     case = case_of(measured={"tflops_per_gpu": 156, **measured}, flops_convention=text)
 
     assert flops_convention(case, "full", A100) == convention
@@ -339,7 +339,7 @@ def test_memory_is_read_in_the_unit_of_its_tool(unit, nbytes):
 
 
 def test_assumed_settings_are_run_but_do_not_gate(small):
-    """A case whose layout is assumed is graded, and says what was assumed."""
+    """A case whose layout is assumed is graded, with the list of assumptions."""
     case = small["assumed-in-words"]
 
     assert (case["gradable"], case["gates"]) == (True, False)
@@ -477,7 +477,7 @@ def test_processes_give_the_same_answer():
 
 
 def test_the_tables_of_machines_and_frameworks_are_whole():
-    """Each entry says what it rests on, and matching goes by the words of a case."""
+    """Each entry has a source or an assumption, and matching goes by the words of a case."""
     named = [*machines(), *frameworks().frameworks, *frameworks().defaults]
     selene = row_of(system={"accelerator": "A100-80GB-SXM", "name": "selene"})
     other = row_of(system={"accelerator": "a100-80gb-sxm", "name": "elsewhere"})
@@ -509,7 +509,7 @@ def test_json_is_one_object(capsys):
 
 
 def test_the_tables_show_cases_groups_and_reasons(capsys):
-    """Without `--json` there are tables, and few refused cases are told one by one."""
+    """Without `--json` there are tables, and few cases without a grade are listed one by one."""
     command(cases=SMALL, jobs=1)
     shown = capsys.readouterr().out
 

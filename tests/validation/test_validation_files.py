@@ -137,7 +137,7 @@ def test_no_speed_graded_draws_nothing(tmp_path):
 
 
 def test_a_folder_in_the_way_is_refused_before_anything_runs(tmp_path):
-    """Somebody's files are never replaced without --force."""
+    """Other files are never replaced without --force."""
     (tmp_path / "mine.txt").write_text("mine")
 
     with pytest.raises(ScenarioError, match="already exists and is not the output"):
