@@ -144,6 +144,105 @@ def test_the_package_keeps_its_layers():
     assert "\n".join(violations(PACKAGE)) == ""
 
 
+VIEWS = ("text", "charts", "page", "files")
+"""Modules of a study that show its answer; `run` has only such modules, its answer is lower."""
+
+
+def view_violations(package: Path) -> list[str]:
+    """Return a sentence with file and line for each import between studies that breaks a rule.
+
+    In a folder of `studies/` only views import views. Another study, `validation` and
+    `calibration` import from the `__init__` of a study, and no two studies import each other.
+    """
+    found: list[str] = []
+    imported: dict[str, set[str]] = {}
+    for path in sorted(package.rglob("*.py")):
+        layer, *inner = path.relative_to(package).with_suffix("").parts
+        if layer not in ("studies", "validation", "calibration"):
+            continue
+        where = path.relative_to(package.parent).as_posix()
+        own = inner[0] if layer == "studies" else layer
+        for line, name in imports(path, package):
+            study, module = study_module(name, package)
+            if not study:
+                continue
+            if study == own:
+                if module in VIEWS and inner[-1] not in VIEWS and study != "run":
+                    found.append(f"{where}:{line}: {inner[-1]} imports the view {module}")
+                continue
+            imported.setdefault(own, set()).add(study)
+            if module:
+                found.append(
+                    f"{where}:{line}: {own} imports {module} of the study {study} instead of its"
+                    " public names"
+                )
+    found += [
+        f"the studies {a} and {b} import each other"
+        for a in sorted(imported)
+        for b in sorted(reachable(a, imported))
+        if a < b and a in reachable(b, imported)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def study_module(name: str, package: Path) -> tuple[str, str]:
+    """Return the study and the module that a dotted name belongs to; empty where there is none."""
+    words = name.split(".")
+    if words[:2] != [package.name, "studies"] or len(words) < 3:
+        return "", ""
+    study, module = words[2], words[3] if len(words) > 3 else ""
+    folder = package / "studies" / study
+    is_module = (folder / f"{module}.py").exists() or (folder / module / "__init__.py").exists()
+    return study, module if module and is_module else ""
+
+
+def reachable(study: str, imported: dict[str, set[str]]) -> set[str]:
+    """Return the studies that a study imports, also by way of others."""
+    found: set[str] = set()
+    ahead = [study]
+    while ahead:
+        new = imported.get(ahead.pop(), set()) - found
+        found |= new
+        ahead += new
+    return found
+
+
+def test_views_import_answers_and_studies_import_public_names():
+    """No answer imports a view, no study a module of another one, and no two each other."""
+    assert "\n".join(view_violations(PACKAGE)) == ""
+
+
+def test_a_wrong_import_between_studies_is_named(tmp_path):
+    """A view below an answer, a private module of another study, two that need each other."""
+    package = plant(
+        tmp_path,
+        {
+            "studies/compare/__init__.py": "from .answer import compare\n",
+            "studies/compare/answer.py": "from clustersim.studies.compare import text\n",
+            "studies/compare/inputs.py": "def a():\n    from .page import page\n",
+            "studies/compare/page.py": "from clustersim.studies.compare.text import rows\n",
+            "studies/compare/text.py": "from clustersim.studies.compare.answer import compare\n",
+            "studies/whatif/answer.py": "from clustersim.studies.compare import compare\n"
+            "from clustersim.studies.compare.answer import names\n",
+            "studies/sweep/answer.py": "from clustersim.studies.whatif import whatif\n",
+            "studies/whatif/text.py": "from clustersim.studies.sweep import sweep\n",
+            "validation/claims.py": "from clustersim.studies.sweep import text, sweep\n",
+            "cli/sweep.py": "from clustersim.studies.sweep import text\n",
+            "studies/sweep/text.py": "",
+        },
+    )
+
+    assert view_violations(package) == [
+        "clustersim/studies/compare/answer.py:1: answer imports the view text",
+        "clustersim/studies/compare/inputs.py:2: inputs imports the view page",
+        "clustersim/studies/whatif/answer.py:2: whatif imports answer of the study compare instead"
+        " of its public names",
+        "clustersim/validation/claims.py:1: validation imports text of the study sweep instead of"
+        " its public names",
+        "the studies sweep and whatif import each other",
+    ]
+
+
 def plant(root: Path, files: dict[str, str]) -> Path:
     """Write a small package `clustersim` and return its folder."""
     package = root / "clustersim"

@@ -1,10 +1,8 @@
 """Answers as text: lines with labels, tables with columns, numbers as a person writes them."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
-
-from clustersim.units import GIB, format_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -175,47 +173,6 @@ def verdict(fits: float) -> str:
     return "fits" if fits else "does not fit"
 
 
-# --- metrics of published numbers -----------------------------------------------------------------
-
-_METRICS: Final = {
-    "step_time_s": "step time",
-    "tokens_per_s": "tokens/s",
-    "tokens_per_s_per_device": "tokens/s per device",
-    "tflops_per_device": "TFLOP/s per device",
-    "mfu": "MFU",
-    "hfu": "HFU",
-    "memory_bytes": "peak memory",
-    "fits": "memory",
-    "efficiency": "efficiency",
-}
-
-
-def metric_name(metric: str, convention: str | None = None) -> str:
-    """Return a metric in words.
-
-    >>> metric_name("tflops_per_device", "hardware")
-    'TFLOP/s per device (hardware FLOPs)'
-    """
-    return _METRICS[metric] + (f" ({convention} FLOPs)" if convention else "")
-
-
-def metric_value(metric: str, value: float) -> str:
-    """Return the value of a metric with its unit, unless the name has it.
-
-    >>> metric_value("memory_bytes", 16 * 2**30), metric_value("mfu", 0.5)
-    ('16.0 GiB', '50.0 %')
-    """
-    formats: dict[str, Callable[[float], str]] = {
-        "step_time_s": format_seconds,
-        "mfu": percent,
-        "hfu": percent,
-        "efficiency": percent,
-        "memory_bytes": lambda nbytes: f"{nbytes / GIB:.1f} GiB",
-        "fits": verdict,
-    }
-    return formats.get(metric, number)(value)
-
-
 __all__ = [
     "Cells",
     "Row",
@@ -224,8 +181,6 @@ __all__ = [
     "counted",
     "files",
     "kind_of",
-    "metric_name",
-    "metric_value",
     "narrowest",
     "number",
     "percent",

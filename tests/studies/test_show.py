@@ -21,9 +21,9 @@ from clustersim.render import layouts
 from clustersim.render.diagram import frame, frame_of, picked, shared, thickness
 from clustersim.render.layouts.node_links import inner_links, rim
 from clustersim.render.matplotlib.diagram import diagram_figure, write_diagram
+from clustersim.render.words import format_value
 from clustersim.scenario.entries import KINDS, entry
 from clustersim.studies.show.answer import fact_rows, page
-from clustersim.studies.show.text import format_value
 from clustersim.topology.measures import measure, node_injection
 
 CLUSTERS, NODES = finding.names("cluster"), finding.names("node")

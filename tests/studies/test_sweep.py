@@ -17,6 +17,7 @@ from clustersim.cli import main
 from clustersim.errors import ScenarioError
 from clustersim.render.page.page import Chart, render
 from clustersim.render.tables import Row as Line
+from clustersim.render.words import short_keys
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.store import Store
 from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Run, Variant
@@ -26,7 +27,7 @@ from clustersim.studies.sweep.arguments import axes_of
 from clustersim.studies.sweep.grid import DEGREES, filled, grid
 from clustersim.studies.sweep.page import page
 from clustersim.studies.sweep.ranking import ranked
-from clustersim.studies.sweep.text import rows, short
+from clustersim.studies.sweep.text import rows
 from small import AXES, small
 
 
@@ -317,8 +318,8 @@ def test_a_page_shows_every_layout_and_keeps_words_as_words(base, keys):
 
 def test_a_name_stays_short_where_it_can(base):
     """An axis is called by its last word, unless two have the same."""
-    assert short(["plan.tensor", "plan.sequence_parallel"]) == ["tensor", "sequence parallel"]
-    assert short(["a.size", "b.size", "c"]) == ["a.size", "b.size", "c"]
+    assert short_keys(["plan.tensor", "plan.sequence_parallel"]) == ["tensor", "sequence parallel"]
+    assert short_keys(["a.size", "b.size", "c"]) == ["a.size", "b.size", "c"]
 
 
 def test_only_what_is_filled_everywhere_is_filled():

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,22 @@ class BlockKind(NamedTuple):
     name: str
     colours: tuple[str, str]
     computes: bool = True
+
+
+COMPUTE_KINDS: Final = (
+    BlockKind("forward", ("forward-0", "forward-1")),
+    BlockKind("backward", ("backward-0", "backward-1")),
+    BlockKind("backward of inputs", ("backward-0", "backward-1")),
+    BlockKind("backward of weights", ("weights-0", "weights-1")),
+)
+"""Kinds of blocks, as `clustersim.timeline.KINDS` counts them."""
+
+STEP_KINDS: Final = (
+    *COMPUTE_KINDS,
+    BlockKind("gradients and parameters", ("communication", "communication"), computes=False),
+    BlockKind("optimiser", ("optimiser", "optimiser"), computes=False),
+)
+"""Kinds of blocks of a training step."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,4 +169,4 @@ def covered(
     return np.diff(before) / np.diff(edges)
 
 
-__all__ = ["BlockKind", "Timeline", "covered"]
+__all__ = ["COMPUTE_KINDS", "STEP_KINDS", "BlockKind", "Timeline", "covered"]

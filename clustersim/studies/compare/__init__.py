@@ -1,20 +1,20 @@
 """Compare runs: inputs, results and causes."""
 
 from clustersim.studies.compare.answer import (
+    BeforeAfter,
     CompareAnswer,
     Comparison,
     answer_of,
-    bottleneck,
     compare,
     compare_runs,
     tokens_of,
 )
 
 __all__ = [
+    "BeforeAfter",
     "CompareAnswer",
     "Comparison",
     "answer_of",
-    "bottleneck",
     "compare",
     "compare_runs",
     "tokens_of",

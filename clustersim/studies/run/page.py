@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from clustersim.render.page.page import Card, Cards, Column, Page, Section, Table
 from clustersim.render.plotly import page_chart
-from clustersim.render.tables import metric_name, metric_value, number, percent, words
+from clustersim.render.tables import number, percent, words
+from clustersim.render.words import metric_name, metric_value
 from clustersim.studies.run.charts import breakdown, memory_by_stage, memory_over_time
 from clustersim.studies.run.links import links
 from clustersim.studies.run.pipeline import longest_wait, page_views, pipeline

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.metrics.attribution import BUBBLES
-from clustersim.render.charts import Axis, BlockKind, Timeline
+from clustersim.render.charts import Axis, Timeline
+from clustersim.render.charts.timeline import COMPUTE_KINDS, STEP_KINDS
 from clustersim.render.plotly.timeline import INTERVALS, MOST_BARS, MOST_LANES, lanes_shown
 from clustersim.render.tables import counted, percent
 from clustersim.units import format_seconds
@@ -20,20 +21,6 @@ from clustersim.units import format_seconds
 if TYPE_CHECKING:
     from clustersim.simulation.result import Result
     from clustersim.timeline import Span, Track
-
-BLOCKS: Final = (
-    BlockKind("forward", ("forward-0", "forward-1")),
-    BlockKind("backward", ("backward-0", "backward-1")),
-    BlockKind("backward of inputs", ("backward-0", "backward-1")),
-    BlockKind("backward of weights", ("weights-0", "weights-1")),
-)
-"""Kinds of blocks, as `clustersim.timeline.KINDS` counts them."""
-
-KINDS: Final = (
-    *BLOCKS,
-    BlockKind("gradients and parameters", ("communication", "communication"), computes=False),
-    BlockKind("optimiser", ("optimiser", "optimiser"), computes=False),
-)
 
 MOST_STAGES: Final = 16
 """Stages of a sample; the first and the last are among them."""
@@ -73,7 +60,7 @@ def pipeline(result: "Result") -> Timeline:
         time=Axis("time", "s", limits=(0.0, result.step_time)),
         lanes="stage",
         count=result.program.stages,
-        kinds=KINDS,
+        kinds=STEP_KINDS,
         shades=result.program.chunks,
         **arrays,
     )
@@ -95,7 +82,7 @@ def _columns(track: "Track") -> dict[str, NDArray[Any]]:
 
 
 def _kind_after(span: "Span") -> int:
-    return len(BLOCKS) + (span.name == "optimiser")
+    return len(COMPUTE_KINDS) + (span.name == "optimiser")
 
 
 def _represented(result: "Result") -> str:
@@ -179,7 +166,6 @@ def _counted(sample: Timeline, whole: Timeline) -> Timeline:
 
 
 __all__ = [
-    "KINDS",
     "longest_wait",
     "page_views",
     "pipeline",

@@ -9,8 +9,8 @@ from clustersim.catalog.tree import Tree
 from clustersim.catalog.writing import to_yaml
 from clustersim.render.page.page import Column, Listing, Section, Table
 from clustersim.render.tables import counted, percent
-from clustersim.studies.show.answer import FactRow, fact_rows
-from clustersim.studies.show.text import format_value
+from clustersim.render.words import format_value
+from clustersim.studies.show import FactRow, fact_rows
 
 RECORDS: Final = (
     ("cluster",),

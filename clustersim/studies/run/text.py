@@ -7,13 +7,12 @@ from clustersim.render.tables import (
     Row,
     counted,
     kind_of,
-    metric_name,
-    metric_value,
     number,
     percent,
     plain,
     words,
 )
+from clustersim.render.words import metric_name, metric_value
 from clustersim.units import GIB, format_bandwidth, format_seconds
 
 if TYPE_CHECKING:

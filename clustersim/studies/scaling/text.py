@@ -7,11 +7,10 @@ from clustersim.render.tables import (
     Row,
     counted,
     kind_of,
-    metric_name,
-    metric_value,
     percent,
     words,
 )
+from clustersim.render.words import metric_name, metric_value
 from clustersim.studies.scaling.answer import PublishedResult, ScalingCurve, ScalingPoint
 from clustersim.units import format_seconds
 

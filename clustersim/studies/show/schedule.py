@@ -18,9 +18,9 @@ from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Row
 from clustersim.program.uniform import uniform_program
 from clustersim.render.charts import Axis
 from clustersim.render.charts import Timeline as TimelineChart
+from clustersim.render.charts.timeline import STEP_KINDS
 from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
 from clustersim.render.matplotlib import write_figure
-from clustersim.studies.run.pipeline import KINDS
 from clustersim.timeline import Timeline, Track
 
 SLOTS: Final = {FORWARD: 1.0, BACKWARD: 2.0, INPUT: 1.0, WEIGHT: 1.0}
@@ -183,7 +183,7 @@ def picture(shown: ReplayedSchedule) -> TimelineChart:
         time=Axis("time", "slots", limits=(0.0, shown.duration)),
         lanes="stage",
         count=shown.stages,
-        kinds=KINDS,
+        kinds=STEP_KINDS,
         shades=shown.chunks,
         lane=stage,
         **joined,

@@ -3,9 +3,10 @@
 import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from clustersim.answers import to_json
+from clustersim.render.words import format_value
 from clustersim.studies.show.answer import Page
 from clustersim.studies.show.profile import Sentence
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from clustersim.render.diagram import Diagram
 
 WIDTH: Final = 100
-LONGEST: Final = 120
-"""Characters of a value in a table; a list of cables may have thousands."""
 
 _BANDWIDTHS = "bandwidths are of payload, per direction"
 _REMARKS: Final = {"cluster": _BANDWIDTHS, "node": _BANDWIDTHS, "model": "computed from the shape"}
@@ -64,26 +63,6 @@ def paragraphs(sentences: Iterable[Sentence]) -> str:
     return "\n".join(lines)
 
 
-def format_value(value: Any) -> str:
-    """Return a plain value as its file has it, shortened where it is long.
-
-    >>> format_value([[0, 1, 4], [0, 2]]), format_value(True), format_value("25 GB/s")
-    ('[0, 1, 4], [0, 2]', 'true', '25 GB/s')
-    """
-    text = ", ".join(map(_flow, value)) if isinstance(value, list) else _flow(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4].rpartition(',')[0]}, ..."
-
-
-def _flow(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def write(
     page: Page, pictures: "Mapping[str, Diagram]", folder: Path, *, force: bool = False
 ) -> None:
@@ -106,4 +85,4 @@ def write(
             write_diagram(diagram, new / stem)
 
 
-__all__ = ["format_value", "paragraphs", "tables", "write"]
+__all__ = ["paragraphs", "tables", "write"]

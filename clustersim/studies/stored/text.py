@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from clustersim.render.tables import percent
+from clustersim.render.words import format_setting, short_keys
 from clustersim.runs.store import StoredStudy
 from clustersim.runs.table import Row, axes_of
-from clustersim.studies.sweep.text import short, str_of
 from clustersim.units import GIB, format_seconds
 
 SHOWN: Final = 40
@@ -36,9 +36,9 @@ def _study(study: StoredStudy) -> list[str]:
 def runs_table(rows: Sequence[Row]) -> list[list[str]]:
     """Return a table of the first runs of a study, its headings first."""
     axes = axes_of(rows)
-    table = [[*short(axes), "verdict", "step", "tokens/s", "MFU", "GiB"]]
+    table = [[*short_keys(axes), "verdict", "step", "tokens/s", "MFU", "GiB"]]
     for row in rows[:SHOWN]:
-        point = [str_of(row.get(key)) for key in axes]
+        point = [format_setting(row.get(key)) for key in axes]
         table.append([*point, row["verdict"] or "remaining", *_numbers(row)])
     return table
 

@@ -19,6 +19,7 @@ from clustersim.render.charts import (
     ScatterWithFront,
     named_places,
 )
+from clustersim.render.words import format_setting, short_keys
 from clustersim.runs.table import DOES_NOT_FIT, FITS, Row
 from clustersim.studies.sweep.answer import COSTS, SweepAnswer
 from clustersim.studies.sweep.text import (
@@ -27,8 +28,6 @@ from clustersim.studies.sweep.text import (
     measure_label,
     number,
     point_of,
-    short,
-    str_of,
 )
 from clustersim.units import GIB
 
@@ -124,8 +123,8 @@ CONTENTS: Final = "best layout for each combination of values"
 
 def _axes(sweep: SweepAnswer) -> list[Axis]:
     """Return the chosen axes, a place for each of their values."""
-    names = zip(sweep.chosen, short(sweep.chosen), strict=True)
-    return [named_places(name, [*map(str_of, sweep.axes[key])]) for key, name in names]
+    names = zip(sweep.chosen, short_keys(sweep.chosen), strict=True)
+    return [named_places(name, [*map(format_setting, sweep.axes[key])]) for key, name in names]
 
 
 def _measure(sweep: SweepAnswer) -> Axis:
@@ -179,8 +178,10 @@ def _text(sweep: SweepAnswer, row: Row | None) -> str:
 def _hover(sweep: SweepAnswer, row: Row | None) -> str:
     if row is None:
         return "not requested"
-    values = (str_of(row.get(key)) for key in sweep.chosen)
-    lines = [f"{name} {value}" for name, value in zip(short(sweep.chosen), values, strict=True)]
+    values = (format_setting(row.get(key)) for key in sweep.chosen)
+    lines = [
+        f"{name} {value}" for name, value in zip(short_keys(sweep.chosen), values, strict=True)
+    ]
     text = _text(sweep, row)
     label = f"{UNITS[sweep.by]}: {text}" if row["verdict"] == FITS else text
     return "\n".join([*lines, label])
@@ -197,7 +198,7 @@ def _finding(sweep: SweepAnswer) -> str:
 
 
 def _description(sweep: SweepAnswer) -> str:
-    return f"{UNITS[sweep.by]} over {', '.join(short(sweep.chosen))}."
+    return f"{UNITS[sweep.by]} over {', '.join(short_keys(sweep.chosen))}."
 
 
 # --- the front ------------------------------------------------------------------------------------
@@ -244,11 +245,11 @@ def cost_label(sweep: SweepAnswer) -> str:
 
 def _point_text(sweep: SweepAnswer, row: Row) -> str:
     keys = [key for key in sweep.axes if row.get(key) is not None]
-    return "\n".join(f"{name} {str_of(row[key])}" for key, name in _named(keys))
+    return "\n".join(f"{name} {format_setting(row[key])}" for key, name in _named(keys))
 
 
 def _named(keys: Sequence[str]) -> Iterable[tuple[str, str]]:
-    return zip(keys, short(keys), strict=True)
+    return zip(keys, short_keys(keys), strict=True)
 
 
 def _front_finding(sweep: SweepAnswer) -> str:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from clustersim.render.tables import Row as Line
 from clustersim.render.tables import counted, percent
+from clustersim.render.words import format_setting, short_keys
 from clustersim.runs.table import Row
 from clustersim.studies.sweep.answer import Reason, SweepAnswer, ValueChange, VerdictCounts
 from clustersim.units import GIB, format_seconds
@@ -65,11 +66,11 @@ def layouts(answer: SweepAnswer, found: Sequence[Row]) -> list[list[str]]:
     """Return layouts as a table, its headings first."""
     keys = answer.varying
     several = len({row["devices"] for row in answer.fitting}) > 1
-    headings = [*short(keys), "step", "tokens/s", "per device", "TFLOP/s", "MFU", "GiB"]
+    headings = [*short_keys(keys), "step", "tokens/s", "per device", "TFLOP/s", "MFU", "GiB"]
     table = [[*headings, *(["devices"] if several else [])]]
     for row in found:
         devices = [f"{row['devices']:,}"] if several else []
-        table.append([*(str_of(row.get(key)) for key in keys), *_numbers(row), *devices])
+        table.append([*(format_setting(row.get(key)) for key in keys), *_numbers(row), *devices])
     return table
 
 
@@ -87,27 +88,10 @@ def _numbers(row: Row) -> list[str]:
 # --- texts ----------------------------------------------------------------------------------------
 
 
-def short(keys: Sequence[str]) -> list[str]:
-    """Return keys by their last word, in full where two have the same.
-
-    >>> short(["plan.tensor", "batch.micro"]), short(["a.name", "b.name"])
-    (['tensor', 'micro'], ['a.name', 'b.name'])
-    """
-    last = [key.rpartition(".")[2].replace("_", " ") for key in keys]
-    return [word if last.count(word) == 1 else key for key, word in zip(keys, last, strict=True)]
-
-
-def str_of(value: object) -> str:
-    """Return a value as it is written in a scenario."""
-    if value is None:
-        return "-"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def point_of(keys: Sequence[str], point: Mapping[str, Any]) -> str:
     """Return a point as text: ``'tensor 8, pipeline 4'``."""
-    names = zip(keys, short(keys), strict=True)
-    return ", ".join(f"{name} {str_of(point[key])}" for key, name in names if key in point)
+    names = zip(keys, short_keys(keys), strict=True)
+    return ", ".join(f"{name} {format_setting(point[key])}" for key, name in names if key in point)
 
 
 def number(value: float) -> str:
@@ -127,9 +111,11 @@ def measure_label(by: str) -> str:
 
 def _axes(answer: SweepAnswer) -> str:
     texts = []
-    for key, name in zip(answer.axes, short([*answer.axes]), strict=True):
+    for key, name in zip(answer.axes, short_keys([*answer.axes]), strict=True):
         values = answer.axes[key]
-        shown = ", ".join(map(str_of, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
+        shown = ", ".join(map(format_setting, values[:SHOWN])) + (
+            ", ..." if len(values) > SHOWN else ""
+        )
         texts.append(f"{name} filled" if key in answer.filled else f"{name} {shown}")
     return f"{counted(len(answer.points), 'combination')}: {'; '.join(texts)}"
 
@@ -154,8 +140,8 @@ def _best(answer: SweepAnswer) -> list[Line]:
     memory = f"{best['memory_peak_bytes'] / GIB:.1f} of {best['memory_capacity_bytes'] / GIB:.1f}"
     step, mfu = format_seconds(best["step_time_s"]), percent(best["mfu"])
     speed = f"step {step}, {best['tokens_per_s']:,.0f} tokens/s, MFU {mfu}"
-    changes = zip(answer.changed.values(), short([*answer.changed]), strict=True)
-    changed = [f"{name} {_old(change)} -> {str_of(change.to)}" for change, name in changes]
+    changes = zip(answer.changed.values(), short_keys([*answer.changed]), strict=True)
+    changed = [f"{name} {_old(change)} -> {format_setting(change.to)}" for change, name in changes]
     return [
         Line("best", f"{point_of(keys, best)}: {speed}, {memory} GiB"),
         Line("changes", ", ".join(changed) or "none (the scenario itself is the best)"),
@@ -163,7 +149,7 @@ def _best(answer: SweepAnswer) -> list[Line]:
 
 
 def _old(change: ValueChange) -> str:
-    return "unset" if change.from_ is None else str_of(change.from_)
+    return "unset" if change.from_ is None else format_setting(change.from_)
 
 
 def _reason(label: str, reason: Reason, answer: SweepAnswer) -> Line:
@@ -180,7 +166,5 @@ __all__ = [
     "number",
     "point_of",
     "rows",
-    "short",
-    "str_of",
     "tables",
 ]

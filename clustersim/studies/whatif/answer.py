@@ -19,8 +19,7 @@ from clustersim.runs.arguments import study_of, variant_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.variants import RAN, Run
 from clustersim.simulation.answer import ExposedCommunication, RunAnswer
-from clustersim.studies.compare import answer_of, compare_runs, tokens_of
-from clustersim.studies.compare.answer import BeforeAfter
+from clustersim.studies.compare import BeforeAfter, answer_of, compare_runs, tokens_of
 from clustersim.studies.whatif.arguments import Change, WhatIfVariants, changes_in, variants_of
 
 
