@@ -91,7 +91,8 @@ def _represented(result: "Result") -> str:
     shard = ", tensor rank 0 of each stage" if program.tensor_ranks > 1 else ""
     if program.classes > 1:
         alike = len(program.actors[0].replicas)
-        return f"replica class 0 of {program.classes}, {alike} of {data} replicas{shard}"
+        classes = f"first of {program.classes} replica classes"
+        return f"{classes}, which represents {alike} of {data} replicas{shard}"
     return f"one of {data} identical replicas{shard}" if data > 1 else f"one replica{shard}"
 
 
