@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 
 
 def to_json(answer: Any) -> Any:
-    """Return an answer as plain values that `json.dumps` takes; a list item by item."""
+    """Return an answer, or a list of answers, as plain values for `json.dumps`."""
     if isinstance(answer, list | tuple):
         return [to_json(item) for item in answer]
     kind: Any = type(answer)
@@ -30,12 +30,12 @@ def to_json(answer: Any) -> Any:
 
 
 def from_json(kind: type[Answer], data: Any) -> Answer:
-    """Return the answer of a type that some plain values are.
+    """Return an answer of some type from plain values.
 
     Raises
     ------
     ValueError
-        naming every key that is missing or holds something else.
+        with every key that is missing or has a value of another type.
     """
     hashable: Any = kind
     adapter: TypeAdapter[Answer] = _adapter(hashable)
@@ -44,15 +44,15 @@ def from_json(kind: type[Answer], data: Any) -> Answer:
 
 def schema(answer: type | GenericAlias) -> dict[str, Any]:
     """Return the JSON Schema of an answer, each key with the description of its docstring."""
-    found = _adapter(answer).json_schema(by_alias=True)
-    for table in [found, *found.get("$defs", {}).values()]:
+    whole = _adapter(answer).json_schema(by_alias=True)
+    for table in [whole, *whole.get("$defs", {}).values()]:
         kind = _named(answer, table.get("title", ""))
         described, names = _descriptions(kind), _fields_by_key(kind)
         for key, given in table.get("properties", {}).items():
             given.pop("title", None)
             if (field := names.get(key, key)) in described:
                 given["description"] = described[field]
-    return found
+    return whole
 
 
 def _fields_by_key(answer: type | None) -> dict[str, str]:
@@ -75,7 +75,7 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
 
 def _named(answer: Any, name: str) -> type | None:
     """Return the dataclass of that name among an answer and all that it holds."""
-    return next((found for found in _dataclasses(answer) if found.__name__ == name), None)
+    return next((kind for kind in _dataclasses(answer) if kind.__name__ == name), None)
 
 
 def _dataclasses(annotation: Any) -> Iterator[type]:
@@ -85,8 +85,8 @@ def _dataclasses(annotation: Any) -> Iterator[type]:
         yield table
         hints = get_type_hints(table)
         inner += [hints[field.name] for field in fields(table)]
-    for each in inner:
-        yield from _dataclasses(each)
+    for hint in inner:
+        yield from _dataclasses(hint)
 
 
 _ATTRIBUTE = re.compile(r"^(\w[\w, ]*) : (.*(?:\n +.*)*)$", re.MULTILINE)
@@ -94,7 +94,7 @@ _ATTRIBUTE = re.compile(r"^(\w[\w, ]*) : (.*(?:\n +.*)*)$", re.MULTILINE)
 
 
 def _descriptions(answer: type | None) -> dict[str, str]:
-    """Return what a docstring states about each key.
+    """Return the meaning of each key in a docstring.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -111,12 +111,12 @@ def _descriptions(answer: type | None) -> dict[str, str]:
     >>> _descriptions(Point)
     {'x': 'along an axis [m]', 'y': 'along an axis [m]'}
     """
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for table in reversed(answer.__mro__ if answer else ()):
         _, _, section = cleandoc(table.__doc__ or "").partition("Attributes\n---")
         for keys, meaning in _ATTRIBUTE.findall(section):
-            found |= dict.fromkeys(keys.replace(" ", "").split(","), " ".join(meaning.split()))
-    return found
+            meanings |= dict.fromkeys(keys.replace(" ", "").split(","), " ".join(meaning.split()))
+    return meanings
 
 
 __all__ = ["from_json", "schema", "to_json"]

@@ -129,7 +129,7 @@ def scaled(present: Any, scale: Scale, place: Place) -> Any:
         when there is no number.
     """
     if isinstance(present, bool) or not isinstance(present, int | float | str):
-        raise ScenarioError(f"{place}: there is no number here to scale")
+        raise ScenarioError(f"{place}: no number here to scale")
     if isinstance(present, str):
         number, _, unit = present.strip().partition(" ")
         try:

@@ -82,18 +82,20 @@ def extended(document: Document, kind: str, folder: Path | None = None) -> Docum
     Raises
     ------
     CatalogError
-        when what it extends is not there, or leads back to it.
+        when the extended file does not exist, or leads back to it.
     """
     chain = [document]
-    while (base := _extends(chain[-1], kind)) is not None:
-        name, place = base
-        found = _written(kind, name, folder, f"{place}: extends: ")
-        if found.file == chain[-1].file:
-            found = _written(kind, name, None, f"{place}: extends: ")
-        if found.file in [each.file for each in chain]:
-            chain_text = " extends ".join(each.file for each in [*chain, found])
-            raise CatalogError(f"{place}: extends: leads back to its own file ({chain_text})")
-        chain.append(found)
+    while (extends := _extends(chain[-1], kind)) is not None:
+        name, place = extends
+        where = f"{place}: extends: "
+        base = _written(kind, name, folder, where)
+        if base.file == chain[-1].file:
+            base = _written(kind, name, None, where)
+        files = [other.file for other in chain]
+        if base.file in files:
+            loop = " extends ".join([*files, base.file])
+            raise CatalogError(f"{where}leads back to its own file ({loop})")
+        chain.append(base)
     whole = chain.pop()
     while chain:
         whole = over(whole, chain.pop(), own=("name", "title"))

@@ -173,9 +173,9 @@ class _Converter:
         """Return the keys that ``<<: *other`` includes; keys of the mapping itself win."""
         value = self.convert(node, path)
         several = value if isinstance(value, list) else [value]
-        if not all(isinstance(each, dict) for each in several):
+        if not all(isinstance(mapping, dict) for mapping in several):
             raise self.error(f"{place}: '<<' takes a mapping or a list of mappings")
-        return {key: each[key] for each in reversed(several) for key in each}
+        return {key: mapping[key] for mapping in reversed(several) for key in mapping}
 
     def _scalar(self, node: ScalarNode, place: Place) -> Any:
         kind = str(node.tag).rpartition(":")[2]

@@ -22,7 +22,7 @@ def dotted(path: Key) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return ``" (did you mean 'x'?)"`` for the most similar known word, else nothing."""
+    """Return ``" (did you mean 'x'?)"`` for the most similar known word, or an empty text."""
     close = difflib.get_close_matches(str(word), [str(k) for k in known], n=1, cutoff=0.5)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
@@ -141,7 +141,7 @@ class Tree:
         old = owner[key] if not isinstance(owner, dict) or key in owner else None
         if old is None and scale:
             raise ScenarioError(
-                f"{here}: {dotted(path)}: nothing here to scale{nearest(str(key), owner)}"
+                f"{here}: {dotted(path)}: no value here to scale{nearest(str(key), owner)}"
             )
         if is_fact(old):
             owner[key] = {"value": _changed(old["value"], change), "assumed": str(here)}

@@ -17,7 +17,7 @@ WIDTH: Final = 10_000
 """Width of a line: large, so that a fact and its source stay on one line."""
 
 _SHORT: Final = 16
-"""Most items of a list of numbers that still stand on one line."""
+"""Most items of a list of numbers on one line."""
 
 
 def to_yaml(data: dict[str, Any], remarks: Sequence[str] = ()) -> str:

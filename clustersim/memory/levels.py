@@ -124,12 +124,12 @@ def memory_curve(stage: StageMemory, track: Track) -> MemoryCurve:
     held = levels(stage.chunks, track.kind.astype(np.int64), track.chunk.astype(np.int64))
     rows = 2 * len(track.start)
     time = np.stack([track.start, track.end], axis=1).reshape(rows)
-    both = np.stack([held.during, held.after], axis=1).reshape(rows, len(held.parts))
+    values = np.stack([held.during, held.after], axis=1).reshape(rows, len(held.parts))
     before, after = np.zeros(1), _optimiser_step(track)
     time = np.concatenate([before, time, after])
     none = np.zeros((len(after), len(held.parts)))
-    both = np.concatenate([none[:1], both, none])
-    moving = dict(zip(held.parts, both.T, strict=True))
+    values = np.concatenate([none[:1], values, none])
+    moving = dict(zip(held.parts, values.T, strict=True))
     moving["workspace"] = moving.get("workspace", np.zeros(len(time)))
     moving["workspace"][-2] += stage.step
     ordered = {str(part): moving[part] for part in PARTS if part in moving}

@@ -85,7 +85,7 @@ def chunk_memory(job: Job, stage: int, chunk: int) -> ChunkMemory:
     """Return what one microbatch holds in a chunk of a stage."""
     first, last = job.plan.ends(stage, chunk)
     logits = _of_loss(job.layers.head) if last else 0.0
-    activations = sum(job.layers.kept(each) for each in job.layers.stacked(stage, chunk))
+    activations = sum(job.layers.kept(layer) for layer in job.layers.stacked(stage, chunk))
     activations += kept(job.layers.embedding) if first else 0.0
     activations += kept(job.layers.head) - logits if last else _kept_output(job)
     layer = _running_layer(job, stage, chunk)
@@ -103,7 +103,8 @@ def _left_for_weights(job: Job, stage: int, chunk: int) -> Parts:
     """Return what a microbatch holds between the two halves of a split backward."""
     first, last = job.plan.ends(stage, chunk)
     total = sum(
-        kept_for_weights(job.layers.ops(each.layer)) for each in job.layers.stacked(stage, chunk)
+        kept_for_weights(job.layers.ops(stacked.layer))
+        for stacked in job.layers.stacked(stage, chunk)
     )
     total += kept_for_weights(job.layers.embedding) if first else 0.0
     return {"activations": total + (kept_for_weights(job.layers.head) if last else 0.0)}
@@ -132,7 +133,7 @@ def _dequantised(job: Job) -> float:
     finetune, part = job.finetune, job.shard
     if finetune is None or not finetune.quantised:
         return 0.0
-    largest = max(each.inputs * each.outputs for each in linears(job.model))
+    largest = max(linear.inputs * linear.outputs for linear in linears(job.model))
     return part.width * largest / part.tensor
 
 
@@ -148,8 +149,8 @@ def _offloaded(job: Job, stage: int, chunk: int, whole: ChunkMemory) -> ChunkMem
     The layer that is copied out or in, and the one that runs.
     """
     stacked = job.layers.stacked(stage, chunk)
-    two = 2 * max((job.layers.kept(each) for each in stacked), default=0.0)
-    staged = {"offload_staging": min(two, whole.kept["activations"])}
+    copied = 2 * max((job.layers.kept(layer) for layer in stacked), default=0.0)
+    staged = {"offload_staging": min(copied, whole.kept["activations"])}
     return ChunkMemory(
         {"logits": whole.kept["logits"]},
         {**whole.forward, **staged},

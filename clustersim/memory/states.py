@@ -93,7 +93,7 @@ def _constants(job: Job, stage: int) -> float:
 def _layers(job: Job, stage: int) -> list[Layer]:
     """Return the layers of a stage, in order."""
     chunks = range(job.plan.chunks)
-    return [each.layer for chunk in chunks for each in job.layers.stacked(stage, chunk)]
+    return [stacked.layer for chunk in chunks for stacked in job.layers.stacked(stage, chunk)]
 
 
 # --- layers that come and go ----------------------------------------------------------------------

@@ -8,7 +8,7 @@ def bubble_fraction(stages: int, microbatches: int, chunks: int = 1) -> float:
 
     with p = `stages`, m = `microbatches`, v = `chunks` of each stage. Assumes equal stages and
     free transfers. From the bubble time of Narayanan et al. 2021, section 2.2, arXiv:2104.04473,
-    who divide by ideal time instead: see `bubble_overhead`.
+    which divides by ideal time instead: see `bubble_overhead`.
 
     >>> bubble_fraction(stages=4, microbatches=12)
     0.2

@@ -55,12 +55,12 @@ def exposed(attribution: Mapping[str, float], limits: Mapping[str, Limit]) -> li
     ----------
     limits : for each kind of group, the link that limits its rate
     """
-    found = [
+    components = [
         Exposed(part, attribution[part], limits.get(group))
         for part, group in _GROUPS.items()
         if attribution[part] > 0
     ]
-    return sorted(found, key=lambda each: (-each.seconds, each.part))
+    return sorted(components, key=lambda component: (-component.seconds, component.part))
 
 
 # --- links ----------------------------------------------------------------------------------------
@@ -156,15 +156,15 @@ class GroupLinks:
 
 def links_of_groups(cluster: Cluster, placement: Placement) -> list[GroupLinks]:
     """Return the links of each kind of group that has more than one rank."""
-    found = []
+    kinds = []
     for name, groups, examined, closed in _kinds(placement):
         ranks = groups.shape[1]
         if ranks > 1:
             nodes = _spans(groups // cluster.node.devices)
             links = _links(cluster, _sample(examined, cluster.node.devices), closed=closed)
             span = NodeSpan(int(nodes.min()), int(nodes.max()))
-            found.append(GroupLinks(name, ranks, len(groups), span, links))
-    return found
+            kinds.append(GroupLinks(name, ranks, len(groups), span, links))
+    return kinds
 
 
 def _kinds(placement: Placement) -> Iterator[tuple[str, Groups, Groups, bool]]:

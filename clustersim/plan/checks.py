@@ -151,15 +151,15 @@ def _model(plan: Plan, model: Transformer, where: Where) -> list[str]:
             f"{where('plan', 'tensor')}: {plan.tensor} does not divide the {' and '.join(uneven)}"
             f" of '{model.name}' (divisors up to {2 * plan.tensor}: {listed(allowed)})"
         )
-    parts = plan.wired.virtual_stages
+    parts, noun = plan.wired.virtual_stages, _noun(plan)
     if parts > model.layers and (not plan.layers or min(plan.layers) < 0):
         problems.append(
-            f"{where('plan', 'pipeline')}: {parts} stages and chunks for the {model.layers} layers"
+            f"{where('plan', 'pipeline')}: {parts} {noun}s for the {model.layers} layers"
             f" of '{model.name}' (at most one for each layer)"
         )
     elif not plan.layers:
-        each = parts // plan.pipeline
-        fitting = [p for p in range(1, model.layers + 1) if model.layers % (p * each) == 0]
+        chunks = parts // plan.pipeline
+        fitting = [p for p in range(1, model.layers + 1) if model.layers % (p * chunks) == 0]
         problems.append(
             f"{where('plan', 'pipeline')}: {_stages(plan)} cannot share the {model.layers} layers"
             f" of '{model.name}' equally (allowed: {listed(fitting)}; or plan.layers: with-ends, or"
@@ -168,6 +168,11 @@ def _model(plan: Plan, model: Transformer, where: Where) -> list[str]:
     else:
         problems += _layers(plan, model, parts, where)
     return problems
+
+
+def _noun(plan: Plan) -> str:
+    """Return the word for one share of the layers."""
+    return "stage" if plan.chunks == 1 else "virtual stage"
 
 
 def _stages(plan: Plan) -> str:
@@ -180,12 +185,12 @@ def _layers(plan: Plan, model: Transformer, parts: int, where: Where) -> list[st
     """Check a list of layers: those of the model, and some on each stage."""
     here = where("plan", "layers")
     if len(plan.layers) != parts:
-        return [f"{here}: {len(plan.layers)} numbers for {parts} stages and chunks"]
+        return [f"{here}: {len(plan.layers)} numbers for {parts} {_noun(plan)}s"]
     if 0 in plan.layers[1:-1]:
         place = plan.layers.index(0, 1)
         return [
-            f"{here}: leaves stage or chunk {place} of {parts} empty (at least 1 layer, or 0 in the"
-            " first and the last, which hold embedding and logits)"
+            f"{here}: leaves {_noun(plan)} {place} of {parts} without layers (at least 1, or 0 in"
+            " the first and the last, which hold embedding and logits)"
         ]
     if sum(plan.layers) != model.layers:
         return [
@@ -280,7 +285,7 @@ def _without_experts(plan: Plan, model: Transformer, where: Where) -> list[str]:
 
 def _expert_degrees(plan: Plan, model: Transformer, where: Where) -> list[str]:
     """Check degrees that share experts, their columns or the ranks of a stage unevenly."""
-    shape, both = model.experts, plan.expert * plan.expert_tensor
+    shape, degree = model.experts, plan.expert * plan.expert_tensor
     assert shape is not None
     if shape.count % plan.expert:
         return [
@@ -293,11 +298,11 @@ def _expert_degrees(plan: Plan, model: Transformer, where: Where) -> list[str]:
             f" {shape.ffn} columns of an expert of '{model.name}' (a power of two often does)"
         ]
     ranks = plan.cell * plan.data
-    if ranks % both:
+    if ranks % degree:
         allowed = [n for n in divisors(ranks) if shape.count % n == 0]
         return [
             f"{where('plan', 'expert')}: {plan.expert} x expert_tensor {plan.expert_tensor} ="
-            f" {both} does not divide the {ranks} ranks of a stage (expert with expert_tensor 1:"
+            f" {degree} does not divide the {ranks} ranks of a stage (expert with expert_tensor 1:"
             f" {listed(allowed)})"
         ]
     return []

@@ -47,7 +47,7 @@ class Loaded:
     ----------
     scenario : the checked scenario
     tree : the plain values behind it, each with its place
-    source : what it was read from
+    source : the file it was read from
     changes : settings on top of that, in order
     """
 

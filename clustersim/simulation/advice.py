@@ -73,7 +73,7 @@ def _combined(attempts: "_Attempts", singles: Sequence[Values]) -> list[Remedy]:
     return []
 
 
-# --- what is tried --------------------------------------------------------------------------------
+# --- changes and attempts -------------------------------------------------------------------------
 
 
 def changes(given: Scenario) -> Iterator[Values]:

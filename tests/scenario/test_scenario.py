@@ -159,10 +159,10 @@ def test_a_setting_is_the_place_of_its_value():
         ("cluster.nick.bandwidth=x2", "cluster.nick: unknown key (did you mean 'nic'?)"),
         ("plan.tensor.deep=3", "plan.tensor has no parts"),
         ("published[3].value=80", "published has entries 0 to 0"),
-        ("published=x2", "there is no number here to scale"),
+        ("published=x2", "no number here to scale"),
         (
             "cluster.nic.bandwith=x2",
-            "cluster.nic.bandwith: nothing here to scale (did you mean 'bandwidth'?)",
+            "cluster.nic.bandwith: no value here to scale (did you mean 'bandwidth'?)",
         ),
         ("precision=x2", "'fp16' is not a number that can be scaled"),
         (
@@ -381,7 +381,7 @@ def test_a_plan_that_does_not_fill_its_devices_is_told_what_would(setting, probl
             " interleaved-1f1b, looped-bfs, zb-v, dualpipe, dualpipe-v)"),
         (
             ["cluster.nodes=16", "plan.pipeline=64"],
-            "plan.pipeline: 64 stages and chunks for the 48 layers of 'gpt-22b'"
+            "plan.pipeline: 64 stages for the 48 layers of 'gpt-22b'"
             " (at most one for each layer)",
         ),
         (
@@ -389,7 +389,7 @@ def test_a_plan_that_does_not_fill_its_devices_is_told_what_would(setting, probl
             "plan.pipeline: 32 stages cannot share the 48 layers of 'gpt-22b' equally"
             " (allowed: 1, 2, 3, 4, 6, 8, 12, 16, 24, 48; or plan.layers: with-ends, or a list)",
         ),
-        (["plan.layers=[24, 24]"], "plan.layers: 2 numbers for 8 stages and chunks"),
+        (["plan.layers=[24, 24]"], "plan.layers: 2 numbers for 8 stages"),
         (
             ["plan.layers=[5, 6, 6, 6, 6, 6, 6, 6]"],
             "plan.layers: add up to 47, but 'gpt-22b' has 48 layers"
@@ -397,8 +397,8 @@ def test_a_plan_that_does_not_fill_its_devices_is_told_what_would(setting, probl
         ),
         (
             ["plan.layers=[12, 0, 6, 6, 6, 6, 6, 6]"],
-            "plan.layers: leaves stage or chunk 1 of 8 empty (at least 1 layer, or 0 in the first"
-            " and the last, which hold embedding and logits)",
+            "plan.layers: leaves stage 1 of 8 without layers (at least 1, or 0 in the first and the"
+            " last, which hold embedding and logits)",
         ),
         (
             ["plan.sequence_parallel=true"],
