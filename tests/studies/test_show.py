@@ -147,7 +147,7 @@ def test_a_shared_name_is_the_cluster_s(capsys, here):
 
 
 def test_a_file_is_shown_by_its_path(capsys, here):
-    """A file of any kind that lies anywhere is read; files beside it win over shipped ones."""
+    """A file of any kind that lies anywhere is read; files next to it override shipped ones."""
     node = finding.shipped("node") / "dgx-h100.yaml"
     text = node.read_text(encoding="utf-8").replace("name: dgx-h100", "name: my-box", 1)
     (here / "my-box.yaml").write_text(text, encoding="utf-8")
@@ -401,7 +401,7 @@ def test_the_widest_links_stand_on_the_rim():
 
 @given(count=st.integers(1, 500), most=st.integers(2, 40))
 def test_the_first_and_the_last_are_always_drawn(count, most):
-    """At most `most` things and one place for dots stand for any number of them."""
+    """At most `most` things and one place for dots represent any number of them."""
     slots = picked(count, most)
 
     assert slots[0] == 0
@@ -456,7 +456,7 @@ def test_the_same_picture_gives_the_same_bytes(here):
 
 def test_files_of_a_machine_are_replaced_whole_or_not_at_all(capsys, here):
     """A second run takes the place of the first; what is not ours is left alone."""
-    wanted = {"summary.json"} | {
+    expected = {"summary.json"} | {
         f"{n}.{end}" for n in ("node", "fabric") for end in ("png", "svg", "pdf")
     }
     for _ in range(2):
@@ -464,12 +464,12 @@ def test_files_of_a_machine_are_replaced_whole_or_not_at_all(capsys, here):
 
         assert code == 0
         assert out.endswith("pictures in x/: node.png, .svg and .pdf, fabric.png, .svg and .pdf\n")
-        assert {path.name for path in (here / "x").iterdir()} == wanted
+        assert {path.name for path in (here / "x").iterdir()} == expected
     summary = json.loads((here / "x" / "summary.json").read_text(encoding="utf-8"))
     (here / "x" / "notes.txt").write_text("mine", encoding="utf-8")
 
     assert summary["derived"]["devices"] == 4
-    assert set(summary["files"]) == wanted
+    assert set(summary["files"]) == expected
     code, _, complaint = ending(capsys, "show", "desktop-2x4090", "--out", "x")
     assert (code, complaint.partition(":")[0]) == (2, "x")
     assert (here / "x" / "notes.txt").read_text(encoding="utf-8") == "mine"

@@ -29,8 +29,8 @@ def graph_of(fabric, nodes, nics):
             hops += [port.up, port.down]
     for hop in hops:
         a, b = hop.name.partition("#")[0].split(">")
-        beside = graph.get_edge_data(a, b, {"capacity": 0.0})["capacity"]
-        graph.add_edge(a, b, capacity=beside + hop.bandwidth)
+        neighbours = graph.get_edge_data(a, b, {"capacity": 0.0})["capacity"]
+        graph.add_edge(a, b, capacity=neighbours + hop.bandwidth)
     return graph
 
 
@@ -76,7 +76,7 @@ def trees(draw):
 
 
 def fills(fabric, nodes):
-    """Tell whether the nodes fill their leaves and pods, an even number of nodes in all."""
+    """Return whether the nodes fill their leaves and pods, an even number of nodes in all."""
     per_block = fabric.nics if fabric.rail_optimised else 1
     leaves = -(-nodes // fabric.nodes_per_leaf) * per_block
     full_pods = leaves % fabric.leaves_per_pod == 0 or leaves < fabric.leaves_per_pod
@@ -186,10 +186,10 @@ def networks(draw):
     ends += draw(st.lists(pairs.filter(lambda pair: pair[0] != pair[1]), max_size=5))
     found = {}
     for a, b in ends:
-        for here, there in ((f"s{a}", f"s{b}"), (f"s{b}", f"s{a}")):
-            beside = found.setdefault(here, {}).get(there, ())
-            hop = Hop(f"{here}>{there}#{len(beside)}", 1.0, 3e-7, "cable")
-            found[here][there] = (*beside, hop)
+        for here, far in ((f"s{a}", f"s{b}"), (f"s{b}", f"s{a}")):
+            neighbours = found.setdefault(here, {}).get(far, ())
+            hop = Hop(f"{here}>{far}#{len(neighbours)}", 1.0, 3e-7, "cable")
+            found[here][far] = (*neighbours, hop)
     homes = [f"s{draw(st.integers(0, size - 1))}" for _ in range(nodes)]
     ports = tuple((Port(home, f"n{i}.nic0", NIC, home),) for i, home in enumerate(homes))
     return ExplicitFabric(ports, found), nodes

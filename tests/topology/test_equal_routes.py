@@ -306,13 +306,13 @@ def test_the_ways_of_listed_cables_are_all_the_shortest_paths(links):
                 for way in range(fabric.ways(out, home))
             ]
             paths = nx.all_shortest_paths(nx.DiGraph(graph), out, home) if out != home else [[out]]
-            wanted = 0
+            expected = 0
             for path in paths:
                 side_by_side = [graph.number_of_edges(x, y) for x, y in pairwise(path)]
-                wanted += _product(side_by_side)
+                expected += _product(side_by_side)
             names = [hop.partition("#")[0].split(">") for way in ways for hop in way]
 
-            assert len(set(ways)) == len(ways) == wanted
+            assert len(set(ways)) == len(ways) == expected
             assert all(graph.has_edge(x, y) for x, y in names)
             assert {len(way) for way in ways} == {len(list(pairwise(path)))}
 
@@ -352,10 +352,10 @@ def test_a_listed_cable_of_a_nic_is_as_wide_as_the_narrower_of_the_two():
 def test_two_nics_on_one_cable_need_no_switch():
     """Back to back they share nothing with a third: each sends at its own rate both ways."""
     cluster = listed([["n1.nic0", "n0.nic0", "20 GB/s"]])
-    there, back = cluster.route(0, 8), cluster.route(8, 0)
-    names = [cluster.links.names[link] for link in there.links]
+    far, back = cluster.route(0, 8), cluster.route(8, 0)
+    names = [cluster.links.names[link] for link in far.links]
 
-    assert not set(there.links) & set(back.links)
+    assert not set(far.links) & set(back.links)
     assert names == [
         "n0.dev0>n0.nic0",
         "n0.nic0>n1.nic0-n0.nic0",

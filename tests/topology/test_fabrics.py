@@ -94,13 +94,11 @@ def pairs(cluster):
 
 def ways(cluster, a, b):
     """Return the graph that a message may pass: its own node, or two nodes by the NICs they use."""
-    (here, i), (there, j) = divmod(a, 8), divmod(b, 8)
-    nics = (
-        {} if here == there else {(here, cluster.node.nic_of[i]), (there, cluster.node.nic_of[j])}
-    )
+    (here, i), (peer, j) = divmod(a, 8), divmod(b, 8)
+    nics = {} if here == peer else {(here, cluster.node.nic_of[i]), (peer, cluster.node.nic_of[j])}
     allowed = {f"n{node}.nic{nic}" for node, nic in nics}
     others = (n for n in cluster.graph if n[0] != "n" or n in allowed)
-    own = (n for n in cluster.graph if n.startswith((f"n{here}.", f"n{there}.")) and "nic" not in n)
+    own = (n for n in cluster.graph if n.startswith((f"n{here}.", f"n{peer}.")) and "nic" not in n)
     return cluster.graph.subgraph([*others, *own])
 
 
@@ -119,7 +117,7 @@ def agrees_with_shortest_paths(cluster):
 
 @pytest.mark.parametrize("base", [FRONTIER, SELENE], ids=["mesh", "crossbar"])
 def test_a_switch_is_two_links_from_nic_to_nic(base):
-    """Every pair of nodes on one switch is as far apart as the graph says."""
+    """Every pair of nodes on one switch is as far apart as in the graph."""
     agrees_with_shortest_paths(machine(base, SingleSwitch(type="switch"), 3))
 
 
@@ -201,8 +199,8 @@ def test_every_hop_of_a_minimal_route_is_a_cable(shape, data):
     for hop in cluster.hops(a, b):
         ends = tuple(hop.name.partition("#")[0].split(">"))
         edge = cluster.graph.edges[ends]
-        beside = cables.get(ends, 1)
-        assert edge["bandwidth"] == pytest.approx(hop.bandwidth * beside)
+        neighbours = cables.get(ends, 1)
+        assert edge["bandwidth"] == pytest.approx(hop.bandwidth * neighbours)
     for before, after in pairwise(cluster.hops(a, b)):
         assert before.name.partition("#")[0].split(">")[1] == after.name.split(">")[0]
 
@@ -223,8 +221,8 @@ def test_every_cable_between_two_groups_has_one_end_in_each(shape):
             between[home, other] += 1
             assert hop.name.partition("#")[0] == f"{a}>{b}"
 
-    wanted = {(a, b): pair_links for a in range(groups) for b in range(groups) if a != b}
-    assert between == wanted
+    expected = {(a, b): pair_links for a in range(groups) for b in range(groups) if a != b}
+    assert between == expected
     assert all(ends[a, b] == ends[b, a] for a, b in ends)
 
 

@@ -1,4 +1,4 @@
-"""What everybody knows about these machines, as signs: which group is slower, and by which link."""
+"""Well-known properties of these machines, as signs: which group is slower, and by which link."""
 
 import pytest
 

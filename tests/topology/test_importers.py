@@ -1,4 +1,4 @@
-"""Importers: what other programs print becomes machine files that load, route and say their proof.
+"""Importers: machine files from the output of other programs load, route and state their proof.
 
 The files in `tests/data/import` are composed from facts about real machines; none is a copy.
 """
@@ -64,7 +64,7 @@ def made_of(text, **choices):
 
 
 def used(tmp_path, name, nodes=2, **choices):
-    """Return the cluster of a scenario beside which the imported file lies, as users have it."""
+    """Return the cluster of a scenario in the folder of the imported file."""
     result = imported(name, **choices)
     (tmp_path / "mine.yaml").write_text(result.text, encoding="utf-8")
     cluster = {"name": "mine", "nodes": nodes}
@@ -108,7 +108,7 @@ def test_what_is_written_loads_beside_a_scenario_and_routes(tmp_path, name):
 
 @pytest.mark.parametrize("name", GOOD)
 def test_every_value_is_the_file_s_or_assumed_and_listed(name):
-    """A fact is from the file or says what it is taken from, and the summary lists the latter."""
+    """A fact is from the file or names its entry, and the summary lists the latter."""
     draft = imported(name).draft
     found = list(_facts(draft.data))
     open_ones = [fact for fact in found if "assumed" in fact]
@@ -166,7 +166,7 @@ def test_mi250x_has_the_links_of_frontier(tmp_path):
 
 
 def test_mi300x_is_a_full_mesh_by_its_compute_units(tmp_path):
-    """gfx942 with 304 units is an MI300X: 28 links of 64 GB/s, a NIC beside each device."""
+    """gfx942 with 304 units is an MI300X: 28 links of 64 GB/s, a NIC next to each device."""
     record, cluster = used(tmp_path, "rccl-mi300x.xml")
 
     assert record.node.accelerator.name == "mi300x"
@@ -193,7 +193,7 @@ def test_a_bridged_pair_talks_over_its_links_and_not_over_the_sockets(tmp_path):
 
 
 def test_a_static_file_takes_its_links_from_the_chip_s_node(tmp_path):
-    """A cloud's file without <gpu> says nothing of NVLink: that comes from the catalogue."""
+    """A cloud's file without <gpu> has no NVLinks: they come from the catalogue."""
     record, _ = used(tmp_path, "nccl-cloud-static.xml")
 
     assert record.node.interconnect.type == "switch"
@@ -203,7 +203,7 @@ def test_a_static_file_takes_its_links_from_the_chip_s_node(tmp_path):
 
 
 def test_a_device_without_links_to_the_switches_is_kept_and_told():
-    """A fault of one device does not become the rate of all: it is left to PCIe."""
+    """A fault of one device does not become the rate of all: PCIe remains."""
     text = (DATA / "nccl-h100.xml").read_text(encoding="utf-8")
     head, tail = text.split('<gpu dev="3"')
     inside, rest = tail.split("</gpu>", 1)
@@ -239,7 +239,7 @@ def test_a_speed_that_no_net_has_is_not_believed():
 
 
 def test_an_unknown_pcie_speed_counts_as_nccl_counts_it():
-    """Speed unknown is 8 GT/s and width 0 is 16 lanes, and the user is told."""
+    """Speed unknown is 8 GT/s and width 0 is 16 lanes, and the user gets a note."""
     text = (DATA / "nccl-a100-pair.xml").read_text(encoding="utf-8")
     text = text.replace("16.0 GT/s PCIe", "Unknown speed").replace(
         'link_width="16"', 'link_width="0"'
@@ -344,7 +344,7 @@ def test_polaris_has_four_links_for_every_pair(tmp_path):
 
 
 def test_links_to_every_peer_above_the_chip_s_number_are_a_switch(tmp_path):
-    """NV12 to seven peers is 84: a crossbar; NICs that are nobody's nearest are left out."""
+    """NV12 to seven peers is 84: a crossbar; NICs that are nearest to no device are omitted."""
     record, cluster = used(tmp_path, "nvidia-smi-dgx-a100.txt")
 
     assert record.node.interconnect.bandwidth.value == pytest.approx(300e9)
@@ -395,7 +395,7 @@ def test_a_product_s_name_beside_the_matrix_tells_the_chip(line, chip):
 
 
 def test_a_matrix_without_links_needs_the_chip():
-    """Two cards on a host bridge may be anything: the user is asked, with what there is."""
+    """Two cards on a host bridge may be anything: the message lists the accelerators."""
     with pytest.raises(CatalogError, match="accelerator not detected: set --accel"):
         imported("nvidia-smi-2x5090.txt", accelerator=None)
 
@@ -443,7 +443,7 @@ def test_rocm_s_pcie_boxes_meet_between_sockets(tmp_path):
     ],
 )
 def test_a_broken_matrix_is_named_with_its_line(name, old, new, complaint):
-    """One line says where and what."""
+    """One line states the place and the problem."""
     text = (DATA / name).read_text(encoding="utf-8").replace(old, new)
 
     with pytest.raises(CatalogError) as error:
@@ -547,7 +547,7 @@ def test_a_fabric_that_is_cut_off_is_told():
 
 
 def test_a_node_is_not_named_for_a_file_that_has_its_own():
-    """An option without effect is refused."""
+    """An option without effect is an error."""
     with pytest.raises(ScenarioError, match="--node: applies to ibnetdiscover and slurm"):
         imported("nccl-h100.xml", node="dgx-h100")
 
@@ -586,7 +586,7 @@ def test_an_uneven_tree_of_slurm_is_a_list_of_cables(tmp_path):
     ],
 )
 def test_a_tree_that_is_none_is_named_with_its_line(text, complaint):
-    """One line says which switch and why."""
+    """One line states the switch and the reason."""
     with pytest.raises(CatalogError) as error:
         made_of(text)
     assert str(error.value).startswith(f"given.txt{complaint}")
@@ -604,7 +604,7 @@ def test_a_tree_that_is_none_is_named_with_its_line(text, complaint):
     ],
 )
 def test_a_broken_network_is_named_with_its_line(name, old, new, complaint):
-    """One line says where and what is allowed."""
+    """One line states the place and what is allowed."""
     text = (DATA / name).read_text(encoding="utf-8").replace(old, new)
 
     with pytest.raises(ClustersimError) as error:
@@ -624,7 +624,7 @@ def reads_or_complains(content, format=None):
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(sorted(GOOD)), st.floats(0, 1))
 def test_no_truncation_makes_it_crash(name, share):
-    """A file that ends anywhere is read or refused in our own words."""
+    """A file that ends anywhere is read or rejected with a message of ours."""
     content = (DATA / name).read_bytes()
 
     reads_or_complains(content[: int(share * len(content))])
@@ -633,7 +633,7 @@ def test_no_truncation_makes_it_crash(name, share):
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(sorted(GOOD)), st.data())
 def test_no_spoilt_byte_makes_it_crash(name, data):
-    """Bytes replaced, removed or repeated anywhere are read or refused in our own words."""
+    """Bytes replaced, removed or repeated anywhere are read or rejected with a message of ours."""
     content = (DATA / name).read_bytes()
     at = data.draw(st.integers(0, len(content)))
     until = data.draw(st.integers(at, min(at + 40, len(content))))
@@ -671,7 +671,7 @@ def test_without_a_place_the_file_is_printed_and_the_summary_beside_it(capsys):
 
 
 def test_a_place_is_not_overwritten_unless_forced(capsys, tmp_path):
-    """What is there stays as it was, and nothing half-written lies beside it."""
+    """What is there stays as it was, and no half-written file is next to it."""
     place = tmp_path / "my-node.yaml"
     place.write_text("mine\n", encoding="utf-8")
 
@@ -752,7 +752,7 @@ def test_a_name_in_no_catalogue_is_told_with_the_nearest(capsys, options):
 
 
 def test_a_missing_file_is_one_line(capsys, tmp_path):
-    """The name is told."""
+    """The message names it."""
     code, _, err = ending(capsys, tmp_path / "none.xml")
 
     assert code == 2
@@ -760,7 +760,7 @@ def test_a_missing_file_is_one_line(capsys, tmp_path):
 
 
 def test_a_chip_of_the_user_s_own_is_taken_from_beside_the_file(capsys, tmp_path):
-    """An accelerator file beside the output is as good as a shipped one."""
+    """An accelerator file next to the output is used like a shipped one."""
     chip = (finding.shipped("accelerator") / "h100-sxm.yaml").read_text(encoding="utf-8")
     (tmp_path / "my-chip.yaml").write_text(chip.replace("h100-sxm", "my-chip"), encoding="utf-8")
     place = tmp_path / "my-node.yaml"

@@ -74,7 +74,7 @@ def inside_bandwidth(record, device, kind):
 
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_every_cluster_loads_by_its_name(name):
-    """A cluster names a node, an accelerator and a library that are shipped, and says its size."""
+    """A cluster has a shipped node, accelerator and library, and states its size."""
     record = cluster(name)
 
     assert (record.kind, record.name) == ("cluster", name)
@@ -100,7 +100,7 @@ def test_every_node_and_accelerator_has_a_cluster():
     + [(accelerator, n) for n in ACCELERATORS],
 )  # fmt: skip
 def test_what_nobody_read_is_never_of_high_confidence(read, name):
-    """A value that is assumed says so with medium or low confidence, or with none."""
+    """An assumed value has medium or low confidence, or with none."""
     assumed = [
         where for where, fact in facts(read(name)) if fact.assumed and fact.confidence == "high"
     ]
@@ -162,11 +162,11 @@ def test_the_first_and_the_last_node_reach_each_other(name):
 
     for a in range(devices):
         b = last * devices + devices - 1 - a
-        there, back = machine.route(a, b), machine.route(b, a)
-        assert there.network
-        assert len(there.links) == len(back.links)
-        assert there.latency == pytest.approx(back.latency)
-        assert min(machine.links.capacities[link] for link in there.links) > 0
+        far, back = machine.route(a, b), machine.route(b, a)
+        assert far.network
+        assert len(far.links) == len(back.links)
+        assert far.latency == pytest.approx(back.latency)
+        assert min(machine.links.capacities[link] for link in far.links) > 0
 
 
 # --- totals that sources state --------------------------------------------------------------------

@@ -106,7 +106,7 @@ def test_every_route_is_a_shortest_path_of_cables(shape):
 @MODEST
 @given(shapes(), st.data())
 def test_the_first_nodes_of_a_machine_reach_each_other_inside_the_cables_shown(shape, data):
-    """A part of a machine passes routers beside its own where that is shorter; all are in `edges`.
+    """A part of a machine passes routers next to its own where that is shorter; all are in `edges`.
 
     Rings are those of the whole machine then.
     """
@@ -218,9 +218,9 @@ def test_virtual_neighbours_are_neighbours_of_the_machine(shape, data):
         assert fabric.node(place) == node
         for axis, length in enumerate(fabric.lengths):
             if place[axis] + 1 < length or fabric.rings[axis]:
-                beside = list(place)
-                beside[axis] = (place[axis] + 1) % length
-                ends = [fabric.port(n, 0).switch for n in (node, fabric.node(beside))]
+                neighbours = list(place)
+                neighbours[axis] = (place[axis] + 1) % length
+                ends = [fabric.port(n, 0).switch for n in (node, fabric.node(neighbours))]
                 assert len(fabric.between(*ends)) == 1
 
 

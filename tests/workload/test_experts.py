@@ -214,7 +214,7 @@ def test_dropped_tokens_are_not_computed():
     ],
 )
 def test_an_impossible_mixture_is_told_what_would_do(changes, complaint):
-    """One line says which rule is broken, and what works."""
+    """One line states the violated rule, and a valid value."""
     with pytest.raises(ClustersimError) as caught:
         build_job(scenario(*changes))
 

@@ -1,4 +1,4 @@
-"""Adapters beside frozen weights: what is trained, what is held, and what runs."""
+"""Adapters of frozen weights: what is trained, what is held, and what runs."""
 
 from dataclasses import replace
 
@@ -82,7 +82,7 @@ def test_products_that_scale_what_they_make_save_a_pass_over_the_output_each_way
 def test_a_frozen_weight_costs_no_gradient():
     """Neither of embedding nor logits, and a layer's are summed up for what is trained of it.
 
-    Logits are three products of the same size in training and two beside adapters.
+    Logits are three products of the same size in training and two with adapters.
     """
     whole, tuned = part_of(None), part_of(lora())
     three, two = (products(backward(head_ops(part))) for part in (whole, tuned))
@@ -124,8 +124,8 @@ def test_layers_that_are_one_have_one_adapter():
 def test_an_adapter_without_dropout_keeps_its_input_and_no_mask():
     """With dropout m k numbers and their mask are kept apart; without, the input."""
     drops, none = (
-        linear(part_of(replace(lora(), dropout=told)), "up", "mlp", 2048, 28672, 8192)
-        for told in (True, False)
+        linear(part_of(replace(lora(), dropout=printed)), "up", "mlp", 2048, 28672, 8192)
+        for printed in (True, False)
     )
 
     assert passes(drops.forward, "dropout") == 5 * 2048 * 8192
@@ -293,13 +293,13 @@ def test_frozen_weights_take_two_thirds_of_the_work():
     ],
 )
 def test_a_choice_that_means_nothing_is_refused(finetune, complaint):
-    """One line says which key has no effect or is unknown, and what is allowed."""
+    """One line states which key has no effect or is unknown, and what is allowed."""
     with pytest.raises(ClustersimError, match=complaint):
         build_job(load("qlora-70b-2x3090", [f"finetune={{{_plain(finetune)}}}"]))
 
 
 def test_adapters_beside_experts_are_refused():
-    """A mixture of experts has no adapters here: one line says so."""
+    """A mixture of experts has no adapters here: one line states it."""
     with pytest.raises(
         ClustersimError, match="adapters for experts, which 'mixtral-8x7b' has, are not modelled"
     ):

@@ -21,7 +21,7 @@ A100 = build_job(load("korthikanti-22b-full")).cluster.accelerator
 
 
 def bloom(*changes):
-    """BLOOM on 12 stages of its machine, in bf16 unless the changes say otherwise."""
+    """BLOOM on 12 stages of its machine, in bf16 unless a change sets another."""
     laid = (
         "cluster={name: jean-zay, nodes: 6}",
         "plan={tensor: 4, pipeline: 12, data: 1, layers: with-ends}",

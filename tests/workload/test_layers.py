@@ -227,7 +227,7 @@ def test_sequence_parallelism_shares_all_activations(tensor, micro, attention):
 
 
 def test_sequence_parallelism_gathers_before_columns_and_scatters_behind_rows():
-    """Forward two of each; backward two of each mirrored, and two gathers of inputs once more."""
+    """Forward two of each; backward two of each mirrored, and two repeated gathers of inputs."""
     part = slice_of(GPT, 4, 1, sequence_parallel=True)
     ahead = Counter(c.operation for c in collectives(forward(block(part))))
     back = Counter(c.operation for c in collectives(backward(block(part))))
@@ -248,17 +248,17 @@ def test_overlap_hides_collectives_and_changes_no_kernel(model, tensor, shared):
         for overlap in (False, True)
     ]
     plain, hidden = (backward(block(part)) for part in parts)
-    beside = [kernel for kernel in hidden if isinstance(kernel, Overlapped)]
+    neighbours = [kernel for kernel in hidden if isinstance(kernel, Overlapped)]
 
     assert Counter(flat(plain)) == Counter(flat(hidden))
     assert forward(block(parts[0])) == forward(block(parts[1]))
-    assert len(beside) == (4 if shared else 2)
+    assert len(neighbours) == (4 if shared else 2)
     assert not any(isinstance(kernel, Overlapped) for kernel in plain)
 
 
 @pytest.mark.parametrize("shared", ["false", "true"])
 def test_blocks_cut_at_their_collectives_take_what_they_take_whole(shared):
-    """On links without other traffic, kernels beside a collective go on in its time in both."""
+    """Without other traffic, kernels concurrent with a collective run in its time in both."""
     layout = ("tensor=16", "pipeline=2", "schedule=1f1b", "chunks=1", f"sequence_parallel={shared}")
     settings = ["cluster.nodes=4", "batch.global=4", *(f"plan.{each}" for each in layout)]
     whole, cut = (
@@ -348,7 +348,7 @@ def test_running_more_again_never_keeps_more(model, data):
 
 
 SECOND = {"rotary", "projection", "attention norm", "attention residual", "mlp norm", "up"}
-"""What torchtitan runs again beside the activation: every second product, and what is cheap."""
+"""What torchtitan recomputes with the activation: every second product, and what is cheap."""
 
 
 def test_a_gate_of_two_products_is_as_much_work_as_one_of_both():

@@ -73,7 +73,7 @@ def test_parameters_by_shape_are_the_published_number(name):
 
 
 def test_few_sources_print_fewer_than_three_digits():
-    """Only three models are held to less than 0.5 %, because no source says more of them."""
+    """Only three models are held to less than 0.5 %, because no source states more digits."""
     loose = [
         name
         for name in NAMES
@@ -96,7 +96,7 @@ def test_active_parameters_are_the_published_number(name):
 
 
 def test_mixtures_of_experts_state_what_is_active():
-    """Whoever publishes a mixture of experts says what of it a token meets."""
+    """Sources of mixtures of experts state their active parameters."""
     mixtures = {name for name in NAMES if record_of(name).experts}
 
     assert mixtures - {name for name in NAMES if record_of(name).active} == {"moe-translation"}
@@ -263,11 +263,11 @@ def loaded(tmp_path, name):
 @pytest.mark.parametrize("name", SHIPPED)
 def test_an_imported_configuration_has_the_shape_of_the_shipped_file(tmp_path, name):
     """All but the name is the same; of rotary models a file states how far, not how long."""
-    _, mine = loaded(tmp_path, name)
+    _, own_ = loaded(tmp_path, name)
     shipped = built(name)
-    length = {} if mine.positions == "learned" else {"sequence": shipped.sequence}
+    length = {} if own_.positions == "learned" else {"sequence": shipped.sequence}
 
-    assert asdict(replace(mine, name=name, **length)) == asdict(shipped)
+    assert asdict(replace(own_, name=name, **length)) == asdict(shipped)
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -375,7 +375,7 @@ VALUES = st.recursive(
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(CONFIGURATIONS), st.data())
 def test_no_value_makes_the_reader_crash(name, data):
-    """Whatever stands in a key, the file is read or refused in our own words."""
+    """Whatever stands in a key, the file is read or rejected with a message of ours."""
     config = json.loads(text_of(name))
     config[data.draw(st.sampled_from(sorted(config)))] = data.draw(VALUES)
     with suppress(CatalogError):

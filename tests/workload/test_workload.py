@@ -90,7 +90,7 @@ def test_parameters_are_those_of_the_formula(model):
 @MODEST
 @given(transformers(), st.sampled_from([1, 2, 4]), st.integers(1, 8), st.integers(1, 4))
 def test_ranks_hold_every_parameter_and_the_copies(model, tensor, stages, layers):
-    """All ranks hold the model, the tied embedding once more, and what each tensor rank repeats.
+    """All ranks hold the model, the tied embedding twice, and what each tensor rank repeats.
 
     Repeated on every tensor rank are two norms and two biases of each block, the positions and the
     final norm.
@@ -127,8 +127,8 @@ def test_the_vocabulary_of_gpt2_is_padded_as_megatron_does(tensor, padded):
 
 def fully(model):
     """Return every layer with all its operations, as full recomputation runs them again."""
-    again = names(layer_ops(slice_of(model), PLAIN))
-    return [(layer, again) for layer in model.stack]
+    repeated_ = names(layer_ops(slice_of(model), PLAIN))
+    return [(layer, repeated_) for layer in model.stack]
 
 
 def test_a_step_of_gpt3_takes_4_51e18_flops():

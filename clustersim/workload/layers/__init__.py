@@ -12,47 +12,47 @@ from clustersim.workload.ops import Op
 from clustersim.workload.slice import Slice
 
 
-def layer_ops(part: Slice, layer: Layer) -> list[Op]:
+def layer_ops(shard: Slice, layer: Layer) -> list[Op]:
     """Return the operations of one layer, in the order of its forward."""
-    return [op for ops in layer_parts(part, layer).values() for op in ops]
+    return [op for ops in layer_parts(shard, layer).values() for op in ops]
 
 
-def layer_parts(part: Slice, layer: Layer) -> dict[str, list[Op]]:
+def layer_parts(shard: Slice, layer: Layer) -> dict[str, list[Op]]:
     """Return the operations of one layer by part, in the order of its forward.
 
     Parts are ``gradients``, ``attention``, and ``mlp`` or ``router``, ``experts``, ``shared`` and
     ``end``.
     """
-    held = trainable(part.model, layer, part.finetune)
-    weights = held.dense(part.tensor) + held.of_experts(part.expert, part.expert_tensor)
-    norm, residual = norm_op("mlp norm", part), residual_op("mlp residual", part, "mlp")
+    held = trainable(shard.model, layer, shard.finetune)
+    weights = held.dense(shard.tensor) + held.of_experts(shard.expert, shard.expert_tensor)
+    norm, residual = norm_op("mlp norm", shard), residual_op("mlp residual", shard, "mlp")
     return {
-        "gradients": [Op("layer gradient sum", backward=gradient_sum("layer", part, weights))],
+        "gradients": [Op("layer gradient sum", backward=gradient_sum("layer", shard, weights))],
         "attention": [
-            norm_op("attention norm", part),
-            *attention_ops(part, layer),
-            residual_op("attention residual", part, "output"),
+            norm_op("attention norm", shard),
+            *attention_ops(shard, layer),
+            residual_op("attention residual", shard, "output"),
         ],
         **(
-            _with_experts(part, norm, residual)
+            _with_experts(shard, norm, residual)
             if layer.experts
-            else {"mlp": [norm, *mlp_ops(part), residual]}
+            else {"mlp": [norm, *mlp_ops(shard), residual]}
         ),
     }
 
 
-def _with_experts(part: Slice, norm: Op, residual: Op) -> dict[str, list[Op]]:
-    router, *routed = experts_ops(part)
-    shared = shared_ops(part)
-    end = [shared_sum(part), residual] if shared else [residual]
+def _with_experts(shard: Slice, norm: Op, residual: Op) -> dict[str, list[Op]]:
+    router, *routed = experts_ops(shard)
+    shared = shared_ops(shard)
+    end = [shared_sum(shard), residual] if shared else [residual]
     return {"router": [norm, router], "experts": routed, "shared": shared, "end": end}
 
 
-def captured_ops(part: Slice, layer: Layer, parts: Collection[str]) -> frozenset[str]:
+def captured_ops(shard: Slice, layer: Layer, parts: Collection[str]) -> frozenset[str]:
     """Return the names of the operations of a layer that CUDA graphs of some parts capture.
 
     Shared experts are captured with the router: Megatron-Core, ``TransformerLayer``.
     """
     captured = {*parts, "shared"} if "router" in parts else {*parts}
-    of_layer = layer_parts(part, layer)
+    of_layer = layer_parts(shard, layer)
     return frozenset(op.name for name in of_layer if name in captured for op in of_layer[name])

@@ -49,7 +49,7 @@ class Linear(NamedTuple):
 
 
 def linear(
-    part: Slice, name: str, target: str, m: int, columns: int | Sequence[int], k: int,
+    shard: Slice, name: str, target: str, m: int, columns: int | Sequence[int], k: int,
     shared: Shared = None,
 ) -> Linear:  # fmt: skip
     """Return linear layers with the same input of m tokens by k elements.
@@ -64,47 +64,47 @@ def linear(
     shared : the operand that is gathered in sequence parallelism
     """
     widths = [columns] if isinstance(columns, int) else list(columns)
-    if part.finetune is None:
-        return _trained(part, name, (m, sum(widths), k), shared)
-    if part.finetune.merged:
+    if shard.finetune is None:
+        return _trained(shard, name, (m, sum(widths), k), shared)
+    if shard.finetune.merged:
         widths = [sum(widths)]
     found = Linear()
     for n in widths:
-        found = found.then(_frozen(part, part.finetune, name, target, (m, n, k), shared))
-        if target in part.finetune.targets:
-            found = found.then(_adapter(part, part.finetune, name, m, n, k))
+        found = found.then(_frozen(shard, shard.finetune, name, target, (m, n, k), shared))
+        if target in shard.finetune.targets:
+            found = found.then(_adapter(shard, shard.finetune, name, m, n, k))
     return found
 
 
-def _trained(part: Slice, name: str, shape: Shape, shared: Shared) -> Linear:
+def _trained(shard: Slice, name: str, shape: Shape, shared: Shared) -> Linear:
     """Two products backward: the gradients of the input (m, n)(n, k) and the weight (k, m)(m, n).
 
     The weight gradient is last. An 8-bit input is saved in 8 bits.
     """
-    facts = part.kernels
+    facts = shard.kernels
     m, n, k = shape
-    apart = part.sequence_parallel
-    read, turned = _cast(part, name, m * k, apart=apart, first=shared == "input")
+    apart = shard.sequence_parallel
+    read, turned = _cast(shard, name, m * k, apart=apart, first=shared == "input")
     late = apart and shared == "gradient"
-    given, given_turned = _cast(part, f"{name} gradient", m * n, apart=late, first=late)
+    given, given_turned = _cast(shard, f"{name} gradient", m * n, apart=late, first=late)
     back: tuple[Gemm | Stream, ...] = (
-        *_weight_cast(part, f"{name} weight again", facts.weight_cast_backward * n * k, 1),
+        *_weight_cast(shard, f"{name} weight again", facts.weight_cast_backward * n * k, 1),
         *given,
-        part.gemm(f"{name} input gradient", m, k, n),
+        shard.gemm(f"{name} input gradient", m, k, n),
         *turned,
         *given_turned,
-        part.gemm(f"{name} weight gradient", n, k, m, of_weight=True),
+        shard.gemm(f"{name} weight gradient", n, k, m, of_weight=True),
     )
     ahead: tuple[Gemm | Stream, ...] = (
         *read,
-        *_weight_cast(part, f"{name} weight", facts.weight_cast_forward * n * k, 2),
-        part.gemm(name, m, n, k),
+        *_weight_cast(shard, f"{name} weight", facts.weight_cast_forward * n * k, 2),
+        shard.gemm(name, m, n, k),
     )
-    return Linear(ahead, back, inputs=part.precision.operand * m * k)
+    return Linear(ahead, back, inputs=shard.precision.operand * m * k)
 
 
 def _cast(
-    part: Slice, name: str, numbers: int, *, apart: bool, first: bool
+    shard: Slice, name: str, numbers: int, *, apart: bool, first: bool
 ) -> tuple[tuple[Stream, ...], tuple[Stream, ...]]:
     """Return the passes that cast an operand to 8 bits, and those that transpose it later.
 
@@ -118,48 +118,48 @@ def _cast(
     apart : whether the transpose is a separate pass
     first : whether it is cast before it is gathered
     """
-    if not (part.precision.cast and apart):
-        return narrowed(part, name, numbers), ()
-    turned = Stream(f"{name} transpose", 2.0 * part.precision.operand * numbers, of_weight=True)
-    return narrowed(part, name, numbers // (part.tensor if first else 1), ways=1), (turned,)
+    if not (shard.precision.cast and apart):
+        return narrowed(shard, name, numbers), ()
+    turned = Stream(f"{name} transpose", 2.0 * shard.precision.operand * numbers, of_weight=True)
+    return narrowed(shard, name, numbers // (shard.tensor if first else 1), ways=1), (turned,)
 
 
-def _weight_cast(part: Slice, name: str, nbytes: float, launches: int) -> tuple[Stream, ...]:
+def _weight_cast(shard: Slice, name: str, nbytes: float, launches: int) -> tuple[Stream, ...]:
     """Return the passes that cast a weight to 8 bits, if not done once per step."""
-    if not (part.precision.cast and nbytes):
+    if not (shard.precision.cast and nbytes):
         return ()
     return (Stream(f"{name} cast", nbytes, launches),)
 
 
-def narrowed(part: Slice, name: str, numbers: int, ways: int = 2) -> tuple[Stream, ...]:
+def narrowed(shard: Slice, name: str, numbers: int, ways: int = 2) -> tuple[Stream, ...]:
     """Return the pass that finds the maximum of some elements and writes them in 8 bits.
 
     It writes them by rows and by columns, as products read them in forward and backward:
     Transformer Engine, ``cast_transpose``.
     """
-    recipe = part.precision
+    recipe = shard.precision
     if not recipe.cast:
         return ()
     return (Stream(f"{name} cast", float((recipe.width + ways * recipe.operand) * numbers)),)
 
 
 def _frozen(
-    part: Slice, finetune: Finetune, name: str, target: str, shape: Shape, shared: Shared
+    shard: Slice, finetune: Finetune, name: str, target: str, shape: Shape, shared: Shared
 ) -> Linear:
     """The weight is dequantised before each of its two products; it has no gradient.
 
     Input and gradient are cast to 8 bits in one layout only, as there is no weight gradient.
     """
     m, n, k = shape
-    wide = () if target == "logits" else widened(finetune, name, n, k, part.width)
-    read = m * k // (part.shared if shared == "input" else 1)
-    given = m * n // (part.shared if shared == "gradient" else 1)
+    wide = () if target == "logits" else widened(finetune, name, n, k, shard.width)
+    read = m * k // (shard.shared if shared == "input" else 1)
+    given = m * n // (shard.shared if shared == "gradient" else 1)
     return Linear(
-        (*narrowed(part, name, read, ways=1), *wide, part.gemm(name, m, n, k)),
+        (*narrowed(shard, name, read, ways=1), *wide, shard.gemm(name, m, n, k)),
         (
-            *narrowed(part, f"{name} gradient", given, ways=1),
+            *narrowed(shard, f"{name} gradient", given, ways=1),
             *wide,
-            part.gemm(f"{name} input gradient", m, k, n),
+            shard.gemm(f"{name} input gradient", m, k, n),
         ),
     )
 
@@ -177,7 +177,7 @@ def widened(finetune: Finetune, name: str, n: int, k: int, width: int) -> tuple[
     return (Stream(f"{name} dequantisation", nbytes, 3 if finetune.bits == 4 else 1),)
 
 
-def _adapter(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int) -> Linear:
+def _adapter(shard: Slice, finetune: Finetune, name: str, m: int, n: int, k: int) -> Linear:
     """The input with dropout multiplied by A and B, scaled and added to the output.
 
     Products may include the scale: NeMo AutoModel, ``_peft/lora_kernel.py``.
@@ -186,14 +186,14 @@ def _adapter(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int)
     itself, which other readers may save as well. The output of a quantised layer is copied before
     the addition.
     """
-    r, w = finetune.rank, part.width
+    r, w = finetune.rank, shard.width
     drops = finetune.dropout
     copied = 2 * w * m * n if finetune.quantised else 0
-    scaled = 0 if part.kernels.adapters_scaled else 2
+    scaled = 0 if shard.kernels.adapters_scaled else 2
     ahead: list[Gemm | Stream] = [
         *([Stream(f"{name} adapter dropout", (2 * w + 1) * m * k)] if drops else []),
-        part.gemm(f"{name} adapter down", m, r, k),
-        part.gemm(f"{name} adapter up", m, n, r),
+        shard.gemm(f"{name} adapter down", m, r, k),
+        shard.gemm(f"{name} adapter up", m, n, r),
         Stream(
             f"{name} adapter sum",
             copied + (scaled + 3) * w * m * n,
@@ -202,10 +202,10 @@ def _adapter(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int)
     ]
     back: list[Gemm | Stream] = [
         *([Stream(f"{name} adapter scale backward", scaled * w * m * n)] if scaled else []),
-        part.gemm(f"{name} adapter up input gradient", m, r, n),
-        part.gemm(f"{name} adapter up weight gradient", n, r, m, of_weight=True),
-        part.gemm(f"{name} adapter down input gradient", m, k, r),
-        part.gemm(f"{name} adapter down weight gradient", r, k, m, of_weight=True),
+        shard.gemm(f"{name} adapter up input gradient", m, r, n),
+        shard.gemm(f"{name} adapter up weight gradient", n, r, m, of_weight=True),
+        shard.gemm(f"{name} adapter down input gradient", m, k, r),
+        shard.gemm(f"{name} adapter down weight gradient", r, k, m, of_weight=True),
         *([Stream(f"{name} adapter dropout backward", (2 * w + 1) * m * k)] if drops else []),
         Stream(f"{name} adapter gradient sum", 3 * w * m * k),
     ]
@@ -215,20 +215,20 @@ def _adapter(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int)
         inputs=0.0 if drops else w * m * k,
         inside=((w + 1) * m * k if drops else 0) + w * m * r,
     )
-    return found.then(_magnitude(part, finetune, name, m, n, k))
+    return found.then(_magnitude(shard, finetune, name, m, n, k))
 
 
-def _magnitude(part: Slice, finetune: Finetune, name: str, m: int, n: int, k: int) -> Linear:
+def _magnitude(shard: Slice, finetune: Finetune, name: str, m: int, n: int, k: int) -> Linear:
     """The output divided by the column norms of W + A B and multiplied by trained magnitudes.
 
     The norm has no gradient: DoRA, arXiv:2402.09353, section 4.3.
     """
     if finetune.method != "dora":
         return Linear()
-    w = part.width
+    w = shard.width
     ahead: tuple[Gemm | Stream, ...] = (
         *widened(finetune, f"{name} norm", n, k, w),
-        part.gemm(f"{name} adapter product", n, k, finetune.rank),
+        shard.gemm(f"{name} adapter product", n, k, finetune.rank),
         Stream(f"{name} column norm", (3 + 1) * w * n * k, 2),
         Stream(f"{name} magnitude", (2 + 2) * w * m * n, 2),
     )

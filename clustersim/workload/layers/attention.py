@@ -22,33 +22,33 @@ from clustersim.workload.ops import Op
 from clustersim.workload.slice import Slice
 
 
-def attention_ops(part: Slice, layer: Layer) -> list[Op]:
+def attention_ops(shard: Slice, layer: Layer) -> list[Op]:
     """Return the projection to queries, keys and values, the core, and the projection back."""
-    m = part.model
-    before = latent_ops(part) if m.latent else _plain(part)
-    inner = part.heads * m.value_size
+    m = shard.model
+    before = latent_ops(shard) if m.latent else _plain(shard)
+    inner = shard.heads * m.value_size
     return [
         *before,
-        _core_op(part, layer),
-        row_op("projection", part, "projection", "output", m.hidden, inner),
+        _core_op(shard, layer),
+        row_op("projection", shard, "projection", "output", m.hidden, inner),
     ]
 
 
-def _plain(part: Slice) -> list[Op]:
+def _plain(shard: Slice) -> list[Op]:
     """Queries, keys and values of the hidden state, with per-head norms and rotary positions."""
-    m, a, k = part.model, part.heads, part.kv_heads
+    m, a, k = shard.model, shard.heads, shard.kv_heads
     columns = (a * m.head_size, k * m.head_size, k * m.value_size)
-    made = column_op("qkv", part, "qkv", "qkv", columns, m.hidden, biased="qkv" in m.biases)
-    turned = float(part.tokens * (a + k) * m.head_size)
+    made = column_op("qkv", shard, "qkv", "qkv", columns, m.hidden, biased="qkv" in m.biases)
+    turned = float(shard.tokens * (a + k) * m.head_size)
     ops = [made]
     if m.qk_norm:
-        ops.append(norm_op("qk norm", part, turned, residual=False))
+        ops.append(norm_op("qk norm", shard, turned, residual=False))
     if m.positions == "rotary":
-        ops.append(rotary_op(part, turned, sum(columns)))
+        ops.append(rotary_op(shard, turned, sum(columns)))
     return ops
 
 
-def rotary_op(part: Slice, numbers: float, columns: int) -> Op:
+def rotary_op(shard: Slice, numbers: float, columns: int) -> Op:
     """Rotary position embedding of queries and keys: read and write both.
 
     Its recomputation reads queries and keys, and the next operation also reads the values stored
@@ -58,81 +58,81 @@ def rotary_op(part: Slice, numbers: float, columns: int) -> Op:
     a product with the sine, and a sum: 10 elements moved per element of queries and of keys.
     Hugging Face transformers, ``apply_rotary_pos_emb``. The backward is the inverse rotation.
     """
-    fused = part.kernels.rotary_fused
-    moved = (2 if fused else 10) * part.width * numbers
+    fused = shard.kernels.rotary_fused
+    moved = (2 if fused else 10) * shard.width * numbers
     launches = 2 if fused else 10
     return Op(
         "rotary",
         forward=(Stream("rotary", moved, launches),),
         backward=(Stream("rotary backward", moved, launches),),
-        reads=float(part.width * part.tokens * columns),
+        reads=float(shard.width * shard.tokens * columns),
     )
 
 
-def _core_op(part: Slice, layer: Layer) -> Op:
+def _core_op(shard: Slice, layer: Layer) -> Op:
     """The core saves queries, keys and values, and the softmax for its backward.
 
     Flash attention saves a 32-bit number per row; otherwise the softmax is saved, and with dropout
     its mask and result as well.
     """
-    m, w = part.model, part.width
-    made = core(part, layer)
-    matrix = 2 * w + part.kernels.dropout_mask if m.dropout else w
-    rows = 4.0 * part.tokens * part.heads
+    m, w = shard.model, shard.width
+    made = core(shard, layer)
+    matrix = 2 * w + shard.kernels.dropout_mask if m.dropout else w
+    rows = 4.0 * shard.tokens * shard.heads
     return Op(
         "attention",
         forward=tuple(made.forward),
         backward=tuple(made.backward),
         inputs=w * made.numbers,
-        inside=rows if part.attention == "flash" else matrix * part.scores,
+        inside=rows if shard.attention == "flash" else matrix * shard.scores,
     )
 
 
-def latent_ops(part: Slice) -> list[Op]:
+def latent_ops(shard: Slice) -> list[Op]:
     """Return the operations from the hidden state to queries, keys and values of this rank."""
-    shape, m, a = part.model.latent, part.model, part.heads
+    shape, m, a = shard.model.latent, shard.model, shard.heads
     assert shape is not None
     compressed = (shape.query or 0) + shape.keys_values
-    rows = part.tokens // part.shared
+    rows = shard.tokens // shard.shared
     queries = column_op(
-        "query up", part, "query up", "qkv", a * m.head_size, shape.query or m.hidden
+        "query up", shard, "query up", "qkv", a * m.head_size, shape.query or m.hidden
     )
     return [
-        _down(part, [*([shape.query] if shape.query else []), shape.keys_values + shape.rope]),
-        norm_op("latent norm", part, float(rows * compressed), residual=False),
+        _down(shard, [*([shape.query] if shape.query else []), shape.keys_values + shape.rope]),
+        norm_op("latent norm", shard, float(rows * compressed), residual=False),
         queries,
         column_op(
-            "qkv", part, "key value up", "qkv", a * (shape.nope + shape.value), shape.keys_values
+            "qkv", shard, "key value up", "qkv", a * (shape.nope + shape.value), shape.keys_values
         ),
-        _positions(part),
+        _positions(shard),
     ]
 
 
-def _down(part: Slice, columns: list[int]) -> Op:
+def _down(shard: Slice, columns: list[int]) -> Op:
     """The products that every tensor rank computes as a whole; no gradient reduction."""
-    rows = part.tokens // part.shared
-    found = linear(part, "latent down", "qkv", rows, columns, part.model.hidden)
+    rows = shard.tokens // shard.shared
+    found = linear(shard, "latent down", "qkv", rows, columns, shard.model.hidden)
     return Op("qkv down", found.forward, found.backward, found.inputs, found.inside)
 
 
-def _positions(part: Slice) -> Op:
+def _positions(shard: Slice) -> Op:
     """Rotary embedding of queries and the shared key, and concatenation of the keys of heads."""
-    m, w, a = part.model, part.width, part.heads
+    m, w, a = shard.model, shard.width, shard.heads
     assert m.latent is not None
-    fused = part.kernels.rotary_fused
-    turned = (2 if fused else 10) * w * part.tokens * (a + 1) * m.latent.rope
-    joined = 2 * w * part.tokens * a * m.head_size
+    fused = shard.kernels.rotary_fused
+    turned = (2 if fused else 10) * w * shard.tokens * (a + 1) * m.latent.rope
+    joined = 2 * w * shard.tokens * a * m.head_size
     launches = 2 if fused else 10
     return Op(
         "rotary",
         forward=(
-            *gathered(part, "shared key", m.latent.rope, w),
+            *gathered(shard, "shared key", m.latent.rope, w),
             Stream("rotary", float(turned), launches),
             Stream("key parts joined", float(joined)),
         ),
         backward=(
             Stream("key parts apart", float(joined)),
             Stream("rotary backward", float(turned), launches),
-            *summed(part, "shared key backward", m.latent.rope),
+            *summed(shard, "shared key backward", m.latent.rope),
         ),
     )

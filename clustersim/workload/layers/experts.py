@@ -22,31 +22,31 @@ ROUTER_PASSES = 6
 Counted in the source of Megatron-Core, ``moe/moe_utils.py``, not in a profile."""
 
 
-def experts_ops(part: Slice) -> list[Op]:
+def experts_ops(shard: Slice) -> list[Op]:
     """Return the operations of a layer's experts, with the router first."""
-    shape, m = part.model.experts, part.model
+    shape, m = shard.model.experts, shard.model
     assert shape is not None
-    columns = shape.ffn // part.expert_tensor
+    columns = shape.ffn // shard.expert_tensor
     experts = [
-        _product(part, "expert up", (2 if m.gated else 1) * columns, m.hidden),
-        activation_op(part, float(_rows(part) * columns), "expert activation"),
-        _product(part, "expert down", m.hidden, columns),
+        _product(shard, "expert up", (2 if m.gated else 1) * columns, m.hidden),
+        activation_op(shard, float(_rows(shard) * columns), "expert activation"),
+        _product(shard, "expert down", m.hidden, columns),
     ]
     return [
-        _router(part),
-        _permute(part),
-        _dispatch(part),
-        *(_skewed(op, part.routing.skew) for op in experts),
-        _combine(part),
-        _unpermute(part),
+        _router(shard),
+        _permute(shard),
+        _dispatch(shard),
+        *(_skewed(op, shard.routing.skew) for op in experts),
+        _combine(shard),
+        _unpermute(shard),
     ]
 
 
-def shared_ops(part: Slice) -> list[Op]:
+def shared_ops(shard: Slice) -> list[Op]:
     """Return the operations of the shared experts, if any."""
-    shape = part.model.experts
+    shape = shard.model.experts
     assert shape is not None
-    return mlp_ops(part, shape.shared * shape.ffn, "shared ") if shape.shared else []
+    return mlp_ops(shard, shape.shared * shape.ffn, "shared ") if shape.shared else []
 
 
 def _skewed(op: Op, skew: float) -> Op:
@@ -54,46 +54,46 @@ def _skewed(op: Op, skew: float) -> Op:
     return replace(op, skew=skew, inputs=skew * op.inputs, inside=skew * op.inside)
 
 
-def _tokens(part: Slice) -> int:
+def _tokens(shard: Slice) -> int:
     """Tokens of this rank, n = b s / c, over the tensor ranks in sequence parallelism."""
-    return part.tokens // part.shared
+    return shard.tokens // shard.shared
 
 
-def _copies(part: Slice) -> float:
+def _copies(shard: Slice) -> float:
     """Rows of this rank's tokens, one per expert within capacity, n k."""
-    assert part.model.experts is not None
-    return _tokens(part) * part.model.experts.top_k * part.routing.kept
+    assert shard.model.experts is not None
+    return _tokens(shard) * shard.model.experts.top_k * shard.routing.kept
 
 
-def _rows(part: Slice) -> int:
+def _rows(shard: Slice) -> int:
     """Mean number of rows of a rank's experts, n k T."""
-    return max(1, round(_copies(part) * part.expert_tensor))
+    return max(1, round(_copies(shard) * shard.expert_tensor))
 
 
-def _router(part: Slice) -> Op:
+def _router(shard: Slice) -> Op:
     """Scores of all experts for each token, and the top k."""
-    m, shape = part.model, part.model.experts
+    m, shape = shard.model, shard.model.experts
     assert shape is not None
-    tokens, scores = _tokens(part), 4.0 * _tokens(part) * shape.count
+    tokens, scores = _tokens(shard), 4.0 * _tokens(shard) * shape.count
     return Op(
         "router",
         forward=(
-            part.wide("router", tokens, shape.count, m.hidden),
+            shard.wide("router", tokens, shape.count, m.hidden),
             Stream("router choice", ROUTER_PASSES * scores, ROUTER_PASSES),
         ),
         backward=(
             Stream("router choice backward", ROUTER_PASSES * scores, ROUTER_PASSES),
-            part.wide("router input gradient", tokens, m.hidden, shape.count),
-            part.wide("router weight gradient", shape.count, m.hidden, tokens, of_weight=True),
+            shard.wide("router input gradient", tokens, m.hidden, shape.count),
+            shard.wide("router weight gradient", shape.count, m.hidden, tokens, of_weight=True),
         ),
-        inputs=0.0 if shape.shared else part.width * part.residual,
+        inputs=0.0 if shape.shared else shard.width * shard.residual,
         inside=scores,
     )
 
 
-def _permute(part: Slice) -> Op:
+def _permute(shard: Slice) -> Op:
     """Copy tokens in the order of their experts; backward sums the gradients of the copies."""
-    moved = part.width * (_tokens(part) + _copies(part)) * part.model.hidden
+    moved = shard.width * (_tokens(shard) + _copies(shard)) * shard.model.hidden
     return Op(
         "permute",
         forward=(Stream("permute", moved, 2),),
@@ -101,124 +101,124 @@ def _permute(part: Slice) -> Op:
     )
 
 
-def _dispatch(part: Slice) -> Op:
+def _dispatch(shard: Slice) -> Op:
     """Send rows to the ranks of their experts; ranks that share an expert gather them."""
-    width = part.width if part.kernels.dispatched is None else part.kernels.dispatched
-    whole = part.width * _rows(part) * part.model.hidden
+    width = shard.width if shard.kernels.dispatched is None else shard.kernels.dispatched
+    whole = shard.width * _rows(shard) * shard.model.hidden
     return Op(
         "dispatch",
         forward=(
-            *_counts(part),
-            *_exchange(part, "dispatch", width),
-            *_weights(part, "dispatch weights"),
-            *_over_expert(part, "dispatch gather", "all-gather", whole),
-            *_sorting(part, "expert sort"),
+            *_counts(shard),
+            *_exchange(shard, "dispatch", width),
+            *_weights(shard, "dispatch weights"),
+            *_over_expert(shard, "dispatch gather", "all-gather", whole),
+            *_sorting(shard, "expert sort"),
         ),
         backward=(
-            *_sorting(part, "expert sort backward"),
-            *_over_expert(part, "dispatch backward sum", "reduce-scatter", whole),
-            *_weights(part, "dispatch backward weights"),
-            *_exchange(part, "dispatch backward", part.width),
+            *_sorting(shard, "expert sort backward"),
+            *_over_expert(shard, "dispatch backward sum", "reduce-scatter", whole),
+            *_weights(shard, "dispatch backward weights"),
+            *_exchange(shard, "dispatch backward", shard.width),
         ),
     )
 
 
-def _sorting(part: Slice, name: str) -> list[Kernel]:
+def _sorting(shard: Slice, name: str) -> list[Kernel]:
     """Sort rows by expert, or back by source, with several local experts.
 
     Megatron-Core, ``MoEAlltoAllTokenDispatcher``, permutation 2 and unpermutation 2.
     """
-    shape = part.model.experts
+    shape = shard.model.experts
     assert shape is not None
-    if not part.kernels.rows_sorted or part.expert == 1 or shape.count == part.expert:
+    if not shard.kernels.rows_sorted or shard.expert == 1 or shape.count == shard.expert:
         return []
-    return [Stream(name, 2.0 * part.width * _rows(part) * part.model.hidden)]
+    return [Stream(name, 2.0 * shard.width * _rows(shard) * shard.model.hidden)]
 
 
-def _counts(part: Slice) -> list[Kernel]:
+def _counts(shard: Slice) -> list[Kernel]:
     """Exchange the row counts per expert in the group, in numbers of 8 bytes."""
-    shape = part.model.experts
+    shape = shard.model.experts
     assert shape is not None
-    if not part.kernels.rows_counted or part.expert == 1:
+    if not shard.kernels.rows_counted or shard.expert == 1:
         return []
-    return [Collective("token counts", "all-gather", 8.0 * shape.count * part.expert, "expert")]
+    return [Collective("token counts", "all-gather", 8.0 * shape.count * shard.expert, "expert")]
 
 
-def _weights(part: Slice, name: str) -> list[Kernel]:
+def _weights(shard: Slice, name: str) -> list[Kernel]:
     """Send the routing weight of each row in 32 bits, in a separate message."""
-    if not part.kernels.rows_counted or part.expert == 1:
+    if not shard.kernels.rows_counted or shard.expert == 1:
         return []
-    return [Collective(name, "all-to-all", 4.0 * _copies(part), "expert")]
+    return [Collective(name, "all-to-all", 4.0 * _copies(shard), "expert")]
 
 
-def _combine(part: Slice) -> Op:
+def _combine(shard: Slice) -> Op:
     """Reduce the results of the experts over their shares, and send them back."""
-    whole = part.width * _rows(part) * part.model.hidden
+    whole = shard.width * _rows(shard) * shard.model.hidden
     return Op(
         "combine",
         forward=(
-            *_sorting(part, "expert unsort"),
-            *_over_expert(part, "combine sum", "reduce-scatter", whole),
-            *_exchange(part, "combine", part.width),
+            *_sorting(shard, "expert unsort"),
+            *_over_expert(shard, "combine sum", "reduce-scatter", whole),
+            *_exchange(shard, "combine", shard.width),
         ),
         backward=(
-            *_exchange(part, "combine backward", part.width),
-            *_over_expert(part, "combine backward gather", "all-gather", whole),
-            *_sorting(part, "expert unsort backward"),
+            *_exchange(shard, "combine backward", shard.width),
+            *_over_expert(shard, "combine backward gather", "all-gather", whole),
+            *_sorting(shard, "expert unsort backward"),
         ),
     )
 
 
-def _exchange(part: Slice, name: str, width: float) -> list[Kernel]:
+def _exchange(shard: Slice, name: str, width: float) -> list[Kernel]:
     """The all-to-all of an expert group, limited by the busiest rank.
 
     A token is sent once to each of its experts, or once to each node with some of them.
     """
-    if part.expert == 1:
+    if shard.expert == 1:
         return []
-    sent = part.routing.sent
-    rows = _copies(part) if sent is None else _tokens(part) * part.routing.kept * sent
-    nbytes = width * rows * part.model.hidden * part.routing.skew
+    sent = shard.routing.sent
+    rows = _copies(shard) if sent is None else _tokens(shard) * shard.routing.kept * sent
+    nbytes = width * rows * shard.model.hidden * shard.routing.skew
     return [Collective(name, "all-to-all", nbytes, "expert")]
 
 
-def _over_expert(part: Slice, name: str, operation: str, nbytes: float) -> list[Kernel]:
+def _over_expert(shard: Slice, name: str, operation: str, nbytes: float) -> list[Kernel]:
     """A collective of the ranks that share an expert."""
-    if part.expert_tensor == 1:
+    if shard.expert_tensor == 1:
         return []
-    return [Collective(name, operation, nbytes * part.routing.skew, "expert-tensor")]
+    return [Collective(name, operation, nbytes * shard.routing.skew, "expert-tensor")]
 
 
-def _product(part: Slice, name: str, columns: int, k: int) -> Op:
+def _product(shard: Slice, name: str, columns: int, k: int) -> Op:
     """One product per expert of this rank, grouped or one after another."""
-    shape = part.model.experts
+    shape = shard.model.experts
     assert shape is not None
-    local = shape.count // part.expert
-    rows = _rows(part)
+    local = shape.count // shard.expert
+    rows = _rows(shard)
     m = max(1, round(rows / local))
-    batch, times = (local, 1) if part.kernels.experts_grouped else (1, local)
+    batch, times = (local, 1) if shard.kernels.experts_grouped else (1, local)
     return Op(
         name,
         forward=(
-            *narrowed(part, name, rows * k),
-            *[part.gemm(name, m, columns, k, batch)] * times,
+            *narrowed(shard, name, rows * k),
+            *[shard.gemm(name, m, columns, k, batch)] * times,
         ),
         backward=(
-            *narrowed(part, f"{name} gradient", rows * columns),
-            *[part.gemm(f"{name} input gradient", m, k, columns, batch)] * times,
-            *[part.gemm(f"{name} weight gradient", columns, k, m, batch, of_weight=True)] * times,
+            *narrowed(shard, f"{name} gradient", rows * columns),
+            *[shard.gemm(f"{name} input gradient", m, k, columns, batch)] * times,
+            *[shard.gemm(f"{name} weight gradient", columns, k, m, batch, of_weight=True)] * times,
         ),
-        inputs=float(part.precision.operand * rows * k),
+        inputs=float(shard.precision.operand * rows * k),
     )
 
 
-def _unpermute(part: Slice) -> Op:
+def _unpermute(shard: Slice) -> Op:
     """Sum the results of a token's experts, which include the routing weights.
 
     Megatron-Core, ``moe/experts.py``, ``TEGroupedMLP``: weights multiply the activation, so the
     results need not be saved.
     """
-    moved = part.width * (_copies(part) + _tokens(part)) * part.model.hidden
+    moved = shard.width * (_copies(shard) + _tokens(shard)) * shard.model.hidden
     return Op(
         "unpermute",
         forward=(Stream("unpermute", moved, 2),),
@@ -226,6 +226,6 @@ def _unpermute(part: Slice) -> Op:
     )
 
 
-def shared_sum(part: Slice) -> Op:
+def shared_sum(shard: Slice) -> Op:
     """Add the results of shared and routed experts."""
-    return Op("shared sum", forward=(Stream("shared sum", 3 * part.width * part.residual),))
+    return Op("shared sum", forward=(Stream("shared sum", 3 * shard.width * shard.residual),))

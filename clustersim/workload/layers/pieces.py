@@ -17,7 +17,7 @@ from clustersim.workload.slice import Slice
 
 
 def column_op(
-    op: str, part: Slice, name: str, target: str, columns: int | Sequence[int], k: int,
+    op: str, shard: Slice, name: str, target: str, columns: int | Sequence[int], k: int,
     *, biased: bool = False,
 ) -> Op:  # fmt: skip
     """Return a linear layer of k inputs with split outputs; `columns` are those of this rank.
@@ -26,31 +26,31 @@ def column_op(
     gradient instead of being saved. Megatron-LM, ``mpu/layers.py``, commit 02bb1f5,
     ``ColumnParallelLinearWithSequenceParallelism``.
     """
-    found = linear(part, name, target, part.tokens, columns, k, "input")
+    found = linear(shard, name, target, shard.tokens, columns, k, "input")
     numbers = columns if isinstance(columns, int) else sum(columns)
-    bias = part.width * part.tokens * numbers
-    summed_up = biased and not part.frozen
+    bias = shard.width * shard.tokens * numbers
+    summed_up = biased and not shard.frozen
     after = (Stream(f"{name} bias gradient", bias, of_weight=True),) if summed_up else ()
-    gather = gathered(part, name, k, part.precision.operand)
+    gather = gathered(shard, name, k, shard.precision.operand)
     return Op(
         op,
-        forward=_pipelined(part, gather, found.forward),
-        backward=_column_backward(part, name, k, found, after),
-        inputs=found.inputs / part.shared,
+        forward=_pipelined(shard, gather, found.forward),
+        backward=_column_backward(shard, name, k, found, after),
+        inputs=found.inputs / shard.shared,
         inside=found.inside,
     )
 
 
 def _column_backward(
-    part: Slice, name: str, k: int, found: Linear, after: tuple[Stream, ...]
+    shard: Slice, name: str, k: int, found: Linear, after: tuple[Stream, ...]
 ) -> tuple[Kernel, ...]:
     """The input gradient comes first, so that its reduction can overlap with the weight gradient.
 
     Only the last product of a trained layer is the weight gradient.
     """
-    gather = gathered(part, f"{name} again", k, part.precision.operand)
-    total = summed(part, f"{name} backward", k)
-    if part.finetune is not None or not part.kernels.tensor_overlap:
+    gather = gathered(shard, f"{name} again", k, shard.precision.operand)
+    total = summed(shard, f"{name} backward", k)
+    if shard.finetune is not None or not shard.kernels.tensor_overlap:
         return (*gather, *found.backward, *after, *total)
     first, last = found.backward[:-1], (*found.backward[-1:], *after)
     return (*_overlapped(gather, first), *_overlapped(total, last))
@@ -64,7 +64,7 @@ def _overlapped(
 
 
 def _pipelined(
-    part: Slice, moved: Sequence[Collective], kernels: tuple[Gemm | Stream, ...],
+    shard: Slice, moved: Sequence[Collective], kernels: tuple[Gemm | Stream, ...],
     *, behind: bool = False,
 ) -> tuple[Kernel, ...]:  # fmt: skip
     r"""Return kernels with a collective before or after them, or pipelined with them.
@@ -79,12 +79,12 @@ def _pipelined(
     ``comm_gemm_overlap``, ring exchange; NeMo, *Communication Overlap*, pipelined overlap; PyTorch,
     ``torch/distributed/_symmetric_memory``, ``_fused_matmul_reduce_scatter``.
     """
-    shared = part.sequence_parallel and part.finetune is None
-    if not (moved and shared and part.kernels.tensor_pipelined):
+    shared = shard.sequence_parallel and shard.finetune is None
+    if not (moved and shared and shard.kernels.tensor_pipelined):
         return (*kernels, *moved) if behind else (*moved, *kernels)
     place = next(i for i, kernel in enumerate(kernels) if isinstance(kernel, Gemm))
-    piece, rest = _piece(part, kernels[place]), part.tensor - 1
-    sums = (1 + 1 / part.tensor) * moved[0].nbytes
+    piece, rest = _piece(shard, kernels[place]), shard.tensor - 1
+    sums = (1 + 1 / shard.tensor) * moved[0].nbytes
     return (
         *kernels[:place],
         Overlapped(moved[0], (piece,) * rest),
@@ -94,54 +94,54 @@ def _pipelined(
     )
 
 
-def _piece(part: Slice, product: Gemm | Stream) -> Gemm:
+def _piece(shard: Slice, product: Gemm | Stream) -> Gemm:
     """Return the part of a product for the tokens of one tensor rank."""
     assert isinstance(product, Gemm)
-    return product._replace(m=max(1, product.m // part.tensor))
+    return product._replace(m=max(1, product.m // shard.tensor))
 
 
-def row_op(op: str, part: Slice, name: str, target: str, n: int, k: int) -> Op:
+def row_op(op: str, shard: Slice, name: str, target: str, n: int, k: int) -> Op:
     """Return a linear layer of n outputs with split inputs; k are those of this rank."""
-    found = linear(part, name, target, part.tokens, n, k, "gradient")
-    total = summed(part, name, n)
-    gather = gathered(part, f"{name} backward", n, part.precision.operand)
+    found = linear(shard, name, target, shard.tokens, n, k, "gradient")
+    total = summed(shard, name, n)
+    gather = gathered(shard, f"{name} backward", n, shard.precision.operand)
     return Op(
         op,
-        forward=_pipelined(part, total, found.forward, behind=True),
-        backward=_pipelined(part, gather, found.backward),
+        forward=_pipelined(shard, total, found.forward, behind=True),
+        backward=_pipelined(shard, gather, found.backward),
         inputs=found.inputs,
         inside=found.inside,
     )
 
 
-def gathered(part: Slice, name: str, columns: int, width: int) -> list[Collective]:
+def gathered(shard: Slice, name: str, columns: int, width: int) -> list[Collective]:
     """All-gather tokens of some columns over the tensor group in sequence parallelism.
 
     Parameters
     ----------
     width : bytes per element [B]
     """
-    if not part.sequence_parallel:
+    if not shard.sequence_parallel:
         return []
-    return part.over_tensor(f"{name} gather", "all-gather", float(width * part.tokens * columns))
+    return shard.over_tensor(f"{name} gather", "all-gather", float(width * shard.tokens * columns))
 
 
-def summed(part: Slice, name: str, columns: int) -> list[Collective]:
+def summed(shard: Slice, name: str, columns: int) -> list[Collective]:
     """Reduce tokens of some columns over the tensor group."""
-    operation = "reduce-scatter" if part.sequence_parallel else "all-reduce"
-    return part.over_tensor(name, operation, float(part.width * part.tokens * columns))
+    operation = "reduce-scatter" if shard.sequence_parallel else "all-reduce"
+    return shard.over_tensor(name, operation, float(shard.width * shard.tokens * columns))
 
 
-def gradient_sum(name: str, part: Slice, weights: float) -> tuple[Stream, ...]:
+def gradient_sum(name: str, shard: Slice, weights: float) -> tuple[Stream, ...]:
     """Accumulate the gradients of `weights` weights of a microbatch.
 
     No passes if the products of the backward accumulate.
     """
-    moved = part.kernels.gradient_accumulation * weights
+    moved = shard.kernels.gradient_accumulation * weights
     return (Stream(f"{name} gradient sum", moved, 4, of_weight=True),) if moved else ()
 
 
-def norm_op(name: str, part: Slice, numbers: float | None = None, *, residual: bool = True) -> Op:
+def norm_op(name: str, shard: Slice, numbers: float | None = None, *, residual: bool = True) -> Op:
     """A norm reads and writes `numbers` elements, by default the residual stream.
 
     The backward has the input gradient (3), the parameter gradients (2, none with a persistent
@@ -149,10 +149,10 @@ def norm_op(name: str, part: Slice, numbers: float | None = None, *, residual: b
     casts to 32 bits, squares, averages, scales, casts back and multiplies by the weight: Hugging
     Face transformers, ``LlamaRMSNorm``. Each of these has two kernels in its backward.
     """
-    w, x = part.width, part.residual if numbers is None else numbers
-    once = part.kernels.norm_persistent or part.frozen
+    w, x = shard.width, shard.residual if numbers is None else numbers
+    once = shard.kernels.norm_persistent or shard.frozen
     ahead, back, launches = 2 * w, (3 if once else 3 + 2) * w, 1
-    if part.model.norm == "rms" and not part.kernels.norm_fused:
+    if shard.model.norm == "rms" and not shard.kernels.norm_fused:
         ahead, launches = (w + 4) + 8 + 4 + 8 + (4 + w) + 2 * w, 6
         back = 2 * ahead
     back += 3 * w if residual else 0
@@ -164,7 +164,7 @@ def norm_op(name: str, part: Slice, numbers: float | None = None, *, residual: b
     )
 
 
-def residual_op(name: str, part: Slice, bias: str) -> Op:
+def residual_op(name: str, shard: Slice, bias: str) -> Op:
     """Bias, dropout and the sum with the residual stream.
 
     Forward reads input and residual and writes the sum and the mask; unfused, in separate passes.
@@ -174,10 +174,10 @@ def residual_op(name: str, part: Slice, bias: str) -> Op:
     ----------
     bias : ``output`` or ``mlp``, the layer of the bias
     """
-    x, w, dropout = part.residual, part.width, part.model.dropout
-    biased, mask = bias in part.model.biases, 1 if dropout else 0
+    x, w, dropout = shard.residual, shard.width, shard.model.dropout
+    biased, mask = bias in shard.model.biases, 1 if dropout else 0
     ahead = Stream("bias dropout add", (3 * w + mask) * x)
-    if not part.kernels.bias_dropout_fused:
+    if not shard.kernels.bias_dropout_fused:
         apart = 3 * w + (2 * w if biased else 0) + (2 * w + 1 if dropout else 0)
         ahead = Stream("bias dropout add", apart * x, 1 + biased + dropout)
     back = (w if biased else 0) + (2 * w + 1 if dropout else 0)
@@ -185,5 +185,5 @@ def residual_op(name: str, part: Slice, bias: str) -> Op:
         name,
         forward=(ahead,),
         backward=(Stream("bias dropout add backward", back * x, biased + dropout),) if back else (),
-        inside=mask * part.kernels.dropout_mask * x,
+        inside=mask * shard.kernels.dropout_mask * x,
     )
