@@ -28,15 +28,15 @@ def answered(capsys, *arguments):
     return json.loads(ran(capsys, *arguments, "--json"))
 
 
-def refused(capsys, *arguments):
+def rejected(capsys, *arguments):
     """Return the one line that wrong input is answered with."""
     with pytest.raises(SystemExit) as stopped:
         main([*arguments])
-    told = capsys.readouterr()
+    message = capsys.readouterr()
 
     assert stopped.value.code == 2
-    assert told.out == ""
-    return told.err.strip()
+    assert message.out == ""
+    return message.err.strip()
 
 
 def test_json_has_the_documented_keys(capsys):
@@ -96,7 +96,7 @@ def test_every_operation_runs_on_every_kind_of_machine(capsys, cluster, operatio
 
 
 def test_a_barrier_carries_nothing(capsys, tmp_path):
-    """One line of 0 bytes, and no figure, whatever sizes are asked for."""
+    """One line of 0 bytes, and no figure, whatever the requested sizes."""
     command = [
         "collective", "--cluster", "dgx-h100", "--op", "barrier", "--devices", "16", "--out",
         str(tmp_path / "out"),
@@ -176,7 +176,7 @@ def test_sizes_devices_splits_and_traffic_are_read_as_they_are_written():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--devices", "8", "--bytes", "5"], "--bytes 5: '5' has no unit (write it like 64 GB"),
         (
@@ -209,26 +209,26 @@ def test_sizes_devices_splits_and_traffic_are_read_as_they_are_written():
         (["--devices", "8", "--set", "cluster.nic.x=1"], "cluster.nic.x: unknown key"),
     ],
 )
-def test_what_cannot_be_is_one_line(capsys, arguments, told):
+def test_invalid_input_is_one_line(capsys, arguments, message):
     """Invalid options are reported with what is allowed, and exit code 2."""
-    line = refused(capsys, *DGX, *arguments)
+    line = rejected(capsys, *DGX, *arguments)
 
-    assert told in line
+    assert message in line
     assert len(line.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("cluster", "operation", "told"),
+    ("cluster", "operation", "message"),
     [
         ("dgx-h10", "all-reduce", "no cluster named 'dgx-h10' (did you mean 'dgx-h100'?)"),
         ("dgx-h100", "allreduce", "unknown operation 'allreduce' (did you mean 'all-reduce'?)"),
     ],
 )
-def test_a_wrong_name_is_told_with_the_nearest(capsys, cluster, operation, told):
+def test_an_unknown_name_is_reported_with_the_nearest(capsys, cluster, operation, message):
     """Clusters and operations that do not exist."""
-    line = refused(capsys, "collective", "--cluster", cluster, "--op", operation, "--devices", "8")
+    line = rejected(capsys, "collective", "--cluster", cluster, "--op", operation, "--devices", "8")
 
-    assert told in line
+    assert message in line
 
 
 def test_a_table_with_concurrent_traffic_has_its_columns():
@@ -251,6 +251,6 @@ def test_a_table_with_concurrent_traffic_has_its_columns():
 
 
 def test_the_same_error_is_raised_in_python():
-    """What the command line says in one line is a ScenarioError."""
+    """The message of the command line is that of a ScenarioError."""
     with pytest.raises(ScenarioError, match="write it like"):
         sizes_of("big")

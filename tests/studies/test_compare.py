@@ -80,11 +80,11 @@ def test_a_run_does_not_differ_from_itself(parts):
 @given(attributions, attributions)
 def test_the_way_back_is_the_way_there_with_other_signs(old, new):
     """What B gains over A, A loses against B."""
-    there, back = compare(old, new), compare(new, old)
+    forth, back = compare(old, new), compare(new, old)
 
-    assert back.parts == {part: -change for part, change in there.parts.items()}
-    assert back.speedup == pytest.approx(1 / there.speedup)
-    for name, number in there.differences.items():
+    assert back.parts == {part: -change for part, change in forth.parts.items()}
+    assert back.speedup == pytest.approx(1 / forth.speedup)
+    for name, number in forth.differences.items():
         assert back.differences[name].change == -number.change
 
 
@@ -133,7 +133,7 @@ def test_steps_of_other_batches_are_compared_by_tokens():
     assert len(waterfalls(found)) == 2
 
 
-def test_the_finding_tells_what_other_devices_have_to_do_with_it():
+def test_the_finding_compares_devices_where_their_number_differs():
     """A job on twice the devices that is not twice as fast has slower devices."""
     found = compare_runs(
         ("a", "b"), answer({"matmul": 3.0}), answer({"matmul": 2.0}, devices=16)
@@ -215,14 +215,14 @@ def test_a_changed_value_has_its_path_and_both_values():
 
 
 def test_a_default_is_a_value():
-    """What one scenario says and the other leaves to its default is told with the default."""
+    """A value that only one scenario has is compared with the default of the other."""
     texts = [each.text for each in inputs("megatron21-t1-39b", "megatron21-t1-39b fold=false")]
 
     assert texts == ["fold true -> false"]
 
 
 def test_a_replaced_record_is_one_line():
-    """Another machine is its name, how many values differ, and those that tell most."""
+    """Another machine is its name, the number of values that differ, the most important ones."""
     first, *others = inputs("megatron21-t1-39b", "megatron21-t1-39b cluster=dgx-h100 plan.zero=1")
 
     assert first.path == "cluster"
@@ -237,16 +237,16 @@ def test_a_replaced_record_is_one_line():
 
 
 def test_all_single_values_are_kept_beside_the_record():
-    """What a record stands for can be asked for value by value."""
+    """The values of a record are available one by one."""
     pair = [load("megatron21-t1-39b", change) for change in ([], ["cluster=dgx-h100"])]
     single = changed_values(*pair)
 
     (record,) = changed_inputs(*pair)
     assert "cluster.node.accelerator.memory.bandwidth" in single
-    assert record.values == len(single) - 1  # its own name stands for the others
+    assert record.values == len(single) - 1  # without its own name
 
 
-# --- what is asked --------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------
 
 
 def test_settings_are_parted_by_spaces_that_begin_one():
@@ -263,7 +263,7 @@ def test_settings_are_parted_by_spaces_that_begin_one():
 
 
 def test_settings_of_one_run_come_after_those_of_all():
-    """What is said of one run wins."""
+    """The settings of one run win."""
     variant = variant_of("frontier-22b batch.global=32", ["batch.global=16"])
 
     assert variant.settings == ("batch.global=16", "batch.global=32")
@@ -279,13 +279,13 @@ def test_a_file_may_have_a_space_in_its_name(tmp_path):
         assert variant_of(text).load().scenario.title == load("frontier-22b").scenario.title
 
 
-def test_runs_are_called_by_as_little_as_tells_them_apart():
-    """A scenario's name is enough where it is there once."""
+def test_names_of_runs_are_short():
+    """A scenario's name is enough where it is forth once."""
     assert names_of([("a", ["x=1"]), ("b", [])]) == ["a", "b"]
     assert names_of([("a", ["x=1"]), ("a", [])]) == ["a x=1", "a"]
 
 
-def test_a_layout_that_cannot_be_is_noticed_without_running_it():
+def test_an_invalid_layout_is_rejected_without_running_it():
     """Also a prescribed algorithm that no group can take."""
     check(load("frontier-22b"))
     with pytest.raises(PlanError, match="1024 ranks, but the job has 512 devices"):
@@ -410,7 +410,7 @@ def _in_the_folder(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-def test_the_text_tells_what_changed_and_why(capsys):
+def test_the_text_has_inputs_results_and_causes(capsys):
     """First of all the finding; then inputs, numbers and parts, each before and after."""
     code, text, _ = ending(capsys, "compare", *SMALL, "--jobs", "1")
     body, _, files = text.strip().rpartition("\n\n")
@@ -484,11 +484,11 @@ COMPLAINTS = [
 
 
 @pytest.mark.parametrize(("arguments", "complaint"), COMPLAINTS)
-def test_what_cannot_be_compared_is_one_line_and_exit_code_2(capsys, arguments, complaint):
+def test_invalid_input_is_one_line_and_exit_code_2(capsys, arguments, complaint):
     """The store is not even made."""
-    code, out, told = ending(capsys, "compare", *arguments, "--store", "none.db")
+    code, out, error = ending(capsys, "compare", *arguments, "--store", "none.db")
 
     assert (code, out) == (2, "")
-    assert complaint in told
-    assert told.count("\n") == 1
+    assert complaint in error
+    assert error.count("\n") == 1
     assert not Path("none.db").exists()

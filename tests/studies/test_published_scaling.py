@@ -1,4 +1,4 @@
-"""Scaling curves that were published, beside those of the shipped scenarios."""
+"""Published scaling curves, compared with those of the shipped scenarios."""
 
 from functools import cache
 
@@ -28,7 +28,7 @@ def errors(curve, metric):
 
 
 def lost(point, *names):
-    """Return what parts take from efficiency; a name stands for all that begin with it."""
+    """Return what parts take from efficiency; a name includes all that begin with it."""
     return sum(share for part, share in point.loss.items() if part.startswith(names))
 
 
@@ -74,15 +74,15 @@ def test_both_published_losses_are_bubbles_of_one_number_of_microbatches(
 def test_megatron_turing_nlg_on_more_nodes():
     """Efficiencies on 350 and 420 nodes are within 3 points of 95.8 and 90.2 %."""
     curve = curves("mtnlg-530b", "strong")
-    told = {n.devices: n.efficiency for n in curve.published}
+    published = {n.devices: n.efficiency for n in curve.published}
     found = points(curve)
 
-    assert told == {
+    assert published == {
         2240: 1,
         2800: pytest.approx(0.958, abs=5e-4),
         3360: pytest.approx(0.902, abs=5e-4),
     }
-    assert all(abs(found[n].efficiency - told[n]) < 0.03 for n in told)
+    assert all(abs(found[n].efficiency - published[n]) < 0.03 for n in published)
     assert max(abs(error) for error in errors(curve, "step_time_s").values()) < 0.1
 
 
@@ -90,23 +90,23 @@ def test_megatron_turing_nlg_on_more_nodes():
 def test_pipelines_of_fugaku_to_eight_replicas():
     """Efficiencies are within 5 points of 96 and 79 % at 2 and 8 replicas."""
     curve = curves("fugaku-30b-pp48", "strong", 192, 384, 1536)
-    told = {n.devices: n.efficiency for n in curve.published if n.devices <= 1536}
+    published = {n.devices: n.efficiency for n in curve.published if n.devices <= 1536}
 
-    assert told[1536] == pytest.approx(0.79, abs=0.005)
+    assert published[1536] == pytest.approx(0.79, abs=0.005)
     for devices, point in points(curve).items():
-        assert point.efficiency == pytest.approx(told[devices], abs=0.05)
+        assert point.efficiency == pytest.approx(published[devices], abs=0.05)
 
 
 @LARGE
 def test_zero_alone_halves_where_tensor_and_pipeline_parallelism_keep_nine_tenths():
     """On twice the devices ZeRO-3 keeps 61 % of its pace, PTD-P 97; predicted within 5 points."""
-    alone, beside = (curves(name, "strong") for name in ("zero3-175b", "megatron21-t2-175b"))
+    alone, ptd_p = (curves(name, "strong") for name in ("zero3-175b", "megatron21-t2-175b"))
 
-    for curve, kept in ((alone, 0.61), (beside, 0.97)):
+    for curve, kept in ((alone, 0.61), (ptd_p, 0.97)):
         assert points(curve)[768].efficiency == pytest.approx(kept, abs=0.05)
     assert lost(points(alone)[1536], "sharding") > 0.95 * (1 - points(alone)[1536].efficiency)
     assert max(abs(e) for e in errors(alone, "tflops_per_device").values()) < 0.2
-    assert max(abs(e) for e in errors(beside, "tflops_per_device").values()) < 0.1
+    assert max(abs(e) for e in errors(ptd_p, "tflops_per_device").values()) < 0.1
 
 
 @LARGE

@@ -39,7 +39,7 @@ def scale(*arguments, store):
     return json.loads(result.stdout)["curves"]
 
 
-def refused(capsys, *arguments):
+def rejected(capsys, *arguments):
     """Return the exit code and the complaint of a command that prints nothing else."""
     with pytest.raises(SystemExit) as end:
         main(["scale", *arguments])
@@ -114,8 +114,10 @@ def test_what_a_part_loses_by_hand():
 # --- points ---------------------------------------------------------------------------------------
 
 
-def points_of(*arguments, name="frontier-22b", **wanted):
-    (curve,) = curves_of([name], ScalingRequest(settings=("batch.global=32", *arguments), **wanted))
+def points_of(*arguments, name="frontier-22b", **options):
+    (curve,) = curves_of(
+        [name], ScalingRequest(settings=("batch.global=32", *arguments), **options)
+    )
     return {point.devices: point for point in curve.points}
 
 
@@ -154,7 +156,7 @@ def test_another_axis_takes_the_devices():
         ),
     ],
 )
-def test_numbers_that_cannot_be_have_a_reason(name, axis, devices, reason):
+def test_invalid_numbers_have_a_reason(name, axis, devices, reason):
     """What does not divide is named with the nearest numbers that do."""
     own = {"frontier-22b": 16, "frontier-175b": 128}[name]
     found = points_of("batch.global=2", name=name, weak=(own, devices), axis=axis)
@@ -163,8 +165,8 @@ def test_numbers_that_cannot_be_have_a_reason(name, axis, devices, reason):
     assert problem == reason
 
 
-def test_what_the_layout_refuses_is_skipped_with_its_words():
-    """32 sequences cannot be shared by 48 replicas; the point says so and the others run."""
+def test_an_invalid_layout_is_skipped_with_its_reason():
+    """32 sequences cannot be shared by 48 replicas; the point has that reason, others run."""
     found = points_of(strong=(16, 384))
 
     assert found[16].problem is None
@@ -172,7 +174,7 @@ def test_what_the_layout_refuses_is_skipped_with_its_words():
 
 
 def test_without_a_curve_numbers_double():
-    """A scenario that says nothing is doubled from its own devices, and the answer says so."""
+    """A scenario without a curve is doubled from its own devices, and the answer states it."""
     weak, strong = curves_of(["frontier-22b"], ScalingRequest(settings=("batch.global=32",)))
 
     assert [point.devices for point in weak.points] == [16, 32, 64, 128]
@@ -191,7 +193,7 @@ def test_the_scenarios_own_point_is_its_run(store):
     assert curve["points"][0]["attribution"] == alone.attribution
 
 
-# --- what scenarios say ---------------------------------------------------------------------------
+# --- curves of scenarios ------------------------------------------------------------------------
 
 BASE = """\
 title: four devices of a box
@@ -213,7 +215,7 @@ def written(folder, scaling, name="mine"):
 
 def test_points_may_differ_in_more_than_the_axis(tmp_path):
     """A point takes its own changes last; those of the curve are under all of them."""
-    said = """\
+    text = """\
 scaling:
   strong:
     set: {batch.global: 16}
@@ -221,7 +223,7 @@ scaling:
       - {devices: 8}
       - {devices: 16, set: {batch.micro: 1}}
 """
-    (curve,) = curves_of([written(tmp_path, said)], ScalingRequest())
+    (curve,) = curves_of([written(tmp_path, text)], ScalingRequest())
     batches = [point.variant.load().scenario.batch for point in curve.points]
 
     assert [(batch.global_, batch.micro) for batch in batches] == [(16, 2), (16, 1)]
@@ -229,10 +231,10 @@ scaling:
 
 
 def test_a_point_may_be_a_neighbour(tmp_path):
-    """A scenario is found beside the one that names it, and by its name among the shipped ones."""
+    """A scenario is found next to the one that names it, and by its name among the shipped ones."""
     written(tmp_path, "", "twice")
-    said = "scaling: {weak: {points: [{scenario: twice}, {scenario: korthikanti-175b-full}]}}\n"
-    (curve,) = curves_of([written(tmp_path, said)], ScalingRequest())
+    text = "scaling: {weak: {points: [{scenario: twice}, {scenario: korthikanti-175b-full}]}}\n"
+    (curve,) = curves_of([written(tmp_path, text)], ScalingRequest())
 
     assert [point.devices for point in curve.points] == [8, 64]
     assert all(point.own for point in curve.points)
@@ -297,10 +299,10 @@ def test_a_point_may_be_a_neighbour(tmp_path):
 def test_a_wrong_curve_is_one_line(tmp_path, capsys, scaling, complaint):
     """An invalid curve is reported by file, line and key, with exit code 2."""
     path = written(tmp_path, scaling)
-    code, said = refused(capsys, path, "--store", str(tmp_path / "studies.db"))
+    code, text = rejected(capsys, path, "--store", str(tmp_path / "studies.db"))
 
     assert code == 2
-    assert said == (complaint if complaint.startswith("mine") else f"{path}:{complaint}") + "\n"
+    assert text == (complaint if complaint.startswith("mine") else f"{path}:{complaint}") + "\n"
     assert not (tmp_path / "studies.db").exists()
 
 
@@ -339,7 +341,7 @@ def test_bad_input_leaves_the_store_as_it_is(tmp_path, capsys, arguments, compla
     scale(*SMALL, "--strong", "16", store=str(store))
     before = store.read_bytes()
 
-    assert refused(capsys, *arguments, "--store", str(store)) == (2, f"{complaint}\n")
+    assert rejected(capsys, *arguments, "--store", str(store)) == (2, f"{complaint}\n")
     assert store.read_bytes() == before
 
 
@@ -347,9 +349,9 @@ def test_a_file_that_is_no_store_is_left_alone(tmp_path, capsys):
     """A store that is something else is named before anything is run."""
     other = tmp_path / "thesis.tex"
     other.write_text("years of work")
-    code, said = refused(capsys, *SMALL, "--strong", "16", "--json", "--store", str(other))
+    code, text = rejected(capsys, *SMALL, "--strong", "16", "--json", "--store", str(other))
 
-    assert (code, said) == (
+    assert (code, text) == (
         2,
         f"{other}: is not a run cache of clustersim; choose another --store\n",
     )
@@ -379,7 +381,7 @@ def test_bars_lead_from_one_to_the_efficiency_of_the_last_point():
         assert picture.end == pytest.approx(efficiency, abs=100 * charts.NEGLIGIBLE)
 
 
-def test_titles_say_what_was_found():
+def test_titles_state_the_finding():
     """The title of a figure is its finding."""
     weak, strong = made_up().curves
 
@@ -391,7 +393,7 @@ def test_titles_say_what_was_found():
 
 
 def test_points_that_do_not_fit_are_reported(capsys):
-    """They keep their place on the curve; the answer says on how many devices there is no room."""
+    """They stay on the curve; a line lists the numbers of devices on which they do not fit."""
     curve = made_up().curves[0]
     first, last = curve.points
     unfit = replace(last, memory=replace(last.memory, fits=False))

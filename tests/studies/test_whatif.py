@@ -48,12 +48,12 @@ def ending(capsys, *arguments):
 
 
 def found(base, *runs, changes=None, together=None):
-    """Return what some runs with these parts say; a run may be given as its verdict."""
+    """Return the answer of runs with these parts; a run may be given as its verdict."""
     question = variants_of(
         SMALL, changes or [(f"batch.global={16 * i}",) for i in range(1, len(runs) + 1)]
     )
-    said = [_run(base), *map(_run, runs), *([] if together is None else [_run(together)])]
-    return ranked(question, said)
+    result = [_run(base), *map(_run, runs), *([] if together is None else [_run(together)])]
+    return ranked(question, result)
 
 
 def _run(given):
@@ -66,7 +66,7 @@ def _run(given):
 
 
 def test_each_change_is_run_alone_and_all_together():
-    """After the base, in the order in which they were asked for."""
+    """After the base, in the order in which they are given."""
     question = variants_of(SMALL, [("plan.zero=0",), ("batch.micro=2", "recompute=none")])
 
     assert [variant.settings[1:] for variant in question.all] == [
@@ -79,13 +79,13 @@ def test_each_change_is_run_alone_and_all_together():
 
 
 def test_one_change_is_together_with_nothing():
-    """There is nothing to join, and nothing to say about it."""
+    """There is nothing to combine."""
     question = variants_of(SMALL, [("plan.zero=0",)])
 
     assert (len(question.all), question.together, question.apart) == (2, None, None)
 
 
-def test_a_layout_that_cannot_be_is_left_out_of_what_is_together():
+def test_an_invalid_layout_is_not_combined():
     """It is named with its reason; the others are joined without it."""
     changes = [("plan.data=4",), ("plan.zero=0",), ("batch.micro=2",)]
     question = variants_of(SMALL, changes)
@@ -104,15 +104,15 @@ def test_changes_that_can_only_be_together_are():
 
 
 def test_two_values_for_one_key_are_never_together():
-    """They are alternatives, and it is said which."""
+    """They are alternatives, and the reason names the key."""
     question = variants_of(SMALL, [("batch.micro=2",), ("batch.micro=4",)])
 
     assert question.together is None
     assert question.apart == "batch.micro is changed twice"
 
 
-def test_a_setting_that_makes_no_sense_is_refused_before_anything_runs():
-    """A key that is not there is a slip of the pen, not a layout that cannot be."""
+def test_an_invalid_setting_is_rejected_before_any_run():
+    """An unknown key is an error, not an invalid layout."""
     with pytest.raises(ScenarioError, match=r"plan.tensr: unknown key \(did you mean 'tensor'\?\)"):
         variants_of(SMALL, [("plan.tensr=2",)])
     with pytest.raises(PlanError, match="32 ranks, but the job has 16 devices"):
@@ -124,7 +124,7 @@ def test_a_setting_is_a_change_and_so_are_several_in_one_text():
     assert changes_in("a", ["x=1"], ["y=2 z=3"]) == [("x=1",), ("y=2", "z=3")]
 
 
-# --- what is said ---------------------------------------------------------------------------------
+# --- the answer ---------------------------------------------------------------------------------
 
 steps = st.lists(st.floats(1, 100), min_size=1, max_size=5)
 
@@ -134,19 +134,19 @@ steps = st.lists(st.floats(1, 100), min_size=1, max_size=5)
 def test_changes_are_ranked_by_what_they_save(base, times):
     """What saves most stands first; a change that costs time saves less than nothing."""
     changes = [(f"batch.micro={i + 1}", f"batch.global={16 * (i + 1)}") for i in range(len(times))]
-    said = found({"matmul": base}, *({"matmul": each} for each in times), changes=changes)
-    saved = [each.saved_s for each in said.changes]
+    result = found({"matmul": base}, *({"matmul": each} for each in times), changes=changes)
+    saved = [each.saved_s for each in result.changes]
 
     assert saved == sorted(saved, reverse=True)
     assert sorted(saved) == pytest.approx(sorted(base - each for each in times))
 
 
-def test_what_cannot_be_comes_last():
+def test_changes_without_a_result_come_last():
     """After all that ran, with its reason."""
-    said = found({"matmul": 4.0}, INVALID, {"matmul": 5.0}, FAILED, {"matmul": 3.0})
+    result = found({"matmul": 4.0}, INVALID, {"matmul": 5.0}, FAILED, {"matmul": 3.0})
 
-    assert [each.verdict for each in said.changes] == [RAN, RAN, INVALID, FAILED]
-    assert to_json(said)["changes"][2] == {
+    assert [each.verdict for each in result.changes] == [RAN, RAN, INVALID, FAILED]
+    assert to_json(result)["changes"][2] == {
         "settings": ["batch.global=16"],
         "verdict": INVALID,
         "why": "a reason",
@@ -159,9 +159,9 @@ def test_what_cannot_be_comes_last():
 
 def test_savings_of_other_batches_are_those_of_as_many_tokens():
     """Twice the batch in 1.5 times the time saves a quarter."""
-    said = found({"matmul": 4.0}, answer({"matmul": 6.0}, tokens=2**21))
+    result = found({"matmul": 4.0}, answer({"matmul": 6.0}, tokens=2**21))
 
-    assert said.changes[0].saved_s == 1.0
+    assert result.changes[0].saved_s == 1.0
 
 
 PAIR = [("plan.zero=0",), ("batch.micro=2",)]
@@ -172,28 +172,28 @@ PAIR = [("plan.zero=0",), ("batch.micro=2",)]
     [((9.0, 8.0), 7.0, 1.0), ((9.0, 8.0), 8.5, 0.5), ((9.0, 9.0), 6.0, 2.0)],
     ids=["independent", "in each other's way", "for each other"],
 )
-def test_what_changes_do_to_each_other_is_told(alone, together, of_sum):
+def test_the_interaction_of_changes_is_reported(alone, together, of_sum):
     """What they save together over what they save one by one, and the picture adds up to it."""
-    said = found(
+    result = found(
         {"matmul": 10.0}, *({"matmul": each} for each in alone),
         changes=PAIR, together={"matmul": together},
     )  # fmt: skip
-    picture = waterfall(said)
+    picture = waterfall(result)
 
-    assert said.together.of_sum == pytest.approx(of_sum)
+    assert result.together.of_sum == pytest.approx(of_sum)
     assert (picture.start, picture.end) == (10.0, pytest.approx(together))
-    assert f"{100 * of_sum:.1f} % of the" in report.rows(said)[0].text
+    assert f"{100 * of_sum:.1f} % of the" in report.rows(result)[0].text
 
 
 def test_a_sum_that_saves_nothing_has_no_share():
     """Nothing is divided by what two changes do not save."""
-    said = found(
+    result = found(
         {"matmul": 10.0}, {"matmul": 10.0}, {"matmul": 10.0},
         changes=PAIR, together={"matmul": 9.0},
     )  # fmt: skip
 
-    assert (said.together.sum_s, said.together.of_sum) == (0.0, None)
-    assert waterfall(said).end == pytest.approx(9.0)
+    assert (result.together.sum_s, result.together.of_sum) == (0.0, None)
+    assert waterfall(result).end == pytest.approx(9.0)
 
 
 def test_a_base_that_fails_is_an_error():
@@ -216,20 +216,20 @@ FINDINGS = [
 
 @pytest.mark.parametrize(("runs", "finding"), FINDINGS, ids=[each[1][:30] for each in FINDINGS])
 def test_the_finding_is_what_saves_most_and_fits(runs, finding):
-    """What does not fit is told as such, and so is that nothing saves time, or can be."""
-    said = [{"matmul": run} if isinstance(run, float) else run for run in runs]
-    told = found({"matmul": 10.0}, *said, changes=PAIR, together=INVALID)
+    """A change that does not fit is marked, and so is that no change saves time or is valid."""
+    result = [{"matmul": run} if isinstance(run, float) else run for run in runs]
+    error = found({"matmul": 10.0}, *result, changes=PAIR, together=INVALID)
 
-    assert report.finding(told) == finding
+    assert report.finding(error) == finding
 
 
 def test_a_terminal_gets_the_same_table():
     """Broken where it is narrow, and too much memory catches the eye."""
     heavy = answer({"matmul": 9.0}, fits=False)
-    said = found({"matmul": 10.0}, heavy, {"matmul": 8.0}, changes=PAIR, together=INVALID)
+    result = found({"matmul": 10.0}, heavy, {"matmul": 8.0}, changes=PAIR, together=INVALID)
     console = Console(width=60, force_terminal=True, color_system="standard")
     with console.capture() as shown:
-        console.print(columned(report.table(said), report.WORDS, report.UNFIT))
+        console.print(columned(report.table(result), report.WORDS, report.UNFIT))
     lines = re.sub(r"\x1b\[[\d;]*m", "", shown.get()).splitlines()
 
     assert max(map(len, lines)) <= 60
@@ -237,7 +237,7 @@ def test_a_terminal_gets_the_same_table():
     assert "\x1b[1;31mdoes" in shown.get()
 
 
-def test_a_bar_s_label_keeps_what_tells_most():
+def test_the_label_of_a_bar_keeps_the_end_of_the_path():
     """A long path is cut from the left, and further settings are counted."""
     single = ["cluster.node.accelerator.memory.bandwidth=x2"]
     several = ["plan.pipeline=32", "plan.data=12", "plan.zero=0"]
@@ -248,11 +248,11 @@ def test_a_bar_s_label_keeps_what_tells_most():
 
 def test_the_page_has_the_ranking_and_its_picture():
     """The changes in the order of the text, and the bars that lead from the base to all of them."""
-    said = found(
+    result = found(
         {"matmul": 10.0}, {"matmul": 9.0}, {"matmul": 8.0},
         changes=PAIR, together={"matmul": 7.5},
     )  # fmt: skip
-    answer_, saved = whatif_pages.page(said).sections
+    answer_, saved = whatif_pages.page(result).sections
 
     assert [row[0] for row in answer_.blocks[1].rows] == ["batch.micro=2", "plan.zero=0"]
     assert saved.blocks[0].figure["data"][0]["x"] == [10.0, 2.0, 1.0, 0.5, 7.5]
@@ -280,7 +280,7 @@ def test_twice_the_peak_halves_the_products():
     assert change.part == "matmul"
 
 
-def test_what_nobody_waits_for_saves_nothing():
+def test_an_idle_link_saves_no_time():
     """A wider network does not help a job on one node."""
     base = Variant("megatron21-t1-1.7b", ONE_NODE)
     question = variants_of(base, [("cluster.fabric.link.bandwidth=x2",)])
@@ -318,7 +318,7 @@ CHANGES = (
 
 
 def test_the_text_ranks_the_changes(capsys, scenario):
-    """The finding, a line for each change, what they do together, what cannot be, the files."""
+    """The finding, a line for each change, all changes together, invalid ones, the files."""
     code, text, _ = ending(capsys, "whatif", scenario, *CHANGES, "--jobs", "1")
 
     assert code == 0
@@ -341,16 +341,16 @@ def test_the_files_hold_what_is_shown(capsys, scenario):
 def test_json_is_one_object(capsys, scenario):
     """The same numbers, and no files but the store."""
     code, text, _ = ending(capsys, "whatif", scenario, *CHANGES, "--jobs", "1", "--json")
-    said = json.loads(text)
+    result = json.loads(text)
 
     assert code == 0
-    assert [each["settings"] for each in said["changes"]] == [
+    assert [each["settings"] for each in result["changes"]] == [
         ["recompute=none"],
         ["cluster.nic.bandwidth=/64"],
         ["plan.data=4"],
     ]
-    for each in said["changes"][:2]:
-        saved = said["base"]["step_time_s"] - each["step_time_s"]
+    for each in result["changes"][:2]:
+        saved = result["base"]["step_time_s"] - each["step_time_s"]
         assert each["saved_s"] == pytest.approx(saved, abs=1e-9)
         assert sum(each["parts"].values()) == pytest.approx(-saved, abs=1e-9)
 
@@ -374,11 +374,11 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys, scenario, arguments, comp
     """The store is not even made, and a file that is none stays as it is."""
     before = Path(scenario).read_bytes()
     store = () if "--store" in arguments else ("--store", "none.db")
-    code, out, told = ending(capsys, "whatif", "frontier-22b", *store, *arguments)
+    code, out, error = ending(capsys, "whatif", "frontier-22b", *store, *arguments)
 
     assert (code, out) == (2, "")
-    assert complaint in told
-    assert told.count("\n") == 1
+    assert complaint in error
+    assert error.count("\n") == 1
     assert not Path("none.db").exists()
     assert Path(scenario).read_bytes() == before
 
@@ -396,7 +396,7 @@ def test_the_base_may_have_changes_of_its_own(capsys):
 
 def test_an_unknown_scenario_is_one_line(capsys):
     """With the nearest name."""
-    code, _, told = ending(capsys, "whatif", "frontier-22", "--set", "plan.zero=0")
+    code, _, error = ending(capsys, "whatif", "frontier-22", "--set", "plan.zero=0")
 
     assert code == 2
-    assert told.startswith("frontier-22: no such file, and no shipped scenario of that name")
+    assert error.startswith("frontier-22: no such file, and no shipped scenario of that name")
