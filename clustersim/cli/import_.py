@@ -39,7 +39,7 @@ def _choice(help: str) -> typer.models.OptionInfo:
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="Output of another program.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Output of another program.")],
     format: _Format = None,
     out: _Out = None,
     name: Annotated[str | None, _choice("Name of the machine or model [name of the file].")] = None,

@@ -25,7 +25,7 @@ PLURALS: Final = {
 
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(help=f"Only this kind: {', '.join(PLURALS)}.")
+        str | None, typer.Argument(metavar="KIND", help=f"Only this kind: {', '.join(PLURALS)}.")
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -24,7 +24,7 @@ WIDTH = 140
 def show(
     name: Annotated[
         str,
-        typer.Argument(help="Entry of `clustersim list`, KIND/NAME, or a file."),
+        typer.Argument(metavar="NAME", help="Entry of `clustersim list`, KIND/NAME, or a file."),
     ],
     out: Annotated[
         Path | None,

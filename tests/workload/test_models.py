@@ -263,11 +263,11 @@ def loaded(tmp_path, name):
 @pytest.mark.parametrize("name", SHIPPED)
 def test_an_imported_configuration_has_the_shape_of_the_shipped_file(tmp_path, name):
     """All but the name is the same; of rotary models a file states how far, not how long."""
-    _, own_ = loaded(tmp_path, name)
+    _, made = loaded(tmp_path, name)
     shipped = built(name)
-    length = {} if own_.positions == "learned" else {"sequence": shipped.sequence}
+    length = {} if made.positions == "learned" else {"sequence": shipped.sequence}
 
-    assert asdict(replace(own_, name=name, **length)) == asdict(shipped)
+    assert asdict(replace(made, name=name, **length)) == asdict(shipped)
 
 
 @pytest.mark.parametrize("name", COUNTS)
