@@ -16,10 +16,10 @@ from clustersim.runs.arguments import study_of
 from clustersim.runs.execution import run_all
 from clustersim.runs.executors import workers
 from clustersim.runs.store import Store
-from clustersim.runs.table import verdict_of
+from clustersim.runs.table import verdict_text
 from clustersim.scenario.load import load
-from clustersim.studies.sweep.arguments import Axis, Choice, axis_of
-from clustersim.studies.sweep.grid import grid
+from clustersim.studies.sweep.arguments import SweepAxis, SweepChoice, axis_of
+from clustersim.studies.sweep.combinations import grid
 
 SCENARIO = "korthikanti-175b-seqsel"
 SETTINGS = ("cluster.nodes=64", "batch.global=1536")
@@ -33,12 +33,14 @@ OVER = (
 )
 
 
-def _choice(values: dict[str, object]) -> Choice:
+def _choice(values: dict[str, object]) -> SweepChoice:
     """Return a choice of several values."""
-    return Choice({key: changes_of({key: value})[0] for key, value in values.items()}, "schedules")
+    return SweepChoice(
+        {key: changes_of({key: value})[0] for key, value in values.items()}, "schedules"
+    )
 
 
-SCHEDULES = Axis(
+SCHEDULES = SweepAxis(
     tuple(
         _choice({"plan.schedule": name, "plan.chunks": chunks})
         for name, chunks in (("1f1b", 1), ("interleaved-1f1b", 2), ("interleaved-1f1b", 3))
@@ -64,7 +66,9 @@ def main(most: int | None) -> None:
     wall, spent = time.perf_counter() - began, seconds() - spent
     print(f"{len(layouts):,} layouts in {wall:.1f} s: {len(layouts) / wall:.1f} a second")
     print(f"{spent / len(layouts):.3f} processor seconds a layout")
-    print(", ".join(f"{count:,} {word}" for word, count in Counter(map(verdict_of, runs)).items()))
+    print(
+        ", ".join(f"{count:,} {word}" for word, count in Counter(map(verdict_text, runs)).items())
+    )
 
 
 if __name__ == "__main__":

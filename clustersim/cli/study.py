@@ -39,9 +39,9 @@ def study(
         return
     runs = stored_runs(store, name)
     if files:
-        from clustersim.runs.table import frame
+        from clustersim.runs.table import data_frame
 
-        export(frame(runs.points), csv, parquet)
+        export(data_frame(runs.points), csv, parquet)
     print_json(runs) if as_json else _print_runs(runs, files)
 
 

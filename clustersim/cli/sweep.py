@@ -28,7 +28,7 @@ from clustersim.render.tables import files as files_line
 from clustersim.scenario.load import name_of
 from clustersim.studies.sweep import SweepAnswer
 from clustersim.studies.sweep.files import files_of
-from clustersim.studies.sweep.text import rows, tables
+from clustersim.studies.sweep.text import layout_tables, rows
 
 DEFAULT_MEASURE: Final = "tokens_per_s"
 
@@ -113,7 +113,7 @@ def _print(answer: SweepAnswer, place: Path | None, files: list[str]) -> None:
     if place is not None:
         lines.append(files_line(place, files))
     show(answer.title, lines)
-    for heading, table in tables(answer):
+    for heading, table in layout_tables(answer):
         print(f"\n{heading}:")
         print_table(table)
 

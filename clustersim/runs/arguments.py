@@ -43,10 +43,10 @@ def settings_of(settings: Settings) -> tuple[str, ...]:
     >>> settings_of("plan.zero=1 batch.micro=2")
     ('plan.zero=1', 'batch.micro=2')
     """
-    return tuple(change.text for change in changes_in(settings))
+    return tuple(change.text for change in parse_settings(settings))
 
 
-def changes_in(settings: Settings) -> tuple[Change, ...]:
+def parse_settings(settings: Settings) -> tuple[Change, ...]:
     """Return changes of a scenario; one text may contain several, separated by spaces."""
     texts = settings_in(settings, "settings") if isinstance(settings, str) else settings
     return changes_of(texts)
@@ -99,7 +99,7 @@ def study_of(verb: str, name: str, title: str, variants: Sequence[Variant]) -> S
 
 
 __all__ = [
-    "changes_in",
+    "parse_settings",
     "check",
     "settings_in",
     "settings_of",

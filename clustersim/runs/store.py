@@ -27,7 +27,7 @@ from clustersim.answers import from_json, to_json
 from clustersim.errors import ScenarioError
 from clustersim.runs.lease import Owner, is_abandoned, this_process
 from clustersim.runs.store_file import check_store, connect
-from clustersim.runs.table import DOES_NOT_FIT, FITS, verdict_of
+from clustersim.runs.table import DOES_NOT_FIT, FITS, verdict_text
 from clustersim.runs.variants import (
     FAILED,
     INVALID,
@@ -239,7 +239,7 @@ class Store:
 
     def _stored(self, position: int, name: str, verb: str, title: str, begun: str) -> StoredStudy:
         runs = [run for _, run in self.points(name)]
-        verdicts = Counter(verdict_of(run) for run in runs if run is not None)
+        verdicts = Counter(verdict_text(run) for run in runs if run is not None)
         return StoredStudy(
             position=position,
             name=name,

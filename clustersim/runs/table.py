@@ -36,7 +36,7 @@ MEASURES: Final = (
 """Columns of numbers; the components of the step time follow."""
 
 
-def verdict_of(run: Run) -> str:
+def verdict_text(run: Run) -> str:
     """Return ``fits``, ``does not fit``, ``invalid`` or ``failed``."""
     if run.verdict in (RAN, MEMORY_ONLY):
         return FITS if run.fits else DOES_NOT_FIT
@@ -78,7 +78,7 @@ def row(variant: Variant, run: Run | None) -> Row:
     """
     start: Row = {
         **variant.point,
-        "verdict": None if run is None else verdict_of(run),
+        "verdict": None if run is None else verdict_text(run),
         "why": None if run is None else run.why,
     }
     if run is not None and run.answer is not None:
@@ -88,19 +88,19 @@ def row(variant: Variant, run: Run | None) -> Row:
     return start
 
 
-def axes_of(rows: Sequence[Row]) -> list[str]:
+def axis_columns(rows: Sequence[Row]) -> list[str]:
     """Return the axes of some rows: the columns in front of the verdict."""
     return [*dict.fromkeys(key for one in rows for key in takewhile("verdict".__ne__, one))]
 
 
-def frame(rows: Sequence[Row]) -> "pd.DataFrame":
+def data_frame(rows: Sequence[Row]) -> "pd.DataFrame":
     """Return the rows of a study as a frame; values that a row lacks are empty.
 
     An axis of texts and numbers becomes one of texts, as Parquet requires one type.
     """
     import pandas as pd  # imports in 0.3 s
 
-    axes = axes_of(rows)
+    axes = axis_columns(rows)
     names = [*axes, "verdict", "why", *MEASURES, *(f"{name}_s" for name in PARTS)]
     for axis in axes:
         if {type(one[axis]) for one in rows if axis in one} - {int, float}:
@@ -118,9 +118,9 @@ __all__ = [
     "FITS",
     "MEASURES",
     "Row",
-    "axes_of",
-    "frame",
+    "axis_columns",
+    "data_frame",
     "measures",
     "row",
-    "verdict_of",
+    "verdict_text",
 ]

@@ -7,9 +7,9 @@ import pytest
 from clustersim.errors import ScenarioError
 from clustersim.studies.sweep.arguments import (
     MAX_COMBINATIONS,
-    axes_of,
     axis_of,
-    table_of,
+    read_axes,
+    read_table,
     value_of,
 )
 
@@ -58,7 +58,7 @@ def test_a_table_is_one_axis_of_several_keys(tmp_path):
     """Each line sets all keys together; an empty cell leaves the scenario's value."""
     file = tmp_path / "layouts.csv"
     file.write_text('plan.tensor, plan.layers\n8,"[1,2]"\n\n4,\n', encoding="utf-8")
-    axis = table_of(file)
+    axis = read_table(file)
 
     assert axis.keys == ["plan.tensor", "plan.layers"]
     assert [{k: c.value for k, c in choice.changes.items()} for choice in axis.choices] == [
@@ -88,7 +88,7 @@ def test_what_is_no_table_is_one_line(tmp_path, content, complaint):
         file.write_bytes(content)
 
     with pytest.raises(ScenarioError) as refused:
-        table_of(file)
+        read_table(file)
     assert str(refused.value) == f"{file}{complaint}"
 
 
@@ -98,9 +98,9 @@ def test_what_is_no_table_is_one_line(tmp_path, content, complaint):
 def test_a_key_has_one_axis():
     """A key that two axes set is an error."""
     with pytest.raises(ScenarioError, match=r"--over plan\.tensor: set by two axes"):
-        axes_of(["plan.tensor=1,2", "plan.tensor=4,8"])
+        read_axes(["plan.tensor=1,2", "plan.tensor=4,8"])
     with pytest.raises(ScenarioError, match="--over cluster: set by two axes"):
-        axes_of({"cluster": ["eos"], "cluster.name": ["selene"]})
+        read_axes({"cluster": ["eos"], "cluster.name": ["selene"]})
 
 
 def test_the_number_of_combinations_is_limited():
@@ -108,6 +108,6 @@ def test_the_number_of_combinations_is_limited():
     side = math.isqrt(MAX_COMBINATIONS) + 1
 
     with pytest.raises(ScenarioError, match=f"{side} x {side} = {side * side:,} combinations"):
-        axes_of([f"plan.tensor=1:{side}:1", f"plan.data=1:{side}:1"])
+        read_axes([f"plan.tensor=1:{side}:1", f"plan.data=1:{side}:1"])
     with pytest.raises(ScenarioError, match="--over: no axis"):
-        axes_of([])
+        read_axes([])

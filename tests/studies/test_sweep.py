@@ -23,10 +23,10 @@ from clustersim.runs.store import Store
 from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Run, Variant
 from clustersim.scenario.load import load
 from clustersim.studies.sweep import SweepAnswer
-from clustersim.studies.sweep.arguments import axes_of
-from clustersim.studies.sweep.grid import DEGREES, filled, grid
+from clustersim.studies.sweep.arguments import read_axes
+from clustersim.studies.sweep.combinations import DEGREES, filled_keys, grid
+from clustersim.studies.sweep.layout_ranking import rank_layouts
 from clustersim.studies.sweep.page import page
-from clustersim.studies.sweep.ranking import ranked
 from clustersim.studies.sweep.text import rows
 from small import AXES, small
 
@@ -40,7 +40,7 @@ def ending(capsys, *arguments):
 
 def combinations(file, over, settings=()):
     """Return the variants of a sweep."""
-    return grid(str(file), load(file, settings), axes_of(over))
+    return grid(str(file), load(file, settings), read_axes(over))
 
 
 def swept(capsys, *arguments):
@@ -181,7 +181,7 @@ def base(tmp_path_factory):
 def sweep_of(base, runs, by="tokens_per_s"):
     """Return the answer of a sweep of one axis with some runs."""
     points = [Variant("small.yaml", (), {"batch.micro": i}) for i in range(len(runs))]
-    return ranked(base, points, runs, by=by)
+    return rank_layouts(base, points, runs, by=by)
 
 
 @given(st.lists(verdicts, max_size=12), st.sampled_from(["tokens_per_s", "step_time_s"]))
@@ -227,7 +227,7 @@ def test_reasons_have_no_place(base):
         Run(place, INVALID, f"{place}: {complaint.format(i)}")
         for place, i in zip(places, (2, 9), strict=True)
     ]
-    (reason,) = ranked(base, variants, runs).invalid
+    (reason,) = rank_layouts(base, variants, runs).invalid
 
     assert (reason.why, reason.count) == (complaint.format(2), 2)
 
@@ -306,7 +306,7 @@ def test_a_page_shows_every_layout_and_keeps_words_as_words(base, keys):
     runs = [run_of(RAN, 3, 4), run_of(MEMORY_ONLY, 1, 20), run_of(RAN, 2, 1), run_of(INVALID, 1, 1)]
     points = [dict.fromkeys(keys, f"{wicked}{i}") for i in range(len(runs))]
     variants = [Variant("small.yaml", (), point) for point in points]
-    made = page(ranked(base, variants, runs), "clustersim sweep")
+    made = page(rank_layouts(base, variants, runs), "clustersim sweep")
     html = render(made)
     charts = [block for s in made.sections for block in s.blocks if isinstance(block, Chart)]
 
@@ -324,8 +324,8 @@ def test_a_name_stays_short_where_it_can(base):
 
 def test_only_what_is_filled_everywhere_is_filled():
     """An axis with values next to `fill` is not filled."""
-    assert filled(axes_of(["plan.data=fill", "plan.tensor=1,2"])) == ("plan.data",)
-    assert filled(axes_of(["plan.data=fill,2"])) == ()
+    assert filled_keys(read_axes(["plan.data=fill", "plan.tensor=1,2"])) == ("plan.data",)
+    assert filled_keys(read_axes(["plan.data=fill,2"])) == ()
 
 
 def test_failures_have_their_own_lines(base):

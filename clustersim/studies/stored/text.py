@@ -6,7 +6,7 @@ from typing import Final
 from clustersim.render.tables import percent
 from clustersim.render.words import format_setting, short_keys
 from clustersim.runs.store import StoredStudy
-from clustersim.runs.table import Row, axes_of
+from clustersim.runs.table import Row, axis_columns
 from clustersim.units import GIB, format_seconds
 
 SHOWN: Final = 40
@@ -35,7 +35,7 @@ def _study(study: StoredStudy) -> list[str]:
 
 def runs_table(rows: Sequence[Row]) -> list[list[str]]:
     """Return a table of the first runs of a study, its headings first."""
-    axes = axes_of(rows)
+    axes = axis_columns(rows)
     table = [[*short_keys(axes), "verdict", "step", "tokens/s", "MFU", "GiB"]]
     for row in rows[:SHOWN]:
         point = [format_setting(row.get(key)) for key in axes]

@@ -72,7 +72,7 @@ class ParetoFront:
 
 
 @dataclass(frozen=True)
-class Reason:
+class ReasonCount:
     """A reason that several combinations share, apart from the numbers in it.
 
     Attributes
@@ -120,8 +120,8 @@ class SweepAnswer:
     ranked: tuple[int, ...]
     changed: Mapping[str, ValueChange]
     pareto: ParetoFront
-    invalid: Annotated[tuple[Reason, ...], Field(alias="refused")]
-    failed: tuple[Reason, ...]
+    invalid: Annotated[tuple[ReasonCount, ...], Field(alias="refused")]
+    failed: tuple[ReasonCount, ...]
     points: tuple[Row, ...]
 
     @property
@@ -155,7 +155,7 @@ __all__ = [
     "COSTS",
     "MEASURES",
     "ParetoFront",
-    "Reason",
+    "ReasonCount",
     "SweepAnswer",
     "ValueChange",
     "VerdictCounts",

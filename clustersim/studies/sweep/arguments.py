@@ -32,7 +32,7 @@ Over = Mapping[str, Sequence[Any]] | Sequence[str]
 
 
 @dataclass(frozen=True)
-class Choice:
+class SweepChoice:
     """One value of an axis, or one row of a table.
 
     Attributes
@@ -51,10 +51,10 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Axis:
+class SweepAxis:
     """Choices of which each combination has one."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[SweepChoice, ...]
 
     @property
     def keys(self) -> list[str]:
@@ -69,7 +69,7 @@ def value_of(change: Change) -> Value:
     return change.text.partition("=")[2].strip()
 
 
-def axes_of(over: Over, table: str | Path | None = None) -> list[Axis]:
+def read_axes(over: Over, table: str | Path | None = None) -> list[SweepAxis]:
     """Return the axes of a sweep, a table of combinations first.
 
     Raises
@@ -78,7 +78,7 @@ def axes_of(over: Over, table: str | Path | None = None) -> list[Axis]:
         in one line, for an axis that is invalid, for a key that is set twice, and for more
         combinations than `MAX_COMBINATIONS`.
     """
-    axes = [] if table is None else [table_of(Path(table))]
+    axes = [] if table is None else [read_table(Path(table))]
     if isinstance(over, Mapping):
         axes += [_axis_of_values(key, values) for key, values in over.items()]
     else:
@@ -87,7 +87,7 @@ def axes_of(over: Over, table: str | Path | None = None) -> list[Axis]:
     return axes
 
 
-def check_axes(axes: Sequence[Axis]) -> None:
+def check_axes(axes: Sequence[SweepAxis]) -> None:
     """Check axes against each other.
 
     Raises
@@ -112,7 +112,7 @@ def check_axes(axes: Sequence[Axis]) -> None:
 # --- text and values ------------------------------------------------------------------------------
 
 
-def axis_of(text: str) -> Axis:
+def axis_of(text: str) -> SweepAxis:
     """Return the axis of a text as ``--over`` takes it.
 
     Raises
@@ -128,10 +128,10 @@ def axis_of(text: str) -> Axis:
         texts = values_of(values)
     except ValueError as problem:
         raise ScenarioError(f"--over {text}: {problem}") from None
-    return Axis(tuple(_choice({key: value}, f"--over {key}={value}") for value in texts))
+    return SweepAxis(tuple(_choice({key: value}, f"--over {key}={value}") for value in texts))
 
 
-def _choice(texts: Mapping[str, str], where: str) -> Choice:
+def _choice(texts: Mapping[str, str], where: str) -> SweepChoice:
     """Return a choice of values that are given as texts."""
     changes = {}
     for key, text in texts.items():
@@ -139,22 +139,24 @@ def _choice(texts: Mapping[str, str], where: str) -> Choice:
             (changes[key],) = changes_of([f"{key}={text}"])
         except ScenarioError as problem:
             raise ScenarioError(str(problem).replace(f"--set {key}={text}", where)) from None
-    return Choice(changes, where)
+    return SweepChoice(changes, where)
 
 
-def _axis_of_values(key: str, values: Sequence[Any]) -> Axis:
+def _axis_of_values(key: str, values: Sequence[Any]) -> SweepAxis:
     if isinstance(values, str):
         return axis_of(f"{key}={values}")
     changes = [changes_of({key: value})[0] for value in values]
     if not changes:
         raise ScenarioError(f"--over {key}: the list is empty")
-    return Axis(tuple(Choice({key: change}, f"--over {change.text}") for change in changes))
+    return SweepAxis(
+        tuple(SweepChoice({key: change}, f"--over {change.text}") for change in changes)
+    )
 
 
 # --- CSV files ------------------------------------------------------------------------------------
 
 
-def table_of(path: Path) -> Axis:
+def read_table(path: Path) -> SweepAxis:
     """Return the rows of a CSV file as the choices of one axis, a column for each key.
 
     An empty cell keeps the value of the scenario.
@@ -181,7 +183,7 @@ def table_of(path: Path) -> Axis:
             raise ScenarioError(f"{path}:{number}: has {len(cells)} values for {len(keys)} keys")
         texts = {key: cell for key, cell in zip(keys, cells, strict=True) if cell}
         choices.append(_choice(texts, f"{path}:{number}"))
-    return Axis(tuple(choices))
+    return SweepAxis(tuple(choices))
 
 
 def _lines(path: Path) -> list[tuple[int, list[str]]]:
@@ -198,12 +200,12 @@ def _lines(path: Path) -> list[tuple[int, list[str]]]:
 __all__ = [
     "FILL",
     "MAX_COMBINATIONS",
-    "Axis",
-    "Choice",
     "Over",
-    "axes_of",
+    "SweepAxis",
+    "SweepChoice",
     "axis_of",
     "check_axes",
-    "table_of",
+    "read_axes",
+    "read_table",
     "value_of",
 ]

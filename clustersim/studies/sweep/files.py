@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from clustersim.render.charts import Picture
 from clustersim.render.study_folder import StudyFiles
-from clustersim.runs.table import frame
+from clustersim.runs.table import data_frame
 from clustersim.studies.sweep.answer import SweepAnswer
 from clustersim.studies.sweep.charts import cost_label, costs, front_chart, layouts_chart
 from clustersim.studies.sweep.page import page
@@ -23,7 +23,7 @@ def files_of(answer: SweepAnswer, command: str = "") -> StudyFiles:
     ----------
     command : command line, for the page
     """
-    rows = frame([{k: v for k, v in row.items() if k != "position"} for row in answer.points])
+    rows = data_frame([{k: v for k, v in row.items() if k != "position"} for row in answer.points])
     frames = {"sweep.csv": rows, "sweep.parquet": rows}
     figures: dict[str, Picture] = {}
     if answer.chosen:

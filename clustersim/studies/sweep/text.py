@@ -7,7 +7,7 @@ from clustersim.render.tables import Row as Line
 from clustersim.render.tables import counted, percent
 from clustersim.render.words import format_setting, short_keys
 from clustersim.runs.table import Row
-from clustersim.studies.sweep.answer import Reason, SweepAnswer, ValueChange, VerdictCounts
+from clustersim.studies.sweep.answer import ReasonCount, SweepAnswer, ValueChange, VerdictCounts
 from clustersim.units import GIB, format_seconds
 
 SHOWN: Final = 10
@@ -48,7 +48,7 @@ def rows(answer: SweepAnswer) -> list[Line]:
     ]
 
 
-def tables(answer: SweepAnswer) -> list[tuple[str, list[list[str]]]]:
+def layout_tables(answer: SweepAnswer) -> list[tuple[str, list[list[str]]]]:
     """Return the best layouts and the front, each with a heading; none where nothing fits."""
     if not answer.fitting:
         return []
@@ -152,7 +152,7 @@ def _old(change: ValueChange) -> str:
     return "unset" if change.from_ is None else format_setting(change.from_)
 
 
-def _reason(label: str, reason: Reason, answer: SweepAnswer) -> Line:
+def _reason(label: str, reason: ReasonCount, answer: SweepAnswer) -> Line:
     example = point_of([*answer.axes], reason.example)
     text = f"{reason.count:,} x {reason.why} [{example}]"
     return Line(label, text, warning=label == "failed")
@@ -161,10 +161,10 @@ def _reason(label: str, reason: Reason, answer: SweepAnswer) -> Line:
 __all__ = [
     "UNITS",
     "amount",
+    "layout_tables",
     "layouts",
     "measure_label",
     "number",
     "point_of",
     "rows",
-    "tables",
 ]

@@ -15,13 +15,13 @@ from clustersim.catalog.changes import Change, changes_of
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.variants import Value, Variant, in_a_line
 from clustersim.scenario.load import Loaded
-from clustersim.studies.sweep.arguments import FILL, Axis, Choice, value_of
+from clustersim.studies.sweep.arguments import FILL, SweepAxis, SweepChoice, value_of
 
 DEGREES: Final = ("tensor", "pipeline", "data", "context")
 """Degrees whose product is the number of devices; each of them can be filled."""
 
 
-def grid(scenario: str, base: Loaded, axes: Sequence[Axis]) -> list[Variant]:
+def grid(scenario: str, base: Loaded, axes: Sequence[SweepAxis]) -> list[Variant]:
     """Return a variant for each combination, the last axis changing fastest.
 
     Parameters
@@ -40,11 +40,11 @@ def grid(scenario: str, base: Loaded, axes: Sequence[Axis]) -> list[Variant]:
     return [_variant(scenario, devices, _joined(choices)) for choices in _combinations(axes)]
 
 
-def _combinations(axes: Sequence[Axis]) -> Iterator[tuple[Choice, ...]]:
+def _combinations(axes: Sequence[SweepAxis]) -> Iterator[tuple[SweepChoice, ...]]:
     return product(*(axis.choices for axis in axes))
 
 
-def _joined(choices: Sequence[Choice]) -> dict[str, Change]:
+def _joined(choices: Sequence[SweepChoice]) -> dict[str, Change]:
     return {key: change for choice in choices for key, change in choice.changes.items()}
 
 
@@ -111,7 +111,7 @@ def _changes_shape(change: Change) -> bool:
 # --- values that are invalid in any combination ---------------------------------------------------
 
 
-def _check_fills(axes: Sequence[Axis]) -> None:
+def _check_fills(axes: Sequence[SweepAxis]) -> None:
     """Check that only one degree is filled, and nothing else."""
     fillable = [f"plan.{name}" for name in DEGREES]
     filled: list[set[str]] = []
@@ -135,7 +135,7 @@ def _one_fill(keys: set[str]) -> str:
     return f"{' and '.join(sorted(keys))} cannot both be filled (give values to all but one)"
 
 
-def _check_values(base: Loaded, axes: Sequence[Axis]) -> None:
+def _check_values(base: Loaded, axes: Sequence[SweepAxis]) -> None:
     """Try each value once: alone, or with the first choices of the other axes."""
     first = [axis.choices[0] for axis in axes]
     valid: set[str] = set()
@@ -149,7 +149,7 @@ def _check_values(base: Loaded, axes: Sequence[Axis]) -> None:
             valid |= texts
 
 
-def _check_choice(base: Loaded, choice: Choice, combination: Sequence[Change]) -> None:
+def _check_choice(base: Loaded, choice: SweepChoice, combination: Sequence[Change]) -> None:
     """Check that a choice is valid alone or in a combination.
 
     Raises
@@ -166,7 +166,7 @@ def _check_choice(base: Loaded, choice: Choice, combination: Sequence[Change]) -
             raise ScenarioError(_message(choice, problem)) from None
 
 
-def _message(choice: Choice, problem: Exception) -> str:
+def _message(choice: SweepChoice, problem: Exception) -> str:
     """Return the first line of an error about a setting, with the origin of the choice instead."""
     message, where = str(problem), " ".join(choice.where.split())
     for change in choice.changes.values():  # its text may have line breaks
@@ -175,7 +175,7 @@ def _message(choice: Choice, problem: Exception) -> str:
     return first if where in first else f"{where}: {first}"
 
 
-def filled(axes: Sequence[Axis]) -> tuple[str, ...]:
+def filled_keys(axes: Sequence[SweepAxis]) -> tuple[str, ...]:
     """Return the keys that are filled in every choice that sets them."""
     choices = [choice for axis in axes for choice in axis.choices]
     keys = dict.fromkeys(key for axis in axes for key in axis.keys)
@@ -195,4 +195,4 @@ def points_of(variants: Sequence[Variant]) -> dict[str, tuple[Value, ...]]:
     return {key: tuple(points) for key, points in values.items()}
 
 
-__all__ = ["DEGREES", "filled", "grid", "points_of"]
+__all__ = ["DEGREES", "filled_keys", "grid", "points_of"]

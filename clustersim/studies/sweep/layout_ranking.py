@@ -12,22 +12,22 @@ from typing import Any, Final
 from clustersim.catalog.changes import Settings
 from clustersim.catalog.tree import is_fact, nearest
 from clustersim.errors import ScenarioError
-from clustersim.runs.arguments import changes_in, study_of
+from clustersim.runs.arguments import parse_settings, study_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
-from clustersim.runs.table import DOES_NOT_FIT, FITS, Row, row, verdict_of
+from clustersim.runs.table import DOES_NOT_FIT, FITS, Row, row, verdict_text
 from clustersim.runs.variants import FAILED, INVALID, Run, Value, Variant
 from clustersim.scenario.load import Loaded, load
 from clustersim.studies.sweep.answer import (
     COSTS,
     MEASURES,
     ParetoFront,
-    Reason,
+    ReasonCount,
     SweepAnswer,
     ValueChange,
     VerdictCounts,
 )
-from clustersim.studies.sweep.arguments import FILL, Over, axes_of
-from clustersim.studies.sweep.grid import filled, grid, points_of
+from clustersim.studies.sweep.arguments import FILL, Over, read_axes
+from clustersim.studies.sweep.combinations import filled_keys, grid, points_of
 
 _PLACE: Final = re.compile(r"(^|; )(?:--set [^:;]+|[^:;]*\.ya?ml(?::\d+)?): ")
 """File and line, or setting, with which a message begins."""
@@ -78,12 +78,12 @@ def sweep(
     _check_word("--by", by, MEASURES)
     if pareto is not None:
         _check_word("--pareto", pareto, COSTS)
-    axes = axes_of(over, table)
-    base = load(scenario, changes_in(settings))
+    axes = read_axes(over, table)
+    base = load(scenario, parse_settings(settings))
     variants = grid(str(scenario), base, axes)
     study = study_of("sweep", base.name, base.scenario.title, variants)
     runs = run_study(study, variants, store=store, jobs=jobs, on_progress=on_progress)
-    return ranked(base, variants, runs, filled=filled(axes), by=by, pareto=pareto)
+    return rank_layouts(base, variants, runs, filled=filled_keys(axes), by=by, pareto=pareto)
 
 
 def _check_word(option: str, word: str, allowed: Collection[str]) -> None:
@@ -92,7 +92,7 @@ def _check_word(option: str, word: str, allowed: Collection[str]) -> None:
         raise ScenarioError(f"{option} {word}: unknown{hint} (allowed: {', '.join(allowed)})")
 
 
-def ranked(
+def rank_layouts(
     base: Loaded,
     variants: Sequence[Variant],
     runs: Sequence[Run],
@@ -132,7 +132,7 @@ def ranked(
 
 
 def _counts(runs: Sequence[Run]) -> VerdictCounts:
-    count = Counter(map(verdict_of, runs))
+    count = Counter(map(verdict_text, runs))
     return VerdictCounts(count[FITS], count[DOES_NOT_FIT], count[INVALID], count[FAILED])
 
 
@@ -173,7 +173,7 @@ def _value(base: Loaded, key: str) -> Any:
 # --- reasons --------------------------------------------------------------------------------------
 
 
-def _reasons(both: Sequence[tuple[Variant, Run]], verdict: str) -> tuple[Reason, ...]:
+def _reasons(both: Sequence[tuple[Variant, Run]], verdict: str) -> tuple[ReasonCount, ...]:
     """Return the reasons of combinations with a verdict, the most frequent first."""
     groups: dict[str, list[tuple[str, dict[str, Value]]]] = {}
     for variant, run in both:
@@ -181,7 +181,7 @@ def _reasons(both: Sequence[tuple[Variant, Run]], verdict: str) -> tuple[Reason,
             why = _without_place(run.why or "", variant)
             groups.setdefault(_pattern(why), []).append((why, dict(variant.point)))
     ordered = sorted(groups.values(), key=len, reverse=True)
-    return tuple(Reason(group[0][0], len(group), group[0][1]) for group in ordered)
+    return tuple(ReasonCount(group[0][0], len(group), group[0][1]) for group in ordered)
 
 
 def _without_place(why: str, variant: Variant) -> str:
@@ -196,4 +196,4 @@ def _pattern(why: str) -> str:
     return re.sub(r"\d[\d,.]*", "#", re.sub(r"\([^()]*\)", "", why))
 
 
-__all__ = ["ranked", "sweep"]
+__all__ = ["rank_layouts", "sweep"]
