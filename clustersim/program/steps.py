@@ -120,9 +120,14 @@ def _numbered(steps: Row, numbers: dict[Code, int]) -> list[int]:
     if any(joined):
         codes = [_code(steps, at) for at in range(len(steps))]
         return [numbers.setdefault(code, len(numbers)) for code in codes]
+    if not any(chunks):  # half the time of pairs
+        number = {
+            kind: numbers.setdefault(Code(kind, 0), len(numbers)) for kind in dict.fromkeys(kinds)
+        }
+        return [number[kind] for kind in kinds]
     pairs = list(zip(kinds, chunks, strict=True))
-    number = {pair: numbers.setdefault(Code(*pair), len(numbers)) for pair in dict.fromkeys(pairs)}
-    return [number[pair] for pair in pairs]
+    of_pair = {pair: numbers.setdefault(Code(*pair), len(numbers)) for pair in dict.fromkeys(pairs)}
+    return [of_pair[pair] for pair in pairs]
 
 
 def _code(steps: Row, at: int) -> Code:
