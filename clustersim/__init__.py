@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clustersim.studies.scaling import scale
     from clustersim.studies.sweep import sweep
     from clustersim.studies.whatif import whatif
-    from clustersim.validation.validate import validate
+    from clustersim.validation.answer import validate
 
     __version__: str
 
@@ -55,7 +55,7 @@ _MODULES = {
     "scale": "clustersim.studies.scaling",
     "simulate": "clustersim.simulation.simulate",
     "sweep": "clustersim.studies.sweep",
-    "validate": "clustersim.validation.validate",
+    "validate": "clustersim.validation.answer",
     "whatif": "clustersim.studies.whatif",
 }
 """Modules that are slow to import, by the public name that they define."""

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 
 from clustersim.calibration.coefficients import Coefficient, accelerator_coefficients
+from clustersim.calibration.fit_rows import Rows
 from clustersim.calibration.fitting import DETERMINED, Fit, HeldOut, fit, hold_out
-from clustersim.calibration.kernels import KernelRow
 from clustersim.calibration.linear import Array, Prior
-from clustersim.calibration.rows import Rows
-from clustersim.calibration.runs import MeasuredRun
+from clustersim.calibration.measured_kernels import KernelRow
+from clustersim.calibration.measured_runs import MeasuredRun
 from clustersim.catalog.records import AcceleratorRecord
 
 DEPENDENT: Final = 1e-3

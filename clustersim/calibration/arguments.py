@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clustersim.calibration.answer import Calibration, NotFitted, fit_accelerator
-from clustersim.calibration.kernels import KernelRow, KernelTable, read_kernels
-from clustersim.calibration.runs import MeasuredRun, read_runs
+from clustersim.calibration.measured_kernels import KernelRow, KernelTable, read_kernels
+from clustersim.calibration.measured_runs import MeasuredRun, read_runs
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
 from clustersim.catalog.reading import Document
@@ -20,7 +20,7 @@ from clustersim.catalog.text_files import shown
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.validation.case_runs import select_groups
-from clustersim.validation.cases.rows import Entry, read_cases
+from clustersim.validation.cases.rows import Entry, read_entries
 from clustersim.workload.kernels import Flash
 
 
@@ -71,7 +71,7 @@ def read_request(accelerator: str, paths: Sequence[Path], groups: Sequence[str])
     if groups and not of_runs:
         of_runs = [finding.shipped("validation") / "cases.yaml"]
     for path in of_runs:
-        entries += read_cases(path)
+        entries += read_entries(path)
         files.append(path.name)
     chosen = select_groups(entries, groups) if entries else []
     if not tables and not chosen:

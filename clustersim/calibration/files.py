@@ -115,7 +115,7 @@ def _put(data: dict[str, Any], coefficient: FittedCoefficient, calibration: Cali
         if place:
             _describe_list(owner, calibration)
             owner = owner["value"][int(place.removesuffix("]"))]
-    owner[last] = _fact(coefficient) if is_fact(owner[last]) else rounded(coefficient.value)
+    owner[last] = _fact(coefficient) if is_fact(owner[last]) else four_digits(coefficient.value)
 
 
 def _describe_list(fact: dict[str, Any], calibration: Calibration) -> None:
@@ -138,7 +138,7 @@ def _fact(coefficient: FittedCoefficient) -> dict[str, Any]:
     ends = coefficient.low, coefficient.high, coefficient.prior
     low, high, prior = (f"{value / scale:.4g}" for value in ends)
     folds = "" if low == high else f"; {low} to {high} over the folds"
-    value: Any = rounded(coefficient.value / scale)
+    value: Any = four_digits(coefficient.value / scale)
     return {
         "value": f"{value:g} {unit}" if unit else value,
         "source": FIT,
@@ -148,10 +148,10 @@ def _fact(coefficient: FittedCoefficient) -> dict[str, Any]:
     }
 
 
-def rounded(value: float) -> float:
+def four_digits(value: float) -> float:
     """Return a value to four digits, more than any fit determines.
 
-    >>> rounded(0.812345)
+    >>> four_digits(0.812345)
     0.8123
     """
     return float(f"{value:.4g}")

@@ -6,7 +6,7 @@ from typing import Final
 from clustersim.calibration.answer import Calibration, NotFitted, TimeErrors
 from clustersim.render.tables import percent
 from clustersim.units import format_flops_per_second, format_seconds
-from clustersim.validation.tables import Table
+from clustersim.validation.result_tables import Table
 
 Rows = Iterator[tuple[str, ...]]
 
@@ -27,7 +27,7 @@ def coefficient_rows(answer: Calibration) -> Rows:
         )
 
 
-def group_rows(answer: Calibration) -> Rows:
+def error_rows(answer: Calibration) -> Rows:
     """Yield a row for each group, and one for all."""
     for name, group in [*answer.groups.items(), ("all", answer.all)]:
         yield (
@@ -84,14 +84,14 @@ TABLES: Final = (
     Table(
         "Errors of predicted time: mean absolute, and bias (above 0 where too slow)",
         ("group", ">rows", ">before", ">bias", ">fitted", ">bias", ">held out", ">bias"),
-        group_rows,
+        error_rows,
     ),
     Table("Measured and not fitted", ("kind", ">rows", ">measured"), not_fitted_rows),
 )
 """The tables of a calibration, in order."""
 
 
-def for_terminal(answer: Calibration) -> list[tuple[Table, list[tuple[str, ...]]]]:
+def calibration_tables(answer: Calibration) -> list[tuple[Table, list[tuple[str, ...]]]]:
     """Return the tables that have rows."""
     tables = [(table, list(table.rows(answer))) for table in TABLES]
     return [(table, rows) for table, rows in tables if rows]

@@ -119,7 +119,7 @@ def _show(answer: Calibration) -> None:
     """Print the tables, and why cases are left out."""
     console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     print(f"{answer.accelerator}, fitted to {answer.rows_of}")
-    for table, rows in text.for_terminal(answer):
+    for table, rows in text.calibration_tables(answer):
         grid = make_grid(table.title, table.headings)
         for row in rows:
             grid.add_row(*row)

@@ -18,8 +18,8 @@ from clustersim.errors import ScenarioError
 from clustersim.render.folder import check_free
 from clustersim.validation import files, text
 from clustersim.validation.answer import Validation
-from clustersim.validation.tables import coverage_line
-from clustersim.validation.validate import validate as validated
+from clustersim.validation.answer import validate as validated
+from clustersim.validation.result_tables import coverage_line
 
 WIDTH = 160
 """Columns of the tables in a file or a pipe, which have no width."""
@@ -69,7 +69,7 @@ def validate(
             on_progress=on_progress,
         )
     if out is not None:
-        files.write(answer, out, formats=formats, force=force)
+        files.write_validation(answer, out, formats=formats, force=force)
     if json_output:
         print(json.dumps(to_json(answer), allow_nan=False))
     elif markdown:
@@ -96,7 +96,7 @@ def _show(answer: Validation) -> None:
     if not answer.cases:
         console.print("no cases")
         return
-    for table, rows in text.for_terminal(answer):
+    for table, rows in text.validation_tables(answer):
         grid = make_grid(table.title, table.headings)
         for row in rows:
             grid.add_row(*row)

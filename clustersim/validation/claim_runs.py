@@ -21,7 +21,7 @@ from clustersim.simulation.simulate import simulate
 from clustersim.studies.scaling import scale
 from clustersim.validation.case_runs import run_case
 from clustersim.validation.cases.reasons import Ungradable
-from clustersim.validation.cases.rows import Entry, read_cases
+from clustersim.validation.cases.rows import Entry, read_entries
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.single_layer import LayerTimes, layer_times
 from clustersim.workload.parameters import model_parameters
@@ -108,7 +108,7 @@ def _outcome(case: str) -> Outcome:
 
 @lru_cache
 def _entries() -> Mapping[str, Entry]:
-    return {entry.id: entry for entry in read_cases(shipped("validation") / "cases.yaml")}
+    return {entry.id: entry for entry in read_entries(shipped("validation") / "cases.yaml")}
 
 
 def _layer_backward(run: ClaimRun) -> float:

@@ -228,7 +228,7 @@ class ClaimVerdict:
     why: str | None
 
 
-def verdict_of(
+def claim_verdict(
     claim: Claim, predicted: Mapping[str, float], why: str | None = None
 ) -> ClaimVerdict:
     """Return the verdict on a claim, given the predictions for its numbers."""
@@ -261,9 +261,9 @@ def judge_claim(number: int, file: ClaimsFile | None = None) -> ClaimVerdict:
     file = file or read_claims()
     claim = file.by_number[number]
     try:
-        return verdict_of(claim, _predicted(claim, file.runs_of(claim)))
+        return claim_verdict(claim, _predicted(claim, file.runs_of(claim)))
     except (ClustersimError, Ungradable) as problem:
-        return verdict_of(claim, {}, why=str(problem).splitlines()[0])
+        return claim_verdict(claim, {}, why=str(problem).splitlines()[0])
 
 
 def _predicted(claim: Claim, runs: Mapping[str, ClaimRun]) -> dict[str, float]:

@@ -13,8 +13,8 @@ from clustersim.validation.answer import Validation
 from clustersim.validation.cases.case import LAYOUT
 from clustersim.validation.cases.settings import Settings
 from clustersim.validation.charts import errors_chart, scatter_chart, timed_cases
+from clustersim.validation.layout_ranking import JobRanking
 from clustersim.validation.outcome import CaseAnswer
-from clustersim.validation.ranking import JobRanking
 from clustersim.validation.summary import ErrorSummary
 
 TABLES: Final = ("cases", "groups", "layouts")
@@ -60,7 +60,7 @@ LAYOUTS: Final = columns_of(JobRanking)
 """Columns of the tables; the last row of the groups is of all cases."""
 
 
-def write(
+def write_validation(
     answer: Validation, place: Path, *, formats: Sequence[str] = (), force: bool = False
 ) -> None:
     """Write the answer, its tables and its figures into a folder; no figures without formats.
@@ -110,4 +110,4 @@ def _cell(row: Mapping[str, Any], name: str, of: str) -> Any:
     return value if value is None or of != TEXT else str(value)
 
 
-__all__ = ["FIGURES", "FILES", "write"]
+__all__ = ["FIGURES", "FILES", "write_validation"]

@@ -12,8 +12,8 @@ from statistics import fmean, median
 import numpy as np
 
 from clustersim.validation.baseline import best_constant, errors_of, rated_runs
+from clustersim.validation.layout_ranking import job_runs, pooled_tau, tau_of
 from clustersim.validation.outcome import Outcome
-from clustersim.validation.ranking import job_runs, pooled_tau, tau_of
 
 
 @dataclass(frozen=True)

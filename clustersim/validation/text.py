@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from clustersim.validation.answer import Validation
-from clustersim.validation.tables import (
+from clustersim.validation.result_tables import (
     CASES,
     CLAIMS,
     COVERAGE,
@@ -41,7 +41,7 @@ FEW: Final = 30
 """Most cases without a grade that are listed on a terminal."""
 
 
-def for_terminal(answer: Validation) -> Iterator[tuple[Table, list[tuple[str, ...]]]]:
+def validation_tables(answer: Validation) -> Iterator[tuple[Table, list[tuple[str, ...]]]]:
     """Yield the tables that have rows, the shortest last, next to the prompt."""
     for table in (CASES, UNGRADABLE, CURVES, CLAIMS, MEMORY, LAYOUTS, GROUPS, REASONS):
         rows = list(table.rows(answer))

@@ -15,9 +15,9 @@ from clustersim.calibration.arguments import calibrate, read_request
 from clustersim.calibration.coefficients import fact_at, with_values
 from clustersim.calibration.files import catalogue_files
 from clustersim.calibration.fitting import fit
-from clustersim.calibration.kernels import kernel_seconds, read_kernels
 from clustersim.calibration.linear import Prior
-from clustersim.calibration.runs import read_runs, run_seconds
+from clustersim.calibration.measured_kernels import kernel_seconds, read_kernels
+from clustersim.calibration.measured_runs import read_runs, run_seconds
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
 from clustersim.catalog.frameworks import FrameworkRecord
@@ -28,7 +28,7 @@ from clustersim.runs.executors import InProcess, workers
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
 from clustersim.topology.accelerator import build_accelerator
-from clustersim.validation.cases.rows import read_cases
+from clustersim.validation.cases.rows import read_entries
 
 CHIP = "a100-80gb"
 
@@ -197,7 +197,7 @@ def test_bounds_hold():
 
 def test_dispatch_comes_back_from_runs_that_were_made_with_it(chip):
     """Small models that a slower host ran give back the time of its host for each kernel."""
-    every = read_cases(finding.shipped("validation") / "cases.yaml")
+    every = read_entries(finding.shipped("validation") / "cases.yaml")
     small = [entry for entry in every if entry.group == "vtrain-single"][::18]
     runs, left = read_runs(small, CHIP, InProcess())
     truth = {"gemm.best": 0.7}
@@ -214,7 +214,7 @@ def test_dispatch_comes_back_from_runs_that_were_made_with_it(chip):
 
 def test_runs_in_two_processes_are_those_in_one(chip):
     """Where runs are replayed does not change the fit."""
-    every = read_cases(finding.shipped("validation") / "cases.yaml")
+    every = read_entries(finding.shipped("validation") / "cases.yaml")
     small = [entry for entry in every if entry.group == "vtrain-single"][::48]
     results = []
     for jobs in (1, 2):
@@ -227,7 +227,7 @@ def test_runs_in_two_processes_are_those_in_one(chip):
 
 def test_runs_of_other_chips_are_no_rows():
     """A case of an H100 is no row of an A100."""
-    every = read_cases(finding.shipped("validation") / "cases.yaml")
+    every = read_entries(finding.shipped("validation") / "cases.yaml")
     others = [entry for entry in every if entry.group == "torchtitan-h100"]
 
     assert read_runs(others, CHIP, InProcess()) == ([], {})

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from clustersim.calibration.files import measuring_script
-from clustersim.calibration.kernels import read_kernels
+from clustersim.calibration.measured_kernels import read_kernels
 from clustersim.cli import main
 
 STAND_IN = '''

@@ -12,7 +12,7 @@ from clustersim.catalog.records import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.cli import app, main
 from clustersim.validation.case_runs import select_groups
-from clustersim.validation.cases.rows import read_cases
+from clustersim.validation.cases.rows import read_entries
 
 
 def record(name):
@@ -24,7 +24,7 @@ CHECKED = {name: found for name in names("accelerator") if (found := record(name
 
 @pytest.fixture(scope="module")
 def cases():
-    return read_cases(shipped("validation") / "cases.yaml")
+    return read_entries(shipped("validation") / "cases.yaml")
 
 
 def options_of(command):

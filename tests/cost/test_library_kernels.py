@@ -17,7 +17,7 @@ from clustersim.simulation.build import build_job
 from clustersim.topology.accelerator import build_accelerator
 from clustersim.validation.cases.machines import FrameworkChoice
 from clustersim.validation.cases.rows import parse_entries
-from clustersim.validation.cases.settings import settings_of
+from clustersim.validation.cases.settings import case_settings
 from clustersim.workload.kernels import Collective, Flash, Gemm, Overlapped, Stream, flat
 from clustersim.workload.layers import layer_ops
 from clustersim.workload.model import Layer, Transformer
@@ -306,9 +306,9 @@ def test_software_may_cut_a_step_into_as_many_microbatches_as_pipeline_ranks():
     """32 sequences of a replica over 8 ranks of 2 chunks are 8 microbatches of 4, unless stated."""
     layout = {"tp": 1, "pp": 8, "dp": 8, "interleave": 2, "schedule": "interleaved-1f1b"}
     usual = {"microbatches": "pipeline"}
-    cut = settings_of(case_of(parallel=layout, batch={"global": 256}), usual)
-    stated = settings_of(case_of(parallel=layout, batch={"global": 256, "micro": 2}), usual)
-    plain = settings_of(case_of(parallel=layout, batch={"global": 256}))
+    cut = case_settings(case_of(parallel=layout, batch={"global": 256}), usual)
+    stated = case_settings(case_of(parallel=layout, batch={"global": 256, "micro": 2}), usual)
+    plain = case_settings(case_of(parallel=layout, batch={"global": 256}))
 
     assert (cut.micro, stated.micro, plain.micro) == (4, 2, 1)
     assert "pipeline ranks" in cut.assumed["micro"]

@@ -24,7 +24,7 @@ from clustersim.simulation.advice import changes
 from clustersim.simulation.build import build_job
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.run.charts import MOST_LAYERS, MOST_LEVELS, memory_over_time
-from clustersim.validation.validate import validate
+from clustersim.validation.answer import validate
 
 MODEST = settings(max_examples=20, deadline=None)
 SMALL = "frontier-22b"

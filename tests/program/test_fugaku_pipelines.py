@@ -14,7 +14,7 @@ from clustersim.catalog.finding import shipped
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
 from clustersim.validation.case_runs import run_case
-from clustersim.validation.cases.rows import read_cases
+from clustersim.validation.cases.rows import read_entries
 from clustersim.validation.single_layer import layer_times
 
 JUNE = {1: 3534.9, 2: 1841.6, 4: 982.8, 6: 701.7, 8: 558.8, 16: 353.8, 32: 252.0}
@@ -125,6 +125,6 @@ def test_passes_take_the_pace_of_the_software():
 )
 def test_small_models_that_nothing_was_fitted_to(case):
     """From one node to 2,048, with and without recomputation, at both clocks: to 8 %."""
-    (entry,) = [e for e in read_cases(shipped("validation") / "cases.yaml") if e.id == case]
+    (entry,) = [e for e in read_entries(shipped("validation") / "cases.yaml") if e.id == case]
 
     assert abs(run_case(entry).grade.error) < 0.08

@@ -12,7 +12,7 @@ from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.build import build_job
 from clustersim.simulation.simulate import simulate
-from clustersim.validation.validate import validate
+from clustersim.validation.answer import validate
 from clustersim.workload.kernels import Collective
 from clustersim.workload.parameters import layer_parameters, model_parameters
 

@@ -7,9 +7,9 @@ from clustersim.validation.cases.case import FAMILIES
 from clustersim.validation.cases.case import case_of as normalised
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.nodes import node_shape
-from clustersim.validation.cases.rows import parse_entries, read_cases
+from clustersim.validation.cases.rows import parse_entries, read_entries
 from clustersim.validation.cases.scenario import model_of
-from clustersim.validation.cases.settings import settings_of
+from clustersim.validation.cases.settings import case_settings
 from clustersim.validation.cases.texts import attention_of, finetune_of, offload_of
 
 
@@ -99,7 +99,7 @@ def test_sharding_is_told_by_stage_or_by_its_name_in_pytorch(parallel, assumed, 
         parallel={"tp": 1, "pp": 1, "dp": 32, **parallel},
         assumed={} if assumed is None else {"zero_stage": assumed},
     )
-    settings = settings_of(case)
+    settings = case_settings(case)
 
     assert (settings.zero, settings.shard, settings.reshard) == expected
 
@@ -108,8 +108,8 @@ def test_what_recipes_usually_set_stands_between_the_case_and_our_defaults():
     """The usual value of the software overrides a default, not a stated or assumed value."""
     usual = {"sequence_parallel": True, "zero": 1}
     parallel = {"tp": 2, "pp": 1, "dp": 4}
-    silent = settings_of(row_of(parallel=parallel), usual)
-    stated = settings_of(row_of(parallel={**parallel, "zero_stage": 0}), usual)
+    silent = case_settings(row_of(parallel=parallel), usual)
+    stated = case_settings(row_of(parallel={**parallel, "zero_stage": 0}), usual)
 
     assert (silent.zero, silent.sequence_parallel) == (1, True)
     assert {"zero", "sequence_parallel"} <= set(silent.assumed)
@@ -120,7 +120,7 @@ def test_context_ranks_count_as_devices():
     """The replicas of a job follow from its devices and all of its other degrees."""
     case = row_of(system={"gpus": 64}, parallel={"tp": 4, "pp": 2, "cp": 2})
 
-    assert settings_of(case).data == 4
+    assert case_settings(case).data == 4
 
 
 # --- fine-tuning and offload ----------------------------------------------------------------------
@@ -157,7 +157,7 @@ def test_offloaded_parameters_take_the_optimiser_along():
 
 def test_no_shipped_case_uses_words_that_the_readers_do_not_know():
     """Families, attention, fine-tuning and offload of every shipped case are understood."""
-    rows = [entry.row for entry in read_cases(shipped("validation") / "cases.yaml")]
+    rows = [entry.row for entry in read_entries(shipped("validation") / "cases.yaml")]
     unknown = [
         reason.kind
         for row in rows

@@ -10,11 +10,11 @@ from clustersim.validation.claims import (
     ClaimsFile,
     Expected,
     Prediction,
+    claim_verdict,
     judge_claim,
     read_claims,
-    verdict_of,
 )
-from clustersim.validation.tables import claim_rows
+from clustersim.validation.result_tables import claim_rows
 
 CLAIMS = read_claims().claims
 
@@ -123,9 +123,9 @@ def test_a_claim_holds_where_all_of_its_numbers_do():
     """One number outside its tolerance is enough to miss."""
     claim = claim_of(a={"value": 1, "within": 0.1, "unit": "s"}, b={"at_most": 5, "unit": "GiB"})
 
-    assert verdict_of(claim, {"a": 1.05, "b": 5}).holds is True
-    assert verdict_of(claim, {"a": 1.05, "b": 6}).holds is False
-    assert verdict_of(claim, {}, why="no machine file").holds is None
+    assert claim_verdict(claim, {"a": 1.05, "b": 5}).holds is True
+    assert claim_verdict(claim, {"a": 1.05, "b": 6}).holds is False
+    assert claim_verdict(claim, {}, why="no machine file").holds is None
 
 
 def test_a_claim_without_a_prediction_has_the_reason(monkeypatch):
@@ -144,7 +144,7 @@ def test_a_claim_without_a_prediction_has_the_reason(monkeypatch):
 def test_the_table_has_a_row_for_each_number():
     """Claim and source are in the first row of a claim, each number in one of its own."""
     claim = claim_of(a={"value": 2, "relative": 0.1, "unit": "s"}, b={"at_least": 1, "unit": "GiB"})
-    rows = list(claim_rows(Answer((verdict_of(claim, {"a": 2.5, "b": 3}),))))
+    rows = list(claim_rows(Answer((claim_verdict(claim, {"a": 2.5, "b": 3}),))))
 
     assert rows == [
         ("1", "example", "a", "2 s ± 10.0 %", "2.5 s", "missed", "none"),

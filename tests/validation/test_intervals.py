@@ -18,7 +18,7 @@ from clustersim.errors import CatalogError
 from clustersim.metrics.prediction_interval import MeasuredRuns, shipped_interval_data, to_text
 from clustersim.validation.answer import validation_of
 from clustersim.validation.case_runs import run_cases, select_groups
-from clustersim.validation.cases.rows import read_cases
+from clustersim.validation.cases.rows import read_entries
 from clustersim.validation.grading import Grade
 from clustersim.validation.intervals import (
     coverage_of,
@@ -28,7 +28,7 @@ from clustersim.validation.intervals import (
     write_interval_data,
 )
 from clustersim.validation.outcome import Outcome
-from clustersim.validation.tables import coverage_line, coverage_rows
+from clustersim.validation.result_tables import coverage_line, coverage_rows
 
 laws = settings(max_examples=20, deadline=None)
 
@@ -161,7 +161,7 @@ def test_the_shipped_file_is_as_it_is_written():
     """It was not edited: its groups, machines and counts are those of the cases, in order."""
     runs = shipped_interval_data()
     text = (shipped("validation") / "prediction_intervals.yaml").read_text(encoding="utf-8")
-    cases = [entry.group for entry in read_cases(CASES)]
+    cases = [entry.group for entry in read_entries(CASES)]
     keys = [(run.source, run.accelerator, run.nodes) for run in runs]
 
     assert text == to_text(runs, __version__)
@@ -191,7 +191,7 @@ STEADY = ("fsdpqlora-4090", "korthikanti22-step", "mosaicml-h100-fp8")
 
 def test_the_shipped_file_is_in_step_with_the_predictions():
     """A sample of it changes by less than 2 % when it is rewritten; else: make validation."""
-    now = run_cases(select_groups(read_cases(CASES), STEADY))
+    now = run_cases(select_groups(read_entries(CASES), STEADY))
     kept = {(r.source, r.nodes): r.ratios for r in shipped_interval_data() if r.source in STEADY}
     found = {(r.source, r.nodes): r.ratios for r in measured_runs(now)}
 

@@ -14,7 +14,7 @@ from clustersim.catalog.tree import Place, Tree
 from clustersim.cli.validate import validate as command
 from clustersim.errors import CatalogError
 from clustersim.validation.cases.machines import matches
-from clustersim.validation.cases.rows import read_cases
+from clustersim.validation.cases.rows import read_entries
 from clustersim.validation.grading import Grade
 from clustersim.validation.missed_targets import (
     FAR,
@@ -25,7 +25,7 @@ from clustersim.validation.missed_targets import (
     read_targets,
 )
 from clustersim.validation.outcome import Outcome
-from clustersim.validation.tables import GROUPS, LAYOUTS, REACHED, UNEXPLAINED, missed_rows
+from clustersim.validation.result_tables import GROUPS, LAYOUTS, REACHED, UNEXPLAINED, missed_rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
 
@@ -150,7 +150,8 @@ def test_an_invalid_target_is_rejected(target, problem):
 def test_every_pattern_of_the_shipped_file_finds_a_case():
     """A target or a cause without cases would be kept for ever."""
     cases = [
-        Outcome(entry.id, entry.group) for entry in read_cases(shipped("validation") / "cases.yaml")
+        Outcome(entry.id, entry.group)
+        for entry in read_entries(shipped("validation") / "cases.yaml")
     ]
     file = read_targets()
 
@@ -179,7 +180,7 @@ def share(cell):
 @pytest.fixture(scope="module")
 def printed():
     """Return the runs of the page: group and absolute error by id."""
-    groups = {entry.id: entry.group for entry in read_cases(shipped("validation") / "cases.yaml")}
+    groups = {entry.id: entry.group for entry in read_entries(shipped("validation") / "cases.yaml")}
     errors = {name: share(row[4]) for name, row in table("Cases").items() if name in groups}
     return [(name, groups[name], error) for name, error in errors.items() if error is not None]
 

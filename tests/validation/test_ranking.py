@@ -10,12 +10,12 @@ from clustersim.answers import to_json
 from clustersim.validation.answer import validation_of
 from clustersim.validation.baseline import RatedRun, best_constant, errors_of
 from clustersim.validation.case_runs import run_cases
-from clustersim.validation.cases.rows import parse_entries, read_cases
+from clustersim.validation.cases.rows import parse_entries, read_entries
 from clustersim.validation.grading import Grade
+from clustersim.validation.layout_ranking import job_runs, pooled_tau, tau_of
 from clustersim.validation.outcome import Outcome
-from clustersim.validation.ranking import job_runs, pooled_tau, tau_of
+from clustersim.validation.result_tables import GROUPS, LAYOUTS
 from clustersim.validation.summary import summarise
-from clustersim.validation.tables import GROUPS, LAYOUTS
 
 SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
 
@@ -161,7 +161,7 @@ def test_only_runs_of_one_job_are_ranked():
 
 def row_like(**fields):
     """Return the row of the small file that states everything, with other fields."""
-    row = next(entry.row for entry in read_cases(SMALL) if entry.id == "good")
+    row = next(entry.row for entry in read_entries(SMALL) if entry.id == "good")
     return {**row.model_dump(by_alias=True), **fields}
 
 

@@ -20,7 +20,7 @@ from clustersim.validation.cases.machines import machine_of, machine_table, mach
 from clustersim.validation.cases.nodes import node_shape, with_ports
 from clustersim.validation.cases.reasons import Ungradable
 from clustersim.validation.cases.rows import parse_entries
-from clustersim.validation.cases.settings import settings_of
+from clustersim.validation.cases.settings import case_settings
 from clustersim.validation.cases.texts import Ports, ports_of
 
 PLAIN = {
@@ -211,7 +211,7 @@ def test_a_file_without_rows_says_so(tmp_path, capsys):
 )
 def test_a_schedule_goes_by_its_name_in_other_software(stated, named, chunks):
     """Words of torchtitan, nanotron and others for the schedules that there are."""
-    found = settings_of(row_of(parallel__schedule=stated, parallel__interleave=chunks))
+    found = case_settings(row_of(parallel__schedule=stated, parallel__interleave=chunks))
 
     assert found.schedule == named
 

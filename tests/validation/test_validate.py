@@ -11,7 +11,7 @@ from clustersim.catalog.finding import shipped
 from clustersim.cli.validate import validate as command
 from clustersim.errors import ScenarioError
 from clustersim.simulation.simulate import simulate
-from clustersim.validation.answer import validation_of
+from clustersim.validation.answer import validate, validation_of
 from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.cases.case import case_of as normalised
 from clustersim.validation.cases.machines import (
@@ -21,14 +21,13 @@ from clustersim.validation.cases.machines import (
     machine_of,
     machines,
 )
-from clustersim.validation.cases.rows import parse_entries, read_cases
+from clustersim.validation.cases.rows import parse_entries, read_entries
 from clustersim.validation.cases.scenario import scenario_of
-from clustersim.validation.cases.settings import settings_of
+from clustersim.validation.cases.settings import case_settings
 from clustersim.validation.cases.texts import MODEL
 from clustersim.validation.grading import Measure, flops_convention, grade, measured_memory
 from clustersim.validation.single_layer import layer_times
 from clustersim.validation.text import to_markdown
-from clustersim.validation.validate import validate
 
 SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
 SHIPPED = shipped("validation") / "cases.yaml"
@@ -42,7 +41,7 @@ A100 = 312e12
 @pytest.fixture(scope="module")
 def small():
     """Return the outcomes of the small file by id, as plain values."""
-    return {case["id"]: case for case in answer_for(read_cases(SMALL))["cases"]}
+    return {case["id"]: case for case in answer_for(read_entries(SMALL))["cases"]}
 
 
 def answer_for(entries, groups=(), executor=None):
@@ -64,7 +63,7 @@ def case_of(**fields):
 
 def good():
     """Return the one row of the small file that states everything."""
-    return next(entry.row for entry in read_cases(SMALL) if entry.id == "good")
+    return next(entry.row for entry in read_entries(SMALL) if entry.id == "good")
 
 
 def scenario_like(row):
@@ -90,7 +89,7 @@ def test_a_setting_is_stated_else_assumed_else_ours():
             "zero_stage": "1 (so)",
         },
     )
-    settings = settings_of(row)
+    settings = case_settings(row)
 
     assert (settings.tensor, settings.devices, settings.data, settings.micro) == (2, 16, 2, 4)
     assert (settings.zero, settings.schedule, settings.chunks) == (1, "1f1b", 1)
@@ -100,7 +99,7 @@ def test_a_setting_is_stated_else_assumed_else_ours():
 
 def test_without_a_pipeline_there_is_no_schedule_to_state():
     """One stage is 1F1B with one chunk, whatever the case calls it, and nothing is assumed."""
-    settings = settings_of(
+    settings = case_settings(
         row_of(system={"gpus": 8}, parallel={"tp": 8, "pp": 1, "schedule": "none"})
     )
 
@@ -111,7 +110,7 @@ def test_without_a_pipeline_there_is_no_schedule_to_state():
 def test_a_remark_is_no_value():
     """A text that only begins like a value does not give it: what is not stated has our default."""
     assumed = {"recompute": "none or selective; not stated", "micro": "4*2", "interleave": "likely"}
-    settings = settings_of(row_of(parallel={"pp": 2}, assumed=assumed))
+    settings = case_settings(row_of(parallel={"pp": 2}, assumed=assumed))
 
     assert (settings.recompute, settings.micro, settings.chunks) == ("cheapest", 1, 1)
 
@@ -130,7 +129,7 @@ def test_a_file_that_is_no_list_is_refused_in_one_line(tmp_path, text, problem):
     file.write_text(text)
 
     with pytest.raises(ScenarioError, match=problem) as caught:
-        read_cases(file)
+        read_entries(file)
     assert "\n" not in str(caught.value)
 
 
@@ -369,7 +368,7 @@ def test_a_job_smaller_than_a_node_is_a_smaller_node():
 
 def test_groups_are_summed_up():
     """Counts and errors of a group are those of its cases; one without any has no error."""
-    answer = answer_for(read_cases(SMALL))
+    answer = answer_for(read_entries(SMALL))
     group = [c for c in answer["cases"] if c["group"] == "small" and c["gradable"]]
     errors = sorted(abs(case["error"]) for case in group)
     sums = answer["groups"]["small"]
@@ -385,7 +384,7 @@ def test_groups_are_summed_up():
 
 def test_memory_is_summed_up_apart():
     """A case of memory alone has an error of memory and none of time, and counts no time."""
-    answer = answer_for(read_cases(SMALL), ["widths"])
+    answer = answer_for(read_entries(SMALL), ["widths"])
     uneven, memory = answer["cases"]
     sums = answer["groups"]["widths"]
 
@@ -441,7 +440,7 @@ def test_the_least_recomputation_that_fits_is_taken_where_none_is_told(small):
 
 def test_reasons_are_counted_by_kind():
     """How many cases have a reason, and for how many it is the only one."""
-    reasons = answer_for(read_cases(SMALL))["reasons"]
+    reasons = answer_for(read_entries(SMALL))["reasons"]
     counts = {reason["reason"]: (reason["cases"], reason["alone"]) for reason in reasons}
 
     assert counts["malformed"] == (2, 2)
@@ -451,7 +450,7 @@ def test_reasons_are_counted_by_kind():
 
 def test_only_the_groups_asked_for_are_run():
     """A group may be named or given as a pattern."""
-    cases = read_cases(SMALL)
+    cases = read_entries(SMALL)
 
     assert {entry.group for entry in select_groups(cases, ["sma*"])} == {"small"}
     assert len(select_groups(cases, ["small", "(no group)"])) == 7
@@ -460,13 +459,13 @@ def test_only_the_groups_asked_for_are_run():
 def test_an_unknown_group_is_one_line_with_the_nearest():
     """A typing error names what was meant."""
     with pytest.raises(ScenarioError) as caught:
-        select_groups(read_cases(SMALL), ["smal"])
+        select_groups(read_entries(SMALL), ["smal"])
     assert str(caught.value) == "--group: no case is of group 'smal' (did you mean 'small'?)"
 
 
 def test_processes_give_the_same_answer():
     """Where a case runs does not change what is predicted."""
-    cases = read_cases(SMALL)
+    cases = read_entries(SMALL)
     with ProcessPoolExecutor(2) as executor:
         parallel = answer_for(cases, executor=executor)
     serial = answer_for(cases)
@@ -522,7 +521,7 @@ def test_markdown_has_a_row_for_each_group_and_case(capsys):
     command(cases=SMALL, jobs=1, markdown=True)
     shown = capsys.readouterr().out
 
-    assert shown == to_markdown(validation_of(run_cases(read_cases(SMALL))))
+    assert shown == to_markdown(validation_of(run_cases(read_entries(SMALL))))
     assert "| small | 3 of 5 | 0 |" in shown
     assert "| unknown-accelerator | no machine file for 'TPU-v9', 4 a node |" in shown
 
@@ -538,13 +537,13 @@ def test_a_missing_file_of_cases_is_named():
 
 def test_every_shipped_case_can_be_read():
     """The shipped file has no malformed row and no id twice."""
-    assert [entry.problem for entry in read_cases(SHIPPED) if entry.problem] == []
+    assert [entry.problem for entry in read_entries(SHIPPED) if entry.problem] == []
 
 
 @pytest.mark.parametrize("group", TOLERANCES)
 def test_published_cases_are_met(group):
     """The mean error of a group stays within today's tolerance; recalled numbers do not count."""
-    cases = [e for e in read_cases(SHIPPED) if e.row and e.row.source.confidence != "low"]
+    cases = [e for e in read_entries(SHIPPED) if e.row and e.row.source.confidence != "low"]
     sums = validation_of(run_cases(select_groups(cases, [group]))).all
 
     assert sums.gradable >= 3

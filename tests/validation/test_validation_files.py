@@ -19,7 +19,7 @@ from clustersim.validation.charts import (
     groups_by_error,
     scatter_finding,
 )
-from clustersim.validation.files import CASES, FIGURES, FILES, GROUPS, LAYOUTS, write
+from clustersim.validation.files import CASES, FIGURES, FILES, GROUPS, LAYOUTS, write_validation
 
 FORMATS = ("png", "svg", "pdf")
 DRAWN = [f"{name}.{format}" for name in FIGURES for format in FORMATS]
@@ -103,7 +103,7 @@ def test_columns_are_keys_of_the_answer(answer):
 
 def test_the_same_answer_gives_the_same_figures(folder, answer, tmp_path):
     """No date, no chance: a change of the picture is a change of the answer."""
-    write(typed(answer), tmp_path / "again", formats=FORMATS)
+    write_validation(typed(answer), tmp_path / "again", formats=FORMATS)
 
     for name in DRAWN:
         assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes()

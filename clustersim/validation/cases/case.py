@@ -25,7 +25,7 @@ from clustersim.validation.cases.settings import (
     PRECISIONS,
     RECOMPUTE,
     Settings,
-    settings_of,
+    case_settings,
 )
 from clustersim.validation.cases.texts import (
     attention_of,
@@ -108,7 +108,7 @@ def case_of(row: Row) -> Case:
             return None
 
     framework = framework_of(row.group, row.source.title)
-    settings = settings_of(row, framework.usual if framework else None)
+    settings = case_settings(row, framework.usual if framework else None)
     framework = framework or default_framework(settings.zero or 0, settings.context)
     machine: MachineChoice | None = None
     try:

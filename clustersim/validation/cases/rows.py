@@ -1,6 +1,6 @@
 """Measured training runs as rows of a YAML file: the format, and one entry for each row.
 
-    rows of a file --read_cases--> Entry (a Row, or why it cannot be read)
+    rows of a file --read_entries--> Entry (a Row, or why it cannot be read)
 
 Rows were typed from papers, so they are read tolerantly: every field may be missing or null, and a
 field of a wrong type makes its own row unreadable, never the file.
@@ -169,7 +169,7 @@ class Entry:
     problem: Reason | None = None
 
 
-def read_cases(path: Path) -> list[Entry]:
+def read_entries(path: Path) -> list[Entry]:
     """Read a file of measured cases.
 
     Raises

@@ -1,6 +1,6 @@
 """The settings of a measured run: stated, else assumed in its row, else a documented default.
 
-    Row --settings_of--> Settings
+    Row --case_settings--> Settings
 
 A setting has the value that the row states, else that of its section `assumed`, else that of the
 recipes of its software, else a default; `Settings.assumed` has the reason of every other value than
@@ -14,7 +14,7 @@ from typing import Any, Final
 from clustersim.program.schedules import SCHEDULES
 from clustersim.validation.cases.rows import Batch, Parallel, Row
 from clustersim.validation.cases.texts import sharding_ranks
-from clustersim.validation.cases.values import count, flag, one_of, whole, word
+from clustersim.validation.cases.values import count, flag, whole_number, word, word_among
 
 RECOMPUTE: Final = ("none", "selective", "full")
 CHEAPEST: Final = "cheapest"
@@ -135,7 +135,7 @@ def _readable(read: Callable[[object], Any], value: object) -> Any:
 SHARED_TOKENS: Final = True, "tensor ranks must divide the tokens where layers have experts"
 
 
-def settings_of(row: Row, usual: Mapping[str, Any] | None = None) -> Settings:
+def case_settings(row: Row, usual: Mapping[str, Any] | None = None) -> Settings:
     """Return the settings of a row: stated, else assumed, else a default.
 
     Parameters
@@ -168,7 +168,7 @@ def settings_of(row: Row, usual: Mapping[str, Any] | None = None) -> Settings:
         recompute=take(
             "recompute",
             _RECOMPUTE.get(row.recompute or "", row.recompute),
-            one_of(*RECOMPUTE),
+            word_among(*RECOMPUTE),
             ("recompute",),
             (CHEAPEST, "not stated: the least that fits the devices"),
         ),
@@ -226,7 +226,7 @@ def _schedule(
     schedule = chooser.take(
         "schedule",
         _SCHEDULES.get(stated, stated) or None,
-        one_of("none", *SCHEDULES),
+        word_among("none", *SCHEDULES),
         ("schedule",),
         (usual, "not stated: the usual one"),
     )
@@ -252,7 +252,7 @@ def _sharding(chooser: _Chooser, row: Row) -> tuple[int | None, int, bool]:
         stated = 0 if sharing == 1 else 3
     if strategy == "SHARD_GRAD_OP":
         stated = 3
-    zero = chooser.take("zero", stated, whole, ("zero_stage",), (0, "not stated"))
+    zero = chooser.take("zero", stated, whole_number, ("zero_stage",), (0, "not stated"))
     ranks = sharing or 0
     if strategy.startswith("HYBRID"):
         ranks = row.system.gpus_per_node or 0

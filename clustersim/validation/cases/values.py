@@ -1,7 +1,7 @@
 """Values as people type them into a table of measured runs, each read by one small function.
 
-    "51200: GPT-2 vocabulary padded" --whole--> 51200
-    "none (nanotron default)"        --word---> "none"
+    "51200: GPT-2 vocabulary padded" --whole_number--> 51200
+    "none (nanotron default)"        --word----------> "none"
 
 A reader returns None for None and raises ValueError with the value in its message, so that it reads
 both fields of a row and assumptions written as text.
@@ -20,12 +20,12 @@ _WHOLE: Final = re.compile(r"\s*(\d+)(?=$|[\s,;:(])")
 _WORD: Final = re.compile(r"\s*([A-Za-z0-9][\w.+-]*)(?=\s*(?:$|[,;:(]))")
 
 
-def whole(value: object) -> int | None:
+def whole_number(value: object) -> int | None:
     """Return a whole number, also from a text that begins with one.
 
-    >>> whole("51200: GPT-2 vocabulary padded"), whole("1 (not stated)"), whole(8.0), whole(None)
-    (51200, 1, 8, None)
-    >>> whole("4*hidden")
+    >>> [whole_number(value) for value in ("51200: GPT-2 vocabulary padded", "1 (so)", 8.0, None)]
+    [51200, 1, 8, None]
+    >>> whole_number("4*hidden")
     Traceback (most recent call last):
     ValueError: '4*hidden' is not a whole number
     """
@@ -43,14 +43,14 @@ def whole(value: object) -> int | None:
 
 
 def count(value: object) -> int | None:
-    """Return a count of at least one; texts as in `whole`."""
-    number_read = whole(value)
+    """Return a count of at least one; texts as in `whole_number`."""
+    number_read = whole_number(value)
     if number_read == 0:
         raise ValueError("0 is not a count of at least 1")
     return number_read
 
 
-def number(value: object) -> float | None:
+def measured_number(value: object) -> float | None:
     """Return a measured number above 0, also from a text."""
     if value is None:
         return None
@@ -100,7 +100,7 @@ def word(value: object) -> str | None:
     return (match[1] if match else words).strip().lower()
 
 
-def one_of(*allowed: str) -> Callable[[object], str | None]:
+def word_among(*allowed: str) -> Callable[[object], str | None]:
     """Return a reader of one of the words `allowed`; any other text is an error."""
 
     def read(value: object) -> str | None:
@@ -119,8 +119,8 @@ def quoted(value: object) -> str:
 
 
 Count = Annotated[int | None, BeforeValidator(count)]
-Amount = Annotated[int | None, BeforeValidator(whole)]
-Number = Annotated[float | None, BeforeValidator(number)]
+Amount = Annotated[int | None, BeforeValidator(whole_number)]
+Number = Annotated[float | None, BeforeValidator(measured_number)]
 Flag = Annotated[bool | None, BeforeValidator(flag)]
 Text = Annotated[str | None, BeforeValidator(text)]
 Word = Annotated[str | None, BeforeValidator(word)]

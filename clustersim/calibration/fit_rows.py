@@ -15,9 +15,9 @@ import numpy as np
 
 from clustersim.calibration.coefficients import Coefficient, with_values
 from clustersim.calibration.fitting import Task
-from clustersim.calibration.kernels import KernelRow, kernel_seconds
 from clustersim.calibration.linear import Array, Numbers
-from clustersim.calibration.runs import MeasuredRun, run_seconds
+from clustersim.calibration.measured_kernels import KernelRow, kernel_seconds
+from clustersim.calibration.measured_runs import MeasuredRun, run_seconds
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 

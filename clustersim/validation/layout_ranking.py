@@ -134,8 +134,8 @@ def job_runs(outcomes: Sequence[Outcome]) -> list[JobRuns]:
 def tau_of(points: Sequence[tuple[float, float]]) -> float | None:
     """Return Kendall's tau-b of measured and predicted numbers; None where it is undefined.
 
-    >>> tau_of([(1.0, 10.0), (2.0, 20.0), (3.0, 15.0)])
-    0.3333333333333334
+    >>> round(tau_of([(1.0, 10.0), (2.0, 20.0), (3.0, 15.0)]), 6)
+    0.333333
     """
     from scipy.stats import kendalltau
 
