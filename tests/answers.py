@@ -17,7 +17,7 @@ from clustersim.studies.compare import CompareAnswer, compare_runs
 from clustersim.studies.compare import page as compare_pages
 from clustersim.studies.compare.answer import ComparedRun
 from clustersim.studies.whatif import page as whatif_pages
-from clustersim.studies.whatif.answer import ranked
+from clustersim.studies.whatif.answer import rank_changes
 from clustersim.studies.whatif.arguments import WhatIfVariants
 
 attributions = st.fixed_dictionaries({part: st.floats(1e-3, 1e3) for part in PARTS})
@@ -92,4 +92,4 @@ def whatif_page(name):
     requested = WhatIfVariants(base, changes, (base, base), base, (0, 1), None)
     parts = [{"matmul": seconds} for seconds in (4.0, 3.0, 3.5, 2.5)]
     runs = [run_of(answer(each, name=name)) for each in parts]
-    return whatif_pages.page(ranked(requested, runs), f"clustersim whatif {name}")
+    return whatif_pages.page(rank_changes(requested, runs), f"clustersim whatif {name}")

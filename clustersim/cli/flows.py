@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from clustersim.engine.network.flows import Case, FinishTimes
+    from clustersim.engine.network.flows import FinishTimes, FlowCase
 
 
 def flows(
@@ -20,9 +20,9 @@ def flows(
     """Print the finish times of flows that share links by max-min fairness."""
     from dataclasses import asdict
 
-    from clustersim.engine.network.flows import finish_times, read_cases
+    from clustersim.engine.network.flows import finish_times, read_flow_cases
 
-    cases = read_cases(file)
+    cases = read_flow_cases(file)
     answers = {case.id: finish_times(case) for case in cases}
     if json_output:
         print(json.dumps({name: asdict(answer) for name, answer in answers.items()}))
@@ -31,7 +31,7 @@ def flows(
             _print_table(case, answers[case.id])
 
 
-def _print_table(case: "Case", answer: "FinishTimes") -> None:
+def _print_table(case: "FlowCase", answer: "FinishTimes") -> None:
     """Print one case as a table, a flow a line."""
     from rich.console import Console
     from rich.table import Table

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clustersim.cli.flows import flows
-from clustersim.engine.network.flows import Case, FinishTimes, finish_times, read_cases
+from clustersim.engine.network.flows import FinishTimes, FlowCase, finish_times, read_flow_cases
 from clustersim.errors import ScenarioError
 
 EXAMPLES = Path(__file__).parents[1] / "data" / "maxmin_examples.json"
@@ -28,8 +28,8 @@ GOOD = {
 
 @pytest.mark.parametrize(
     ("case", "expected"),
-    [*zip(read_cases(EXAMPLES), json.loads(EXAMPLES.read_text())["cases"], strict=True)],
-    ids=lambda case: case.id if isinstance(case, Case) else "",
+    [*zip(read_flow_cases(EXAMPLES), json.loads(EXAMPLES.read_text())["cases"], strict=True)],
+    ids=lambda case: case.id if isinstance(case, FlowCase) else "",
 )
 def test_finish_times_agree_with_simgrid(case, expected):
     """Each flow finishes at the instant that SimGrid 3.32 computes, to 1e-6 of it."""
@@ -44,14 +44,14 @@ def test_finish_times_agree_with_simgrid(case, expected):
 def test_crossing_a_link_twice_takes_it_twice():
     """A route that comes back over its link moves at half of it and waits its latency twice."""
     flow = {"id": "f", "route": ["a>b", "a>b"], "start": 0, "bytes": 20}
-    case = Case.model_validate({**GOOD["cases"][0], "flows": [flow]})
+    case = FlowCase.model_validate({**GOOD["cases"][0], "flows": [flow]})
 
     assert finish_times(case).makespan == 2 + 20 / 5
 
 
 def test_no_flows_take_no_time():
     """A case without flows has a makespan of 0."""
-    assert finish_times(Case(id="x", links=[], flows=[])) == FinishTimes({}, 0.0)
+    assert finish_times(FlowCase(id="x", links=[], flows=[])) == FinishTimes({}, 0.0)
 
 
 def changed(path, value):
@@ -107,7 +107,7 @@ def test_a_wrong_value_is_named_with_what_is_allowed(tmp_path, path, value, prob
     file.write_text(json.dumps(changed(path, value)))
 
     with pytest.raises(ScenarioError) as caught:
-        read_cases(file)
+        read_flow_cases(file)
     message = str(caught.value)
     assert message.startswith(f"{file}: ")
     assert problem in message
@@ -120,7 +120,7 @@ def test_a_case_id_given_twice_is_named(tmp_path):
     file.write_text(json.dumps({"cases": GOOD["cases"] * 2}))
 
     with pytest.raises(ScenarioError, match=r"cases\[1\]\.id: 'two' appears twice"):
-        read_cases(file)
+        read_flow_cases(file)
 
 
 def test_all_problems_of_a_file_are_printed_together(tmp_path):
@@ -131,7 +131,7 @@ def test_all_problems_of_a_file_are_printed_together(tmp_path):
     file.write_text(json.dumps(content))
 
     with pytest.raises(ScenarioError) as caught:
-        read_cases(file)
+        read_flow_cases(file)
     lines = str(caught.value).splitlines()
     assert len(lines) == 2
     assert all(line.startswith(f"{file}: case 'two': ") for line in lines)
@@ -151,14 +151,14 @@ def test_a_file_of_another_kind_is_rejected(tmp_path, text, problem):
     file.write_text(text)
 
     with pytest.raises(ScenarioError, match=problem) as caught:
-        read_cases(file)
+        read_flow_cases(file)
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_file_is_named(tmp_path):
     """A wrong path is an error of the user, not a traceback."""
     with pytest.raises(ScenarioError, match=r"nowhere\.json: no such file"):
-        read_cases(tmp_path / "nowhere.json")
+        read_flow_cases(tmp_path / "nowhere.json")
 
 
 def test_json_is_one_object_by_case(tmp_path, capsys):

@@ -19,9 +19,9 @@ from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.whatif import page as whatif_pages
 from clustersim.studies.whatif import text as report
-from clustersim.studies.whatif.answer import ranked
-from clustersim.studies.whatif.arguments import changes_in, variants_of
-from clustersim.studies.whatif.charts import label, waterfall
+from clustersim.studies.whatif.answer import rank_changes
+from clustersim.studies.whatif.arguments import change_groups, variants_of
+from clustersim.studies.whatif.charts import change_label, savings_chart
 
 SMALL = Variant("frontier-22b", ("batch.global=16",))
 LAW = settings(max_examples=20, deadline=None)
@@ -53,7 +53,7 @@ def found(base, *runs, changes=None, together=None):
         SMALL, changes or [(f"batch.global={16 * i}",) for i in range(1, len(runs) + 1)]
     )
     result = [_run(base), *map(_run, runs), *([] if together is None else [_run(together)])]
-    return ranked(question, result)
+    return rank_changes(question, result)
 
 
 def _run(given):
@@ -121,7 +121,7 @@ def test_an_invalid_setting_is_rejected_before_any_run():
 
 def test_a_setting_is_a_change_and_so_are_several_in_one_text():
     """`--set` changes one value, `--change` several that belong together."""
-    assert changes_in("a", ["x=1"], ["y=2 z=3"]) == [("x=1",), ("y=2", "z=3")]
+    assert change_groups("a", ["x=1"], ["y=2 z=3"]) == [("x=1",), ("y=2", "z=3")]
 
 
 # --- the answer ---------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_the_interaction_of_changes_is_reported(alone, together, of_sum):
         {"matmul": 10.0}, *({"matmul": each} for each in alone),
         changes=PAIR, together={"matmul": together},
     )  # fmt: skip
-    picture = waterfall(result)
+    picture = savings_chart(result)
 
     assert result.together.of_sum == pytest.approx(of_sum)
     assert (picture.start, picture.end) == (10.0, pytest.approx(together))
@@ -193,7 +193,7 @@ def test_a_sum_that_saves_nothing_has_no_share():
     )  # fmt: skip
 
     assert (result.together.sum_s, result.together.of_sum) == (0.0, None)
-    assert waterfall(result).end == pytest.approx(9.0)
+    assert savings_chart(result).end == pytest.approx(9.0)
 
 
 def test_a_base_that_fails_is_an_error():
@@ -242,8 +242,8 @@ def test_the_label_of_a_bar_keeps_the_end_of_the_path():
     single = ["cluster.node.accelerator.memory.bandwidth=x2"]
     several = ["plan.pipeline=32", "plan.data=12", "plan.zero=0"]
 
-    assert label(single) == "...memory.bandwidth=x2"
-    assert label(several) == "plan.pipeline=32 and 2 more"
+    assert change_label(single) == "...memory.bandwidth=x2"
+    assert change_label(several) == "plan.pipeline=32 and 2 more"
 
 
 def test_the_page_has_the_ranking_and_its_picture():
@@ -272,7 +272,7 @@ def test_twice_the_peak_halves_the_products():
     )
     question = variants_of(base, [("cluster.node.accelerator.peak.fp16=x2",)])
     runs = [Run("key", RAN, answer=simulate(each.load()).answer) for each in question.all]
-    (change,) = ranked(question, runs).changes
+    (change,) = rank_changes(question, runs).changes
     products, parts = runs[0].answer.attribution["matmul"], change.parts
 
     assert parts["matmul"] == pytest.approx(-products / 2, rel=1e-9)
@@ -286,7 +286,7 @@ def test_an_idle_link_saves_no_time():
     question = variants_of(base, [("cluster.fabric.link.bandwidth=x2",)])
     runs = [Run("key", RAN, answer=simulate(each.load()).answer) for each in question.all]
 
-    assert ranked(question, runs).changes[0].saved_s == pytest.approx(0.0, abs=1e-9)
+    assert rank_changes(question, runs).changes[0].saved_s == pytest.approx(0.0, abs=1e-9)
 
 
 # --- the verb -------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class Flow(_Item):
     bytes: float = Field(ge=0)
 
 
-class Case(_Item):
+class FlowCase(_Item):
     """Links, and the flows on them."""
 
     links: list[Link]
@@ -61,7 +61,7 @@ class Case(_Item):
 
 
 class _File(BaseModel):
-    cases: list[Case]
+    cases: list[FlowCase]
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ class FinishTimes:
     makespan: float
 
 
-def finish_times(case: Case) -> FinishTimes:
+def finish_times(case: FlowCase) -> FinishTimes:
     """Return when each flow of a case finishes if flows share links by max-min fairness.
 
     >>> link = Link(id="a>b", bandwidth=10.0, latency=1.0)
     >>> flows = [Flow(id=f, route=["a>b"], start=0.0, bytes=20.0) for f in "xy"]
-    >>> finish_times(Case(id="two", links=[link], flows=flows))
+    >>> finish_times(FlowCase(id="two", links=[link], flows=flows))
     FinishTimes(finish={'x': 5.0, 'y': 5.0}, makespan=5.0)
     """
     env = Environment()
@@ -104,7 +104,7 @@ def finish_times(case: Case) -> FinishTimes:
     return FinishTimes(in_order, max(in_order.values(), default=0.0))
 
 
-def _traffics(case: Case) -> Iterator[Traffic]:
+def _traffics(case: FlowCase) -> Iterator[Traffic]:
     """Yield each flow as traffic; a route that crosses a link twice has weight 2 there."""
     index = {link.id: i for i, link in enumerate(case.links)}
     for flow in case.flows:
@@ -121,7 +121,7 @@ def _traffics(case: Case) -> Iterator[Traffic]:
 # --- reading a file -------------------------------------------------------------------------------
 
 
-def read_cases(path: Path) -> list[Case]:
+def read_flow_cases(path: Path) -> list[FlowCase]:
     """Return the cases of a file.
 
     Raises
@@ -150,7 +150,7 @@ def read_cases(path: Path) -> list[Case]:
     return cases
 
 
-def _problems_between_items(cases: Sequence[Case]) -> Iterator[str]:
+def _problems_between_items(cases: Sequence[FlowCase]) -> Iterator[str]:
     """Yield ids that are used twice, and routes over links that a case does not have."""
     for case in cases:
         for key, items in (("links", case.links), ("flows", case.flows)):
@@ -222,4 +222,4 @@ def _shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-__all__ = ["Case", "FinishTimes", "Flow", "Link", "finish_times", "read_cases"]
+__all__ = ["FlowCase", "FinishTimes", "Flow", "Link", "finish_times", "read_flow_cases"]

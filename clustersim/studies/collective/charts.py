@@ -28,7 +28,7 @@ def bandwidth_chart(answer: CollectiveAnswer) -> Lines:
         series.append(Series("with concurrent traffic", sizes, slow, "ink", "", "dashed"))
     ticks = tuple((size, format_binary(size)) for size in sizes[:: max(1, len(sizes) // TICKS)])
     return Lines(
-        title=finding(timings),
+        title=bandwidth_finding(timings),
         caption=answer.title,
         description="Bus bandwidth over the size of the buffer, with a marker for each algorithm.",
         contents="bus bandwidth by size",
@@ -38,7 +38,7 @@ def bandwidth_chart(answer: CollectiveAnswer) -> Lines:
     )
 
 
-def finding(timings: Sequence[Timing]) -> str:
+def bandwidth_finding(timings: Sequence[Timing]) -> str:
     """Return the largest bandwidth and the size that reaches half of it, as a title."""
     best = max(timing.busbw for timing in timings)
     half = next(timing for timing in timings if timing.busbw >= best / 2)
@@ -46,4 +46,4 @@ def finding(timings: Sequence[Timing]) -> str:
     return f"{reached}, half of it from {format_binary(half.bytes)}"
 
 
-__all__ = ["bandwidth_chart", "finding"]
+__all__ = ["bandwidth_chart", "bandwidth_finding"]

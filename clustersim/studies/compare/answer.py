@@ -178,14 +178,16 @@ def compare(
     ['recompute full -> none']
     """
     shared = settings_of(settings)
-    variants = [variant_of(text, shared) for text in scenarios]
+    texts = [scenarios] if isinstance(scenarios, str) else scenarios
+    variants = [variant_of(text, shared) for text in texts]
     loaded = [variant.load() for variant in variants]
     for scenario in loaded:
         check(scenario)
     if len(variants) < 2:
+        name = variants[0].scenario if variants else "frontier-22b"
         raise ScenarioError(
-            f"{scenarios[0]}: one scenario, and two are needed (name a second one, or a change of"
-            f" the first: '{scenarios[0]} batch.micro=2')"
+            f"{name}: one scenario, and two are needed (name a second one, or a change of the"
+            f" first: '{name} batch.micro=2')"
         )
     first = loaded[0]
     study = study_of("compare", first.name, first.scenario.title, variants)

@@ -84,7 +84,7 @@ class Input:
     telling: tuple[RecordValue, ...] = ()
 
 
-class Change(NamedTuple):
+class InputChange(NamedTuple):
     """A single value that differs: plain in SI units, and as texts with their units."""
 
     path: str
@@ -112,18 +112,18 @@ def changed_inputs(before: Loaded, after: Loaded) -> list[Input]:
     return [*records, *(Input(*c[:3], c.text) for c in remaining.values())]
 
 
-def changed_values(before: Loaded, after: Loaded) -> dict[str, Change]:
+def changed_values(before: Loaded, after: Loaded) -> dict[str, InputChange]:
     """Return every single value that differs, by its path."""
     old, new = _ScenarioValues(before), _ScenarioValues(after)
     return {
-        path: Change(path, old.get(path), new.get(path), (old.text(path), new.text(path)))
+        path: InputChange(path, old.get(path), new.get(path), (old.text(path), new.text(path)))
         for path in [*old.plain, *(path for path in new.plain if path not in old.plain)]
         if old.get(path) != new.get(path)
     }
 
 
 def _record(
-    path: str, name: Change, inside: Mapping[str, Change], important: tuple[str, ...]
+    path: str, name: InputChange, inside: Mapping[str, InputChange], important: tuple[str, ...]
 ) -> Input:
     """Return one line for a record that is replaced by another."""
     others = {
@@ -188,4 +188,4 @@ def _text(value: Any) -> str:
     return f"{float(match[1]):.6g} {match[2]}" if match else str(value)
 
 
-__all__ = ["Change", "Input", "RecordValue", "changed_inputs", "changed_values"]
+__all__ = ["InputChange", "Input", "RecordValue", "changed_inputs", "changed_values"]

@@ -108,7 +108,7 @@ def curves_of(scenarios: Sequence[str], request: ScalingRequest) -> list[CurveRe
         if (given := _given(loaded, kind, request)) is not None
     ]
     if not curves:
-        raise ScenarioError(f"{scenarios[0]}: has no scaling curve")
+        raise ScenarioError(f"{', '.join(scenarios) or 'no scenario'}: no scaling curve")
     return curves
 
 

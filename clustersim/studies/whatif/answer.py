@@ -20,7 +20,7 @@ from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.variants import RAN, Run
 from clustersim.simulation.answer import ExposedCommunication, RunAnswer
 from clustersim.studies.compare import BeforeAfter, answer_of, compare_runs, tokens_of
-from clustersim.studies.whatif.arguments import Change, WhatIfVariants, changes_in, variants_of
+from clustersim.studies.whatif.arguments import Change, WhatIfVariants, change_groups, variants_of
 
 
 @dataclass(frozen=True)
@@ -154,14 +154,14 @@ def whatif(
     >>> answer.changes[0].settings
     ('recompute=none',)
     """
-    requested = variants_of(variant_of(scenario), changes_in(scenario, settings, changes))
+    requested = variants_of(variant_of(scenario), change_groups(scenario, settings, changes))
     base = requested.base.load()
     study = study_of("whatif", base.name, base.scenario.title, requested.all)
     runs = run_study(study, requested.all, store=store, jobs=jobs, on_progress=on_progress)
-    return ranked(requested, runs)
+    return rank_changes(requested, runs)
 
 
-def ranked(requested: WhatIfVariants, runs: Sequence[Run]) -> WhatIfAnswer:
+def rank_changes(requested: WhatIfVariants, runs: Sequence[Run]) -> WhatIfAnswer:
     """Return the answer of the runs of `requested.all`.
 
     Raises
@@ -226,6 +226,6 @@ __all__ = [
     "CombinationFailure",
     "CombinationResult",
     "WhatIfAnswer",
-    "ranked",
+    "rank_changes",
     "whatif",
 ]

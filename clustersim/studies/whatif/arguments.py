@@ -40,7 +40,7 @@ class WhatIfVariants:
         return [self.base, *self.variants, *last]
 
 
-def changes_in(scenario: str, settings: Settings, groups: Sequence[Settings]) -> list[Change]:
+def change_groups(scenario: str, settings: Settings, groups: Sequence[Settings]) -> list[Change]:
     """Return changes: each setting is one, and so is each group of settings.
 
     Raises
@@ -119,4 +119,4 @@ def _repeated(settings: Sequence[str]) -> str | None:
     return next((path for path, count in counts.items() if count > 1), None)
 
 
-__all__ = ["Change", "WhatIfVariants", "changes_in", "variants_of"]
+__all__ = ["Change", "WhatIfVariants", "change_groups", "variants_of"]

@@ -11,7 +11,7 @@ from clustersim.studies.whatif.answer import ChangeResult, CombinationResult, Wh
 from clustersim.studies.whatif.text import best_of, joined_in, text_of
 
 
-def waterfall(answer: WhatIfAnswer) -> Waterfall | None:
+def savings_chart(answer: WhatIfAnswer) -> Waterfall | None:
     """Return the way from the base to all changes together; or to the best one, part by part."""
     best, together = best_of(answer), answer.together
     if best is None:
@@ -25,7 +25,10 @@ def _savings(answer: WhatIfAnswer, together: CombinationResult, total: float) ->
     """Return a step for the saving of each change, the last one for their interaction."""
     base = answer.base
     joined = [change for change in joined_in(answer) if isinstance(change, ChangeResult)]
-    steps = [Step(label(change.settings), _kind(change.part), -change.saved_s) for change in joined]
+    steps = [
+        Step(change_label(change.settings), _kind(change.part), -change.saved_s)
+        for change in joined
+    ]
     steps.append(Step("interaction", "other", total - together.saved_s))
     after = base.step_time_s - together.saved_s
     speed = format_speed("With all valid changes a step", base.step_time_s / after)
@@ -72,10 +75,10 @@ def _parts(answer: WhatIfAnswer, best: ChangeResult) -> Waterfall:
     ).in_unit()
 
 
-def label(settings: Sequence[str]) -> str:
+def change_label(settings: Sequence[str]) -> str:
     """Return a change in the letters that fit next to a bar.
 
-    >>> label(["cluster.node.interconnect.bandwidth=x2", "plan.zero=1"])
+    >>> change_label(["cluster.node.interconnect.bandwidth=x2", "plan.zero=1"])
     '...bandwidth=x2 and 1 more'
     """
     first, *others = settings
@@ -94,4 +97,4 @@ MEASURE: Final = Axis("step time", "s")
 NOTE: Final = "Each bar begins where the one above ends."
 
 
-__all__ = ["label", "waterfall"]
+__all__ = ["change_label", "savings_chart"]

@@ -5,14 +5,14 @@ from typing import Any
 
 from clustersim.render.study_folder import StudyFiles
 from clustersim.studies.whatif.answer import WhatIfAnswer
-from clustersim.studies.whatif.charts import waterfall
+from clustersim.studies.whatif.charts import savings_chart
 from clustersim.studies.whatif.page import page
 from clustersim.studies.whatif.text import link_of, text_of
 
 
 def files_of(answer: WhatIfAnswer, command: str = "") -> StudyFiles:
     """Return the files of a what-if; `command` is what made it."""
-    chart = waterfall(answer)
+    chart = savings_chart(answer)
     charts = {} if chart is None else {"waterfall": chart}
     tables = {"whatif.csv": _changes(answer)}
     tables |= {f"{stem}.csv": chart.rows() for stem, chart in charts.items()}

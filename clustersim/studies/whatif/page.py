@@ -6,7 +6,7 @@ from clustersim.render.page.page import Block, Card, Cards, Column, Page, Sectio
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
 from clustersim.studies.whatif.answer import ChangeResult, CombinationResult, WhatIfAnswer
-from clustersim.studies.whatif.charts import waterfall
+from clustersim.studies.whatif.charts import savings_chart
 from clustersim.studies.whatif.text import (
     HEADINGS,
     WORDS,
@@ -22,7 +22,7 @@ from clustersim.units import format_seconds
 def page(answer: WhatIfAnswer, command: str = "") -> Page:
     """Return the page of changes; `command` is what made it."""
     title = f"What if: {answer.base.title}"
-    chart = waterfall(answer)
+    chart = savings_chart(answer)
     savings = [] if chart is None else [Section("Savings", "saved", (), (page_chart(chart),))]
     return Page(title, finding(answer), (_ranking(answer), *savings), command)
 
