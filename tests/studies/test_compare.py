@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from answers import answer, attributions, compare_page
+from clustersim.answers import from_json, to_json
 from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.metrics.attribution import slowest_stage
@@ -24,7 +25,7 @@ from clustersim.render.page.page import render
 from clustersim.runs.arguments import check, settings_in, variant_of
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
-from clustersim.studies.compare import compare_runs
+from clustersim.studies.compare import Comparison, compare_runs
 from clustersim.studies.compare.answer import names_of
 from clustersim.studies.compare.charts import waterfalls
 from clustersim.studies.compare.inputs import Input, changed_inputs, changed_values
@@ -188,6 +189,13 @@ def test_the_slowest_stage_is_at_work_the_longest():
     assert found.stage == max(work, key=work.__getitem__) == 7
     assert found.seconds == pytest.approx(work[7])
     assert found.mean_s == pytest.approx(np.mean([*work.values()]))
+
+
+def test_the_answer_is_read_back_from_json():
+    """A script that reads `compare --json` gets the comparison of the Python function."""
+    result = compare({"matmul": 2.0}, {"matmul": 3.0})
+
+    assert from_json(Comparison, to_json(result)) == result
 
 
 # --- inputs ---------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 from typer.testing import CliRunner
 
+from clustersim.answers import from_json, to_json
 from clustersim.cli import app, main
 from clustersim.cli.scale import print_curves
 from clustersim.render.page.page import Chart, render
@@ -370,6 +371,11 @@ def printed(answer, capsys):
 def test_the_answer_as_text(capsys):
     """A table for each curve, then losses, published numbers and skipped points."""
     assert printed(made_up(), capsys) == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_the_answer_is_read_back_from_json():
+    """A script that reads `scale --json` gets the answer of the Python function."""
+    assert from_json(ScalingAnswer, to_json(made_up())) == made_up()
 
 
 def test_bars_lead_from_one_to_the_efficiency_of_the_last_point():

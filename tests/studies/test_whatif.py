@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from answers import answer, run_of
-from clustersim.answers import to_json
+from clustersim.answers import from_json, to_json
 from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError, SimulationError
 from clustersim.render.tables import columned
 from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant
 from clustersim.simulation.simulate import simulate
+from clustersim.studies.whatif import WhatIfAnswer
 from clustersim.studies.whatif import page as whatif_pages
 from clustersim.studies.whatif import text as report
 from clustersim.studies.whatif.answer import rank_changes
@@ -155,6 +156,15 @@ def test_changes_without_a_result_come_last():
              "bottleneck", "fits", "memory")
         ),
     }  # fmt: skip
+
+
+def test_the_answer_is_read_back_from_json():
+    """Changes with and without a result, and the combination, keep their types."""
+    result = found(
+        {"matmul": 4.0}, INVALID, {"matmul": 3.0}, changes=PAIR, together={"matmul": 3.0}
+    )
+
+    assert from_json(WhatIfAnswer, to_json(result)) == result
 
 
 def test_savings_of_other_batches_are_those_of_as_many_tokens():
