@@ -26,8 +26,8 @@ from clustersim.studies.sweep.text import (
     UNITS,
     amount,
     measure_label,
-    number,
     point_of,
+    short_number,
 )
 from clustersim.units import GIB
 
@@ -40,121 +40,121 @@ Place = tuple[int, ...]
 # --- all layouts ----------------------------------------------------------------------------------
 
 
-def layouts_chart(sweep: SweepAnswer) -> Picture:
+def layouts_chart(answer: SweepAnswer) -> Picture:
     """Return the best layout at each place of the axes that were chosen."""
     kinds = {1: _bars, 2: _heat_map}
-    return kinds.get(len(sweep.chosen), _parallel_coordinates)(sweep)
+    return kinds.get(len(answer.chosen), _parallel_coordinates)(answer)
 
 
-def _bars(sweep: SweepAnswer) -> Bars:
-    (axis,), rows = _axes(sweep), _best_rows(sweep)
-    best = _best_place(sweep)
+def _bars(answer: SweepAnswer) -> Bars:
+    (axis,), rows = _axes(answer), _best_rows(answer)
+    best = _best_place(answer)
     return Bars(
-        title=_finding(sweep),
-        caption=sweep.title,
-        description=_description(sweep),
+        title=_finding(answer),
+        caption=answer.title,
+        description=_description(answer),
         contents=CONTENTS,
         names=axis.label,
-        measure=_measure(sweep),
+        measure=_measure(answer),
         bars=tuple(
             Bar(
                 name,
-                _value(sweep, rows.get((i,))),
-                _text(sweep, rows.get((i,))),
+                _value(answer, rows.get((i,))),
+                _text(answer, rows.get((i,))),
                 "warning" if (i,) == best else "compute",
-                _hover(sweep, rows.get((i,))),
+                _hover(answer, rows.get((i,))),
             )
             for i, (_, name) in enumerate(axis.ticks)
         ),
     )
 
 
-def _heat_map(sweep: SweepAnswer) -> HeatMap:
-    (down, across), rows = _axes(sweep), _best_rows(sweep)
-    best = _best_place(sweep)
+def _heat_map(answer: SweepAnswer) -> HeatMap:
+    (down, across), rows = _axes(answer), _best_rows(answer)
+    best = _best_place(answer)
     return HeatMap(
-        title=_finding(sweep),
-        caption=sweep.title,
-        description=_description(sweep),
+        title=_finding(answer),
+        caption=answer.title,
+        description=_description(answer),
         contents=CONTENTS,
         x=across,
         y=down,
-        measure=_measure(sweep),
-        fields={(place[0], place[1]): _field(sweep, row) for place, row in rows.items()},
-        more_is_better=sweep.more_is_better,
+        measure=_measure(answer),
+        fields={(place[0], place[1]): _field(answer, row) for place, row in rows.items()},
+        more_is_better=answer.more_is_better,
         best=None if best is None else (best[0], best[1]),
         hatched="does not fit: required over available memory",
         empty="invalid",
     )
 
 
-def _field(sweep: SweepAnswer, row: Row) -> Field:
+def _field(answer: SweepAnswer, row: Row) -> Field:
     hatched = row["verdict"] == DOES_NOT_FIT
     excess = _memory(row) if hatched else None
-    value = _value(sweep, row)
-    text = number(value) if value is not None else "" if excess is None else f"{excess:.1f} x"
-    return Field(value, text, _hover(sweep, row), hatched)
+    value = _value(answer, row)
+    text = short_number(value) if value is not None else "" if excess is None else f"{excess:.1f} x"
+    return Field(value, text, _hover(answer, row), hatched)
 
 
-def _parallel_coordinates(sweep: SweepAnswer) -> ParallelCoordinates:
-    rows = {place: row for place, row in _best_rows(sweep).items() if row["verdict"] == FITS}
-    verdicts = [row["verdict"] for row in _best_rows(sweep).values()]
+def _parallel_coordinates(answer: SweepAnswer) -> ParallelCoordinates:
+    rows = {place: row for place, row in _best_rows(answer).items() if row["verdict"] == FITS}
+    verdicts = [row["verdict"] for row in _best_rows(answer).values()]
     unfit = verdicts.count(DOES_NOT_FIT)
     note = f"A line for each of {len(rows):,} layouts that fit, the best in red. Not drawn:"
     note += f" {unfit:,} that do not fit, {len(verdicts) - unfit - len(rows):,}"
     return ParallelCoordinates(
-        title=_finding(sweep),
-        caption=sweep.title,
-        description=_description(sweep),
+        title=_finding(answer),
+        caption=answer.title,
+        description=_description(answer),
         note=f"{note} invalid ones.",
         contents=CONTENTS,
-        axes=tuple(_axes(sweep)),
-        measure=_measure(sweep),
+        axes=tuple(_axes(answer)),
+        measure=_measure(answer),
         combinations=tuple(
-            Combination(place, row[sweep.by], _hover(sweep, row)) for place, row in rows.items()
+            Combination(place, row[answer.by], _hover(answer, row)) for place, row in rows.items()
         ),
         names=("fits", "best"),
-        more_is_better=sweep.more_is_better,
+        more_is_better=answer.more_is_better,
     )
 
 
 CONTENTS: Final = "best layout for each combination of values"
 
 
-def _axes(sweep: SweepAnswer) -> list[Axis]:
+def _axes(answer: SweepAnswer) -> list[Axis]:
     """Return the chosen axes, a place for each of their values."""
-    names = zip(sweep.chosen, short_keys(sweep.chosen), strict=True)
-    return [named_places(name, [*map(format_setting, sweep.axes[key])]) for key, name in names]
+    names = zip(answer.chosen, short_keys(answer.chosen), strict=True)
+    return [named_places(name, [*map(format_setting, answer.axes[key])]) for key, name in names]
 
 
-def _measure(sweep: SweepAnswer) -> Axis:
-    label, _, unit = UNITS[sweep.by].partition(" [")
+def _measure(answer: SweepAnswer) -> Axis:
+    label, _, unit = UNITS[answer.by].partition(" [")
     return Axis(label, unit.rstrip("]"))
 
 
-def _best_rows(sweep: SweepAnswer) -> dict[Place, Row]:
+def _best_rows(answer: SweepAnswer) -> dict[Place, Row]:
     """Return the best row at each place of the axes; ranked rows come before the others."""
     rows: dict[Place, Row] = {}
-    for row in [*sweep.fitting, *sorted(sweep.points, key=lambda row: str(row["verdict"]))]:
-        place = _place(sweep, row)
+    for row in [*answer.fitting, *sorted(answer.points, key=lambda row: str(row["verdict"]))]:
+        place = _place(answer, row)
         if place is not None:
             rows.setdefault(place, row)
     return rows
 
 
-def _place(sweep: SweepAnswer, row: Row) -> Place | None:
+def _place(answer: SweepAnswer, row: Row) -> Place | None:
     """Return the place of a row on the chosen axes; None where it has no value of one."""
-    if any(row.get(key) not in sweep.axes[key] for key in sweep.chosen):
+    if any(row.get(key) not in answer.axes[key] for key in answer.chosen):
         return None
-    return tuple(sweep.axes[key].index(row[key]) for key in sweep.chosen)
+    return tuple(answer.axes[key].index(row[key]) for key in answer.chosen)
 
 
-def _best_place(sweep: SweepAnswer) -> Place | None:
-    return _place(sweep, sweep.fitting[0]) if sweep.fitting else None
+def _best_place(answer: SweepAnswer) -> Place | None:
+    return _place(answer, answer.fitting[0]) if answer.fitting else None
 
 
-def _value(sweep: SweepAnswer, row: Row | None) -> float | None:
-    return None if row is None or row["verdict"] != FITS else row[sweep.by]
+def _value(answer: SweepAnswer, row: Row | None) -> float | None:
+    return None if row is None or row["verdict"] != FITS else row[answer.by]
 
 
 def _memory(row: Row) -> float | None:
@@ -163,42 +163,42 @@ def _memory(row: Row) -> float | None:
     return None if peak is None else float(peak / row["memory_capacity_bytes"])
 
 
-def _text(sweep: SweepAnswer, row: Row | None) -> str:
+def _text(answer: SweepAnswer, row: Row | None) -> str:
     """Return the value of a row, or why it has none."""
     if row is None:
         return "not requested"
-    value, memory = _value(sweep, row), _memory(row)
+    value, memory = _value(answer, row), _memory(row)
     if value is not None:
-        return number(value)
+        return short_number(value)
     if row["verdict"] == DOES_NOT_FIT and memory is not None:
         return f"needs {memory:.1f} x the memory"
     return str(row["verdict"])
 
 
-def _hover(sweep: SweepAnswer, row: Row | None) -> str:
+def _hover(answer: SweepAnswer, row: Row | None) -> str:
     if row is None:
         return "not requested"
-    values = (format_setting(row.get(key)) for key in sweep.chosen)
+    values = (format_setting(row.get(key)) for key in answer.chosen)
     lines = [
-        f"{name} {value}" for name, value in zip(short_keys(sweep.chosen), values, strict=True)
+        f"{name} {value}" for name, value in zip(short_keys(answer.chosen), values, strict=True)
     ]
-    text = _text(sweep, row)
-    label = f"{UNITS[sweep.by]}: {text}" if row["verdict"] == FITS else text
+    text = _text(answer, row)
+    label = f"{UNITS[answer.by]}: {text}" if row["verdict"] == FITS else text
     return "\n".join([*lines, label])
 
 
-def _finding(sweep: SweepAnswer) -> str:
+def _finding(answer: SweepAnswer) -> str:
     """Return the best layout of all, as a title."""
-    count = f"{len(sweep.points):,} layouts"
-    if not sweep.fitting:
+    count = f"{len(answer.points):,} layouts"
+    if not answer.fitting:
         return f"None of {count} fits"
-    best = sweep.fitting[0]
-    title = f"Best of {count}: {amount(sweep.by, best[sweep.by])}"
-    return f"{title} with {point_of(sweep.chosen, best)}" if len(sweep.chosen) <= 3 else title
+    best = answer.fitting[0]
+    title = f"Best of {count}: {amount(answer.by, best[answer.by])}"
+    return f"{title} with {point_of(answer.chosen, best)}" if len(answer.chosen) <= 3 else title
 
 
-def _description(sweep: SweepAnswer) -> str:
-    return f"{UNITS[sweep.by]} over {', '.join(short_keys(sweep.chosen))}."
+def _description(answer: SweepAnswer) -> str:
+    return f"{UNITS[answer.by]} over {', '.join(short_keys(answer.chosen))}."
 
 
 # --- the front ------------------------------------------------------------------------------------
@@ -209,42 +209,42 @@ _COSTS: Final = {
 }
 
 
-def front_chart(sweep: SweepAnswer) -> ScatterWithFront:
-    """Return all layouts that fit, and those that no other beats in speed and in cost."""
-    places = {row["position"]: i for i, row in enumerate(sweep.fitting)}
-    best = point_of(sweep.chosen or [*sweep.axes], sweep.fitting[0])
-    cost, gain = _COSTS[sweep.pareto.against], _measure(sweep)
+def front_chart(answer: SweepAnswer) -> ScatterWithFront:
+    """Return all layouts that fit, and those on the Pareto front."""
+    places = {row["position"]: i for i, row in enumerate(answer.fitting)}
+    best = point_of(answer.chosen or [*answer.axes], answer.fitting[0])
+    cost, gain = _COSTS[answer.pareto.against], _measure(answer)
     return ScatterWithFront(
-        title=_front_finding(sweep),
-        caption=f"{sweep.title}; {len(sweep.fitting):,} of {len(sweep.points):,} layouts fit",
-        description=f"{len(sweep.fitting):,} layouts that fit; {len(sweep.front):,} of them have"
+        title=_front_finding(answer),
+        caption=f"{answer.title}; {len(answer.fitting):,} of {len(answer.points):,} layouts fit",
+        description=f"{len(answer.fitting):,} layouts that fit; {len(answer.front):,} of them have"
         f" the best {gain.label} for their {cost.label}.",
-        contents="layouts that no other beats in both",
+        contents="layouts on the Pareto front",
         x=cost,
-        y=Axis(gain.label, gain.unit, zero=sweep.more_is_better),
+        y=Axis(gain.label, gain.unit, zero=answer.more_is_better),
         points=tuple(
-            Point(float(cost), float(row[sweep.by]), _point_text(sweep, row))
-            for row, cost in zip(sweep.fitting, costs(sweep), strict=True)
+            Point(float(cost), float(row[answer.by]), _point_text(answer, row))
+            for row, cost in zip(answer.fitting, costs(answer), strict=True)
         ),
-        front=tuple(places[row["position"]] for row in sweep.front),
+        front=tuple(places[row["position"]] for row in answer.front),
         best=0,
-        names=("fits", "no other is better at this cost", f"best: {best}"),
+        names=("fits", "Pareto front", f"best: {best}"),
     )
 
 
-def costs(sweep: SweepAnswer) -> list[float]:
+def costs(answer: SweepAnswer) -> list[float]:
     """Return the costs of the layouts that fit, the best layout first, as the axis has them."""
-    scale = GIB if sweep.pareto.against == "memory" else 1
-    return [row[COSTS[sweep.pareto.against]] / scale for row in sweep.fitting]
+    scale = GIB if answer.pareto.against == "memory" else 1
+    return [row[COSTS[answer.pareto.against]] / scale for row in answer.fitting]
 
 
-def cost_label(sweep: SweepAnswer) -> str:
+def cost_label(answer: SweepAnswer) -> str:
     """Return the title of the axis of costs."""
-    return _COSTS[sweep.pareto.against].title
+    return _COSTS[answer.pareto.against].title
 
 
-def _point_text(sweep: SweepAnswer, row: Row) -> str:
-    keys = [key for key in sweep.axes if row.get(key) is not None]
+def _point_text(answer: SweepAnswer, row: Row) -> str:
+    keys = [key for key in answer.axes if row.get(key) is not None]
     return "\n".join(f"{name} {format_setting(row[key])}" for key, name in _named(keys))
 
 
@@ -252,28 +252,28 @@ def _named(keys: Sequence[str]) -> Iterable[tuple[str, str]]:
     return zip(keys, short_keys(keys), strict=True)
 
 
-def _front_finding(sweep: SweepAnswer) -> str:
+def _front_finding(answer: SweepAnswer) -> str:
     """Return the cost of a rate near the best one, as a title."""
-    best = sweep.front[-1]
-    if len(sweep.front) == 1:
-        least = f"the least {sweep.pareto.against}"
-        return f"One layout has the best {measure_label(sweep.by)} and needs {least}"
-    near = next(row for row in sweep.front if _share(sweep, row, best) >= NEAR)
-    near = sweep.front[-2] if near is best else near
-    share = 100 * _share(sweep, near, best)
-    spent, most = (_cost(sweep, row) for row in (near, best))
-    return f"{share:.0f} % of the best {measure_label(sweep.by)} needs {spent} instead of {most}"
+    best = answer.front[-1]
+    if len(answer.front) == 1:
+        least = f"the least {answer.pareto.against}"
+        return f"One layout has the best {measure_label(answer.by)} and needs {least}"
+    near = next(row for row in answer.front if _share(answer, row, best) >= NEAR)
+    near = answer.front[-2] if near is best else near
+    share = 100 * _share(answer, near, best)
+    spent, most = (_cost(answer, row) for row in (near, best))
+    return f"{share:.0f} % of the best {measure_label(answer.by)} needs {spent} instead of {most}"
 
 
-def _share(sweep: SweepAnswer, row: Row, best: Row) -> float:
+def _share(answer: SweepAnswer, row: Row, best: Row) -> float:
     """Return the rate of a layout as a share of the best."""
-    ratio = float(row[sweep.by] / best[sweep.by])
+    ratio = float(row[answer.by] / best[answer.by])
     return ratio if ratio <= 1 else 1 / ratio
 
 
-def _cost(sweep: SweepAnswer, row: Row) -> str:
-    value = row[COSTS[sweep.pareto.against]]
-    return f"{value / GIB:.1f} GiB" if sweep.pareto.against == "memory" else f"{value:,} devices"
+def _cost(answer: SweepAnswer, row: Row) -> str:
+    value = row[COSTS[answer.pareto.against]]
+    return f"{value / GIB:.1f} GiB" if answer.pareto.against == "memory" else f"{value:,} devices"
 
 
 __all__ = ["cost_label", "costs", "front_chart", "layouts_chart"]

@@ -94,14 +94,14 @@ def point_of(keys: Sequence[str], point: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {format_setting(point[key])}" for key, name in names if key in point)
 
 
-def number(value: float) -> str:
+def short_number(value: float) -> str:
     """Return a number with four digits; from 1,000 on, a whole number."""
     return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.4g}"
 
 
 def amount(by: str, value: float) -> str:
     """Return a measure with its unit: ``'9,914 tokens/s'``."""
-    return _AMOUNTS[by].format(number(value))
+    return _AMOUNTS[by].format(short_number(value))
 
 
 def measure_label(by: str) -> str:
@@ -164,7 +164,7 @@ __all__ = [
     "layout_tables",
     "layouts",
     "measure_label",
-    "number",
+    "short_number",
     "point_of",
     "rows",
 ]
