@@ -120,16 +120,16 @@ CAPACITY = "capacity: {value: 64 GB, source: olcf}"
 
 
 @pytest.fixture
-def beside(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch):
     """A folder with a scenario, in which files of its own are found first."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "case.yaml").write_text(SCENARIO, encoding="utf-8")
     return tmp_path
 
 
-def complaint(beside, text, name="mi250x-gcd"):
-    """Return what loading says of a file beside the scenario."""
-    (beside / f"{name}.yaml").write_text(text, encoding="utf-8")
+def complaint(folder, text, name="mi250x-gcd"):
+    """Return the message for a file next to the scenario."""
+    (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(ClustersimError) as caught:
         load("case.yaml")
     return str(caught.value)
@@ -173,18 +173,18 @@ def line_of(text, start):
         ),
     ],
 )  # fmt: skip
-def test_a_wrong_value_is_named_with_file_line_and_key(beside, old, new, key, problem):
-    """The one line of the error says where, what, and what is allowed."""
+def test_a_wrong_value_is_named_with_file_line_and_key(folder, old, new, key, problem):
+    """The one line of the error has the place, the problem, and what is allowed."""
     assert old in DEVICE
     line = line_of(DEVICE, old)
 
     expected = f"mi250x-gcd.yaml:{line}: cluster.node.accelerator.{key}: {problem}"
-    assert complaint(beside, DEVICE.replace(old, new)) == expected
+    assert complaint(folder, DEVICE.replace(old, new)) == expected
 
 
-def test_an_unknown_key_is_told_the_nearest_one(beside):
+def test_an_unknown_key_is_told_the_nearest_one(folder):
     """A misspelt key is named with its line, and so is the one that is missing for it."""
-    message = complaint(beside, DEVICE.replace("compute_units:", "compute_unit:"))
+    message = complaint(folder, DEVICE.replace("compute_units:", "compute_unit:"))
     line = line_of(DEVICE, "compute_units:")
 
     assert (
@@ -194,40 +194,40 @@ def test_an_unknown_key_is_told_the_nearest_one(beside):
     assert "cluster.node.accelerator.compute_units: missing (it must be given)" in message
 
 
-def test_a_key_that_a_catalogue_file_lacks_is_blamed_on_that_file(beside):
+def test_a_key_that_a_catalogue_file_lacks_is_blamed_on_that_file(folder):
     """What is missing in a device's file is complained of with that file's name."""
-    message = complaint(beside, DEVICE.replace(UNITS + "\n", ""))
+    message = complaint(folder, DEVICE.replace(UNITS + "\n", ""))
 
     assert message.startswith("mi250x-gcd.yaml")
 
 
-def test_a_source_that_is_not_listed_is_blamed_on_its_file(beside):
+def test_a_source_that_is_not_listed_is_blamed_on_its_file(folder):
     """A fact that names no line of the table is complained of with that file's name."""
-    message = complaint(beside, DEVICE.replace(UNITS, UNITS.replace("olcf", "nobody")))
+    message = complaint(folder, DEVICE.replace(UNITS, UNITS.replace("olcf", "nobody")))
     assert "compute_units: source 'nobody' is not in the table 'sources'" in message
 
     assert message.startswith("mi250x-gcd.yaml")
 
 
-def test_a_source_that_is_not_listed_is_refused(beside):
+def test_a_source_that_is_not_listed_is_refused(folder):
     """A fact must name a line of its file's own table."""
-    message = complaint(beside, DEVICE.replace(UNITS, UNITS.replace("olcf", "nobody")))
+    message = complaint(folder, DEVICE.replace(UNITS, UNITS.replace("olcf", "nobody")))
 
     assert message.endswith("compute_units: source 'nobody' is not in the table 'sources'")
 
 
-def test_a_key_given_twice_is_named(beside):
-    """The second of two equal keys is refused with its line."""
+def test_a_key_given_twice_is_named(folder):
+    """The second of two equal keys is rejected with its line."""
     line = line_of(DEVICE, UNITS) + 1
-    message = complaint(beside, DEVICE.replace(UNITS, f"{UNITS}\n{UNITS}"))
+    message = complaint(folder, DEVICE.replace(UNITS, f"{UNITS}\n{UNITS}"))
 
     assert message == f"mi250x-gcd.yaml:{line}: compute_units: key given twice"
 
 
 @pytest.mark.parametrize("text", ["a: [1\nb: 2", "a: b: c", "a: 'x", "\ta: 1", "a: *nobody", "%"])
-def test_what_is_not_yaml_is_refused_with_its_line(beside, text):
+def test_what_is_not_yaml_is_refused_with_its_line(folder, text):
     """A file that does not parse is named with the line of the trouble."""
-    message = complaint(beside, f"kind: accelerator\n{text}\n")
+    message = complaint(folder, f"kind: accelerator\n{text}\n")
 
     assert message.startswith("mi250x-gcd.yaml:")
     assert ": is not valid YAML (" in message
@@ -241,7 +241,7 @@ BOMB = "\n".join(
 
 
 def test_aliases_that_explode_are_counted_before_they_are_expanded():
-    """A billion laughs are refused at two hundred thousand."""
+    """A billion laughs are rejected at two hundred thousand."""
     with pytest.raises(CatalogError) as caught:
         parse_yaml(BOMB, "bomb.yaml", CatalogError)
 
@@ -257,13 +257,13 @@ def test_what_has_no_bottom_is_refused(text):
 
 
 def test_ten_thousand_brackets_are_no_traceback():
-    """A file that would exhaust the stack is refused as any other."""
+    """A file that would exhaust the stack is rejected as any other."""
     with pytest.raises(ScenarioError, match=r"^deep\.yaml.*nested"):
         parse_yaml("[" * 10_000 + "]" * 10_000, "deep.yaml")
 
 
 def test_a_tag_constructs_nothing():
-    """A tagged scalar is refused, so that a file can never make an object."""
+    """A tagged scalar is rejected, so that a file can never make an object."""
     with pytest.raises(CatalogError) as caught:
         parse_yaml("x: 1\na: !!python/object:os.system ls", "evil.yaml", CatalogError)
 
@@ -350,19 +350,19 @@ def test_files_that_cannot_be_read_are_named(tmp_path, monkeypatch):
         ),
     ],
 )  # fmt: skip
-def test_an_unknown_name_is_told_the_nearest_one(beside, old, new, problem):
+def test_an_unknown_name_is_told_the_nearest_one(folder, old, new, problem):
     """A name that no file carries is named with its line, and the nearest that there is."""
     assert old in SCENARIO
-    (beside / "case.yaml").write_text(SCENARIO.replace(old, new), encoding="utf-8")
+    (folder / "case.yaml").write_text(SCENARIO.replace(old, new), encoding="utf-8")
 
     with pytest.raises(ClustersimError) as caught:
         load("case.yaml")
     assert str(caught.value) == problem
 
 
-def test_a_file_beside_the_scenario_wins(beside):
+def test_a_file_beside_the_scenario_wins(folder):
     """A device of the same name in the scenario's folder is the one that is used."""
-    (beside / "mi250x-gcd.yaml").write_text(DEVICE.replace(UNITS, UNITS.replace("110", "111")))
+    (folder / "mi250x-gcd.yaml").write_text(DEVICE.replace(UNITS, UNITS.replace("110", "111")))
     loaded = load("case.yaml")
 
     path = ("cluster", "node", "accelerator", "compute_units", "value")
@@ -371,8 +371,8 @@ def test_a_file_beside_the_scenario_wins(beside):
 
 
 @pytest.mark.parametrize("text", ["kind: model\nname: mi250x-gcd\n", "just text\n", "[1, 2]\n", ""])
-def test_a_file_of_another_kind_beside_the_scenario_does_not_win(beside, text):
+def test_a_file_of_another_kind_beside_the_scenario_does_not_win(folder, text):
     """A file that only shares the name is passed over for the shipped one."""
-    (beside / "mi250x-gcd.yaml").write_text(text)
+    (folder / "mi250x-gcd.yaml").write_text(text)
 
     assert load("case.yaml").scenario.cluster.node.accelerator.compute_units.value == 110

@@ -1,4 +1,4 @@
-"""Framework files that extend others: what wins, where it is from, and what is refused."""
+"""Framework files that extend others: what wins, where it is from, and what is rejected."""
 
 from copy import deepcopy
 
@@ -40,7 +40,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def complaint(file):
-    """Return what is said of a file that is wrong."""
+    """Return the message about a file that is wrong."""
     with pytest.raises(ClustersimError) as caught:
         entry_of_file(file)
     return str(caught.value)
@@ -60,7 +60,7 @@ def test_a_file_that_extends_another_differs_in_what_it_says(folder):
 
 
 def test_a_scenario_runs_a_file_that_extends_another(folder):
-    """A scenario finds the file beside it, and what it extends among the shipped ones."""
+    """A scenario finds the file next to it, and what it extends among the shipped ones."""
     given = {**DATA, "framework": "ours"}
     lines = [f"{key}: {value}".replace("'", "") for key, value in given.items()]
     (folder / "case.yaml").write_text("\n".join(lines), encoding="utf-8")
@@ -73,19 +73,19 @@ def test_a_scenario_runs_a_file_that_extends_another(folder):
 
 def test_files_extend_files_that_extend(folder):
     """What is extended may extend another one in turn."""
-    text = OURS.replace("name: ours", "name: mine").replace(
+    text = OURS.replace("name: ours", "name: own").replace(
         "extends: megatron-core", "extends: ours"
     )
-    (folder / "mine.yaml").write_text(text.replace("10 us", "5 us"), encoding="utf-8")
-    mine = entry_of_file(folder / "mine.yaml").record
+    (folder / "own.yaml").write_text(text.replace("10 us", "5 us"), encoding="utf-8")
+    own = entry_of_file(folder / "own.yaml").record
 
-    assert (mine.name, mine.extends, mine.dispatch.value) == ("mine", "ours", pytest.approx(5e-6))
-    assert mine.kernels.attention.value == "unfused"
-    assert mine.runtime_memory == entry("framework", "megatron-core").record.runtime_memory
+    assert (own.name, own.extends, own.dispatch.value) == ("own", "ours", pytest.approx(5e-6))
+    assert own.kernels.attention.value == "unfused"
+    assert own.runtime_memory == entry("framework", "megatron-core").record.runtime_memory
 
 
 def test_a_file_may_extend_the_shipped_one_of_its_name(folder):
-    """A file beside the scenario that extends its own name changes the shipped one."""
+    """A file next to the scenario that extends its own name changes the shipped one."""
     text = OURS.replace("name: ours", "name: megatron-core")
     (folder / "megatron-core.yaml").write_text(text, encoding="utf-8")
     changed = entry_of_file(folder / "megatron-core.yaml").record
@@ -123,19 +123,19 @@ def test_what_is_wrong_with_an_extension_is_named(folder, old, new, problem):
 
 
 def test_files_cannot_extend_each_other(folder):
-    """A chain that leads back to a file of its own is refused, and told."""
-    (folder / "ours.yaml").write_text(OURS.replace("megatron-core", "mine"), encoding="utf-8")
-    text = OURS.replace("name: ours", "name: mine").replace("megatron-core", "ours")
-    (folder / "mine.yaml").write_text(text, encoding="utf-8")
+    """A chain that leads back to a file of its own is rejected with its files."""
+    (folder / "ours.yaml").write_text(OURS.replace("megatron-core", "own"), encoding="utf-8")
+    text = OURS.replace("name: ours", "name: own").replace("megatron-core", "ours")
+    (folder / "own.yaml").write_text(text, encoding="utf-8")
 
     assert complaint(folder / "ours.yaml") == (
-        "mine.yaml:3: extends: leads back to its own file"
-        " (ours.yaml extends mine.yaml extends ours.yaml)"
+        "own.yaml:3: extends: leads back to its own file"
+        " (ours.yaml extends own.yaml extends ours.yaml)"
     )
 
 
 def test_other_kinds_of_files_extend_nothing(folder):
-    """What is no framework knows no `extends`."""
+    """Files of other kinds have no key `extends`."""
     text = (finding.shipped("model") / "gpt-22b.yaml").read_text(encoding="utf-8")
     (folder / "model.yaml").write_text(text + "extends: gpt-175b\n", encoding="utf-8")
 

@@ -84,7 +84,7 @@ def test_all_ranks_together_hold_the_recipe_for_every_parameter():
 
 
 def test_whole_weights_come_back_layer_by_layer_under_zero_3():
-    """A rank has its share of the weights, and the layers at work whole beside it."""
+    """A rank has its share of the weights, and the running layers in addition, whole."""
     job, _ = built()
     sharded = replace(job, plan=replace(job.plan, zero=3))
     before, after = (estimate_memory(j).stages[3].parts for j in (job, sharded))
@@ -129,7 +129,7 @@ def _next(draw, steps, waiting):
 @MODEST
 @given(stages())
 def test_the_peak_is_the_fullest_moment_of_the_steps(stage):
-    """Step by step, the peak is the most that open microbatches and the block at work hold."""
+    """Step by step, the peak is the most that open microbatches and the running block hold."""
     chunks, steps = stage
     held, most = 0.0, 0.0
     for kind, c in steps:
@@ -147,7 +147,7 @@ def test_the_peak_is_the_fullest_moment_of_the_steps(stage):
 
 
 def test_the_curve_of_a_stage_reaches_its_peak_and_ends_where_it_began():
-    """Over the replay a stage climbs to what the verdict says without cache, and empties again."""
+    """Over the replay a stage climbs to its peak without the cache, and empties again."""
     result = ran()
 
     for curve, stage in zip(

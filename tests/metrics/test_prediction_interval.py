@@ -1,4 +1,4 @@
-"""The interval beside a step time: what it promises, and what it is made from."""
+"""The interval of a step time: its coverage, and the runs that it is made from."""
 
 import math
 import random
@@ -110,7 +110,7 @@ def test_an_interval_holds_the_prediction_and_nine_in_ten_of_its_own_runs(source
 
 
 def test_without_runs_there_is_no_interval():
-    """An accelerator that nobody measured has none, however many others were measured."""
+    """An accelerator without measured runs has none, however many others were measured."""
     seen = runs_of(*[[1.1]] * 50)
     found = interval(10.0, reach_of(seen, "h800-sxm", "one"))
 
@@ -145,7 +145,7 @@ def test_the_answer_of_a_run_tells_the_interval_or_why_there_is_none():
 
 
 def test_a_size_of_job_stands_for_itself_where_it_has_nine_sources():
-    """One node is told apart from several where both were measured by enough sources."""
+    """One node has another interval than several where both were measured by enough sources."""
     many = runs_of(*[[1.2]] * 9, nodes="several")
     few = runs_of(*[[1.05]] * 8)
     enough = runs_of(*[[1.05]] * 9)

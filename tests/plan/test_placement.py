@@ -1,4 +1,4 @@
-"""Where ranks run: every placement is a permutation, and puts those side by side that it says."""
+"""Where ranks run: every placement is a permutation, and makes the requested ranks neighbours."""
 
 import re
 from itertools import pairwise, permutations, product
@@ -42,16 +42,16 @@ def plan_of(tensor, data, pipeline):
     return Plan(tensor, data, pipeline, 1, "1f1b", 0, 1, 8, (1,) * pipeline)
 
 
-def job_of(name="frontier-22b", **wanted):
-    """Return the job of a scenario whose ranks are placed as wanted."""
-    return build_job(load(name, [f"plan.placement.{key}={value}" for key, value in wanted.items()]))
+def job_of(name="frontier-22b", **wish):
+    """Return the job of a scenario with placement keys."""
+    return build_job(load(name, [f"plan.placement.{key}={value}" for key, value in wish.items()]))
 
 
-def placed(tensor, data, pipeline, **wanted):
-    """Return the placement of a small plan on two nodes of eight devices, as wanted."""
+def placed(tensor, data, pipeline, **wish):
+    """Return the placement of a small plan on two nodes of eight devices, with placement keys."""
     nodes = -(-tensor * data * pipeline // 8)
     degrees = (f"plan.tensor={tensor}", f"plan.data={data}", f"plan.pipeline={pipeline}")
-    lists = [f"plan.placement.{key}={value}" for key, value in wanted.items()]
+    lists = [f"plan.placement.{key}={value}" for key, value in wish.items()]
     sizes = (f"cluster.nodes={nodes}", "batch.global=48")
     return build_job(load("frontier-22b", [*degrees, *sizes, *lists])).placement
 
@@ -107,7 +107,7 @@ def test_pipeline_first_makes_stages_neighbours():
 
 
 def test_a_placement_tells_the_same_rank_by_rank_and_group_by_group():
-    """Four ways of asking for devices agree."""
+    """Four ways of naming the devices agree."""
     placement = placed(2, 2, 4, order="[data, pipeline, tensor]")
     device, plan = placement.device, placement.plan
 
@@ -150,7 +150,7 @@ def test_on_an_ideal_switch_all_placements_are_equally_fast(devices):
 
 
 def test_tensor_groups_across_nodes_are_slower():
-    """What the simulation says does depend on where ranks run."""
+    """The result of a simulation depends on where ranks run."""
     name, *sizes = "megatron21-t1-39b", "cluster.nodes=4", "plan.data=2", "batch.global=32"
     inside = simulate(name, sizes)
     across = simulate(name, [*sizes, "plan.placement.order=[data, pipeline, tensor]"])
@@ -188,7 +188,7 @@ def tori(draw):
 @settings(max_examples=20, deadline=None)
 @given(tori())
 def test_boxes_are_filled_one_after_another(boxes_and_torus):
-    """As many ranks as a box has nodes have a box to themselves, each beside the one before."""
+    """As many ranks as a box has nodes have a box to themselves, each next to the one before."""
     boxes, lengths = boxes_and_torus
     job = build_job(load("megatron21-t1-1.7b", [*torus(*lengths), f"plan.placement.boxes={boxes}"]))
     places = [job.cluster.fabric.coordinates(node) for node in job.placement.devices]
@@ -222,7 +222,7 @@ def test_boxes_go_with_any_order_and_keep_nodes_together():
 def test_boxes_beat_rows_on_fugaku():
     """Tensor groups of eight are faster as cubes than in the order of the nodes.
 
-    Nodes are numbered 3 x 2 at a time; eight in a row share links with the groups beside them.
+    Nodes are numbered 3 x 2 at a time; eight in a row share links with the groups next to them.
     """
     block = ("cluster=fugaku", "cluster.nodes=384", "cluster.fabric.job=[4, 2, 8, 1, 3, 2]")
     layout = ("plan.tensor=8", "plan.data=48", "batch.global=192", "batch.micro=4")
@@ -348,7 +348,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("wish", REFUSED)
 def test_a_placement_that_cannot_be_is_refused(wish):
-    """One line says where, what, and what is allowed."""
+    """One line has the place, the problem, and what is allowed."""
     with pytest.raises(ScenarioError, match=f"{re.escape(REFUSED[wish])}$"):
         build_job(load("frontier-22b", [f"plan.placement.{wish}"]))
 
@@ -383,7 +383,7 @@ def test_boxes_need_to_know_the_job_of_a_torus():
 
 
 def test_a_list_goes_with_nothing_else():
-    """Two answers to one question are refused."""
+    """Two contradicting keys are rejected."""
     wish = "plan.placement={devices: [1, 0], order: [data], boxes: [2]}"
 
     with pytest.raises(ScenarioError, match=r"'devices' excludes boxes and order \(leave out"):

@@ -1,4 +1,4 @@
-"""Scenarios: what ``--set`` reaches, what bad input is told, and that nothing else comes out."""
+"""Scenarios: values that ``--set`` changes, and messages about invalid input."""
 
 import json
 import re
@@ -100,7 +100,7 @@ def test_a_number_is_scaled_in_place():
 
 
 def test_a_fact_of_the_catalogue_is_scaled_with_its_unit():
-    """`cluster.nic.bandwidth=x2` is 50 GB/s, and says that it was set instead of its source."""
+    """`cluster.nic.bandwidth=x2` is 50 GB/s, with the setting instead of its source."""
     before, after = set_().cluster, set_("cluster.nic.bandwidth=x2").cluster
 
     assert (before.nic.bandwidth.value, after.nic.bandwidth.value) == (25e9, 50e9)
@@ -135,7 +135,7 @@ def test_a_name_of_the_catalogue_is_replaced():
 
 
 def test_what_a_scenario_says_of_a_framework_wins_over_its_file():
-    """The 22B scenario takes flash attention, and the replaced value says where it was set."""
+    """The 22B scenario takes flash attention, with the place where it was set."""
     attention = set_().framework.kernels.attention
 
     assert attention.value == "flash"
@@ -191,7 +191,7 @@ def test_a_setting_is_the_place_of_its_value():
     ],
 )
 def test_a_wrong_setting_is_named_with_its_reason(setting, problem):
-    """The one line of the error quotes the setting and says what is wrong with it."""
+    """The one line of the error quotes the setting and names the problem."""
     with pytest.raises(ClustersimError) as caught:
         set_(setting)
 
@@ -199,7 +199,7 @@ def test_a_wrong_setting_is_named_with_its_reason(setting, problem):
 
 
 def test_a_setting_that_is_not_yaml_is_named():
-    """Half a list is told what a file with half a list is told."""
+    """Half a list has the message of a file with half a list."""
     with pytest.raises(ScenarioError, match=r"^--set plan\.tensor=\[.* is not valid YAML \("):
         set_("plan.tensor=[")
 
@@ -298,7 +298,7 @@ def test_all_problems_of_a_scenario_are_told_together(case):
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "- 1\n", "7\n", "text\n"])
 def test_a_scenario_that_is_no_mapping_is_refused(tmp_path, monkeypatch, text):
-    """A file without keys is told that it needs some."""
+    """A file without keys is rejected with the form that it needs."""
     monkeypatch.chdir(tmp_path)
     Path("case.yaml").write_text(text)
 
@@ -308,7 +308,7 @@ def test_a_scenario_that_is_no_mapping_is_refused(tmp_path, monkeypatch, text):
 
 
 def test_a_missing_scenario_is_named(tmp_path, monkeypatch):
-    """A path that leads nowhere is said as it was given; a bare name is told the nearest one."""
+    """A path that leads nowhere is quoted as it was given; a bare name gets the nearest one."""
     monkeypatch.chdir(tmp_path)
     for path, problem in {
         "nowhere.yaml": "nowhere.yaml: no such file",
@@ -322,13 +322,13 @@ def test_a_missing_scenario_is_named(tmp_path, monkeypatch):
 
 
 def refusal(name, *given_):
-    """Return the lines that a layout is refused with."""
+    """Return the lines with which a layout is rejected."""
     with pytest.raises(PlanError) as caught:
         build_job(load(name, given_))
     return str(caught.value).splitlines()
 
 
-def test_a_tensor_degree_that_does_not_divide_is_told_its_divisors():
+def test_a_tensor_degree_that_does_not_divide_has_its_divisors():
     """Attention heads must be shared evenly; the degrees that do are listed."""
     (line,) = refusal("frontier-22b", "plan.tensor=5", "cluster.nodes=10")
 
@@ -358,7 +358,7 @@ def test_a_tensor_degree_that_does_not_divide_is_told_its_divisors():
         ),
     ],
 )
-def test_a_plan_that_does_not_fill_its_devices_is_told_what_would(setting, problem):
+def test_a_plan_that_does_not_fill_its_devices_has_what_would(setting, problem):
     """The product of the degrees is compared with the devices of the nodes."""
     (line,) = refusal("frontier-22b", setting, "batch.global=48")
 
@@ -428,7 +428,7 @@ def test_a_plan_that_does_not_fill_its_devices_is_told_what_would(setting, probl
         ),
     ],
 )  # fmt: skip
-def test_a_layout_that_cannot_run_is_told_why(given_, problem):
+def test_a_layout_that_cannot_run_is_reported(given_, problem):
     """One line names the setting, the key, the number and what would do."""
     (line,) = refusal("frontier-22b", *given_)
     key = problem.partition(":")[0]
@@ -468,8 +468,8 @@ def test_all_problems_of_a_layout_are_reported_together():
         ("half", "recompute: input should be 'none', 'selective' or 'full', not 'half'"),
     ],
 )  # fmt: skip
-def test_a_recomputation_that_cannot_be_is_told_why(table, problem):
-    """A table that contradicts itself, or the layout, is refused."""
+def test_a_recomputation_that_cannot_be_is_reported(table, problem):
+    """A table that contradicts itself, or the layout, is rejected."""
     with pytest.raises(ClustersimError) as caught:
         build_job(load("frontier-22b", [f"recompute={table}"]))
     line = str(caught.value)
@@ -485,7 +485,7 @@ def test_an_operation_that_no_layer_has_is_named_with_its_neighbour():
 
 
 def test_a_precision_that_the_device_lacks_is_named():
-    """A device without a peak for the precision is told which ones it has."""
+    """The message for a device without a peak for the precision lists those that it has."""
     peak = "cluster.node.accelerator.peak={fp16: {value: 1 TFLOP/s, assumed: a test}}"
     with pytest.raises(CatalogError) as caught:
         simulate("frontier-22b", ["batch.global=16", "precision=bf16", peak])
@@ -577,7 +577,7 @@ GOOD = {
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.sampled_from([*GOOD, "scaling", "assumed", "fold"]), values, max_size=3))
 def test_a_good_scenario_with_anything_in_it_is_loaded_or_refused(changes):
-    """Values of the wrong kind under right keys are refused, never tripped over."""
+    """Values of the wrong kind under right keys are rejected in a message."""
     loads_or_complains(json.dumps({**GOOD, **changes}))
 
 
@@ -613,7 +613,7 @@ def test_an_entry_numbered_in_superscript_is_refused():
 
 
 def test_the_schema_names_what_a_scenario_may_say():
-    """Editors are told every key of a scenario and which ones must be given."""
+    """The schema has every key of a scenario and which ones must be given."""
     schema = json_schema()
 
     assert set(schema["required"]) == {
@@ -626,7 +626,7 @@ def test_the_schema_names_what_a_scenario_may_say():
 
 @pytest.mark.parametrize("cluster", ["frontier", "{name: frontier}"])
 def test_a_cluster_without_a_number_of_nodes_is_the_scenarios_fault(tmp_path, cluster):
-    """What is missing is asked for in the scenario, not in the machine's own file."""
+    """A missing value is reported in the scenario, not in the machine's own file."""
     text = (finding.shipped("scenario") / "frontier-22b.yaml").read_text()
     path = tmp_path / "mine.yaml"
     path.write_text(text.replace("{name: frontier, nodes: 2}", cluster))

@@ -23,7 +23,7 @@ def result(name: str) -> Result:
 
 @pytest.mark.parametrize("name", names("scenario"))
 def test_every_scenario_runs_and_states_what_was_published(name):
-    """A shipped scenario fits if it did, and has a published number or says that there is none."""
+    """A shipped scenario fits if it did, and has a published number or lists it as assumed."""
     answer = result(name)
     verdicts = [check for check in answer.published if check.metric == "fits"]
 
