@@ -23,7 +23,10 @@ from clustersim.render.plotly.pieces import label
 from clustersim.render.plotly.timeline import MOST_BARS, lanes_shown
 from clustersim.render.tables import percent
 from clustersim.scenario.entries import entry
+from clustersim.scenario.load import load
+from clustersim.simulation.simulate import simulate
 from clustersim.studies.run.links import link_loads
+from clustersim.studies.run.page import page
 from clustersim.studies.run.pipeline import page_views, pipeline, sampled
 from clustersim.studies.run.text import rows
 from clustersim.topology.node import build_node
@@ -344,3 +347,20 @@ def test_the_hottest_link_of_a_node_is_drawn_hottest(name):
             x, y = map(float, point.split(","))
             assert left <= x <= left + width
             assert top <= y <= top + height
+
+
+def test_a_run_that_does_not_fit_led_with_its_impossible_step_time():
+    """Verdict, excess and remedy come first, in the text and on the page; the time is marked."""
+    result = simulate("qlora-70b-no-offload", advise=True)
+    first, second, *others = rows(result)
+    cards, _ = page(result, load("qlora-70b-no-offload")).sections[0].blocks
+    step = next(row for row in others if row.label == "step time")
+
+    assert (first.label, first.warning, second.label) == ("memory", True, "fits with")
+    assert first.text.startswith("does not fit: 30.1 of 24.0 GiB on stage 0, 6.1 GiB too many")
+    assert "hypothetical" in step.text
+    assert cards.cards[0].value == "does not fit"
+    assert "6.1 GiB too many" in cards.cards[0].note
+    assert "fits with --set offload.parameters=true" in cards.cards[0].note
+    assert cards.cards[1].label == "Hypothetical step time"
+    assert cards.cards[1].warning

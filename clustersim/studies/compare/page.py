@@ -44,7 +44,7 @@ def _card(run: ComparedRun) -> Card:
     answer, memory = run.answer, run.answer.memory
     text = f"step time; {answer.tokens_per_s:,.0f} tokens/s; MFU {percent(answer.mfu)}"
     if not memory.fits:
-        text += f"; {memory.verdict}"
+        text = f"{memory.verdict}; hypothetical {text}"
     return Card(run.name, format_seconds(answer.step_time_s), text, warning=not memory.fits)
 
 

@@ -12,7 +12,7 @@ from clustersim.studies.run.links import links
 from clustersim.studies.run.pipeline import longest_wait, page_views, pipeline
 from clustersim.studies.run.sources import scenario, sources
 from clustersim.studies.run.text import remedies, rows
-from clustersim.units import GIB, format_bandwidth, format_seconds
+from clustersim.units import format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
     from clustersim.render.charts import Timeline
@@ -71,11 +71,12 @@ def _summary(result: "Result") -> Section:
 
 def _cards(result: "Result") -> list[Card]:
     model, hardware = (result.flops_per_device(kind) / 1e12 for kind in ("model", "hardware"))
-    memory, fullest = result.memory, result.memory.fullest
+    fits = result.memory.fits
     waits = longest_wait(result)
     sequences = f"{number(result.samples_per_s)} sequences/s"
     return [
-        Card("Step time", format_seconds(result.step_time), f"on {result.devices:,} devices"),
+        *([] if fits else [_verdict(result)]),
+        _step_time(result),
         _interval(result),
         *(_compared(check) for check in result.published[:1]),
         Card(
@@ -94,14 +95,26 @@ def _cards(result: "Result") -> list[Card]:
             percent(result.bubble_fraction),
             f"of the step time{f', {waits}' if waits else ''}",
         ),
-        Card(
-            "Memory",
-            "fits" if memory.fits else "does not fit",
-            f"peak of {fullest.peak / GIB:.1f} GiB on stage {fullest.stage}; a device has"
-            f" {memory.capacity / GIB:.1f} GiB",
-            warning=not memory.fits,
-        ),
+        *([_verdict(result)] if fits else []),
     ]
+
+
+def _verdict(result: "Result") -> Card:
+    """Return whether the job fits; where it does not, by how much, and with which change it does.
+
+    This is the first card of a job that does not fit, whose step time is hypothetical.
+    """
+    value, _, why = result.memory.reason.partition(": ")
+    remedy = "".join(f"; fits with {text}" for text in remedies(result)[:1])
+    return Card("Memory", value, f"{why}{remedy}", warning=not result.memory.fits)
+
+
+def _step_time(result: "Result") -> Card:
+    devices = f"on {result.devices:,} devices"
+    if result.memory.fits:
+        return Card("Step time", format_seconds(result.step_time), devices)
+    devices += " with enough memory: the job does not fit"
+    return Card("Hypothetical step time", format_seconds(result.step_time), devices, warning=True)
 
 
 def _interval(result: "Result") -> Card:

@@ -35,18 +35,22 @@ _GROUPS: Final = {
 MOST: Final = 5
 """Components that a line names; the rest is one number."""
 
+HYPOTHETICAL: Final = " (hypothetical: the job does not fit in memory)"
+"""Remark on the step time of a job that cannot run."""
+
 
 def rows(result: "Result") -> list[Row]:
-    """Return the lines of a result, the setting first."""
+    """Return the lines of a result: the setting first, or the verdict where it does not fit."""
+    verdict = _verdict(result)
     fits = result.memory.fits
     return [
+        *([] if fits else verdict),
         *_setting(result),
         *_speed(result),
         Row("time", _components(result)),
         Row("exposed", _exposed(result)),
-        Row("memory", result.memory.reason, warning=not fits),
+        *(verdict if fits else []),
         Row("memory use", _memory(result)),
-        *(Row("fits with", remedy) for remedy in remedies(result)),
         Row("busiest link", _busiest(result)),
         *_experts(result),
         *(Row(_GROUPS[group.group], _span(group)) for group in result.groups),
@@ -63,6 +67,12 @@ def answer(result: "Result") -> list[str]:
 def file_row(folder: Path) -> Row:
     """Return the line with the files of a run."""
     return Row("files", f"{folder}/: report.html, summary.json, timeline.png, trace.json and more")
+
+
+def _verdict(result: "Result") -> list[Row]:
+    """Return whether the job fits, and the changes with which it does where it does not."""
+    memory = Row("memory", result.memory.reason, warning=not result.memory.fits)
+    return [memory, *(Row("fits with", remedy) for remedy in remedies(result))]
 
 
 def _setting(result: "Result") -> list[Row]:
@@ -126,7 +136,8 @@ def _speed(result: "Result") -> list[Row]:
         Row(
             "step time",
             f"{format_seconds(result.step_time)}, {result.tokens_per_s:,.0f} tokens/s,"
-            f" {number(result.samples_per_s)} sequences/s",
+            f" {number(result.samples_per_s)} sequences/s"
+            f"{'' if result.memory.fits else HYPOTHETICAL}",
         ),
         Row("interval", _interval(result.interval)),
         Row(
