@@ -142,7 +142,7 @@ def read_flow_cases(path: Path) -> list[FlowCase]:
     try:
         cases = _File.model_validate(content).cases
     except ValidationError as error:
-        problems = [_problem(content, each) for each in error.errors()]
+        problems = [_problem(content, problem) for problem in error.errors()]
     else:
         problems = [*_repeated_ids("cases", cases), *_problems_between_items(cases)]
     if problems:

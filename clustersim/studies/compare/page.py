@@ -28,7 +28,7 @@ def _numbers(answer: CompareAnswer) -> Section:
     columns = [Column("number"), *(Column(run.name, True) for run in answer.runs)]
     lines = []
     for name, first in answer.comparisons[0].differences.items():
-        values = [first.before, *(each.differences[name].after for each in answer.comparisons)]
+        values = [first.before, *(c.differences[name].after for c in answer.comparisons)]
         if any(values):
             lines.append((name, *(f"{value:.6g}" for value in values)))
     table = Table("numbers of all runs that are not 0", tuple(columns), tuple(lines))

@@ -30,8 +30,8 @@ def description(curve: ScalingCurve) -> str:
     """Return what grows along a curve, and what efficiency means on it."""
     batch = "the batch grows with the devices" if curve.scaling == "weak" else "the same batch"
     several = _scenarios(curve) > 1
-    words_ = ["a scenario for each point" if several else f"{curve.axis} axis, {batch}"]
-    text = ", ".join([*words_, *([", ".join(curve.set)] if curve.set else [])])
+    growth = "a scenario for each point" if several else f"{curve.axis} axis, {batch}"
+    text = ", ".join([growth, *curve.set])
     if curve.guessed:
         text += "; devices by doubling, since the scenario has no scaling curve"
     if curve.against is None:

@@ -186,20 +186,22 @@ def _outcome(change: Change, base: RunAnswer, run: Run) -> ChangeResult | Change
     if run.verdict != RAN:
         return ChangeFailure(change, run.verdict, run.why)
     after = answer_of(" ".join(change), run)
-    found = compare_runs((base.name, " ".join(change)), base, after)
-    most = largest_changes(found.parts if found.same_tokens else found.parts_per_token, 1)
+    comparison = compare_runs((base.name, " ".join(change)), base, after)
+    most = largest_changes(
+        comparison.parts if comparison.same_tokens else comparison.parts_per_token, 1
+    )
     saved = base.step_time_s - tokens_of(base) / tokens_of(after) * after.step_time_s
     return ChangeResult(
         settings=change,
         verdict="ran",
         why=None,
         step_time_s=after.step_time_s,
-        same_tokens=found.same_tokens,
+        same_tokens=comparison.same_tokens,
         saved_s=saved,
         saved_fraction=saved / base.step_time_s,
         part=most[0][0] if most else None,
-        parts=found.parts,
-        bottleneck=found.bottleneck,
+        parts=comparison.parts,
+        bottleneck=comparison.bottleneck,
         fits=after.memory.fits,
         memory=after.memory.verdict,
     )
