@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from clustersim.answers import schema
 from clustersim.calibration.answer import Calibration
 from clustersim.catalog import frameworks, models, records
+from clustersim.catalog.facts import LEAST, MAX_COUNT, MOST
 from clustersim.catalog.finding import FOLDERS, names
 from clustersim.catalog.reading import read_yaml
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
@@ -188,7 +189,16 @@ def _one_of(words: list[str]) -> str:
 
 def _range(schema: Schema) -> str:
     limits = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
-    words = [f"{said} {schema[key]:g}" for key, said in limits.items() if key in schema]
+    given = {key: schema[key] for key in limits if key in schema}
+    if given.get("maximum") in (MAX_COUNT, MOST):
+        del given["maximum"]  # those of all numbers, in the section on limits
+    if given.get("minimum") == LEAST:
+        given = {"exclusiveMinimum": 0, **given}
+        del given["minimum"]
+    words = [
+        f"{limits[key]} {value:,}" if isinstance(value, int) else f"{limits[key]} {value:g}"
+        for key, value in given.items()
+    ]
     return f", {' and '.join(words)}" if words else ""
 
 
@@ -298,7 +308,7 @@ def _columns(row: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
 
 def page() -> str:
     """Return the whole page."""
-    parts = (_scenario, _catalogue, _answer, _scaling, _studies, _validation, _calibration)
+    parts = (_scenario, _limits, _catalogue, _answer, _scaling, _studies, _validation, _calibration)
     return "\n".join(line for part in parts for line in part())
 
 
@@ -315,6 +325,11 @@ def _scenario() -> Iterator[str]:
     yield from _drawn(("key", "holds", "if not given", "meaning"), keys)
     yield "## Names, and what wins over them\n"
     yield _prose("names")
+
+
+def _limits() -> Iterator[str]:
+    yield "## Limits\n"
+    yield _prose("limits")
 
 
 def _catalogue() -> Iterator[str]:

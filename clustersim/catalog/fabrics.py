@@ -1,10 +1,13 @@
 """Networks between nodes, as a cluster file states them."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from clustersim.catalog.facts import Bandwidth, Count, Fact, Seconds, Share, Strict
+from clustersim.catalog.facts import Bandwidth, Fact, Nodes, Parts, Seconds, Share, Strict, Whole
+
+MAX_AXES: Final = 16
+"""Maximum number of axes of a torus."""
 
 
 class FabricLink(Strict):
@@ -30,10 +33,10 @@ class FatTree(Strict):
 
     type: Literal["fat-tree"]
     rail_optimised: Fact[bool]
-    nodes_per_leaf: Fact[Count]
-    leaf_uplinks: Fact[Count]
-    leaves_per_pod: Fact[Count]
-    pod_uplinks: Fact[Count]
+    nodes_per_leaf: Fact[Parts]
+    leaf_uplinks: Fact[Parts]
+    leaves_per_pod: Fact[Parts]
+    pod_uplinks: Fact[Parts]
     link: FabricLink
     routing: Fact[Literal["adaptive", "hashed"]]
     seed: int = 0
@@ -49,10 +52,10 @@ class Dragonfly(Strict):
     """
 
     type: Literal["dragonfly"]
-    groups: Fact[Count]
-    switches_per_group: Fact[Count]
-    nodes_per_switch: Fact[Count]
-    links_per_group_pair: Fact[Count]
+    groups: Fact[Parts]
+    switches_per_group: Fact[Parts]
+    nodes_per_switch: Fact[Parts]
+    links_per_group_pair: Fact[Parts]
     link: FabricLink
     routing: Fact[Literal["adaptive", "minimal", "hashed"]]
     seed: int = 0
@@ -71,12 +74,12 @@ class Torus(Strict):
     """
 
     type: Literal["torus"]
-    shape: Fact[Annotated[list[Count], Field(min_length=1)]]
+    shape: Fact[Annotated[list[Nodes], Field(min_length=1, max_length=MAX_AXES)]]
     axes: list[str]
-    ring: Fact[list[Annotated[int, Field(ge=0)]]]
+    ring: Fact[list[Whole]]
     joined: Fact[list[tuple[int, int]]] | None = None
     link: FabricLink
-    job: list[Count] | None = None
+    job: list[Nodes] | None = None
     virtual: bool = False
 
     @model_validator(mode="after")

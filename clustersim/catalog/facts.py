@@ -1,7 +1,7 @@
 """Facts: a value with its source or the reason for assuming it, and records made of them."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +24,25 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
+LEAST: Final = 1e-9
+"""Smallest value of a number that must be positive, so that quotients are finite."""
+
+MOST: Final = 1e24
+"""Largest value of any number or quantity in SI units, so that products are finite."""
+
+MAX_COUNT: Final = 10**9
+"""Maximum of a whole number."""
+
+MAX_DEVICES: Final = 2**18
+"""Maximum number of nodes, and of devices of all nodes together."""
+
+MAX_PARTS: Final = 2**16
+"""Maximum number of parts that are simulated one by one: cables of a switch, or experts."""
+
+MAX_IN_NODE: Final = 2**10
+"""Maximum number of devices, NICs or parallel links of a node."""
+
+
 def _quantity(dimension: str) -> list[Any]:
     def parsed(text: object) -> float:
         return units.parse(text, dimension)
@@ -38,12 +57,16 @@ def _quantity(dimension: str) -> list[Any]:
 def _positive(value: float) -> float:
     if value <= 0:
         raise ValueError("must be greater than 0")
+    if not LEAST <= value <= MOST:
+        raise ValueError(f"must be between {LEAST:g} and {MOST:g} in SI units")
     return value
 
 
 def _not_negative(value: float) -> float:
     if value < 0:
         raise ValueError("must not be negative")
+    if value > MOST:
+        raise ValueError(f"must be at most {MOST:g} in SI units")
     return value
 
 
@@ -51,11 +74,14 @@ Bytes = Annotated[float, *_quantity("bytes"), AfterValidator(_positive)]
 Bandwidth = Annotated[float, *_quantity("bandwidth"), AfterValidator(_positive)]
 Seconds = Annotated[float, *_quantity("seconds"), AfterValidator(_not_negative)]
 FlopsPerSecond = Annotated[float, *_quantity("flops_per_second"), AfterValidator(_positive)]
-Fraction = Annotated[float, Field(gt=0, le=1)]
+Fraction = Annotated[float, Field(ge=LEAST, le=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1, strict=True)]
+Positive = Annotated[float, Field(ge=LEAST, le=MOST)]
+NotNegative = Annotated[float, Field(ge=0, le=MOST)]
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT, strict=True)]
+Whole = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]
+Nodes = Annotated[int, Field(ge=1, le=MAX_DEVICES, strict=True)]
+Parts = Annotated[int, Field(ge=1, le=MAX_PARTS, strict=True)]
 
 
 class Fact(Strict, Generic[T]):

@@ -6,8 +6,6 @@ describes is absent.
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from clustersim.catalog.facts import (
     Bytes,
     Count,
@@ -19,6 +17,7 @@ from clustersim.catalog.facts import (
     Seconds,
     Share,
     Strict,
+    Whole,
 )
 
 
@@ -68,11 +67,11 @@ class PipelineFacts(Strict):
 
     sharded: Fact[bool]
     blocking: Fact[bool]
-    gathers_forward: Fact[Annotated[int, Field(ge=0)]]
-    gathers_backward: Fact[Annotated[int, Field(ge=0)]]
+    gathers_forward: Fact[Whole]
+    gathers_backward: Fact[Whole]
 
 
-Times = Annotated[int, Field(ge=0)]
+Times = Whole
 BothWays = Annotated[tuple[Times, Times], "forward and backward"]
 OnceAndEach = Annotated[tuple[NotNegative, NotNegative], "once, and at each further step"]
 
@@ -184,7 +183,7 @@ class ShardingFacts(Strict):
     every backward.
     """
 
-    prefetch: Fact[Annotated[int, Field(ge=0)]]
+    prefetch: Fact[Whole]
     reshard: Fact[bool]
     gather: Fact[NotNegative]
     reduce: Fact[NotNegative]

@@ -4,7 +4,7 @@ from typing import Final, Literal, Self
 
 from pydantic import model_validator
 
-from clustersim.catalog.facts import Bandwidth, Count, Fact, Fraction, Record, Seconds, Strict
+from clustersim.catalog.facts import Bandwidth, Fact, Fraction, Parts, Record, Seconds, Strict
 
 OPERATIONS: Final = (
     "all-reduce",
@@ -75,7 +75,7 @@ class LibraryRecord(Record):
     choices: Fact[dict[Operation, list[Algorithm]]]
     post: Fact[Seconds]
     relay: Fact[bool] | None = None
-    channels: Fact[Count] | None = None
+    channels: Fact[Parts] | None = None
     message: Fact[Bandwidth] | None = None
 
     @model_validator(mode="after")

@@ -8,11 +8,9 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from clustersim.catalog.facts import Count, Fact, Positive, Record, Strict
+from clustersim.catalog.facts import Count, Fact, Parts, Positive, Record, Strict, Whole
 
-Whole = Annotated[int, Field(ge=0, strict=True)]
-
-MOST_LAYERS: Final = 100_000
+MOST_LAYERS: Final = 4_096
 """Layers of a model, at most: each is an object, and models have hundreds."""
 
 Biased = Literal["qkv", "output", "mlp", "norm", "router"]
@@ -85,8 +83,8 @@ class ExpertShape(Strict):
     experts from the best `limit` groups.
     """
 
-    count: Count
-    top_k: Count
+    count: Parts
+    top_k: Parts
     ffn: Count
     shared: Whole = 0
     first_dense: Whole = 0

@@ -9,16 +9,19 @@ from pydantic import Field, model_validator
 
 from clustersim.catalog.fabrics import Dragonfly, FabricShape
 from clustersim.catalog.facts import (
+    MAX_IN_NODE,
     Bandwidth,
     Bytes,
     Count,
     Fact,
     FlopsPerSecond,
     Fraction,
+    Nodes,
     NotNegative,
     Record,
     Seconds,
     Strict,
+    Whole,
 )
 from clustersim.catalog.libraries import LibraryRecord
 
@@ -56,7 +59,7 @@ class GemmFacts(Strict):
     ragged: Fact[FlopsPerSecond] | None = None
     narrow_best: Fact[Fraction] | None = None
     narrow_inner_half: Fact[NotNegative] | None = None
-    tiles: Fact[Annotated[list[Tile], Field(min_length=1)]]
+    tiles: Fact[Annotated[list[Tile], Field(min_length=1, max_length=MAX_IN_NODE)]]
 
 
 class FlashKernelFacts(Strict):
@@ -82,7 +85,7 @@ class FlashFacts(FlashKernelFacts):
     `cudnn` is missing where software that could use cuDNN's kernels uses the others.
     """
 
-    head_sizes: Fact[list[Count]]
+    head_sizes: Fact[Annotated[list[Count], Field(max_length=MAX_IN_NODE)]]
     cudnn: FlashKernelFacts | None = None
 
 
@@ -140,8 +143,11 @@ class DeviceSwitch(Strict):
     reduces: Fact[Fraction] | None = None
 
 
-End = Annotated[int, Field(ge=0, strict=True)] | str
+End = Whole | str
 """An end of a link in a node: a device by its number, or a switch or host bridge by name."""
+
+
+InNode = Annotated[int, Field(ge=1, le=MAX_IN_NODE, strict=True)]
 
 
 class LinkKind(Strict):
@@ -153,7 +159,7 @@ class LinkKind(Strict):
     bandwidth: Fact[Bandwidth]
     latency: Fact[Seconds]
     efficiency: Fact[Fraction]
-    between: Fact[Annotated[list[tuple[End, End] | tuple[End, End, Count]], Field(min_length=1)]]
+    between: Fact[Annotated[list[tuple[End, End] | tuple[End, End, InNode]], Field(min_length=1)]]
 
 
 class DeviceLinks(Strict):
@@ -176,7 +182,7 @@ class OneDevice(Strict):
 class NicPort(Strict):
     """The NICs of a node: NIC i is connected to ``devices[i]``, a device or a switch, by a bus."""
 
-    devices: Fact[Annotated[list[End], Field(min_length=1)]]
+    devices: Fact[Annotated[list[End], Field(min_length=1, max_length=MAX_IN_NODE)]]
     bus: Fact[Bandwidth]
 
 
@@ -197,7 +203,7 @@ class NodeRecord(Record):
 
     kind: Literal["node"]
     accelerator: AcceleratorRecord
-    devices: Fact[Count]
+    devices: Fact[InNode]
     interconnect: DeviceSwitch | DeviceLinks | OneDevice = Field(discriminator="type")
     nics: NicPort
     library: LibraryRecord
@@ -249,7 +255,7 @@ class ClusterRecord(Record):
 
     kind: Literal["cluster"]
     node: NodeRecord
-    size: Fact[Count]
+    size: Fact[Nodes]
     nic: NicFacts
     fabric: FabricShape
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 STORE: Final = Path("runs") / "studies.db"
 """Default run cache."""
 
+MAX_JOBS: Final = 1_024
+"""Maximum number of processes."""
+
 FORMATS: Final = ("png", "svg", "pdf")
 """Formats of static figures."""
 
@@ -30,7 +33,7 @@ Settings = Annotated[
 StoreFile = Annotated[Path, typer.Option("--store", metavar="PATH", help="Run cache (SQLite).")]
 Jobs = Annotated[
     int | None,
-    typer.Option(min=1, help="Number of processes [one per core].", metavar="N"),
+    typer.Option(min=1, max=MAX_JOBS, help="Number of processes [one per core].", metavar="N"),
 ]
 Out = Annotated[
     Path | None,

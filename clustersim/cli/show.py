@@ -32,7 +32,9 @@ def show(
     ] = None,
     nodes: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Use the first N nodes of a cluster [all]."),
+        typer.Option(
+            min=1, max=262144, metavar="N", help="Use the first N nodes of a cluster [all]."
+        ),
     ] = None,
     json_output: Annotated[
         bool,
@@ -42,14 +44,18 @@ def show(
         bool, typer.Option("--force", help="Replace an existing output folder.")
     ] = False,
     stages: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Pipeline stages of a schedule [4].")
+        int | None,
+        typer.Option(min=1, max=4096, metavar="N", help="Pipeline stages of a schedule [4]."),
     ] = None,
     microbatches: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Microbatches of a schedule [8].")
+        int | None,
+        typer.Option(min=1, max=65536, metavar="N", help="Microbatches of a schedule [8]."),
     ] = None,
     chunks: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Model chunks per stage of a schedule [fewest]."),
+        typer.Option(
+            min=1, max=64, metavar="N", help="Model chunks per stage of a schedule [fewest]."
+        ),
     ] = None,
 ) -> None:
     """Show a catalogue entry: facts with sources, derived quantities, pictures of machines."""

@@ -67,15 +67,15 @@ def replacing(folder: Path) -> Iterator[Path]:
     new, old = (target.with_name(f".{target.name}.{os.getpid()}.{end}") for end in ("new", "old"))
     with _errors_of(folder):
         target.parent.mkdir(parents=True, exist_ok=True)
-        new.mkdir()
     try:
         with _errors_of(folder):
+            new.mkdir()
             yield new
             if target.exists():
                 target.rename(old)
             new.rename(target)
     except BaseException:
-        shutil.rmtree(new)
+        shutil.rmtree(new, ignore_errors=True)
         if old.exists():
             old.rename(target)
         raise

@@ -16,6 +16,8 @@ from clustersim.units import UNITS, parse
 MAX_VALUES: Final = 10_000
 """Maximum number of values of one option."""
 
+_MOST_DIGITS: Final = 12
+
 _END: Final = r"\s*([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([A-Za-z][A-Za-z/]*)?\s*"
 _RANGE: Final = re.compile(rf"{_END}:{_END}(?::{_END})?")
 _BRACKETS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
@@ -34,11 +36,14 @@ def values_of(text: str) -> list[str]:
     ValueError
         when the list is empty, has a value twice, or contains an invalid range.
     """
-    values = [value for item in _items(text) for value in _expanded(item)]
-    duplicate = next((value for i, value in enumerate(values) if value in values[:i]), None)
-    if duplicate is not None:
-        raise ValueError(f"lists {duplicate} twice")
-    return values
+    values: dict[str, None] = {}
+    for value in (value for item in _items(text) for value in _expanded(item)):
+        if value in values:
+            raise ValueError(f"lists {value} twice")
+        values[value] = None
+        if len(values) > MAX_VALUES:
+            raise ValueError(f"more than {MAX_VALUES:,} values")
+    return list(values)
 
 
 def counts_of(text: str) -> tuple[int, ...]:
@@ -54,8 +59,10 @@ def counts_of(text: str) -> tuple[int, ...]:
     """
     values = values_of(text)
     for value in values:
-        if not value.isdecimal() or not int(value):
+        if not value.isdecimal() or not int(value[:_MOST_DIGITS]):
             raise ValueError(f"'{value}' is not a positive whole number (examples: 8,16 or 8:64)")
+        if len(value) >= _MOST_DIGITS:
+            raise ValueError(f"{value[:_MOST_DIGITS]}... is more than any machine has")
     return tuple(int(value) for value in values)
 
 

@@ -8,12 +8,15 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from clustersim.catalog.facts import Count, Positive, Strict
+from clustersim.catalog.facts import Count, Nodes, Positive, Strict
 
 Axis = Literal["tensor", "pipeline", "data", "context", "expert"]
 """Parallel axes that may grow with the devices; experts share the ranks of the data axis."""
 
 Value = str | int | float | bool | list[int] | list[str]
+
+MAX_POINTS: Final = 1_000
+"""Maximum number of points of a curve."""
 
 EFFICIENCY: Final = "efficiency"
 COUNTED: Final = ("tflops_per_device",)
@@ -23,7 +26,7 @@ COUNTED: Final = ("tflops_per_device",)
 class PublishedPoint(Strict):
     """A published measurement of a point of the curve."""
 
-    devices: Count = Field(description="number of devices of the point")
+    devices: Nodes = Field(description="number of devices of the point")
     metric: Literal[
         "efficiency",
         "step_time_s",
@@ -54,7 +57,7 @@ class PublishedPoint(Strict):
 class PointFile(Strict):
     """A point that differs from the others in more than the axis."""
 
-    devices: Count | None = Field(None, description="number of devices of this point")
+    devices: Nodes | None = Field(None, description="number of devices of this point")
     scenario: str | None = Field(
         None, description="another scenario, shipped or in the same folder, as a point"
     )
@@ -70,8 +73,12 @@ class PointFile(Strict):
 class CurveFile(Strict):
     """Points of a curve, by number of devices."""
 
-    devices: list[Count] = Field([], description="numbers of devices, in any order")
-    points: list[PointFile] = Field([], description="points that differ in more than the axis")
+    devices: Annotated[list[Nodes], Field(max_length=MAX_POINTS)] = Field(
+        [], description="numbers of devices, in any order"
+    )
+    points: Annotated[list[PointFile], Field(max_length=MAX_POINTS)] = Field(
+        [], description="points that differ in more than the axis"
+    )
     axis: Axis = Field("data", description="parallel axis that grows with the number of devices")
     against: Count | None = Field(
         None, description="devices of the point with efficiency 1; the smallest if missing"

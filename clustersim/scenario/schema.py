@@ -12,7 +12,18 @@ from pydantic import (
     model_validator,
 )
 
-from clustersim.catalog.facts import Count, Fraction, NotNegative, Strict
+from clustersim.catalog.fabrics import MAX_AXES
+from clustersim.catalog.facts import (
+    MAX_COUNT,
+    MAX_DEVICES,
+    Count,
+    Fraction,
+    Nodes,
+    NotNegative,
+    Positive,
+    Strict,
+    Whole,
+)
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.libraries import Algorithm, Operation
 from clustersim.catalog.models import ModelRecord
@@ -58,10 +69,10 @@ class PlacementFile(Strict):
         list(AXES),
         description="order of the axes in the assignment of ranks to devices, innermost first",
     )
-    boxes: Annotated[list[Count], Field(min_length=1)] | None = Field(
+    boxes: Annotated[list[Nodes], Field(min_length=1, max_length=MAX_AXES)] | None = Field(
         None, description="boxes of a torus to fill one by one: lengths along the axes of its nodes"
     )
-    devices: list[Annotated[int, Field(ge=0, strict=True)]] | None = Field(
+    devices: list[Whole] | None = Field(
         None, description="the device of rank 0, of rank 1 and so on; replaces the other two"
     )
 
@@ -96,7 +107,7 @@ class PlanFile(Strict):
     )
     layers: Annotated[
         Annotated[Literal["even", "with-ends", "filled", "by-work"], Tag("word")]
-        | Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Tag("list")],
+        | Annotated[list[Whole], Tag("list")],
         Discriminator(_word_or_list),
     ] = Field(
         "even",
@@ -112,7 +123,7 @@ class PlanFile(Strict):
     reshard: bool = Field(
         True, description="whether gathered weights are released after a layer's forward (zero: 3)"
     )
-    shard: Annotated[int, Field(ge=0, strict=True)] = Field(
+    shard: Whole = Field(
         0, description="ranks over which ZeRO shards; 0 for all ranks with the same weights"
     )
     schedule: Annotated[str, AfterValidator(_schedule)] = Field(
@@ -132,7 +143,7 @@ class BatchFile(Strict):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(populate_by_name=True)
 
-    global_: Annotated[int, Field(alias="global", ge=1)]
+    global_: Annotated[int, Field(alias="global", ge=1, le=MAX_COUNT)]
     micro: Count
     sequence: Count = Field(description="tokens of a sequence")
 
@@ -142,7 +153,7 @@ class RecomputeFile(Strict):
 
     mode: Literal["none", "selective", "full"] = Field("full", description="as without this table")
     every: Count = Field(1, description="interval between recomputed layers of a stage")
-    stages: list[Annotated[int, Field(ge=0, strict=True)]] | None = Field(
+    stages: list[Whole] | None = Field(
         None, description="stages with recomputation; all if missing"
     )
     ops: list[str] = Field([], description="names of recomputed operations; replaces the mode")
@@ -209,13 +220,11 @@ class RoutingFile(Strict):
     load: Literal["balanced", "zipf", "histogram", "task-gate"] = Field(
         "balanced", description="distribution of tokens over experts"
     )
-    exponent: Annotated[float, Field(ge=0)] = Field(
+    exponent: Annotated[float, Field(ge=0, le=50)] = Field(
         1.0, description="exponent of zipf: the i-th expert receives 1 / i^exponent of the first"
     )
-    histogram: list[Annotated[float, Field(ge=0)]] = Field(
-        [], description="tokens of each expert, in any unit"
-    )
-    tasks: list[Annotated[float, Field(gt=0)]] = Field(
+    histogram: list[NotNegative] = Field([], description="tokens of each expert, in any unit")
+    tasks: list[Positive] = Field(
         [], description="shares of the tasks for task-gate; a sequence goes to its task's expert"
     )
 
@@ -283,7 +292,16 @@ class ScenarioBase(Strict):
 class ClusterUse(ClusterRecord):
     """A cluster and the number of its nodes that the job uses."""
 
-    nodes: Count
+    nodes: Nodes
+
+    @model_validator(mode="after")
+    def _countable(self) -> Self:
+        devices = self.nodes * self.node.devices.value
+        if devices > MAX_DEVICES:
+            raise ValueError(
+                f"nodes: {self.nodes:,} nodes have {devices:,} devices (at most {MAX_DEVICES:,})"
+            )
+        return self
 
 
 class Scenario(ScenarioBase):
@@ -305,7 +323,7 @@ class ClusterName(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     name: str
-    nodes: Count
+    nodes: Nodes
 
 
 class Name(BaseModel):

@@ -54,6 +54,12 @@ def _sizes(loaded: Loaded, layout: Plan) -> Iterator[str]:
             f" '{given.cluster.name}' has {given.cluster.size.value}"
         )
     blocks = 2 * layout.microbatches * layout.pipeline * layout.chunks
+    replicas = 1 if given.fold else layout.data * layout.context
+    if blocks <= MOST_BLOCKS < blocks * replicas:
+        yield (
+            f"{loaded.where('fold')}: {blocks * replicas:,} blocks of all replicas, more than the"
+            f" {MOST_BLOCKS:,} that are replayed (fold: true replays equal replicas once)"
+        )
     if blocks > MOST_BLOCKS:
         yield (
             f"{loaded.where('batch', 'global')}: {given.batch.global_:,} makes {blocks:,} blocks a"

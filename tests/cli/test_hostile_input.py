@@ -101,7 +101,7 @@ def test_more_layers_than_any_model_has_are_refused_at_once(tmp_path, capsys):
     """A number of layers that no memory holds is a complaint, not minutes of silence."""
     complaint = rejected(capsys, "run", str(small(tmp_path)), "--set", "model.layers=1000000000")
 
-    assert "model.layers: input should be less than or equal to 100000" in complaint
+    assert "model.layers: input should be less than or equal to 4096" in complaint
 
 
 def test_a_run_that_another_file_left_has_the_name_of_this_one(tmp_path):

@@ -120,3 +120,44 @@ def test_a_name_of_300_characters_is_unknown_through_python_too(key, tmp_path):
     """A name that no file system takes is a name that the catalogue does not have."""
     with pytest.raises(CatalogError, match="named 'xxx"):
         simulate(small(tmp_path), {key: "x" * 300})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run small.yaml --set cluster.node.devices=1000000007",
+        "run small.yaml --set cluster.node.devices=99999999999999999999",
+        "run small.yaml --set cluster.nodes=99999999999999999999",
+        "run small.yaml --set model.layers=99999",
+        "run small.yaml --set model.heads=1000000000",
+        "run small.yaml --set cluster.size=200000 --set cluster.nodes=200000",
+        "show zb-v --stages 1000000000",
+        "show zb-v --stages 1024 --microbatches 65536",
+        "show 1f1b --microbatches 99999999999999999999",
+        "collective --cluster fugaku --devices 9999999999 --op all-reduce",
+        "collective --cluster fugaku --devices 99999999999999999999 --op all-reduce",
+        "collective --cluster fugaku --on 0-9999999 --op all-reduce",
+        "sweep small.yaml --over plan.data=1:10000000000:1",
+        "sweep small.yaml --over plan.data=1:9999:1,10000:19999:1",
+        "sweep small.yaml --over plan.data=1 --jobs 100000",
+        "scale small.yaml --weak 99999999999999999999",
+    ],
+)
+def test_no_number_takes_the_memory_or_time_of_the_machine(command, tmp_path, capsys, monkeypatch):
+    """A size above its limit is rejected before any work on it starts."""
+    monkeypatch.chdir(tmp_path)
+    small(tmp_path)
+    begin = time.perf_counter()
+    with pytest.raises(SystemExit, match="2"):
+        main(command.split())
+
+    assert capsys.readouterr().err
+    assert time.perf_counter() - begin < 10
+
+
+@pytest.mark.parametrize("number", ["1e308", "1e-300", ".inf", ".nan"])
+@pytest.mark.parametrize("key", ["gathered.reduce", "passes", "kernels.dispatch"])
+def test_a_number_beyond_all_machines_gives_no_attribution_of_nan(number, key, tmp_path):
+    """Numbers are bounded so that no sum or quotient of them overflows."""
+    with pytest.raises(ScenarioError, match=key):
+        simulate(small(tmp_path), [f"framework.{key}={number}"])

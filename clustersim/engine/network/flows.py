@@ -23,11 +23,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from simpy import Environment
 from simpy.events import Event, Timeout
 
+from clustersim.catalog.facts import MOST
 from clustersim.catalog.text_files import read_text
 from clustersim.engine.network.network import Network
 from clustersim.engine.network.transfer import Transfer
 from clustersim.errors import ScenarioError
 from clustersim.traffic import Traffic
+
+MAX_ITEMS: Final = 100_000
+"""Maximum number of links, and of flows, of all cases of a file."""
 
 
 class _Item(BaseModel):
@@ -41,16 +45,16 @@ class _Item(BaseModel):
 class Link(_Item):
     """A directed link: bandwidth [B/s] and latency [s]."""
 
-    bandwidth: float = Field(gt=0)
-    latency: float = Field(ge=0)
+    bandwidth: float = Field(gt=0, le=MOST)
+    latency: float = Field(ge=0, le=MOST)
 
 
 class Flow(_Item):
     """A flow: the ids of the links that it crosses, its start [s] and its size [B]."""
 
     route: list[str]
-    start: float = Field(ge=0)
-    bytes: float = Field(ge=0)
+    start: float = Field(ge=0, le=MOST)
+    bytes: float = Field(ge=0, le=MOST)
 
 
 class FlowCase(_Item):
@@ -144,10 +148,20 @@ def read_flow_cases(path: Path) -> list[FlowCase]:
     except ValidationError as error:
         problems = [_problem(content, problem) for problem in error.errors()]
     else:
-        problems = [*_repeated_ids("cases", cases), *_problems_between_items(cases)]
+        problems = [
+            *_too_many("links", [len(case.links) for case in cases]),
+            *_too_many("flows", [len(case.flows) for case in cases]),
+            *_repeated_ids("cases", cases),
+            *_problems_between_items(cases),
+        ]
     if problems:
         raise ScenarioError("\n".join(f"{path}: {problem}" for problem in problems))
     return cases
+
+
+def _too_many(key: str, counts: Sequence[int]) -> Iterator[str]:
+    if sum(counts) > MAX_ITEMS:
+        yield f"{key}: {sum(counts):,} in all cases (at most {MAX_ITEMS:,})"
 
 
 def _problems_between_items(cases: Sequence[FlowCase]) -> Iterator[str]:
@@ -188,7 +202,11 @@ EXPECTED: Final = {
 ITEMS: Final = ("cases", "links", "flows")
 """Keys of lists of objects."""
 
-LIMITS: Final = {"greater_than": "must be above 0", "greater_than_equal": "must not be below 0"}
+LIMITS: Final = {
+    "greater_than": "must be above 0",
+    "greater_than_equal": "must not be below 0",
+    "less_than_equal": f"must be at most {MOST:g}",
+}
 """Problems of a number that is out of range."""
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from clustersim import units
 from clustersim.catalog.changes import Settings
 from clustersim.catalog.fabrics import Torus
+from clustersim.catalog.facts import MAX_DEVICES
 from clustersim.catalog.libraries import OPERATIONS
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
@@ -46,6 +47,8 @@ def benchmark_of(
     """
     if (devices is None) == (on is None):
         raise ScenarioError("--devices, --on: give one of the two (--devices 8 or --on 0-7)")
+    if devices is not None and devices > MAX_DEVICES:
+        raise ScenarioError(f"--devices {devices}: more than {MAX_DEVICES:,} devices")
     ranks = devices_of(on, "--on") if on is not None else tuple(range(devices or 0))
     others = tuple(map(background_of, background))
     record = load_cluster(cluster, None, settings_of(settings))
@@ -120,7 +123,7 @@ def devices_of(devices: str | Sequence[int], option: str) -> tuple[int, ...]:
     (0, 1, 2, 3, 8)
     """
     text = devices if isinstance(devices, str) else ",".join(map(str, devices))
-    numbers: list[int] = []
+    numbers: dict[int, None] = {}
     for item in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", item)
         if match is None:
@@ -128,10 +131,12 @@ def devices_of(devices: str | Sequence[int], option: str) -> tuple[int, ...]:
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise ScenarioError(f"{option}: range {item} ends before it begins")
-        numbers += range(first, last + 1)
-    repeated = next((n for i, n in enumerate(numbers) if n in numbers[:i]), None)
-    if repeated is not None:
-        raise ScenarioError(f"{option}: device {repeated} is listed twice")
+        if last >= MAX_DEVICES:
+            raise ScenarioError(f"{option}: device {last} is above the last one, {MAX_DEVICES - 1}")
+        for number in range(first, last + 1):
+            if number in numbers:
+                raise ScenarioError(f"{option}: device {number} is listed twice")
+            numbers[number] = None
     return tuple(numbers)
 
 

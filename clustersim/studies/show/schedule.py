@@ -12,6 +12,7 @@ import numpy as np
 
 from clustersim.answers import to_json
 from clustersim.engine.replay import replay
+from clustersim.errors import ScenarioError
 from clustersim.memory.levels import peak_activations
 from clustersim.program.schedules import Schedule, schedule_text
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Row
@@ -25,6 +26,9 @@ from clustersim.timeline import Timeline, Track
 
 SLOTS: Final = {FORWARD: 1.0, BACKWARD: 2.0, INPUT: 1.0, WEIGHT: 1.0}
 """Durations of the steps of a chunk: a backward takes two forwards, half of it for the weights."""
+
+MAX_STEPS: Final = 1_000_000
+"""Maximum number of forward and backward steps of all stages."""
 
 WIDEST: Final = 240
 """Characters of a grid in time that is still printed."""
@@ -127,7 +131,18 @@ def replay_schedule(
     Parameters
     ----------
     seconds : duration of a chunk's step, by kind
+
+    Raises
+    ------
+    ScenarioError
+        when it has more than `MAX_STEPS` steps.
     """
+    steps = 2 * stages * microbatches * chunks
+    if steps > MAX_STEPS:
+        raise ScenarioError(
+            f"{schedule.name}: {stages:,} stages x {microbatches:,} microbatches x"
+            f" {chunks:,} chunks have {steps:,} steps (at most {MAX_STEPS:,})"
+        )
     rows = schedule.rows(stages, microbatches, chunks)
     program = uniform_program(rows, schedule.wired(stages, chunks), microbatches, seconds)
     timeline = replay(program).timeline
