@@ -7,11 +7,11 @@ from clustersim.metrics.attribution import BUBBLES, PARTS, SlowestStage
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.runs.variants import RAN, Run, Variant
 from clustersim.simulation.answer import (
-    Counts,
     DeviceTflops,
     ExposedCommunication,
     Fusion,
     RunAnswer,
+    RunCounts,
 )
 from clustersim.studies.compare import CompareAnswer, compare_runs
 from clustersim.studies.compare import page as compare_pages
@@ -64,7 +64,7 @@ def answer(parts, *, tokens=2**20, devices=8, name="made-up", fits=True, link="n
         experts=None,
         published=(),
         fusion=Fusion(fused=True, bound=0.0, allowed=0.01),
-        counts=Counts(devices=devices, replica_classes=1, actors=1, blocks=1, activities=1),
+        counts=RunCounts(devices=devices, replica_classes=1, actors=1, blocks=1, activities=1),
         assumed={},
         wall_s=0.0,
     )

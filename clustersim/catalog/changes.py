@@ -74,10 +74,14 @@ def changes_of(settings: Settings) -> tuple[Change, ...]:
     return tuple(one if isinstance(one, Change) else _of_text(one) for one in settings)
 
 
-def written(key: str, value: Any) -> str:
+def setting_text(key: str, value: Any) -> str:
     """Return a change as ``--set`` takes it.
 
-    >>> written("plan.layers", [3, 5]), written("plan.schedule", "gpipe"), written("fold", False)
+    >>> (
+    ...     setting_text("plan.layers", [3, 5]),
+    ...     setting_text("plan.schedule", "gpipe"),
+    ...     setting_text("fold", False),
+    ... )
     ('plan.layers=[3, 5]', 'plan.schedule=gpipe', 'fold=false')
     """
     return f"{key}={value if isinstance(value, str) else json.dumps(value)}"
@@ -99,7 +103,7 @@ def _of_text(text: str) -> Change:
 def _of_value(key: str, value: Any) -> Change:
     if isinstance(value, Scale):
         return Change(_path(key), value, f"{key}=x{value.factor:g}")
-    return Change(_path(key), _scale(value) or value, written(key, value))
+    return Change(_path(key), _scale(value) or value, setting_text(key, value))
 
 
 def _path(key: str) -> Key:
@@ -142,4 +146,4 @@ def scaled(present: Any, scale: Scale, place: Place) -> Any:
     return int(product) if isinstance(present, int) and product == int(product) else product
 
 
-__all__ = ["Change", "Scale", "Settings", "changes_of", "scaled", "written"]
+__all__ = ["Change", "Scale", "Settings", "changes_of", "scaled", "setting_text"]

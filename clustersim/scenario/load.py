@@ -24,7 +24,7 @@ from clustersim.scenario.schema import ClusterUse, Scenario
 
 
 @dataclass(frozen=True)
-class Source:
+class Origin:
     """What a scenario is made of.
 
     Attributes
@@ -47,19 +47,19 @@ class Loaded:
     ----------
     scenario : the checked scenario
     tree : the plain values behind it, each with its place
-    source : the file it was read from
+    origin : the file it was read from
     changes : settings on top of that, in order
     """
 
     scenario: Scenario
     tree: Tree
-    source: Source
+    origin: Origin
     changes: tuple[Change, ...] = ()
 
     @property
     def name(self) -> str:
         """Stem of the scenario file, which names the folder of a run."""
-        return self.source.name
+        return self.origin.name
 
     def place(self, *path: str | int) -> Place:
         """Return the place of the value at `path`."""
@@ -86,11 +86,11 @@ class Loaded:
         more = changes_of(settings)
         changes = (*self.changes, *more)
         if any(map(is_reference, more)):
-            return _loaded(self.source, changes)
+            return _loaded(self.origin, changes)
         tree = self.tree.copy()
         for change in more:
             tree.set(change)
-        return _checked(tree, self.source, changes)
+        return _checked(tree, self.origin, changes)
 
 
 def load(path: str | Path, settings: Settings = ()) -> Loaded:
@@ -106,7 +106,7 @@ def load(path: str | Path, settings: Settings = ()) -> Loaded:
         one line for each problem, with file, line and key.
     """
     file = _file(Path(path))
-    return _loaded(Source(file.stem, read_yaml(file), file.parent), changes_of(settings))
+    return _loaded(Origin(file.stem, read_yaml(file), file.parent), changes_of(settings))
 
 
 def name_of(path: str | Path) -> str:
@@ -126,8 +126,8 @@ def from_mapping(name: str, data: Mapping[str, Any], settings: Settings = ()) ->
 def from_document(
     name: str, document: Document, folder: Path | None, settings: Settings = ()
 ) -> Loaded:
-    """Return a scenario from a file that has been read; `folder` as in `Source`."""
-    return _loaded(Source(name, document, folder), changes_of(settings))
+    """Return a scenario from a file that has been read; `folder` as in `Origin`."""
+    return _loaded(Origin(name, document, folder), changes_of(settings))
 
 
 def load_cluster(
@@ -163,10 +163,10 @@ class _MachineUse(Strict):
     cluster: ClusterUse
 
 
-def _loaded(source: Source, changes: tuple[Change, ...]) -> Loaded:
-    tree = Tree.of(source.document).copy()
-    _complete(tree, source.folder, changes)
-    return _checked(tree, source, changes)
+def _loaded(origin: Origin, changes: tuple[Change, ...]) -> Loaded:
+    tree = Tree.of(origin.document).copy()
+    _complete(tree, origin.folder, changes)
+    return _checked(tree, origin, changes)
 
 
 def _complete(tree: Tree, folder: Path | None, changes: tuple[Change, ...]) -> None:
@@ -180,10 +180,10 @@ def _complete(tree: Tree, folder: Path | None, changes: tuple[Change, ...]) -> N
             tree.set(change)
 
 
-def _checked(tree: Tree, source: Source, changes: tuple[Change, ...]) -> Loaded:
+def _checked(tree: Tree, origin: Origin, changes: tuple[Change, ...]) -> Loaded:
     _check_extends(tree)
-    _check_nodes(tree, source.document)
-    return Loaded(checked(Scenario, tree), tree, source, changes)
+    _check_nodes(tree, origin.document)
+    return Loaded(checked(Scenario, tree), tree, origin, changes)
 
 
 def _check_nodes(tree: Tree, document: Document) -> None:
@@ -219,4 +219,4 @@ def _file(path: Path) -> Path:
     return shipped
 
 
-__all__ = ["Loaded", "Source", "from_document", "from_mapping", "load", "load_cluster", "name_of"]
+__all__ = ["Loaded", "Origin", "from_document", "from_mapping", "load", "load_cluster", "name_of"]

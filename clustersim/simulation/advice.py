@@ -9,7 +9,7 @@ is enough, those that save most are combined.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from clustersim.catalog.changes import written
+from clustersim.catalog.changes import setting_text
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import Remedy, Verdict
 from clustersim.scenario.load import Loaded
@@ -127,7 +127,7 @@ class _Attempts:
 
 def _text(change: Values) -> str:
     """Return a change as settings of ``--set``, with spaces between them."""
-    return " ".join(written(key, value) for key, value in change.items())
+    return " ".join(setting_text(key, value) for key, value in change.items())
 
 
 __all__ = ["Attempt", "advice", "changes", "is_small"]

@@ -98,7 +98,7 @@ class Fusion:
 
 
 @dataclass(frozen=True)
-class Counts:
+class RunCounts:
     """Sizes of the job and of its replay.
 
     Attributes
@@ -176,13 +176,13 @@ class RunAnswer:
     experts: ExpertBalance | None
     published: tuple[PublishedCheck, ...]
     fusion: Fusion
-    counts: Counts
+    counts: RunCounts
     assumed: Mapping[str, str]
     wall_s: float
 
 
 __all__ = [
-    "Counts",
+    "RunCounts",
     "DeviceTflops",
     "ExpertBalance",
     "ExposedCommunication",

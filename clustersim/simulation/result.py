@@ -12,13 +12,13 @@ from clustersim.metrics.prediction_interval import Interval
 from clustersim.program.program import Program
 from clustersim.scenario.schema import Published, Scenario
 from clustersim.simulation.answer import (
-    Counts,
     DeviceTflops,
     ExpertBalance,
     ExposedCommunication,
     Fusion,
     PublishedCheck,
     RunAnswer,
+    RunCounts,
 )
 from clustersim.timeline import Timeline
 from clustersim.workload.routing import Routing
@@ -189,7 +189,7 @@ class Result:
             experts=routing and ExpertBalance(routing.skew, 1 - routing.kept),
             published=tuple(self.published),
             fusion=Fusion(program.fused.whole, program.fused.bound, self.scenario.fusion_bound),
-            counts=Counts(
+            counts=RunCounts(
                 devices=self.devices,
                 replica_classes=program.classes,
                 actors=len(program.actors),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.catalog import finding
-from clustersim.catalog.changes import written
+from clustersim.catalog.changes import setting_text
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
 from clustersim.scenario.load import from_mapping, load
 from clustersim.scenario.schema import json_schema
@@ -448,7 +448,7 @@ def test_all_problems_of_a_layout_are_reported_together():
         "plan.context_method": "ring",
         "recompute": {"stages": [9]},
     }
-    lines = refusal("frontier-22b", *(written(key, value) for key, value in changes.items()))
+    lines = refusal("frontier-22b", *(setting_text(key, value) for key, value in changes.items()))
 
     assert [re.search(r": ([a-z_.]+): ", line)[1] for line in lines] == [
         "cluster.nodes", "plan.schedule", "plan.zero", "plan.tensor", "plan",
