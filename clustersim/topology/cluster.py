@@ -77,14 +77,16 @@ class Cluster:
         return [
             *self.node.to_nic(name_a, local_a),
             out.up,
-            *self.fabric.between(out.switch, home.switch, self._way(a, b, out.switch, home.switch)),
+            *self.fabric.between(
+                out.switch, home.switch, self._path_number(a, b, out.switch, home.switch)
+            ),
             home.down,
             *self.node.from_nic(name_b, local_b),
         ]
 
-    def _way(self, a: int, b: int, out: Switch, home: Switch) -> int:
-        ways = self.fabric.ways(out, home)
-        return choose(ways, self.fabric.seed, a, b) if ways > 1 else 0
+    def _path_number(self, a: int, b: int, out: Switch, home: Switch) -> int:
+        path_count = self.fabric.path_count(out, home)
+        return choose(path_count, self.fabric.seed, a, b) if path_count > 1 else 0
 
     def route(self, a: int, b: int) -> Route:
         """Return the numbered links from device `a` to device `b` and their latency."""
@@ -106,11 +108,13 @@ class Cluster:
         Each part is shared by many routes, so it is numbered once.
         """
         (switch_a, out), (switch_b, home) = self._route_out(a), self._route_in(b)
-        way = self._way(a, b, switch_a, switch_b)
-        middle = self._between.get((switch_a, switch_b, way))
+        path_number = self._path_number(a, b, switch_a, switch_b)
+        middle = self._between.get((switch_a, switch_b, path_number))
         if middle is None:
-            hops = self.fabric.between(switch_a, switch_b, way)
-            middle = self._between[switch_a, switch_b, way] = self._numbered(hops, network=True)
+            hops = self.fabric.between(switch_a, switch_b, path_number)
+            middle = self._between[switch_a, switch_b, path_number] = self._numbered(
+                hops, network=True
+            )
         latency = out.latency + middle.latency + home.latency
         return Route((*out.links, *middle.links, *home.links), latency, True)
 

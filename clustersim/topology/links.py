@@ -98,8 +98,8 @@ _MASK = 2**64 - 1
 _STEP = 0x9E3779B97F4A7C15
 
 
-def choose(ways: int, seed: int, a: int, b: int) -> int:
-    """Return the path, from 0 to `ways` - 1, of the flow from device `a` to device `b`.
+def choose(path_count: int, seed: int, a: int, b: int) -> int:
+    """Return the path, from 0 to `path_count` - 1, of the flow from device `a` to device `b`.
 
     A switch with hashed routing (ECMP) keeps all packets of a flow on one path, so that they stay
     in order, and two flows may share one cable while another is idle. The hash is the finaliser of
@@ -108,7 +108,7 @@ def choose(ways: int, seed: int, a: int, b: int) -> int:
     >>> choose(4, seed=0, a=0, b=8) == choose(4, seed=0, a=0, b=8)
     True
     """
-    return _mixed(_mixed(_mixed(seed & _MASK) + a) + b) % ways
+    return _mixed(_mixed(_mixed(seed & _MASK) + a) + b) % path_count
 
 
 def _mixed(value: int) -> int:

@@ -1,4 +1,4 @@
-"""Which of several equal ways a flow takes: by hash, over a neighbour, along listed cables."""
+"""Which of several equal paths a flow takes: by hash, over a neighbour, along listed cables."""
 
 from collections import Counter
 from itertools import pairwise
@@ -68,17 +68,17 @@ def listed(links, nodes=2, nics=1, seed=0):
 @MODEST
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 9), st.booleans())
 def test_every_way_up_a_hashed_tree_is_cables_that_exist(uplinks, leaves, cores, rails):
-    """Each of a pair's ways is a path of listed cables, and no two of them are the same."""
+    """Each of a pair's paths consists of listed cables, and no two of them are the same."""
     fabric, nodes = tree(uplinks, leaves, cores, rails), 8
     cables = {hop.name: hop for _, _, hop in fabric.edges(nodes)}
     count = fabric.leaf(nodes - 1, 1) + 1
     for a in range(count):
         for b in range(count):
-            ways = [fabric.between(a, b, way) for way in range(fabric.ways(a, b))]
+            paths = [fabric.between(a, b, way) for way in range(fabric.path_count(a, b))]
 
-            assert all(cables[hop.name] == hop for hops in ways for hop in hops)
-            assert len({tuple(hops) for hops in ways}) == len(ways)
-            for hops in ways:
+            assert all(cables[hop.name] == hop for hops in paths for hop in hops)
+            assert len({tuple(hops) for hops in paths}) == len(paths)
+            for hops in paths:
                 stops = [hop.name.split(">") for hop in hops]
                 assert all(x[1] == y[0] for x, y in pairwise(stops))
                 assert not hops or (stops[0][0], stops[-1][1]) == (f"leaf{a}", f"leaf{b}")
@@ -99,7 +99,7 @@ def test_the_spines_of_a_pod_share_its_uplinks(uplinks, cores):
 def test_flows_of_a_hashed_tree_spread_over_all_its_cables():
     """Every uplink of a leaf is taken, and no core by less than half the flows of another.
 
-    Inside a pod there are 8 ways, by its spines, and between pods 12, by the cores.
+    Inside a pod there are 8 paths, by its spines, and between pods 12, by the cores.
     """
     cluster = hashed(
         SELENE, 16, nodes_per_leaf=2, leaf_uplinks=8, leaves_per_pod=32, pod_uplinks=12
@@ -120,15 +120,15 @@ def test_flows_of_a_hashed_tree_spread_over_all_its_cables():
 
 @MODEST
 @given(st.integers(0, 2**40), st.integers(1, 64))
-def test_the_hash_is_fair_and_repeats_itself(seed, ways):
-    """The same flow takes the same way; 2,000 flows leave no way with less than half its share."""
-    chosen = [choose(ways, seed, a, b) for a in range(50) for b in range(100, 140)]
+def test_the_hash_is_fair_and_repeats_itself(seed, paths):
+    """The same flow takes the same path; 2,000 flows give each path at least half of its share."""
+    chosen = [choose(paths, seed, a, b) for a in range(50) for b in range(100, 140)]
     counts = Counter(chosen)
 
-    assert chosen == [choose(ways, seed, a, b) for a in range(50) for b in range(100, 140)]
-    assert set(counts) == set(range(ways))
-    if ways <= 16:
-        assert min(counts.values()) > 0.5 * len(chosen) / ways
+    assert chosen == [choose(paths, seed, a, b) for a in range(50) for b in range(100, 140)]
+    assert set(counts) == set(range(paths))
+    if paths <= 16:
+        assert min(counts.values()) > 0.5 * len(chosen) / paths
 
 
 def test_a_hash_known_by_heart():
@@ -137,7 +137,7 @@ def test_a_hash_known_by_heart():
 
 
 def test_the_seed_moves_the_flows():
-    """Another seed gives other ways to some flows, and the same seed the same to all."""
+    """Another seed gives other paths to some flows, and the same seed the same to all."""
 
     def names(seed):
         cluster = hashed(
@@ -176,7 +176,7 @@ def test_each_way_of_a_hashed_dragonfly_is_the_minimal_path_of_its_cable(groups,
     for a in range(4):
         for b in range(4):
             up, down = (0, a), (groups - 1, b)
-            for way in range(fabric.ways(up, down)):
+            for way in range(fabric.path_count(up, down)):
                 hops = fabric.between(up, down, way)
                 leave = fabric.gateways(0, groups - 1)[way]
                 enter = fabric.gateways(groups - 1, 0)[way]
@@ -185,7 +185,7 @@ def test_each_way_of_a_hashed_dragonfly_is_the_minimal_path_of_its_cable(groups,
                 assert [hop.kind for hop in hops] == (
                     ["local"] * (a != leave) + ["global"] + ["local"] * (b != enter)
                 )
-    assert fabric.ways((0, 1), (0, 2)) == 1
+    assert fabric.path_count((0, 1), (0, 2)) == 1
 
 
 @pytest.mark.parametrize(("groups", "share"), [(3, 1 / 1.5), (2, 1.0)])
@@ -301,20 +301,22 @@ def test_the_ways_of_listed_cables_are_all_the_shortest_paths(links):
     for a in range(4):
         for b in range(4):
             out, home = fabric.port(a, 0).switch, fabric.port(b, 0).switch
-            ways = [
-                tuple(hop.name for hop in fabric.between(out, home, way))
-                for way in range(fabric.ways(out, home))
+            paths = [
+                tuple(hop.name for hop in fabric.between(out, home, number))
+                for number in range(fabric.path_count(out, home))
             ]
-            paths = nx.all_shortest_paths(nx.DiGraph(graph), out, home) if out != home else [[out]]
+            shortest = (
+                nx.all_shortest_paths(nx.DiGraph(graph), out, home) if out != home else [[out]]
+            )
             expected = 0
-            for path in paths:
+            for path in shortest:
                 side_by_side = [graph.number_of_edges(x, y) for x, y in pairwise(path)]
                 expected += _product(side_by_side)
-            names = [hop.partition("#")[0].split(">") for way in ways for hop in way]
+            names = [hop.partition("#")[0].split(">") for used in paths for hop in used]
 
-            assert len(set(ways)) == len(ways) == expected
+            assert len(set(paths)) == len(paths) == expected
             assert all(graph.has_edge(x, y) for x, y in names)
-            assert {len(way) for way in ways} == {len(list(pairwise(path)))}
+            assert {len(hops) for hops in paths} == {len(list(pairwise(path)))}
 
 
 def _product(numbers):

@@ -162,10 +162,10 @@ def _table(grid: Grid, every: list[Axis], first: Point) -> list[Note]:
 def _node(record: ClusterRecord, every: list[Axis], rate: float) -> str:
     """Return the links of a node and its injection bandwidth."""
     nics, nic = len(record.node.nics.devices.value), record.nic.bandwidth.value
-    ways = sum(2 if axis.ring else min(axis.length - 1, 2) for axis in every)
+    links = sum(2 if axis.ring else min(axis.length - 1, 2) for axis in every)
     return (
-        f"up to {ways} links a node: {gigabytes(ways * rate)} GB/s\n"
-        f"injection of a node: {gigabytes(nics * nic)} GB/s"
+        f"up to {links} links per node: {gigabytes(links * rate)} GB/s\n"
+        f"injection per node: {gigabytes(nics * nic)} GB/s"
     )
 
 

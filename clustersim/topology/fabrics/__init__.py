@@ -35,11 +35,11 @@ class Fabric(Protocol):
         """Return the port of a NIC of a node."""
         ...
 
-    def ways(self, a: Switch, b: Switch) -> int:
+    def path_count(self, a: Switch, b: Switch) -> int:
         """Return the number of equal paths between two switches, chosen from by hashing."""
         ...
 
-    def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
+    def between(self, a: Switch, b: Switch, path_number: int = 0) -> list[Hop]:
         """Return the links from one switch to another on one of these paths."""
         ...
 

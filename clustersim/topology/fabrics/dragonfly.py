@@ -62,13 +62,13 @@ class DragonflyFabric:
         switch = self.switch(node, nic)
         return Port(_name(switch), f"n{node}.nic{nic}", self.nic, switch)
 
-    def ways(self, a: Switch, b: Switch) -> int:
+    def path_count(self, a: Switch, b: Switch) -> int:
         """Return the number of cables that a flow between two switches can use."""
         assert isinstance(a, tuple)
         assert isinstance(b, tuple)
         return self.pair_links if self.routing == "hashed" and a[0] != b[0] else 1
 
-    def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
+    def between(self, a: Switch, b: Switch, path_number: int = 0) -> list[Hop]:
         """Return the route between two switches, by cables or by adaptive bundles."""
         assert isinstance(a, tuple)
         assert isinstance(b, tuple)
@@ -78,7 +78,9 @@ class DragonflyFabric:
             return self._by_bundles(a, b)
         if a[0] == b[0]:
             return [self._cable(a, b)]
-        return self._by_cable(a, b, way if self.routing == "hashed" else self._nearest(a, b))
+        return self._by_cable(
+            a, b, path_number if self.routing == "hashed" else self._nearest(a, b)
+        )
 
     def _nearest(self, up: tuple[int, int], down: tuple[int, int]) -> int:
         """Return the cable between two groups with fewest hops; equal ones are used in turn."""

@@ -36,11 +36,11 @@ class ExplicitFabric:
         """Return the port of a NIC on its switch."""
         return self.ports[node][nic]
 
-    def ways(self, a: Switch, b: Switch) -> int:
+    def path_count(self, a: Switch, b: Switch) -> int:
         """Return the number of shortest paths from one switch to another."""
         return self._towards(b)[str(a)][1]
 
-    def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
+    def between(self, a: Switch, b: Switch, path_number: int = 0) -> list[Hop]:
         """Return the links of one path, numbered in the order of the cables."""
         towards, here, hops = self._towards(b), str(a), list[Hop]()
         while here != b:
@@ -49,14 +49,14 @@ class ExplicitFabric:
                 left, beyond = towards[neighbour]
                 if left != steps - 1:
                     continue
-                if way < len(cables) * beyond:
-                    cable, way = divmod(way, beyond)
+                if path_number < len(cables) * beyond:
+                    cable, path_number = divmod(path_number, beyond)
                     hops.append(cables[cable])
                     here = neighbour
                     break
-                way -= len(cables) * beyond
+                path_number -= len(cables) * beyond
             else:
-                raise AssertionError(f"no path {way} from {a} to {b}")
+                raise AssertionError(f"no path {path_number} from {a} to {b}")
         return hops
 
     def _towards(self, end: Switch) -> dict[str, tuple[int, int]]:

@@ -64,7 +64,7 @@ class FatTreeFabric:
         leaf = self.leaf(node, nic)
         return Port(f"leaf{leaf}", f"n{node}.nic{nic}", self.nic, leaf)
 
-    def ways(self, a: Switch, b: Switch) -> int:
+    def path_count(self, a: Switch, b: Switch) -> int:
         """Return the number of spines, or cores, that a flow between two leaves can use."""
         assert isinstance(a, int)
         assert isinstance(b, int)
@@ -73,20 +73,20 @@ class FatTreeFabric:
         same_pod = a // self.leaves_per_pod == b // self.leaves_per_pod
         return self.leaf_uplinks if same_pod else self.pod_uplinks
 
-    def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
+    def between(self, a: Switch, b: Switch, path_number: int = 0) -> list[Hop]:
         """Return the links from a leaf up to the lowest common level and down."""
         assert isinstance(a, int)
         assert isinstance(b, int)
         if a == b:
             return []
-        return self._by_cable(a, b, way) if self.hashed else self._by_bundles(a, b)
+        return self._by_cable(a, b, path_number) if self.hashed else self._by_bundles(a, b)
 
-    def _by_cable(self, up: int, down: int, way: int) -> list[Hop]:
+    def _by_cable(self, up: int, down: int, path_number: int) -> list[Hop]:
         pod_up, pod_down = up // self.leaves_per_pod, down // self.leaves_per_pod
-        spine = way % self.leaf_uplinks
+        spine = path_number % self.leaf_uplinks
         middle = [f"spine{pod_up}.{spine}"]
         if pod_up != pod_down:
-            middle += [f"core{way}", f"spine{pod_down}.{spine}"]
+            middle += [f"core{path_number}", f"spine{pod_down}.{spine}"]
         path = [f"leaf{up}", *middle, f"leaf{down}"]
         return [self._cable(x, y) for x, y in pairwise(path)]
 

@@ -19,11 +19,11 @@ class SwitchFabric:
         """Return the port of a NIC on the switch."""
         return Port("switch", f"n{node}.nic{nic}", self.nic, 0)
 
-    def ways(self, a: Switch, b: Switch) -> int:
+    def path_count(self, a: Switch, b: Switch) -> int:
         """Return one: there is a single path."""
         return 1
 
-    def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
+    def between(self, a: Switch, b: Switch, path_number: int = 0) -> list[Hop]:
         """Return no links: all ports are on one switch."""
         return []
 

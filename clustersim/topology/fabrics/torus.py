@@ -94,11 +94,11 @@ class TorusFabric:
         router = self._router(node)
         return Port(self._steps.names[router], f"n{node}.nic{nic}", self.nic, router)
 
-    def ways(self, a: Switch, b: Switch) -> int:
+    def path_count(self, a: Switch, b: Switch) -> int:
         """Return one: dimension-order routing has a single path."""
         return 1
 
-    def between(self, a: Switch, b: Switch, way: int = 0) -> list[Hop]:
+    def between(self, a: Switch, b: Switch, path_number: int = 0) -> list[Hop]:
         """Return the links along each axis in turn from one router to another."""
         assert isinstance(a, int)
         assert isinstance(b, int)
