@@ -1,1 +1,1 @@
-"""What work takes: kernels on a device, collectives alone on their links."""
+"""Time of work: kernels on a device, collectives on uncontended links, copies and the host."""

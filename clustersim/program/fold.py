@@ -122,20 +122,15 @@ def _refined(
     links = sorted({*crossed, *shared})
     colours = _numbered(patterns)
     while True:
-        link_colours = dict(
-            zip(
-                links,
-                _numbered(
-                    (
-                        capacities[link],
-                        tuple(shared.get(link, ())),
-                        tuple(sorted((n, w, colours[r]) for n, w, r in crossed.get(link, ()))),
-                    )
-                    for link in links
-                ),
-                strict=True,
+        of_links = (
+            (
+                capacities[link],
+                tuple(shared.get(link, ())),
+                tuple(sorted((n, w, colours[r]) for n, w, r in crossed.get(link, ()))),
             )
+            for link in links
         )
+        link_colours = dict(zip(links, _numbered(of_links), strict=True))
         finer = _numbered(
             (colours[replica], *(_signature(t, link_colours) for t in transfers.values()))
             for replica, transfers in enumerate(own)

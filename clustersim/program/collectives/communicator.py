@@ -55,6 +55,9 @@ EDGES = {
 }
 """Pipelined algorithms, by what each member sends to which other."""
 
+SWITCHED = {"nvls": switched.nvls, "nvls-tree": switched.nvls_tree, "sharp": switched.sharp}
+"""Algorithms in which switches reduce, by their load on links."""
+
 TWICE = ("ring", "hierarchical", "torus")
 """Algorithms whose all-reduce has twice the load of its halves."""
 
@@ -197,12 +200,8 @@ class Communicator:
     def _phase(self, algorithm: str, operation: str, group: Sequence[int]) -> Phase:
         """Return the load of a pipelined algorithm on each link."""
         cluster = self.cluster
-        if algorithm == "nvls":
-            return switched.nvls(cluster, group, operation)
-        if algorithm == "nvls-tree":
-            return switched.nvls_tree(cluster, group, operation)
-        if algorithm == "sharp":
-            return switched.sharp(cluster, group, operation)
+        if algorithm in SWITCHED:
+            return SWITCHED[algorithm](cluster, group, operation)
         return phase_of(cluster, EDGES[algorithm](cluster, group, operation))
 
     def _flows(self, algorithm: str) -> int:
