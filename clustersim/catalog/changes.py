@@ -13,6 +13,8 @@ from typing import Any, Final
 from clustersim.catalog.reading import Key, Place, parse_yaml
 from clustersim.errors import ScenarioError
 
+_MOST: Final = 1e300
+
 _MOST_LETTERS: Final = 200
 """Letters of a change that a message has at most."""
 
@@ -142,7 +144,9 @@ def scaled(present: Any, scale: Scale, place: Place) -> Any:
             raise ScenarioError(
                 f"{place}: '{present}' is not a number that can be scaled"
             ) from None
-    product = present * scale.factor
+    product = float(present) * scale.factor if abs(present) < _MOST else math.inf
+    if not math.isfinite(product):
+        raise ScenarioError(f"{place}: the scaled number is too large")
     return int(product) if isinstance(present, int) and product == int(product) else product
 
 

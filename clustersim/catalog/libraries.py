@@ -80,6 +80,9 @@ class LibraryRecord(Record):
 
     @model_validator(mode="after")
     def _choices_exist(self) -> Self:
+        for name, protocols in self.algorithms.items():
+            if not protocols:
+                raise ValueError(f"algorithms.{name}: has no protocol (at least one is needed)")
         for operation, algorithms in self.choices.value.items():
             for algorithm in algorithms:
                 if algorithm not in self.algorithms:

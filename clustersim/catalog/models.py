@@ -143,8 +143,9 @@ class ModelRecord(Record):
     @model_validator(mode="before")
     @classmethod
     def _as_in_the_family(cls, data: Any) -> Any:
-        if isinstance(data, dict) and data.get("family") in FAMILIES:
-            return {**FAMILIES[data["family"]], **data}
+        family = data.get("family") if isinstance(data, dict) else None
+        if isinstance(family, str) and family in FAMILIES:
+            return {**FAMILIES[family], **data}
         return data
 
     @model_validator(mode="after")

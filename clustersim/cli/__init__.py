@@ -18,8 +18,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
+from clustersim.cli.internal_error import describe, without_verbose
 from clustersim.cli.process import end_in_order, outlive_readers
-from clustersim.errors import CatalogError, ClustersimError, ScenarioError
+from clustersim.errors import CatalogError, ScenarioError
 
 VERBS: Final = {
     "run": "Simulate one training step: its time, and where it goes.",
@@ -97,6 +98,10 @@ def clustersim(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Show the traceback of an internal error."),
+    ] = False,
 ) -> None:
     """Simulate large-model training on clusters, event by event."""
 
@@ -107,17 +112,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None:
         outlive_readers()
         end_in_order()
+    given = [*(sys.argv[1:] if arguments is None else arguments)]  # `list` is a verb here
+    words = without_verbose(given)
     try:
-        app(arguments)
-    except ClustersimError as error:
+        app(words)
+    except (CatalogError, ScenarioError) as error:
         print(error, file=sys.stderr)
-        sys.exit(2 if isinstance(error, CatalogError | ScenarioError) else 1)
-    except OSError as problem:  # a name too long, no permission, a full disk
-        if problem.filename is None and problem.errno != ENOSPC:
-            raise
-        what = problem.filename or "output"
-        print(f"{what}: cannot be used ({problem.strerror})", file=sys.stderr)
         sys.exit(2)
+    except MemoryError:
+        print("not enough memory on this computer for this command", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as fault:
+        if isinstance(fault, OSError) and (fault.filename or fault.errno == ENOSPC):
+            # no permission, a full disk
+            what = fault.filename or "output"
+            print(f"{what}: cannot be used ({fault.strerror})", file=sys.stderr)
+            sys.exit(2)
+        print(describe(fault, given, verbose=given != words), file=sys.stderr)
+        sys.exit(1)
     finally:
         _flush()
         if arguments is None:

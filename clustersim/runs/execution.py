@@ -8,6 +8,7 @@ and waits at the end for the runs of the others.  An interrupted study resumes: 
 completed runs.
 """
 
+import hashlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -127,6 +128,8 @@ def _key_of(variant: Variant) -> KeyOrProblem:
         return key_of(variant.load()), None
     except (ScenarioError, CatalogError) as problem:
         return None, in_a_line(problem)
+    except Exception:  # one fault must not end the others; the run of this key will fail with it
+        return hashlib.sha256(repr(variant).encode()).hexdigest()[:32], None
 
 
 class _Work:

@@ -11,12 +11,14 @@ A list may contain ranges: ``1,4:16,20``.
 import re
 from typing import Final
 
+from clustersim.catalog.facts import MAX_DEVICES
 from clustersim.units import UNITS, parse
 
 MAX_VALUES: Final = 10_000
 """Maximum number of values of one option."""
 
 _MOST_DIGITS: Final = 12
+"""Digits of a number that a message has at most."""
 
 _END: Final = r"\s*([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([A-Za-z][A-Za-z/]*)?\s*"
 _RANGE: Final = re.compile(rf"{_END}:{_END}(?::{_END})?")
@@ -61,8 +63,8 @@ def counts_of(text: str) -> tuple[int, ...]:
     for value in values:
         if not value.isdecimal() or not int(value[:_MOST_DIGITS]):
             raise ValueError(f"'{value}' is not a positive whole number (examples: 8,16 or 8:64)")
-        if len(value) >= _MOST_DIGITS:
-            raise ValueError(f"{value[:_MOST_DIGITS]}... is more than any machine has")
+        if len(value) > _MOST_DIGITS or int(value) > MAX_DEVICES:
+            raise ValueError(f"{value[:_MOST_DIGITS]} is more than {MAX_DEVICES:,}")
     return tuple(int(value) for value in values)
 
 
@@ -110,6 +112,8 @@ def _expanded(item: str) -> list[str]:
         return [item]
     first, unit, last, last_unit, step, step_unit = match.groups()
     low, high = float(first), float(last) * _ratio(last_unit, unit, item)
+    if not max(abs(low), abs(high)) < 1e300:
+        raise ValueError(f"{item}: too large a number")
     if low > high:
         raise ValueError(f"{item}: the first value is greater than the last")
     if step is None:

@@ -1,0 +1,155 @@
+"""Faults of clustersim and interrupts: a message to report, never a bare traceback."""
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from clustersim import __main__
+from clustersim.cli import main
+from clustersim.runs.execution import run_study
+from clustersim.runs.store import Study
+from clustersim.runs.variants import FAILED, INVALID, RAN, Variant
+from clustersim.simulation.simulate import simulate
+from small import small
+
+
+@pytest.fixture
+def fault(monkeypatch):
+    """A verb `run` with a fault."""
+
+    def broken(*_, **__):
+        raise KeyError("a fault\nof clustersim")
+
+    monkeypatch.setattr(import_module("clustersim.simulation.simulate"), "build_job", broken)
+
+
+def ended(capsys, *command):
+    with pytest.raises(SystemExit) as end:
+        main(command)
+    return end.value.code, capsys.readouterr().err
+
+
+def test_a_fault_is_reported_with_versions_and_the_command(fault, tmp_path, capsys):
+    """An unexpected exception ends in exit code 1 and two lines: what to report, and how to
+    repeat it.
+    """
+    code, text = ended(capsys, "run", str(small(tmp_path)), "--set", "plan.zero=0")
+    first, second = text.splitlines()
+
+    assert code == 1
+    assert first.startswith("internal error: KeyError: ")
+    assert "please report it with clustersim " in first
+    assert ", Python 3." in first
+    assert "-v shows the traceback" in first
+    assert second == f"command: clustersim run {tmp_path}/small.yaml --set plan.zero=0"
+
+
+@pytest.mark.parametrize("option", ["-v", "--verbose"])
+@pytest.mark.parametrize("place", [0, 2])
+def test_verbose_shows_the_traceback_of_a_fault(option, place, fault, tmp_path, capsys):
+    """The option `-v` is accepted before the verb and behind it."""
+    command = ["run", str(small(tmp_path))]
+    command.insert(place, option)
+    code, text = ended(capsys, *command)
+
+    assert code == 1
+    assert text.startswith("Traceback (most recent call last):")
+    assert "internal error: KeyError" in text
+
+
+def test_a_variable_of_the_environment_shows_the_traceback(fault, tmp_path, capsys, monkeypatch):
+    """CLUSTERSIM_TRACEBACK does what `-v` does, also for scripts."""
+    monkeypatch.setenv("CLUSTERSIM_TRACEBACK", "1")
+
+    assert ended(capsys, "run", str(small(tmp_path)))[1].startswith("Traceback")
+
+
+def test_verbose_is_an_option_of_the_help(capsys):
+    """`clustersim --help` lists the option."""
+    assert "--verbose" in subprocess.run(
+        [sys.executable, "-m", "clustersim", "--help"], capture_output=True, text=True, check=True
+    ).stdout  # fmt: skip
+
+
+def test_a_sweep_counts_faults_apart_from_invalid_combinations(tmp_path, monkeypatch):
+    """A fault while a scenario is loaded is one failed run; the others are run."""
+    load = Variant.load
+
+    def broken(variant):
+        if "batch.micro=2" in variant.settings:
+            raise KeyError("fault")
+        return load(variant)
+
+    monkeypatch.setattr(Variant, "load", broken)
+    file = str(small(tmp_path))
+    variants = [Variant(file, (f"batch.micro={n}",)) for n in (1, 2, 7)]
+    runs = run_study(Study("a", "sweep", "a title"), variants, jobs=1)
+
+    assert [run.verdict for run in runs] == [RAN, FAILED, INVALID]
+    assert runs[1].why == "KeyError: 'fault'"
+
+
+def test_an_interrupt_while_modules_are_imported_is_no_traceback(monkeypatch):
+    """Ctrl-C in the first tenth of a second ends with the exit code of an interrupt."""
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(import_module("clustersim.cli"), "main", interrupted)
+    with pytest.raises(SystemExit) as end:
+        __main__.main()
+
+    assert end.value.code == 130
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+def test_not_enough_memory_is_one_line(fault, tmp_path, capsys, monkeypatch):
+    """A lack of memory is no fault of clustersim."""
+
+    def broken(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(import_module("clustersim.simulation.simulate"), "build_job", broken)
+
+    assert ended(capsys, "run", str(small(tmp_path))) == (
+        1, "not enough memory on this computer for this command\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("model.family=[1]", "model.family: "),
+        ("cluster.node.library.algorithms={}", "'algorithms' lacks"),
+        ("cluster.node.library.algorithms.ring={}", "algorithms.ring: has no protocol"),
+        ("batch.global=x1e308", "the scaled number is too large"),
+        ("plan.data=99999999999999999999", "plan.data: "),
+    ],
+)
+def test_values_of_no_machine_or_model_are_errors_with_a_place(setting, message, tmp_path):
+    """Values that are wrong in kind, empty or far too large are errors of the input."""
+    with pytest.raises(ValueError, match=message):
+        simulate(small(tmp_path), [setting])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "collective --cluster dgx-h100 --op all-reduce --on=",
+        "collective --cluster dgx-h100 --devices 8 --op all-reduce --bytes 1e308B:1e309B",
+        "sweep small.yaml --over plan.tensor=1:1e999",
+        "scale small.yaml --strong 1000000007",
+    ],
+)
+def test_options_that_ended_in_tracebacks_are_rejected(command, tmp_path, capsys, monkeypatch):
+    """Empty and infinite values of options are errors of the input."""
+    monkeypatch.chdir(tmp_path)
+    small(tmp_path)
+    code, text = ended(capsys, *command.split())
+
+    assert code == 2
+    assert text.count("\n") == 1
+    assert "internal error" not in text
