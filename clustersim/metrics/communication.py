@@ -140,7 +140,8 @@ class GroupLinks:
     Attributes
     ----------
     group : `tensor`, `context`, `expert`, `data`, `pipeline` (the stages of a replica) or
-        `embedding` (the first and last stage); none where it would have one rank
+        `embedding` (the first and last stage, which reduce the gradient of tied weights); none
+        where it would have one rank
     ranks : ranks of one group
     groups : groups of this kind
     nodes : nodes that one group spans
@@ -154,10 +155,15 @@ class GroupLinks:
     links: tuple[NarrowestLink, ...]
 
 
-def links_of_groups(cluster: Cluster, placement: Placement) -> list[GroupLinks]:
-    """Return the links of each kind of group that has more than one rank."""
+def links_of_groups(cluster: Cluster, placement: Placement, *, embedding: bool) -> list[GroupLinks]:
+    """Return the links of each kind of group that has more than one rank.
+
+    Parameters
+    ----------
+    embedding : whether the first and last stage reduce the gradient of a tied embedding
+    """
     kinds = []
-    for name, groups, examined, closed in _kinds(placement):
+    for name, groups, examined, closed in _kinds(placement, embedding=embedding):
         ranks = groups.shape[1]
         if ranks > 1:
             nodes = _spans(groups // cluster.node.devices)
@@ -167,7 +173,7 @@ def links_of_groups(cluster: Cluster, placement: Placement) -> list[GroupLinks]:
     return kinds
 
 
-def _kinds(placement: Placement) -> Iterator[tuple[str, Groups, Groups, bool]]:
+def _kinds(placement: Placement, *, embedding: bool) -> Iterator[tuple[str, Groups, Groups, bool]]:
     """Yield for each kind its name, all its groups, those examined, and whether they are rings."""
     plan = placement.plan
     tensor, data, stages = map(placement.groups, ("tensor", "data", "pipeline"))
@@ -176,8 +182,9 @@ def _kinds(placement: Placement) -> Iterator[tuple[str, Groups, Groups, bool]]:
         yield axis, groups, groups, True
     yield "data", data, data, True
     yield "pipeline", stages, stages[: plan.cell], plan.chunks > 1 and plan.wiring == "loop"
-    ends = stages[:, [0, -1]] if plan.pipeline > 1 else stages
-    yield "embedding", ends, ends[: plan.cell], True
+    if embedding:
+        ends = stages[:, [0, -1]]
+        yield "embedding", ends, ends[: plan.cell], True
 
 
 def _experts(placement: Placement) -> Groups:

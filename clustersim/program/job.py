@@ -107,6 +107,11 @@ class Job:
         return order_of(self.rows, self.plan.chunks)
 
     @property
+    def reduces_embedding(self) -> bool:
+        """Whether the first and last stage reduce the gradient of a tied embedding."""
+        return not self.plan.wired.ends_meet and self.model.tied and self.finetune is None
+
+    @property
     def overlapped_reduction(self) -> bool:
         """Whether gradients are reduced concurrently with the last backward."""
         overlap = self.software.gradients.overlap

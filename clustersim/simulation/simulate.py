@@ -132,7 +132,7 @@ def _measured(
         attribution=average(timeline, program.actors),
         recomputed=recomputed(program),
         links=hottest(crossed, duration),
-        groups=links_of_groups(job.cluster, job.placement),
+        groups=links_of_groups(job.cluster, job.placement, embedding=job.reduces_embedding),
         routing=job.routing if job.model.experts else None,
         activities=replayed.activities,
         wall=0.0,

@@ -252,7 +252,7 @@ def test_groups_have_the_links_between_their_neighbours():
     0 and 1 of the first node and 6 and 7 of the second, a NIC on 1 and 7.
     """
     job = job_of()
-    data, stages, ends = links_of_groups(job.cluster, job.placement)
+    data, stages, ends = links_of_groups(job.cluster, job.placement, embedding=True)
 
     assert (data.group, data.ranks, data.groups, data.nodes) == ("data", 2, 8, NodeSpan(1, 1))
     assert bandwidths(data) == {"xgmi": 4 * 36e9}
@@ -272,8 +272,20 @@ def test_an_axis_of_one_rank_has_no_group():
     pure = placed(1, 16, 1)
     cluster = job_of().cluster
 
-    assert [each.group for each in links_of_groups(cluster, pure)] == ["data"]
-    assert links_of_groups(cluster, Placement(plan_of(1, 1, 1), (0,))) == []
+    assert [each.group for each in links_of_groups(cluster, pure, embedding=False)] == ["data"]
+    assert links_of_groups(cluster, Placement(plan_of(1, 1, 1), (0,)), embedding=False) == []
+
+
+def test_untied_models_have_no_embedding_group():
+    """First and last stage exchange no gradient where logits have weights of their own."""
+    job = job_of()
+    untied = replace(job, model=replace(job.model, tied=False))
+    listed = [
+        [g.group for g in links_of_groups(j.cluster, j.placement, embedding=j.reduces_embedding)]
+        for j in (job, untied)
+    ]
+
+    assert listed == [["data", "pipeline", "embedding"], ["data", "pipeline"]]
 
 
 @settings(max_examples=20, deadline=None)
@@ -281,7 +293,7 @@ def test_an_axis_of_one_rank_has_no_group():
 def test_nodes_of_a_group_are_counted(devices):
     """Fewest and most are those of the groups, one by one."""
     job = job_of(devices=devices)
-    for each in links_of_groups(job.cluster, job.placement)[:2]:
+    for each in links_of_groups(job.cluster, job.placement, embedding=True)[:2]:
         spans = [len({d // 8 for d in g}) for g in job.placement.groups(each.group).tolist()]
 
         assert each.nodes == NodeSpan(min(spans), max(spans))
@@ -291,7 +303,9 @@ def test_nodes_of_a_group_are_counted(devices):
 def test_of_many_groups_every_pattern_is_looked_at():
     """A sample of many data groups finds the same links as all of them."""
     job = build_job(load("frontier-175b", ["cluster.nodes=512", "plan.data=64"]))
-    (data,) = [g for g in links_of_groups(job.cluster, job.placement) if g.group == "data"]
+    (data,) = [
+        g for g in links_of_groups(job.cluster, job.placement, embedding=True) if g.group == "data"
+    ]
 
     crossed = set()
     for group in job.placement.groups("data").tolist():

@@ -66,7 +66,7 @@ def joint_collectives(job: Job) -> dict[Name, Traffic]:
     for stage in range(plan.pipeline):
         joint |= {("gradients", stage, axis): moved for axis, moved in _reductions(job, stage)}
         joint |= {("parameters", stage, axis): moved for axis, moved in _gathers(job, stage)}
-    if not plan.wired.ends_meet and job.model.tied and job.finetune is None:
+    if job.reduces_embedding:
         rows = job.model.vocab * job.model.hidden / plan.tensor
         nbytes = rows * job.software.gradients.reduced
         ends = job.communicator(_peers(job, 0, plan.pipeline - 1))
