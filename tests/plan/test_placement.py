@@ -1,6 +1,7 @@
 """Where ranks run: every placement is a permutation, and makes the requested ranks neighbours."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise, permutations, product
 from math import prod
 
