@@ -20,7 +20,14 @@ from clustersim.cli import main
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 from clustersim.scenario.load import from_document, from_mapping
 from clustersim.topology.cluster import build_cluster
-from clustersim.topology.importers import FORMATS, Choices, import_file, import_source
+from clustersim.topology.importers import (
+    FORMATS,
+    Choices,
+    adapters,
+    import_file,
+    import_source,
+)
+from clustersim.topology.importers.nearest import clusters
 from clustersim.topology.importers.source import MOST_BYTES, Source, as_source
 
 DATA = Path(__file__).parents[1] / "data" / "import"
@@ -544,6 +551,66 @@ def test_a_fabric_that_is_cut_off_is_told():
 
     assert not [note for note in whole.draft.notes if "truncated" in note]
     assert "3 devices are named as peers only (is the file truncated?)" in cut.draft.notes
+
+
+@pytest.mark.parametrize(
+    ("adapter", "library"),
+    [("mlx5_", "nccl-hopper"), ("eth", "nccl-hopper"), ("rdmap", "nccl-p5")],
+)
+def test_h100_with_mellanox_adapters_has_no_library_of_amazon(adapter, library):
+    """The names of NICs tell the network, and the network the library; unknown ones are common."""
+    text = (DATA / "nccl-h100.xml").read_text(encoding="utf-8")
+    made = made_of(text.replace("mlx5_", adapter))
+
+    assert made.draft.data["library"] == library
+
+
+@pytest.mark.parametrize(
+    ("adapter", "library"),
+    [("NIC0: mlx5_0", "nccl-hopper"), ("NIC0: rdmap79s0", "nccl-p5")],
+)
+def test_the_legend_of_nvidia_smi_tells_the_network(adapter, library):
+    """The matrix numbers its NICs and names them below."""
+    names = [f"GPU{i}" for i in range(8)]
+    rows = [[a, *("X" if a == b else "NV18" for b in names), "SYS", "0-63", "0"] for a in names]
+    rows = [[*names, "NIC0", "CPU Affinity"], *rows, ["NIC0", *["SYS"] * 8, "X"], [adapter]]
+
+    assert made_of("\n".join("  ".join(row) for row in rows)).draft.data["library"] == library
+
+
+@pytest.mark.parametrize(
+    ("width", "node"),
+    [("1xSDR", "dgx-1v"), ("4xEDR", "dgx-1v"), ("4xHDR", "dgx-a100"), ("4xNDR", "dgx-h100")],
+)
+def test_hosts_of_ibnetdiscover_are_no_nodes_of_fugaku(width, node):
+    """One adapter in each host, as in a node of Fugaku: the node is InfiniBand's, and assumed."""
+    ports = [f'[{i}] "H-{i:016x}"[1]({i:x}) # "host{i} mlx5_0" lid {i} {width}' for i in (1, 2)]
+    hosts = [
+        f'Ca 1 "H-{i:016x}" # "host{i} mlx5_0"\n'
+        f'[1]({i:x}) "S-00000000000000aa"[{i}] # lid {i} lmc 0 "leaf" lid 9 {width}\n'
+        for i in (1, 2)
+    ]
+    switch = "\n".join(['Switch 2 "S-00000000000000aa" # "leaf" enhanced port 0 lid 9', *ports])
+    draft = made_of("\n\n".join([switch, *hosts])).draft
+
+    assert draft.data["node"]["name"] == node
+    assert draft.assumed[0].startswith(f"node {node}, with ")
+    assert draft.assumed[0].endswith("describes no nodes; choose yours with --node")
+
+
+def test_an_accelerator_without_a_node_takes_no_library_of_another_maker():
+    """One card matches the form of a TPU; a card of the same line is nearer."""
+    one = "GPU0  CPU Affinity\nGPU0  X  0-63"
+
+    assert made_of(one, accelerator="rtx-5090").draft.data["library"].startswith("nccl")
+
+
+def test_kinds_of_adapters_are_of_shipped_nodes():
+    """Each name is a node of the catalogue, and those of tori have no NICs of their own."""
+    tori = {entry.node.name for entry in clusters() if entry.fabric == "torus"}
+
+    assert adapters.NODES.keys() <= set(finding.names("node"))
+    assert {name for name, kind in adapters.NODES.items() if kind == adapters.TORUS} == tori
 
 
 def test_a_node_is_not_named_for_a_file_that_has_its_own():

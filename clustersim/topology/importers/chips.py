@@ -70,6 +70,24 @@ def named(accelerator: str) -> Chip | None:
     return next((chip for chip in CHIPS if chip.accelerator == accelerator), None)
 
 
+def unlike(accelerator: str, wanted: Sequence[str], maker: str) -> int:
+    """Return how far an accelerator of the catalogue is from those of a file.
+
+    From 0 for one of them over the same generation, the same product line and the same maker to 4.
+    """
+    if accelerator in wanted:
+        return 0
+    chip = named(accelerator)
+    known = [other for name in wanted if (other := named(name)) is not None]
+    if chip is None:
+        return 4
+    if any(set(chip.codes) & set(other.codes) for other in known):
+        return 1
+    if any(set(chip.words) & set(other.words) for other in known):
+        return 2
+    return 3 if chip.maker == maker else 4
+
+
 def candidates(sketch: Sketch) -> list[Chip]:
     """Return the chips that match a file, best first; empty if it gives no clue.
 

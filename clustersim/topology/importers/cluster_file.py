@@ -10,7 +10,7 @@ from clustersim.topology.importers.draft import Choices, Draft, as_in, assumed, 
 from clustersim.topology.importers.nearest import (
     ClusterEntry,
     NodeEntry,
-    nearest_clusters,
+    nearest_infiniband,
     nearest_tree,
     node_named,
 )
@@ -51,14 +51,14 @@ def template(
 ) -> tuple[NodeEntry, ClusterEntry]:
     """Return the node of the cluster, and the fat tree that supplies NIC values.
 
-    The node is the chosen one, or that of the catalogue cluster with the most similar NICs.
+    The node is the chosen one, or one with similar NICs: such a file does not describe nodes.
     """
     tree = nearest_tree(rate or 25e9)
     if choices.node:
         return node_named(choices.node, choices.folder), tree
     if nics is None:
         return tree.node, tree
-    return nearest_clusters(nics, rate or tree.nic_rate)[0].node, tree
+    return nearest_infiniband(nics, rate or tree.nic_rate) or tree.node, tree
 
 
 def cluster_draft(network: Network, file: str, choices: Choices) -> Draft:
@@ -79,7 +79,8 @@ def cluster_draft(network: Network, file: str, choices: Choices) -> Draft:
         "fabric": network.fabric or _links(network, like),
         "sources": draft.sources(network.origin, file),
     }
-    taken = f"node {node.name}: not in the file; nearest match of its NICs (choose with --node)"
+    reason = "not in the file, which describes no nodes; choose yours with --node"
+    taken = f"node {node.name}, with {node.accelerator}: {reason}"
     return Draft(data, () if choices.node else (taken,), network.remarks)
 
 

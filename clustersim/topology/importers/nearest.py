@@ -1,5 +1,6 @@
 """The catalogue entries most similar to a file, which supply its missing values."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +11,8 @@ from typing import Any
 from clustersim import units
 from clustersim.catalog import finding
 from clustersim.errors import CatalogError
-from clustersim.topology.importers.sketch import End
+from clustersim.topology.importers import adapters, chips
+from clustersim.topology.importers.sketch import End, Sketch
 
 Facts = dict[str, Any]
 """Plain values of a catalogue file, in which a fact is ``{value: ..., source: ...}``."""
@@ -111,25 +113,26 @@ def clusters() -> tuple[ClusterEntry, ...]:
     return tuple(found)
 
 
-def nearest_nodes(
-    accelerators: Sequence[str], form: str, kinds: frozenset[str], devices: int
-) -> list[NodeEntry]:
+def nearest_nodes(accelerators: Sequence[str], form: str, sketch: Sketch) -> list[NodeEntry]:
     """Return all nodes, the most similar first.
 
-    Ordered by chip, then interconnect and kinds of links, then number of devices, then the order of
-    `accelerators`. Links between host bridges are ignored.
+    Ordered by chip, then interconnect and kinds of links, then kind of NICs, then number of
+    devices, then the order of `accelerators`. Links between host bridges are ignored.
     """
+    kinds = frozenset(wire.kind for wire in sketch.wires)
+    nics = adapters.kinds_of(nic.name for nic in sketch.nics)
 
-    def distance(entry: NodeEntry) -> tuple[bool, bool, int, int, int, str]:
+    def distance(entry: NodeEntry) -> tuple[int, bool, int, int, int, int, str]:
         known = entry.accelerator in accelerators
         place = accelerators.index(entry.accelerator) if known else len(accelerators)
         host = host_kind(entry)
         other = len(kinds ^ (entry.kinds.keys() - ({host["kind"]} if host else set())))
         return (
-            not known,
+            chips.unlike(entry.accelerator, accelerators, sketch.clues.maker),
             entry.form != form,
             other,
-            abs(entry.devices - devices),
+            adapters.unlike(entry.name, nics),
+            abs(entry.devices - sketch.devices),
             place,
             entry.name,
         )
@@ -138,12 +141,35 @@ def nearest_nodes(
 
 
 def nearest_clusters(nics: int, rate: float) -> list[ClusterEntry]:
-    """Return all clusters, the most similar first: by NICs per node, then by their rate [B/s]."""
+    """Return clusters with a common kind of NICs, the most similar first.
+
+    Ordered by NICs per node, then by their rate [B/s].
+    """
 
     def distance(entry: ClusterEntry) -> tuple[int, float, str]:
         return (abs(len(entry.node.nics) - nics), apart(entry.nic_rate, rate), entry.name)
 
-    return sorted(clusters(), key=distance)
+    common = [e for e in clusters() if adapters.NODES.get(e.node.name) not in _SPECIAL]
+    return sorted(common or clusters(), key=distance)
+
+
+_SPECIAL = (adapters.EFA, adapters.TORUS)
+
+
+def nearest_infiniband(nics: int, rate: float) -> NodeEntry | None:
+    """Return the InfiniBand node that a file about cables says nothing about, None without any.
+
+    The rate of NICs [B/s] states the generation, so it comes before their number per node; of equal
+    nodes the one that most clusters of the catalogue have.
+    """
+    having = [e for e in clusters() if adapters.NODES.get(e.node.name) == adapters.INFINIBAND]
+    uses = Counter(entry.node.name for entry in having)
+
+    def distance(entry: ClusterEntry) -> tuple[float, int, int, str]:
+        name = entry.node.name
+        return (apart(entry.nic_rate, rate), abs(len(entry.node.nics) - nics), -uses[name], name)
+
+    return min(having, key=distance).node if having else None
 
 
 def nearest_tree(rate: float) -> ClusterEntry:

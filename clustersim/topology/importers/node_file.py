@@ -7,7 +7,7 @@ from typing import Any
 from clustersim.catalog import finding
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import CatalogError
-from clustersim.topology.importers import draft
+from clustersim.topology.importers import adapters, draft
 from clustersim.topology.importers.chips import CHIPS, Chip, candidates, links_used, named
 from clustersim.topology.importers.draft import Choices, Draft, as_in, assumed, stated
 from clustersim.topology.importers.links import Attachment, Links, attach, switch_like
@@ -67,8 +67,7 @@ class _Filling:
         accelerators = [given] if given else [chip.accelerator for chip in self.fitting]
         if not accelerators:
             accelerators = [self._by_pairs()]
-        kinds = frozenset(wire.kind for wire in sketch.wires)
-        return nearest_nodes(accelerators, self.form, kinds, sketch.devices)
+        return nearest_nodes(accelerators, self.form, sketch)
 
     def _by_pairs(self) -> str:
         """Return the chip of the only catalogue node with links between the same devices."""
@@ -115,7 +114,9 @@ class _Filling:
     def _like(self) -> NodeEntry | None:
         """The node that supplies the links between devices if the format has none."""
         chips = {chip.accelerator for chip in self.fitting} | {self.choices.accelerator}
+        nics = adapters.kinds_of(nic.name for nic in self.sketch.nics)
         alike = [e for e in nodes() if e.accelerator in chips and e.devices == self.sketch.devices]
+        alike.sort(key=lambda entry: adapters.unlike(entry.name, nics))
         return next((e for e in alike if e.form == "switch" or e.pairs), None)
 
     @cached_property
