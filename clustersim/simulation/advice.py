@@ -1,13 +1,18 @@
 """Changes with which a job fits in memory, and the step time of each.
 
-    a job that does not fit --changes--> other jobs --attempt--> those that fit, the fastest first
+    a job that does not fit --changes, pairs of them--> jobs that fit --replay--> the three fastest
 
-Only changes that the framework and the checks of a layout allow are tried.  Where no single change
-is enough, those that save most are combined.
+Only changes that the framework and the checks of a layout allow are tried.  Memory is estimated
+first, in some 10 ms, and pairs are replayed only if they fit, in the order of an estimate: the step
+time of the job times the ratios that the two changes have alone.  Where no pair is enough, the
+changes that save most are combined.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any, Final
 
 from clustersim.catalog.changes import setting_text
 from clustersim.errors import CatalogError, PlanError, ScenarioError
@@ -15,65 +20,117 @@ from clustersim.memory.verdict import Remedy, Verdict
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 
-MOST_TRIES: Final = 8
-"""Single changes that are tried; as many are combined at most."""
+MOST_REMEDIES: Final = 3
+"""Changes that are named."""
 
+MOST_PAIRS: Final = 8
+"""Pairs of changes that are replayed."""
+
+MOST_BLOCKS_OF_PAIRS: Final = 20_000
 MOST_BLOCKS: Final = 100_000
 MOST_DEVICES: Final = 1024
-"""Blocks and devices of a job that is replayed with each change that fits, in about a second each;
-only the memory of larger jobs is estimated."""
+"""Largest jobs: blocks of one whose pairs of changes are tried, which takes a few seconds, and of
+one that is replayed with each single change that fits; devices of both.  Only the memory of larger
+jobs is estimated."""
 
 Values = Mapping[str, Any]
 """A change: values by dotted key."""
 
 
-class Attempt(NamedTuple):
-    """A job with a change: its memory, and its step time [s] where it fits and was replayed."""
+@dataclass(frozen=True)
+class Tools:
+    """What a change is judged by.
 
-    memory: Verdict
-    step_time: float | None = None
+    Attributes
+    ----------
+    memory : returns the memory of a scenario
+    step_time : replays a scenario and returns its step time [s]
+    """
+
+    memory: Callable[[Loaded], Verdict]
+    step_time: Callable[[Loaded], float]
 
 
-def is_small(blocks: int, devices: int) -> bool:
-    """Whether a job is replayed with each change that fits."""
-    return blocks <= MOST_BLOCKS and devices <= MOST_DEVICES
+@dataclass(frozen=True)
+class JobSize:
+    """Blocks and devices of a job."""
+
+    blocks: int
+    devices: int
+
+    @property
+    def replayed(self) -> bool:
+        """Whether it is replayed with each single change that fits."""
+        return self.blocks <= MOST_BLOCKS and self.devices <= MOST_DEVICES
+
+    @property
+    def paired(self) -> bool:
+        """Whether pairs of changes are tried."""
+        return self.replayed and self.blocks <= MOST_BLOCKS_OF_PAIRS
 
 
-def advice(loaded: Loaded, attempt: Callable[[Loaded], Attempt]) -> tuple[Remedy, ...]:
+def advice(
+    loaded: Loaded, peak: float, step_time: float, size: JobSize, tools: Tools
+) -> tuple[Remedy, ...]:
     """Return the changes with which a job fits, the fastest first.
 
     Parameters
     ----------
     loaded : a scenario that does not fit
-    attempt : estimates the memory of a scenario, and replays it if it fits
+    peak, step_time : of this scenario [B] [s]
     """
-    attempts = _Attempts(loaded, attempt)
-    singles = list(changes(loaded.scenario))[:MOST_TRIES]
-    remedies = [remedy for change in singles if (remedy := attempts.remedy(change))]
-    if not remedies:
-        remedies = _combined(attempts, singles)
+    singles = _trials(loaded, changes(loaded.scenario), tools)
+    tried = [trial for trial in singles if trial.memory.fits]
+    if size.paired:
+        tried += _fastest_pairs(loaded, singles, peak, step_time, tools)
+    if not tried:
+        tried = _combined(loaded, singles, tools)
+    remedies = [trial.remedy(replayed=size.replayed) for trial in tried]
     return tuple(
         sorted(remedies, key=lambda remedy: (remedy.step_time_s or 0.0, remedy.peak_bytes))
+    )[:MOST_REMEDIES]
+
+
+def _fastest_pairs(
+    loaded: Loaded, singles: Sequence["_Trial"], peak: float, step_time: float, tools: Tools
+) -> list["_Trial"]:
+    """Return pairs of changes that fit; of those that fit alone, only with a faster second one."""
+    useful = [one for one in singles if one.peak < peak or one.step_time <= step_time]
+    estimates = {
+        _text({**one.change, **other.change}): one.step_time * other.step_time / step_time
+        for one, other in combinations(useful, 2)
+    }
+    pairs = _trials(loaded, _joined(useful, step_time), tools)
+    fitting = sorted(
+        (pair for pair in pairs if pair.memory.fits), key=lambda pair: estimates[_text(pair.change)]
     )
+    return fitting[:MOST_PAIRS]
 
 
-def _combined(attempts: "_Attempts", singles: Sequence[Values]) -> list[Remedy]:
+def _joined(useful: Sequence["_Trial"], step_time: float) -> Iterator[Values]:
+    """Yield the pairs of changes of different keys."""
+    for one, other in combinations(useful, 2):
+        slower = (one.memory.fits and other.step_time >= step_time) or (
+            other.memory.fits and one.step_time >= step_time
+        )
+        if not slower and not one.change.keys() & other.change.keys():
+            yield {**one.change, **other.change}
+
+
+def _combined(loaded: Loaded, singles: Sequence["_Trial"], tools: Tools) -> list["_Trial"]:
     """Return the first combination of changes that fits, those that save most first."""
-    peaks = [(peak, change) for change in singles if (peak := attempts.peak(change)) is not None]
     combination: Values = {}
-    for _, change in sorted(peaks, key=lambda item: item[0]):
-        if combination.keys() & change.keys():
+    for single in sorted(singles, key=lambda single: single.peak):
+        if combination.keys() & single.change.keys():
             continue
-        larger = {**combination, **change}
-        if attempts.peak(larger) is None:
-            continue
-        combination = larger
-        if remedy := attempts.remedy(combination):
-            return [remedy]
+        for larger in _trials(loaded, [{**combination, **single.change}], tools):
+            combination = larger.change
+            if larger.memory.fits:
+                return [larger]
     return []
 
 
-# --- changes and attempts -------------------------------------------------------------------------
+# --- changes -------------------------------------------------------------------------
 
 
 def changes(given: Scenario) -> Iterator[Values]:
@@ -96,33 +153,43 @@ def changes(given: Scenario) -> Iterator[Values]:
             yield {f"offload.{place}": True}
 
 
-class _Attempts:
-    """Jobs with changes, each tried once."""
+# --- trials ---------------------------------------------------------------------------------------
 
-    def __init__(self, loaded: Loaded, attempt: Callable[[Loaded], Attempt]) -> None:
-        self._loaded, self._attempt = loaded, attempt
-        self._tried: dict[str, Attempt | None] = {}
 
-    def remedy(self, change: Values) -> Remedy | None:
-        """Return a change with the step time and peak of the job; None where it does not fit."""
-        tried = self._try(change)
-        if tried is None or not tried.memory.fits:
-            return None
-        return Remedy(_text(change), tried.step_time, tried.memory.fullest.peak)
+@dataclass(frozen=True)
+class _Trial:
+    """A job with a change, whose layout is valid."""
 
-    def peak(self, change: Values) -> float | None:
-        """Return the peak with a change; None where the change is not allowed."""
-        tried = self._try(change)
-        return None if tried is None else tried.memory.fullest.peak
+    change: Values
+    memory: Verdict
+    loaded: Loaded
+    tools: Tools
 
-    def _try(self, change: Values) -> Attempt | None:
-        key = _text(change)
-        if key not in self._tried:
-            try:
-                self._tried[key] = self._attempt(self._loaded.changed(change))
-            except (PlanError, ScenarioError, CatalogError):  # not allowed here: not advised
-                self._tried[key] = None
-        return self._tried[key]
+    @property
+    def peak(self) -> float:
+        """Peak of the fullest stage [B]."""
+        return self.memory.fullest.peak
+
+    @cached_property
+    def step_time(self) -> float:
+        """Step time of a replay, hypothetical where the job does not fit [s]."""
+        return self.tools.step_time(self.loaded)
+
+    def remedy(self, *, replayed: bool) -> Remedy:
+        """Return the change with the step time of the job, if it is replayed, and its peak."""
+        return Remedy(_text(self.change), self.step_time if replayed else None, self.peak)
+
+
+def _trials(loaded: Loaded, tried: Iterable[Values], tools: Tools) -> list[_Trial]:
+    """Return the jobs with changes that are allowed."""
+    trials = []
+    for change in tried:
+        try:
+            changed = loaded.changed(change)
+            trials.append(_Trial(change, tools.memory(changed), changed, tools))
+        except (PlanError, ScenarioError, CatalogError):  # not allowed here: not advised
+            continue
+    return trials
 
 
 def _text(change: Values) -> str:
@@ -130,4 +197,4 @@ def _text(change: Values) -> str:
     return " ".join(setting_text(key, value) for key, value in change.items())
 
 
-__all__ = ["Attempt", "advice", "changes", "is_small"]
+__all__ = ["JobSize", "Tools", "advice", "changes"]

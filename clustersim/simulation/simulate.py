@@ -30,7 +30,7 @@ from clustersim.program.program import Program
 from clustersim.program.schedule_check import check_program
 from clustersim.scenario.load import Loaded, load
 from clustersim.scenario.schema import Scenario
-from clustersim.simulation.advice import Attempt, advice, is_small
+from clustersim.simulation.advice import JobSize, Tools, advice
 from clustersim.simulation.build import build_job
 from clustersim.simulation.result import Result
 from clustersim.workload.finetune import tuned_flops
@@ -148,17 +148,18 @@ def _interval(step_time: float, given: Scenario) -> Interval:
 
 def _advised(result: Result, loaded: Loaded) -> Result:
     """Return a result with the changes after which its job fits."""
-    replayed = is_small(result.timeline.blocks, result.devices)
+    tools = Tools(memory=_memory_of, step_time=lambda changed: simulate(changed).step_time)
+    size = JobSize(result.timeline.blocks, result.devices)
+    remedies = advice(loaded, result.memory.fullest.peak, result.step_time, size, tools)
+    return replace(result, memory=replace(result.memory, advice=remedies))
 
-    def attempt(changed: Loaded) -> Attempt:
-        if not replayed:
-            return Attempt(estimate_memory(build_job(changed)))
-        tried = simulate_if_it_fits(changed)
-        if isinstance(tried, Verdict):
-            return Attempt(tried)
-        return Attempt(tried.memory, tried.step_time)
 
-    return replace(result, memory=replace(result.memory, advice=advice(loaded, attempt)))
+def _memory_of(loaded: Loaded) -> Verdict:
+    """Return the memory of a scenario; raise what a replay of it would raise for its values."""
+    job, given = build_job(loaded), loaded.scenario
+    if given.collectives:  # prescribed algorithms are checked when groups form
+        compile_program(job, fold_replicas=given.fold, fusion_bound=given.fusion_bound)
+    return estimate_memory(job)
 
 
 @contextmanager

@@ -1,13 +1,17 @@
 """Memory: what is held by part, when, and what would make it fit."""
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
+from math import inf
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.errors import PlanError
 from clustersim.memory.levels import at_peak, columns, levels, memory_curves
 from clustersim.memory.peak import chunk_memory, estimate_memory
 from clustersim.memory.states import state_parts
@@ -22,7 +26,7 @@ from clustersim.program.compile import compile_program
 from clustersim.scenario.load import load
 from clustersim.simulation.advice import changes
 from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.simulate import simulate, simulate_if_it_fits
 from clustersim.studies.run.charts import MOST_LAYERS, MOST_LEVELS, memory_over_time
 from clustersim.validation.answer import validate
 
@@ -242,12 +246,48 @@ def test_advice_fits_when_it_is_taken():
 
 
 def test_changes_are_taken_together_where_none_is_enough():
-    """A device too small for any single change gets one that joins several."""
-    small = [*TOO_LARGE, "cluster.node.accelerator.memory.capacity.value=22 GB"]
-    result = simulate(SMALL, small, advise=True)
+    """A device too small for any single change gets pairs, a smaller one a combination of more."""
+    singles = len(list(changes(load(SMALL, TOO_LARGE).scenario)))
+    lengths = {}
+    for size in (22, 16):
+        capacity = f"cluster.node.accelerator.memory.capacity.value={size} GB"
+        remedies = simulate(SMALL, [*TOO_LARGE, capacity], advise=True).memory.advice
+        lengths[size] = [len(remedy.change.split()) for remedy in remedies]
+        assert all(remedy.peak_bytes <= size * 1e9 for remedy in remedies)
 
-    assert [len(remedy.change.split()) > 1 for remedy in result.memory.advice] == [True]
-    assert result.memory.advice[0].peak_bytes <= 22e9
+    assert lengths[22] == [3, 3]  # more ranks of one axis change two keys
+    assert len(lengths[16]) == 1
+    assert 3 < lengths[16][0] <= 2 * singles
+
+
+def test_advice_names_the_fastest_pair_of_changes(tmp_path):
+    """Llama 70B on 64 H100 is advised ZeRO with sequence parallelism, no offload or recomputation.
+
+    Each of the three that are named is as fast as any pair of all changes that fits.
+    """
+    (tmp_path / "llama.yaml").write_text(
+        """
+title: Llama 70B that does not fit
+cluster: {name: dgx-h100, nodes: 8}
+model: llama3-70b
+plan: {tensor: 8, pipeline: 2, data: 4}
+batch: {global: 512, micro: 1, sequence: 8192}
+precision: bf16
+framework: megatron-core
+"""
+    )
+    loaded = load(tmp_path / "llama.yaml")
+    remedies = simulate(loaded, advise=True).memory.advice
+    times = []
+    for one, other in combinations(changes(loaded.scenario), 2):
+        if one.keys() & other.keys():
+            continue
+        with suppress(PlanError):
+            result = simulate_if_it_fits(loaded.changed({**one, **other}))
+            times.append(getattr(result, "step_time", inf))
+
+    assert remedies[0].change == "plan.sequence_parallel=true plan.zero=1"
+    assert [remedy.step_time_s for remedy in remedies] == sorted(times)[:3]
 
 
 def test_nothing_is_advised_to_a_job_that_fits():
