@@ -25,6 +25,7 @@ from clustersim.render.tables import percent
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
+from clustersim.studies.run.charts import memory_by_stage, memory_over_time
 from clustersim.studies.run.links import link_loads
 from clustersim.studies.run.page import page
 from clustersim.studies.run.pipeline import page_views, pipeline, sampled
@@ -364,3 +365,35 @@ def test_a_run_that_does_not_fit_led_with_its_impossible_step_time():
     assert "fits with --set offload.parameters=true" in cards.cards[0].note
     assert cards.cards[1].label == "Hypothetical step time"
     assert cards.cards[1].warning
+
+
+def test_activations_vanished_into_other_from_stage_47():
+    """Each large component of any stage has a layer, constant ones below; a note says why."""
+    result = simulate("frontier-1t", ["batch.global=384"])
+    chart, curve = memory_by_stage(result), memory_over_time(result)
+    names = [layer.name for layer in chart.layers]
+    last = {layer.name: layer.values[-2] for layer in chart.layers}
+
+    assert names == [layer.name for layer in curve.layers]
+    assert names.index("fragmentation") < names.index("activations") < names.index("workspace")
+    assert last["activations"] == 0
+    assert last["workspace"] > 5 * last["other"]
+    assert "in the optimiser step, without activations" in chart.note
+
+
+def test_the_capacity_lay_on_the_bars(hostile):
+    """Its name is in the legend, as a dashed line, and not in the plot."""
+    (section,) = [section for section in hostile[1].sections if section.id == "memory"]
+    for chart in section.blocks:
+        last = chart.swatches[-1]
+
+        assert last.name.startswith("capacity of a device: ")
+        assert last.style == "dashed"
+        assert "annotations" not in chart.figure["layout"]
+
+
+def test_captions_named_the_file_instead_of_the_scenario():
+    """The caption of a figure has the title of the scenario."""
+    result = simulate("frontier-22b", ["batch.global=32"])
+
+    assert memory_by_stage(result).caption == "GPT 22B on 16 GCDs of Frontier (frontier-22b)"

@@ -445,3 +445,26 @@ def test_files_of_a_study(tmp_path, store):
         shares = [float(row["share"]) for row in csv.DictReader(file) if row["devices"] == "32"]
     point = summary["curves"][1]["points"][1]
     assert sum(shares) == pytest.approx(1 - point["efficiency"], rel=1e-9)
+
+
+def test_hollow_was_explained_with_nothing_published():
+    """Only a chart with hollow marks explains them."""
+    (curve, *_) = made_up().curves
+    without = replace(curve, published=())
+
+    assert charts.efficiency_chart([curve]).note == "Thin line: ideal. Hollow: published."
+    assert charts.throughput_chart([curve]).note == "Thin line: ideal."
+    assert charts.efficiency_chart([without]).note == "Thin line: ideal."
+
+
+def test_curves_had_file_names_instead_of_titles():
+    """Legends, cards and captions have the title of the scenario; its name where two share it."""
+    (curve, *_) = made_up().curves
+    other = replace(curve, name="another")
+    titled = charts.throughput_chart([curve])
+
+    assert [series.name for series in titled.series if series.name] == ["Steps that were made up"]
+    assert charts.efficiency_chart([curve]).caption == "Steps that were made up"
+    assert charts.efficiency_chart([curve, other]).caption == (
+        "Steps that were made up (made-up), Steps that were made up (another)"
+    )

@@ -15,7 +15,7 @@ from clustersim import sweep
 from clustersim.answers import from_json, to_json
 from clustersim.cli import main
 from clustersim.errors import ScenarioError
-from clustersim.render.page.page import Chart, render
+from clustersim.render.page.page import Chart, Table, render
 from clustersim.render.tables import Row as Line
 from clustersim.render.words import short_keys
 from clustersim.runs.cache_key import key_of
@@ -24,6 +24,7 @@ from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, 
 from clustersim.scenario.load import load
 from clustersim.studies.sweep import SweepAnswer
 from clustersim.studies.sweep.arguments import read_axes
+from clustersim.studies.sweep.charts import layouts_chart
 from clustersim.studies.sweep.combinations import DEGREES, filled_keys, grid
 from clustersim.studies.sweep.layout_ranking import rank_layouts
 from clustersim.studies.sweep.page import page
@@ -314,6 +315,27 @@ def test_a_page_shows_every_layout_and_keeps_words_as_words(base, keys):
     assert [len(chart.table.rows) for chart in charts] == [2 if len(keys) == 3 else 4, 2]
     assert wicked not in html
     assert "clustersim sweep" in html
+
+
+def test_layouts_of_a_sweep_were_paragraphs_and_fill_had_no_axis(tmp_path):
+    """The table has a sortable column for each axis, and parallel coordinates one for `fill`."""
+    over = {"plan.tensor": [1, 2], "plan.data": ["fill"], "batch.micro": [1, 2]}
+    over["recompute"] = ["none", "full"]
+    found = sweep(str(small(tmp_path)), over=over, jobs=1)
+    made = page(found)
+    (table,) = [
+        block for section in made.sections for block in section.blocks
+        if isinstance(block, Table) and block.filter
+    ]  # fmt: skip
+    chart = layouts_chart(found)
+    names = [column.name for column in table.columns]
+
+    assert names[:5] == ["rank", "tensor", "data", "micro", "recompute"]
+    assert [row[0] for row in table.rows] == [str(i + 1) for i in range(len(found.fitting))]
+    assert [row[1] for row in table.rows] == [str(row["plan.tensor"]) for row in found.fitting]
+    assert 'class="sort">tensor</button>' in render(made)
+    assert [axis.label for axis in chart.axes] == ["tensor", "data (filled)", "micro", "recompute"]
+    assert [name for _, name in chart.axes[1].ticks] == ["2", "4"]
 
 
 def test_a_name_stays_short_where_it_can(base):

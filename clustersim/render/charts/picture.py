@@ -65,12 +65,16 @@ def named_places(label: str, names: Sequence[str]) -> Axis:
     return Axis(label, ticks=tuple((float(i), name) for i, name in enumerate(names)))
 
 
+Style = Literal["filled", "framed", "hatched", "dashed"]
+"""How an entry of a legend is drawn; a dashed one is a line."""
+
+
 class Entry(NamedTuple):
     """An entry of a legend: a colour of the palette and its meaning."""
 
     name: str
     colour: str
-    style: Literal["filled", "framed", "hatched"] = "filled"
+    style: Style = "filled"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,8 +58,9 @@ class Stack(Picture):
         """Return the places on the axis across."""
 
     def legend(self) -> list[Entry]:
-        """Return the layers."""
-        return [Entry(layer.name, layer.colour) for layer in self.layers]
+        """Return the layers, and the limit, whose name would lie on the layers above it."""
+        layers = [Entry(layer.name, layer.colour) for layer in self.layers]
+        return [*layers, *([Entry(self.limit.text, "ink", "dashed")] if self.limit else [])]
 
     def rows(self) -> Iterator[Sequence[Cell]]:
         """Yield the height of each layer and of the stack at each place."""

@@ -62,7 +62,8 @@ def figure_of(pictures: Sequence[Picture]) -> "Figure":
     kinds = [KINDS[type(picture)] for picture in pictures]
     captions = dict.fromkeys(filter(None, (picture.caption for picture in pictures)))
     notes = dict.fromkeys(filter(None, (picture.note for picture in pictures)))
-    words = [*captions, f"clustersim {__version__}", *(note.rstrip(".") for note in notes)]
+    own = [note.rstrip(".") for note in notes if not any(note in other[:-1] for other in notes)]
+    words = [*captions, f"clustersim {__version__}", *own]
     entries = [*dict.fromkeys(entry for picture in pictures for entry in picture.legend())]
     rooms = [kind.room(picture) for kind, picture in zip(kinds, pictures, strict=True)]
     titles = [picture.title for picture in pictures]

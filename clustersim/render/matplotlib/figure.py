@@ -89,6 +89,7 @@ def panels(
 
 def _explain(figure: "Figure", entries: Sequence[Entry], columns: int, above: float) -> None:
     """Draw the legend of a figure below its title."""
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     white, edge, pale = map(paint, ("ground", "edge", "idle"))
@@ -97,7 +98,12 @@ def _explain(figure: "Figure", entries: Sequence[Entry], columns: int, above: fl
         "framed": lambda colour: {"facecolor": white, "edgecolor": colour, "linewidth": 1.6},
         "hatched": lambda _: {"facecolor": white, "edgecolor": pale, "hatch": "////"},
     }
-    handles = [Patch(label=e.name, **looks[e.style](paint(e.colour))) for e in entries]
+    handles = [
+        Line2D([], [], color=paint(e.colour), linestyle="--", linewidth=1, label=e.name)
+        if e.style == "dashed"
+        else Patch(label=e.name, **looks[e.style](paint(e.colour)))
+        for e in entries
+    ]
     width, total = figure.get_size_inches()
     figure.legend(
         handles=handles, loc="upper left", ncols=columns, frameon=False, fontsize=8,

@@ -57,9 +57,6 @@ def _finish(axes: "Axes", picture: Stack) -> None:
     """Draw the axes and the limit."""
     if picture.limit is not None:
         axes.axhline(picture.limit.value, color=paint("ink"), linestyle="--", linewidth=1, zorder=4)
-        box = {"facecolor": paint("ground"), "edgecolor": "none", "pad": 1.5, "alpha": 0.85}
-        place: Any = {"ha": "right", "va": "bottom", "size": 8, "bbox": box}
-        axes.text(axes.get_xlim()[1], picture.limit.value, picture.limit.text, **place)
     axes.set_ylim(0, 1.12 * picture.top)
     axes.set_xlabel(picture.x.title)
     axes.set_ylabel(picture.measure.title)

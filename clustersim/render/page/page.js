@@ -3,7 +3,8 @@
 (() => {
   const root = document.documentElement;
   const charts = [...document.querySelectorAll(".chart")];
-  const PRINTED = 690; // px of a page of paper between its margins
+  const PRINTED = 675; // px of a page of paper between its margins
+  const PRINTED_REM = 14; // px of 10.5 pt, the letters of a printed page
 
   const cssValue = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
@@ -19,9 +20,9 @@
     return Object.fromEntries(Object.entries(value).map(([k, item]) => [k, coloured(item, k)]));
   };
 
-  const themed = (layout) => {
+  const themed = (layout, rem) => {
     const ink = cssValue("--ink");
-    const size = 0.82 * parseFloat(getComputedStyle(root).fontSize);
+    const size = 0.82 * (rem || parseFloat(getComputedStyle(root).fontSize));
     const grid = cssValue("--grid");
     const made = coloured(layout, "");
     for (const key of Object.keys(made).filter((name) => /^[xy]axis\d*$/.test(name))) {
@@ -44,15 +45,32 @@
   const coarse = matchMedia("(pointer: coarse)").matches; // a finger scrolls the page
   const config = { displayModeBar: false, responsive: true, doubleClick: "reset" };
 
+  // A name in a legend is cut off where it is wider than the chart.
+  const folded = (name, letters) => {
+    let line = 0;
+    return (name || "").split(" ").reduce((text, word) => {
+      const full = text && line + word.length + 1 > letters;
+      line = full ? word.length : line + word.length + 1;
+      return text + (full ? "<br>" : text && " ") + word;
+    }, "");
+  };
+
   const draw = (chart, width) => {
     const figure = JSON.parse(document.getElementById(chart.dataset.figure).textContent);
-    const layout = themed(figure.layout);
+    const layout = themed(figure.layout, width && PRINTED_REM);
     if (coarse) layout.dragmode = false;
-    if (width) Object.assign(layout, { width, autosize: false });
+    if (width) {
+      // Paper has smaller letters than the screen: what is not as high as its place lies on the note.
+      const height = parseFloat(chart.style.height) * PRINTED_REM;
+      Object.assign(layout, { width, height, autosize: false });
+    }
     const seen = chart._fullLayout && chart._fullLayout.xaxis.range.slice();
     if (seen && figure.layout.xaxis.range) layout.xaxis.range = seen;
     layout.xaxis.uirevision = String(width);
-    return Plotly.react(chart, coloured(figure.data, "data"), layout, config);
+    const data = coloured(figure.data, "data");
+    const letters = Math.floor(((width || chart.clientWidth) - 70) / (0.56 * layout.font.size));
+    if (layout.showlegend) data.forEach((each) => (each.name = folded(each.name, letters)));
+    return Plotly.react(chart, data, layout, config);
   };
 
   // What is near the screen is drawn at once, the rest when there is nothing else to do.
@@ -133,6 +151,26 @@
     paragraph.querySelector(".count").textContent = `${shown} of ${rows.length} rows`;
   };
 
+  const order = new Intl.Collator("en", { numeric: true });
+  const quantity = (text) => parseFloat(text.replace(/,/g, ""));
+
+  const sort = (button) => {
+    const head = button.closest("th");
+    const down = head.getAttribute("aria-sort") === "ascending";
+    const place = head.cellIndex;
+    const body = head.closest("table").tBodies[0];
+    const compare = (a, b) => {
+      const [x, y] = [a, b].map((row) => row.cells[place].textContent);
+      return (quantity(x) - quantity(y) || order.compare(x, y)) * (down ? -1 : 1);
+    };
+    head.parentElement.querySelectorAll("th").forEach((each) => each.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    body.append(...[...body.rows].sort(compare));
+  };
+
+  document.querySelectorAll(".sort").forEach((button) => {
+    button.addEventListener("click", () => sort(button));
+  });
   document.querySelectorAll("[data-zoom]").forEach((button) => {
     button.addEventListener("click", () => zoom(button));
   });

@@ -37,10 +37,11 @@ class Card(NamedTuple):
 
 
 class Swatch(NamedTuple):
-    """A colour of a chart, as the palette names it, and what it means."""
+    """A colour of a chart, as the palette names it, and what it means; a dashed one is a line."""
 
     name: str
     colour: str
+    style: str = "filled"
 
 
 @dataclass(frozen=True)

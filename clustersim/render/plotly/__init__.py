@@ -44,7 +44,7 @@ def page_chart(picture: Picture) -> Chart:
         description=picture.description,
         table=picture.table(),
         height=plot.height,
-        swatches=tuple(Swatch(entry.name, colour(entry.colour)) for entry in legend),
+        swatches=tuple(Swatch(entry.name, colour(entry.colour), entry.style) for entry in legend),
         note=picture.note,
         zoom=plot.zoom,
     )

@@ -68,10 +68,7 @@ def _layout(across: Figure, picture: Stack, **more: str) -> Figure:
     height = picture.limit.value
     line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": height, "y1": height,
             "line": {"color": "var(--ink)", "width": 1.5, "dash": "dash"}}  # fmt: skip
-    text = {"xref": "paper", "x": 1, "xanchor": "right", "y": height, "yanchor": "bottom",
-            "text": label(picture.limit.text), "showarrow": False,
-            "bgcolor": "var(--ground)"}  # fmt: skip
-    return layout(across, down, shapes=[line], annotations=[text], **more)
+    return layout(across, down, shapes=[line], **more)
 
 
 __all__ = ["stacked_areas", "stacked_bars"]

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from clustersim.render.page.page import Card, Cards, Column, Page, Section, Table
 from clustersim.render.plotly import page_chart
-from clustersim.render.tables import percent
+from clustersim.render.tables import counted, percent
+from clustersim.render.words import format_value
 from clustersim.studies.compare.answer import CompareAnswer, ComparedRun, Comparison
 from clustersim.studies.compare.charts import waterfalls
 from clustersim.studies.compare.text import result_rows
@@ -15,12 +16,19 @@ def page(answer: CompareAnswer, command: str = "") -> Page:
     """Return the page of a comparison; `command` is what made it."""
     runs, comparisons = answer.runs, answer.comparisons
     several = len(comparisons) > 1
-    title = f"{runs[0].name} and {f'{len(runs) - 1} others' if several else runs[1].name}"
     findings = tuple(f"{comparison.finding}." for comparison in comparisons if several)
     sections = [Section("Results", "answer", findings, (_cards(runs),))]
     for place, comparison in enumerate(comparisons, 2):
         sections += _comparison(comparison, f"-{place}" if several else "")
-    return Page(title, comparisons[0].finding, (*sections, _numbers(answer)), command)
+    return Page(_title(runs), comparisons[0].finding, (*sections, _numbers(answer)), command)
+
+
+def _title(runs: Sequence[ComparedRun]) -> str:
+    """Return the titles of the runs; once where all are the same scenario."""
+    titles = [*dict.fromkeys(run.answer.title for run in runs)]
+    if len(runs) > len(titles) or len(titles) > 2:
+        return f"{titles[0]} and {counted(len(runs) - 1, 'other run')}"
+    return " and ".join(titles)
 
 
 def _numbers(answer: CompareAnswer) -> Section:
@@ -42,7 +50,8 @@ def _cards(runs: Sequence[ComparedRun]) -> Cards:
 
 def _card(run: ComparedRun) -> Card:
     answer, memory = run.answer, run.answer.memory
-    text = f"step time; {answer.tokens_per_s:,.0f} tokens/s; MFU {percent(answer.mfu)}"
+    speed = f"{answer.tokens_per_s:,.0f} tokens/s; MFU {percent(answer.mfu)}"
+    text = f"step time of {answer.title}; {speed}"
     if not memory.fits:
         text = f"{memory.verdict}; hypothetical {text}"
     return Card(run.name, format_seconds(answer.step_time_s), text, warning=not memory.fits)
@@ -63,7 +72,8 @@ def _comparison(comparison: Comparison, number: str) -> list[Section]:
 def _inputs(comparison: Comparison) -> Table:
     columns = Column("input"), Column("before"), Column("after"), Column("in words")
     lines = tuple(
-        (value.path, str(value.before), str(value.after), value.text) for value in comparison.inputs
+        (value.path, format_value(value.before), format_value(value.after), value.text)
+        for value in comparison.inputs
     )
     return Table("inputs that differ, in SI units and in words", columns, lines)
 

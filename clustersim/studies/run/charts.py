@@ -1,6 +1,6 @@
 """The charts of a run: components of the step time, and memory."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -33,7 +33,7 @@ def breakdown(result: "Result") -> Waterfall:
     return Waterfall(
         title=f"Compute takes {share['compute']} of the step, communication"
         f" {share['communication']}{imbalance}, pipeline bubbles {share['bubble']}",
-        caption=f"scenario {result.name}",
+        caption=f"{result.scenario.title} ({result.name})",
         description=f"The longest component is {words(longest)} with"
         f" {percent(result.attribution[longest] / result.step_time)} of the step time.",
         note=f"Mean of all ranks; each bar begins where the one above ends. Recomputation of"
@@ -60,7 +60,7 @@ def components(result: "Result") -> dict[str, list[Any]]:
 
 # --- memory ---------------------------------------------------------------------------------------
 
-MOST_LAYERS: Final = 8
+MOST_LAYERS: Final = 10
 """Components of memory that have a layer of their own; the smallest of more are one layer."""
 
 MOST_LEVELS: Final = 600
@@ -78,14 +78,15 @@ def memory_by_stage(result: "Result") -> StackedBars:
         title=f"Stage {fullest.stage} {verb} {fullest.peak / GIB:.1f} of"
         f" {verdict.capacity / GIB:.1f} GiB, {percent(fullest.parts[largest] / fullest.peak)}"
         f" of it {words(largest)}",
-        caption=f"scenario {result.name}",
+        caption=f"{result.scenario.title} ({result.name})",
         description=f"{counted(count, 'stage')}, each a stack of the components of its peak memory,"
         f" and a line at {verdict.capacity / GIB:.1f} GiB, the capacity of a device.",
-        note="Memory of each stage at its peak; the dashed line is the capacity of a device.",
+        note="Memory of each stage at its peak, constant components at the bottom."
+        f"{_without(result)}",
         contents="peak memory of each stage",
         x=Axis("stage"),
         measure=Axis("memory", "GiB"),
-        layers=_layers(peaks, fullest.parts),
+        layers=_layers(peaks, _highest(result), _varying(result)),
         limit=_capacity(result),
     )
 
@@ -95,13 +96,15 @@ def memory_over_time(result: "Result") -> StackedAreas:
     fullest = result.memory.fullest
     curve = _thinned(result.memory_curves[fullest.stage])
     level = np.ones(len(curve.time))
-    moments = {part: nbytes * level for part, nbytes in curve.steady.items()} | curve.moving
+    moments = {
+        part: curve.moving.get(part, 0) + curve.steady.get(part, 0) * level for part in PARTS
+    }
     moments["fragmentation"] = fullest.parts["fragmentation"] * level
     total = np.sum(list(moments.values()), axis=0) / GIB
     return StackedAreas(
         title=f"Memory of stage {fullest.stage} varies between {total.min():.1f} and"
         f" {total.max():.1f} GiB during the step",
-        caption=f"scenario {result.name}",
+        caption=f"{result.scenario.title} ({result.name})",
         description="A stack of the components of memory over time, and a line at the capacity of"
         " a device.",
         note=f"Stage {fullest.stage}, which has the highest peak, from its first block to the end"
@@ -109,7 +112,7 @@ def memory_over_time(result: "Result") -> StackedAreas:
         contents=f"components of the memory of stage {fullest.stage} over the step",
         x=Axis("time", "s"),
         measure=Axis("memory", "GiB"),
-        layers=_layers(moments, fullest.parts),
+        layers=_layers(moments, _highest(result), _varying(result)),
         limit=_capacity(result),
         begins=curve.time,
         end=result.step_time,
@@ -121,18 +124,46 @@ def _capacity(result: "Result") -> Level:
     return Level(capacity, f"capacity of a device: {capacity:.1f} GiB")
 
 
-def _layers(values: Mapping[str, Values], peak: Mapping[str, float]) -> tuple[Layer, ...]:
-    """Return bytes as layers in GiB; `peak` sets which components have a layer of their own."""
-    some = [part for part in PARTS if peak[part] >= 0.005 * sum(peak.values())]
-    largest = sorted(some, key=lambda part: -peak[part])[:MOST_LAYERS]
-    zero = np.zeros(len(next(iter(values.values()))))
+def _highest(result: "Result") -> dict[str, float]:
+    """Return the highest value of each component at the peak of any stage [B]."""
+    stages = result.memory.stages
+    return {part: max(stage.parts[part] for stage in stages) for part in PARTS}
+
+
+def _varying(result: "Result") -> set[str]:
+    """Return the components that come and go during a step."""
+    return {part for curve in result.memory_curves for part in curve.moving}
+
+
+def _without(result: "Result") -> str:
+    """Return the stages whose peak is in the optimiser step, when no activations are held."""
+    stages = [stage.stage for stage in result.memory.stages if not stage.in_flight and stage.step]
+    if not stages:
+        return ""
+    first, last = stages[0], stages[-1]
+    if stages == [first]:
+        return f" The peak of stage {first} is in the optimiser step, without activations."
+    among = f"stages {first} to {last}"
+    if len(stages) < last - first + 1:
+        among = f"{len(stages)} of the {among}"
+    return f" The peaks of {among} are in the optimiser step, without activations."
+
+
+def _layers(
+    values: Mapping[str, Values], highest: Mapping[str, float], varying: Collection[str]
+) -> tuple[Layer, ...]:
+    """Return bytes as layers in GiB, those that are constant at the bottom.
+
+    `highest` sets which components have a layer of their own.
+    """
+    some = [part for part in PARTS if highest[part] >= 0.005 * sum(highest.values())]
+    largest = sorted(some, key=lambda part: -highest[part])[:MOST_LAYERS]
     layers = [
-        Layer(words(part), f"memory-{part}", values.get(part, zero) / GIB)
-        for part in PARTS
-        if part in largest
+        Layer(words(part), f"memory-{part}", values[part] / GIB)
+        for part in sorted(PARTS, key=lambda part: part in varying)
+        if part in largest and values[part].any()
     ]
-    rest = [nbytes for part, nbytes in values.items() if part not in largest]
-    other = np.sum(rest, axis=0) / GIB if rest else zero
+    other = sum((values[part] for part in PARTS if part not in largest), np.zeros(1)) / GIB
     return (*layers, *([Layer("other", "memory-other", other)] if other.any() else []))
 
 

@@ -53,7 +53,7 @@ def pipeline(result: "Result") -> Timeline:
     return Timeline(
         title=f"Pipeline bubbles take {percent(result.bubble_fraction)} of the step"
         + (f", {waits}" if waits else ""),
-        caption=f"scenario {result.name}; {_represented(result)}",
+        caption=f"{result.scenario.title} ({result.name}); {_represented(result)}",
         description=f"{counted(result.program.stages, 'stage')} from top to bottom, time from left"
         " to right, with the blocks that each stage computes.",
         contents="stages of this chart",

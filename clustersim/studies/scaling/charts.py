@@ -13,7 +13,7 @@ from clustersim.studies.scaling.answer import (
     ScalingCurve,
     ScalingPoint,
 )
-from clustersim.studies.scaling.text import format_loss, losses
+from clustersim.studies.scaling.text import curve_label, format_loss, losses
 
 MAXIMUM: Final = 7
 """Parts of a loss that have a bar of their own."""
@@ -40,7 +40,7 @@ def curve_finding(curves: Sequence[ScalingCurve]) -> str:
     if len(curves) > NAMED:
         return f"{kind} scaling of {len(curves)} scenarios"
     if len(curves) > 1:
-        kept = [f"{percent(c.points[-1].efficiency)} for {c.name}" for c in curves]
+        kept = [f"{percent(c.points[-1].efficiency)} for {curve_label(c, curves)}" for c in curves]
         return f"{kind} scaling keeps {', '.join(kept)}"
     verb = "keeps" if point.efficiency < 1 + NEGLIGIBLE else "reaches"
     efficiency = percent(point.efficiency)
@@ -57,7 +57,7 @@ def efficiency_chart(curves: Sequence[ScalingCurve]) -> Lines:
     series = [reference("", _ends(curves), (100.0, 100.0))]
     for place, curve in enumerate(curves):
         efficiencies = [100 * point.efficiency for point in curve.points]
-        series.append(_predicted(curve, efficiencies, place))
+        series.append(_predicted(curve, efficiencies, place, curve_label(curve, curves)))
         for source in dict.fromkeys(number.source for number in curve.published):
             points = [
                 (number.devices, 100 * number.efficiency)
@@ -78,9 +78,9 @@ def efficiency_chart(curves: Sequence[ScalingCurve]) -> Lines:
     seen = [value for one in series for value in one.y]
     return Lines(
         title=curve_finding(curves),
-        caption=", ".join(curve.name for curve in curves),
+        caption=", ".join(curve_label(curve, curves) for curve in curves),
         description="Efficiency over devices; the thin line is ideal, hollow marks are published.",
-        note=_note(curves),
+        note=_note(series),
         contents="efficiency, predicted and published",
         x=_devices(curves),
         y=Axis("efficiency", "%", limits=(max(0.0, min(*seen, 90.0) - 3), max(seen) + 3)),
@@ -92,12 +92,12 @@ def _predicted(
     curve: ScalingCurve,
     values: Sequence[float],
     place: int,
-    name: str = "",
+    name: str,
     stroke: Stroke = "solid",
 ) -> Series:
     devices = tuple(float(point.devices) for point in curve.points)
     look = colour_at(place), marker_at(place)
-    return Series(name or curve.name, devices, tuple(values), *look, stroke)
+    return Series(name, devices, tuple(values), *look, stroke)
 
 
 def _published(name: str, points: Sequence[tuple[int, float]], place: int) -> Series:
@@ -112,9 +112,10 @@ def _devices(curves: Sequence[ScalingCurve]) -> Axis:
     return Axis("devices", log=2, ticks=tuple((float(count), f"{count:,}") for count in counts))
 
 
-def _note(curves: Sequence[ScalingCurve]) -> str:
-    published = any(curve.published for curve in curves)
-    return "Thin line: ideal. Hollow: published." if published else "Thin line: ideal."
+def _note(series: Sequence[Series]) -> str:
+    """Return what thin lines mean, and hollow marks where there are any."""
+    hollow = any(one.hollow for one in series)
+    return "Thin line: ideal. Hollow: published." if hollow else "Thin line: ideal."
 
 
 def _ends(curves: Sequence[ScalingCurve]) -> tuple[float, float]:
@@ -135,13 +136,13 @@ def throughput_chart(curves: Sequence[ScalingCurve]) -> Lines:
         of_a_device = throughput(curve, start) / start.devices
         devices = [float(point.devices) for point in points]
         series.append(reference("", devices, [of_a_device * count for count in devices]))
-        series.append(_predicted(curve, rates, place))
+        series.append(_predicted(curve, rates, place, curve_label(curve, curves)))
         series += _published_rates(curve, start, place)
     tokens = curves[0].work == "tokens"
     return Lines(
         title="Throughput of all devices",
         description="Throughput over devices; thin lines are ideal, hollow marks are published.",
-        note=_note(curves),
+        note=_note(series),
         contents="throughput, predicted and published",
         x=_devices(curves),
         y=Axis("throughput" if tokens else "model FLOPs", "tokens/s" if tokens else "PFLOP/s", 10),
@@ -189,7 +190,7 @@ def idle_chart(curves: Sequence[ScalingCurve]) -> Lines:
             curve,
             [100 * getattr(point, key) for point in curve.points],
             place,
-            f"{curve.name}: {name}" if len(curves) > 1 else name,
+            f"{curve_label(curve, curves)}: {name}" if len(curves) > 1 else name,
             stroke,
         )
         for place, curve in enumerate(curves)
@@ -231,8 +232,8 @@ def loss_chart(curve: ScalingCurve, *, named: bool = False) -> Waterfall:
     point = curve.points[-1]
     finding = loss_finding(curve)
     return Waterfall(
-        title=f"{curve.name}: {finding}" if named else finding,
-        caption=f"{curve.name} at {point.devices:,} devices",
+        title=f"{curve.title}: {finding}" if named else finding,
+        caption=f"{curve.title} at {point.devices:,} devices",
         note="Device-seconds of a unit of work, by part of the step.",
         description=f"{format_loss(curve)}.",
         contents="what each part takes from efficiency",

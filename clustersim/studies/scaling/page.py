@@ -9,6 +9,7 @@ from clustersim.studies.scaling import text
 from clustersim.studies.scaling.answer import ScalingAnswer, ScalingCurve
 from clustersim.studies.scaling.arguments import KINDS
 from clustersim.studies.scaling.charts import curve_charts, loss_chart
+from clustersim.studies.scaling.text import curve_label
 
 
 def page(answer: ScalingAnswer, command: str = "") -> Page:
@@ -34,11 +35,12 @@ def page(answer: ScalingAnswer, command: str = "") -> Page:
 def _cards(curves: Sequence[ScalingCurve]) -> Iterator[Card]:
     for curve in curves:
         point = curve.points[-1]
-        where = f"{curve.name} at {point.devices:,} devices, relative to {curve.against:,} devices"
+        label = curve_label(curve, curves)
+        where = f"{label} at {point.devices:,} devices, relative to {curve.against:,} devices"
         yield Card(f"{curve.scaling} scaling efficiency", percent(point.efficiency), where)
         for number in curve.published:
             if number.metric == "efficiency" and number.error is not None:
-                where = f"{curve.name} at {number.devices:,} devices; {number.source}"
+                where = f"{label} at {number.devices:,} devices; {number.source}"
                 yield Card("published", percent(number.value), where)
 
 
@@ -46,27 +48,31 @@ def _section(kind: str, curves: Sequence[ScalingCurve]) -> Section:
     """Return the charts of one kind of curve, and a table for each of them."""
     losses = (loss_chart(curve, named=True) for curve in curves)
     charts = [page_chart(picture) for picture in (*curve_charts(curves), *losses)]
-    prose = tuple(f"{curve.name}: {text.description(curve)}." for curve in curves)
-    blocks: tuple[Block, ...] = (*charts, *map(_points, curves))
+    prose = tuple(f"{curve_label(curve, curves)}: {text.description(curve)}." for curve in curves)
+    blocks: tuple[Block, ...] = (*charts, *(_points(curve, curves) for curve in curves))
     return Section(f"{kind.capitalize()} scaling", kind, prose, blocks)
 
 
-def _points(curve: ScalingCurve) -> Table:
+def _points(curve: ScalingCurve, curves: Sequence[ScalingCurve]) -> Table:
     head, *rows = text.table(curve)
     columns = tuple(Column(name, name not in text.WORDS) for name in head)
-    return Table(f"{curve.name}, {curve.scaling} scaling", columns, tuple(map(tuple, rows)))
+    return Table(
+        f"{curve_label(curve, curves)}, {curve.scaling} scaling",
+        columns,
+        tuple(map(tuple, rows)),
+    )
 
 
 def _details(curves: Sequence[ScalingCurve]) -> Section:
     """Return losses, published numbers, skipped points and assumptions, line by line."""
     lines = [
-        (row.label, f"{curve.name}, {curve.scaling}", row.text)
+        (row.label, f"{curve_label(curve, curves)}, {curve.scaling}", row.text)
         for curve in curves
         for row in text.notes(curve)
         if row.label != "assumed"
     ]
     reasons = dict.fromkeys(
-        ("assumed", curve.name, f"{key}: {reason}")
+        ("assumed", curve_label(curve, curves), f"{key}: {reason}")
         for curve in curves
         for key, reason in curve.assumed.items()
     )

@@ -26,6 +26,12 @@ def head(curve: ScalingCurve) -> list[Row]:
     return [Row("scaling", f"{curve.scaling}: {description(curve)}")]
 
 
+def curve_label(curve: ScalingCurve, curves: Sequence[ScalingCurve] = ()) -> str:
+    """Return the title of a curve's scenario, with its name where another has the same title."""
+    same = {other.name for other in curves if other.title == curve.title} - {curve.name}
+    return f"{curve.title} ({curve.name})" if same else curve.title
+
+
 def description(curve: ScalingCurve) -> str:
     """Return what grows along a curve, and what efficiency means on it."""
     batch = "the batch grows with the devices" if curve.scaling == "weak" else "the same batch"
@@ -173,6 +179,7 @@ def _format_efficiency(number: PublishedResult, curve: ScalingCurve) -> str:
 __all__ = [
     "UNFIT",
     "WORDS",
+    "curve_label",
     "description",
     "format_loss",
     "format_published",

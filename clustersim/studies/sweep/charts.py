@@ -21,6 +21,7 @@ from clustersim.render.charts import (
 )
 from clustersim.render.words import format_setting, short_keys
 from clustersim.runs.table import DOES_NOT_FIT, FITS, Row
+from clustersim.runs.variants import Value
 from clustersim.studies.sweep.answer import COSTS, SweepAnswer
 from clustersim.studies.sweep.text import (
     UNITS,
@@ -99,6 +100,9 @@ def _field(answer: SweepAnswer, row: Row) -> Field:
 def _parallel_coordinates(answer: SweepAnswer) -> ParallelCoordinates:
     rows = {place: row for place, row in _best_rows(answer).items() if row["verdict"] == FITS}
     verdicts = [row["verdict"] for row in _best_rows(answer).values()]
+    keys = [key for key in answer.varying if rows and all(key in row for row in rows.values())]
+    keys = keys or answer.chosen
+    values = {key: _values(answer, key) for key in keys}
     unfit = verdicts.count(DOES_NOT_FIT)
     note = f"A line for each of {len(rows):,} layouts that fit, the best in red. Not drawn:"
     note += f" {unfit:,} that do not fit, {len(verdicts) - unfit - len(rows):,}"
@@ -108,14 +112,33 @@ def _parallel_coordinates(answer: SweepAnswer) -> ParallelCoordinates:
         description=_description(answer),
         note=f"{note} invalid ones.",
         contents=CONTENTS,
-        axes=tuple(_axes(answer)),
+        axes=tuple(
+            named_places(_axis_name(answer, key, name), [*map(format_setting, values[key])])
+            for key, name in named(keys)
+        ),
         measure=_measure(answer),
         combinations=tuple(
-            Combination(place, row[answer.by], _hover(answer, row)) for place, row in rows.items()
+            Combination(
+                tuple(values[key].index(row[key]) for key in keys),
+                row[answer.by],
+                _hover(answer, row),
+            )
+            for row in rows.values()
         ),
         names=("fits", "best"),
         more_is_better=answer.more_is_better,
     )
+
+
+def _values(answer: SweepAnswer, key: str) -> list[Value]:
+    """Return the values of an axis; of one that is filled those of layouts that fit, sorted."""
+    if key not in answer.filled:
+        return [*answer.axes[key]]
+    return sorted({row[key] for row in answer.fitting if key in row}, key=float)
+
+
+def _axis_name(answer: SweepAnswer, key: str, name: str) -> str:
+    return f"{name} (filled)" if key in answer.filled else name
 
 
 CONTENTS: Final = "best layout for each combination of values"
@@ -178,10 +201,8 @@ def _text(answer: SweepAnswer, row: Row | None) -> str:
 def _hover(answer: SweepAnswer, row: Row | None) -> str:
     if row is None:
         return "not requested"
-    values = (format_setting(row.get(key)) for key in answer.chosen)
-    lines = [
-        f"{name} {value}" for name, value in zip(short_keys(answer.chosen), values, strict=True)
-    ]
+    keys = [key for key in answer.varying if row.get(key) is not None]
+    lines = [f"{name} {format_setting(row[key])}" for key, name in named(keys)]
     text = _text(answer, row)
     label = f"{UNITS[answer.by]}: {text}" if row["verdict"] == FITS else text
     return "\n".join([*lines, label])
@@ -245,10 +266,11 @@ def cost_label(answer: SweepAnswer) -> str:
 
 def _point_text(answer: SweepAnswer, row: Row) -> str:
     keys = [key for key in answer.axes if row.get(key) is not None]
-    return "\n".join(f"{name} {format_setting(row[key])}" for key, name in _named(keys))
+    return "\n".join(f"{name} {format_setting(row[key])}" for key, name in named(keys))
 
 
-def _named(keys: Sequence[str]) -> Iterable[tuple[str, str]]:
+def named(keys: Sequence[str]) -> Iterable[tuple[str, str]]:
+    """Return keys, each with its short name."""
     return zip(keys, short_keys(keys), strict=True)
 
 
@@ -276,4 +298,4 @@ def _cost(answer: SweepAnswer, row: Row) -> str:
     return f"{value / GIB:.1f} GiB" if answer.pareto.against == "memory" else f"{value:,} devices"
 
 
-__all__ = ["cost_label", "costs", "front_chart", "layouts_chart"]
+__all__ = ["cost_label", "costs", "front_chart", "layouts_chart", "named"]

@@ -5,9 +5,10 @@ from typing import Final
 from clustersim.render.page.page import Block, Card, Cards, Column, Page, Section, Table
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
+from clustersim.render.words import format_setting
 from clustersim.runs.table import Row
 from clustersim.studies.sweep.answer import SweepAnswer
-from clustersim.studies.sweep.charts import front_chart, layouts_chart
+from clustersim.studies.sweep.charts import front_chart, layouts_chart, named
 from clustersim.studies.sweep.text import measure_label, point_of, rows
 from clustersim.units import GIB, format_seconds
 
@@ -61,20 +62,32 @@ def _ranking(answer: SweepAnswer) -> tuple[Table, ...]:
     """Return the layouts that fit, the best first; no table where none fits."""
     if not answer.fitting:
         return ()
-    keys = answer.varying
-    lines = tuple((point_of(keys, row), *_numbers(row)) for row in answer.fitting[:SHOWN])
-    names = "step", "tokens/s", "MFU", "memory [GiB]"
-    columns = (Column("layout"), *(Column(name, True) for name in names))
+    keys = answer.varying or [*answer.axes]
+    lines = tuple(
+        (f"{place:,}", *(format_setting(row.get(key)) for key in keys), *_numbers(row))
+        for place, row in enumerate(answer.fitting[:SHOWN], 1)
+    )
+    names = "step time [s]", "throughput [tokens/s]", "MFU [%]", "memory [GiB]"
+    columns = (
+        Column("rank", True),
+        *(Column(name, _is_number(answer, key)) for key, name in named(keys)),
+        *(Column(name, True) for name in names),
+    )
     more = len(answer.fitting) - SHOWN
     rest = f"; {more:,} more are in sweep.csv" if more > 0 else ""
     return (Table(f"Layouts that fit, the best first{rest}", columns, lines, "Find layouts"),)
 
 
+def _is_number(answer: SweepAnswer, key: str) -> bool:
+    """Whether an axis has numbers only, which are aligned to the right."""
+    return all(type(row.get(key)) in (int, float) for row in answer.fitting)
+
+
 def _numbers(row: Row) -> tuple[str, ...]:
     return (
-        format_seconds(row["step_time_s"]),
+        f"{row['step_time_s']:.4g}",
         f"{row['tokens_per_s']:,.0f}",
-        percent(row["mfu"]),
+        f"{100 * row['mfu']:.1f}",
         f"{row['memory_peak_bytes'] / GIB:.1f}",
     )
 
