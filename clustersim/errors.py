@@ -11,9 +11,14 @@ The first three are errors in the input and end a command with exit code 2; the 
 failures with exit code 1.  Every message is one line: location, problem, remedy.
 """
 
+from clustersim.escaping import escaped
+
 
 class ClustersimError(Exception):
-    """Base class of all exceptions that clustersim raises."""
+    """Base class of all exceptions that clustersim raises; a line of the message per problem."""
+
+    def __str__(self) -> str:
+        return escaped(super().__str__(), keep="\n")
 
 
 class CatalogError(ClustersimError, ValueError):

@@ -29,6 +29,7 @@ LAYERS = """
     topology      workload    timeline    traffic
     catalog
     units         errors      answers
+    escaping
 """
 
 HOMES = {

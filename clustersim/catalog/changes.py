@@ -48,7 +48,7 @@ class Change:
     @property
     def place(self) -> Place:
         """Where the new value comes from, as messages name it."""
-        return _place(self.text)
+        return setting_place(self.text)
 
 
 Settings = Iterable[str | Change] | Mapping[str, Any]
@@ -89,14 +89,14 @@ def setting_text(key: str, value: Any) -> str:
     return f"{key}={value if isinstance(value, str) else json.dumps(value)}"
 
 
-def _place(text: str) -> Place:
+def setting_place(text: str) -> Place:
     """Return a change as messages name it, shortened."""
     return Place(f"--set {text if len(text) <= _MOST_LETTERS else f'{text[:_MOST_LETTERS]}...'}")
 
 
 def _of_text(text: str) -> Change:
     key, equals, value = text.partition("=")
-    place = _place(text)
+    place = setting_place(text)
     if not equals or not key:
         raise ScenarioError(f"{place}: is not of the form key=value")
     return Change(_path(key), _scale(value) or parse_yaml(value, str(place)).data, text)
@@ -150,4 +150,4 @@ def scaled(present: Any, scale: Scale, place: Place) -> Any:
     return int(product) if isinstance(present, int) and product == int(product) else product
 
 
-__all__ = ["Change", "Scale", "Settings", "changes_of", "scaled", "setting_text"]
+__all__ = ["Change", "Scale", "Settings", "changes_of", "scaled", "setting_place", "setting_text"]

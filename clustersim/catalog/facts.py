@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from clustersim import units
+from clustersim.escaping import one_line
 
 T = TypeVar("T")
 
@@ -70,6 +71,7 @@ def _not_negative(value: float) -> float:
     return value
 
 
+Line = Annotated[str, AfterValidator(one_line)]
 Bytes = Annotated[float, *_quantity("bytes"), AfterValidator(_positive)]
 Bandwidth = Annotated[float, *_quantity("bandwidth"), AfterValidator(_positive)]
 Seconds = Annotated[float, *_quantity("seconds"), AfterValidator(_not_negative)]
@@ -110,16 +112,16 @@ class Fact(Strict, Generic[T]):
 class Source(Strict):
     """Where a fact was read."""
 
-    title: str
-    where: str | None = None
+    title: Line
+    where: Line | None = None
     read: str | None = None
 
 
 class Record(Strict):
     """A catalogue file: its kind, its name and the sources that its facts refer to."""
 
-    name: str
-    title: str | None = None
+    name: Line
+    title: Line | None = None
     sources: dict[str, Source] = {}
 
     @model_validator(mode="after")

@@ -14,6 +14,7 @@ from clustersim.catalog.reading import Document, Place, read_yaml
 from clustersim.catalog.text_files import is_file
 from clustersim.catalog.tree import nearest, over
 from clustersim.errors import CatalogError
+from clustersim.escaping import escaped
 
 FOLDERS: Final = {
     "accelerator": "topologies/accelerators",
@@ -69,7 +70,7 @@ def _written(kind: str, name: str, folder: Path | None, where: str) -> Document:
     if "/" in name or "\\" in name or not is_file(path):
         known = names(kind)
         hint = nearest(name, known) or f" (known: {', '.join(known)})"
-        raise CatalogError(f"{where}no {kind} named '{name}'{hint}")
+        raise CatalogError(f"{where}no {kind} named '{escaped(name)}'{hint}")
     return read_yaml(path, CatalogError)
 
 

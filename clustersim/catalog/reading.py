@@ -19,6 +19,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 from clustersim.catalog.text_files import read_text, shown
 from clustersim.errors import ClustersimError, ScenarioError
+from clustersim.escaping import escaped
 
 Key = tuple[str | int, ...]
 """Path of a value in a document: ``("plan", "tensor")``."""
@@ -43,7 +44,8 @@ class Place:
     line: int | None = None
 
     def __str__(self) -> str:
-        return self.file if self.line is None else f"{self.file}:{self.line}"
+        file = escaped(self.file)
+        return file if self.line is None else f"{file}:{self.line}"
 
 
 @dataclass(frozen=True)
@@ -203,4 +205,4 @@ def _dotted(path: Key) -> str:
     words = ""
     for part in path:
         words += f"[{part}]" if isinstance(part, int) else f".{part}" if words else part
-    return words
+    return escaped(words)

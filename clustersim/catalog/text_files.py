@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from clustersim.errors import ClustersimError, ScenarioError
+from clustersim.escaping import escaped
 
 MAX_BYTES: Final = 64 * 1000**2
 """Maximum size of a file [B]; the largest one that is shipped has half a megabyte."""
@@ -44,7 +45,7 @@ def read_text(
     try:
         return read_bytes(path, error, where=where).decode(encoding)
     except UnicodeDecodeError:
-        raise error(f"{where}{shown(path)}: cannot be read (is not UTF-8 text)") from None
+        raise error(f"{where}{escaped(shown(path))}: cannot be read (is not UTF-8 text)") from None
 
 
 def read_bytes(
@@ -55,7 +56,7 @@ def read_bytes(
     where: str = "",
 ) -> bytes:
     """Return the bytes of a file of at most `most` bytes; errors as in `read_text`."""
-    file = where + shown(path)
+    file = where + escaped(shown(path))
     try:
         check_regular(path, error, where=where)
         with path.open("rb") as stream:
@@ -79,9 +80,9 @@ def check_regular(
     """Check that a path is a regular file, without opening it; errors as in `read_text`."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
-        raise error(f"{where}{shown(path)}: is a folder, not a file")
+        raise error(f"{where}{escaped(shown(path))}: is a folder, not a file")
     if not stat.S_ISREG(mode):
-        raise error(f"{where}{shown(path)}: is a device, pipe or socket, not a file")
+        raise error(f"{where}{escaped(shown(path))}: is a device, pipe or socket, not a file")
 
 
 __all__ = ["MAX_BYTES", "check_regular", "is_file", "read_bytes", "read_text", "shown"]

@@ -19,6 +19,7 @@ from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from clustersim.cli.internal_error import describe, without_verbose
+from clustersim.cli.output import echo, message_of, printable_options
 from clustersim.cli.process import end_in_order, outlive_readers
 from clustersim.errors import CatalogError, ScenarioError
 
@@ -86,7 +87,7 @@ def _print_version(requested: bool) -> None:
     if requested:
         from importlib.metadata import version
 
-        print(f"clustersim {version('clustersim')}")
+        echo(f"clustersim {version('clustersim')}")
         raise typer.Exit
 
 
@@ -113,14 +114,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         outlive_readers()
         end_in_order()
     given = [*(sys.argv[1:] if arguments is None else arguments)]  # `list` is a verb here
-    words = without_verbose(given)
+    words = printable_options(without_verbose(given))
     try:
         app(words)
     except (CatalogError, ScenarioError) as error:
-        print(error, file=sys.stderr)
+        echo(message_of(error, words), file=sys.stderr)
         sys.exit(2)
     except MemoryError:
-        print("not enough memory on this computer for this command", file=sys.stderr)
+        echo("not enough memory on this computer for this command", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -128,9 +129,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(fault, OSError) and (fault.filename or fault.errno == ENOSPC):
             # no permission, a full disk
             what = fault.filename or "output"
-            print(f"{what}: cannot be used ({fault.strerror})", file=sys.stderr)
+            echo(f"{what}: cannot be used ({fault.strerror})", file=sys.stderr)
             sys.exit(2)
-        print(describe(fault, given, verbose=given != words), file=sys.stderr)
+        echo(describe(fault, given, verbose=len(words) < len(given)), file=sys.stderr)
         sys.exit(1)
     finally:
         _flush()
@@ -145,7 +146,7 @@ def _flush() -> None:
     except OSError as problem:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(problem, BrokenPipeError):
-            print(f"output: cannot be used ({problem.strerror})", file=sys.stderr)
+            echo(f"output: cannot be used ({problem.strerror})", file=sys.stderr)
             sys.exit(2)
 
 

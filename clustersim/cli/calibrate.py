@@ -16,8 +16,10 @@ from clustersim.calibration.files import catalogue_files, measuring_script
 from clustersim.catalog.reading import Document
 from clustersim.catalog.writing import check_new, write_new
 from clustersim.cli.options import Jobs
+from clustersim.cli.output import echo
 from clustersim.cli.validate import WIDTH, make_grid
 from clustersim.errors import ScenarioError
+from clustersim.escaping import escaped
 from clustersim.runs.executors import cores, workers
 
 SCRIPT = Path("measure.py")
@@ -83,16 +85,16 @@ def calibrate(
     if out is not None:
         answer = _write(answer, request.document, out, force=force)
     if json_output:
-        print(json.dumps(to_json(answer)))
+        echo(json.dumps(to_json(answer)))
     else:
-        print("".join(f"written   {path}\n" for path in answer.files), end="")
+        echo("".join(f"written   {path}\n" for path in answer.files), end="")
 
 
 def _write_script(out: Path, *, force: bool) -> None:
     write_new(out, measuring_script(), force=force)
-    print(f"written   {out}")
-    print(f"run       python {out} --out measured.csv")
-    print("then      clustersim calibrate --accelerator NAME --from measured.csv --out NAME.yaml")
+    echo(f"written   {out}")
+    echo(f"run       python {out} --out measured.csv")
+    echo("then      clustersim calibrate --accelerator NAME --from measured.csv --out NAME.yaml")
 
 
 def _calibrated(request: arguments.Request, jobs: int | None) -> Calibration:
@@ -118,11 +120,11 @@ def _write(answer: Calibration, document: Document, out: Path, *, force: bool) -
 def _show(answer: Calibration) -> None:
     """Print the tables, and why cases are left out."""
     console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    print(f"{answer.accelerator}, fitted to {answer.rows_of}")
+    echo(f"{answer.accelerator}, fitted to {answer.rows_of}")
     for table, rows in text.calibration_tables(answer):
         grid = make_grid(table.title, table.headings)
         for row in rows:
-            grid.add_row(*row)
+            grid.add_row(*map(escaped, row))
         console.print(grid)
     for name, why in answer.left_out.items():
-        print(f"left out  {name}: {why}")
+        echo(f"left out  {name}: {why}")

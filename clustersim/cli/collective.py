@@ -17,6 +17,7 @@ from clustersim.cli.options import (
     print_table,
     show,
 )
+from clustersim.cli.output import echo
 from clustersim.render import tables
 from clustersim.render.study_folder import write_study
 from clustersim.studies.collective import text
@@ -91,14 +92,14 @@ def collective(
     )
     place = place_of("collective", answer.name, out, json_output=json_output, force=force)
     if json_output:
-        print(json.dumps(to_json(answer.timings), allow_nan=False))
+        echo(json.dumps(to_json(answer.timings), allow_nan=False))
     else:
-        print(answer.title, "", sep="\n")
+        echo(answer.title, "", sep="\n")
         print_table(text.table(answer), text.WORDS)
     if place is not None:
         files = write_study(answer, files_of(answer), place, formats=formats, force=force)
         if not json_output:
-            print()
+            echo()
             show(None, [tables.files(place, files)])
 
 

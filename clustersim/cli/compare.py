@@ -22,6 +22,7 @@ from clustersim.cli.options import (
     progress_bar,
     show,
 )
+from clustersim.cli.output import echo
 from clustersim.render import tables
 from clustersim.render.study_folder import write_study
 from clustersim.runs.arguments import variant_of
@@ -73,7 +74,7 @@ def _show(answer: CompareAnswer, place: Path | None, files: list[str]) -> None:
     """Print each comparison: a table on a terminal, plain lines elsewhere."""
     for comparison in answer.comparisons:
         show(comparison.finding, rows(comparison))
-        print()
+        echo()
     if place is not None:
         show(None, [tables.files(place, files)])
 

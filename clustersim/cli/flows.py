@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clustersim.cli.output import echo
+from clustersim.escaping import escaped
+
 if TYPE_CHECKING:
     from clustersim.engine.network.flows import FinishTimes, FlowCase
 
@@ -25,7 +28,7 @@ def flows(
     cases = read_flow_cases(file)
     answers = {case.id: finish_times(case) for case in cases}
     if json_output:
-        print(json.dumps({name: asdict(answer) for name, answer in answers.items()}))
+        echo(json.dumps({name: asdict(answer) for name, answer in answers.items()}))
     else:
         for case in cases:
             _print_table(case, answers[case.id])
@@ -36,12 +39,16 @@ def _print_table(case: "FlowCase", answer: "FinishTimes") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=case.id, caption=f"makespan {answer.makespan:.9g} s")
+    table = Table(title=escaped(case.id), caption=f"makespan {answer.makespan:.9g} s")
     table.add_column("flow")
     table.add_column("route")
     for heading in ("start [s]", "bytes [B]", "finish [s]"):
         table.add_column(heading, justify="right")
     for flow in case.flows:
         numbers = (flow.start, flow.bytes, answer.finish[flow.id])
-        table.add_row(flow.id, " ".join(flow.route), *(f"{number:.9g}" for number in numbers))
+        table.add_row(
+            escaped(flow.id),
+            escaped(" ".join(flow.route)),
+            *(f"{number:.9g}" for number in numbers),
+        )
     Console(markup=False).print(table)

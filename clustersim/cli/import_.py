@@ -11,6 +11,7 @@ import typer
 
 from clustersim.catalog.tree import nearest
 from clustersim.catalog.writing import write_new
+from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 from clustersim.topology.importers import FORMATS, Choices, Imported, import_source
 from clustersim.topology.importers.source import Source, read_source
@@ -66,10 +67,10 @@ def import_(
     if json_output:
         _print_json(imported, out)
     elif out is None:
-        print(imported.text, end="")
-        print("\n".join(_summary(imported, file)), file=sys.stderr)
+        echo(imported.text, end="")
+        echo("\n".join(_summary(imported, file)), file=sys.stderr)
     else:
-        print("\n".join([*_summary(imported, file), f"written   {out}"]))
+        echo("\n".join([*_summary(imported, file), f"written   {out}"]))
 
 
 def _is_model(source: Source, format: str | None) -> bool:
@@ -132,7 +133,7 @@ def _print_json(imported: Imported | ImportedModel, out: Path | None) -> None:
         "notes": list(draft.notes),
         "record": draft.data,
     }
-    print(json.dumps(answer, allow_nan=False))
+    echo(json.dumps(answer, allow_nan=False))
 
 
 def _summary(imported: Imported | ImportedModel, file: Path) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from clustersim.catalog.tree import nearest
+from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 from clustersim.studies.show.lookup import titles
 
@@ -33,14 +34,14 @@ def list_(
     kinds = list(PLURALS) if kind is None else [_plural(kind)]
     entries = {plural: titles(PLURALS[plural]) for plural in kinds}
     if json_output:
-        print(json.dumps({kind: _objects(found) for kind, found in entries.items()}))
+        echo(json.dumps({kind: _objects(found) for kind, found in entries.items()}))
         return
     width = max((len(name) for found in entries.values() for name in found), default=0)
     for i, (plural, found) in enumerate(entries.items()):
         if kind is None:
-            print(f"{'' if i == 0 else chr(10)}{plural}")
+            echo(f"{'' if i == 0 else chr(10)}{plural}")
         for name, title in found.items():
-            print(f"  {name:<{width}}  {title}".rstrip())
+            echo(f"  {name:<{width}}  {title}".rstrip())
 
 
 def _plural(kind: str) -> str:

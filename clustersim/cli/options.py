@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
+from clustersim.escaping import escaped
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Cells, Row
@@ -85,7 +87,7 @@ def progress_bar(verb: str, store: Path) -> Iterator[Callable[[int, int], None]]
         with bar:
             yield update
     except KeyboardInterrupt:
-        print(
+        echo(
             f"interrupted: {completed:,} of {total:,} runs are in {store};"
             " run the same command again to resume",
             file=sys.stderr,
@@ -142,7 +144,7 @@ def print_json(answer: object) -> None:
 
     from clustersim.answers import to_json
 
-    print(json.dumps(to_json(answer), allow_nan=False))
+    echo(json.dumps(to_json(answer), allow_nan=False))
 
 
 def show(title: str | None, rows: "Sequence[Row]") -> None:
@@ -153,10 +155,10 @@ def show(title: str | None, rows: "Sequence[Row]") -> None:
 
     console = Console()
     if not console.is_terminal:
-        print(*filter(None, [title]), *tables.plain(rows), sep="\n")
+        echo(*filter(None, [title]), *tables.plain(rows), sep="\n")
         return
     if title:
-        console.print(title, style="bold", markup=False, highlight=False)
+        console.print(escaped(title), style="bold", markup=False, highlight=False)
     console.print(tables.table(rows))
 
 
@@ -178,7 +180,7 @@ def print_table(cells: "Cells", words: "Collection[str]" = (), warning: str = ""
     if console.is_terminal and cells and narrowest(cells, words) <= console.width:
         console.print(columned(cells, words, warning))
     else:
-        print("\n".join(aligned(cells, words)))
+        echo("\n".join(aligned(cells, words)))
 
 
 __all__ = [

@@ -23,6 +23,7 @@ from clustersim.cli.options import (
     progress_bar,
     show,
 )
+from clustersim.cli.output import echo
 from clustersim.render import tables
 from clustersim.render.study_folder import write_study
 from clustersim.scenario.load import name_of
@@ -110,12 +111,12 @@ def print_curves(answer: ScalingAnswer, place: Path | None, files: list[str]) ->
     """Print each curve: what it is, its table, and the lines below."""
     for position, curve in enumerate(answer.curves):
         if position:
-            print()
+            echo()
         show(curve.title, text.head(curve))
-        print()
+        echo()
         if curve.points:
             print_table(text.table(curve), text.WORDS, text.UNFIT)
-            print()
+            echo()
         if notes := text.notes(curve):
             show(None, notes)
     if place is not None:

@@ -8,6 +8,7 @@ import typer
 
 from clustersim import answers
 from clustersim.catalog.tree import nearest
+from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 from clustersim.scenario.schema import json_schema
 from clustersim.simulation.answer import RunAnswer
@@ -28,4 +29,4 @@ def schema(
         raise ScenarioError(
             f"{kind}: no schema of that name{nearest(kind, SCHEMAS)} (known: {known})"
         )
-    print(json.dumps(SCHEMAS[kind](), indent=2))
+    echo(json.dumps(SCHEMAS[kind](), indent=2))

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from clustersim.answers import to_json
 from clustersim.cli.options import print_json
+from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 from clustersim.program.schedules import Schedule
 from clustersim.render.folder import check_free
@@ -98,7 +99,7 @@ def _show_machine(
         text.write(shown, pictures, folder, force=force)
         if not json_output:
             files = ", ".join(f"{stem}.png, .svg and .pdf" for stem in pictures)
-            print(f"\npictures in {folder}/: {files}")
+            echo(f"\npictures in {folder}/: {files}")
 
 
 def _print(shown: Page, json_output: bool) -> None:
@@ -106,16 +107,16 @@ def _print(shown: Page, json_output: bool) -> None:
     if json_output:
         print_json(shown.answer)
         return
-    print(f"{shown.kind} {shown.name}: {shown.title}")
+    echo(f"{shown.kind} {shown.name}: {shown.title}")
     if shown.words:
-        print(f"\n{text.paragraphs(shown.words)}")
+        echo(f"\n{text.paragraphs(shown.words)}")
     console = Console(markup=False, highlight=False)
     for table in text.tables(shown):
-        print()
+        echo()
         if console.is_terminal:
             console.print(table)
         else:
-            print(_lines(table))
+            echo(_lines(table))
 
 
 def _lines(table: Table) -> str:
@@ -148,7 +149,7 @@ def _show_schedule(
     folder = out or Path("runs") / f"show-{Path(steps.name).stem}"
     check_free(folder, force=force)
     if not json_output:
-        print(schedule.page(shown))
+        echo(schedule.page(shown))
     schedule.write(shown, folder, force=force)
     if not json_output:
-        print(f"#\n# files in {folder}/: {', '.join(schedule.FILES)}")
+        echo(f"#\n# files in {folder}/: {', '.join(schedule.FILES)}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clustersim.cli.options import STORE, print_json, print_table
+from clustersim.cli.output import echo
 
 if TYPE_CHECKING:
     from clustersim.studies.stored.answer import StoredRuns, StoredStudies
@@ -51,18 +52,18 @@ def _print_studies(found: "StoredStudies") -> None:
     if found.studies:
         print_table(studies_table(found.studies))
     else:
-        print(f"{found.store}: no studies")
+        echo(f"{found.store}: no studies")
 
 
 def _print_runs(runs: "StoredRuns", files: list[Path]) -> None:
     from clustersim.studies.stored.text import SHOWN, runs_table
 
-    print(runs.study.title)
+    echo(runs.study.title)
     print_table(runs_table(runs.points))
     if len(runs.points) > SHOWN:
-        print(f"and {len(runs.points) - SHOWN:,} more (--csv PATH writes all)")
+        echo(f"and {len(runs.points) - SHOWN:,} more (--csv PATH writes all)")
     for path in files:
-        print(path)
+        echo(path)
 
 
 __all__ = ["study"]

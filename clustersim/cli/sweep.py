@@ -23,6 +23,7 @@ from clustersim.cli.options import (
     progress_bar,
     show,
 )
+from clustersim.cli.output import echo
 from clustersim.render.study_folder import write_study
 from clustersim.render.tables import files as files_line
 from clustersim.scenario.load import name_of
@@ -114,7 +115,7 @@ def _print(answer: SweepAnswer, place: Path | None, files: list[str]) -> None:
         lines.append(files_line(place, files))
     show(answer.title, lines)
     for heading, table in layout_tables(answer):
-        print(f"\n{heading}:")
+        echo(f"\n{heading}:")
         print_table(table)
 
 

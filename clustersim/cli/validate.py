@@ -14,7 +14,9 @@ from rich.table import Table
 
 from clustersim.answers import to_json
 from clustersim.cli.options import Figures, Force, Jobs, figure_formats
+from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
+from clustersim.escaping import escaped
 from clustersim.render.folder import check_free
 from clustersim.validation import files, text
 from clustersim.validation.answer import Validation
@@ -71,13 +73,13 @@ def validate(
     if out is not None:
         files.write_validation(answer, out, formats=formats, force=force)
     if json_output:
-        print(json.dumps(to_json(answer), allow_nan=False))
+        echo(json.dumps(to_json(answer), allow_nan=False))
     elif markdown:
-        print(text.to_markdown(answer), end="")
+        echo(text.to_markdown(answer), end="")
     else:
         _show(answer)
         if out is not None:
-            print(f"\n{out}/")
+            echo(f"\n{out}/")
 
 
 @contextmanager
@@ -99,7 +101,7 @@ def _show(answer: Validation) -> None:
     for table, rows in text.validation_tables(answer):
         grid = make_grid(table.title, table.headings)
         for row in rows:
-            grid.add_row(*row)
+            grid.add_row(*map(escaped, row))
         console.print(grid)
     console.print(coverage_line(answer.coverage), highlight=False)
 

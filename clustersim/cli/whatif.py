@@ -22,6 +22,7 @@ from clustersim.cli.options import (
     progress_bar,
     show,
 )
+from clustersim.cli.output import echo
 from clustersim.render import tables
 from clustersim.render.study_folder import write_study
 from clustersim.runs.arguments import variant_of
@@ -86,7 +87,7 @@ def whatif(
 def _show(answer: WhatIfAnswer, place: Path | None, files: list[str]) -> None:
     """Print the ranking and remarks on it."""
     show(text.finding(answer), [])
-    print()
+    echo()
     print_table(text.table(answer), text.WORDS, text.UNFIT)
     rows = text.rows(answer)
     if place is not None:

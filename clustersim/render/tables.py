@@ -4,6 +4,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from clustersim.escaping import escaped
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -18,7 +20,7 @@ class Row(NamedTuple):
 
 def plain(lines: Sequence[Row]) -> list[str]:
     """Return rows as text, their labels in one column."""
-    return [f"{row.label:<13} {row.text}" for row in lines]
+    return [f"{escaped(row.label):<13} {escaped(row.text)}" for row in lines]
 
 
 def table(lines: Sequence[Row]) -> "Table":
@@ -30,7 +32,9 @@ def table(lines: Sequence[Row]) -> "Table":
     grid.add_column(style="bold", no_wrap=True, min_width=13)
     grid.add_column(overflow="fold")
     for row in lines:
-        grid.add_row(row.label, Text(row.text, style="bold red" if row.warning else ""))
+        grid.add_row(
+            escaped(row.label), Text(escaped(row.text), style="bold red" if row.warning else "")
+        )
     return grid
 
 
@@ -65,6 +69,7 @@ def aligned(cells: Cells, words: Collection[str] = ()) -> list[str]:
     """
     if not cells:
         return []
+    cells = _escaped(cells)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     columns = [*zip(cells[0], widths, strict=True)]
     return [
@@ -74,6 +79,10 @@ def aligned(cells: Cells, words: Collection[str] = ()) -> list[str]:
         ).rstrip()
         for line in cells
     ]
+
+
+def _escaped(cells: Cells) -> list[list[str]]:
+    return [[escaped(cell) for cell in line] for line in cells]
 
 
 PIECE: Final = 12
@@ -91,6 +100,7 @@ def columned(cells: Cells, words: Collection[str] = (), warning: str = "") -> "T
     from rich.table import Table
     from rich.text import Text
 
+    cells, words = _escaped(cells), [*map(escaped, words)]
     made = Table(box=None, padding=(0, 1), pad_edge=False)
     for name in cells[0]:
         left = name in words
@@ -109,6 +119,7 @@ def narrowest(cells: Cells, words: Collection[str] = ()) -> int:
     >>> narrowest([["step", "link"], ["216 s", "n0.nic0>leaf0"]], words=["link"])
     19
     """
+    cells = _escaped(cells)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     needed = [
         min(width, PIECE) if name in words else width

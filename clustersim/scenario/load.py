@@ -19,6 +19,7 @@ from clustersim.catalog.records import ClusterRecord
 from clustersim.catalog.text_files import is_file
 from clustersim.catalog.tree import Tree, dotted, nearest
 from clustersim.errors import ScenarioError
+from clustersim.escaping import escaped
 from clustersim.scenario.references import REFERENCES, is_reference, look_up, rename
 from clustersim.scenario.schema import ClusterUse, Scenario
 
@@ -215,7 +216,9 @@ def _file(path: Path) -> Path:
     shipped = finding.shipped("scenario") / f"{path.name}.yaml"
     if not is_file(shipped):
         hint = nearest(path.name, finding.names("scenario"))
-        raise ScenarioError(f"{path}: no such file, and no shipped scenario of that name{hint}")
+        raise ScenarioError(
+            f"{escaped(str(path))}: no such file, and no shipped scenario of that name{hint}"
+        )
     return shipped
 
 

@@ -18,6 +18,7 @@ from clustersim.catalog.facts import (
     MAX_DEVICES,
     Count,
     Fraction,
+    Line,
     Nodes,
     NotNegative,
     Positive,
@@ -263,7 +264,7 @@ class Published(Strict):
 class ScenarioBase(Strict):
     """The keys of a scenario file that name no other file."""
 
-    title: str
+    title: Line
     plan: PlanFile = PlanFile()
     batch: BatchFile
     precision: Literal["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8"] = Field(

@@ -2,8 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, NamedTuple
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import ClassVar, Final, Literal, NamedTuple, TypeVar, cast
+
+from clustersim.escaping import escaped
+
+Value = TypeVar("Value")
 
 MAXIMUM: Final = 1_000
 """Rows of the table behind a chart."""
@@ -107,6 +111,23 @@ class Picture:
     def table(self) -> Table:
         """Return the values as a table of a page."""
         return table_of(self.contents, self.rows())
+
+
+def printable(value: Value) -> Value:
+    """Return a picture, or a part of one, whose texts have control characters as escapes."""
+    if isinstance(value, str):
+        return cast("Value", escaped(value, keep="\n"))
+    if isinstance(value, list):
+        return cast("Value", [printable(item) for item in value])
+    if isinstance(value, tuple):
+        items = [printable(item) for item in value]
+        return cast("Value", type(value)(*items) if hasattr(value, "_fields") else tuple(items))
+    if isinstance(value, dict):
+        return cast("Value", {printable(key): printable(value[key]) for key in value})
+    if is_dataclass(value) and not isinstance(value, type):
+        texts = {field.name: printable(getattr(value, field.name)) for field in fields(value)}
+        return replace(value, **texts)
+    return value
 
 
 def table_of(caption: str, rows: Iterable[Sequence[Cell]]) -> Table:

@@ -13,7 +13,7 @@ from clustersim import __version__
 from clustersim.render.charts.bars import Bars, Waterfall
 from clustersim.render.charts.grids import HeatMap, ParallelCoordinates
 from clustersim.render.charts.lines import Lines, ScatterWithFront
-from clustersim.render.charts.picture import Picture
+from clustersim.render.charts.picture import Picture, printable
 from clustersim.render.charts.stacks import StackedAreas, StackedBars
 from clustersim.render.charts.timeline import Timeline
 from clustersim.render.matplotlib import bars, grids, lines, stacks, timeline
@@ -52,7 +52,7 @@ def write_figure(
     """
     from matplotlib import rc_context
 
-    several = [pictures] if isinstance(pictures, Picture) else [*pictures]
+    several = [*map(printable, [pictures] if isinstance(pictures, Picture) else pictures)]
     with rc_context(STYLE):
         save(figure_of(several), stem, formats)
 

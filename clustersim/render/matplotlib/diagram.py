@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from clustersim.render.charts.picture import printable
 from clustersim.render.diagram import FAINT, WIRES, Box, Diagram, Note, thickness
 from clustersim.render.matplotlib.figure import FORMATS, STYLE, paint, save
 from clustersim.render.palette import Colour
@@ -21,7 +22,7 @@ def write_diagram(diagram: Diagram, stem: Path) -> None:
     from matplotlib import rc_context
 
     with rc_context(STYLE):
-        save(diagram_figure(diagram), stem, FORMATS)
+        save(diagram_figure(printable(diagram)), stem, FORMATS)
 
 
 def diagram_figure(diagram: Diagram) -> "Figure":

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from clustersim import __version__
+from clustersim.escaping import escaped
 from clustersim.render.charts.picture import Column, Table
 from clustersim.render.palette import DARK, LIGHT
 
@@ -195,9 +196,17 @@ def _template() -> "Template":
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_printable,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return environment.get_template("page.html.j2")
+
+
+def _printable(value: object) -> object:
+    """Return a text that is put into the page with its control characters as escapes."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return escaped(value, keep="\n\t")
 
 
 class Script(NamedTuple):

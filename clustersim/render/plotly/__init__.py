@@ -10,7 +10,7 @@ from typing import Any, Final
 from clustersim.render.charts.bars import Bars, Waterfall
 from clustersim.render.charts.grids import HeatMap, ParallelCoordinates
 from clustersim.render.charts.lines import Lines, ScatterWithFront
-from clustersim.render.charts.picture import Picture
+from clustersim.render.charts.picture import Picture, printable
 from clustersim.render.charts.stacks import StackedAreas, StackedBars
 from clustersim.render.charts.timeline import Timeline
 from clustersim.render.page.page import Chart, Swatch
@@ -36,6 +36,7 @@ KINDS: Final[dict[type[Picture], Callable[[Any], Plot]]] = {
 
 def page_chart(picture: Picture) -> Chart:
     """Return a picture as a chart of a page, with its words and the table of its values."""
+    picture = printable(picture)
     plot = KINDS[type(picture)](picture)
     legend = picture.legend() if plot.legend is None else plot.legend
     return Chart(

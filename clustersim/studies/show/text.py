@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clustersim.answers import to_json
+from clustersim.escaping import escaped
 from clustersim.render.words import format_value
 from clustersim.studies.show.answer import Page
 from clustersim.studies.show.profile import Sentence
@@ -34,7 +35,8 @@ def tables(page: Page) -> "list[Table]":
         facts.add_column("confidence", no_wrap=True)
         facts.add_column("source", overflow="fold", ratio=1)
         for row in page.facts:
-            facts.add_row(row.key, format_value(row.value), row.confidence or "", row.proof)
+            cells = (row.key, format_value(row.value), row.confidence or "", row.proof)
+            facts.add_row(*map(escaped, cells))
         made.append(facts)
     labelled = [row for row in page.derived if row.label]
     if labelled:
@@ -42,7 +44,7 @@ def tables(page: Page) -> "list[Table]":
         derived.add_column("derived", no_wrap=True)
         derived.add_column(_REMARKS.get(page.kind, ""), overflow="fold")
         for quantity in labelled:
-            derived.add_row(quantity.label, quantity.text)
+            derived.add_row(escaped(quantity.label), escaped(quantity.text))
         made.append(derived)
     return made
 

@@ -15,7 +15,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final
 
-from clustersim.catalog.changes import Change, changes_of
+from clustersim.catalog.changes import Change, changes_of, setting_place
 from clustersim.catalog.text_files import read_text
 from clustersim.errors import ScenarioError
 from clustersim.runs.variants import Value
@@ -138,7 +138,8 @@ def _choice(texts: Mapping[str, str], where: str) -> SweepChoice:
         try:
             (changes[key],) = changes_of([f"{key}={text}"])
         except ScenarioError as problem:
-            raise ScenarioError(str(problem).replace(f"--set {key}={text}", where)) from None
+            place = str(setting_place(f"{key}={text}"))
+            raise ScenarioError(str(problem).replace(place, where)) from None
     return SweepChoice(changes, where)
 
 

@@ -170,7 +170,7 @@ def _message(choice: SweepChoice, problem: Exception) -> str:
     """Return the first line of an error about a setting, with the origin of the choice instead."""
     message, where = str(problem), " ".join(choice.where.split())
     for change in choice.changes.values():  # its text may have line breaks
-        message = message.replace(f"--set {change.text}", where)
+        message = message.replace(str(change.place), where)
     first = message.splitlines()[0]
     return first if where in first else f"{where}: {first}"
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clustersim.catalog.changes import Settings
+from clustersim.catalog.changes import Settings, setting_place
 from clustersim.catalog.tree import is_fact, nearest
 from clustersim.errors import ScenarioError
 from clustersim.runs.arguments import parse_settings, study_of
@@ -187,7 +187,7 @@ def _reasons(both: Sequence[tuple[Variant, Run]], verdict: str) -> tuple[ReasonC
 def _without_place(why: str, variant: Variant) -> str:
     """Return a reason without the files and settings that its messages begin with."""
     for setting in variant.settings:
-        why = why.replace(f"--set {setting}: ", "")
+        why = why.replace(f"{setting_place(str(setting))}: ", "")
     return _PLACE.sub(r"\1", why)
 
 
