@@ -16,6 +16,6 @@ def page_of(title, scenario="frontier-22b", changes=("batch.global=32",)):
     text = f'"{title}"'
     settings = [*changes, f"title={text}", f"published[0].source={text}", f"model.title={text}"]
     loaded = load(scenario, settings)
-    loaded = replace(loaded, source=replace(loaded.source, name=title))
+    loaded = replace(loaded, origin=replace(loaded.origin, name=title))
     result = simulate(loaded)
     return result, page(result, loaded, command=f"clustersim run {scenario}")
