@@ -13,6 +13,7 @@ from typing import Any
 
 from simpy.events import NORMAL, Event, Timeout
 
+from clustersim.engine.block_units import run_units, shares_links
 from clustersim.engine.network.transfer import Transfer
 from clustersim.engine.rank import Action, Rank
 from clustersim.engine.state import NO_TIME, ReplayState
@@ -123,7 +124,9 @@ class EventRank(Rank):
         self.start.append(self.env._now)
         if self.at in self.completing:
             self.start_reduction(self.completing[self.at], action.duration)
-        if isnan(action.seconds):
+        if action.units is not None and shares_links(self, action.units):
+            self.env.process(run_units(self, action.units, partial(self._computed, None)))
+        elif isnan(action.seconds):
             self.env.process(self._run_segments(self.at, action.segments))
         else:
             self.callbacks = self._when_computed

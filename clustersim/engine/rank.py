@@ -16,6 +16,7 @@ from simpy.events import Event, Timeout
 from clustersim.engine.network.contention_check import TransferSeries
 from clustersim.engine.network.transfer import Transfer
 from clustersim.engine.state import NO_TIME, Rendezvous, ReplayState
+from clustersim.program.movement.overlap import Units
 from clustersim.program.program import Actor, Program
 from clustersim.program.steps import WEIGHT, Code, completing
 from clustersim.timeline import (
@@ -65,6 +66,7 @@ class Action(NamedTuple):
     direction: int
     leads: bool
     follows: bool
+    units: Units | None
 
 
 class Rank:
@@ -249,10 +251,11 @@ def action_of(actor: Actor, program: Program, code: Code) -> Action:
         direction=0 if wiring.upward(code.chunk, forward=forward) else 1,
         leads=code.leads,
         follows=code.paired is not None and not code.leads,
+        units=block.units,
     )
 
 
-NO_ACTION = Action(True, 0.0, (0.0,), 0.0, -1, 0, None, float("inf"), 0.0, 0, False, False)
+NO_ACTION = Action(True, 0.0, (0.0,), 0.0, -1, 0, None, float("inf"), 0.0, 0, False, False, None)
 """Of a code that only other stages have."""
 
 

@@ -86,7 +86,7 @@ class UncontendedRank(Rank):
         now = 0.0
         for at, (code, address) in enumerate(zip(self.codes, self.inputs, strict=True)):
             (source, seconds, _, _, stage, shift, traffic, _, transfer_seconds, direction,
-             leads, follows) = actions[code]  # fmt: skip
+             leads, follows, _) = actions[code]  # fmt: skip
             departure, begin = NO_TIME, now
             if leads:
                 while (missing := self._missing_input(at)) >= 0:

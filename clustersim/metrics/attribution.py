@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clustersim.program.program import Actor, Program
+from clustersim.program.program import Actor, Block, Program
 from clustersim.timeline import (
     EMBEDDING,
     GRADIENTS,
@@ -88,6 +88,7 @@ def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
         parts["memory_bound"] += count * seconds.stream
         for part, seconds_each in (
             ("dispatch", seconds.dispatch),
+            ("tensor_communication", 0.0 if block.units is None else seconds.tensor),
             ("context_communication", seconds.context),
             ("expert_communication", seconds.expert),
             ("sharding_communication", seconds.data),
@@ -97,8 +98,20 @@ def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
         ):
             parts[part] += count * seconds_each
         taken = float((track.end[rows] - track.start[rows]).sum())
-        rest = taken - count * (seconds.total - seconds.tensor)
-        parts["tensor_communication"] += rest if rest > ROUNDING * taken else 0.0
+        fixed = seconds.total if block.units is not None else seconds.total - seconds.tensor
+        rest = taken - count * fixed
+        parts[_slowed_by_sharing(block)] += rest if rest > ROUNDING * taken else 0.0
+
+
+def _slowed_by_sharing(block: Block) -> str:
+    """Return the component that contains the delays of a block by traffic on its links."""
+    if block.units is None:
+        return "tensor_communication"
+    if any(move.shared for unit in block.units.units for move in (*unit.fetch, *unit.push)):
+        return "sharding_communication"
+    seconds = block.seconds
+    exposed = {"context": seconds.context, "expert": seconds.expert, "tensor": seconds.tensor}
+    return f"{max(exposed, key=exposed.__getitem__)}_communication"
 
 
 def _waits(parts: dict[str, float], track: Track) -> None:

@@ -8,7 +8,7 @@ parameters has 205,000 blocks of six kinds.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from clustersim.cost.compute import Seconds, chain_seconds, overlapped_step
 from clustersim.program.communicators import OF_CELL, Communicators, Pattern
@@ -17,7 +17,7 @@ from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
 from clustersim.program.movement.block_moves import Moves, moves_of
 from clustersim.program.movement.host_copies import HostLink
-from clustersim.program.movement.overlap import Move, Unit, total_seconds
+from clustersim.program.movement.overlap import Move, Shared, Unit, Units, total_seconds
 from clustersim.program.movement.sharding import local_seconds
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, WHOLE, Code
 from clustersim.traffic import Traffic
@@ -25,6 +25,9 @@ from clustersim.workload.kernels import Axis, Collective, Kernel, Overlapped, fl
 from clustersim.workload.layers.ends import boundary_gather
 from clustersim.workload.offload import HostCopy
 from clustersim.workload.ops import Op, backward, forward, of_inputs, of_weights
+
+if TYPE_CHECKING:
+    from clustersim.program.contention import SharedCollectives
 
 
 class Call(NamedTuple):
@@ -40,7 +43,8 @@ class Blocks:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self._calls = {stage: _calls(job, stage) for stage in range(job.plan.pipeline)}
+        self._by_role = {stage: _calls(job, stage) for stage in range(job.plan.pipeline)}
+        self._calls = {stage: inner + moves for stage, (inner, moves) in self._by_role.items()}
         self.communicators = Communicators(job, _operations(self._calls.values()))
         self._blocks: dict[object, tuple[Seconds, Seconds]] = {}
         self._layers: dict[object, tuple[Seconds, Seconds]] = {}
@@ -51,6 +55,13 @@ class Blocks:
     def axes(self) -> list[Axis]:
         """The axes with collectives inside blocks."""
         return list(self.communicators.operations)
+
+    def calls(self, stage: int) -> tuple[Counter[Call], Counter[Call]]:
+        """Return how often a rank of a stage runs each collective for one microbatch.
+
+        First those between kernels, then those that move weights and gradients.
+        """
+        return self._by_role[stage]
 
     def pattern(self, stage: int, replica: int) -> Pattern:
         """Return the signatures on which the times of blocks of a cell depend, by axis."""
@@ -100,13 +111,8 @@ class Blocks:
         Kernels that overlap with a collective have the rest of the device, as in
         `cost.compute.overlapped_seconds`.
         """
-        job, sharding = self.job, self.job.software.sharding
-        computed = self._unit_seconds(*block, pattern)
-        units = [
-            Unit(busy, self._moves(fetch, pattern), self._moves(push, pattern))
-            for busy, (fetch, push) in zip(computed, moves, strict=True)
-        ]
-        ahead = 0 if sharding is None else sharding.prefetch
+        job, ahead = self.job, self._ahead
+        units = self._units(moves, block, pattern, None)
         exposed = total_seconds(units, ahead) - sum(unit.compute for unit in units)
         carried = [move for unit in units for move in (*unit.fetch, *unit.push)]
         transfers = [transfer for unit in moves for part in unit for transfer in part]
@@ -117,26 +123,98 @@ class Blocks:
         slowed = job.cluster.occupied * max(0.0, network - shared_out.data) if ahead else 0.0
         return shared_out + Seconds(data=local, slowed=slowed)
 
-    def _unit_seconds(self, stage: int, chunk: int, kind: str, pattern: Pattern) -> list[float]:
-        """Return the time of the units of a block, with those before and after its layers [s]."""
+    @property
+    def _ahead(self) -> int:
+        """Units that are fetched ahead of the current one."""
+        sharding = self.job.software.sharding
+        return 0 if sharding is None else sharding.prefetch
+
+    def _units(
+        self,
+        moves: Moves,
+        block: tuple[int, int, str],
+        pattern: Pattern,
+        shared: "SharedCollectives | None",
+    ) -> tuple[Unit, ...]:
+        """Return a block unit by unit: what precedes its layers, each layer, what follows them.
+
+        Parameters
+        ----------
+        shared : the collectives of the block that share links; None for the closed form
+        """
+        stage, chunk, kind = block
         before, after = kernels_of_ends(self.job, stage, chunk, kind)
-        first, last = (self._chain(kernels, pattern).busy for kernels in (before, after))
-        layers = []
+        pieces = [(before, self._chain(before, pattern).busy)]
         for stacked in layers_in_order(self.job, stage, chunk, kind):
             own, recomputed = self._layer(stacked, kind, pattern)
-            layers.append((own + recomputed).busy)
-        return [first, *layers, last]
+            kernels = [] if shared is None else layer_kernels(self.job, stacked, kind)
+            pieces.append((kernels, (own + recomputed).busy))
+        pieces.append((after, self._chain(after, pattern).busy))
+        return tuple(
+            Unit(
+                busy,
+                self._moves(fetch, pattern, shared),
+                self._moves(push, pattern, shared),
+                () if shared is None else self._segments(kernels, busy, pattern, shared),
+            )
+            for (kernels, busy), (fetch, push) in zip(pieces, moves, strict=True)
+        )
+
+    def _segments(
+        self, kernels: Iterable[Kernel], busy: float, pattern: Pattern, shared: "SharedCollectives"
+    ) -> tuple[float | Shared, ...]:
+        """Return the time of a unit with those of its inner collectives that share links.
+
+        Kernels that overlap with a collective run during its uncontended time; the rest follows
+        it.  The other kernels of the unit are divided evenly between the collectives.
+        """
+        collectives: list[tuple[Shared, float, float]] = []
+        for kernel in kernels:
+            collective = kernel.moved if isinstance(kernel, Overlapped) else kernel
+            if isinstance(collective, Collective) and (traffic := shared.inner(collective)):
+                uncontended = self.communicators.cost(collective, pattern).seconds
+                longer = max(0.0, self._chain([kernel], pattern).busy - uncontended)
+                collectives.append((traffic, uncontended, longer))
+        if not collectives:
+            return ()
+        others = max(0.0, busy - sum(seconds + longer for _, seconds, longer in collectives))
+        share = others / (len(collectives) + 1)
+        pieces = [piece for traffic, _, longer in collectives for piece in (share, traffic, longer)]
+        return (*pieces, share)
 
     def _moves(
-        self, transfers: Sequence[Collective | HostCopy], pattern: Pattern
+        self,
+        transfers: Sequence[Collective | HostCopy],
+        pattern: Pattern,
+        shared: "SharedCollectives | None",
     ) -> tuple[Move, ...]:
         """Return the time of transfers, each on its channel."""
         return tuple(
-            Move("network", self.communicators.cost(transfer, pattern).seconds)
+            Move(
+                "network",
+                self.communicators.cost(transfer, pattern).seconds,
+                None if shared is None else shared.move(transfer),
+            )
             if isinstance(transfer, Collective)
             else Move(transfer.direction, self._host.seconds(transfer) if self._host else 0.0)
             for transfer in transfers
         )
+
+    def units(
+        self, stage: int, code: Code, pattern: Pattern, shared: "SharedCollectives"
+    ) -> Units | None:
+        """Return a block unit by unit; None where none of its collectives shares links."""
+        if code.paired is not None or not shared:
+            return None
+        moves = moves_of(self.job, stage, code.chunk, code.kind)
+        moves = moves or [([], [])] * (len(self.job.layers.stacked(stage, code.chunk)) + 2)
+        units = self._units(moves, (stage, code.chunk, code.kind), pattern, shared)
+        carried = [move for unit in units for move in (*unit.fetch, *unit.push)]
+        if not any(unit.segments for unit in units) and not any(move.shared for move in carried):
+            return None
+        seconds, _ = self.step(stage, code, pattern)
+        rest = max(0.0, seconds.total - total_seconds(units, self._ahead))
+        return Units(units, self._ahead, rest, shared.always)
 
     def _layer(self, stacked: StackedLayer, kind: str, pattern: Pattern) -> tuple[Seconds, Seconds]:
         """Return the time of a layer, and the additional time of its recomputation."""
@@ -262,11 +340,12 @@ def layer_kernels(job: Job, stacked: StackedLayer, kind: str) -> list[Kernel]:
     return forward(repeated) + backward_kernels(backward(ops), kind)
 
 
-def _calls(job: Job, stage: int) -> Counter[Call]:
-    """Return how often a rank of a stage runs each collective for one microbatch."""
-    calls: Counter[Call] = Counter()
+def _calls(job: Job, stage: int) -> tuple[Counter[Call], Counter[Call]]:
+    """Return how often a rank runs each collective for one microbatch: inner ones, then moves."""
+    inner: Counter[Call] = Counter()
+    moved: Counter[Call] = Counter()
 
-    def count(kernels: Iterable[Kernel], times: int) -> None:
+    def count(calls: Counter[Call], kernels: Iterable[Kernel], times: int) -> None:
         for kernel in flat(list(kernels)):
             if isinstance(kernel, Collective):
                 calls[Call(kernel.axis, kernel.operation, kernel.nbytes)] += times
@@ -274,12 +353,12 @@ def _calls(job: Job, stage: int) -> Counter[Call]:
     for chunk in range(job.plan.chunks):
         for kind in WHOLE:
             for kernels in kernels_of_ends(job, stage, chunk, kind):
-                count(kernels, 1)
+                count(inner, kernels, 1)
             for stacked, times in Counter(job.layers.stacked(stage, chunk)).items():
-                count(layer_kernels(job, stacked, kind), times)
+                count(inner, layer_kernels(job, stacked, kind), times)
             for fetch, push in moves_of(job, stage, chunk, kind):
-                count([move for move in (*fetch, *push) if isinstance(move, Collective)], 1)
-    return calls
+                count(moved, [move for move in (*fetch, *push) if isinstance(move, Collective)], 1)
+    return inner, moved
 
 
 def _operations(calls: Iterable[Counter[Call]]) -> dict[Axis, list[str]]:

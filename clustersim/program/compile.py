@@ -9,6 +9,13 @@ from clustersim.cost.compute import pass_seconds
 from clustersim.plan.parallelism import Plan
 from clustersim.program.blocks import Blocks, split_at_collectives
 from clustersim.program.communicators import Pattern
+from clustersim.program.contention import (
+    NO_CONTENTION,
+    Contention,
+    SharedCollectives,
+    contention_of,
+    shared_traffic,
+)
 from clustersim.program.fold import Folded, Name, fold
 from clustersim.program.job import Job
 from clustersim.program.link_usage import LinkUsage
@@ -29,6 +36,9 @@ from clustersim.workload.kernels import Collective
 MOST_BUCKETS = 16
 """Maximum number of pieces in which an overlapped gradient reduction is replayed."""
 
+MOST_SHARING = 0.01
+"""Maximum change of a block by collectives that share links with its own, share of its time."""
+
 
 def compile_program(job: Job, *, fold_replicas: bool, fusion_bound: float) -> Program:
     """Return the program of a job.
@@ -48,13 +58,23 @@ def compile_program(job: Job, *, fold_replicas: bool, fusion_bound: float) -> Pr
     if not whole:
         for replica, transfers in enumerate(sends):
             transfers.update(blocks.traffic(replica))
+    contention = NO_CONTENTION
+    if blocks.axes and (blocks.axes != ["tensor"] or job.offload.any):
+        contention = contention_of(job, blocks, sends, joint, min(fusion_bound, MOST_SHARING))
+    own, of_stages = shared_traffic(job, blocks, contention)
     links, carried = job.cluster.links, usage.carried()
     patterns = [blocks.communicators.patterns(replica) for replica in range(plan.data)]
     folded = fold(
-        sends, joint, links.capacities, links.names, patterns, fold_replicas=fold_replicas
+        [{**transfers, **more} for transfers, more in zip(sends, own, strict=True)],
+        {**joint, **of_stages},
+        links.capacities,
+        links.names,
+        patterns,
+        fold_replicas=fold_replicas,
     )
+    actors = _actors(job, blocks, folded, contention, whole=whole, fold_replicas=fold_replicas)
     return Program(
-        actors=tuple(_actors(job, blocks, folded, whole=whole, fold_replicas=fold_replicas)),
+        actors=tuple(actors),
         wiring=plan.wired,
         microbatches=plan.microbatches,
         tensor_ranks=1 if fold_replicas else plan.cell,
@@ -62,7 +82,7 @@ def compile_program(job: Job, *, fold_replicas: bool, fusion_bound: float) -> Pr
         norm_sync=norm_sync(job),
         capacities=folded.capacities,
         link_names=folded.link_names,
-        fused=Fused(whole, bound),
+        fused=Fused(whole and not contention, contention.bound if contention else bound),
         carried=carried,
         limits=usage.limits(),
         crossings=usage.crossings(carried),
@@ -70,8 +90,9 @@ def compile_program(job: Job, *, fold_replicas: bool, fusion_bound: float) -> Pr
 
 
 def _actors(
-    job: Job, blocks: Blocks, folded: Folded, *, whole: bool, fold_replicas: bool
-) -> list[Actor]:
+    job: Job, blocks: Blocks, folded: Folded, contention: Contention, *,
+    whole: bool, fold_replicas: bool,
+) -> list[Actor]:  # fmt: skip
     """Return the actors: by replica class, then stage, then tensor rank where not folded."""
     plan = job.plan
     tails = [_tail(job, stage, folded) for stage in range(plan.pipeline)]
@@ -80,9 +101,11 @@ def _actors(
         for stage, steps in enumerate(job.rows):
             pattern = blocks.pattern(stage, replicas[0])
             tail = expose_gathers(job, blocks, stage, pattern, tails[stage])
-            own = None if whole else _of_class(folded, number)
+            traffic = _of_class(folded, number)
+            own = None if whole else traffic
+            shared = SharedCollectives(contention, stage, traffic, folded.joint)
             codes = [job.order.codes[number] for number in sorted({*job.order.of[stage].tolist()})]
-            work = {code: _block(job, blocks, stage, code, pattern, own) for code in codes}
+            work = {code: _block(job, blocks, stage, code, pattern, own, shared) for code in codes}
             send = {code: _send(plan, folded, number, stage, code) for code in codes}
             multiplicity = len(replicas) * (plan.cell if fold_replicas else 1)
             for tensor_rank in range(1 if fold_replicas else plan.cell):
@@ -101,12 +124,13 @@ def _of_class(folded: Folded, number: int) -> dict[Name, Traffic]:
 
 def _block(
     job: Job, blocks: Blocks, stage: int, code: Code, pattern: Pattern,
-    own: dict[Name, Traffic] | None,
+    own: dict[Name, Traffic] | None, shared: SharedCollectives,
 ) -> Block:  # fmt: skip
-    """Return a block, fused unless the traffic of its class is given."""
+    """Return a block, fused unless the traffic of its class is given or collectives share links."""
     seconds, recomputed = blocks.step(stage, code, pattern)
     if own is None:
-        return Block(seconds, recomputed, (seconds.total,))
+        units = blocks.units(stage, code, pattern, shared)
+        return Block(seconds, recomputed, (seconds.total,), units)
 
     def uncontended(collective: Collective) -> float:
         return blocks.communicators.cost(collective, pattern).seconds

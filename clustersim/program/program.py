@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from clustersim.cost.compute import Seconds
 from clustersim.plan.wiring import Wiring
+from clustersim.program.movement.overlap import Units
 from clustersim.program.steps import Code, Order, Row
 from clustersim.traffic import Traffic
 
@@ -37,11 +38,13 @@ class Block:
     recomputed : share of it that recomputes what the forward had computed
     segments : the chain as the engine runs it: times [s] of fused kernels, and between them the
         collectives that are not fused
+    units : the same unit by unit, where collectives of the block share links
     """
 
     seconds: Seconds
     recomputed: Seconds
     segments: tuple[float | Traffic, ...]
+    units: Units | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class Fused:
 
     Attributes
     ----------
-    whole : whether the collectives of the tensor group are fused into their blocks
+    whole : whether all collectives of blocks are fused into them
     bound : maximum change of a block by other traffic on the same links, share of its time
     """
 

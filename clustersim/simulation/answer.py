@@ -87,7 +87,7 @@ class Fusion:
 
     Attributes
     ----------
-    fused : whether collectives of the tensor group are inside their blocks
+    fused : whether all collectives of blocks are fused into them
     bound : most that other traffic can lengthen a forward and backward, share of it
     allowed : `fusion_bound` of the scenario
     """

@@ -47,7 +47,7 @@ def test_a_row_takes_at_least_its_busiest_part_and_at_most_all_of_them(units, ah
     compute = sum(unit.compute for unit in units)
     busy = Counter({"compute": compute})
     for unit in units:
-        for channel, seconds in (*unit.fetch, *unit.push):
+        for channel, seconds, _ in (*unit.fetch, *unit.push):
             busy[channel] += seconds
     total = total_seconds(units, ahead)
 

@@ -17,15 +17,34 @@ With none ahead nothing overlaps: a unit is computed after the previous one has 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from clustersim.traffic import Traffic
+
 Channel = Literal["network", "from-host", "to-host"]
 """What carries data concurrently with the compute stream, one move after another."""
 
 
+class OnStage(NamedTuple):
+    """A collective that all replicas of a stage run together, on links that it shares."""
+
+    traffic: Traffic
+
+
+Shared = Traffic | OnStage
+"""A collective inside a block that other traffic on its links can slow down."""
+
+
 class Move(NamedTuple):
-    """A move of data on a channel [s]."""
+    """A move of data on a channel.
+
+    Attributes
+    ----------
+    seconds : time on uncontended links [s]
+    shared : the traffic of a move that shares links
+    """
 
     channel: Channel
     seconds: float
+    shared: Shared | None = None
 
 
 class Unit(NamedTuple):
@@ -36,11 +55,14 @@ class Unit(NamedTuple):
     compute : time on the device [s]
     fetch : moves of its data, one after another
     push : moves of its results, one after another
+    segments : times [s] of its kernels, and between them the collectives that share links; empty
+        where none does
     """
 
     compute: float
     fetch: tuple[Move, ...] = ()
     push: tuple[Move, ...] = ()
+    segments: tuple[float | Shared, ...] = ()
 
     @property
     def moved(self) -> float:
@@ -77,7 +99,25 @@ def total_seconds(units: Sequence[Unit], ahead: int) -> float:
 def _carry(moves: Sequence[Move], requested: float, free: dict[Channel, float]) -> float:
     """Return when moves that are requested at an instant end, and update when channels are free."""
     done = requested
-    for channel, seconds in moves:
+    for channel, seconds, _ in moves:
         done = max(done, free.get(channel, 0.0)) + seconds
         free[channel] = done
     return done
+
+
+class Units(NamedTuple):
+    """A block unit by unit, where its collectives share links.
+
+    Attributes
+    ----------
+    units : in the order in which they run
+    ahead : units that are fetched ahead of the current one; with 0 nothing overlaps
+    rest : time after the last unit: host, local copies, and kernels slowed by collectives [s]
+    always : whether links are shared in every step, rather than only during the reduction of
+        gradients
+    """
+
+    units: tuple[Unit, ...]
+    ahead: int
+    rest: float
+    always: bool

@@ -207,7 +207,7 @@ def number(value: float, size: float, sign: str = "") -> str:
     """Return a number to a thousandth of `size`, so that all of a column can be compared.
 
     >>> number(792.55128, 792.0), number(-2.8789, 792.0, "+"), number(0.00123, 792.0, "+")
-    ('792.6', '-2.9', '0.0')
+    ('792.6', '-2.9')
     """
     text = f"{value:{sign}.{_decimals(size)}f}"
     return text if float(text) else text.lstrip("+-")

@@ -1,0 +1,87 @@
+"""A block unit by unit: gathers ahead, reductions behind, and collectives between its kernels.
+
+The order is that of `program.movement.overlap`: the device computes one unit after another, each
+channel carries one move after another in the order of the requests.  Collectives that share links
+are in the network, so that all of them progress at the rates that max-min fairness gives them.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple
+
+from simpy.events import Event, Timeout
+
+from clustersim.engine.rank import Rank
+from clustersim.program.movement.overlap import Channel, Move, OnStage, Shared, Units
+from clustersim.traffic import Traffic
+
+
+class Turn(NamedTuple):
+    """A place in the queue of a channel: the end of the move before, and that of this one."""
+
+    after: Event | None
+    done: Event
+
+
+def shares_links(rank: Rank, block: Units) -> bool:
+    """Return whether the current block of a rank class shares links with other traffic."""
+    return block.always or (bool(rank.completing) and rank.at >= min(rank.completing))
+
+
+def run_units(rank: Rank, block: Units, done: Callable[[], None]) -> Generator[Event, Any, None]:
+    """Run the current block of a rank class; call `done` at its end."""
+    env, step = rank.env, rank.at
+    queues: dict[Channel, Event] = {}
+    fetched: list[Event] = []
+    pushed: list[Event] = []
+    for number, unit in enumerate(block.units):
+        for ahead in range(len(fetched), min(number + 1 + block.ahead, len(block.units))):
+            moves = block.units[ahead].fetch
+            fetched.append(_carry(rank, (step, ahead, "fetch"), moves, queues))
+        yield fetched[number]
+        for place, segment in enumerate(unit.segments or (unit.compute,)):
+            if isinstance(segment, Traffic | OnStage):
+                yield from _collective(rank, (step, number, place), segment)
+            else:
+                yield Timeout(env, segment)
+        pushed.append(_carry(rank, (step, number, "push"), unit.push, queues))
+        if not block.ahead:
+            yield pushed[number]
+    yield from pushed
+    yield Timeout(env, block.rest)
+    done()
+
+
+def _carry(
+    rank: Rank, name: tuple[Any, ...], moves: Sequence[Move], queues: dict[Channel, Event]
+) -> Event:
+    """Carry moves one after another, each when its channel is free; return the end of the last."""
+    turns = []
+    for move in moves:
+        turns.append(Turn(queues.get(move.channel), Event(rank.env)))
+        queues[move.channel] = turns[-1].done
+    return rank.env.process(_moves(rank, name, moves, turns))
+
+
+def _moves(
+    rank: Rank, name: tuple[Any, ...], moves: Sequence[Move], turns: Sequence[Turn]
+) -> Generator[Event, Any, None]:
+    for place, (move, turn) in enumerate(zip(moves, turns, strict=True)):
+        if turn.after is not None:
+            yield turn.after
+        if move.shared is None:
+            yield Timeout(rank.env, move.seconds)
+        else:
+            yield from _collective(rank, (*name, place), move.shared)
+        turn.done.succeed()
+
+
+def _collective(rank: Rank, name: tuple[Any, ...], moved: Shared) -> Generator[Event, Any, None]:
+    """Take part in a collective inside a block, of a cell or of all replicas of a stage."""
+    replica, stage, _ = rank.actor.position
+    if isinstance(moved, OnStage):
+        yield from rank.collective((stage, *name), moved.traffic, rank.state.ranks_of_stage)
+    else:
+        yield from rank.collective((replica, stage, *name), moved, rank.state.program.tensor_ranks)
+
+
+__all__ = ["run_units", "shares_links"]

@@ -1,0 +1,127 @@
+"""Collectives of one block share links: gathers, reductions, and what runs between the kernels."""
+
+import pytest
+
+from clustersim.program import compile as compiling
+from clustersim.program.blocks import Blocks
+from clustersim.program.contention import Contention
+from clustersim.scenario.load import from_mapping
+from clustersim.simulation.simulate import simulate
+
+
+def loaded(cluster, nodes, model, plan, batch, framework="nemo-automodel", **more):
+    """Return a scenario of bf16 training."""
+    data = {
+        "title": "a test",
+        "cluster": {"name": cluster, "nodes": nodes},
+        "model": model,
+        "plan": plan,
+        "batch": {"global": batch[0], "micro": batch[1], "sequence": batch[2]},
+        "precision": "bf16",
+        "framework": framework,
+    }
+    return from_mapping("test", data | more)
+
+
+L40S = ("server-8xl40s", 2, "llama3-8b", {"data": 16, "zero": 3}, (32, 1, 8192))
+SHARING = {
+    "gathers beside reductions of gradients": loaded(*L40S),
+    "context, experts and shards": loaded(
+        "mi300x-roce",
+        2,
+        "gpt-oss-120b",
+        {"data": 8, "context": 2, "expert": 2, "zero": 3},
+        (16, 1, 8192),
+    ),
+    "tensor groups beside shards": loaded(
+        "workstation-4x6000-ada",
+        4,
+        "llama2-13b",
+        {"tensor": 4, "data": 4, "zero": 3},
+        (32, 1, 2048),
+    ),
+    "tensor groups of two replicas, with offload": loaded(
+        "workstation-2x6000-ada",
+        4,
+        "mixtral-8x7b",
+        {
+            "tensor": 4,
+            "data": 2,
+            "sequence_parallel": True,
+            "placement": {"order": ["context", "data", "pipeline", "tensor"]},
+        },
+        (64, 4, 1000),
+        offload={"optimiser": True},
+    ),
+}
+
+
+@pytest.mark.parametrize("scenario", SHARING.values(), ids=SHARING.keys())
+def test_no_link_carries_more_than_it_can(scenario):
+    """The busiest link of a step is busy for no longer than the step, in each such layout."""
+    result = simulate(scenario)
+
+    assert max(link.nbytes / link.capacity for link in result.program.carried) <= result.step_time
+    assert sum(result.attribution.values()) == pytest.approx(result.step_time, rel=1e-9)
+
+
+def closed_form(monkeypatch):
+    """Have blocks take what they take when no link is shared."""
+    monkeypatch.setattr(
+        compiling, "contention_of", lambda *_: Contention({}, {}, always=False, bound=0.0)
+    )
+    monkeypatch.setattr("clustersim.simulation.simulate.check_step", lambda *_: None)
+
+
+@pytest.mark.parametrize("scenario", SHARING.values(), ids=SHARING.keys())
+def test_sharing_links_makes_a_step_longer(scenario, monkeypatch):
+    """A step in which collectives share links is longer than with all links to each of them."""
+    shared = simulate(scenario).step_time
+    closed_form(monkeypatch)
+
+    assert simulate(scenario).step_time < shared
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        loaded("dgx-h100", 2, "llama3-8b", {"data": 16, "zero": 3}, (16, 1, 8192)),
+        loaded("dgx-h100", 1, "llama3-8b", {"data": 8, "zero": 3}, (16, 1, 4096)),
+        loaded("dgx-h100", 2, "llama3-8b", {"tensor": 8, "data": 2, "zero": 3}, (4, 2, 8192)),
+        loaded(
+            "dgx-h100",
+            2,
+            "llama3-8b",
+            {"data": 16, "zero": 3},
+            (16, 1, 8192),
+            offload={"parameters": True},
+        ),
+    ],
+    ids=["two nodes", "one node", "tensor groups", "offload"],
+)
+def test_units_with_links_to_themselves_take_their_closed_form(scenario, monkeypatch):
+    """Replayed unit by unit in the network, a block takes what the recurrence gives, to 1e-9."""
+    expected = simulate(scenario).step_time
+
+    def all_of_them(job, blocks: Blocks, *_):
+        stages = range(job.plan.pipeline)
+        inner, moves = zip(*(blocks.calls(stage) for stage in stages), strict=True)
+        axes = [
+            {stage: frozenset(call.axis for call in calls) for stage, calls in enumerate(by_stage)}
+            for by_stage in (inner, moves)
+        ]
+        return Contention(*axes, always=True, bound=0.0)
+
+    monkeypatch.setattr(compiling, "contention_of", all_of_them)
+    result = simulate(scenario)
+
+    assert result.activities > 90
+    assert result.step_time == pytest.approx(expected, rel=1e-9)
+
+
+def test_replicas_folded_or_not_share_links_alike():
+    """Unfolded, the step takes the same time to 1e-9."""
+    folded = simulate(SHARING["gathers beside reductions of gradients"])
+    unfolded = simulate(loaded(*L40S, fold=False))
+
+    assert unfolded.step_time == pytest.approx(folded.step_time, rel=1e-9)

@@ -1,0 +1,199 @@
+"""Help, messages, pages, README and guides use the words of the field (docs/glossary.md).
+
+`python tests/test_language.py [PATH ...]` lists what is to be replaced below some folders, also in
+docstrings, comments and names.
+"""
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+OUT = {
+    r"tell(s|ing)?|told": "print, report, show; reported",
+    r"say(s|ing)?|said": "state, report, print; stated",
+    r"ask(s|ed|ing)?": "request, requested; query",
+    r"whom|nobody|somebody|anybody|everybody": "name the actor, or 'no X'",
+    r"beside(s)?": "next to, together with, concurrently with",
+    r"stands? against|stands? in the way|in the way": "reason, obstacle; already exists",
+    r"takes? on": "claims",
+    r"at work": "running",
+    r"goes on from|goes on where": "resumes",
+    r"what is left|are left over|is left (to|of)|that are left": "remaining",
+    r"weigh(s|ed|ing)?": "estimate memory; memory only",
+    r"refuse[sd]?|refusing": "reject, rejected, invalid",
+    r"knows?|knew": "name the table or the value that is read",
+    r"gating|informs only": "scored, not scored",
+    r"\d+ of \d+ within": "90th percentile",
+    r"cannot be(?= *[.,;:)(]|$)|can be(?= *[.,;:)(]|$)|none .{1,30}can be": "is invalid",
+    r"a second time|once more|anew": "recomputed; rewritten",
+    r"what it rests on|rests? on|stands? for": "is based on; represents",
+    r"so many": "the first N",
+    r"handed|hands? on|gives? up": "passes, transfers; releases",
+    r"by (it|them)self|of its own making": "separately",
+}
+"""Words that are out, as regular expressions, and what to write instead (STYLE, section 12)."""
+
+NAMES = {
+    "told",
+    "tell",
+    "said",
+    "say",
+    "asked",
+    "ask",
+    "those",
+    "whose",
+    "beside",
+    "again",
+    "wanted",
+    "mine",
+    "there",
+    "nobody",
+}
+"""Names of variables and functions that are out: the noun instead."""
+
+PATTERN = re.compile(rf"\b({'|'.join(OUT)})\b", re.IGNORECASE)
+
+
+class Finding(NamedTuple):
+    """One word that is out: where, which, and the text around it."""
+
+    file: str
+    line: int
+    word: str
+    text: str
+
+    def __str__(self) -> str:
+        """Return ``file:line: 'word' in: text``."""
+        return f"{self.file}:{self.line}: '{self.word}' in: {self.text}"
+
+
+def strings(path: Path, *, docstrings: bool) -> Iterator[tuple[int, str]]:
+    """Yield the literal texts of a module with spaces in them, with or without its docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docs = {
+        id(first.value)
+        for node in ast.walk(tree)
+        if isinstance(body := getattr(node, "body", None), list)
+        for first in (body if not isinstance(node, documented) else body)
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    }
+    docs -= help_texts(path, tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if (id(node) in docs and not docstrings) or " " not in node.value:
+                continue
+            yield node.lineno, node.value
+
+
+def help_texts(path: Path, tree: ast.Module) -> set[int]:
+    """Return the docstrings that `--help` prints: those of the functions of verbs."""
+    if path.parent.name != "cli":
+        return set()
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return {
+        id(node.body[0].value)
+        for node in found
+        if isinstance(node.body[0], ast.Expr) and not node.name.startswith("_")
+    }
+
+
+def markdown(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a page."""
+    yield from enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+
+
+def comments(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the comments of a module."""
+    reader = io.StringIO(path.read_text(encoding="utf-8")).readline
+    for token in tokenize.generate_tokens(reader):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def names(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the names that a module gives to variables, arguments, functions and classes."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+def findings(path: Path, texts: Iterator[tuple[int, str]]) -> Iterator[Finding]:
+    """Yield the words of some texts that are out."""
+    file = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
+    for line, text in texts:
+        for match in PATTERN.finditer(text):
+            around = text[max(0, match.start() - 50) : match.end() + 40].replace("\n", " ")
+            yield Finding(file, line, match[0], around)
+
+
+def modules(root: Path) -> list[Path]:
+    """Return the modules below a folder, or the module."""
+    return sorted(root.rglob("*.py")) if root.is_dir() else [root]
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_a_page_has_no_word_that_is_out(path):
+    """README and guides use conventional technical English."""
+    assert "\n".join(map(str, findings(path, markdown(path)))) == ""
+
+
+def test_help_and_messages_have_no_word_that_is_out():
+    """What a command prints uses conventional technical English."""
+    found = [
+        finding
+        for path in modules(ROOT / "clustersim")
+        for finding in findings(path, strings(path, docstrings=False))
+    ]
+    assert "\n".join(map(str, found)) == ""
+
+
+def test_no_name_is_a_word_that_is_out():
+    """Variables and functions are named by nouns and verbs of the field."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in modules(ROOT / "clustersim")
+        for line, name in names(path)
+        if name.strip("_") in NAMES
+    ]
+    assert "\n".join(found) == ""
+
+
+@pytest.mark.parametrize("text", ["the table tells", "Nobody waits", "it is weighed", "5 of 9 within"])
+def test_a_word_that_is_out_is_found(text):
+    """The patterns find inflected and capitalised words."""
+    assert PATTERN.search(text)
+
+
+def main(arguments: list[str]) -> None:
+    """Print all findings below some folders, in every kind of text."""
+    for root in arguments or ["clustersim", "README.md", "docs"]:
+        place = ROOT / root
+        pages = sorted(place.rglob("*.md")) if place.is_dir() else [place]
+        for path in [page for page in pages if page.suffix == ".md"]:
+            print(*findings(path, markdown(path)), sep="\n")
+        for path in modules(place) if place.suffix in {"", ".py"} else []:
+            texts = [*strings(path, docstrings=True), *comments(path)]
+            print(*findings(path, iter(texts)), sep="\n", end="")
+            out = [(line, name) for line, name in names(path) if name.strip("_") in NAMES]
+            print(*(f"{root}: {path.name}:{line}: name '{name}'" for line, name in out), sep="\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
