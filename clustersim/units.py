@@ -123,3 +123,13 @@ def format_seconds(seconds: float, digits: int = 4) -> str:
         if magnitude >= _SECONDS[symbol]:
             return f"{seconds / _SECONDS[symbol]:.{digits}g} {symbol}"
     return f"{seconds:.{digits}g} s"
+
+
+def counted(number: float, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is one.
+
+    >>> counted(1, "gather"), counted(1600, "microbatch")
+    ('1 gather', '1,600 microbatches')
+    """
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{number:,.12g} {noun}{'' if number == 1 else plural}"

@@ -19,7 +19,7 @@ from clustersim.answers import schema
 from clustersim.calibration.answer import Calibration
 from clustersim.catalog import frameworks, models, records
 from clustersim.catalog.facts import LEAST, MAX_COUNT, MOST
-from clustersim.catalog.finding import FOLDERS, names
+from clustersim.catalog.finding import FOLDERS, entry_names
 from clustersim.catalog.reading import read_yaml
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
@@ -299,8 +299,8 @@ def study_keys() -> Iterator[tuple[str, str]]:
 
 def _columns(row: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
     """Return the columns of a row, with one name for all axes and one for all parts of a step."""
-    names = {f"{part}_s": "<part>_s" for part in PARTS} | dict.fromkeys(axes, "<key>")
-    return [*dict.fromkeys(names.get(key, key) for key in row)]
+    entry_names = {f"{part}_s": "<part>_s" for part in PARTS} | dict.fromkeys(axes, "<key>")
+    return [*dict.fromkeys(entry_names.get(key, key) for key in row)]
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ def _catalogue() -> Iterator[str]:
     yield _prose("catalogue")
     for kind, record in CATALOGUE.items():
         yield f"### {kind}\n"
-        shipped = ", ".join(f"`{name}`" for name in names(kind))
+        shipped = ", ".join(f"`{name}`" for name in entry_names(kind))
         yield f"Shipped in `{FOLDERS[kind]}/`: {shipped}.\n"
         rows = [key._replace(otherwise=_when(key.otherwise)) for key in Table(kind, record).keys]
         yield from _drawn(("key", "holds", "", "meaning"), rows)

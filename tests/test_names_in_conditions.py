@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
+from clustersim.catalog.finding import entry_names as files_of
 from clustersim.catalog.finding import find, shipped
-from clustersim.catalog.finding import names as files_of
 
 PACKAGE = Path(__file__).parents[1] / "clustersim"
 

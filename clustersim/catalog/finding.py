@@ -41,7 +41,7 @@ def shipped(kind: str) -> Path:
     return inside if inside.is_dir() else checkout
 
 
-def names(kind: str) -> list[str]:
+def entry_names(kind: str) -> list[str]:
     """Return the names of all shipped files of `kind`, sorted."""
     return sorted(path.stem for path in shipped(kind).glob("*.yaml"))
 
@@ -68,7 +68,7 @@ def _written(kind: str, name: str, folder: Path | None, where: str) -> Document:
             return document
     path = shipped(kind) / f"{name}.yaml"
     if "/" in name or "\\" in name or not is_file(path):
-        known = names(kind)
+        known = entry_names(kind)
         hint = nearest(name, known) or f" (known: {', '.join(known)})"
         raise CatalogError(f"{where}no {kind} named '{escaped(name)}'{hint}")
     return read_yaml(path, CatalogError)
@@ -111,6 +111,6 @@ def _extends(document: Document, kind: str) -> tuple[str, Place] | None:
     place = document.places["extends",]
     if not isinstance(data["extends"], str):
         raise CatalogError(
-            f"{place}: extends: needs the name of a {kind} (known: {', '.join(names(kind))})"
+            f"{place}: extends: needs the name of a {kind} (known: {', '.join(entry_names(kind))})"
         )
     return data["extends"], place

@@ -13,9 +13,9 @@ from clustersim.cli.options import (
     Out,
     Settings,
     figure_formats,
-    place_of,
+    output_folder,
+    print_rows,
     print_table,
-    show,
 )
 from clustersim.cli.output import echo
 from clustersim.render import tables
@@ -90,7 +90,7 @@ def collective(
         background=background or (),
         settings=settings or (),
     )
-    place = place_of("collective", answer.name, out, json_output=json_output, force=force)
+    place = output_folder("collective", answer.name, out, json_output=json_output, force=force)
     if json_output:
         echo(json.dumps(to_json(answer.timings), allow_nan=False))
     else:
@@ -100,7 +100,7 @@ def collective(
         files = write_study(answer, files_of(answer), place, formats=formats, force=force)
         if not json_output:
             echo()
-            show(None, [tables.files(place, files)])
+            print_rows(None, [tables.files(place, files)])
 
 
 __all__ = ["collective"]

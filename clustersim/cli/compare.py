@@ -17,10 +17,10 @@ from clustersim.cli.options import (
     StoreFile,
     command_line,
     figure_formats,
-    place_of,
+    output_folder,
     print_json,
+    print_rows,
     progress_bar,
-    show,
 )
 from clustersim.cli.output import echo
 from clustersim.render import tables
@@ -54,7 +54,7 @@ def compare(
     """
     name = name_of(variant_of(scenarios[0]).scenario)
     formats = figure_formats(figures)
-    place = place_of("compare", name, out, json_output=json_output, force=force)
+    place = output_folder("compare", name, out, json_output=json_output, force=force)
     with progress_bar("compare", store) as on_progress:
         answer = clustersim.compare(
             scenarios, settings=settings or (), store=store, jobs=jobs, on_progress=on_progress
@@ -73,10 +73,10 @@ def compare(
 def _show(answer: CompareAnswer, place: Path | None, files: list[str]) -> None:
     """Print each comparison: a table on a terminal, plain lines elsewhere."""
     for comparison in answer.comparisons:
-        show(comparison.finding, rows(comparison))
+        print_rows(comparison.finding, rows(comparison))
         echo()
     if place is not None:
-        show(None, [tables.files(place, files)])
+        print_rows(None, [tables.files(place, files)])
 
 
 __all__ = ["compare"]

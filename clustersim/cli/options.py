@@ -95,7 +95,7 @@ def progress_bar(verb: str, store: Path) -> Iterator[Callable[[int, int], None]]
         raise typer.Exit(130) from None
 
 
-def place_of(
+def output_folder(
     verb: str, name: str, out: Path | None, *, json_output: bool, force: bool
 ) -> Path | None:
     """Return the output folder, checked to be free; None if only one object is printed."""
@@ -147,7 +147,7 @@ def print_json(answer: object) -> None:
     echo(json.dumps(to_json(answer), allow_nan=False))
 
 
-def show(title: str | None, rows: "Sequence[Row]") -> None:
+def print_rows(title: str | None, rows: "Sequence[Row]") -> None:
     """Print lines with labels: as a table on a terminal, as plain lines elsewhere."""
     from rich.console import Console
 
@@ -194,9 +194,9 @@ __all__ = [
     "StoreFile",
     "command_line",
     "figure_formats",
-    "place_of",
+    "output_folder",
     "print_json",
     "print_table",
     "progress_bar",
-    "show",
+    "print_rows",
 ]

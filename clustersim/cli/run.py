@@ -14,7 +14,7 @@ from clustersim.cli.options import (
     command_line,
     figure_formats,
     print_json,
-    show,
+    print_rows,
 )
 from clustersim.render.folder import check_free
 from clustersim.render.matplotlib.figure import warm_up
@@ -54,13 +54,13 @@ def run(
         check_free(place, force=force)
         result = clustersim.simulate(loaded, advise=True)
         if not json_output:
-            show(result.scenario.title, rows(result))
+            print_rows(result.scenario.title, rows(result))
         command = command_line("run", [scenario], set=changes)
         files.write(result, loaded, place, process, command=command, formats=formats, force=force)
     if json_output:
         print_json(result.answer)
     else:
-        show(None, [file_row(place)])
+        print_rows(None, [file_row(place)])
 
 
 __all__ = ["run"]

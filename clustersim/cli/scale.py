@@ -17,11 +17,11 @@ from clustersim.cli.options import (
     StoreFile,
     command_line,
     figure_formats,
-    place_of,
+    output_folder,
     print_json,
+    print_rows,
     print_table,
     progress_bar,
-    show,
 )
 from clustersim.cli.output import echo
 from clustersim.render import tables
@@ -81,7 +81,7 @@ def scale(
     """
     name = "-".join(dict.fromkeys(map(name_of, scenarios)))
     formats = figure_formats(figures)
-    place = place_of("scale", name, out, json_output=json_output, force=force)
+    place = output_folder("scale", name, out, json_output=json_output, force=force)
     with progress_bar("scale", store) as on_progress:
         answer = clustersim.scale(
             scenarios,
@@ -112,15 +112,15 @@ def print_curves(answer: ScalingAnswer, place: Path | None, files: list[str]) ->
     for position, curve in enumerate(answer.curves):
         if position:
             echo()
-        show(curve.title, text.head(curve))
+        print_rows(curve.title, text.head(curve))
         echo()
         if curve.points:
             print_table(text.table(curve), text.WORDS, text.UNFIT)
             echo()
         if notes := text.notes(curve):
-            show(None, notes)
+            print_rows(None, notes)
     if place is not None:
-        show(None, [tables.files(place, files)])
+        print_rows(None, [tables.files(place, files)])
 
 
 __all__ = ["print_curves", "scale"]

@@ -17,11 +17,11 @@ from clustersim.cli.options import (
     StoreFile,
     command_line,
     figure_formats,
-    place_of,
+    output_folder,
     print_json,
+    print_rows,
     print_table,
     progress_bar,
-    show,
 )
 from clustersim.cli.output import echo
 from clustersim.render.study_folder import write_study
@@ -81,7 +81,7 @@ def sweep(
     command is run again.
     """
     formats = figure_formats(figures)
-    place = place_of("sweep", name_of(scenario), out, json_output=as_json, force=force)
+    place = output_folder("sweep", name_of(scenario), out, json_output=as_json, force=force)
     with progress_bar("sweep", store) as on_progress:
         answer = clustersim.sweep(
             scenario,
@@ -113,7 +113,7 @@ def _print(answer: SweepAnswer, place: Path | None, files: list[str]) -> None:
     lines = rows(answer)
     if place is not None:
         lines.append(files_line(place, files))
-    show(answer.title, lines)
+    print_rows(answer.title, lines)
     for heading, table in layout_tables(answer):
         echo(f"\n{heading}:")
         print_table(table)

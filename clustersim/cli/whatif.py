@@ -16,11 +16,11 @@ from clustersim.cli.options import (
     StoreFile,
     command_line,
     figure_formats,
-    place_of,
+    output_folder,
     print_json,
+    print_rows,
     print_table,
     progress_bar,
-    show,
 )
 from clustersim.cli.output import echo
 from clustersim.render import tables
@@ -63,7 +63,7 @@ def whatif(
     """Rank changes of a scenario by the time that they save, alone and together."""
     name = name_of(variant_of(scenario).scenario)
     formats = figure_formats(figures)
-    place = place_of("whatif", name, out, json_output=json_output, force=force)
+    place = output_folder("whatif", name, out, json_output=json_output, force=force)
     with progress_bar("whatif", store) as on_progress:
         answer = clustersim.whatif(
             scenario,
@@ -86,13 +86,13 @@ def whatif(
 
 def _show(answer: WhatIfAnswer, place: Path | None, files: list[str]) -> None:
     """Print the ranking and remarks on it."""
-    show(text.finding(answer), [])
+    print_rows(text.finding(answer), [])
     echo()
     print_table(text.table(answer), text.WORDS, text.UNFIT)
     rows = text.rows(answer)
     if place is not None:
         rows.append(tables.files(place, files))
-    show(None, rows)
+    print_rows(None, rows)
 
 
 __all__ = ["whatif"]

@@ -63,10 +63,10 @@ def written(colour: Colour) -> str:
     return "#" + "".join(f"{round(255 * part):02x}" for part in colour)
 
 
-def read(text: str) -> Colour:
+def parse_colour(text: str) -> Colour:
     """Return the red, green and blue of a written colour, from 0 to 1.
 
-    >>> read("#ff8000")[0]
+    >>> parse_colour("#ff8000")[0]
     1.0
     """
     red, green, blue = (int(text[i : i + 2], 16) / 255 for i in (1, 3, 5))
@@ -92,7 +92,7 @@ def _shared(*, dark: bool) -> dict[str, str]:
         **{f"memory-{part}": colour for part, colour in MEMORY.items()},
         **_numbered("backward", BACKWARD),
         **_numbered("weights", WEIGHTS),
-        **_numbered("series", [read(text) for text in SERIES]),
+        **_numbered("series", [parse_colour(text) for text in SERIES]),
     }
     return {
         **{name: _visible(colour, dark=dark) for name, colour in named.items()},
@@ -148,4 +148,4 @@ DARK: Final[Mapping[str, str]] = {
     "box-nic": "#644a17",
 }
 
-__all__ = ["DARK", "LIGHT", "SCALE", "Colour", "lighter", "read", "written"]
+__all__ = ["DARK", "LIGHT", "SCALE", "Colour", "lighter", "parse_colour", "written"]

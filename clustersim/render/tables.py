@@ -164,12 +164,6 @@ def percent(share: float, sign: str = "") -> str:
     return f"{100 * share:{sign}.1f} %"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 node``, ``1,600 microbatches``."""
-    plural = "es" if noun.endswith("ch") else "s"
-    return f"{number:,} {noun}{'' if number == 1 else plural}"
-
-
 def number(value: float) -> str:
     """Return a number to four digits, without an exponent where a person would write none.
 
@@ -189,7 +183,6 @@ __all__ = [
     "Row",
     "aligned",
     "columned",
-    "counted",
     "files",
     "kind_of",
     "narrowest",

@@ -60,7 +60,7 @@ class Entry:
 
 def kinds_of(name: str) -> list[str]:
     """Return the kinds that have a shipped file of this name."""
-    return [kind for kind in KINDS if name in finding.names(kind)]
+    return [kind for kind in KINDS if name in finding.entry_names(kind)]
 
 
 def title_of(kind: str, name: str) -> str:

@@ -215,7 +215,7 @@ def _file(path: Path) -> Path:
         return path
     shipped = finding.shipped("scenario") / f"{path.name}.yaml"
     if not is_file(shipped):
-        hint = nearest(path.name, finding.names("scenario"))
+        hint = nearest(path.name, finding.entry_names("scenario"))
         raise ScenarioError(
             f"{escaped(str(path))}: no such file, and no shipped scenario of that name{hint}"
         )

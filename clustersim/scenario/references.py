@@ -79,7 +79,7 @@ def look_up(tree: Tree, path: Key, kind: str, folder: Path | None) -> None:
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
         raise ScenarioError(
             f"{tree.place(path)}: {dotted(path)}: needs the name of a {kind}"
-            f" (known: {', '.join(finding.names(kind))})"
+            f" (known: {', '.join(finding.entry_names(kind))})"
         )
     place = tree.place((*path, "name"))
     document = finding.find(kind, given["name"], folder, f"{place}: {dotted(path)}: ")

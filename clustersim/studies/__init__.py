@@ -1,1 +1,1 @@
-"""Questions that people ask, one folder each: arguments, answer, text, charts and page."""
+"""Questions about runs, one folder each: arguments, answer, text, charts and page."""

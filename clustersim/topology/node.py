@@ -68,20 +68,20 @@ class Node:
             return
         for c, d in pairwise(self.paths[a, b]):
             cable = self.direct[c, d]
-            name = f"{prefix}.{name_of(c)}>{prefix}.{name_of(d)}"
+            name = f"{prefix}.{end_name(c)}>{prefix}.{end_name(d)}"
             yield Hop(name, cable.bandwidth, cable.latency, cable.kind)
 
     def to_crossbar(self, prefix: str, a: End) -> Hop:
         """Return the link from a device up to the crossbar."""
         assert self.crossbar is not None
         wide, half = self.crossbar.bandwidth, self.crossbar.latency / 2
-        return Hop(f"{prefix}.{name_of(a)}>{prefix}.switch", wide, half, self.crossbar.kind)
+        return Hop(f"{prefix}.{end_name(a)}>{prefix}.switch", wide, half, self.crossbar.kind)
 
     def from_crossbar(self, prefix: str, b: End) -> Hop:
         """Return the link from the crossbar down to a device."""
         assert self.crossbar is not None
         wide, half = self.crossbar.bandwidth, self.crossbar.latency / 2
-        return Hop(f"{prefix}.switch>{prefix}.{name_of(b)}", wide, half, self.crossbar.kind)
+        return Hop(f"{prefix}.switch>{prefix}.{end_name(b)}", wide, half, self.crossbar.kind)
 
     @cached_property
     def direct(self) -> dict[tuple[End, End], Cable]:
@@ -187,16 +187,16 @@ class Node:
 
     def to_bus(self, prefix: str, nic: int) -> Hop:
         """Return the link from the end of a NIC to the NIC."""
-        end = name_of(self.nic_ends[nic])
+        end = end_name(self.nic_ends[nic])
         return Hop(f"{prefix}.{end}>{prefix}.nic{nic}", self.bus, 0.0, "bus")
 
     def from_bus(self, prefix: str, nic: int) -> Hop:
         """Return the link from a NIC to its end."""
-        end = name_of(self.nic_ends[nic])
+        end = end_name(self.nic_ends[nic])
         return Hop(f"{prefix}.nic{nic}>{prefix}.{end}", self.bus, 0.0, "bus")
 
 
-def name_of(end: End) -> str:
+def end_name(end: End) -> str:
     """Return the name of an end in link names: ``dev3``, or the name of a switch."""
     return f"dev{end}" if isinstance(end, int) else end
 

@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from clustersim.render.tables import counted, number, percent
-from clustersim.units import GIB, format_binary
+from clustersim.render.tables import (
+    number,
+    percent,
+)
+from clustersim.units import GIB, counted, format_binary
 from clustersim.validation.answer import Validation
 from clustersim.validation.claims import ClaimNumber
 from clustersim.validation.intervals import Coverage

@@ -110,6 +110,6 @@ def kept(ops: Iterable[Op], recomputed: Collection[str] = (), *, outputs: bool =
     return total
 
 
-def names(ops: Iterable[Op]) -> frozenset[str]:
+def op_names(ops: Iterable[Op]) -> frozenset[str]:
     """Return the names of some operations."""
     return frozenset(op.name for op in ops)

@@ -52,12 +52,12 @@ def layer_parameters(model: Transformer, layer: Layer) -> Parameters:
     f = 4 h, this is 12 h^2 + 13 h.
     """
     total = Parameters()
-    for part in layer_parts(model, layer).values():
+    for part in parameters_by_part(model, layer).values():
         total = total.plus(part)
     return total
 
 
-def layer_parts(model: Transformer, layer: Layer) -> dict[str, Parameters]:
+def parameters_by_part(model: Transformer, layer: Layer) -> dict[str, Parameters]:
     """Return the parameters of one layer by part: attention, norms, and an MLP or experts."""
     parts = {"attention": _attention(model)}
     if layer.experts:
@@ -98,7 +98,7 @@ def model_parts(model: Transformer) -> dict[str, float]:
     """
     counts: dict[str, float] = {}
     for layer in model.stack:
-        for name, part in layer_parts(model, layer).items():
+        for name, part in parameters_by_part(model, layer).items():
             counts[name] = counts.get(name, 0.0) + part.all
     head = head_parameters(model, alone=False)
     counts["norms"] += head.whole

@@ -9,7 +9,7 @@ ops         the listed operations are recomputed
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from clustersim.workload.ops import Op, names
+from clustersim.workload.ops import Op, op_names
 
 SELECTIVE = frozenset({"attention"})
 """Operations of selective recomputation. Korthikanti et al. 2022, section 5."""
@@ -52,7 +52,7 @@ class Recompute:
         return {
             "none": lambda: frozenset[str](),
             "selective": lambda: SELECTIVE,
-            "full": lambda: names(ops),
+            "full": lambda: op_names(ops),
             "ops": lambda: self.ops,
         }[self.mode]()
 

@@ -7,7 +7,7 @@ from typer.main import get_command
 
 from clustersim.calibration.coefficients import accelerator_coefficients, fact_at
 from clustersim.catalog.checking import checked
-from clustersim.catalog.finding import find, names, shipped
+from clustersim.catalog.finding import entry_names, find, shipped
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.cli import app, main
@@ -19,7 +19,9 @@ def record(name):
     return checked(AcceleratorRecord, Tree.of(find("accelerator", name)))
 
 
-CHECKED = {name: found for name in names("accelerator") if (found := record(name)).calibration}
+CHECKED = {
+    name: found for name in entry_names("accelerator") if (found := record(name)).calibration
+}
 
 
 @pytest.fixture(scope="module")

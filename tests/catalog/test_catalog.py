@@ -20,7 +20,7 @@ DATA = {
     "framework": "megatron-deepspeed",
 }
 KINDS = ("accelerator", "library", "node", "cluster", "model", "framework")
-SHIPPED = [(kind, name) for kind in KINDS for name in finding.names(kind)]
+SHIPPED = [(kind, name) for kind in KINDS for name in finding.entry_names(kind)]
 
 
 def shipped(kind, name):
@@ -99,12 +99,12 @@ def test_no_source_is_listed_for_nothing(kind, name):
 
 def test_every_model_says_where_its_shape_is_from():
     """The one source of a model's dimensions is in its table."""
-    for name in finding.names("model"):
+    for name in finding.entry_names("model"):
         record = shipped("model", name)
         assert record.source in record.sources
 
 
-@pytest.mark.parametrize("name", finding.names("scenario"))
+@pytest.mark.parametrize("name", finding.entry_names("scenario"))
 def test_every_shipped_scenario_loads(name):
     """A scenario that is shipped names only what is shipped."""
     assert load(name).name == name
@@ -114,7 +114,7 @@ def test_every_shipped_scenario_loads(name):
 
 SCENARIO = (finding.shipped("scenario") / "frontier-22b.yaml").read_text(encoding="utf-8")
 DEVICE = (finding.shipped("accelerator") / "mi250x-gcd.yaml").read_text(encoding="utf-8")
-MODELS = ", ".join(finding.names("model"))
+MODELS = ", ".join(finding.entry_names("model"))
 UNITS = "compute_units: {value: 110, source: olcf}"
 CAPACITY = "capacity: {value: 64 GB, source: olcf}"
 

@@ -105,7 +105,7 @@ def test_a_file_may_extend_the_shipped_one_of_its_name(folder):
         (
             "extends: megatron-core", "extends: [megatron-core]",
             "ours.yaml:3: extends: needs the name of a framework (known:"
-            f" {', '.join(finding.names('framework'))})",
+            f" {', '.join(finding.entry_names('framework'))})",
         ),
         ("name: ours\n", "", "ours.yaml:1: name: missing (it must be given)"),
         (

@@ -7,7 +7,7 @@ import pytest
 
 from clustersim.catalog.reading import Place
 from clustersim.cli import main
-from clustersim.cli.options import print_table, show
+from clustersim.cli.options import print_rows, print_table
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.render.charts import Bars
 from clustersim.render.charts.picture import printable
@@ -111,7 +111,7 @@ def test_tables_of_the_terminal_are_escaped(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     for terminal in ("", "1"):
         monkeypatch.setenv("FORCE_COLOR", terminal)
-        show(f"title{EVIL}", [Row("label", f"text{EVIL}")])
+        print_rows(f"title{EVIL}", [Row("label", f"text{EVIL}")])
         print_table([["a"], [f"cell{EVIL}"]])
         text = capsys.readouterr().out
 

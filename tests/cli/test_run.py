@@ -22,7 +22,7 @@ from clustersim.render.tables import table
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.run.charts import memory_over_time
-from clustersim.studies.run.files import FILES, names, write
+from clustersim.studies.run.files import FILES, file_names, write
 from clustersim.studies.run.pipeline import pipeline, views
 from clustersim.studies.run.text import answer
 
@@ -217,7 +217,7 @@ def test_figures_as_pdf_have_whole_fonts_and_come_with_their_data(result, figure
     fullest = csv.read_csv(folder / "memory_fullest.csv").to_pydict()
     layers = {layer.name: layer.values.tolist() for layer in memory.layers}
 
-    assert {path.name for path in folder.iterdir()} == set(names(("png", "svg", "pdf")))
+    assert {path.name for path in folder.iterdir()} == set(file_names(("png", "svg", "pdf")))
     assert is_ours(folder)
     for path in folder.glob("*.pdf"):
         content = path.read_bytes()

@@ -37,7 +37,7 @@ from clustersim.render.charts import (
     named_places,
 )
 from clustersim.render.charts.stacks import Stack
-from clustersim.render.palette import DARK, LIGHT, read
+from clustersim.render.palette import DARK, LIGHT, parse_colour
 
 HEAD = {
     "title": "A <b>bold</b> finding",
@@ -361,7 +361,7 @@ def test_a_timeline_of_many_blocks_is_an_image_of_the_same():
     timeline = replace(PICTURES[-1], **blocks, start=edges[:-1:2], end=edges[1::2])
     [image] = figures.figure_of([timeline]).axes[0].images
     [heat] = charts.page_chart(timeline).figure["data"]
-    half = np.mean([read(LIGHT["forward-0"]), read(LIGHT["bubble"])], axis=0)
+    half = np.mean([parse_colour(LIGHT["forward-0"]), parse_colour(LIGHT["bubble"])], axis=0)
     painted = np.mean(image.get_array()[0], axis=0).tolist()
 
     assert painted == pytest.approx((255 * half).tolist(), abs=2)

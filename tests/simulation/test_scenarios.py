@@ -8,12 +8,12 @@ from statistics import mean
 
 import pytest
 
-from clustersim.catalog.finding import names
+from clustersim.catalog.finding import entry_names
 from clustersim.simulation.result import Result
 from clustersim.simulation.simulate import simulate
 
 FRONTIER = ("frontier-22b", "frontier-175b", "frontier-1t")
-MEGATRON = tuple(name for name in names("scenario") if name.startswith("megatron21-t1-"))
+MEGATRON = tuple(name for name in entry_names("scenario") if name.startswith("megatron21-t1-"))
 
 
 @cache
@@ -21,7 +21,7 @@ def result(name: str) -> Result:
     return simulate(name)
 
 
-@pytest.mark.parametrize("name", names("scenario"))
+@pytest.mark.parametrize("name", entry_names("scenario"))
 def test_every_scenario_runs_and_states_what_was_published(name):
     """A shipped scenario fits if it did, and has a published number or lists it as assumed."""
     answer = result(name)

@@ -24,11 +24,14 @@ from clustersim.catalog.frameworks import (
 from clustersim.cli import main
 from clustersim.scenario.entries import entry
 from clustersim.studies.show.profile import DEFAULTS, MISSING, REST, describe_profile
-from clustersim.studies.show.rules import counted, listed
+from clustersim.studies.show.rules import (
+    as_list,
+)
 from clustersim.studies.show.text import paragraphs
+from clustersim.units import counted
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-FRAMEWORKS = finding.names("framework")
+FRAMEWORKS = finding.entry_names("framework")
 MODEST = settings(max_examples=20, deadline=None)
 TABLES = {
     "pipeline": PipelineFacts,
@@ -197,7 +200,7 @@ def test_words_of_counts_and_lists():
     assert [counted(number, "byte") for number in (0, 1, 1.5, 4096)] == [
         "0 bytes", "1 byte", "1.5 bytes", "4,096 bytes",
     ]  # fmt: skip
-    assert [listed("a"), listed("ab"), listed("abc", "or")] == ["a", "a and b", "a, b or c"]
+    assert [as_list("a"), as_list("ab"), as_list("abc", "or")] == ["a", "a and b", "a, b or c"]
 
 
 def shown(capsys, *arguments):

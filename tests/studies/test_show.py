@@ -26,8 +26,8 @@ from clustersim.scenario.entries import KINDS, entry
 from clustersim.studies.show.answer import fact_rows, page
 from clustersim.topology.measures import measure, node_injection
 
-CLUSTERS, NODES = finding.names("cluster"), finding.names("node")
-FILES = [(kind, name) for kind in KINDS for name in finding.names(kind)]
+CLUSTERS, NODES = finding.entry_names("cluster"), finding.entry_names("node")
+FILES = [(kind, name) for kind in KINDS for name in finding.entry_names(kind)]
 SHAPES = ("frontier", "selene", "dgx-h100", "fugaku", "desktop-2x4090", "gb200-nvl72")
 """A cluster of each shape of fabric and of node."""
 
@@ -98,7 +98,7 @@ def test_list_names_every_entry_with_its_title(capsys):
     assert code == 0
     assert list(found) == list(PLURALS)
     for plural, kind in PLURALS.items():
-        known = sorted(SCHEDULES) if kind == "schedule" else finding.names(kind)
+        known = sorted(SCHEDULES) if kind == "schedule" else finding.entry_names(kind)
         assert sorted(each["name"] for each in found[plural]) == known
         assert all(each["title"] for each in found[plural])
 
@@ -262,7 +262,7 @@ def test_the_page_reads_from_top_to_bottom(capsys, here):
 
 def test_a_model_s_shape_comes_to_its_stated_size():
     """Parameters counted by the shape of every shipped model are within 5 % of the stated ones."""
-    for name in finding.names("model"):
+    for name in finding.entry_names("model"):
         found = opened("model", name)
         counted = {row.key: row.value for row in page(found).derived}["parameters"]
 

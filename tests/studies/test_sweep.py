@@ -26,8 +26,8 @@ from clustersim.studies.sweep import SweepAnswer
 from clustersim.studies.sweep.arguments import read_axes
 from clustersim.studies.sweep.charts import layouts_chart
 from clustersim.studies.sweep.combinations import DEGREES, filled_keys, grid
-from clustersim.studies.sweep.layout_ranking import rank_layouts
 from clustersim.studies.sweep.page import page
+from clustersim.studies.sweep.ranking import rank_layouts
 from clustersim.studies.sweep.text import rows
 from small import AXES, small
 

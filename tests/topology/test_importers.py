@@ -80,10 +80,10 @@ def used(tmp_path, name, nodes=2, **choices):
     scenario = {
         "title": "a test",
         "cluster": cluster,
-        "model": finding.names("model")[0],
+        "model": finding.entry_names("model")[0],
         "batch": {"global": 8, "micro": 1, "sequence": 2048},
         "precision": "fp16",
-        "framework": finding.names("framework")[0],
+        "framework": finding.entry_names("framework")[0],
     }
     document = parse_yaml(json.dumps(scenario), "test")
     loaded = from_document("test", document, tmp_path)
@@ -328,10 +328,10 @@ def _using(name):
     return {
         "title": "a test",
         "cluster": {"name": name, "nodes": 1},
-        "model": finding.names("model")[0],
+        "model": finding.entry_names("model")[0],
         "batch": {"global": 8, "micro": 1, "sequence": 2048},
         "precision": "fp16",
-        "framework": finding.names("framework")[0],
+        "framework": finding.entry_names("framework")[0],
     }
 
 
@@ -609,7 +609,7 @@ def test_kinds_of_adapters_are_of_shipped_nodes():
     """Each name is a node of the catalogue, and those of tori have no NICs of their own."""
     tori = {entry.node.name for entry in clusters() if entry.fabric == "torus"}
 
-    assert adapters.NODES.keys() <= set(finding.names("node"))
+    assert adapters.NODES.keys() <= set(finding.entry_names("node"))
     assert {name for name, kind in adapters.NODES.items() if kind == adapters.TORUS} == tori
 
 

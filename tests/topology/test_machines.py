@@ -23,9 +23,9 @@ DATA = {
     "precision": "bf16",
     "framework": "megatron-deepspeed",
 }
-CLUSTERS = finding.names("cluster")
-NODES = finding.names("node")
-ACCELERATORS = finding.names("accelerator")
+CLUSTERS = finding.entry_names("cluster")
+NODES = finding.entry_names("node")
+ACCELERATORS = finding.entry_names("accelerator")
 WIDTHS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
 """Precisions from the widest numbers to the narrowest; TF32 has 19 bits."""
 
@@ -80,7 +80,7 @@ def test_every_cluster_loads_by_its_name(name):
     assert (record.kind, record.name) == ("cluster", name)
     assert record.node.name in NODES
     assert record.node.accelerator.name in ACCELERATORS
-    assert record.node.library.name in finding.names("library")
+    assert record.node.library.name in finding.entry_names("library")
     assert record.size.value >= 1
 
 

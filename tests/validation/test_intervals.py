@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clustersim import __version__
 from clustersim.answers import to_json
-from clustersim.catalog.finding import names, shipped
+from clustersim.catalog.finding import entry_names, shipped
 from clustersim.cli.validate import validate as command
 from clustersim.errors import CatalogError
 from clustersim.metrics.prediction_interval import MeasuredRuns, shipped_interval_data, to_text
@@ -166,7 +166,7 @@ def test_the_shipped_file_is_as_it_is_written():
 
     assert text == to_text(runs, __version__)
     assert all(one < other for one, other in pairwise(keys))
-    assert {run.accelerator for run in runs} <= set(names("accelerator"))
+    assert {run.accelerator for run in runs} <= set(entry_names("accelerator"))
     for source in {run.source for run in runs}:
         rows = sum(len(run.ratios) for run in runs if run.source == source)
         assert rows <= cases.count(source), source

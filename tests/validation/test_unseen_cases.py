@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.answers import to_json
-from clustersim.catalog.finding import names
+from clustersim.catalog.finding import entry_names
 from clustersim.cli.validate import validate as command
 from clustersim.scenario.load import load_cluster
 from clustersim.validation.case_runs import run_case, run_cases
@@ -254,7 +254,7 @@ def test_every_machine_of_the_table_can_be_built():
     for choice in machines():
         laid = [f"{key}={json.dumps(value)}" for key, value in choice.settings.items()]
         assert load_cluster(choice.cluster, None, laid).node.devices.value >= 1
-    assert {choice.cluster for choice in machines()} <= set(names("cluster"))
+    assert {choice.cluster for choice in machines()} <= set(entry_names("cluster"))
 
 
 def test_other_names_are_plain_and_lead_to_a_machine():

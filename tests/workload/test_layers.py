@@ -15,7 +15,7 @@ from clustersim.workload.kernels import Collective, Flash, Gemm, Overlapped, Str
 from clustersim.workload.layers import layer_ops
 from clustersim.workload.layers.ends import boundary_gather, embedding_ops, head_ops
 from clustersim.workload.model import Layer, Transformer
-from clustersim.workload.ops import backward, forward, kept, names
+from clustersim.workload.ops import backward, forward, kept, op_names
 from clustersim.workload.precision import PRECISIONS
 from clustersim.workload.recompute import Recompute
 from clustersim.workload.slice import KernelChoice, Slice
@@ -169,8 +169,8 @@ def test_what_a_family_lacks_costs_nothing():
     assert not streams & {"qkv bias gradient", "attention dropout", "bias dropout add backward"}
     assert named(llama, "attention residual").inside == 0
     assert named(gpt, "attention residual").inside == 512 * 1024
-    assert "positions" not in names(embedding_ops(slice_of(LLAMA)))
-    assert "embedding norm" in names(embedding_ops(slice_of(replace(GPT, embedding_norm=True))))
+    assert "positions" not in op_names(embedding_ops(slice_of(LLAMA)))
+    assert "embedding norm" in op_names(embedding_ops(slice_of(replace(GPT, embedding_norm=True))))
 
 
 def test_positions_turn_queries_and_keys():
@@ -179,7 +179,7 @@ def test_positions_turn_queries_and_keys():
 
     assert moved(forward(block(slice_of(LLAMA))), "rotary") == 2 * numbers
     assert moved(forward(block(slice_of(LLAMA, rotary_fused=False))), "rotary") == 10 * numbers
-    assert "qk norm" in names(block(slice_of(replace(LLAMA, qk_norm=True))))
+    assert "qk norm" in op_names(block(slice_of(replace(LLAMA, qk_norm=True))))
     alibi = block(slice_of(replace(GPT, positions="alibi"), attention="unfused"))
     assert moved(forward(alibi), "alibi") == 2 * 2 * 16 * 512**2
 
@@ -223,7 +223,7 @@ def test_sequence_parallelism_shares_all_activations(tensor, micro, attention):
     if attention == "unfused":
         assert kept(ops) == pytest.approx(rest + core, rel=1e-12)
     assert kept(ops, {"attention"}) == pytest.approx(rest, rel=1e-12)
-    assert kept(ops, names(ops)) == pytest.approx(2 * s * b * h / t, rel=1e-12)
+    assert kept(ops, op_names(ops)) == pytest.approx(2 * s * b * h / t, rel=1e-12)
 
 
 def test_sequence_parallelism_gathers_before_columns_and_scatters_behind_rows():
@@ -341,8 +341,8 @@ def test_thirty_two_bits_are_twice_as_wide_and_need_no_cast():
 def test_running_more_again_never_keeps_more(model, data):
     """Whatever is run again already, one operation more leaves at most as much alive."""
     ops = block(slice_of(model))
-    some = data.draw(st.frozensets(st.sampled_from(sorted(names(ops)))))
-    more = some | data.draw(st.frozensets(st.sampled_from(sorted(names(ops)))))
+    some = data.draw(st.frozensets(st.sampled_from(sorted(op_names(ops)))))
+    more = some | data.draw(st.frozensets(st.sampled_from(sorted(op_names(ops)))))
 
     assert kept(ops, more) <= kept(ops, some)
 
@@ -355,7 +355,7 @@ def test_a_gate_of_two_products_is_as_much_work_as_one_of_both():
     """Apart or as one, they compute the same and keep their one input once."""
     merged, apart = (block(slice_of(LLAMA, gate_merged=merged)) for merged in (True, False))
 
-    assert names(apart) - names(merged) == {"gate"}
+    assert op_names(apart) - op_names(merged) == {"gate"}
     assert flops(forward(apart)) == flops(forward(merged))
     assert flops(backward(apart)) == flops(backward(merged))
     assert kept(apart) == kept(merged)

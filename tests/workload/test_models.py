@@ -25,7 +25,7 @@ from clustersim.workload.model import Transformer, build_model
 from clustersim.workload.parameters import active_parameters, model_parameters, model_parts
 
 DATA = Path(__file__).parents[1] / "data" / "import"
-NAMES = finding.names("model")
+NAMES = finding.entry_names("model")
 CONFIGURATIONS = sorted(path.stem for path in DATA.glob("*.json"))
 SHIPPED = [name for name in CONFIGURATIONS if name in NAMES]
 COUNTS = {

@@ -22,9 +22,9 @@ from clustersim.workload.ops import (
     forward,
     kept,
     kept_for_weights,
-    names,
     of_inputs,
     of_weights,
+    op_names,
 )
 from clustersim.workload.parameters import (
     embedding_parameters,
@@ -127,7 +127,7 @@ def test_the_vocabulary_of_gpt2_is_padded_as_megatron_does(tensor, padded):
 
 def fully(model):
     """Return every layer with all its operations, as full recomputation runs them again."""
-    repeated_ = names(layer_ops(slice_of(model), PLAIN))
+    repeated_ = op_names(layer_ops(slice_of(model), PLAIN))
     return [(layer, repeated_) for layer in model.stack]
 
 
@@ -262,7 +262,7 @@ def test_activations_of_a_block_alone_are_34_and_5_as_over_h(model, micro):
     part = slice_of(model, 1, micro)
 
     assert kept(block(part)) == pytest.approx(s * b * h * (34 + 5 * a * s / h), rel=1e-12)
-    assert kept(block(part), names(block(part))) == 2 * s * b * h
+    assert kept(block(part), op_names(block(part))) == 2 * s * b * h
 
 
 @MODEST

@@ -120,19 +120,20 @@ class Waterfall(Picture):
         """Return the bars from top to bottom."""
         levels, unit = self.levels(), self.measure.unit
         first = Fall(
-            self.first, 0.0, self.start, "quiet", f"{number(self.start, self.size)} {unit}"
+            self.first, 0.0, self.start, "quiet", f"{to_thousandths(self.start, self.size)} {unit}"
         )
         steps = [
             Fall(step.label, begin, end, step.kind, self._text(step))
             for step, begin, end in zip(self.steps, levels, levels[1:], strict=False)
         ]
         change = percent(self.end / self.start - 1, "+") if self.start and unit != "%" else ""
-        total = f"{number(self.end, self.size)} {unit}"
+        total = f"{to_thousandths(self.end, self.size)} {unit}"
         last = Fall(self.last, 0.0, self.end, "quiet", f"{total}, {change}" if change else total)
         return [*([first] if self.first else []), *steps, last]
 
     def _text(self, step: Step) -> str:
-        text = f"{number(step.change, self.size, '+' if self.start else '')} {self.measure.unit}"
+        change = to_thousandths(step.change, self.size, "+" if self.start else "")
+        text = f"{change} {self.measure.unit}"
         return text if self.measure.unit == "%" else f"{text}, {self.share(step)}"
 
     def share(self, step: Step) -> str:
@@ -203,11 +204,15 @@ def time_unit(seconds: float) -> tuple[float, str]:
     return next((unit for unit in units if unit[0] * seconds >= 1), (1e6, "us"))
 
 
-def number(value: float, size: float, sign: str = "") -> str:
+def to_thousandths(value: float, size: float, sign: str = "") -> str:
     """Return a number to a thousandth of `size`, so that all of a column can be compared.
 
-    >>> number(792.55128, 792.0), number(-2.8789, 792.0, "+"), number(0.00123, 792.0, "+")
-    ('792.6', '-2.9')
+    >>> (
+    ...     to_thousandths(792.55128, 792.0),
+    ...     to_thousandths(-2.8789, 792.0, "+"),
+    ...     to_thousandths(0.00123, 792.0, "+"),
+    ... )
+    ('792.6', '-2.9', '0.0')
     """
     text = f"{value:{sign}.{_decimals(size)}f}"
     return text if float(text) else text.lstrip("+-")
@@ -220,4 +225,4 @@ def _decimals(size: float) -> int:
     return decimals
 
 
-__all__ = ["Bar", "Bars", "Fall", "Step", "Waterfall", "number", "steps_of", "time_unit"]
+__all__ = ["Bar", "Bars", "Fall", "Step", "Waterfall", "to_thousandths", "steps_of", "time_unit"]

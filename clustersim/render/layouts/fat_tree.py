@@ -17,9 +17,9 @@ from clustersim.render.diagram import (
     gigabytes,
     picked,
 )
-from clustersim.render.tables import counted
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.measures import Measures
+from clustersim.units import counted
 
 LEFT: Final = 2.75
 """Width of the texts about each level [in]."""

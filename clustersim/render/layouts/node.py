@@ -18,8 +18,15 @@ from clustersim.render.diagram import (
     Wire,
     gigabytes,
 )
-from clustersim.render.layouts.node_links import BUS, inner_links, legend, mesh, named_ends, rows
-from clustersim.topology.node import name_of
+from clustersim.render.layouts.node_links import (
+    BUS,
+    device_row,
+    inner_links,
+    legend,
+    mesh,
+    named_ends,
+)
+from clustersim.topology.node import end_name
 
 
 def node(record: NodeRecord, nic: NicFacts | None = None) -> Diagram:
@@ -37,7 +44,7 @@ def _sketched(record: NodeRecord, nic: NicFacts | None) -> Sketch:
         return crossbar(record, nic)
     if record.devices.value > 2 and not named_ends(record):
         return mesh(record, nic)
-    return rows(record, nic)
+    return device_row(record, nic)
 
 
 def _host(record: NodeRecord) -> str:
@@ -140,7 +147,7 @@ def _place_nic(record: NodeRecord, number: int, column: Column, sketch: Sketch) 
     x, way, pitch = column
     bus, size = record.nics.bus.value, 7.5 if pitch > 0.4 else 6.5
     name = f"NIC {number}" if column.roomy else f"{number}"
-    ends = name_of(record.nics.devices.value[number]), f"nic{number}"
+    ends = end_name(record.nics.devices.value[number]), f"nic{number}"
     sketch.wires.append(Wire(((x, way * DEVICES), (x, way * NICS)), BUS, bus, ends=ends))
     sketch.boxes.append(Box(x, way * NICS, 0.8 * pitch, 0.3, name, NIC, size))
     if column.roomy:

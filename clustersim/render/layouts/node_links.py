@@ -29,7 +29,7 @@ from clustersim.render.diagram import (
     labels,
     whole,
 )
-from clustersim.topology.node import End, name_of
+from clustersim.topology.node import End, end_name
 
 BUS: Final = "bus to NIC"
 
@@ -112,7 +112,7 @@ def mesh(record: NodeRecord, nic: NicFacts | None) -> Sketch:
         place = around(0, 0, wide + 1.6, high + 0.85, turns[end] + spread)
         sketch.boxes.append(Box(*place, 0.8, 0.42 if nic else 0.3, nic_text(i, nic), NIC, 7.5))
         sketch.wires.append(
-            Wire((at[end], place), BUS, bus, gigabytes(bus), ends=(name_of(end), f"nic{i}"))
+            Wire((at[end], place), BUS, bus, gigabytes(bus), ends=(end_name(end), f"nic{i}"))
         )
     sketch.notes += labels(sketch)
     return sketch
@@ -128,7 +128,7 @@ def nic_text(number: int, nic: NicFacts | None) -> str:
 def _chord(at: dict[int, tuple[float, float]], link: Inner) -> Wire:
     assert isinstance(link.a, int)
     assert isinstance(link.b, int)
-    ends = name_of(link.a), name_of(link.b)
+    ends = end_name(link.a), end_name(link.b)
     return Wire((at[link.a], at[link.b]), link.kind, link.bandwidth, link.label, ends=ends)
 
 
@@ -163,7 +163,7 @@ Leaf = End | tuple[str, int]
 """A device, or NIC i as ``("nic", i)``."""
 
 
-def rows(record: NodeRecord, nic: NicFacts | None) -> Sketch:
+def device_row(record: NodeRecord, nic: NicFacts | None) -> Sketch:
     """Return the node with its devices in a row and its switches above."""
     links, leaves = inner_links(record), _leaves(record)
     pitch = min(1.35, 13.0 / len(leaves))
@@ -180,7 +180,7 @@ def rows(record: NodeRecord, nic: NicFacts | None) -> Sketch:
         at.setdefault(("nic", i), (_nic_place(owners, i, at, pitch), floor))
     sketch = Sketch(_boxes(record, nic, at, pitch), [_wire(at, link, widest) for link in links])
     sketch.wires += [
-        Wire((at[owner], at["nic", i]), BUS, bus, label, ends=(name_of(owner), f"nic{i}"))
+        Wire((at[owner], at["nic", i]), BUS, bus, label, ends=(end_name(owner), f"nic{i}"))
         for i, owner in enumerate(owners)
     ]
     if pitch <= ROOMY:
@@ -253,7 +253,7 @@ def _wire(at: dict[Leaf, Point], link: Inner, widest: float) -> Wire:
     points: tuple[Point, ...] = (a, b)
     if _is_arc(link):
         points = arc(a, b, -_depth(b[0] - a[0], widest))
-    ends = name_of(link.a), name_of(link.b)
+    ends = end_name(link.a), end_name(link.b)
     return Wire(points, link.kind, link.bandwidth, link.label, ends=ends)
 
 

@@ -19,9 +19,9 @@ from clustersim.render.diagram import (
     picked,
     whole,
 )
-from clustersim.render.tables import counted
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.measures import Measures
+from clustersim.units import counted
 
 RAYS: Final = 10
 """Nodes that are drawn at most: the first ones and the last."""

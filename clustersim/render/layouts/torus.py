@@ -17,10 +17,10 @@ from clustersim.render.diagram import (
     gigabytes,
     picked,
 )
-from clustersim.render.tables import counted
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.fabrics.torus import TorusFabric
 from clustersim.topology.measures import Measures
+from clustersim.units import counted
 
 MOST: Final = 4
 """Nodes drawn along an axis at most: the first ones and the last."""

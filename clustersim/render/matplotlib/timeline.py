@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from clustersim.render.charts.timeline import Timeline, covered
 from clustersim.render.matplotlib.figure import DOTS, Room, paint
-from clustersim.render.palette import LIGHT, read
+from clustersim.render.palette import LIGHT, parse_colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,9 @@ def _lane_ticks(count: int) -> list[int]:
 def _shades(picture: Timeline) -> NDArray[np.float64]:
     """Return the red, green and blue of each kind by shade."""
     share = np.linspace(0, 1, picture.shades)[:, None]
-    ends = [[np.array(read(LIGHT[name])) for name in kind.colours] for kind in picture.kinds]
+    ends = [
+        [np.array(parse_colour(LIGHT[name])) for name in kind.colours] for kind in picture.kinds
+    ]
     return np.stack([first * (1 - share) + last * share for first, last in ends])
 
 
@@ -137,7 +139,7 @@ def _draw_image(axes: "Axes", picture: Timeline) -> None:
 def _pixels(picture: Timeline, columns: int) -> NDArray[np.uint8]:
     """Return a row of pixels for each lane: red, green and blue from 0 to 255."""
     edges = np.linspace(*picture.limits, columns + 1)
-    ground, shades = np.array(read(LIGHT["bubble"])), _shades(picture)
+    ground, shades = np.array(parse_colour(LIGHT["bubble"])), _shades(picture)
     image = np.empty((picture.count, columns, 3))
     image[:] = ground
     code = picture.kind * picture.shades + picture.shade.clip(0)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from clustersim.render.page.page import Card, Cards, Column, Page, Section, Table
 from clustersim.render.plotly import page_chart
-from clustersim.render.tables import counted, percent
+from clustersim.render.tables import percent
 from clustersim.render.words import format_value
 from clustersim.studies.compare.answer import CompareAnswer, ComparedRun, Comparison
 from clustersim.studies.compare.charts import waterfalls
 from clustersim.studies.compare.text import result_rows
-from clustersim.units import format_seconds
+from clustersim.units import counted, format_seconds
 
 
 def page(answer: CompareAnswer, command: str = "") -> Page:

@@ -5,13 +5,16 @@ from typing import Final, TypeVar
 
 from clustersim.metrics.attribution import SlowestStage
 from clustersim.render.charts import Step, Waterfall
-from clustersim.render.charts.bars import number
-from clustersim.render.tables import Row, counted, percent
+from clustersim.render.charts.bars import to_thousandths
+from clustersim.render.tables import (
+    Row,
+    percent,
+)
 from clustersim.simulation.answer import ExposedCommunication
 from clustersim.studies.compare.answer import BeforeAfter, Comparison, Difference
 from clustersim.studies.compare.charts import waterfalls
 from clustersim.studies.compare.inputs import Input
-from clustersim.units import format_seconds
+from clustersim.units import counted, format_seconds
 
 Value = TypeVar("Value")
 
@@ -107,7 +110,9 @@ def _summed(label: str, chart: Waterfall, total: str) -> list[Row]:
     if not chart.steps:
         return [Row(label, "no part of the step time changed")]
     steps = [*chart.steps, Step(total, "total", chart.end - chart.start)]
-    changes = [f"{number(step.change, chart.size, '+')} {chart.measure.unit}" for step in steps]
+    changes = [
+        f"{to_thousandths(step.change, chart.size, '+')} {chart.measure.unit}" for step in steps
+    ]
     shares = [chart.share(step) for step in steps]
     wide, share = (max(map(len, column)) for column in (changes, shares))
     lines = zip(changes, shares, steps, strict=True)

@@ -10,8 +10,12 @@ from clustersim.memory.levels import MemoryCurve
 from clustersim.memory.verdict import PARTS
 from clustersim.render.charts import Axis, Layer, Level, StackedAreas, StackedBars, Waterfall
 from clustersim.render.charts.bars import steps_of
-from clustersim.render.tables import counted, kind_of, percent, words
-from clustersim.units import GIB, format_seconds
+from clustersim.render.tables import (
+    kind_of,
+    percent,
+    words,
+)
+from clustersim.units import GIB, counted, format_seconds
 
 if TYPE_CHECKING:
     from clustersim.simulation.result import Result

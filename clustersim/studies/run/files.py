@@ -44,7 +44,7 @@ FIGURE_TABLES: Final = ("timeline.csv", "memory_fullest.csv")
 """Tables of what these figures show, if it is in no other table; written with them."""
 
 
-def names(formats: Sequence[str] = ()) -> list[str]:
+def file_names(formats: Sequence[str] = ()) -> list[str]:
     """Return the files that a run writes with the figures in some formats."""
     figures = [f"{stem}.{format}" for stem in FIGURES for format in formats]
     return [*dict.fromkeys([*FILES, *figures, *(FIGURE_TABLES if formats else ())])]
@@ -91,7 +91,7 @@ def write(
         write_page(page(result, loaded, timeline, command), new / "report")
         scenario = result.scenario.model_dump(mode="json", by_alias=True)
         answer = {**to_json(result.answer), "scenario": scenario}
-        folder.write_summary(answer, names(formats), new)
+        folder.write_summary(answer, file_names(formats), new)
         process.finish()
 
 
@@ -116,4 +116,4 @@ def _memory(result: "Result") -> dict[str, list[Any]]:
     return {"stage": [stage.stage for stage in stages], **parts}
 
 
-__all__ = ["FIGURES", "FIGURE_TABLES", "FILES", "names", "write"]
+__all__ = ["FIGURES", "FIGURE_TABLES", "FILES", "file_names", "write"]

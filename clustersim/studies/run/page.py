@@ -10,7 +10,7 @@ from clustersim.render.words import metric_name, metric_value
 from clustersim.studies.run.charts import breakdown, memory_by_stage, memory_over_time
 from clustersim.studies.run.links import links
 from clustersim.studies.run.pipeline import longest_wait, page_views, pipeline
-from clustersim.studies.run.sources import scenario, sources
+from clustersim.studies.run.sources import scenario, sources_section
 from clustersim.studies.run.text import remedies, rows
 from clustersim.units import format_bandwidth, format_seconds
 
@@ -44,7 +44,7 @@ def page(
             links(result, loaded.tree),
             _groups(result),
             _published(result),
-            sources(loaded.tree),
+            sources_section(loaded.tree),
             scenario(loaded.tree, _text_of(loaded)),
         ),
         command=command,

@@ -8,9 +8,12 @@ from typing import Any, Final
 from clustersim.catalog.tree import Tree
 from clustersim.catalog.writing import to_yaml
 from clustersim.render.page.page import Column, Listing, Section, Table
-from clustersim.render.tables import counted, percent
+from clustersim.render.tables import (
+    percent,
+)
 from clustersim.render.words import format_value
 from clustersim.studies.show import FactRow, fact_rows
+from clustersim.units import counted
 
 RECORDS: Final = (
     ("cluster",),
@@ -25,7 +28,7 @@ _UNUSED: Final = ("published", "scaling")
 """Keys of a scenario that no result of a run depends on."""
 
 
-def sources(tree: Tree) -> Section:
+def sources_section(tree: Tree) -> Section:
     """Return all values of a scenario and of its records, each with its source."""
     rows = list(_rows(tree))
     records = {".".join(path) for path in RECORDS} | {"cluster.node"}
@@ -84,4 +87,4 @@ def _place(key: str, tree: Tree) -> str:
     return name if place.line is None else f"{name}:{place.line}"
 
 
-__all__ = ["scenario", "sources"]
+__all__ = ["scenario", "sources_section"]

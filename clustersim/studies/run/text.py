@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Final
 
 from clustersim.render.tables import (
     Row,
-    counted,
     kind_of,
     number,
     percent,
@@ -13,7 +12,7 @@ from clustersim.render.tables import (
     words,
 )
 from clustersim.render.words import metric_name, metric_value
-from clustersim.units import GIB, format_bandwidth, format_seconds
+from clustersim.units import GIB, counted, format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
     from clustersim.metrics.communication import GroupLinks

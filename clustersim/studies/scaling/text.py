@@ -5,14 +5,13 @@ from typing import Final
 
 from clustersim.render.tables import (
     Row,
-    counted,
     kind_of,
     percent,
     words,
 )
 from clustersim.render.words import metric_name, metric_value
 from clustersim.studies.scaling.answer import PublishedResult, ScalingCurve, ScalingPoint
-from clustersim.units import format_seconds
+from clustersim.units import counted, format_seconds
 
 NAMED: Final = 4
 """Parts of a loss that are named; the others are one number."""

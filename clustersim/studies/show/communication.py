@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 from typing import Final
 
-from clustersim.studies.show.rules import Rule, counted, either, listed, one_of, percent
+from clustersim.studies.show.rules import (
+    Rule,
+    as_list,
+    as_percent,
+    either,
+    one_of,
+)
+from clustersim.units import counted
 
 PROFILE: Final = (
     Rule(("extends",), lambda name: f"Values that this file does not set are those of {name}."),
@@ -13,7 +20,7 @@ PROFILE: Final = (
 def _schedules(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"Supported pipeline schedule: {names[0]}."
-    return f"Supported pipeline schedules: {listed(names)}."
+    return f"Supported pipeline schedules: {as_list(names)}."
 
 
 def _gathers(forward: int, backward: int, sharded: bool | None) -> str:
@@ -112,7 +119,7 @@ _SHARDED: Final = {
 
 
 def _zero(stages: Sequence[int]) -> str:
-    supported = listed(f"{stage} ({_SHARDED[stage]})" for stage in stages)
+    supported = as_list(f"{stage} ({_SHARDED[stage]})" for stage in stages)
     return f"Supported ZeRO stages: {supported}."
 
 
@@ -185,7 +192,7 @@ SHARDING: Final = (
 CONTEXT: Final = (
     Rule(
         ("context",),
-        lambda methods: f"Supported methods of context parallelism: {listed(methods)}.",
+        lambda methods: f"Supported methods of context parallelism: {as_list(methods)}.",
     ),
 )
 
@@ -213,7 +220,7 @@ def _bytes_of_parameter(name: str) -> Rule:
             f"{value:g} for {noun}" for value, noun in zip(values, nouns, strict=True) if value
         ]
         total = sum(value or 0 for value in values)
-        return f"In {name}, a parameter takes {counted(total, 'byte')}: {listed(parts)}."
+        return f"In {name}, a parameter takes {counted(total, 'byte')}: {as_list(parts)}."
 
     return Rule(tuple(f"state.{name}.{key}" for key in keys), sentence)
 
@@ -243,7 +250,7 @@ def _gradients_in(name: str) -> tuple[Rule, ...]:
 def _fragmented(share: float) -> str:
     if not share:
         return "The allocator holds no more memory than live temporary tensors need."
-    return f"The allocator holds {percent(share)} more memory than live temporary tensors need."
+    return f"The allocator holds {as_percent(share)} more memory than live temporary tensors need."
 
 
 MEMORY: Final = (

@@ -3,7 +3,7 @@
 import difflib
 from pathlib import Path
 
-from clustersim.catalog.finding import names
+from clustersim.catalog.finding import entry_names
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.program.schedules import SCHEDULES, Schedule
@@ -46,12 +46,12 @@ def titles(kind: str) -> dict[str, str]:
     """Return the titles of the entries of a kind by name."""
     if kind == "schedule":
         return {name: schedule.title for name, schedule in SCHEDULES.items()}
-    return {name: title_of(kind, name) for name in names(kind)}
+    return {name: title_of(kind, name) for name in entry_names(kind)}
 
 
 def _unknown(name: str) -> ScenarioError:
     """Return the error for an unknown name, with the nearest name of any kind."""
-    known = {other: kind for kind in reversed(KINDS) for other in names(kind)}
+    known = {other: kind for kind in reversed(KINDS) for other in entry_names(kind)}
     known |= dict.fromkeys(SCHEDULES, "schedule")
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if close and known[close[0]] == "schedule":

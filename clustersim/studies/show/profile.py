@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from clustersim.catalog.frameworks import FrameworkRecord, KernelFacts
 from clustersim.catalog.tree import is_fact
 from clustersim.studies.show import communication, rules
-from clustersim.studies.show.rules import Rule, listed
+from clustersim.studies.show.rules import Rule, as_list
 from clustersim.workload.slice import KernelChoice
 
 TOPICS: Final[Mapping[str, tuple[Rule, ...]]] = {
@@ -94,7 +94,7 @@ def describe_profile(data: Mapping[str, Any]) -> tuple[Sentence, ...]:
     described = {key for sentence in sentences for key in sentence.keys}
     absent = [key for key in _missing(FrameworkRecord, data) if key not in described]
     if absent:
-        text = f"The file does not set {listed(absent)}."
+        text = f"The file does not set {as_list(absent)}."
         sentences.append(Sentence(REST, text, tuple(absent), default=True))
     return tuple(sentences)
 

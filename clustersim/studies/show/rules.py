@@ -7,6 +7,8 @@ rule depends on a particular framework.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from clustersim.units import counted
+
 
 class Rule(NamedTuple):
     """How one sentence is made.
@@ -31,26 +33,17 @@ def one_of(key: str, texts: Mapping[str, str]) -> Rule:
     return Rule((key,), lambda value: texts[value])
 
 
-def listed(words: Iterable[Any], last: str = "and") -> str:
+def as_list(words: Iterable[Any], last: str = "and") -> str:
     """Return words as a list in prose.
 
-    >>> listed(["1f1b", "gpipe", "zb-v"], "or")
+    >>> as_list(["1f1b", "gpipe", "zb-v"], "or")
     '1f1b, gpipe or zb-v'
     """
     *most, final = [str(word) for word in words]
     return f"{', '.join(most)} {last} {final}" if most else final
 
 
-def counted(number: float, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is one.
-
-    >>> counted(1, "gather"), counted(38, "byte")
-    ('1 gather', '38 bytes')
-    """
-    return f"{number:,g} {noun}" + ("" if number == 1 else "s")
-
-
-def percent(share: float) -> str:
+def as_percent(share: float) -> str:
     """Return a share in percent: ``percent(0.0213)`` is ``2.13 %``."""
     return f"{100 * share:.3g} %"
 
@@ -135,7 +128,7 @@ KERNELS: Final = (
     ),
     Rule(
         ("passes",),
-        lambda share: f"Elementwise kernels reach at most {percent(share)} of memory bandwidth.",
+        lambda share: f"Elementwise kernels reach at most {as_percent(share)} of memory bandwidth.",
     ),
 )
 
@@ -229,7 +222,7 @@ HOST: Final = (
     ),
     Rule(
         ("graphs.parts",),
-        lambda parts: f"CUDA graphs capture {listed(parts)}, with one graph per direction.",
+        lambda parts: f"CUDA graphs capture {as_list(parts)}, with one graph per direction.",
     ),
     Rule(("graphs.replay",), lambda time: f"The host needs {time} to launch a graph."),
 )

@@ -114,7 +114,7 @@ def _parallel_coordinates(answer: SweepAnswer) -> ParallelCoordinates:
         contents=CONTENTS,
         axes=tuple(
             named_places(_axis_name(answer, key, name), [*map(format_setting, values[key])])
-            for key, name in named(keys)
+            for key, name in keys_with_names(keys)
         ),
         measure=_measure(answer),
         combinations=tuple(
@@ -202,7 +202,7 @@ def _hover(answer: SweepAnswer, row: Row | None) -> str:
     if row is None:
         return "not requested"
     keys = [key for key in answer.varying if row.get(key) is not None]
-    lines = [f"{name} {format_setting(row[key])}" for key, name in named(keys)]
+    lines = [f"{name} {format_setting(row[key])}" for key, name in keys_with_names(keys)]
     text = _text(answer, row)
     label = f"{UNITS[answer.by]}: {text}" if row["verdict"] == FITS else text
     return "\n".join([*lines, label])
@@ -266,10 +266,10 @@ def cost_label(answer: SweepAnswer) -> str:
 
 def _point_text(answer: SweepAnswer, row: Row) -> str:
     keys = [key for key in answer.axes if row.get(key) is not None]
-    return "\n".join(f"{name} {format_setting(row[key])}" for key, name in named(keys))
+    return "\n".join(f"{name} {format_setting(row[key])}" for key, name in keys_with_names(keys))
 
 
-def named(keys: Sequence[str]) -> Iterable[tuple[str, str]]:
+def keys_with_names(keys: Sequence[str]) -> Iterable[tuple[str, str]]:
     """Return keys, each with its short name."""
     return zip(keys, short_keys(keys), strict=True)
 
@@ -298,4 +298,4 @@ def _cost(answer: SweepAnswer, row: Row) -> str:
     return f"{value / GIB:.1f} GiB" if answer.pareto.against == "memory" else f"{value:,} devices"
 
 
-__all__ = ["cost_label", "costs", "front_chart", "layouts_chart", "named"]
+__all__ = ["cost_label", "costs", "front_chart", "layouts_chart", "keys_with_names"]

@@ -8,7 +8,7 @@ from clustersim.render.tables import percent
 from clustersim.render.words import format_setting
 from clustersim.runs.table import Row
 from clustersim.studies.sweep.answer import SweepAnswer
-from clustersim.studies.sweep.charts import front_chart, layouts_chart, named
+from clustersim.studies.sweep.charts import front_chart, keys_with_names, layouts_chart
 from clustersim.studies.sweep.text import measure_label, point_of, rows
 from clustersim.units import GIB, format_seconds
 
@@ -70,7 +70,7 @@ def _ranking(answer: SweepAnswer) -> tuple[Table, ...]:
     names = "step time [s]", "throughput [tokens/s]", "MFU [%]", "memory [GiB]"
     columns = (
         Column("rank", True),
-        *(Column(name, _is_number(answer, key)) for key, name in named(keys)),
+        *(Column(name, _is_number(answer, key)) for key, name in keys_with_names(keys)),
         *(Column(name, True) for name in names),
     )
     more = len(answer.fitting) - SHOWN

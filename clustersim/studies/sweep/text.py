@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from clustersim.render.tables import Row as Line
-from clustersim.render.tables import counted, percent
+from clustersim.render.tables import (
+    percent,
+)
 from clustersim.render.words import format_setting, short_keys
 from clustersim.runs.table import Row
 from clustersim.studies.sweep.answer import ReasonCount, SweepAnswer, ValueChange, VerdictCounts
-from clustersim.units import GIB, format_seconds
+from clustersim.units import GIB, counted, format_seconds
 
 SHOWN: Final = 10
 """Number of layouts, and of values of an axis, that are printed; half as many reasons are."""

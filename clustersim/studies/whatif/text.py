@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from clustersim.render.charts.bars import number, time_unit
+from clustersim.render.charts.bars import time_unit, to_thousandths
 from clustersim.render.tables import Row, percent
 from clustersim.simulation.answer import ExposedCommunication
 from clustersim.studies.whatif.answer import (
@@ -71,7 +71,7 @@ def table(answer: WhatIfAnswer) -> list[list[str]]:
 def _cells(change: ChangeResult, base: float) -> list[str]:
     factor, unit = time_unit(base)
     saved, step = (
-        f"{number(factor * seconds, factor * base)} {unit}"
+        f"{to_thousandths(factor * seconds, factor * base)} {unit}"
         for seconds in (change.saved_s, change.step_time_s)
     )
     return [

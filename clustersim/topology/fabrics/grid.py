@@ -35,10 +35,10 @@ def number_of(place: Sequence[int], lengths: Sequence[int]) -> int:
     return number
 
 
-def place_of(number: int, lengths: Sequence[int]) -> tuple[int, ...]:
+def coordinates(number: int, lengths: Sequence[int]) -> tuple[int, ...]:
     """Return the position of a number.
 
-    >>> place_of(5, (2, 3))
+    >>> coordinates(5, (2, 3))
     (1, 2)
     """
     place = []

@@ -18,7 +18,14 @@ from math import prod
 
 from clustersim.catalog.fabrics import Torus
 from clustersim.errors import PlanError
-from clustersim.topology.fabrics.grid import Circuit, Steps, circuit, cut_links, number_of, place_of
+from clustersim.topology.fabrics.grid import (
+    Circuit,
+    Steps,
+    circuit,
+    coordinates,
+    cut_links,
+    number_of,
+)
 from clustersim.topology.links import Hop, Port, Switch
 
 
@@ -71,7 +78,7 @@ class TorusFabric:
 
     def coordinates(self, node: int) -> tuple[int, ...]:
         """Return a node's position in the axes of node numbers."""
-        return place_of(node, self.lengths)
+        return coordinates(node, self.lengths)
 
     def place(self, node: int) -> tuple[int, ...]:
         """Return a node's position in the axes of the machine."""
@@ -118,7 +125,7 @@ class TorusFabric:
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
         """Yield every cable of the routers that messages between `nodes` nodes may pass."""
         extents = self._extents(nodes)
-        for place in (place_of(i, extents) for i in range(prod(extents))):
+        for place in (coordinates(i, extents) for i in range(prod(extents))):
             here = number_of(place, self.shape)
             for axis, stride in enumerate(self._strides):
                 at = place[axis]

@@ -61,7 +61,7 @@ _NAMES: Final = (
 """Beginnings of the names of adapters in Linux, with the kinds that they may have."""
 
 
-def kinds_of(names: Iterable[str]) -> tuple[str, ...]:
+def adapter_kinds(names: Iterable[str]) -> tuple[str, ...]:
     """Return the kinds that adapters of some names may have.
 
     >>> kinds_of(["eth0", "mlx5_0", "mlx5_1"])
@@ -76,7 +76,7 @@ def kinds_of(names: Iterable[str]) -> tuple[str, ...]:
     return NEUTRAL
 
 
-def unlike(node: str, kinds: Collection[str]) -> int:
+def adapter_distance(node: str, kinds: Collection[str]) -> int:
     """Return how far the adapters of a catalogue node are from some kinds.
 
     Returns 0 for one of these kinds, 1 for another one that many machines have, 2 otherwise.

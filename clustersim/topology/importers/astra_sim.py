@@ -18,10 +18,14 @@ from typing import Any, Final
 from clustersim.catalog.reading import Document, parse_yaml
 from clustersim.errors import CatalogError
 from clustersim.topology.importers import draft
-from clustersim.topology.importers.cluster_file import MOST_CABLES, counted, nic_part
+from clustersim.topology.importers.cluster_file import (
+    MOST_CABLES,
+    nic_part,
+)
 from clustersim.topology.importers.draft import Choices, Draft, as_in, assumed, stated
 from clustersim.topology.importers.nearest import NodeEntry, nearest_clusters, nodes
 from clustersim.topology.importers.source import Source
+from clustersim.units import counted
 
 MOST_DEVICES: Final = 10**6
 MOST_IN_NODE: Final = 256
@@ -84,7 +88,7 @@ def read(source: Source, choices: Choices) -> Draft:
         "size": stated(size),
         "nic": nic,
         "fabric": _fabric(source, outer, inner.length, size),
-        "sources": draft.sources(_ORIGIN, source.file),
+        "sources": draft.source_table(_ORIGIN, source.file),
     }
     return Draft(data, tuple(_taken(node, choices)), tuple(_notes(outer)))
 
@@ -185,7 +189,7 @@ def _node(
         "interconnect": _interconnect(inner),
         "nics": {"devices": assumed(list(range(inner.length)), reason), "bus": bus},
         "library": choices.library or like.library,
-        "sources": draft.sources(_ORIGIN, source.file),
+        "sources": draft.source_table(_ORIGIN, source.file),
     }
 
 

@@ -65,20 +65,20 @@ CHIPS: Final = (
 MOST_LINKS: Final = max(chip.links for chip in CHIPS)
 
 
-def named(accelerator: str) -> Chip | None:
+def chip_of(accelerator: str) -> Chip | None:
     """Return the chip of that name in the catalogue."""
     return next((chip for chip in CHIPS if chip.accelerator == accelerator), None)
 
 
-def unlike(accelerator: str, wanted: Sequence[str], maker: str) -> int:
+def chip_distance(accelerator: str, candidates: Sequence[str], maker: str) -> int:
     """Return how far an accelerator of the catalogue is from those of a file.
 
     From 0 for one of them over the same generation, the same product line and the same maker to 4.
     """
-    if accelerator in wanted:
+    if accelerator in candidates:
         return 0
-    chip = named(accelerator)
-    known = [other for name in wanted if (other := named(name)) is not None]
+    chip = chip_of(accelerator)
+    known = [other for name in candidates if (other := chip_of(name)) is not None]
     if chip is None:
         return 4
     if any(set(chip.codes) & set(other.codes) for other in known):

@@ -15,6 +15,7 @@ from clustersim.topology.importers.nearest import (
     node_named,
 )
 from clustersim.topology.importers.sketch import End
+from clustersim.units import counted
 
 MOST_CABLES: Final = MOST_VALUES // 5
 """A cable is a list of three values; with more of them the file could not be read back."""
@@ -77,16 +78,11 @@ def cluster_draft(network: Network, file: str, choices: Choices) -> Draft:
         "size": stated(network.nodes),
         "nic": nic_part(network.rate, like),
         "fabric": network.fabric or _links(network, like),
-        "sources": draft.sources(network.origin, file),
+        "sources": draft.source_table(network.origin, file),
     }
     reason = "not in the file, which describes no nodes; choose yours with --node"
     taken = f"node {node.name}, with {node.accelerator}: {reason}"
     return Draft(data, () if choices.node else (taken,), network.remarks)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 node``, ``2 nodes``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def node_part(node: NodeEntry, nics: int | None, choices: Choices) -> str | dict[str, Any]:

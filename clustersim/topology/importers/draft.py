@@ -77,7 +77,7 @@ def assumed(value: Any, reason: str) -> dict[str, Any]:
     return {"value": value, "assumed": reason}
 
 
-def sources(title: str, file: str) -> dict[str, Any]:
+def source_table(title: str, file: str) -> dict[str, Any]:
     """Return the table of sources of an imported file."""
     return {SOURCE: {"title": title, "where": Path(file).name}}
 

@@ -96,7 +96,9 @@ def node_named(name: str, folder: Path | None = None) -> NodeEntry:
 @cache
 def nodes() -> tuple[NodeEntry, ...]:
     """Return all shipped nodes, by name."""
-    return tuple(NodeEntry(n, finding.find("node", n).mapping()) for n in finding.names("node"))
+    return tuple(
+        NodeEntry(n, finding.find("node", n).mapping()) for n in finding.entry_names("node")
+    )
 
 
 @cache
@@ -104,7 +106,7 @@ def clusters() -> tuple[ClusterEntry, ...]:
     """Return all shipped clusters that name a shipped node, by name."""
     by_name = {entry.name: entry for entry in nodes()}
     found = []
-    for name in finding.names("cluster"):
+    for name in finding.entry_names("cluster"):
         data = finding.find("cluster", name).mapping()
         given = data["node"]
         node = by_name.get(given["name"] if isinstance(given, dict) else given)
@@ -120,7 +122,7 @@ def nearest_nodes(accelerators: Sequence[str], form: str, sketch: Sketch) -> lis
     devices, then the order of `accelerators`. Links between host bridges are ignored.
     """
     kinds = frozenset(wire.kind for wire in sketch.wires)
-    nics = adapters.kinds_of(nic.name for nic in sketch.nics)
+    nics = adapters.adapter_kinds(nic.name for nic in sketch.nics)
 
     def distance(entry: NodeEntry) -> tuple[int, bool, int, int, int, int, str]:
         known = entry.accelerator in accelerators
@@ -128,10 +130,10 @@ def nearest_nodes(accelerators: Sequence[str], form: str, sketch: Sketch) -> lis
         host = host_kind(entry)
         other = len(kinds ^ (entry.kinds.keys() - ({host["kind"]} if host else set())))
         return (
-            chips.unlike(entry.accelerator, accelerators, sketch.clues.maker),
+            chips.chip_distance(entry.accelerator, accelerators, sketch.clues.maker),
             entry.form != form,
             other,
-            adapters.unlike(entry.name, nics),
+            adapters.adapter_distance(entry.name, nics),
             abs(entry.devices - sketch.devices),
             place,
             entry.name,
@@ -157,7 +159,7 @@ _SPECIAL = (adapters.EFA, adapters.TORUS)
 
 
 def nearest_infiniband(nics: int, rate: float) -> NodeEntry | None:
-    """Return the InfiniBand node that a file about cables says nothing about, None without any.
+    """Return the InfiniBand node that a file about cables does not describe, None without any.
 
     The rate of NICs [B/s] states the generation, so it comes before their number per node; of equal
     nodes the one that most clusters of the catalogue have.

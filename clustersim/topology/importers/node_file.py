@@ -8,7 +8,7 @@ from clustersim.catalog import finding
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import CatalogError
 from clustersim.topology.importers import adapters, draft
-from clustersim.topology.importers.chips import CHIPS, Chip, candidates, links_used, named
+from clustersim.topology.importers.chips import CHIPS, Chip, candidates, chip_of, links_used
 from clustersim.topology.importers.draft import Choices, Draft, as_in, assumed, stated
 from clustersim.topology.importers.links import Attachment, Links, attach, switch_like
 from clustersim.topology.importers.nearest import NodeEntry, nearest_nodes, nodes
@@ -47,7 +47,7 @@ class _Filling:
         }
         if self.host:
             data["host"] = self.host
-        data["sources"] = draft.sources(self.sketch.origin, self.file)
+        data["sources"] = draft.source_table(self.sketch.origin, self.file)
         return Draft(data, self.taken, (*self.sketch.remarks, *self._attached.remarks))
 
     @cached_property
@@ -55,9 +55,9 @@ class _Filling:
         """The chips that match the file."""
         given = self.choices.accelerator
         if given is not None:
-            chip = named(given)
+            chip = chip_of(given)
             return [chip] if chip else []
-        known = finding.names("accelerator")
+        known = finding.entry_names("accelerator")
         return [chip for chip in candidates(self.sketch) if chip.accelerator in known]
 
     @cached_property
@@ -80,7 +80,7 @@ class _Filling:
         if len(same) != 1:
             raise CatalogError(
                 f"{self.file}: accelerator not detected: set --accelerator NAME"
-                f" (known: {', '.join(finding.names('accelerator'))})"
+                f" (known: {', '.join(finding.entry_names('accelerator'))})"
             )
         return next(iter(same))
 
@@ -114,9 +114,9 @@ class _Filling:
     def _like(self) -> NodeEntry | None:
         """The node that supplies the links between devices if the format has none."""
         chips = {chip.accelerator for chip in self.fitting} | {self.choices.accelerator}
-        nics = adapters.kinds_of(nic.name for nic in self.sketch.nics)
+        nics = adapters.adapter_kinds(nic.name for nic in self.sketch.nics)
         alike = [e for e in nodes() if e.accelerator in chips and e.devices == self.sketch.devices]
-        alike.sort(key=lambda entry: adapters.unlike(entry.name, nics))
+        alike.sort(key=lambda entry: adapters.adapter_distance(entry.name, nics))
         return next((e for e in alike if e.form == "switch" or e.pairs), None)
 
     @cached_property
@@ -125,7 +125,7 @@ class _Filling:
         if not links_used(self.sketch):
             return 0.0
         by_code = [chip for chip in CHIPS if self.sketch.clues.code in chip.codes]
-        chips = [named(self.accelerator), *by_code, named(self.nearest.accelerator)]
+        chips = [chip_of(self.accelerator), *by_code, chip_of(self.nearest.accelerator)]
         rates = [chip.rate for chip in chips if chip is not None and chip.rate]
         if not rates:
             raise CatalogError(f"{self.file}: the link rate of {self.accelerator} is unknown")

@@ -174,7 +174,7 @@ def machine_of(row: Row) -> MachineChoice:
     if choice is None:
         of_node = f", {per_node} a node" if per_node else ""
         raise Ungradable(Reason("no machine file", f"no machine file for '{accelerator}'{of_node}"))
-    if choice.cluster not in finding.names("cluster"):
+    if choice.cluster not in finding.entry_names("cluster"):
         raise Ungradable(Reason("no machine file", f"no machine file '{choice.cluster}'"))
     return _with_stated_ports(choice, row)
 

@@ -14,10 +14,10 @@ from clustersim.workload.slice import Slice
 
 def layer_ops(shard: Slice, layer: Layer) -> list[Op]:
     """Return the operations of one layer, in the order of its forward."""
-    return [op for ops in layer_parts(shard, layer).values() for op in ops]
+    return [op for ops in ops_by_part(shard, layer).values() for op in ops]
 
 
-def layer_parts(shard: Slice, layer: Layer) -> dict[str, list[Op]]:
+def ops_by_part(shard: Slice, layer: Layer) -> dict[str, list[Op]]:
     """Return the operations of one layer by part, in the order of its forward.
 
     Parts are ``gradients``, ``attention``, and ``mlp`` or ``router``, ``experts``, ``shared`` and
@@ -54,5 +54,5 @@ def captured_ops(shard: Slice, layer: Layer, parts: Collection[str]) -> frozense
     Shared experts are captured with the router: Megatron-Core, ``TransformerLayer``.
     """
     captured = {*parts, "shared"} if "router" in parts else {*parts}
-    of_layer = layer_parts(shard, layer)
+    of_layer = ops_by_part(shard, layer)
     return frozenset(op.name for name in of_layer if name in captured for op in of_layer[name])
