@@ -41,10 +41,14 @@ FAMILIES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 class WindowShape(Strict):
-    """Sliding-window attention: `tokens` that a query sees, in one of `every` layers, the first."""
+    """Sliding-window attention: `tokens` that a query sees, in one of `every` layers, the first.
+
+    Of `full_every` layers the last one has no window.
+    """
 
     tokens: Count
     every: Count = 1
+    full_every: Count | None = None
 
 
 class LatentShape(Strict):
@@ -131,6 +135,9 @@ class ModelRecord(Record):
     dropout: bool
     qk_norm: bool = Field(False, description="norms of queries and keys, one weight a head width")
     sinks: bool = Field(False, description="one learned logit a head that every softmax counts in")
+    output_norms: bool = Field(
+        False, description="norms of the outputs of attention and MLP, before each residual sum"
+    )
     embedding_norm: bool = Field(False, description="a norm after the embedding")
     window: WindowShape | None = None
     latent: LatentShape | None = None

@@ -9,13 +9,15 @@ from typing import Annotated
 
 import typer
 
+from clustersim.catalog.text_files import shown
 from clustersim.catalog.tree import nearest
 from clustersim.catalog.writing import write_new
 from clustersim.cli.output import echo
-from clustersim.errors import ScenarioError
+from clustersim.errors import CatalogError, ScenarioError
 from clustersim.topology.importers import FORMATS, Choices, Imported, import_source
-from clustersim.topology.importers.source import Source, read_source
+from clustersim.topology.importers.source import MOST_BYTES, Source, read_source
 from clustersim.workload.importers import FORMAT, ImportedModel, import_config
+from clustersim.workload.importers.unsupported import SAMPLE, other_text
 
 _FORMATS = "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, hugging-face"
 
@@ -56,7 +58,9 @@ def import_(
     if out is not None and out.suffix != ".yaml":
         raise ScenarioError(f"{out}: must end in .yaml (a scenario refers to such files)")
     chosen = {"accelerator": accelerator, "library": library, "node": node}
-    source = read_source(file)
+    if file.is_dir():
+        file, name = _inside(file), name or (None if out else _plain(file.resolve().name))
+    source = _read(file)
     imported: Imported | ImportedModel
     if _is_model(source, format):
         imported = _model(source, name or (None if out is None else _plain(out.stem)), chosen)
@@ -71,6 +75,35 @@ def import_(
         echo("\n".join(_summary(imported, file)), file=sys.stderr)
     else:
         echo("\n".join([*_summary(imported, file), f"written   {out}"]))
+
+
+def _inside(folder: Path) -> Path:
+    """Return the configuration of a model in a folder, as a model is downloaded.
+
+    Raises
+    ------
+    CatalogError
+        when the folder has none.
+    """
+    file = folder / "config.json"
+    if not file.exists():
+        raise CatalogError(
+            f"{shown(folder)}: is a folder without a config.json (name the file to import)"
+        )
+    return file
+
+
+def _read(file: Path) -> Source:
+    """Return the text of a file; report what one that is too large is."""
+    try:
+        return read_source(file)
+    except CatalogError:
+        if file.is_file() and file.stat().st_size > MOST_BYTES:
+            with file.open("rb") as opened:
+                head = opened.read(SAMPLE).decode("utf-8", "replace")
+            if head.lstrip().startswith("{") and (problem := other_text(head)):
+                raise CatalogError(f"{shown(file)}: {problem}") from None
+        raise
 
 
 def _is_model(source: Source, format: str | None) -> bool:

@@ -38,6 +38,7 @@ class Transformer:
     biases : layers with biases, of ``qkv``, ``output``, ``mlp``, ``norm`` and ``router``
     dropout : whether attention, residuals and embedding have dropout
     qk_norm : whether queries and keys are normalised per head
+    output_norms : whether a norm follows attention and MLP, before each residual sum
     sinks : whether the softmax of each head includes a learned logit
     embedding_norm : whether a norm follows the embedding
     latent : widths of multi-head latent attention, or None
@@ -61,6 +62,7 @@ class Transformer:
     biases: frozenset[str] = frozenset({"qkv", "output", "mlp", "norm"})
     dropout: bool = True
     qk_norm: bool = False
+    output_norms: bool = False
     sinks: bool = False
     embedding_norm: bool = False
     latent: LatentShape | None = None
@@ -88,7 +90,7 @@ class Transformer:
     def layer(self, index: int) -> Layer:
         """Return the properties of layer `index`, counted from 0."""
         window, experts = self.window, self.experts
-        visible = window.tokens if window and index % window.every == 0 else None
+        visible = window.tokens if window and _in_window(window, index) else None
         if visible is not None and visible >= self.sequence:
             visible = None
         if experts is None or index < experts.first_dense:
@@ -99,6 +101,12 @@ class Transformer:
     def stack(self) -> list[Layer]:
         """All layers, in order."""
         return [self.layer(index) for index in range(self.layers)]
+
+
+def _in_window(window: WindowShape, index: int) -> bool:
+    """Whether layer `index` has the window."""
+    full = window.full_every is not None and (index + 1) % window.full_every == 0
+    return index % window.every == 0 and not full
 
 
 def padded_vocab(vocab: int, multiple: int, tensor: int) -> int:
@@ -132,6 +140,7 @@ def build_model(record: ModelRecord, sequence: int, multiple: int, tensor: int) 
         biases=frozenset(record.biases),
         dropout=record.dropout,
         qk_norm=record.qk_norm,
+        output_norms=record.output_norms,
         sinks=record.sinks,
         embedding_norm=record.embedding_norm,
         latent=record.latent,

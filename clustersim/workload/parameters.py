@@ -64,7 +64,8 @@ def parameters_by_part(model: Transformer, layer: Layer) -> dict[str, Parameters
         parts |= _experts(model)
     else:
         parts["MLP"] = _mlp(model, model.ffn)
-    return parts | {"norms": Parameters(whole=2 * _norm(model, model.hidden))}
+    norms = 4 if model.output_norms else 2
+    return parts | {"norms": Parameters(whole=norms * _norm(model, model.hidden))}
 
 
 def embedding_parameters(model: Transformer) -> Parameters:

@@ -553,6 +553,33 @@ def test_a_fabric_that_is_cut_off_is_told():
     assert "3 devices are named as peers only (is the file truncated?)" in cut.draft.notes
 
 
+def test_a_large_trace_is_told_by_what_it_is(capsys, tmp_path):
+    """A trace of Kineto is larger than any configuration, and is not read as a whole."""
+    path = tmp_path / "rank0.pt.trace.json"
+    start = '{"schemaVersion": 1, "traceEvents": ['
+    path.write_text(start + " " * MOST_BYTES + "]}", encoding="utf-8")
+
+    code, _, err = ending(capsys, path)
+    (line,) = err.splitlines()
+
+    assert code == 2
+    assert "is a trace of Kineto (torch.profiler) or Chrome, not the configuration of a m" in line
+
+
+def test_a_folder_of_a_model_is_imported_by_its_configuration(capsys, tmp_path):
+    """A downloaded model is named after its folder; another folder has nothing to import."""
+    folder = tmp_path / "Gemma-2-9B"
+    folder.mkdir()
+    code, _, err = ending(capsys, folder)
+    assert (code, "is a folder without a config.json" in err) == (2, True)
+    text = (DATA / "gemma-2-9b.json").read_text(encoding="utf-8")
+    (folder / "config.json").write_text(text, encoding="utf-8")
+
+    code, out, _ = ending(capsys, folder)
+
+    assert (code, "name: gemma-2-9b\n" in out) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("adapter", "library"),
     [("mlx5_", "nccl-hopper"), ("eth", "nccl-hopper"), ("rdmap", "nccl-p5")],

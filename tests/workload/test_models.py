@@ -20,9 +20,14 @@ from clustersim.errors import CatalogError
 from clustersim.scenario.entries import entry, entry_of_file
 from clustersim.studies.show.answer import page
 from clustersim.workload.flops import attention_flops, layer_forward_flops, model_flops
-from clustersim.workload.importers import READERS, import_config
-from clustersim.workload.model import Transformer, build_model
-from clustersim.workload.parameters import active_parameters, model_parameters, model_parts
+from clustersim.workload.importers import READERS, WITH_TEXT, import_config
+from clustersim.workload.model import Layer, Transformer, build_model
+from clustersim.workload.parameters import (
+    active_parameters,
+    layer_parameters,
+    model_parameters,
+    model_parts,
+)
 
 DATA = Path(__file__).parents[1] / "data" / "import"
 NAMES = finding.entry_names("model")
@@ -36,6 +41,23 @@ COUNTS = {
     "released-mpt-7b": 6_649_286_656,
 }
 """Weights of public models that are not shipped, as their model cards count them; recalled."""
+
+PUBLISHED = {
+    "gemma-2-9b": (9.24e9, None, 0.001, "the model's page on Hugging Face, 9.24 B"),
+    "gemma-2-27b": (27.2e9, None, 0.002, "the model's page on Hugging Face, 27.2 B"),
+    "gemma-3-27b": (27.0e9, None, 0.002, "arXiv:2503.19786, table 1: 1,416 M + 25,600 M"),
+    "gemma-3-1b": (1.0e9, None, 0.002, "arXiv:2503.19786, table 1: 302 M + 698 M"),
+    "phi-3-mini": (3.8e9, None, 0.01, "arXiv:2404.14219, section 2: 3.8 B"),
+    "phi-4": (14.7e9, None, 0.005, "the model's page on Hugging Face, 14.7 B"),
+    "glm-4.5": (355e9, 32e9 + 2 * 151552 * 5120, 0.01, "arXiv:2508.06471, table 1: 355 B, 32 B"),
+    "llama-4-scout": (109e9, 17e9, 0.02, "the model's card: 109 B, 17 B, with the images"),
+    "llama-4-maverick": (400e9, 17e9, 0.01, "the model's card: 400 B, 17 B, with the images"),
+}
+"""Published parameters, active ones, the tolerance and the source.
+
+Approximate where the tolerance is above 0.5 %: Phi-3 states two digits, Llama 4 counts the part of
+images (0.9 billion in Scout) that is not imported, and GLM-4.5 counts as the test after this says.
+"""
 
 MODEST = settings(max_examples=20, deadline=None)
 
@@ -278,11 +300,141 @@ def test_imported_configurations_have_as_many_parameters_as_their_weights(tmp_pa
     assert record.parameters.value == model_parameters(model) == COUNTS[name]
 
 
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_imported_configurations_have_the_published_parameters(name):
+    """All weights of the text, and those of a token, as the makers print them."""
+    total, active, tolerance, _ = PUBLISHED[name]
+    data = imported(name).draft.data
+
+    assert data["parameters"]["value"] == pytest.approx(total, rel=tolerance)
+    if active is not None:
+        assert data["active"]["value"] == pytest.approx(active, rel=0.03)
+
+
+def test_glm_counts_its_prediction_module_and_no_embeddings(tmp_path):
+    """355 billion and 32 billion are without both embeddings and with the module.
+
+    Its weights are those of one more layer with experts, and a projection of two states to one.
+    GLM-4.5, arXiv:2508.06471, table 1. An import leaves the module out, and says so.
+    """
+    record, model = loaded(tmp_path, "glm-4.5")
+    tables = 2 * model.vocab * model.hidden
+    layer = layer_parameters(model, Layer(experts=True))
+    idle = layer.experts * (1 - 8 / 160)
+    module = layer.all + 2 * model.hidden**2
+
+    assert record.parameters.value - tables + module == pytest.approx(355e9, rel=0.002)
+    assert record.active.value - tables + module - idle == pytest.approx(32e9, rel=0.02)
+    assert "multi-token prediction" in imported("glm-4.5").draft.notes[0]
+
+
+def test_windows_of_gemma_and_llama_are_in_their_layers(tmp_path):
+    """Every other one in Gemma 2, five of six in Gemma 3, three of four in Llama 4."""
+    windows = {
+        name: [layer.window for layer in replace(loaded(tmp_path, name)[1], sequence=10**6).stack]
+        for name in ("gemma-2-9b", "gemma-3-27b", "gemma-3-1b", "llama-4-scout")
+    }
+
+    assert windows["gemma-2-9b"] == [4096, None] * 21
+    assert windows["gemma-3-27b"] == ([1024] * 5 + [None]) * 10 + [1024] * 2
+    assert windows["gemma-3-1b"] == ([512] * 5 + [None]) * 4 + [512] * 2
+    assert windows["llama-4-scout"] == ([8192] * 3 + [None]) * 12
+
+
+def test_experts_of_llama_4_are_in_every_layer_or_in_every_other_one(tmp_path):
+    """Scout has them everywhere, Maverick in layers 1, 3, ..., each with a shared one."""
+    scout, maverick = (loaded(tmp_path, f"llama-4-{name}")[1] for name in ("scout", "maverick"))
+
+    assert [layer.experts for layer in scout.stack] == [True] * 48
+    assert [layer.experts for layer in maverick.stack] == [False, True] * 24
+    assert (maverick.ffn, maverick.experts.ffn, maverick.experts.shared) == (16384, 8192, 1)
+
+
+def test_what_a_model_file_cannot_express_is_said():
+    """Soft caps, chunks, partial rotary positions and images leave a remark in the file."""
+    gemma, llama = imported("gemma-3-27b"), imported("llama-4-scout")
+
+    assert imported("gemma-2-9b").draft.notes[0].startswith("attn_logit_softcapping: has no weigh")
+    assert any("different bases" in note for note in gemma.draft.notes)
+    assert any("chunks of 8,192 tokens" in note for note in llama.draft.notes)
+    assert any("only the text" in note for note in llama.draft.notes)
+    assert any("partial rotary" in note for note in imported("glm-4.5").draft.notes)
+    assert "# only the text is imported" in llama.text
+
+
+def test_norms_of_outputs_take_weights_and_time(tmp_path):
+    """Two more norms of a width each in every layer of Gemma 2, without biases."""
+    _, model = loaded(tmp_path, "gemma-2-9b")
+    without = replace(model, output_norms=False)
+
+    assert model_parameters(model) - model_parameters(without) == 2 * 3584 * 42
+
+
+def test_qwen3_moe_with_layer_types_and_keys_of_unsloth_is_read():
+    """Layers that all see everything, and keys of tools, change no shape."""
+    plain = imported("qwen3-30b-a3b").draft.data
+    kinds = {"layer_types": ["full_attention"] * 48, "mlp_only_layers": []}
+    tools = {"unsloth_version": "2025.9.1", "unsloth_fixed": True, "use_grouped_mm": True}
+
+    assert imported("qwen3-30b-a3b", decoder_sparse_step=1, **kinds, **tools).draft.data == plain
+
+
+def test_a_few_sliding_layers_of_qwen3_moe_are_an_error():
+    """Windows that only some layers have are told with their line."""
+    kinds = ["full_attention"] * 47 + ["sliding_attention"]
+    with pytest.raises(CatalogError, match="layer_types: only full_attention is supported"):
+        imported("qwen3-30b-a3b", layer_types=kinds)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("qwen3_next", "layers with linear attention are not modelled"),
+        ("mamba2", "recurrent layers (state spaces, gated convolutions) are not modelled"),
+        ("bert", "encoders are not modelled"),
+        ("gemma3n", "embeddings of each layer"),
+        ("phi3small", "block-sparse attention"),
+    ],
+)
+def test_an_architecture_that_is_not_modelled_is_told_with_the_reason(kind, reason):
+    """It is known by name, and no other is offered for it."""
+    with pytest.raises(CatalogError) as error:
+        import_config("config.json", json.dumps({"model_type": kind, "hidden_size": 64}))
+    assert str(error.value).startswith(
+        f"config.json:1: model_type: unsupported architecture {kind!r}: {reason}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        ({"schemaVersion": 1, "deviceProperties": [], "traceEvents": []}, "a trace of Kineto"),
+        ({"metadata": {"total_size": 1}, "weight_map": {}}, "the index of a checkpoint"),
+        ({"version": "1.0", "added_tokens": [], "model": {"type": "BPE"}}, "a tokenizer,"),
+        ({"tokenizer_class": "Llama", "chat_template": ""}, "the configuration of a tokenizer"),
+        ({"peft_type": "LORA", "r": 8}, "the configuration of an adapter (PEFT)"),
+        ({"zero_optimization": {"stage": 3}}, "a configuration of DeepSpeed"),
+        ({"do_sample": True, "temperature": 0.6}, "a generation configuration"),
+        ({"dim": 4096, "n_layers": 32, "n_heads": 32}, "a params.json of Meta"),
+        ({f"token{i}": i for i in range(2000)}, "a vocabulary"),
+    ],
+)
+def test_another_file_is_told_by_what_it_is(data, what):
+    """Files that lie beside a configuration are recognised by their keys."""
+    with pytest.raises(CatalogError) as error:
+        import_config("given.json", json.dumps(data))
+    assert str(error.value).startswith(f"given.json: is {what}")
+    assert "not the configuration of a model" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
 def test_each_architecture_has_an_example():
     """No reader is without a configuration that exercises it."""
-    kinds = {json.loads(text_of(name))["model_type"] for name in CONFIGURATIONS}
+    files = [json.loads(text_of(name)) for name in CONFIGURATIONS]
+    parts = [part for data in files for part in (data, data.get("text_config"))]
+    kinds = {part["model_type"] for part in parts if part}
 
-    assert kinds == READERS.keys()
+    assert kinds == READERS.keys() | WITH_TEXT.keys()
 
 
 def test_what_is_left_out_is_said():

@@ -16,8 +16,9 @@ from clustersim.catalog.reading import Place
 from clustersim.catalog.tree import Tree, nearest
 from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError
-from clustersim.workload.importers import dense, experts
+from clustersim.workload.importers import dense, experts, gemma
 from clustersim.workload.importers.config import Config, read_config
+from clustersim.workload.importers.unsupported import REASONS, other_file
 from clustersim.workload.model import build_model
 from clustersim.workload.parameters import active_parameters, model_parameters
 
@@ -32,14 +33,22 @@ READERS: Final[Mapping[str, Callable[[Config], dict[str, Any]]]] = {
     "mistral": dense.mistral,
     "qwen2": dense.qwen2,
     "qwen3": dense.qwen3,
+    "phi3": dense.phi3,
+    "gemma2": gemma.gemma2,
+    "gemma3_text": gemma.gemma3_text,
     "mixtral": experts.mixtral,
     "qwen3_moe": experts.qwen3_moe,
     "deepseek_v2": experts.deepseek_v2,
     "deepseek_v3": experts.deepseek_v3,
     "kimi_k2": experts.deepseek_v3,
     "gpt_oss": experts.gpt_oss,
+    "glm4_moe": experts.glm4_moe,
+    "llama4_text": experts.llama4_text,
 }
 """Each architecture by its `model_type`."""
+
+WITH_TEXT: Final = {"gemma3": "gemma3_text", "llama4": "llama4_text"}
+"""Architectures of text and images, with that of their text, whose keys are in `text_config`."""
 
 _COUNTED: Final = "computed from the shape; not in the file"
 
@@ -83,7 +92,8 @@ def import_config(file: str, text: str, name: str | None = None) -> ImportedMode
     """
     config = read_config(file, text)
     kind = _architecture(config)
-    shape = READERS[kind](config)
+    config.only("is_encoder_decoder", (False,), "no encoder in a model file")
+    shape = _text_shape(config, kind) if kind in WITH_TEXT else READERS[kind](config)
     config.check_all_read()
     config.stop_if_wrong()
     data = _model_file(shape, name or kind.replace("_", "-"), kind, Path(file).name)
@@ -100,16 +110,39 @@ def import_config(file: str, text: str, name: str | None = None) -> ImportedMode
 def _architecture(config: Config) -> str:
     """Return the architecture of a configuration, if it is supported."""
     kind = config.value("model_type")
+    supported = (*READERS, *WITH_TEXT)
+    known = ", ".join(supported)
+    if problem := other_file(config.data):
+        raise CatalogError(f"{config.file}: {problem}")
     if kind is None:
-        config.wrong("model_type", f"missing (one of {', '.join(READERS)})")
-    elif not isinstance(kind, str) or kind not in READERS:
-        known = ", ".join(READERS)
-        hint = nearest(str(kind), READERS)
+        config.wrong("model_type", f"missing (one of {known})")
+    elif isinstance(kind, str) and kind in REASONS:
+        config.wrong("model_type", f"unsupported architecture {kind!r}: {REASONS[kind]}")
+    elif not isinstance(kind, str) or kind not in supported:
+        hint = nearest(str(kind), supported)
         config.wrong(
             "model_type", f"unsupported architecture {str(kind)[:40]!r}{hint} (supported: {known})"
         )
     config.stop_if_wrong()
     return str(kind)
+
+
+def _text_shape(config: Config, kind: str) -> dict[str, Any]:
+    """Return the keys of a model file for the text of a model of text and images."""
+    if not config.data.get("text_config"):
+        config.wrong("text_config", "missing, but required (the shape of the text)")
+    part = config.inside("text_config")
+    part.only("model_type", (WITH_TEXT[kind],), f"the text of {kind} is {WITH_TEXT[kind]}")
+    config.stop_if_wrong()
+    shape = READERS[WITH_TEXT[kind]](part)
+    part.check_all_read()
+    for key in ("vision_config", "audio_config"):
+        config.value(key)
+    if not part.given("tie_word_embeddings") and config.given("tie_word_embeddings"):
+        shape["tied"] = config.flag("tie_word_embeddings", shape["tied"])
+    config.value("tie_word_embeddings")
+    config.notes.append("only the text is imported: images have no part in a model file")
+    return shape
 
 
 def _model_file(shape: dict[str, Any], name: str, kind: str, file: str) -> dict[str, Any]:

@@ -225,6 +225,17 @@ _HARMLESS: Final = re.compile(
     | .*_loss_coef | aux_loss_alpha | seq_aux | router_jitter_noise
     | norm_topk_prob | scoring_func | routed_scaling_factor | topk_method
     | max_window_layers
+    | query_pre_attn_scalar | hidden_activation | cache_implementation | attn_implementation
+    | attn_temperature_tuning | floor_scale | attn_scale | for_llm_compressor
+    | .*_token_index | mm_tokens_per_image                  # of images beside text
+    | unsloth_.* | quantization | use_grouped_mm | use_mrope | torchscript | finetuning_task
+    | cross_attention_hidden_size | chunk_size_feed_forward | pruned_heads
+    | tie_encoder_decoder | tf_legacy_loss | prefix | use_bfloat16
+    | temperature | top_p | typical_p | repetition_penalty | length_penalty
+    | num_beams | num_beam_groups
+    | diversity_penalty | no_repeat_ngram_size | encoder_no_repeat_ngram_size | bad_words_ids
+    | num_return_sequences | early_stopping | min_length | do_sample | remove_invalid_values
+    | suppress_tokens | begin_suppress_tokens | exponential_decay_length_penalty
     """,
     re.VERBOSE,
 )

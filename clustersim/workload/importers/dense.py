@@ -137,22 +137,44 @@ def mistral(config: Config) -> Shape:
 
 def qwen2(config: Config) -> Shape:
     """Qwen2: Llama with biases on queries, keys and values."""
-    _no_qwen_window(config)
+    no_qwen_window(config)
     return {**gated(config), "biases": ["qkv"]}
 
 
 def qwen3(config: Config) -> Shape:
     """Qwen3: Llama with norms of queries and keys, and a separate head size."""
-    _no_qwen_window(config)
+    no_qwen_window(config)
     biases = ATTENTION if config.flag("attention_bias", False) else []
     return {**gated(config, head_size=128), "biases": biases, "qk_norm": True}
+
+
+def phi3(config: Config) -> Shape:
+    """Phi-3 and Phi-4: Llama with merged projections, as many weights, and a window if given."""
+    shape = gated(config)
+    config.only("attention_bias", (False,), "biases around merged projections")
+    config.only("lm_head_bias", (False,), "a bias of the logits")
+    tokens = None
+    if config.value("sliding_window") is not None:
+        tokens = config.count("sliding_window")
+    note_partial_rotary(config, 1.0)
+    return {
+        **shape,
+        "dropout": shape["dropout"] or _dropout(config, ("resid_pdrop", "embd_pdrop"), 0.0),
+        "window": None if tokens is None else {"tokens": tokens},
+    }
 
 
 # --- shared parts ---------------------------------------------------------------------------------
 
 
-def gated(config: Config, *, head_size: int | None = None) -> Shape:
-    """Return the keys that the architectures after Llama share."""
+def gated(config: Config, *, head_size: int | None = None, ffn: str = "intermediate_size") -> Shape:
+    """Return the keys that the architectures after Llama share.
+
+    Parameters
+    ----------
+    head_size : default of `head_dim`; `hidden_size` over the heads if None
+    ffn : the key of the width inside an MLP
+    """
     widths = _widths(config)
     heads = widths["heads"]
     kv_heads = config.count("num_key_value_heads", default=heads)
@@ -162,7 +184,7 @@ def gated(config: Config, *, head_size: int | None = None) -> Shape:
         **widths,
         "kv_heads": kv_heads,
         "head_size": config.count("head_dim", default=head_size) if given else None,
-        "ffn": config.count("intermediate_size"),
+        "ffn": config.count(ffn),
         "tied": config.flag("tie_word_embeddings", False),
         "dropout": _dropout(config, ("attention_dropout",), 0.0),
     }
@@ -178,7 +200,14 @@ def _widths(config: Config) -> Shape:
     }
 
 
-def _no_qwen_window(config: Config) -> None:
+def note_partial_rotary(config: Config, default: float) -> None:
+    """Remark on heads that have rotary positions in some of their width only."""
+    share = config.value("partial_rotary_factor")
+    if (default if share is None else share) != 1:
+        config.notes.append("partial rotary positions are modelled on the whole width of a head")
+
+
+def no_qwen_window(config: Config) -> None:
     """Reject a window of some layers; without `use_sliding_window` it is ignored."""
     config.only("use_sliding_window", (False,), "window of the layers from `max_window_layers`")
     if any(kind != "full_attention" for kind in config.items("layer_types")):

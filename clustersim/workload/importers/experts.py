@@ -3,9 +3,15 @@
 from typing import Any
 
 from clustersim.workload.importers.config import Config
-from clustersim.workload.importers.dense import ATTENTION, Shape, gated, mistral
-
-_ALTERNATE = ["sliding_attention", "full_attention"]
+from clustersim.workload.importers.dense import (
+    ATTENTION,
+    Shape,
+    gated,
+    mistral,
+    no_qwen_window,
+    note_partial_rotary,
+)
+from clustersim.workload.importers.windows import CHUNKED, FULL, SLIDING, window_of
 
 
 def mixtral(config: Config) -> Shape:
@@ -23,8 +29,7 @@ def mixtral(config: Config) -> Shape:
 
 def qwen3_moe(config: Config) -> Shape:
     """Qwen3 with experts in every `decoder_sparse_step`-th layer except `mlp_only_layers`."""
-    config.only("use_sliding_window", (False,), "window of the layers from `max_window_layers`")
-    config.value("sliding_window")
+    no_qwen_window(config)
     dense = config.items("mlp_only_layers")
     every = config.count("decoder_sparse_step", default=1)
     if dense and (every != 1 or dense != list(range(len(dense)))):
@@ -49,8 +54,7 @@ def deepseek_v2(config: Config) -> Shape:
     config.only("attention_bias", (False,), "biases around latent attention")
     config.value("num_key_value_heads")  # stated, but heads follow from the latent vectors
     config.value("head_dim")
-    if config.count("num_nextn_predict_layers", default=0, least=0):
-        config.notes.append("the module for multi-token prediction is omitted")
+    _note_prediction(config)
     shape = gated(config)
     latent = {} if config.value("q_lora_rank") is None else {"query": config.count("q_lora_rank")}
     return {
@@ -75,6 +79,11 @@ def deepseek_v2(config: Config) -> Shape:
     }
 
 
+def _note_prediction(config: Config) -> None:
+    if config.count("num_nextn_predict_layers", default=0, least=0):
+        config.notes.append("the module for multi-token prediction is omitted")
+
+
 def _groups(config: Config) -> dict[str, Any]:
     """Return the groups to which the experts of a token are limited, if any."""
     count, limit = config.count("n_group", default=1), config.count("topk_group", default=1)
@@ -90,11 +99,12 @@ def gpt_oss(config: Config) -> Shape:
     """gpt-oss: sinks, biases of attention and experts, a window in some layers."""
     shape = gated(config)
     biases = ATTENTION if config.flag("attention_bias", True) else []
+    kinds = [FULL if i % 2 else SLIDING for i in range(shape["layers"])]
     return {
         **shape,
         "biases": [*biases, "mlp"],
         "sinks": True,
-        "window": _window(config, shape["layers"]),
+        "window": window_of(config, config.count("sliding_window"), kinds),
         "experts": {
             "count": config.count("num_local_experts"),
             "top_k": config.count("num_experts_per_tok", "experts_per_token"),
@@ -103,19 +113,69 @@ def gpt_oss(config: Config) -> Shape:
     }
 
 
-def _window(config: Config, layers: int) -> dict[str, Any] | None:
-    """Return the window and its layers; every other layer without a list."""
-    tokens = config.count("sliding_window")
-    kinds = config.items("layer_types") or [_ALTERNATE[i % 2] for i in range(layers)]
-    if len(kinds) != layers:
-        config.wrong("layer_types", f"must have one entry for each of the {layers} layers")
+def glm4_moe(config: Config) -> Shape:
+    """GLM-4.5: grouped queries, shared experts, dense layers first, a router bias."""
+    shape = gated(config)
+    _note_prediction(config)
+    note_partial_rotary(config, 0.5)
+    biases = ["qkv"] if config.flag("attention_bias", False) else []
+    return {
+        **shape,
+        "biases": [*biases, "router"],
+        "qk_norm": config.flag("use_qk_norm", False),
+        "experts": {
+            "count": config.count("n_routed_experts", default=128),
+            "top_k": config.count("num_experts_per_tok", default=8),
+            "ffn": config.count("moe_intermediate_size"),
+            "shared": config.count("n_shared_experts", default=1, least=0),
+            "first_dense": config.count("first_k_dense_replace", default=1, least=0),
+            **_groups(config),
+        },
+    }
+
+
+def llama4_text(config: Config) -> Shape:
+    """Llama 4: one shared expert, experts in every n-th layer, chunks of tokens in most layers."""
+    shape = gated(config, ffn="intermediate_size_mlp")
+    return {
+        **shape,
+        "biases": ATTENTION if config.flag("attention_bias", False) else [],
+        "window": _chunks(config, shape["layers"]),
+        "experts": {
+            "count": config.count("num_local_experts", default=16),
+            "top_k": config.count("num_experts_per_tok", default=1),
+            "ffn": config.count("intermediate_size"),
+            "shared": 1,
+            "every": _every(config, shape["layers"]),
+        },
+    }
+
+
+def _every(config: Config, layers: int) -> int:
+    """Return the interval of layers with experts, the last of each."""
+    every = config.count("interleave_moe_layer_step", default=1)
+    listed = config.items("moe_layers")
+    if listed and isinstance(listed[0], int):
+        every = max(1, listed[0] + 1)
+    if listed and listed != list(range(every - 1, layers, every)):
+        config.wrong("moe_layers", "experts must be in each n-th layer, the last of n")
+    return every
+
+
+def _chunks(config: Config, layers: int) -> dict[str, Any] | None:
+    """Return chunked attention as a window: of all layers with rotary positions."""
+    if config.flag("use_qk_norm", True):
+        config.notes.append("norms of queries and keys have no weights, and are not modelled")
+    interval = config.count("no_rope_layer_interval", default=4)
+    rotary = config.items("no_rope_layers") or [(i + 1) % interval != 0 for i in range(layers)]
+    if len(rotary) != layers:
+        config.wrong("no_rope_layers", f"must have one entry for each of the {layers} layers")
         return None
-    having = [i for i, kind in enumerate(kinds) if kind == _ALTERNATE[0]]
-    if any(kind not in _ALTERNATE for kind in kinds):
-        config.wrong("layer_types", f"known kinds are {', '.join(_ALTERNATE)}")
-    if not having:
+    if config.given("attention_chunk_size") and config.value("attention_chunk_size") is None:
         return None
-    every = having[1] if len(having) > 1 else layers
-    if having != list(range(0, layers, every)):
-        config.wrong("layer_types", "layers with a window must be the first and each n-th after it")
-    return {"tokens": tokens, "every": every}
+    tokens = config.count("attention_chunk_size", default=8192)
+    config.notes.append(
+        f"attention in chunks of {tokens:,} tokens is modelled as a window of as many: the same up"
+        " to this length of a sequence, and up to twice the visible tokens in longer ones"
+    )
+    return window_of(config, tokens, [CHUNKED if turned else FULL for turned in rotary])

@@ -25,26 +25,35 @@ def ops_by_part(shard: Slice, layer: Layer) -> dict[str, list[Op]]:
     """
     held = trainable(shard.model, layer, shard.finetune)
     weights = held.dense(shard.tensor) + held.of_experts(shard.expert, shard.expert_tensor)
-    norm, residual = norm_op("mlp norm", shard), residual_op("mlp residual", shard, "mlp")
+    norm = norm_op("mlp norm", shard)
+    residual = [*_output_norm("mlp", shard), residual_op("mlp residual", shard, "mlp")]
     return {
         "gradients": [Op("layer gradient sum", backward=gradient_sum("layer", shard, weights))],
         "attention": [
             norm_op("attention norm", shard),
             *attention_ops(shard, layer),
+            *_output_norm("attention", shard),
             residual_op("attention residual", shard, "output"),
         ],
         **(
             _with_experts(shard, norm, residual)
             if layer.experts
-            else {"mlp": [norm, *mlp_ops(shard), residual]}
+            else {"mlp": [norm, *mlp_ops(shard), *residual]}
         ),
     }
 
 
-def _with_experts(shard: Slice, norm: Op, residual: Op) -> dict[str, list[Op]]:
+def _output_norm(name: str, shard: Slice) -> list[Op]:
+    """Return the norm of an output before its sum with the residual, if the model has one."""
+    if not shard.model.output_norms:
+        return []
+    return [norm_op(f"{name} output norm", shard, residual=False)]
+
+
+def _with_experts(shard: Slice, norm: Op, residual: list[Op]) -> dict[str, list[Op]]:
     router, *routed = experts_ops(shard)
     shared = shared_ops(shard)
-    end = [shared_sum(shard), residual] if shared else [residual]
+    end = [shared_sum(shard), *residual] if shared else residual
     return {"router": [norm, router], "experts": routed, "shared": shared, "end": end}
 
 
