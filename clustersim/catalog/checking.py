@@ -1,11 +1,26 @@
 """Messages about the values of a file: line, key, problem and what is allowed."""
 
-from typing import Any, TypeVar, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from clustersim.catalog.reading import Key
-from clustersim.catalog.tree import Tree, dotted, is_fact, nearest
+from clustersim.catalog import finding
+from clustersim.catalog.problems import (
+    allowed,
+    fact_form,
+    is_fact_type,
+    is_model,
+    keys_of,
+    merged,
+    reason,
+    types_at,
+    unknown_key,
+    written,
+)
+from clustersim.catalog.reading import Key, Place
+from clustersim.catalog.stated import state
+from clustersim.catalog.tree import Tree, dotted, is_fact
 from clustersim.errors import ClustersimError, ScenarioError
 
 Record = TypeVar("Record", bound=BaseModel)
@@ -14,46 +29,137 @@ Record = TypeVar("Record", bound=BaseModel)
 def checked(
     record: type[Record], tree: Tree, error: type[ClustersimError] = ScenarioError
 ) -> Record:
-    """Return `tree` as a typed record.
+    """Return `tree` as a typed record; its plain values become sourced ones before.
 
     Raises
     ------
     `error`
         with one line for each problem of the tree, in the order of the file.
     """
+    without_source = state(record, tree)
+    if without_source:
+        raise error("\n".join(without_source))
     try:
         return record.model_validate(tree.data)
     except ValidationError as problems:
-        lines = [_message(record, tree, problem) for problem in problems.errors()]
-        raise error("\n".join(dict.fromkeys(lines))) from None
+        raise error("\n".join(_messages(record, tree, problems))) from None
 
 
-def _message(record: type[BaseModel], tree: Tree, problem: Any) -> str:
-    kind = problem["type"]
-    path = _location(tree, problem["loc"], whole=kind == "value_error")
-    place = tree.place(path)
+def _messages(record: type[BaseModel], tree: Tree, problems: ValidationError) -> list[str]:
+    """Return one line for each key at fault: a value of none of several types is one problem."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for problem in problems.errors():
+        path, text = _problem(record, tree, problem)
+        place = _at_fault(tree, path, problem["type"])
+        reasons.setdefault((str(place), _shown(tree, path)), []).append(text)
+    return [f"{place}: {key}: {merged(texts)}" for (place, key), texts in reasons.items()]
+
+
+def _problem(record: type[BaseModel], tree: Tree, problem: Any) -> tuple[Key, str]:
+    """Return the key that a problem is about, and the reason."""
+    kind, loc = problem["type"], problem["loc"]
+    of_key = bool(loc) and loc[-1] == "[key]"
+    path = _location(tree, loc[:-1] if of_key else loc, whole=kind == "value_error")
+    kinds = types_at(record, path)
+    if of_key:
+        return path, unknown_key(str(path[-1]), _allowed_keys(types_at(record, path[:-1])))
     if kind == "extra_forbidden":
-        hint = nearest(str(path[-1]), _keys(record, path[:-1]))
-        return f"{place}: {dotted(path)}: unknown key{hint}"
+        return path, unknown_key(str(path[-1]), keys_of(types_at(record, path[:-1])))
     if kind == "missing":
-        return f"{place}: {dotted(path)}: missing (it must be given)"
-    reason = problem["msg"].removeprefix("Value error, ")
-    reason = reason[:1].lower() + reason[1:]
-    given = problem.get("input")
-    complete = isinstance(given, dict | list) or repr(given) in reason or kind in _WITH_VALUE
-    return f"{place}: {_shown(tree, path)}: {reason}" + ("" if complete else f", not {given!r}")
+        return _missing(record, path, problem)
+    if kind == "union_tag_not_found":
+        key = str(problem["ctx"]["discriminator"]).strip("'")
+        if not isinstance(problem.get("input"), dict):
+            return path, f"must be a table with the key {key}, not {written(problem.get('input'))}"
+        return (*path, key), f"missing{allowed(_tags(kinds, key))}"
+    if kind == "union_tag_invalid":
+        context = problem["ctx"]
+        key = str(context["discriminator"]).strip("'")
+        given = problem["input"].get(key) if isinstance(problem.get("input"), dict) else None
+        return (*path, key), f"must be {_choice(context['expected_tags'])}, not {written(given)}"
+    return path, reason(problem, kinds)
 
 
-_WITH_VALUE = {"union_tag_invalid"}
-"""Kinds of problems whose text contains the given value."""
+def _missing(record: type[BaseModel], path: Key, problem: Mapping[str, Any]) -> tuple[Key, str]:
+    """Return the reason for a missing key, sourced value or entry of a list."""
+    around = types_at(record, path[:-1])
+    if path and isinstance(path[-1], int):
+        counts = {len(get_args(kind)) for kind in around if get_origin(kind) is tuple}
+        counted = " or ".join(map(str, sorted(counts)))
+        return path[:-1], f"must have {counted} entries, not {path[-1]}"
+    if path and path[-1] == "value" and any(map(is_fact_type, around)):
+        return path[:-1], f"has no value (write {fact_form(around)})"
+    return path, "missing (it must be given)"
+
+
+def _choice(tags: str) -> str:
+    """Return ``'a', 'b' or 'c'`` of ``'a', 'b', 'c'``."""
+    before, comma, last = tags.rpartition(", ")
+    return f"{before} or {last}" if comma else last
+
+
+def _tags(kinds: list[Any], key: str) -> list[str]:
+    fields = (kind.model_fields.get(key) for kind in kinds if is_model(kind))
+    return [str(tag) for field in fields if field for tag in get_args(field.annotation)]
+
+
+def _allowed_keys(kinds: list[Any]) -> list[str]:
+    """Return the keys of mappings whose keys are a choice of words."""
+    keys = (get_args(kind)[0] for kind in kinds if get_origin(kind) is dict)
+    return [str(word) for key in keys if get_origin(key) is Literal for word in get_args(key)]
+
+
+def _at_fault(tree: Tree, path: Key, kind: str) -> Place:
+    """Return the place that the user has to change for a problem at `path`.
+
+    A shipped file is correct, so that what does not agree with it is a setting or a value
+    of the user's own file: the closest one. Of a contradiction in a table it is the last setting in
+    it, and of a key that is missing the one that sets the table's type.
+    """
+    place = tree.place(path)
+    if _is_setting(place):
+        return place
+    if kind == "missing" and _is_setting(of_type := tree.place((*path[:-1], "type"))):
+        return of_type
+    shipped = finding.is_shipped(place.file)
+    if kind != "value_error" and not shipped:
+        return place
+    best, closest = place, 0 if shipped else len(path)
+    for key, candidate in tree.places.items():
+        common = _common(key, path)
+        is_set = _is_setting(candidate)
+        if common < max(closest, 1) or not (is_set or (shipped and common > closest)):
+            continue
+        if not is_set and (candidate.file == place.file or finding.is_shipped(candidate.file)):
+            continue
+        best, closest = candidate, common
+    return best
+
+
+def _is_setting(place: Place) -> bool:
+    return place.file.startswith("--set")
+
+
+def _common(one: Key, other: Key) -> int:
+    """Return the number of parts that two paths begin with in common."""
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _shown(tree: Tree, path: Key) -> str:
     """Return a key as the user writes it: a sourced value by its own name."""
     owner: Any = tree.data
-    for part in path[:-1]:
-        owner = owner[part]
-    return dotted(path[:-1] if path and path[-1] == "value" and is_fact(owner) else path)
+    shown: list[str | int] = []
+    for part in path:
+        if part != "value" or not is_fact(owner):
+            shown.append(part)
+        if isinstance(owner, dict):
+            owner = owner.get(part)
+        elif isinstance(owner, list) and isinstance(part, int) and part < len(owner):
+            owner = owner[part]
+        else:
+            owner = None
+    return dotted(tuple(shown))
 
 
 def _location(tree: Tree, loc: tuple[Any, ...], *, whole: bool) -> Key:
@@ -81,20 +187,4 @@ def _location(tree: Tree, loc: tuple[Any, ...], *, whole: bool) -> Key:
     return tuple(path)
 
 
-def _keys(record: Any, path: Key) -> list[str]:
-    """Return the keys that a record allows below `path`, following unions and containers."""
-    found: list[str] = []
-    for model in _models(record):
-        if not path:
-            found += [info.alias or name for name, info in model.model_fields.items()]
-        elif path[0] in model.model_fields:
-            found += _keys(model.model_fields[str(path[0])].annotation, path[1:])
-    if not found and path:
-        return _keys(record, path[1:]) if not _models(record) else found
-    return found
-
-
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in get_args(annotation) for model in _models(part)]
+__all__ = ["checked"]

@@ -41,6 +41,17 @@ def shipped(kind: str) -> Path:
     return inside if inside.is_dir() else checkout
 
 
+def is_shipped(file: str) -> bool:
+    """Whether a file, as messages name it, is one of the catalogue's own."""
+    if file.startswith("--"):
+        return False
+    try:
+        folder = Path(file).resolve().parent
+    except (OSError, RuntimeError, ValueError):  # no path
+        return False
+    return any(folder == shipped(kind) for kind in FOLDERS)
+
+
 def entry_names(kind: str) -> list[str]:
     """Return the names of all shipped files of `kind`, sorted."""
     return sorted(path.stem for path in shipped(kind).glob("*.yaml"))

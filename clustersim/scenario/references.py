@@ -78,13 +78,17 @@ def look_up(tree: Tree, path: Key, kind: str, folder: Path | None) -> None:
         return  # a whole record instead of a name
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
         raise ScenarioError(
-            f"{tree.place(path)}: {dotted(path)}: needs the name of a {kind}"
+            f"{tree.place(path)}: {dotted(path)}: needs the name of {_article(kind)} {kind}"
             f" (known: {', '.join(finding.entry_names(kind))})"
         )
     place = tree.place((*path, "name"))
     document = finding.find(kind, given["name"], folder, f"{place}: {dotted(path)}: ")
     owner[path[-1]] = given
     tree.graft(path, document)
+
+
+def _article(kind: str) -> str:
+    return "an" if kind[0] in "aeiou" else "a"
 
 
 def _named(change: Change) -> Key:

@@ -51,7 +51,7 @@ def _schedule(given: str) -> str:
     name = "interleaved-1f1b" if given == "interleaved" else given
     if name not in SCHEDULES and not name.endswith(".txt"):
         known = ", ".join(f"'{schedule}'" for schedule in SCHEDULES)
-        raise ValueError(f"input should be {known} or a .txt file of steps")
+        raise ValueError(f"must be {known} or a .txt file of steps")
     return name
 
 

@@ -149,7 +149,8 @@ class RunAnswer:
     published : published numbers of the scenario and the predicted ones
     fusion : what was fused into blocks
     counts : sizes of the job and of its replay
-    assumed : `assumed` of the scenario: keys that no source states, with the reason
+    assumed : keys that no source states, with the reason: `assumed` of the scenario, and plain
+        values of the user's own files
     wall_s : time that the simulation took [s]
     """
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from clustersim.catalog.stated import STATED, stated_keys
 from clustersim.memory.levels import MemoryCurve, memory_curves
 from clustersim.memory.verdict import Verdict
 from clustersim.metrics.attribution import BUBBLES, SlowestStage, slowest_stage
@@ -152,6 +153,18 @@ class Result:
         return values[name]()
 
     @cached_property
+    def stated(self) -> list[str]:
+        """Keys of own files whose plain values are taken as stated by the user."""
+        given = self.scenario
+        records = {"cluster": given.cluster, "model": given.model, "framework": given.framework}
+        return [key for name, record in records.items() for key in stated_keys(record, name)]
+
+    @property
+    def assumed(self) -> dict[str, str]:
+        """Keys without a source, with the reason: of the scenario, and those that are `stated`."""
+        return {**dict.fromkeys(self.stated, STATED), **self.scenario.assumed}
+
+    @cached_property
     def answer(self) -> RunAnswer:
         """The result in the keys of ``run --json``."""
         program, routing = self.program, self.routing
@@ -196,7 +209,7 @@ class Result:
                 blocks=self.timeline.blocks,
                 activities=self.activities,
             ),
-            assumed=self.scenario.assumed,
+            assumed=self.assumed,
             wall_s=self.wall,
         )
 

@@ -5,11 +5,16 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from clustersim import simulate
 from clustersim.catalog import finding
-from clustersim.catalog.facts import Fact, Record
+from clustersim.catalog.checking import checked
+from clustersim.catalog.facts import Count, Fact, Record, Strict
 from clustersim.catalog.reading import parse_yaml, read_yaml
+from clustersim.catalog.records import NicFacts
+from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 from clustersim.scenario.load import from_mapping, load
+from clustersim.studies.run.text import answer
 
 DATA = {
     "title": "a test",
@@ -145,7 +150,7 @@ def line_of(text, start):
     [
         (
             UNITS, UNITS.replace("110", "0"), "compute_units",
-            "input should be greater than or equal to 1, not 0",
+            "must be at least 1, not 0",
         ),
         (
             UNITS, UNITS.replace("source: olcf", "source: olcf, assumed: both"), "compute_units",
@@ -376,3 +381,158 @@ def test_a_file_of_another_kind_beside_the_scenario_does_not_win(folder, text):
     (folder / "mi250x-gcd.yaml").write_text(text)
 
     assert load("case.yaml").scenario.cluster.node.accelerator.compute_units.value == 110
+
+
+# --- plain values and plain words -----------------------------------------------------------------
+
+BOX = """kind: cluster
+name: my-box
+node: dgx-h100
+size: 4
+nic: {bandwidth: 50 GB/s, latency: {value: 1 us, assumed: as the vendor states}, efficiency: 0.94}
+fabric: {type: switch}
+"""
+OWN = """title: Two nodes of my own
+cluster: {name: my-box, nodes: 2}
+model: llama3-8b
+plan: {data: 16, zero: 3}
+batch: {global: 16, micro: 1, sequence: 1024}
+precision: bf16
+framework: nemo-automodel
+"""
+PYTHON = ("input should", "valid ", "instance of", "Annotated", "FieldInfo", "None", "parse string",
+          "expected tags")  # fmt: skip
+
+
+@pytest.fixture
+def box(folder):
+    """A folder with a scenario on a cluster that the user describes with plain values."""
+    (folder / "case.yaml").write_text(OWN, encoding="utf-8")
+    (folder / "my-box.yaml").write_text(BOX, encoding="utf-8")
+    return folder
+
+
+def test_size_4_in_an_own_file_is_stated_by_the_user(box):
+    """A plain value needs no proof in a user's own file: it is an assumption, listed as such."""
+    cluster = load("case.yaml").scenario.cluster
+    result = simulate("case.yaml")
+    stated = ["cluster.size", "cluster.nic.bandwidth", "cluster.nic.efficiency"]
+
+    assert (cluster.size.value, cluster.size.assumed) == (4, "stated by the user")
+    assert cluster.nic.bandwidth.value == 50e9
+    assert result.answer.assumed == dict.fromkeys(stated, "stated by the user")
+    assert f"stated by the user: {', '.join(stated)}" in "\n".join(answer(result))
+
+
+def test_a_plain_value_set_on_the_command_line_names_its_option(box):
+    """A setting of a key that the file lacks is assumed because of the option."""
+    library = load("case.yaml", ["cluster.node.library.channels=4"]).scenario.cluster.node.library
+
+    assert library.channels.assumed == "--set cluster.node.library.channels=4"
+
+
+def test_a_plain_value_in_a_shipped_file_needs_a_source(tmp_path, monkeypatch):
+    """What we ship carries its proof: the message gives the form."""
+    (tmp_path / "my-box.yaml").write_text(BOX, encoding="utf-8")
+    monkeypatch.setattr(finding, "shipped", lambda kind: tmp_path)
+    with pytest.raises(CatalogError) as caught:
+        state_only(tmp_path / "my-box.yaml")
+
+    assert (
+        "my-box.yaml:4: size: 4 has no source"
+        " (write {value: 4, source: KEY} or {value: 4, assumed: why})"
+    ) in str(caught.value)
+
+
+def state_only(path):
+    """Check a cluster file whose node is a name."""
+    return checked(Machine, Tree.of(read_yaml(path)), CatalogError)
+
+
+class Machine(Strict):
+    """The facts of a cluster file that has no other files."""
+
+    kind: str
+    name: str
+    node: str
+    size: Fact[Count]
+    nic: NicFacts
+    fabric: dict[str, str]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("size: 4", "size: many", "4: cluster.size: must be a whole number, not 'many'"),
+        ("size: 4", "size: 4.5", "4: cluster.size: must be a whole number, not 4.5"),
+        ("size: 4", "size: [4]", "4: cluster.size: must be a whole number, not a list"),
+        ("size: 4", "size: true", "4: cluster.size: must be a whole number, not true"),
+        ("size: 4", "size: 0", "4: cluster.size: must be at least 1, not 0"),
+        (
+            "size: 4", "size: {assumed: why}",
+            "4: cluster.size: has no value"
+            " (write {value: 4, source: KEY} or {value: 4, assumed: why})",
+        ),
+        (
+            "size: 4", "size:",
+            "4: cluster.size: must be a value with its proof,"
+            " {value: 4, source: KEY} or {value: 4, assumed: why}, not null",
+        ),
+        (
+            "0.94}", "fast}", "5: cluster.nic.efficiency: must be a number, not 'fast'",
+        ),
+        (
+            "{type: switch}", "{type: mesh}",
+            "6: cluster.fabric.type: must be 'switch', 'fat-tree', 'dragonfly', 'torus' or 'links',"
+            " not 'mesh'",
+        ),
+        (
+            "{type: switch}", "{}",
+            "6: cluster.fabric.type: missing"
+            " (allowed: switch, fat-tree, dragonfly, torus, links)",
+        ),
+        (
+            "{type: switch}", "flat",
+            "6: cluster.fabric: must be a table such as {type: switch}, not 'flat'",
+        ),
+        (
+            "{type: switch}", "{type: switch}\nsources: {a: 1}",
+            "7: cluster.sources.a: must be a table with keys such as title, where, read, not 1",
+        ),
+        ("name: my-box", "name: my-box\ntitle: 5", "3: cluster.title: must be text, not 5"),
+    ],
+)  # fmt: skip
+def test_errors_of_a_catalogue_file_are_in_plain_words(box, old, new, problem):
+    """Python's types are never named: the line says what is wrong and the form that is right."""
+    message = complaint(box, BOX.replace(old, new), "my-box")
+
+    assert message == f"my-box.yaml:{problem}"
+    assert not any(word in message for word in PYTHON)
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("cluster.fabric.type=torus", "cluster.fabric.shape: missing (it must be given)"),
+        ("cluster.node.nics.devices=[0, 99]", "cluster.node: names device 99, but the node has"),
+        ("cluster.nodes=200000", "cluster: nodes: 200,000 nodes have 1,600,000 devices"),
+        ("model.kv_heads=7", "model: kv_heads: 7 does not divide heads 32"),
+        ("framework.kernels=3", "framework.kernels: must be a table with keys such as"),
+    ],
+)
+def test_a_shipped_file_is_not_blamed_for_a_setting(box, setting, problem):
+    """What contradicts a correct file is the setting, and the message begins with it."""
+    with pytest.raises(ClustersimError) as caught:
+        load("case.yaml", [setting])
+
+    assert str(caught.value).startswith(f"--set {setting}: {problem}")
+
+
+def test_a_shipped_file_is_not_blamed_for_a_scenario(box):
+    """Without a setting it is the closest value of the scenario that contradicts the file."""
+    text = OWN.replace("nodes: 2", "nodes: 200000").replace("my-box", "dgx-h100")
+    (box / "case.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ClustersimError) as caught:
+        load("case.yaml")
+
+    assert str(caught.value).startswith("case.yaml:2: cluster: nodes: 200,000 nodes")

@@ -84,7 +84,7 @@ def test_a_value_with_a_line_break_is_refused_in_one_line(tmp_path, capsys):
     """A value of an axis with a line break has a message of one line."""
     complaint = rejected(capsys, "sweep", str(small(tmp_path)), "--over", "plan.tensor=1\n2")
 
-    assert complaint.startswith("--over plan.tensor=1 2: plan.tensor: input should be a valid int")
+    assert complaint.startswith("--over plan.tensor=1 2: plan.tensor: must be a whole num")
 
 
 def test_a_huge_degree_is_refused_at_once(tmp_path, capsys):
@@ -101,7 +101,7 @@ def test_more_layers_than_any_model_has_are_refused_at_once(tmp_path, capsys):
     """A number of layers that no memory holds is a complaint, not minutes of silence."""
     complaint = rejected(capsys, "run", str(small(tmp_path)), "--set", "model.layers=1000000000")
 
-    assert "model.layers: input should be less than or equal to 4096" in complaint
+    assert "model.layers: must be at most 4,096" in complaint
 
 
 def test_a_run_that_another_file_left_has_the_name_of_this_one(tmp_path):

@@ -344,8 +344,7 @@ REFUSED = {
     ),
     "order=[data, pipeline, data]": "plan.placement.order: names data twice (each axis once)",
     "order=[data, pipe]": (
-        "plan.placement.order[1]: input should be 'tensor', 'context', 'data' or 'pipeline',"
-        " not 'pipe'"
+        "plan.placement.order[1]: must be 'tensor', 'context', 'data' or 'pipeline', not 'pipe'"
     ),
     "boxes=[2, 2]": (
         "plan.placement.boxes: 'frontier' is not a torus, which boxes could divide"

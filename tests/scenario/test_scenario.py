@@ -88,7 +88,7 @@ def test_a_changed_scenario_is_the_one_loaded_with_all_changes(first, then):
 
 def test_a_change_that_is_invalid_is_named():
     """A changed scenario is checked like a loaded one."""
-    with pytest.raises(ScenarioError, match=r"^--set plan.zero=7: plan.zero: input should be"):
+    with pytest.raises(ScenarioError, match=r"^--set plan.zero=7: plan.zero: must be"):
         load("frontier-22b").changed({"plan.zero": 7})
 
 
@@ -167,23 +167,22 @@ def test_a_setting_is_the_place_of_its_value():
         ("precision=x2", "'fp16' is not a number that can be scaled"),
         (
             "plan.tensor=x0",
-            "plan.tensor: input should be a valid integer, not 'x0'",
+            "plan.tensor: must be a whole number, not 'x0'",
         ),
         (
             "batch.global=/3",
-            "batch.global: input should be a valid integer, got a number with a fractional part,"
-            " not 213.33333333333331",
+            "batch.global: must be a whole number, not 213.33333333333331",
         ),
         (
             "plan.layers=3",
-            "plan.layers: input should be 'even', 'with-ends', 'filled' or 'by-work', not 3",
+            "plan.layers: must be 'even', 'with-ends', 'filled' or 'by-work', not 3",
         ),
         (
             "plan.layers=[6, -1]",
-            "plan.layers[1]: input should be greater than or equal to 0, not -1",
+            "plan.layers[1]: must be at least 0, not -1",
         ),
-        ("plan.zero=x4", "plan.zero: input should be 0, 1, 2 or 3, not 4"),
-        ("plan.tensor=", "plan.tensor: input should be a valid integer, not None"),
+        ("plan.zero=x4", "plan.zero: must be 0, 1, 2 or 3, not 4"),
+        ("plan.tensor=", "plan.tensor: must be a whole number, not null"),
         (
             "cluster.node=dgx-a10",
             "cluster.node: no node named 'dgx-a10' (did you mean 'dgx-a100'?)",
@@ -248,27 +247,27 @@ def test_an_entry_with_a_value_is_replaced_as_a_whole():
     [
         (
             "precision: fp16", "precision: fp7",
-            "precision: input should be 'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'mxfp8',"
+            "precision: must be 'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'mxfp8',"
             " not 'fp7'",
         ),
         (
             "pipeline: 8", "pipeline: 0",
-            "plan.pipeline: input should be greater than or equal to 1, not 0",
+            "plan.pipeline: must be at least 1, not 0",
         ),
         (
             "schedule: 1f1b", "schedule: 1f2b",
-            "plan.schedule: input should be 'gpipe', '1f1b', 'interleaved-1f1b', 'looped-bfs',"
+            "plan.schedule: must be 'gpipe', '1f1b', 'interleaved-1f1b', 'looped-bfs',"
             " 'zb-h1', 'zb-h2', 'zb-v', 'dualpipe', 'dualpipe-v' or a .txt file of steps,"
             " not '1f2b'",
         ),
         ("tensor: 1,", "tensor: 1, tensr: 2,", "plan.tensr: unknown key (did you mean 'tensor'?)"),
         ("micro: 1, ", "", "batch.micro: missing (it must be given)"),
         ("global: 640", "global: 6.5",
-            "batch.global: input should be a valid integer, got a number with a fractional part,"
+            "batch.global: must be a whole number,"
             " not 6.5",
         ),
         ("metric: tflops_per_device", "metric: speed",
-            "published[0].metric: input should be 'step_time_s', 'tokens_per_s',"
+            "published[0].metric: must be 'step_time_s', 'tokens_per_s',"
             " 'tokens_per_s_per_device', 'tflops_per_device', 'mfu', 'hfu', 'memory_bytes'"
             " or 'fits',"
             " not 'speed'",
@@ -465,7 +464,7 @@ def test_all_problems_of_a_layout_are_reported_together():
         ("{mode: full, ops: [up]}",
             "recompute: 'ops' excludes mode (leave out one or the other)"),
         ("{evry: 2}", "recompute.evry: unknown key (did you mean 'every'?)"),
-        ("half", "recompute: input should be 'none', 'selective' or 'full', not 'half'"),
+        ("half", "recompute: must be 'none', 'selective' or 'full', not 'half'"),
     ],
 )  # fmt: skip
 def test_a_recomputation_that_cannot_be_is_reported(table, problem):

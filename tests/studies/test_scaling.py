@@ -258,7 +258,7 @@ def test_a_point_may_be_a_neighbour(tmp_path):
         ),
         (
             "scaling: {weak: {devices: [0]}}",
-            "8: scaling.weak.devices[0]: input should be greater than or equal to 1, not 0",
+            "8: scaling.weak.devices[0]: must be at least 1, not 0",
         ),
         (
             "scaling: {weak: {points: [{set: {batch.micro: 1}}]}}",
@@ -266,7 +266,7 @@ def test_a_point_may_be_a_neighbour(tmp_path):
         ),
         (
             "scaling: {weak: {devices: [8], axis: replica}}",
-            "8: scaling.weak.axis: input should be 'tensor', 'pipeline', 'data', 'context' "
+            "8: scaling.weak.axis: must be 'tensor', 'pipeline', 'data', 'context' "
             "or 'expert', not 'replica'",
         ),
         (

@@ -367,7 +367,7 @@ OVER = "--over=batch.micro=1,2"
     [
         ([], "--over: no axis"),
         (["--over=plan.tensr=1,2"], "--over plan.tensr=1: plan.tensr: unknown key (did"),
-        (["--over=plan.tensor=1,two"], "--over plan.tensor=two: plan.tensor: input should be"),
+        (["--over=plan.tensor=1,two"], "--over plan.tensor=two: plan.tensor: must be"),
         (["--over=model=gpt3-1.3b,gpt-2"], "--over model=gpt-2: model: no model named 'gpt-2'"),
         (["--over=recompute=none,all"], "--over recompute=all: recompute: "),
         (["--over=plan.tensor="], "--over plan.tensor=: the list is empty"),

@@ -249,9 +249,16 @@ def _published(check: "PublishedCheck") -> str:
 def _assumed(result: "Result") -> str:
     """Return the keys of the scenario that no source states, without those of other runs."""
     keys = [key for key in result.scenario.assumed if not key.startswith("scaling")]
-    if not keys:
-        return "no key of the scenario"
-    return f"{counted(len(keys), 'key')}: {', '.join(keys)}"
+    stated, several = result.stated, len(result.stated) > _MOST_STATED
+    given = f"{counted(len(keys), 'key')}: {', '.join(keys)}" if keys else "no key of the scenario"
+    if not stated:
+        return given
+    more = f" and {len(stated) - _MOST_STATED} more" if several else ""
+    return f"{given}; stated by the user: {', '.join(stated[:_MOST_STATED])}{more}"
+
+
+_MOST_STATED: Final = 6
+"""Maximum number of keys in this line that the user states; `--json` and the page have all."""
 
 
 __all__ = ["answer", "file_row", "remedies", "rows"]

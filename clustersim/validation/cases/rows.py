@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from clustersim.catalog.problems import reason
 from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.text_files import shown
 from clustersim.errors import ScenarioError
@@ -217,6 +218,4 @@ def _name(value: object) -> str:
 
 def _message(problem: Any) -> str:
     where = ".".join(str(key) for key in problem["loc"])
-    what = problem["msg"].removeprefix("Value error, ")
-    complete = problem["type"] == "value_error" or isinstance(problem.get("input"), list | dict)
-    return f"{where}: {what}" + ("" if complete else f", not {quoted(problem.get('input'))}")
+    return f"{where}: {'missing' if problem['type'] == 'missing' else reason(problem)}"
