@@ -36,6 +36,19 @@ def is_fact(value: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict) and "value" in value and value.keys() <= FACT_KEYS
 
 
+def bare(value: Any) -> Any:
+    """Return plain values without the sources of facts.
+
+    >>> bare({"size": {"value": 4, "source": "manual"}, "sources": {"manual": {}}})
+    {'size': 4}
+    """
+    if is_fact(value):
+        return bare(value["value"])
+    if isinstance(value, dict):
+        return {key: bare(inner) for key, inner in value.items() if key != "sources"}
+    return [bare(item) for item in value] if isinstance(value, list) else value
+
+
 @dataclass
 class Tree:
     """A nested mapping with the place of each value.

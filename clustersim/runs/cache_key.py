@@ -8,12 +8,12 @@ import hashlib
 import json
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from clustersim import __version__
 from clustersim.catalog.finding import shipped
 from clustersim.catalog.text_files import is_file, read_bytes
-from clustersim.catalog.tree import is_fact
+from clustersim.catalog.tree import bare
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.layout import schedule_file
 
@@ -32,7 +32,7 @@ def key_of(loaded: Loaded) -> str:
     steps = schedule_file(loaded)
     return _digest(
         code().encode(),
-        json.dumps(_bare(values), sort_keys=True).encode(),
+        json.dumps([bare(values), loaded.departures], sort_keys=True).encode(),
         read_bytes(steps) if steps is not None and is_file(steps) else b"",
     )
 
@@ -53,15 +53,6 @@ def _digest(*parts: bytes) -> str:
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()[:32]
-
-
-def _bare(value: Any) -> Any:
-    """Return plain values without the sources of facts."""
-    if is_fact(value):
-        return _bare(value["value"])
-    if isinstance(value, dict):
-        return {key: _bare(inner) for key, inner in value.items() if key != "sources"}
-    return [_bare(item) for item in value] if isinstance(value, list) else value
 
 
 __all__ = ["code", "key_of"]

@@ -7,21 +7,25 @@ Every value keeps the place that it comes from, so that a message names file, li
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from clustersim.catalog import finding
 from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Strict
-from clustersim.catalog.reading import Document, Place, read_yaml
+from clustersim.catalog.reading import Document, Key, Place, read_yaml
 from clustersim.catalog.records import ClusterRecord
 from clustersim.catalog.text_files import is_file
-from clustersim.catalog.tree import Tree, dotted, nearest
-from clustersim.errors import ScenarioError
+from clustersim.catalog.tree import Tree, bare, dotted, nearest
+from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
 from clustersim.scenario.references import REFERENCES, is_reference, look_up, rename
 from clustersim.scenario.schema import ClusterUse, Scenario
+
+DESCRIPTIVE: Final = frozenset({"title", "published", "assumed", "scaling", "fold", "fusion_bound"})
+"""Keys of a scenario that do not state what is run."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,23 @@ class Loaded:
     def name(self) -> str:
         """Stem of the scenario file, which names the folder of a run."""
         return self.origin.name
+
+    @cached_property
+    def departures(self) -> tuple[str, ...]:
+        """Changed keys with which this is not the run that its published numbers belong to.
+
+        Their values differ from those of the file; none where nothing is published.
+        """
+        paths = [change.path for change in self.changes if change.path[0] not in DESCRIPTIVE]
+        if not paths or not self.scenario.published:
+            return ()
+        try:
+            before, after = _values(_loaded(self.origin, ())), _values(self)
+        except (ScenarioError, CatalogError):  # a file that is incomplete without the changes
+            return tuple(dict.fromkeys(map(dotted, paths)))
+        return tuple(
+            dict.fromkeys(dotted(path) for path in paths if _at(before, path) != _at(after, path))
+        )
 
     def place(self, *path: str | int) -> Place:
         """Return the place of the value at `path`."""
@@ -185,6 +206,23 @@ def _checked(tree: Tree, origin: Origin, changes: tuple[Change, ...]) -> Loaded:
     _check_extends(tree)
     _check_nodes(tree, origin.document)
     return Loaded(checked(Scenario, tree), tree, origin, changes)
+
+
+def _values(loaded: Loaded) -> Any:
+    """Return the values of a scenario without their sources."""
+    return bare(loaded.scenario.model_dump(mode="json", by_alias=True))
+
+
+def _at(values: Any, path: Key) -> Any:
+    """Return the value at a path, or the nearest value around it; none for texts on it."""
+    for key in path:
+        if key in ("title", "note", "source", "assumed"):
+            return None
+        if isinstance(values, list):
+            values = dict(enumerate(values))
+        if isinstance(values, dict) and key in values:
+            values = values[key]
+    return values
 
 
 def _check_nodes(tree: Tree, document: Document) -> None:

@@ -69,8 +69,11 @@ class PublishedCheck:
     convention : as in the scenario
     value : as in the scenario
     predicted : the same metric of this run
-    error : predicted over published, less one; null where the metric is 1 or 0
+    error : predicted over published, less one; null where the metric is 1 or 0, and where the
+        number belongs to another run
     source : as in the scenario
+    changed : keys that were changed (`--set`), with which this is not the run that the number
+        belongs to; else empty
     """
 
     metric: str
@@ -79,6 +82,7 @@ class PublishedCheck:
     predicted: float
     error: float | None
     source: str
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

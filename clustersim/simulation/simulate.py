@@ -137,6 +137,7 @@ def _measured(
         activities=replayed.activities,
         wall=0.0,
         peak=job.cluster.accelerator.peak_rate(job.shard.precision.peak),
+        departures=loaded.departures,
     )
 
 

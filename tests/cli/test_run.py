@@ -66,7 +66,7 @@ busiest link  [\w.]+>[\w.]+, {P} of {N} GB/s, mean of the step
 data group    2 ranks on 1 node, over xgmi {N} GB/s
 pipeline      8 ranks on 2 nodes, over nic {N} GB/s, xgmi {N} GB/s, bus {N} GB/s.*
 embedding     2 ranks on 2 nodes, over nic {N} GB/s, bus {N} GB/s, xgmi {N} GB/s.*
-published     TFLOP/s per device \(hardware FLOPs\) 73.5, predicted {N} \([+-]{P}\); arXiv:2312.*
+published     TFLOP/s per device \(hardware FLOPs\) 73.5 for another run \(.* batch.global\); .*
 assumed       3 keys: plan, batch, framework
 """
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.catalog.finding import shipped
 from clustersim.runs import cache_key as content
 from clustersim.runs.cache_key import key_of
 from clustersim.scenario.load import load
@@ -103,3 +104,13 @@ def test_steps_of_a_file_are_content(tmp_path):
         keys.append(key(file))
 
     assert keys[0] != keys[1]
+
+
+def test_a_changed_run_has_not_the_key_of_the_published_one(tmp_path):
+    """A file with the values of a changed run has its numbers compared, the changed run has not."""
+    text = (shipped("scenario") / "frontier-22b.yaml").read_text()
+    (tmp_path / "same.yaml").write_text(text.replace("zero: 1", "zero: 0"))
+    changed, same = load("frontier-22b", ["plan.zero=0"]), load(tmp_path / "same.yaml")
+
+    assert changed.scenario.plan == same.scenario.plan
+    assert key_of(changed) != key_of(same)

@@ -397,3 +397,29 @@ def test_captions_named_the_file_instead_of_the_scenario():
     result = simulate("frontier-22b", ["batch.global=32"])
 
     assert memory_by_stage(result).caption == "GPT 22B on 16 GCDs of Frontier (frontier-22b)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "changed"),
+    [
+        (["plan.zero=0"], ("plan.zero",)),
+        (["framework=megatron-core", "batch.micro=1"], ("framework",)),
+        (["cluster.nic.bandwidth=x2"], ("cluster.nic.bandwidth",)),
+        (["plan.zero=1", "fold=false", "title=x", "model.title=y", "published[0].value=70"], ()),
+    ],
+)
+def test_a_changed_run_was_compared_with_numbers_published_for_another(changes, changed):
+    """A number belongs to the run of its file: with other values it is named, and no error."""
+    loaded = load("frontier-22b").changed(changes)
+    result = simulate(loaded)
+    (check,) = result.answer.published
+    text = next(row.text for row in rows(result) if row.label == "published")
+    sections = {section.id: section for section in page(result, loaded).sections}
+    cards = [card.label for card in sections["summary"].blocks[0].cards]
+
+    assert check.changed == changed
+    assert (check.error is None) == bool(changed)
+    assert ("for another run" in text) == bool(changed)
+    assert ("Error of the prediction" in cards) == (not changed)
+    assert bool(sections["published"].prose) == bool(changed)
+    assert all(key in text for key in changed)

@@ -11,7 +11,7 @@ from clustersim.studies.run.charts import breakdown, memory_by_stage, memory_ove
 from clustersim.studies.run.links import links
 from clustersim.studies.run.pipeline import longest_wait, page_views, pipeline
 from clustersim.studies.run.sources import scenario, sources_section
-from clustersim.studies.run.text import remedies, rows
+from clustersim.studies.run.text import differs, remedies, rows
 from clustersim.units import format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _cards(result: "Result") -> list[Card]:
         *([] if fits else [_verdict(result)]),
         _step_time(result),
         _interval(result),
-        *(_compared(check) for check in result.published[:1]),
+        *(_compared(check) for check in result.published[:1] if not check.changed),
         Card(
             "Throughput",
             f"{result.tokens_per_s:,.0f} tokens/s",
@@ -218,13 +218,18 @@ def _published(result: "Result") -> Section:
     columns = tuple(Column(name, 0 < place < 4) for place, name in enumerate(names))
     lines = tuple(_row(check) for check in result.published)
     table = Table("Published and predicted; the error is predicted / published - 1", columns, lines)
-    return Section(heading, "published", (), (table,))
+    changed = [differs(check) for check in result.published[:1] if check.changed]
+    text = tuple(
+        f"Published for another run: {difference}. Errors are not stated." for difference in changed
+    )
+    return Section(heading, "published", text, (table,))
 
 
 def _row(check: "PublishedCheck") -> tuple[str, str, str, str, str]:
     """Return metric, published and predicted value, error and source as text."""
     published, predicted = (metric_value(check.metric, v) for v in (check.value, check.predicted))
     error = "" if check.error is None else percent(check.error, "+")
+    error = "another run" if check.changed else error
     name = metric_name(check.metric, check.convention)
     return name, published, predicted, error, check.source
 

@@ -241,9 +241,18 @@ def _span(group: "GroupLinks") -> str:
 def _published(check: "PublishedCheck") -> str:
     """Return a published value with the predicted one."""
     published, predicted = (metric_value(check.metric, v) for v in (check.value, check.predicted))
-    error = "" if check.error is None else f" ({percent(check.error, '+')})"
     name = metric_name(check.metric, check.convention)
+    if check.changed:
+        return f"{name} {published} for another run ({differs(check)}); {check.source}"
+    error = "" if check.error is None else f" ({percent(check.error, '+')})"
     return f"{name} {published}, predicted {predicted}{error}; {check.source}"
+
+
+def differs(check: "PublishedCheck") -> str:
+    """Return the keys with which this is not the run that a number was published for."""
+    keys, more = check.changed[:MOST], len(check.changed) - MOST
+    others = f" and {counted(more, 'other key')}" if more > 0 else ""
+    return f"this one has other values of {', '.join(keys)}{others}"
 
 
 def _assumed(result: "Result") -> str:
@@ -261,4 +270,4 @@ _MOST_STATED: Final = 6
 """Maximum number of keys in this line that the user states; `--json` and the page have all."""
 
 
-__all__ = ["answer", "file_row", "remedies", "rows"]
+__all__ = ["answer", "differs", "file_row", "remedies", "rows"]
