@@ -4,7 +4,17 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from clustersim.catalog.facts import Bandwidth, Fact, Nodes, Parts, Seconds, Share, Strict, Whole
+from clustersim.catalog.facts import (
+    Bandwidth,
+    Fact,
+    InNode,
+    Nodes,
+    Parts,
+    Seconds,
+    Share,
+    Strict,
+    Whole,
+)
 
 MAX_AXES: Final = 16
 """Maximum number of axes of a torus."""
@@ -55,7 +65,7 @@ class Dragonfly(Strict):
     groups: Fact[Parts]
     switches_per_group: Fact[Parts]
     nodes_per_switch: Fact[Parts]
-    links_per_group_pair: Fact[Parts]
+    links_per_group_pair: Fact[InNode]
     link: FabricLink
     routing: Fact[Literal["adaptive", "minimal", "hashed"]]
     seed: int = 0

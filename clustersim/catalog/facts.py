@@ -41,7 +41,7 @@ MAX_PARTS: Final = 2**16
 """Maximum number of parts that are simulated one by one: cables of a switch, or experts."""
 
 MAX_IN_NODE: Final = 2**10
-"""Maximum number of devices, NICs or parallel links of a node."""
+"""Maximum number of devices or NICs of a node, and of parallel links between two ends."""
 
 
 def _quantity(dimension: str) -> list[Any]:
@@ -84,6 +84,7 @@ Count = Annotated[int, Field(ge=1, le=MAX_COUNT, strict=True)]
 Whole = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]
 Nodes = Annotated[int, Field(ge=1, le=MAX_DEVICES, strict=True)]
 Parts = Annotated[int, Field(ge=1, le=MAX_PARTS, strict=True)]
+InNode = Annotated[int, Field(ge=1, le=MAX_IN_NODE, strict=True)]
 
 
 class Fact(Strict, Generic[T]):

@@ -16,6 +16,7 @@ from clustersim.catalog.facts import (
     Fact,
     FlopsPerSecond,
     Fraction,
+    InNode,
     Nodes,
     NotNegative,
     Record,
@@ -145,9 +146,6 @@ class DeviceSwitch(Strict):
 
 End = Whole | str
 """An end of a link in a node: a device by its number, or a switch or host bridge by name."""
-
-
-InNode = Annotated[int, Field(ge=1, le=MAX_IN_NODE, strict=True)]
 
 
 class LinkKind(Strict):
