@@ -55,8 +55,7 @@ def make(names: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             words = [word.replace("#", " ") for word in command.split()]
             place = Path(folder) / "out"
-            figures = [] if words[0] == "show" else ["--figures", "png"]
-            options = [*figures, "--out", str(place)]
+            options = ["--figures", "png", "--out", str(place)]
             CliRunner().invoke(app, [*words, *options], catch_exceptions=False)
             for name in names:
                 if IMAGES[name][0] == command:

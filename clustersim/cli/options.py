@@ -51,7 +51,10 @@ Figures = Annotated[
         "--figures", metavar="FORMATS", help="Write all figures in these formats: png,svg,pdf."
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing output folder.")]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Write to a folder with other files, which are kept."),
+]
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """`clustersim run SCENARIO`: print a summary of one training step, and write its files."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +45,8 @@ def run(
     if json_output and out is None:
         print_json(clustersim.simulate(scenario, changes, advise=True).answer)
         return
-    with RenderProcess(warm_up) as process:  # before the slow imports, which it does not wait for
+    # The process of the figures starts before the slow imports, which it does not wait for.
+    with RenderProcess(warm_up) if formats else nullcontext() as process:
         from clustersim.scenario.load import load
         from clustersim.studies.run import files
         from clustersim.studies.run.text import file_row, rows
@@ -60,7 +62,7 @@ def run(
     if json_output:
         print_json(result.answer)
     else:
-        print_rows(None, [file_row(place)])
+        print_rows(None, [file_row(place, formats)])
 
 
 __all__ = ["run"]

@@ -1,5 +1,6 @@
 """`clustersim show NAME`: print a machine, model, library, framework, scenario or schedule."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,11 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from clustersim.answers import to_json
-from clustersim.cli.options import print_json
+from clustersim.cli.options import AsJson, Figures, Force, figure_formats, print_json
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 from clustersim.program.schedules import Schedule
-from clustersim.render.folder import check_free
 from clustersim.scenario.entries import Entry
 from clustersim.studies.show import text
 from clustersim.studies.show.answer import EntryAnswer, Page, machine_page, page
@@ -29,7 +29,9 @@ def show(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="PATH", help="Output folder [runs/show-NAME]."),
+        typer.Option(
+            "--out", "-o", metavar="PATH", help="Output folder [runs/show-NAME with --figures]."
+        ),
     ] = None,
     nodes: Annotated[
         int | None,
@@ -37,13 +39,9 @@ def show(
             min=1, max=262144, metavar="N", help="Use the first N nodes of a cluster [all]."
         ),
     ] = None,
-    json_output: Annotated[
-        bool,
-        typer.Option("--json", help="Print one JSON object; files only with --out."),
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an existing output folder.")
-    ] = False,
+    json_output: AsJson = False,
+    figures: Figures = None,
+    force: Force = False,
     stages: Annotated[
         int | None,
         typer.Option(min=1, max=4096, metavar="N", help="Pipeline stages of a schedule [4]."),
@@ -62,11 +60,13 @@ def show(
     """Show a catalogue entry: facts with sources, derived quantities, pictures of machines."""
     entry = find_entry(name)
     shape = {"--stages": stages, "--microbatches": microbatches, "--chunks": chunks}
-    files = {"--out": out, "--force": force or None}
+    formats = figure_formats(figures)
+    files = {"--out": out, "--figures": figures, "--force": force or None}
     if entry is None:
         _reject_options(name, "schedule", {"--nodes": nodes})
         shaped = stages, microbatches, chunks
-        _show_schedule(find_schedule(name), shaped, out, json_output, force)
+        folder = _folder(Path(name).stem, out, formats, json_output)
+        _show_schedule(find_schedule(name), shaped, folder, formats, json_output, force)
         return
     machine = entry.kind in ("cluster", "node")
     unused = shape if machine else {**shape, **files}
@@ -74,10 +74,17 @@ def show(
         name, entry.kind, unused if entry.kind == "cluster" else {**unused, "--nodes": nodes}
     )
     if machine:
-        default = None if json_output else Path("runs") / f"show-{entry.name}"
-        _show_machine(entry, nodes, out or default, json_output, force)
+        folder = _folder(entry.name, out, formats, json_output)
+        _show_machine(entry, nodes, folder, formats, json_output, force)
     else:
         _print(page(entry), json_output)
+
+
+def _folder(name: str, out: Path | None, formats: Sequence[str], json_output: bool) -> Path | None:
+    """Return the output folder; none unless files are requested."""
+    if out is None and formats and not json_output:
+        return Path("runs") / f"show-{name}"
+    return out
 
 
 def _reject_options(name: str, kind: str, options: dict[str, Any]) -> None:
@@ -88,18 +95,16 @@ def _reject_options(name: str, kind: str, options: dict[str, Any]) -> None:
 
 
 def _show_machine(
-    entry: Entry, nodes: int | None, folder: Path | None, json_output: bool, force: bool
-) -> None:
-    """Print the page of a cluster or a node, and write its pictures."""
+    entry: Entry, nodes: int | None, folder: Path | None, formats: Sequence[str],
+    json_output: bool, force: bool,
+) -> None:  # fmt: skip
+    """Print the page of a cluster or a node, and write its files."""
     shown, pictures = machine_page(entry, nodes)
-    if folder is not None:
-        check_free(folder, force=force)
     _print(shown, json_output)
     if folder is not None:
-        text.write(shown, pictures, folder, force=force)
+        names = text.write(shown, pictures, folder, formats=formats, force=force)
         if not json_output:
-            files = ", ".join(f"{stem}.png, .svg and .pdf" for stem in pictures)
-            echo(f"\npictures in {folder}/: {files}")
+            echo(f"\nfiles in {folder}/: {', '.join(names)}")
 
 
 def _print(shown: Page, json_output: bool) -> None:
@@ -128,8 +133,8 @@ def _lines(table: Table) -> str:
 
 
 def _show_schedule(
-    steps: Schedule, shape: tuple[int | None, int | None, int | None], out: Path | None,
-    json_output: bool, force: bool,
+    steps: Schedule, shape: tuple[int | None, int | None, int | None], folder: Path | None,
+    formats: Sequence[str], json_output: bool, force: bool,
 ) -> None:  # fmt: skip
     """Print a schedule: one line per stage, its grid in time, and its bubble."""
     from clustersim.studies.show import schedule  # 0.4 s that other entries do not need
@@ -144,12 +149,9 @@ def _show_schedule(
     if json_output:
         derived = to_json(shown.answer)
         print_json(EntryAnswer(steps.name, "schedule", steps.title, (), derived))
-        if out is None:
-            return
-    folder = out or Path("runs") / f"show-{Path(steps.name).stem}"
-    check_free(folder, force=force)
-    if not json_output:
+    else:
         echo(schedule.page(shown))
-    schedule.write(shown, folder, force=force)
-    if not json_output:
-        echo(f"#\n# files in {folder}/: {', '.join(schedule.FILES)}")
+    if folder is not None:
+        names = schedule.write(shown, folder, formats=formats, force=force)
+        if not json_output:
+            echo(f"#\n# files in {folder}/: {', '.join(names)}")

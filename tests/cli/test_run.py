@@ -13,7 +13,7 @@ from pyarrow import csv, parquet
 from typer.testing import CliRunner
 
 from clustersim.cli import app, main
-from clustersim.errors import SimulationError
+from clustersim.errors import ScenarioError, SimulationError
 from clustersim.render.charts.timeline import covered
 from clustersim.render.folder import check_free, is_ours, replacing
 from clustersim.render.matplotlib import write_figure
@@ -304,24 +304,85 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path, capsys, content):
 
     assert refused(capsys, "run", *SMALL, "--out", str(folder)) == (
         2,
-        f"{folder}: already exists and is not the output of an earlier run;"
-        " use --force to replace it, or choose another --out\n",
+        f"{folder}: already exists and has files that are not the output of an earlier run;"
+        " use --force to write there and keep them, or choose another --out\n",
     )
     assert {path.name: path.read_text() for path in folder.iterdir()} == content
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def test_force_replaces_an_existing_file(tmp_path):
-    """Only if forced, and only when the new folder is complete."""
+def test_force_deleted_an_existing_file(tmp_path):
+    """A file in place of the folder is left alone, also by force."""
     place = tmp_path / "file"
     place.write_text("a file")
 
+    with pytest.raises(ScenarioError, match="is a file, not a folder; choose another --out"):
+        check_free(place, force=True)
+
+
+def contents(folder):
+    """Return the texts of all files of a folder, by path."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in sorted(files)}
+
+
+def fill(folder, **others):
+    """Write a folder as a run does, with the files of someone else."""
+    folder.mkdir()
+    (folder / "summary.json").write_text(json.dumps({"files": ["summary.json", "old.csv"]}))
+    (folder / "old.csv").write_text("of an earlier run")
+    (folder / ".ipynb_checkpoints").mkdir()
+    (folder / ".ipynb_checkpoints" / "a.ipynb").write_text("{}")
+    (folder / ".DS_Store").write_text("Bud1")
+    for name, text in others.items():
+        (folder / name).write_text(text)
+
+
+KEPT = {".ipynb_checkpoints/a.ipynb": "{}", ".DS_Store": "Bud1"}
+
+
+def test_files_of_file_managers_and_notebooks_blocked_a_second_run(tmp_path):
+    """They need no `--force`, and are there after the run."""
+    place = tmp_path / "run"
+    fill(place)
+
+    check_free(place)
+    with replacing(place) as new:
+        (new / "summary.json").write_text("new")
+
+    assert contents(place) == {"summary.json": "new", **KEPT}
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_force_deleted_files_of_others(tmp_path):
+    """It deletes what an earlier run has listed, and replaces files of the same name only."""
+    place = tmp_path / "run"
+    fill(place, thesis="years of work", report="mine")
+
+    with pytest.raises(ScenarioError, match="has files that are not the output"):
+        check_free(place)
     check_free(place, force=True)
     with replacing(place) as new:
-        (new / "summary.json").write_text("{}")
-        assert place.read_text() == "a file"
+        (new / "summary.json").write_text("new")
+        (new / "report").write_text("ours")
 
-    assert [path.name for path in place.iterdir()] == ["summary.json"]
+    expected = {"summary.json": "new", "report": "ours", "thesis": "years of work"}
+    assert contents(place) == {**expected, **KEPT}
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_no_folder_is_deleted_and_an_error_leaves_all_as_it_was(tmp_path):
+    """A folder with the name of a new file is an error; so is a fault while files are moved."""
+    place = tmp_path / "run"
+    fill(place)
+    (place / "report.html").mkdir()
+    before = contents(place)
+
+    with pytest.raises(ScenarioError, match="is a folder"), replacing(place) as new:
+        (new / "report.html").write_text("ours")
+
+    assert contents(place) == before
+    assert (place / "report.html").is_dir()
     assert list(tmp_path.iterdir()) == [place]
 
 

@@ -174,6 +174,7 @@ def test_a_file_is_shown_by_its_path(capsys, here):
         (["nowhere.yaml"], "nowhere.yaml: no such file\n"),
         (["frontier", "--nodes", "9409"], "--nodes 9409: frontier has 9,408 nodes\n"),
         (["gpt-1t", "--out", "x"], "--out: does not apply to a model (gpt-1t)\n"),
+        (["gpt-1t", "--figures", "png"], "--figures: does not apply to a model (gpt-1t)\n"),
         (["gpipe", "--nodes", "2"], "--nodes: does not apply to a schedule (gpipe)\n"),
         (
             ["selene", "--stages", "2"],
@@ -247,17 +248,19 @@ def test_a_long_list_is_cut_between_two_values():
 
 
 def test_the_page_reads_from_top_to_bottom(capsys, here):
-    """Title, facts, what follows, and where the pictures are; no line ends in blanks."""
-    code, out, _ = ending(capsys, "show", "node/desktop-2x4090")
+    """Title, facts, what follows, and where the files are; no line ends in blanks."""
+    code, out, _ = ending(capsys, "show", "node/desktop-2x4090", "--figures", "png")
     lines = out.splitlines()
 
     assert code == 0
     assert lines[0].startswith("node desktop-2x4090: Desktop with two RTX 4090")
-    heads = [i for i, line in enumerate(lines) if line.startswith(("fact ", "derived ", "pic"))]
+    heads = [
+        i for i, line in enumerate(lines) if line.startswith(("fact ", "derived ", "files in "))
+    ]
     assert len(heads) == 3
     assert all(line == line.rstrip() for line in lines)
     assert "buses to NICs       3.94 GB/s, 1 x 3.94 GB/s" in out
-    assert lines[-1] == "pictures in runs/show-desktop-2x4090/: node.png, .svg and .pdf"
+    assert lines[-1] == "files in runs/show-desktop-2x4090/: summary.json, node.png"
 
 
 def test_a_model_s_shape_comes_to_its_stated_size():
@@ -456,14 +459,15 @@ def test_the_same_picture_gives_the_same_bytes(here):
 
 def test_files_of_a_machine_are_replaced_whole_or_not_at_all(capsys, here):
     """A second run takes the place of the first; what is not ours is left alone."""
-    expected = {"summary.json"} | {
-        f"{n}.{end}" for n in ("node", "fabric") for end in ("png", "svg", "pdf")
-    }
+    expected = {"summary.json", "node.png", "node.svg", "fabric.png", "fabric.svg"}
+    arguments = ("desktop-2x4090", "--nodes", "2", "--out", "x", "--figures", "png,svg")
     for _ in range(2):
-        code, out, _ = ending(capsys, "show", "desktop-2x4090", "--nodes", "2", "--out", "x")
+        code, out, _ = ending(capsys, "show", *arguments)
 
         assert code == 0
-        assert out.endswith("pictures in x/: node.png, .svg and .pdf, fabric.png, .svg and .pdf\n")
+        assert out.endswith(
+            "files in x/: summary.json, node.png, node.svg, fabric.png, fabric.svg\n"
+        )
         assert {path.name for path in (here / "x").iterdir()} == expected
     summary = json.loads((here / "x" / "summary.json").read_text(encoding="utf-8"))
     (here / "x" / "notes.txt").write_text("mine", encoding="utf-8")
@@ -473,6 +477,21 @@ def test_files_of_a_machine_are_replaced_whole_or_not_at_all(capsys, here):
     code, _, complaint = ending(capsys, "show", "desktop-2x4090", "--out", "x")
     assert (code, complaint.partition(":")[0]) == (2, "x")
     assert (here / "x" / "notes.txt").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("name", ["desktop-2x4090", "node/desktop-2x4090", "1f1b"])
+def test_show_printed_no_facts_where_no_folder_can_be_written(capsys, here, name):
+    """Without `--figures` and `--out` nothing is written; with them the facts come first."""
+    (here / "runs").write_text("no folder", encoding="utf-8")
+    code, facts, complaint = ending(capsys, "show", name)
+    failed, same, problem = ending(capsys, "show", name, "--figures", "png")
+
+    assert (code, complaint) == (0, "")
+    assert len(facts.splitlines()) > 3
+    assert same == facts
+    assert failed == 2
+    assert "runs is not a folder; choose another --out" in problem
+    assert [path.name for path in here.iterdir()] == ["runs"]
 
 
 def test_show_json_of_a_schedule_has_its_steps(capsys):

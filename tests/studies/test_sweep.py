@@ -382,7 +382,7 @@ OVER = "--over=batch.micro=1,2"
         ([OVER, "--by=speed"], "--by speed: unknown (allowed: tokens_per_s, "),
         ([OVER, "--pareto=money"], "--pareto money: unknown (did you mean 'memory'?)"),
         ([OVER, "--set=plan.zro=1"], "--set plan.zro=1: plan.zro: unknown key"),
-        ([OVER, "--out=taken"], "taken: already exists and is not the output of an earlier run"),
+        ([OVER, "--out=taken"], "taken: already exists and has files that are not the output"),
         ([OVER, "--store=taken"], "taken: is a folder, not a run cache"),
         ([OVER, "--store=small.yaml"], "small.yaml: is not a run cache of clustersim"),
     ],

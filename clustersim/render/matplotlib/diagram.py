@@ -1,5 +1,6 @@
 """Diagrams as files: a PNG, an SVG and a PDF of each, the same bytes every time."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,12 +18,12 @@ FOOTER: Final = 0.32
 """Space above and below a diagram [in]."""
 
 
-def write_diagram(diagram: Diagram, stem: Path) -> None:
-    """Write a diagram as ``stem.png``, ``stem.svg`` and ``stem.pdf``."""
+def write_diagram(diagram: Diagram, stem: Path, formats: Sequence[str] = FORMATS) -> None:
+    """Write a diagram as ``stem.png`` and so on, a file for each format."""
     from matplotlib import rc_context
 
     with rc_context(STYLE):
-        save(diagram_figure(printable(diagram)), stem, FORMATS)
+        save(diagram_figure(printable(diagram)), stem, formats)
 
 
 def diagram_figure(diagram: Diagram) -> "Figure":

@@ -22,14 +22,10 @@ if TYPE_CHECKING:
     from clustersim.scenario.load import Loaded
     from clustersim.simulation.result import Result
 
-ALWAYS: Final = ("png", "svg")
-"""Formats of the pipeline picture that every run writes."""
-
 FILES: Final = (
     folder.SUMMARY,
     "report.html",
     "timeline.parquet",
-    *(f"timeline.{format}" for format in ALWAYS),
     "breakdown.csv",
     "memory.csv",
     "memory.parquet",
@@ -54,7 +50,7 @@ def write(
     result: "Result",
     loaded: "Loaded",
     place: Path,
-    process: RenderProcess,
+    process: RenderProcess | None,
     *,
     command: str = "",
     formats: Sequence[str] = (),
@@ -64,7 +60,7 @@ def write(
 
     Parameters
     ----------
-    process : draws the figures, while everything else is written here
+    process : draws the figures, while everything else is written here; none without formats
     command : the command line, for the page
     formats : of the figures
 
@@ -76,23 +72,24 @@ def write(
     folder.check_free(place, force=force)
     with folder.replacing(place) as new:
         timeline, memory = pipeline(result), memory_over_time(result)
-        both = [*dict.fromkeys([*ALWAYS, *formats])]
-        drawings = [_figure(views(timeline), new / "timeline", both)]
         frames = _frames(result)
-        if formats:
-            drawings.append(_figure([breakdown(result)], new / "breakdown", formats))
-            figure = [memory, memory_by_stage(result)]
-            drawings.append(_figure(figure, new / "memory", formats))
+        if process is not None and formats:
+            figures: dict[str, Sequence[Picture]] = {
+                "timeline": views(timeline),
+                "breakdown": [breakdown(result)],
+                "memory": [memory, memory_by_stage(result)],
+            }
+            process.begin([_figure(figures[stem], new / stem, formats) for stem in FIGURES])
             frames["timeline.csv"] = timeline.columns()
             write_lines(memory.rows(), new / "memory_fullest.csv")
-        process.begin(drawings)
         write_frames(frames, new)
         write_trace(result, new / "trace.json")
         write_page(page(result, loaded, timeline, command), new / "report")
         scenario = result.scenario.model_dump(mode="json", by_alias=True)
         answer = {**to_json(result.answer), "scenario": scenario}
         folder.write_summary(answer, file_names(formats), new)
-        process.finish()
+        if process is not None and formats:
+            process.finish()
 
 
 def _figure(pictures: Sequence[Picture], stem: Path, formats: Sequence[str]) -> Drawing:

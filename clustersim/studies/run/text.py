@@ -1,5 +1,6 @@
 """A result in about twenty lines: how fast it is, where the time goes, and how sure that is."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -63,9 +64,10 @@ def answer(result: "Result") -> list[str]:
     return [result.scenario.title, *plain(rows(result))]
 
 
-def file_row(folder: Path) -> Row:
-    """Return the line with the files of a run."""
-    return Row("files", f"{folder}/: report.html, summary.json, timeline.png, trace.json and more")
+def file_row(folder: Path, formats: Sequence[str] = ()) -> Row:
+    """Return the line with the files of a run with figures in some formats."""
+    figures = "".join(f", timeline.{format}" for format in formats[:1])
+    return Row("files", f"{folder}/: report.html, summary.json{figures}, trace.json and more")
 
 
 def _verdict(result: "Result") -> list[Row]:

@@ -3,7 +3,7 @@
 The answer has the bubble and the microbatches in flight; the text can be read back as a schedule.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -38,7 +38,7 @@ COLUMNS: Final = {
 }  # fmt: skip
 """Columns of a chart, and of the tracks of a replay."""
 
-FILES: Final = ("schedule.txt", "schedule.png", "schedule.svg", "schedule.pdf")
+STEPS: Final = "schedule.txt"
 
 
 @dataclass(frozen=True)
@@ -205,8 +205,10 @@ def picture(shown: ReplayedSchedule) -> TimelineChart:
     )
 
 
-def write(shown: ReplayedSchedule, folder: Path, *, force: bool = False) -> None:
-    """Write the steps as text and the picture as PNG, SVG and PDF.
+def write(
+    shown: ReplayedSchedule, folder: Path, *, formats: Sequence[str] = (), force: bool = False
+) -> list[str]:
+    """Write the steps as text, and the picture in some formats; return the file names.
 
     Raises
     ------
@@ -214,11 +216,14 @@ def write(shown: ReplayedSchedule, folder: Path, *, force: bool = False) -> None
         when the folder already exists or is not writable.
     """
     check_free(folder, force=force)
+    names = [SUMMARY, STEPS, *(f"schedule.{format}" for format in formats)]
     with replacing(folder) as new:
         about = {"name": shown.schedule.name, "kind": "schedule", **to_json(shown.answer)}
-        write_summary(about, [SUMMARY, *FILES], new)
-        (new / "schedule.txt").write_text(page(shown) + "\n", encoding="utf-8")
-        write_figure(picture(shown), new / "schedule")
+        write_summary(about, names, new)
+        (new / STEPS).write_text(page(shown) + "\n", encoding="utf-8")
+        if formats:
+            write_figure(picture(shown), new / "schedule", formats)
+    return names
 
 
-__all__ = ["FILES", "ReplayedSchedule", "page", "picture", "replay_schedule", "write"]
+__all__ = ["STEPS", "ReplayedSchedule", "page", "picture", "replay_schedule", "write"]

@@ -1,7 +1,7 @@
 """The page of a catalogue entry as text for the terminal, and as files with pictures."""
 
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -66,9 +66,10 @@ def paragraphs(sentences: Iterable[Sentence]) -> str:
 
 
 def write(
-    page: Page, pictures: "Mapping[str, Diagram]", folder: Path, *, force: bool = False
-) -> None:
-    """Write every picture as PNG, SVG and PDF, and the page as ``summary.json``.
+    page: Page, pictures: "Mapping[str, Diagram]", folder: Path, *, formats: Sequence[str] = (),
+    force: bool = False,
+) -> list[str]:  # fmt: skip
+    """Write the page as ``summary.json`` and pictures in some formats; return the file names.
 
     Raises
     ------
@@ -77,14 +78,14 @@ def write(
     """
     from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
     from clustersim.render.matplotlib.diagram import write_diagram
-    from clustersim.render.matplotlib.figure import FORMATS
 
     check_free(folder, force=force)
-    names = [SUMMARY, *(f"{stem}.{end}" for stem in pictures for end in FORMATS)]
+    names = [SUMMARY, *(f"{stem}.{end}" for stem in pictures for end in formats)]
     with replacing(folder) as new:
         write_summary(to_json(page.answer), names, new)
-        for stem, diagram in pictures.items():
-            write_diagram(diagram, new / stem)
+        for stem, diagram in pictures.items() if formats else ():
+            write_diagram(diagram, new / stem, formats)
+    return names
 
 
 __all__ = ["paragraphs", "tables", "write"]
