@@ -35,6 +35,7 @@ which a model file tells, and the last two are makers."""
 SUBJECT = {
     "topology/importers/__init__.py": "readers by the format of a file",
     "workload/importers/__init__.py": "readers by the model_type of a configuration",
+    "workload/importers/unsupported.py": "reasons by the model_type of a configuration",
 }
 """Files in which names are what the code is about, and why."""
 

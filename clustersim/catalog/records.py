@@ -177,9 +177,14 @@ class OneDevice(Strict):
     type: Literal["none"]
 
 
+NetworkType = Literal["infiniband", "roce", "ethernet", "omni-path", "slingshot", "efa", "torus"]
+"""The network that NICs belong to; libraries are tuned for it."""
+
+
 class NicPort(Strict):
     """The NICs of a node: NIC i is connected to ``devices[i]``, a device or a switch, by a bus."""
 
+    network: NetworkType | None = None
     devices: Fact[Annotated[list[End], Field(min_length=1, max_length=MAX_IN_NODE)]]
     bus: Fact[Bandwidth]
 

@@ -27,7 +27,7 @@ from clustersim.topology.importers import (
     import_file,
     import_source,
 )
-from clustersim.topology.importers.nearest import clusters
+from clustersim.topology.importers.nearest import clusters, nodes
 from clustersim.topology.importers.source import MOST_BYTES, Source, as_source
 
 DATA = Path(__file__).parents[1] / "data" / "import"
@@ -632,12 +632,13 @@ def test_an_accelerator_without_a_node_takes_no_library_of_another_maker():
     assert made_of(one, accelerator="rtx-5090").draft.data["library"].startswith("nccl")
 
 
-def test_kinds_of_adapters_are_of_shipped_nodes():
-    """Each name is a node of the catalogue, and those of tori have no NICs of their own."""
+def test_shipped_nodes_state_the_network_of_their_nics():
+    """Nodes of a torus have no NICs of their own, and only Amazon's has EFA."""
     tori = {entry.node.name for entry in clusters() if entry.fabric == "torus"}
+    networks = {entry.name: entry.data["nics"]["network"] for entry in nodes()}
 
-    assert adapters.NODES.keys() <= set(finding.entry_names("node"))
-    assert {name for name, kind in adapters.NODES.items() if kind == adapters.TORUS} == tori
+    assert tori <= {name for name, network in networks.items() if network == adapters.TORUS}
+    assert [name for name, network in networks.items() if network == adapters.EFA] == ["aws-p5"]
 
 
 def test_a_node_is_not_named_for_a_file_that_has_its_own():

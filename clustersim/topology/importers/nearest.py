@@ -63,6 +63,11 @@ class NodeEntry:
         return found
 
     @property
+    def network(self) -> str:
+        """The kind of its NICs."""
+        return str(self.data["nics"].get("network", adapters.ETHERNET))
+
+    @property
     def nics(self) -> list[End]:
         """The end of each NIC."""
         return list(self.data["nics"]["devices"]["value"])
@@ -133,7 +138,7 @@ def nearest_nodes(accelerators: Sequence[str], form: str, sketch: Sketch) -> lis
             chips.chip_distance(entry.accelerator, accelerators, sketch.clues.maker),
             entry.form != form,
             other,
-            adapters.adapter_distance(entry.name, nics),
+            adapters.adapter_distance(entry.network, nics),
             abs(entry.devices - sketch.devices),
             place,
             entry.name,
@@ -151,11 +156,8 @@ def nearest_clusters(nics: int, rate: float) -> list[ClusterEntry]:
     def distance(entry: ClusterEntry) -> tuple[int, float, str]:
         return (abs(len(entry.node.nics) - nics), apart(entry.nic_rate, rate), entry.name)
 
-    common = [e for e in clusters() if adapters.NODES.get(e.node.name) not in _SPECIAL]
+    common = [entry for entry in clusters() if entry.node.network in adapters.NEUTRAL]
     return sorted(common or clusters(), key=distance)
-
-
-_SPECIAL = (adapters.EFA, adapters.TORUS)
 
 
 def nearest_infiniband(nics: int, rate: float) -> NodeEntry | None:
@@ -164,7 +166,7 @@ def nearest_infiniband(nics: int, rate: float) -> NodeEntry | None:
     The rate of NICs [B/s] states the generation, so it comes before their number per node; of equal
     nodes the one that most clusters of the catalogue have.
     """
-    having = [e for e in clusters() if adapters.NODES.get(e.node.name) == adapters.INFINIBAND]
+    having = [entry for entry in clusters() if entry.node.network == adapters.INFINIBAND]
     uses = Counter(entry.node.name for entry in having)
 
     def distance(entry: ClusterEntry) -> tuple[float, int, int, str]:

@@ -116,7 +116,7 @@ class _Filling:
         chips = {chip.accelerator for chip in self.fitting} | {self.choices.accelerator}
         nics = adapters.adapter_kinds(nic.name for nic in self.sketch.nics)
         alike = [e for e in nodes() if e.accelerator in chips and e.devices == self.sketch.devices]
-        alike.sort(key=lambda entry: adapters.adapter_distance(entry.name, nics))
+        alike.sort(key=lambda entry: adapters.adapter_distance(entry.network, nics))
         return next((e for e in alike if e.form == "switch" or e.pairs), None)
 
     @cached_property

@@ -226,8 +226,8 @@ _HARMLESS: Final = re.compile(
     | norm_topk_prob | scoring_func | routed_scaling_factor | topk_method
     | max_window_layers
     | query_pre_attn_scalar | hidden_activation | cache_implementation | attn_implementation
-    | attn_temperature_tuning | floor_scale | attn_scale | for_llm_compressor
-    | .*_token_index | mm_tokens_per_image                  # of images beside text
+    | attn_temperature_tuning | floor_scale | attn_scale | for_.*_compressor
+    | .*_token_index | mm_tokens_per_image                  # of images
     | unsloth_.* | quantization | use_grouped_mm | use_mrope | torchscript | finetuning_task
     | cross_attention_hidden_size | chunk_size_feed_forward | pruned_heads
     | tie_encoder_decoder | tf_legacy_loss | prefix | use_bfloat16

@@ -14,7 +14,7 @@ def gemma2(config: Config) -> Shape:
     """Gemma 2: a window in every other layer, logits with soft caps."""
     shape = _gemma(config, vocab=256_000, sequence=8_192)
     tokens = config.count("sliding_window", default=4096)
-    config.value("sliding_window_size")  # an older name, in files beside the newer one
+    config.value("sliding_window_size")  # an older name, given as well as the newer one
     _note_soft_caps(config, 50.0, 30.0)
     kinds = [FULL if i % 2 else SLIDING for i in range(shape["layers"])]
     return {**shape, "window": window_of(config, tokens, kinds)}

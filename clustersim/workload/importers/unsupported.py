@@ -1,6 +1,7 @@
 """What is no configuration of a supported model: other files by their keys, other architectures.
 
-Files beside a ``config.json`` are JSON as well; each is recognised by the keys that only it has.
+Other files in the folder of a ``config.json`` are JSON as well; each is recognised by the keys that
+only it has.
 """
 
 import re
