@@ -34,4 +34,13 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-__all__ = ["escaped", "one_line"]
+def file_name(text: str) -> str:
+    """Return a name as part of the name of a file: without separators and control characters.
+
+    >>> file_name("../../mine")
+    '..-..-mine'
+    """
+    return re.sub(r"[/\\\\]+", "-", escaped(text))
+
+
+__all__ = ["escaped", "file_name", "one_line"]

@@ -10,7 +10,7 @@ import typer
 
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
-from clustersim.escaping import escaped
+from clustersim.escaping import escaped, file_name
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Cells, Row
@@ -106,7 +106,7 @@ def output_folder(
         return None
     from clustersim.render.folder import check_free
 
-    place = out or Path("runs") / f"{name}-{verb}"
+    place = out or Path("runs") / f"{file_name(name)}-{verb}"
     check_free(place, force=force)
     return place
 

@@ -12,6 +12,7 @@ from clustersim.answers import to_json
 from clustersim.cli.options import AsJson, Figures, Force, figure_formats, print_json
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
+from clustersim.escaping import file_name
 from clustersim.program.schedules import Schedule
 from clustersim.scenario.entries import Entry
 from clustersim.studies.show import text
@@ -83,7 +84,7 @@ def show(
 def _folder(name: str, out: Path | None, formats: Sequence[str], json_output: bool) -> Path | None:
     """Return the output folder; none unless files are requested."""
     if out is None and formats and not json_output:
-        return Path("runs") / f"show-{name}"
+        return Path("runs") / f"show-{file_name(name)}"
     return out
 
 

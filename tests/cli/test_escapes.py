@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from clustersim.catalog.finding import shipped
 from clustersim.catalog.reading import Place
 from clustersim.cli import main
 from clustersim.cli.options import print_rows, print_table
@@ -117,6 +118,19 @@ def test_tables_of_the_terminal_are_escaped(capsys, monkeypatch):
 
         assert all(f"{word}{SHOWN}" in text for word in ("title", "text", "cell"))
         assert "\u202e" not in text
+
+
+def test_a_name_with_separators_stays_in_the_folder_of_runs(tmp_path, capsys, monkeypatch):
+    """The output folder of an entry is below `runs`, whatever the entry is called."""
+    monkeypatch.chdir(tmp_path)
+    text = (shipped("cluster") / "dgx-a100.yaml").read_text()
+    evil = re.sub("(?m)^name: .*$", 'name: "x/../../../\\\\e[31mout"', text)
+    (tmp_path / "mine.yaml").write_text(evil)
+    code, text, error = run(capsys, "show", "mine.yaml", "--figures", "svg")
+
+    assert (code, error) == (0, "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.yaml", "runs"]
+    assert len([*(tmp_path / "runs").iterdir()]) == 1
 
 
 def test_pictures_and_pages_are_escaped():
