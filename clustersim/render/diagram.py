@@ -11,24 +11,17 @@ from math import cos, pi, sin, sqrt
 from typing import Final, NamedTuple
 
 from clustersim import __version__
-from clustersim.render.palette import Colour
+from clustersim.render.palette import LIGHT, LINKS, Colour, parse_colour
 
 Point = tuple[float, float]
 
-DEVICE: Final = (0.62, 0.79, 0.93)
-SWITCH: Final = (0.84, 0.84, 0.82)
-NIC: Final = (0.98, 0.85, 0.62)
-PLAIN: Final = (1.0, 1.0, 1.0)
-FAINT: Final = (0.86, 0.86, 0.86)
-WIRES: Final[tuple[Colour, ...]] = (
-    (0.16, 0.36, 0.55),
-    (0.90, 0.52, 0.05),
-    (0.50, 0.25, 0.50),
-    (0.35, 0.60, 0.35),
-    (0.60, 0.20, 0.15),
-    (0.45, 0.45, 0.45),
+DEVICE, SWITCH, NIC, FAINT = (
+    parse_colour(LIGHT[name]) for name in ("box-device", "box-switch", "box-nic", "faint")
 )
-"""Colours of kinds of links, in the order of their first use; distinct in grey as well."""
+WIRES: Final[tuple[Colour, ...]] = tuple(
+    parse_colour(LIGHT[f"wire-{i}"]) for i in range(len(LINKS))
+)
+"""Colours of kinds of links, in the order of their first use."""
 
 LETTER: Final = 0.62 / 72
 """Mean width of a letter for each point of its size [in]."""

@@ -48,6 +48,16 @@ SERIES: Final = (
 )  # fmt: skip
 """Lines and groups of points, named ``series-0`` and so on; markers differ as well."""
 
+LINKS: Final = (
+    KINDS["compute"],
+    (0.90, 0.52, 0.05),
+    KINDS["optimiser"],
+    (0.35, 0.60, 0.35),
+    (0.60, 0.20, 0.15),
+    (0.45, 0.45, 0.45),
+)
+"""Kinds of links on a drawing, named ``wire-0`` and so on; distinct in grey as well."""
+
 SCALE: Final = ("#eaf2f8", "#b9d3e6", "#7fb0d3", "#4a8abb", "#1f5a8c")
 """From the worst to the best, named ``scale-0`` and so on."""
 
@@ -92,6 +102,7 @@ def _shared(*, dark: bool) -> dict[str, str]:
         **{f"memory-{part}": colour for part, colour in MEMORY.items()},
         **_numbered("backward", BACKWARD),
         **_numbered("weights", WEIGHTS),
+        **_numbered("wire", LINKS),
         **_numbered("series", [parse_colour(text) for text in SERIES]),
     }
     return {
@@ -120,6 +131,7 @@ LIGHT: Final[Mapping[str, str]] = {
     "other": "#c3c8ce",
     "warm": "#e08a00",
     "hot": "#c2271d",
+    "faint": "#dbdbdb",
     "box-device": "#9ec9ed",
     "box-switch": "#d6d6d1",
     "box-nic": "#fad99e",
@@ -143,9 +155,10 @@ DARK: Final[Mapping[str, str]] = {
     "warm": "#f0a63a",
     "hot": "#ff6b5e",
     "bubble": "#3a4048",
+    "faint": "#30363d",
     "box-device": "#27496b",
     "box-switch": "#41464d",
     "box-nic": "#644a17",
 }
 
-__all__ = ["DARK", "LIGHT", "SCALE", "Colour", "lighter", "parse_colour", "written"]
+__all__ = ["DARK", "LIGHT", "LINKS", "SCALE", "Colour", "lighter", "parse_colour", "written"]

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
 from clustersim.render import matplotlib as figures
+from clustersim.render import palette
 from clustersim.render import plotly as charts
 from clustersim.render.charts import (
     Axis,
@@ -367,3 +369,14 @@ def test_a_timeline_of_many_blocks_is_an_image_of_the_same():
     assert painted == pytest.approx((255 * half).tolist(), abs=2)
     assert np.mean(heat["z"][0]) == pytest.approx(50, abs=1)
     assert np.mean(heat["z"][1]) == 0
+
+
+def test_diagrams_had_a_palette_of_their_own():
+    """Colours are values of one module only."""
+    package = Path(palette.__file__).parents[1]
+    triple = re.compile(r"\(0\.\d+, 0\.\d+, 0\.\d+\)|[\"']#[0-9a-f]{6}[\"']")
+    files = [*package.glob("render/**/*.py"), *package.glob("studies/**/*.py")]
+
+    assert [file.name for file in sorted(files) if triple.search(file.read_text("utf-8"))] == [
+        "palette.py"
+    ]

@@ -368,7 +368,7 @@ def test_a_run_that_does_not_fit_led_with_its_impossible_step_time():
 
 
 def test_activations_vanished_into_other_from_stage_47():
-    """Each large component of any stage has a layer, constant ones below; a note says why."""
+    """Each large component of any stage has a layer, constant ones below; a note has the reason."""
     result = simulate("frontier-1t", ["batch.global=384"])
     chart, curve = memory_by_stage(result), memory_over_time(result)
     names = [layer.name for layer in chart.layers]
