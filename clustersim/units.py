@@ -15,14 +15,14 @@ _DECIMAL: Final[Mapping[str, float]] = {
 _BINARY: Final[Mapping[str, float]] = {
     "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50,
 }  # fmt: skip
-_PREFIXES: Final[Mapping[str, float]] = {**_DECIMAL, **_BINARY}
+PREFIXES: Final[Mapping[str, float]] = {**_DECIMAL, **_BINARY}
 _SECONDS: Final[Mapping[str, float]] = {
     "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0,
 }  # fmt: skip
 
 
 def _scaled(symbol: str, factor: float = 1.0) -> dict[str, float]:
-    return {prefix + symbol: scale * factor for prefix, scale in _PREFIXES.items()}
+    return {prefix + symbol: scale * factor for prefix, scale in PREFIXES.items()}
 
 
 UNITS: Final[Mapping[str, Mapping[str, float]]] = {
@@ -34,6 +34,46 @@ UNITS: Final[Mapping[str, Mapping[str, float]]] = {
     "watts": {prefix + "W": scale for prefix, scale in _DECIMAL.items()},
 }
 """Symbols of each dimension with their values in the base unit."""
+
+_SPELLINGS: Final[Mapping[str, str]] = {
+    "bytes": "B", "Byte": "B", "byte": "B", "bits": "b", "bit": "b",
+    "bps": "b/s", "Bps": "B/s", "bit/s": "b/s", "bits/s": "b/s", "byte/s": "B/s", "bytes/s": "B/s",
+}  # fmt: skip
+"""Other spellings of units: ``200Gbps`` is ``200 Gb/s``."""
+
+_IMPLIED: Final[Mapping[str, str]] = {"bytes": "B", "flops_per_second": "FLOP/s"}
+"""Units that a prefix implies: ``8G`` of a memory is ``8 GB``; of a bandwidth it may be bits."""
+
+_WORDS: Final[Mapping[str, str]] = {
+    "bytes": "B or b (bits)",
+    "bandwidth": "B/s or b/s (bits)",
+    "seconds": ", ".join(_SECONDS),
+    "flops": "FLOP",
+    "flops_per_second": "FLOP/s or OP/s",
+    "watts": "W",
+}
+
+
+def _allowed(dimension: str) -> str:
+    """Return an example of a quantity, and the units that are allowed."""
+    prefixes = [*filter(None, _DECIMAL), *([] if dimension == "watts" else _BINARY)]
+    listed = ", ".join(prefix for prefix in prefixes if prefix != "K")
+    units = _WORDS[dimension] + ("" if dimension == "seconds" else f", with {listed}")
+    return f"(write it like {EXAMPLES[dimension]}; units: {units})"
+
+
+def _factor(symbol: str, dimension: str) -> float | None:
+    """Return the value of a unit in the base unit, also of its other spellings."""
+    known = UNITS[dimension]
+    if symbol in known:
+        return known[symbol]
+    if dimension in _IMPLIED and symbol in PREFIXES and symbol:
+        return known[symbol + _IMPLIED[dimension]]
+    for spelling, unit in _SPELLINGS.items():
+        if symbol.endswith(spelling) and symbol.removesuffix(spelling) + unit in known:
+            return known[symbol.removesuffix(spelling) + unit]
+    return None
+
 
 GIB: Final = 2.0**30
 """A gibibyte, the unit of memory sizes [B]."""
@@ -47,7 +87,8 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "watts": "400 W",
 }
 
-_QUANTITY = re.compile(r"^\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
+QUANTITY = re.compile(r"^\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
+"""A number and its unit."""
 
 
 def parse(text: object, dimension: str) -> float:
@@ -56,28 +97,46 @@ def parse(text: object, dimension: str) -> float:
     Raises
     ------
     ValueError
-        when the unit is missing or not one of `dimension`; the message has an example.
+        when the unit is missing or not one of `dimension`; the message has an example, and the
+        units that are allowed.
 
     Examples
     --------
     >>> parse("200 Gb/s", "bandwidth")
     25000000000.0
+    >>> parse("200Gbps", "bandwidth") == parse("200 Gbit/s", "bandwidth")
+    True
     >>> parse("2 GiB", "bytes")
     2147483648.0
     """
-    example = EXAMPLES[dimension]
     if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise ValueError(f"{text!r} is not a quantity (write it like {example})")
-    match = _QUANTITY.match(str(text))
+        raise ValueError(f"{_shown(text)} is not a quantity {_allowed(dimension)}")
+    match = QUANTITY.match(str(text))
     if match is None:
-        raise ValueError(f"{text!r} is not a quantity (write it like {example})")
+        raise ValueError(f"{text!r} is not a quantity {_allowed(dimension)}")
     number, symbol = match.groups()
     if not symbol:
-        raise ValueError(f"{text!r} has no unit (write it like {example})")
-    factor = UNITS[dimension].get(symbol)
+        raise ValueError(f"{text!r} has no unit {_allowed(dimension)}")
+    factor = _factor(symbol, dimension)
     if factor is None:
-        raise ValueError(f"{text!r} is not in a unit of {dimension} (write it like {example})")
+        raise ValueError(f"{text!r} is not in a unit of {dimension} {_allowed(dimension)}")
     return float(number.replace("_", "")) * factor
+
+
+def _shown(value: object) -> str:
+    """Return a value that is no text as a file states it."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return "a list" if isinstance(value, list | tuple) else "a table of keys"
+
+
+def parse_size(text: str) -> float:
+    """Return the size of a message [B], for which a plain number is one of bytes.
+
+    >>> parse_size("1024"), parse_size("1M")
+    (1024.0, 1000000.0)
+    """
+    return parse(f"{text} B" if text.strip().isdecimal() else text, "bytes")
 
 
 def _with_prefix(value: float, symbol: str, digits: int) -> str:

@@ -12,6 +12,7 @@ from clustersim.units import (
     format_flops_per_second,
     format_seconds,
     parse,
+    parse_size,
 )
 
 MODEST = settings(max_examples=100, deadline=None)
@@ -78,7 +79,8 @@ def test_a_number_without_a_unit_is_refused(dimension):
     for bare in (64, 6.4, "64", " 64 "):
         with pytest.raises(ValueError, match="has no unit") as caught:
             parse(bare, dimension)
-        assert str(caught.value) == f"{bare!r} has no unit (write it like {EXAMPLES[dimension]})"
+        start = f"{bare!r} has no unit (write it like {EXAMPLES[dimension]}; units: "
+        assert str(caught.value).startswith(start)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +92,36 @@ def test_a_unit_of_something_else_is_refused(text, dimension):
     """A symbol of another dimension, or none at all, is told what is allowed."""
     with pytest.raises(ValueError, match=f"is not in a unit of {dimension} "):
         parse(text, dimension)
+
+
+@pytest.mark.parametrize(
+    ("text", "dimension", "same"),
+    [
+        ("200Gbps", "bandwidth", "200 Gb/s"),
+        ("200 Gbit/s", "bandwidth", "200 Gb/s"),
+        ("25 GBps", "bandwidth", "25 GB/s"),
+        ("8G", "bytes", "8 GB"),
+        ("1M", "bytes", "1 MB"),
+        ("2Gi", "bytes", "2 GiB"),
+        ("989T", "flops_per_second", "989 TFLOP/s"),
+    ],
+)
+def test_200gbps_and_8g_are_read_as_people_type_them(text, dimension, same):
+    """Spellings with one possible meaning are accepted."""
+    assert parse(text, dimension) == parse(same, dimension)
+
+
+def test_8g_of_a_bandwidth_may_be_bits_or_bytes():
+    """A prefix alone is rejected where it has two meanings, with the units that are allowed."""
+    with pytest.raises(ValueError, match="not in a unit of bandwidth") as caught:
+        parse("8G", "bandwidth")
+
+    assert "units: B/s or b/s (bits), with k, M, G, T, P, E, Ki, Mi" in str(caught.value)
+
+
+def test_a_message_of_1024_has_1024_bytes():
+    """The size of a message may be a plain number, as in nccl-tests."""
+    assert (parse_size("1024"), parse_size("1M"), parse_size("1 MiB")) == (1024, 1e6, 2**20)
 
 
 @pytest.mark.parametrize("text", ["", "GB", "1,000 GB", "one GB", None, True, [1], {"value": 1}])

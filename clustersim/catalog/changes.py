@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from clustersim.catalog.reading import Key, Place, parse_yaml
 from clustersim.errors import ScenarioError
+from clustersim.units import QUANTITY
 
 _MOST: Final = 1e300
 
@@ -137,13 +138,10 @@ def scaled(present: Any, scale: Scale, place: Place) -> Any:
     if isinstance(present, bool) or not isinstance(present, int | float | str):
         raise ScenarioError(f"{place}: no number here to scale")
     if isinstance(present, str):
-        number, _, unit = present.strip().partition(" ")
-        try:
-            return f"{float(number) * scale.factor!r} {unit}"
-        except ValueError:
-            raise ScenarioError(
-                f"{place}: '{present}' is not a number that can be scaled"
-            ) from None
+        quantity = QUANTITY.match(present)
+        if quantity is None:
+            raise ScenarioError(f"{place}: '{present}' is not a number that can be scaled")
+        return f"{float(quantity[1]) * scale.factor!r} {quantity[2]}"
     product = float(present) * scale.factor if abs(present) < _MOST else math.inf
     if not math.isfinite(product):
         raise ScenarioError(f"{place}: the scaled number is too large")

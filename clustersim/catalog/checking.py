@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 from clustersim.catalog import finding
 from clustersim.catalog.problems import (
     allowed,
+    as_stated,
     fact_form,
     is_fact_type,
     is_model,
@@ -16,7 +17,6 @@ from clustersim.catalog.problems import (
     reason,
     types_at,
     unknown_key,
-    written,
 )
 from clustersim.catalog.reading import Key, Place
 from clustersim.catalog.stated import state
@@ -70,13 +70,16 @@ def _problem(record: type[BaseModel], tree: Tree, problem: Any) -> tuple[Key, st
     if kind == "union_tag_not_found":
         key = str(problem["ctx"]["discriminator"]).strip("'")
         if not isinstance(problem.get("input"), dict):
-            return path, f"must be a table with the key {key}, not {written(problem.get('input'))}"
+            return (
+                path,
+                f"must be a table with the key {key}, not {as_stated(problem.get('input'))}",
+            )
         return (*path, key), f"missing{allowed(_tags(kinds, key))}"
     if kind == "union_tag_invalid":
         context = problem["ctx"]
         key = str(context["discriminator"]).strip("'")
         given = problem["input"].get(key) if isinstance(problem.get("input"), dict) else None
-        return (*path, key), f"must be {_choice(context['expected_tags'])}, not {written(given)}"
+        return (*path, key), f"must be {_choice(context['expected_tags'])}, not {as_stated(given)}"
     return path, reason(problem, kinds)
 
 

@@ -21,10 +21,10 @@ _MOST_KEYS: Final = 12
 """Keys that a message lists at most."""
 
 
-def written(value: object) -> str:
+def as_stated(value: object) -> str:
     """Return a value as a file states it, shortened.
 
-    >>> written(None), written(True), written("x"), written([1]), written({"a": 1})
+    >>> as_stated(None), as_stated(True), as_stated("x"), as_stated([1]), as_stated({"a": 1})
     ('null', 'true', "'x'", 'a list', 'a table of keys')
     """
     if isinstance(value, dict):
@@ -140,8 +140,8 @@ def reason(problem: Mapping[str, Any], kinds: Iterable[Any] = ()) -> str:
         text = problem["msg"].removeprefix("Value error, ")
         text = text[:1].lower() + text[1:]
         known = isinstance(given, dict | list | BaseModel) or repr(given) in text
-        return text if known else f"{text}, not {written(given)}"
-    return f"{_expected(problem, list(kinds))}, not {written(given)}"
+        return text if known else f"{text}, not {as_stated(given)}"
+    return f"{_expected(problem, list(kinds))}, not {as_stated(given)}"
 
 
 def merged(reasons: Iterable[str]) -> str:
@@ -240,5 +240,5 @@ __all__ = [
     "types_at",
     "types_of",
     "unknown_key",
-    "written",
+    "as_stated",
 ]

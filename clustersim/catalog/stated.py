@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from clustersim.catalog import finding
 from clustersim.catalog.facts import Record, facts
-from clustersim.catalog.problems import fact_form, is_fact_type, is_model, types_of, written
+from clustersim.catalog.problems import as_stated, fact_form, is_fact_type, is_model, types_of
 from clustersim.catalog.reading import Key
 from clustersim.catalog.tree import Tree, dotted
 
@@ -65,7 +65,7 @@ def _in_key(
         place = tree.place(path)
         if finding.is_shipped(place.file):
             yield (
-                f"{place}: {dotted(path)}: {written(value)} has no source"
+                f"{place}: {dotted(path)}: {as_stated(value)} has no source"
                 f" (write {fact_form(kinds, value)})"
             )
         reason = str(place) if place.file.startswith("--set") else STATED

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from clustersim.catalog.changes import Change, Scale, scaled
 from clustersim.catalog.reading import Document, Key, Place, _dotted
@@ -21,9 +21,37 @@ def dotted(path: Key) -> str:
     return _dotted(path)
 
 
+OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    name: keys
+    for keys, names in {
+        ("tensor",): "tp tensor_parallel tensor_parallel_size tensor_model_parallel_size",
+        ("pipeline",): "pp pipeline_parallel pipeline_parallel_size pipeline_model_parallel_size",
+        ("data",): "dp data_parallel data_parallel_size replicas",
+        ("context",): "cp context_parallel context_parallel_size",
+        ("expert",): "ep expert_parallel expert_parallel_size expert_model_parallel_size",
+        ("expert_tensor",): "etp expert_tensor_parallel expert_tensor_parallel_size",
+        ("sequence_parallel",): "sp",
+        ("chunks",): "vp vpp virtual_pipeline virtual_stages",
+        ("zero",): "zero_stage fsdp sharding",
+        ("global",): "gbs global_batch_size batch_size",
+        ("micro",): "mbs micro_batch_size microbatch",
+        ("sequence",): "seq seq_len seq_length sequence_length",
+        ("kv_heads",): "num_key_value_heads num_query_groups",
+        ("precision",): "dtype",
+    }.items()
+    for name in names.split()
+}
+"""Names that launchers give to keys: none of these is accepted, and a message suggests the key."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return ``" (did you mean 'x'?)"`` for the most similar known word, or an empty text."""
-    close = difflib.get_close_matches(str(word), [str(k) for k in known], n=1, cutoff=0.5)
+    words = [str(k) for k in known]
+    usual = OTHER_NAMES.get(str(word).lower().replace("-", "_"), ())
+    for name in usual:
+        if name in words:
+            return f" (did you mean '{name}'?)"
+    close = difflib.get_close_matches(str(word), words, n=1, cutoff=0.5)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 

@@ -69,15 +69,18 @@ def _load(name: str) -> Any:
     """Import a verb: of `list` the function is `list_`, of `import` the module is `import_` too."""
     module = import_module(f"clustersim.cli.{name}{'_' if iskeyword(name) else ''}")
     callback = getattr(module, f"{name}_", None) or getattr(module, name)
-    info = CommandInfo(name=name, callback=callback)
+    info = CommandInfo(name=name, callback=callback, context_settings=HELP)
     return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=None)
 
+
+HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     name="clustersim",
     cls=Verbs,
     no_args_is_help=True,
     add_completion=False,
+    context_settings=HELP,
     rich_markup_mode=None,  # importing rich would double the time of `--help`
     pretty_exceptions_enable=False,
 )

@@ -9,10 +9,11 @@ A list may contain ranges: ``1,4:16,20``.
 """
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from clustersim.catalog.facts import MAX_DEVICES
-from clustersim.units import UNITS, parse
+from clustersim.units import PREFIXES, UNITS, parse, parse_size
 
 MAX_VALUES: Final = 10_000
 """Maximum number of values of one option."""
@@ -68,6 +69,15 @@ def counts_of(text: str) -> tuple[int, ...]:
     return tuple(int(value) for value in values)
 
 
+def sizes_in(text: str) -> list[float]:
+    """Return a list of sizes of messages [B], plain numbers among them; errors as of quantities.
+
+    >>> sizes_in("1024,1M")
+    [1024.0, 1000000.0]
+    """
+    return _positive(values_of(text), parse_size)
+
+
 def quantities_of(text: str, dimension: str) -> list[float]:
     """Return a list of quantities in the base unit of their dimension.
 
@@ -79,7 +89,11 @@ def quantities_of(text: str, dimension: str) -> list[float]:
     ValueError
         as `values_of`, and when a value has another dimension or is not positive.
     """
-    values = [(value, parse(value, dimension)) for value in values_of(text)]
+    return _positive(values_of(text), lambda value: parse(value, dimension))
+
+
+def _positive(texts: Sequence[str], parsed: Callable[[str], float]) -> list[float]:
+    values = [(value, parsed(value)) for value in texts]
     for value, quantity in values:
         if quantity <= 0:
             raise ValueError(f"{value} is not greater than 0")
@@ -127,7 +141,7 @@ def _ratio(unit: str | None, base: str | None, item: str) -> float:
     """Return a unit divided by another one of the same dimension."""
     if unit == base:
         return 1.0
-    for symbols in UNITS.values():
+    for symbols in (*UNITS.values(), PREFIXES):
         if unit in symbols and base in symbols:
             return symbols[str(unit)] / symbols[str(base)]
     units = f"{base or 'no unit'} and {unit or 'no unit'}"

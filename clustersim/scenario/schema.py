@@ -1,10 +1,11 @@
 """Scenario files: a machine, a model, a layout, a batch, and published numbers to compare with."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -240,6 +241,24 @@ class RoutingFile(Strict):
         return self
 
 
+PRECISION_NAMES: Final = {
+    "float32": "fp32",
+    "tfloat32": "tf32",
+    "float16": "fp16",
+    "half": "fp16",
+    "bfloat16": "bf16",
+    "float8": "fp8",
+}
+"""Other names of precisions, as PyTorch and configurations have them."""
+
+
+def _precision(given: object) -> object:
+    """Return the short name of a precision."""
+    if not isinstance(given, str):
+        return given
+    return PRECISION_NAMES.get(given.removeprefix("torch."), given)
+
+
 def _mode_or_table(given: object) -> str:
     return "table" if isinstance(given, dict | RecomputeFile) else "mode"
 
@@ -267,9 +286,9 @@ class ScenarioBase(Strict):
     title: Line
     plan: PlanFile = PlanFile()
     batch: BatchFile
-    precision: Literal["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8"] = Field(
-        description="number format of matrix products"
-    )
+    precision: Annotated[
+        Literal["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8"], BeforeValidator(_precision)
+    ] = Field(description="number format of matrix products")
     recompute: Annotated[
         Annotated[Literal["none", "selective", "full"], Tag("mode")]
         | Annotated[RecomputeFile, Tag("table")],

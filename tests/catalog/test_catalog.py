@@ -166,11 +166,13 @@ def line_of(text, start):
         ),
         (
             CAPACITY, CAPACITY.replace("64 GB", "64"), "memory.capacity",
-            "64 has no unit (write it like 64 GB or 105 MiB)",
+            "64 has no unit (write it like 64 GB or 105 MiB;"
+            " units: B or b (bits), with k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi)",
         ),
         (
             CAPACITY, CAPACITY.replace("64 GB", "64 GB/s"), "memory.capacity",
-            "'64 GB/s' is not in a unit of bytes (write it like 64 GB or 105 MiB)",
+            "'64 GB/s' is not in a unit of bytes (write it like 64 GB or 105 MiB;"
+            " units: B or b (bits), with k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi)",
         ),
         (
             "bandwidth: {value: 1600 GB/s", "bandwidth: {value: -1600 GB/s",

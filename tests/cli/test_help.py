@@ -167,3 +167,12 @@ def test_a_reader_who_goes_away_is_no_error():
     child.wait()
 
     assert complaint == b""
+
+
+def test_dash_h_is_help(capsys):
+    """The short option prints what the long one prints, of the command and of a verb."""
+    for verb in ([], ["run"]):
+        short, long = (ending(capsys, *verb, option) for option in ("-h", "--help"))
+
+        assert short == long
+        assert short[0] == 0

@@ -651,3 +651,42 @@ def test_a_schedule_takes_the_fewest_chunks_that_it_can():
     ]
 
     assert chunks == [2, 1]
+
+
+# --- spellings ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "key"),
+    [
+        ("plan.tp=2", "tensor"),
+        ("plan.pp=2", "pipeline"),
+        ("plan.dp=2", "data"),
+        ("plan.cp=2", "context"),
+        ("plan.ep=2", "expert"),
+        ("plan.tensor_model_parallel_size=2", "tensor"),
+        ("batch.mbs=2", "micro"),
+    ],
+)
+def test_tp_and_dp_are_answered_with_the_key_that_they_mean(setting, key):
+    """A launcher's name of a key is no key, but the message has the key."""
+    with pytest.raises(ScenarioError) as caught:
+        load("frontier-22b", [setting])
+
+    assert str(caught.value).endswith(f"unknown key (did you mean '{key}'?)")
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [("bfloat16", "bf16"), ("float16", "fp16"), ("float32", "fp32"), ("torch.bfloat16", "bf16")],
+)
+def test_bfloat16_is_a_precision(name, short):
+    """Names of PyTorch and of configurations are accepted for precisions."""
+    assert load("frontier-22b", [f"precision={name}"]).scenario.precision == short
+
+
+def test_a_bandwidth_of_200gbps_can_be_scaled():
+    """A quantity without a blank before its unit is scaled as any other."""
+    settings = ["cluster.nic.bandwidth=200Gbps", "cluster.nic.bandwidth=x2"]
+
+    assert load("frontier-22b", settings).scenario.cluster.nic.bandwidth.value == 50e9

@@ -170,6 +170,9 @@ def test_sizes_devices_splits_and_traffic_are_read_as_they_are_written():
     """The forms that the help names."""
     assert sizes_of("1MiB,4 MB") == [2**20, 4e6]
     assert sizes_of("1KiB:5KiB") == [1024, 2048, 4096]
+    assert sizes_of("1024,1M") == [1024, 1e6]
+    assert sizes_of("500M:1G") == [500e6, 1e9]
+    assert sizes_of("1024:4096") == sizes_of("1Ki:4Ki") == [1024, 2048, 4096]
     assert devices_of("3,0-1", "--on") == (3, 0, 1)
     assert split_of(range(6), "mod 3") == ((0, 3), (1, 4), (2, 5))
     assert background_of("all-to-all 64MiB on 0-3") == ("all-to-all", 2**26, (0, 1, 2, 3))
@@ -178,7 +181,7 @@ def test_sizes_devices_splits_and_traffic_are_read_as_they_are_written():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--devices", "8", "--bytes", "5"], "--bytes 5: '5' has no unit (write it like 64 GB"),
+        (["--devices", "8", "--bytes", "5.5"], "--bytes 5.5: '5.5' has no unit (write it like 64"),
         (
             ["--devices", "8", "--bytes", "2MB:1MB"],
             "the first value is greater than the last",

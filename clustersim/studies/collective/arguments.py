@@ -18,7 +18,7 @@ from clustersim.errors import ScenarioError
 from clustersim.program.collectives.communicator import RUNS, Prescribed
 from clustersim.runs.arguments import settings_of
 from clustersim.scenario.load import load_cluster
-from clustersim.scenario.ranges import quantities_of
+from clustersim.scenario.ranges import sizes_in
 from clustersim.scenario.schema import ClusterUse
 from clustersim.studies.collective.benchmark import COPIES, Background, Benchmark
 from clustersim.topology.cluster import build_cluster
@@ -108,7 +108,7 @@ def sizes_of(sizes: str | Sequence[float]) -> list[float]:
     """
     text = sizes if isinstance(sizes, str) else ",".join(f"{size} B" for size in sizes)
     try:
-        values = quantities_of(text, "bytes")
+        values = sizes_in(text)
     except ValueError as problem:
         raise ScenarioError(f"--bytes {text}: {problem}") from None
     if len(values) > MAXIMUM:
@@ -178,7 +178,7 @@ def background_of(text: str) -> Background:
     if match is None:
         raise ScenarioError(f"{option}: not of the form 'all-to-all 64MiB on 0-31'")
     try:
-        nbytes = units.parse(match[2], "bytes")
+        nbytes = units.parse_size(match[2])
     except ValueError as problem:
         raise ScenarioError(f"{option}: {problem}") from None
     return Background(match[1], nbytes, devices_of(match[3], option))
