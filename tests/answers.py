@@ -38,7 +38,7 @@ def answer(parts, *, tokens=2**20, devices=8, name="made-up", fits=True, link="n
         tokens_per_s=tokens / step,
         tokens_per_s_per_device=tokens / step / devices,
         samples_per_s=tokens / step / 2048,
-        tflops_per_device=DeviceTflops(model=50.0, hardware=60.0),
+        tflops_per_device=DeviceTflops(model=50.0, hardware=60.0, executed=60.0),
         mfu=0.4,
         hfu=0.5,
         bubble_fraction=bubble / step,

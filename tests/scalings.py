@@ -20,7 +20,7 @@ def answer_of(devices, parts, tokens):
     )
     return replace(
         answer(parts, tokens=tokens, devices=devices),
-        tflops_per_device=DeviceTflops(3 * rate, 4 * rate),
+        tflops_per_device=DeviceTflops(3 * rate, 4 * rate, 4 * rate),
         mfu=0.3,
         hfu=0.4,
         exposed=(exposed,),

@@ -91,4 +91,15 @@ def metric_value(metric: str, value: float) -> str:
     return formats.get(metric, number)(value)
 
 
-__all__ = ["format_setting", "format_value", "metric_name", "metric_value", "short_keys"]
+UNMASKED: Final = "MFU and HFU count attention without its causal mask, as published numbers do"
+"""Convention of counting FLOPs, printed where it gives a ratio above 100 %."""
+
+
+__all__ = [
+    "UNMASKED",
+    "format_setting",
+    "format_value",
+    "metric_name",
+    "metric_value",
+    "short_keys",
+]

@@ -41,7 +41,9 @@ class Result:
     memory : peaks by stage, whether they fit, and changes with which they would
     step_time : time of the step [s]
     interval : step times between which most measured runs are expected
-    model_flops, hardware_flops : of the whole step, without and with recomputation [FLOP]
+    model_flops, hardware_flops : of the whole step, without and with recomputation; both count
+        attention without its causal mask [FLOP]
+    executed_flops : hardware FLOPs without the masked pairs that fused attention skips [FLOP]
     attribution : mean seconds of a rank by component, adding up to `step_time`
     recomputed : seconds of recomputation among these
     links : the links with the highest utilisation
@@ -63,6 +65,7 @@ class Result:
     interval: Interval
     model_flops: float
     hardware_flops: float
+    executed_flops: float
     attribution: dict[str, float]
     recomputed: float
     links: list[HotLink]
@@ -90,19 +93,32 @@ class Result:
         return self.scenario.batch.global_ / self.step_time
 
     def flops_per_device(self, convention: str) -> float:
-        """Return the rate of one device, counting ``model`` or ``hardware`` FLOPs [FLOP/s]."""
-        flops = self.model_flops if convention == "model" else self.hardware_flops
-        return flops / self.step_time / self.devices
+        """Return the rate of one device, ``model``, ``hardware`` or ``executed`` FLOPs [FLOP/s]."""
+        flops = {
+            "model": self.model_flops,
+            "hardware": self.hardware_flops,
+            "executed": self.executed_flops,
+        }
+        return flops[convention] / self.step_time / self.devices
 
     @property
     def mfu(self) -> float:
-        """Model FLOPs over peak [unitless]."""
+        """Model FLOPs over peak, attention counted without its mask [unitless]."""
         return self.flops_per_device("model") / self.peak
 
     @property
     def hfu(self) -> float:
-        """Hardware FLOPs, recomputation included, over peak [unitless]."""
+        """Hardware FLOPs, recomputation included, over peak [unitless].
+
+        Attention is counted without its causal mask, as in published numbers: the ratio exceeds 1
+        where fused kernels skip much of it.  `utilisation` does not.
+        """
         return self.flops_per_device("hardware") / self.peak
+
+    @property
+    def utilisation(self) -> float:
+        """Executed FLOPs over peak [unitless]."""
+        return self.flops_per_device("executed") / self.peak
 
     @property
     def bubble(self) -> float:
@@ -186,7 +202,7 @@ class Result:
             tokens_per_s_per_device=self.tokens_per_s / self.devices,
             samples_per_s=self.samples_per_s,
             tflops_per_device=DeviceTflops(
-                self.flops_per_device("model") / 1e12, self.flops_per_device("hardware") / 1e12
+                *(self.flops_per_device(kind) / 1e12 for kind in ("model", "hardware", "executed"))
             ),
             mfu=self.mfu,
             hfu=self.hfu,

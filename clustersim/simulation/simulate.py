@@ -34,7 +34,7 @@ from clustersim.simulation.advice import JobSize, Tools, advice
 from clustersim.simulation.build import build_job
 from clustersim.simulation.result import Result
 from clustersim.workload.finetune import tuned_flops
-from clustersim.workload.flops import hardware_flops, model_flops
+from clustersim.workload.flops import hardware_flops, masked_flops, model_flops
 
 
 def simulate(
@@ -118,6 +118,8 @@ def _measured(
     timeline, given = replayed.timeline, loaded.scenario
     duration, sequences = timeline.duration, given.batch.global_
     adapters = tuned_flops(job.model, job.finetune, sequences)
+    hardware = hardware_flops(job.model, sequences, job.layers.recomputed) + adapters
+    fused = job.shard.attention == "flash"
     crossed = (link for link in program.carried if link.name in program.crossings)
     return Result(
         name=loaded.name,
@@ -128,7 +130,9 @@ def _measured(
         step_time=duration,
         interval=_interval(duration, given),
         model_flops=model_flops(job.model, sequences) + adapters,
-        hardware_flops=hardware_flops(job.model, sequences, job.layers.recomputed) + adapters,
+        hardware_flops=hardware,
+        executed_flops=hardware
+        - (masked_flops(job.model, sequences, job.layers.recomputed) if fused else 0.0),
         attribution=average(timeline, program.actors),
         recomputed=recomputed(program),
         links=hottest(crossed, duration),

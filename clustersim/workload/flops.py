@@ -4,6 +4,9 @@ Model FLOPs count forward once and backward twice, with a multiplication and an 
 without recomputation and without halving attention for its causal mask.  Hardware FLOPs add the
 recomputed forward of the blocks.  Narayanan et al. 2021, eq. 3, arXiv:2104.04473; Korthikanti
 et al. 2022, eq. 7 and 8, arXiv:2205.05198.
+
+Fused kernels of attention skip the masked half (`masked_flops`): with long sequences both counts
+exceed what runs, and can exceed the peak of a device.
 """
 
 from collections.abc import Collection, Iterable
@@ -74,6 +77,31 @@ def model_flops(model: Transformer, sequences: int) -> float:
     """
     layers = sum(sum(layer_forward_flops(model, layer).values()) for layer in model.stack)
     return 3.0 * sequences * (layers + logits_forward_flops(model))
+
+
+def masked_flops(
+    model: Transformer, sequences: int, recomputed: Iterable[tuple[Layer, Collection[str]]]
+) -> float:
+    r"""Return the FLOPs of attention that hardware FLOPs count and fused kernels skip [FLOP].
+
+    .. math:: 2 a s w (d + e) (3 + r) - 2 a p \left[ (1 + r) (d + e) + 3 d + 2 e \right]
+
+    in a layer with a window of w tokens, p = w s - w^2 / 2 visible pairs, and r = 1 where its
+    attention is recomputed. The backward of fused attention has five products, and recomputes the
+    scores. Dao 2023, arXiv:2307.08691.
+
+    Parameters
+    ----------
+    recomputed : every layer with the names of its recomputed operations
+    """
+    s, d, e = model.sequence, model.head_size, model.value_size
+    skipped = 0.0
+    for layer, names in recomputed:
+        window, forwards = min(s, layer.window or s), 1 + ("attention" in names)
+        pairs = window * s - window**2 / 2
+        counted = s * window * (d + e) * (2 + forwards)
+        skipped += counted - pairs * (forwards * (d + e) + 3 * d + 2 * e)
+    return 2.0 * sequences * model.heads * skipped
 
 
 def hardware_flops(

@@ -243,7 +243,7 @@ def test_json_is_one_object_and_writes_nothing(tmp_path, monkeypatch):
     answered = json.loads(invoke("run", *SMALL, "--json"))
 
     assert answered.keys() >= KEYS
-    assert {"model", "hardware"} == answered["tflops_per_device"].keys()
+    assert {"model", "hardware", "executed"} == answered["tflops_per_device"].keys()
     assert {"peak_bytes", "capacity_bytes", "fits", "parts"} <= answered["memory"].keys()
     assert {"devices", "actors", "blocks", "activities"} <= answered["counts"].keys()
     assert {"metric", "value", "predicted", "error", "source"} <= answered["published"][0].keys()

@@ -7,7 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.scenario.load import from_mapping
+from clustersim.simulation.build import build_job
+from clustersim.simulation.simulate import simulate
+from clustersim.studies.run.text import rows
 from clustersim.workload.flops import (
+    attention_flops,
     hardware_flops,
     layer_forward_flops,
     logits_forward_flops,
@@ -349,3 +353,35 @@ def test_fused_softmax_refuses_shapes_that_its_kernel_does_not_take():
 
     assert taken.attention == "fused-softmax"
     assert refused.attention == "unfused"
+
+
+LONG = {
+    "title": "Llama 3 8B with 524,288 tokens",
+    "cluster": {"name": "dgx-a100", "nodes": 1},
+    "model": "llama3-8b",
+    "plan": {"data": 8, "zero": 1},
+    "batch": {"global": 8, "micro": 1, "sequence": 524288},
+    "precision": "bf16",
+    "recompute": "full",
+    "framework": "megatron-core",
+}
+
+
+def test_hfu_above_100_percent_had_no_explanation():
+    """At 524,288 tokens the convention exceeds the peak; what fused kernels execute stays below it.
+
+    The executed FLOPs of attention are those of the kernels of a rank, on all ranks.
+    """
+    loaded = from_mapping("long", LONG)
+    job, ran = build_job(loaded), simulate(loaded)
+    result = replace(ran, step_time=0.9 * ran.step_time)  # as with slightly faster attention
+    (layer,) = dict.fromkeys(job.model.stack)
+    (op,) = (op for op in job.layers.ops(layer) if op.name == "attention")
+    kernels = flat([*op.forward, *op.forward, *op.backward])
+    attention = sum(kernel.flops for kernel in kernels if isinstance(kernel, Flash))
+    others = result.hardware_flops - 4 * 8 * attention_flops(job.model)
+    text = {row.label: row.text for row in rows(result)}
+
+    assert result.utilisation < 1 < result.hfu
+    assert text["executed"].endswith("without its causal mask, as published numbers do")
+    assert result.executed_flops == pytest.approx(others + attention * 32 * 8)

@@ -10,6 +10,7 @@ from clustersim.render.tables import (
     Row,
     percent,
 )
+from clustersim.render.words import UNMASKED
 from clustersim.simulation.answer import ExposedCommunication
 from clustersim.studies.compare.answer import BeforeAfter, Comparison, Difference
 from clustersim.studies.compare.charts import waterfalls
@@ -40,7 +41,8 @@ def result_rows(comparison: Comparison) -> list[Row]:
             "FLOP rate",
             f"{_arrow(model, '{:.1f}'.format)} TFLOP/s per device"
             f" (MFU {_arrow(numbers['mfu'], percent)}), {_arrow(hardware, '{:.1f}'.format)}"
-            f" with recomputation (HFU {_arrow(numbers['hfu'], percent)})",
+            f" with recomputation (HFU {_arrow(numbers['hfu'], percent)})"
+            f"{f'; {UNMASKED}' if max(numbers['hfu'].before, numbers['hfu'].after) > 1 else ''}",
         ),
         Row("bubble", f"{_arrow(numbers['bubble_fraction'], percent)} of the step time"),
         Row("devices", _arrow(numbers["devices"], "{:,}".format)),

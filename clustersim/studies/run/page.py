@@ -11,7 +11,7 @@ from clustersim.studies.run.charts import breakdown, memory_by_stage, memory_ove
 from clustersim.studies.run.links import links
 from clustersim.studies.run.pipeline import longest_wait, page_views, pipeline
 from clustersim.studies.run.sources import scenario, sources_section
-from clustersim.studies.run.text import differs, remedies, rows
+from clustersim.studies.run.text import differs, executed, remedies, rows
 from clustersim.units import format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _cards(result: "Result") -> list[Card]:
             "FLOP rate per device",
             f"{model:.1f} TFLOP/s",
             f"MFU {percent(result.mfu)}; with recomputation {hardware:.1f} TFLOP/s,"
-            f" HFU {percent(result.hfu)}",
+            f" HFU {percent(result.hfu)}; executed {executed(result)}",
         ),
         Card(
             "Pipeline bubble",

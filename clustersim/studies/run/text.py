@@ -12,7 +12,7 @@ from clustersim.render.tables import (
     plain,
     words,
 )
-from clustersim.render.words import metric_name, metric_value
+from clustersim.render.words import UNMASKED, metric_name, metric_value
 from clustersim.units import GIB, counted, format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
@@ -146,12 +146,20 @@ def _speed(result: "Result") -> list[Row]:
             f"{model:.1f} TFLOP/s per device (MFU {percent(result.mfu)}),"
             f" {hardware:.1f} with recomputation (HFU {percent(result.hfu)})",
         ),
+        *([Row("executed", executed(result))] if max(result.mfu, result.hfu) > 1 else []),
         Row(
             "bubble",
             f"{percent(result.bubble_fraction)} of the step time"
             f" ({percent(result.bubble_overhead)} of the time without bubbles)",
         ),
     ]
+
+
+def executed(result: "Result") -> str:
+    """Return the rate of executed FLOPs, and why the conventions differ from it."""
+    rate = result.flops_per_device("executed") / 1e12
+    share = percent(result.utilisation)
+    return f"{rate:.1f} TFLOP/s per device, {share} of peak; {UNMASKED}"
 
 
 def _interval(interval: "Interval") -> str:
@@ -272,4 +280,4 @@ _MOST_STATED: Final = 6
 """Maximum number of keys in this line that the user states; `--json` and the page have all."""
 
 
-__all__ = ["answer", "differs", "file_row", "remedies", "rows"]
+__all__ = ["answer", "differs", "executed", "file_row", "remedies", "rows"]

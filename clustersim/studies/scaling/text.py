@@ -9,7 +9,7 @@ from clustersim.render.tables import (
     percent,
     words,
 )
-from clustersim.render.words import metric_name, metric_value
+from clustersim.render.words import UNMASKED, metric_name, metric_value
 from clustersim.studies.scaling.answer import PublishedResult, ScalingCurve, ScalingPoint
 from clustersim.units import counted, format_seconds
 
@@ -99,6 +99,7 @@ def notes(curve: ScalingCurve) -> list[Row]:
     return [
         *([Row("loss", format_loss(curve))] if len(curve.points) > 1 else []),
         *(Row("published", format_published(number, curve)) for number in curve.published),
+        *([Row("HFU", UNMASKED)] if any(point.hfu > 1 for point in curve.points) else []),
         *skipped,
         *([Row("memory", f"does not fit on {unfit} devices", warning=True)] if unfit else []),
         *([Row("assumed", _assumed(curve.assumed))] if curve.assumed else []),

@@ -7,7 +7,7 @@ from clustersim.render.tables import Row as Line
 from clustersim.render.tables import (
     percent,
 )
-from clustersim.render.words import format_setting, short_keys
+from clustersim.render.words import UNMASKED, format_setting, short_keys
 from clustersim.runs.table import Row
 from clustersim.studies.sweep.answer import ReasonCount, SweepAnswer, ValueChange, VerdictCounts
 from clustersim.units import GIB, counted, format_seconds
@@ -45,6 +45,7 @@ def rows(answer: SweepAnswer) -> list[Line]:
         Line("axes", _axes(answer)),
         Line("verdicts", _verdicts(answer.counts)),
         *_best(answer),
+        *([Line("MFU", UNMASKED)] if any(row["mfu"] > 1 for row in answer.fitting) else []),
         *(_reason("invalid", reason, answer) for reason in answer.invalid[: SHOWN // 2]),
         *(_reason("failed", reason, answer) for reason in answer.failed[: SHOWN // 2]),
     ]
