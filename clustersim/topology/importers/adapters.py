@@ -34,9 +34,9 @@ _NAMES: Final = (
 def adapter_kinds(names: Iterable[str]) -> tuple[str, ...]:
     """Return the kinds that adapters of some names may have.
 
-    >>> kinds_of(["eth0", "mlx5_0", "mlx5_1"])
+    >>> adapter_kinds(["eth0", "mlx5_0", "mlx5_1"])
     ('infiniband', 'roce')
-    >>> kinds_of(["rdmap79s0"])
+    >>> adapter_kinds(["rdmap79s0"])
     ('efa',)
     """
     given = [name.lower() for name in names]
