@@ -5,6 +5,7 @@ A device, a pipe or a socket may never end, and so is rejected before it is open
 
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +49,17 @@ def read_text(
         raise error(f"{where}{escaped(shown(path))}: cannot be read (is not UTF-8 text)") from None
 
 
+def standard_input(error: type[ClustersimError] = ScenarioError) -> str:
+    """Return the text on standard input; errors as of a file."""
+    content = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise error(f"(standard input): is larger than {MAX_BYTES // 1000**2} MB")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise error("(standard input): cannot be read (is not UTF-8 text)") from None
+
+
 def read_bytes(
     path: Path,
     error: type[ClustersimError] = ScenarioError,
@@ -85,4 +97,12 @@ def check_regular(
         raise error(f"{where}{escaped(shown(path))}: is a device, pipe or socket, not a file")
 
 
-__all__ = ["MAX_BYTES", "check_regular", "is_file", "read_bytes", "read_text", "shown"]
+__all__ = [
+    "MAX_BYTES",
+    "check_regular",
+    "is_file",
+    "read_bytes",
+    "read_text",
+    "shown",
+    "standard_input",
+]

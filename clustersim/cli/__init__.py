@@ -62,7 +62,7 @@ class Verbs(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Print the list of verbs, without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+            formatter.write_dl([*VERBS.items()])
 
 
 def _load(name: str) -> Any:

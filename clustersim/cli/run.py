@@ -23,7 +23,9 @@ from clustersim.render.render_process import RenderProcess
 
 
 def run(
-    scenario: Annotated[str, typer.Argument(help="Scenario file, or name of a shipped scenario.")],
+    scenario: Annotated[
+        str, typer.Argument(help="Scenario file (- for standard input), or name of a shipped one.")
+    ],
     settings: Settings = None,
     schedule: Annotated[
         str | None,

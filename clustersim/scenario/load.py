@@ -15,9 +15,9 @@ from clustersim.catalog import finding
 from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Strict
-from clustersim.catalog.reading import Document, Key, Place, read_yaml
+from clustersim.catalog.reading import Document, Key, Place, parse_yaml, read_yaml
 from clustersim.catalog.records import ClusterRecord
-from clustersim.catalog.text_files import is_file
+from clustersim.catalog.text_files import is_file, standard_input
 from clustersim.catalog.tree import Tree, bare, dotted, nearest
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
@@ -120,6 +120,7 @@ def load(path: str | Path, settings: Settings = ()) -> Loaded:
 
     Parameters
     ----------
+    path : of the file; ``-`` for standard input, of a scenario named ``stdin``
     settings : changes as texts ``dotted.key=value`` (also ``=x2`` and ``=/2``), or values by key
 
     Raises
@@ -127,6 +128,9 @@ def load(path: str | Path, settings: Settings = ()) -> Loaded:
     ScenarioError, CatalogError
         one line for each problem, with file, line and key.
     """
+    if str(path) == "-":
+        document = parse_yaml(standard_input(), "(standard input)")
+        return _loaded(Origin("stdin", document, Path()), changes_of(settings))
     file = _file(Path(path))
     return _loaded(Origin(file.stem, read_yaml(file), file.parent), changes_of(settings))
 

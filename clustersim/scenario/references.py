@@ -5,14 +5,16 @@
 Values of the scenario win over those of the file, one by one.
 """
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog import finding
 from clustersim.catalog.changes import Change
-from clustersim.catalog.reading import Key
+from clustersim.catalog.reading import Document, Key
+from clustersim.catalog.text_files import is_file, read_text, shown
 from clustersim.catalog.tree import Tree, dotted
-from clustersim.errors import ScenarioError
+from clustersim.errors import CatalogError, ScenarioError
 
 REFERENCES: Final[dict[Key, str]] = {
     ("cluster",): "cluster",
@@ -82,9 +84,26 @@ def look_up(tree: Tree, path: Key, kind: str, folder: Path | None) -> None:
             f" (known: {', '.join(finding.entry_names(kind))})"
         )
     place = tree.place((*path, "name"))
+    if kind == "model" and given["name"].endswith(".json"):
+        owner[path[-1]] = {key: value for key, value in given.items() if key != "name"}
+        tree.graft(path, _imported(given["name"], folder, f"{place}: {dotted(path)}: "))
+        return
     document = finding.find(kind, given["name"], folder, f"{place}: {dotted(path)}: ")
     owner[path[-1]] = given
     tree.graft(path, document)
+
+
+def _imported(file: str, folder: Path | None, where: str) -> Document:
+    """Return the model file of a Hugging Face configuration, beginning in the scenario's folder."""
+    from clustersim.workload.importers import import_config  # few scenarios need it
+
+    path = Path(file).expanduser()
+    if folder is not None and is_file(folder / path):
+        path = folder / path
+    text = read_text(path, CatalogError, where=where)
+    name = re.sub(r"[^a-z0-9.-]+", "-", path.resolve().parent.name.lower()).strip("-.")
+    stem = path.stem if path.stem != "config" else name
+    return Document(shown(path), import_config(shown(path), text, stem).draft.data, {})
 
 
 def _article(kind: str) -> str:

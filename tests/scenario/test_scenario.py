@@ -1,7 +1,9 @@
 """Scenarios: values that ``--set`` changes, and messages about invalid input."""
 
+import io
 import json
 import re
+import sys
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -690,3 +692,39 @@ def test_a_bandwidth_of_200gbps_can_be_scaled():
     settings = ["cluster.nic.bandwidth=200Gbps", "cluster.nic.bandwidth=x2"]
 
     assert load("frontier-22b", settings).scenario.cluster.nic.bandwidth.value == 50e9
+
+
+CONFIGURATION = {
+    "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+    "num_attention_heads": 32, "num_hidden_layers": 16, "num_key_value_heads": 8,
+    "vocab_size": 128256, "max_position_embeddings": 8192, "rms_norm_eps": 1e-5,
+    "hidden_act": "silu", "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+def test_a_model_may_be_a_config_json(tmp_path, monkeypatch):
+    """A Hugging Face configuration is imported on the fly, with the name of its folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "config.json").write_text(json.dumps(CONFIGURATION), encoding="utf-8")
+    model = load("frontier-22b", ["model=tiny/config.json", "model.sequence=2048"]).scenario.model
+
+    assert (model.name, model.layers, model.sequence) == ("tiny", 16, 2048)
+    with pytest.raises(ClustersimError) as caught:
+        load("frontier-22b", ["model=big/config.json"])
+    assert str(caught.value) == (
+        "--set model=big/config.json: model: big/config.json: no such file"
+    )
+
+
+def test_run_dash_reads_standard_input(monkeypatch):
+    """A scenario may come from a pipe; its errors name the line."""
+    text = SCENARIO.encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    loaded = load("-")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"title: 3\nzzz: 1\n")))
+    with pytest.raises(ScenarioError) as caught:
+        load("-")
+
+    assert (loaded.name, loaded.scenario) == ("stdin", load("frontier-22b").scenario)
+    assert "(standard input):2: zzz: unknown key" in str(caught.value)
