@@ -19,6 +19,9 @@ MAX_VALUES: Final = 10_000
 """Maximum number of values of one option."""
 
 _MOST_DIGITS: Final = 12
+
+_EXACT: Final = 2**53
+"""Whole numbers up to this one are exact."""
 """Digits of a number that a message has at most."""
 
 _END: Final = r"\s*([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([A-Za-z][A-Za-z/]*)?\s*"
@@ -129,12 +132,24 @@ def _expanded(item: str) -> list[str]:
     if not max(abs(low), abs(high)) < 1e300:
         raise ValueError(f"{item}: too large a number")
     if low > high:
-        raise ValueError(f"{item}: the first value is greater than the last")
+        hint = f"{last.strip()}{' ' + last_unit if last_unit else ''}:{first.strip()}"
+        hint += f" {unit}" if unit else ""
+        raise ValueError(f"{item}: the first value is greater than the last ({hint})")
     if step is None:
         numbers = _doublings(low, high, item)
     else:
         numbers = _steps(low, high, float(step) * _ratio(step_unit or unit, unit, item), item)
-    return [f"{number:.15g}{' ' + unit if unit else ''}" for number in numbers]
+    return [f"{_digits(number)}{' ' + unit if unit else ''}" for number in numbers]
+
+
+def _digits(number: float) -> str:
+    """Return a number with all digits of a whole one.
+
+    >>> _digits(2.0**52), _digits(0.1 + 0.2), _digits(1e300)
+    ('4503599627370496', '0.3', '1e+300')
+    """
+    whole = number.is_integer() and abs(number) <= _EXACT
+    return str(int(number)) if whole else f"{number:.15g}"
 
 
 def _ratio(unit: str | None, base: str | None, item: str) -> float:

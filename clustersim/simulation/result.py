@@ -1,7 +1,8 @@
 """The result of a run: one simulated training step, and everything that explains it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING
 
 from clustersim.catalog.stated import STATED, stated_keys
@@ -22,13 +23,14 @@ from clustersim.simulation.answer import (
     RunCounts,
 )
 from clustersim.timeline import Timeline
+from clustersim.units import format_seconds
 from clustersim.workload.routing import Routing
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """One simulated training step, with everything that explains it.
 
@@ -73,8 +75,29 @@ class Result:
     routing: Routing | None
     activities: int
     wall: float
-    peak: float = field(repr=False)
+    peak: float
     departures: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return the result in one line."""
+        fits = "fits" if self.memory.fits else "does not fit"
+        return (
+            f"<Result {self.name}: {format_seconds(self.step_time)} on {self.devices:,} devices,"
+            f" MFU {100 * self.mfu:.1f} %, {fits}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        rows = {
+            "step time": format_seconds(self.step_time),
+            "tokens/s": f"{self.tokens_per_s:,.0f}",
+            "devices": f"{self.devices:,}",
+            "MFU": f"{100 * self.mfu:.1f} %",
+            "bubble": f"{100 * self.bubble_fraction:.1f} % of the step time",
+            "memory": self.memory.reason,
+        }
+        lines = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
+        return f"<table><caption>{escape(self.scenario.title)}</caption>{''.join(lines)}</table>"
 
     @property
     def devices(self) -> int:

@@ -5,10 +5,11 @@ load -> check -> build -> estimate memory -> compile -> replay -> measure -> adv
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from clustersim.catalog.changes import Settings
 from clustersim.engine.replay import Replayed, replay
@@ -28,7 +29,7 @@ from clustersim.program.compile import compile_program
 from clustersim.program.job import Job
 from clustersim.program.program import Program
 from clustersim.program.schedule_check import check_program
-from clustersim.scenario.load import Loaded, load
+from clustersim.scenario.load import Loaded, from_mapping, load
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.advice import JobSize, Tools, advice
 from clustersim.simulation.build import build_job
@@ -38,13 +39,17 @@ from clustersim.workload.flops import hardware_flops, masked_flops, model_flops
 
 
 def simulate(
-    scenario: str | Path | Loaded, settings: Settings = (), *, advise: bool = False
+    scenario: str | Path | Mapping[str, Any] | Loaded,
+    settings: Settings = (),
+    *,
+    advise: bool = False,
 ) -> Result:
     """Simulate one training step of a scenario.
 
     Parameters
     ----------
-    scenario : path of a scenario file, name of a shipped scenario, or a loaded scenario
+    scenario : path of a scenario file, name of a shipped scenario, the keys and values of a
+        scenario as a dict, or a loaded scenario
     settings : changes as texts, ``["plan.zero=1", "cluster.nic.bandwidth=x2"]``, or as values,
         ``{"plan.zero": 1}``
     advise : whether to look for changes with which a job fits that does not;
@@ -96,7 +101,9 @@ def simulate_if_it_fits(loaded: Loaded) -> Result | Verdict:
         return _replayed(loaded, job, memory, began) if memory.fits else memory
 
 
-def _loaded(scenario: str | Path | Loaded, settings: Settings) -> Loaded:
+def _loaded(scenario: str | Path | Mapping[str, Any] | Loaded, settings: Settings) -> Loaded:
+    if isinstance(scenario, Mapping):
+        return from_mapping("scenario", scenario, settings)
     if not isinstance(scenario, Loaded):
         return load(scenario, settings)
     return scenario.changed(settings) if settings else scenario

@@ -82,3 +82,17 @@ def test_quantities_have_a_unit_and_are_positive():
         quantities_of("5 s", "bytes")
     with pytest.raises(ValueError, match="0 B is not greater than 0"):
         quantities_of("0 B", "bytes")
+
+
+def test_doublings_above_a_trillion_lost_digits():
+    """Whole numbers keep all of their digits."""
+    assert values_of("1125899906842623:2251799813685246") == [
+        "1125899906842623",
+        "2251799813685246",
+    ]
+
+
+def test_a_backwards_range_had_no_hint():
+    """A range from a larger to a smaller number is named with the one that was meant."""
+    with pytest.raises(ValueError, match=r"^8:4: the first value is greater than .* \(4:8\)$"):
+        values_of("8:4")

@@ -3,12 +3,14 @@
 The tolerances are the honest ones of today; tightening them is progress.
 """
 
+import re
 from functools import cache
 from statistics import mean
 
 import pytest
 
 from clustersim.catalog.finding import entry_names
+from clustersim.errors import ScenarioError
 from clustersim.simulation.result import Result
 from clustersim.simulation.simulate import simulate
 
@@ -84,3 +86,34 @@ def test_more_microbatches_raise_and_deeper_pipelines_lower_throughput():
 
     assert few.hfu < many.hfu
     assert deep.hfu < shallow.hfu
+
+
+GIVEN = {
+    "title": "A small model & <eight> A100",
+    "cluster": {"name": "selene", "nodes": 1},
+    "model": "gpt3-1.3b",
+    "plan": {"tensor": 2, "data": 4},
+    "batch": {"global": 8, "micro": 1, "sequence": 2048},
+    "precision": "bf16",
+    "framework": "megatron-lm-2022",
+}
+
+
+def test_the_repr_of_a_result_had_281583_characters():
+    """It is one short line, and a small escaped table in notebooks."""
+    shown = simulate(GIVEN)
+
+    assert re.fullmatch(r"<Result scenario: .* ms on 8 devices, MFU [\d.]+ %, fits>", repr(shown))
+    assert "A small model &amp; &lt;eight&gt; A100" in shown._repr_html_()
+    assert len(shown._repr_html_()) < 1000
+
+
+def test_a_scenario_had_to_be_a_file():
+    """A dict is a scenario as well, settings are a dict as well, and a message names its key."""
+    tensor = {**GIVEN, "plan": {"tensor": 8}}
+
+    changed = simulate(GIVEN, {"plan.tensor": 8, "plan.data": 1})
+
+    assert simulate(tensor).step_time == changed.step_time
+    with pytest.raises(ScenarioError, match=r"^scenario: batch.global: "):
+        simulate({**GIVEN, "batch": {"global": 0, "micro": 1, "sequence": 2048}})
