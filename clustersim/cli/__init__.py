@@ -35,7 +35,7 @@ VERBS: Final = {
     "collective": "Time of a collective by size, and what limits it.",
     "flows": "Finish times of flows that share links (max-min fairness).",
     "show": "Show a machine, a model or a schedule, with sources.",
-    "schema": "Print the JSON Schema that editors complete files from.",
+    "schema": "Print the JSON Schema of files, for editors, or of answers.",
     "list": "List machines, models, frameworks, scenarios, schedules.",
     "import": "Convert a node, cluster or model file of another program.",
 }

@@ -10,6 +10,7 @@ import pytest
 
 from clustersim import __version__
 from clustersim.cli import VERBS, main
+from clustersim.cli.schema import SCHEMAS
 
 SLOW = {"matplotlib", "networkx", "numpy", "pandas", "pyarrow", "pydantic", "rich", "simpy"}
 
@@ -123,7 +124,9 @@ def test_show_prints_the_chunk_of_each_step(capsys, tmp_path, monkeypatch):
         ),
         (
             ["schema", "scenarios"],
-            "scenarios: no schema of that name (did you mean 'scenario'?) (known: scenario, run)\n",
+            "scenarios: no schema of that name (did you mean 'scenario'?) (known: scenario,"
+            " cluster, node, accelerator, library, model, framework, run, scale, compare, whatif,"
+            " sweep, study, validate, calibrate, collective, flows, show)\n",
         ),
     ],
 )
@@ -176,3 +179,22 @@ def test_dash_h_is_help(capsys):
 
         assert short == long
         assert short[0] == 0
+
+
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_schema_knows_every_kind_of_file_and_every_answer(capsys, kind):
+    """Each schema is one JSON object, whose references are defined in it."""
+    code, out, _ = ending(capsys, "schema", kind)
+    schema = json.loads(out)
+
+    assert code == 0
+    assert set(re.findall(r'"#/\$defs/([^"]+)"', out)) <= schema.get("$defs", {}).keys()
+
+
+def test_schema_of_a_cluster_takes_a_name_for_its_node_and_plain_values(capsys):
+    """The schema is that of files as they are written, not of the resolved record."""
+    schema = json.loads(ending(capsys, "schema", "cluster")[1])
+    size = schema["$defs"][schema["properties"]["size"]["$ref"].rpartition("/")[2]]
+
+    assert {"type": "string"} in schema["properties"]["node"]["anyOf"]
+    assert "integer" in [choice.get("type") for choice in size["anyOf"]]

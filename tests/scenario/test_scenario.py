@@ -726,5 +726,5 @@ def test_run_dash_reads_standard_input(monkeypatch):
     with pytest.raises(ScenarioError) as caught:
         load("-")
 
-    assert (loaded.name, loaded.scenario) == ("stdin", load("frontier-22b").scenario)
+    assert (loaded.name, loaded.scenario.plan) == ("stdin", load("frontier-22b").scenario.plan)
     assert "(standard input):2: zzz: unknown key" in str(caught.value)
