@@ -103,6 +103,30 @@ def test_list_names_every_entry_with_its_title(capsys):
         assert all(each["title"] for each in found[plural])
 
 
+def test_list_searches_for_a_text(capsys):
+    """Names and titles are searched, in all kinds or in one; nothing found is an error."""
+    _, out, _ = ending(capsys, "list", "H100", "--json")
+    found = json.loads(out)
+    code, nothing, complaint = ending(capsys, "list", "models", "qqqq")
+
+    assert {"name", "title", "nodes", "devices"} == found["clusters"][0].keys()
+    assert "superpod-h100" in [each["name"] for each in found["clusters"]]
+    assert "libraries" not in found
+    assert (code, nothing) == (2, "")
+    assert complaint == "qqqq: in no name or title of models\n"
+
+
+def test_list_gives_sizes_and_device_counts(capsys):
+    """Machines have nodes and devices, models parameters, scenarios the devices of the job."""
+    clusters = ending(capsys, "list", "clusters", "superpod-h100")[1]
+    models = ending(capsys, "list", "models", "llama3-8b")[1]
+    scenarios = ending(capsys, "list", "scenarios", "llama3-405b-16k")[1]
+
+    assert clusters.endswith("(127 nodes, 1,016 devices)\n")
+    assert models.endswith("(8.03B parameters)\n")
+    assert scenarios.endswith("(2,048 nodes, 16,384 devices)\n")
+
+
 def test_list_of_a_kind_is_aligned(capsys):
     """A line an entry: its name, and its title in one column."""
     _, out, _ = ending(capsys, "list", "schedules")
