@@ -209,7 +209,10 @@ def _complete(tree: Tree, folder: Path | None, changes: tuple[Change, ...]) -> N
 def _checked(tree: Tree, origin: Origin, changes: tuple[Change, ...]) -> Loaded:
     _check_extends(tree)
     _check_nodes(tree, origin.document)
-    return Loaded(checked(Scenario, tree), tree, origin, changes)
+    scenario = checked(Scenario, tree)
+    if origin.folder is not None:  # measured cases name their own settings
+        _check_assumed(tree, scenario)
+    return Loaded(scenario, tree, origin, changes)
 
 
 def _values(loaded: Loaded) -> Any:
@@ -237,6 +240,19 @@ def _check_nodes(tree: Tree, document: Document) -> None:
             f"{place}: cluster.nodes: missing (number of nodes of '{cluster.get('name')}' that the"
             " job runs on)"
         )
+
+
+def _check_assumed(tree: Tree, scenario: Scenario) -> None:
+    """Reject reasons for keys that a scenario does not have."""
+    known = [field.alias or name for name, field in Scenario.model_fields.items()]
+    problems = [
+        f"{tree.place(('assumed', key))}: assumed.{key}: a scenario has no key"
+        f" '{key.split('.')[0]}'{nearest(key, known)}"
+        for key in scenario.assumed
+        if key.split(".")[0].split("[")[0] not in known
+    ]
+    if problems:
+        raise ScenarioError("\n".join(problems))
 
 
 def _check_extends(tree: Tree) -> None:

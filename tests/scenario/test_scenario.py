@@ -728,3 +728,12 @@ def test_run_dash_reads_standard_input(monkeypatch):
 
     assert (loaded.name, loaded.scenario.plan) == ("stdin", load("frontier-22b").scenario.plan)
     assert "(standard input):2: zzz: unknown key" in str(caught.value)
+
+
+def test_assumed_took_keys_that_a_scenario_does_not_have():
+    """A reason belongs to a key of the scenario; another one is rejected with the similar key."""
+    with pytest.raises(ScenarioError, match=r"no key 'plann' \(did you mean 'plan'\?\)$"):
+        load("frontier-22b", ["assumed.plann=a guess"])
+    assert (
+        "batch.micro" in load("frontier-22b", ["assumed={batch.micro: a guess}"]).scenario.assumed
+    )

@@ -18,10 +18,17 @@ from clustersim.render.page.page import Chart, render
 from clustersim.runs.variants import Variant
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.scaling import charts
-from clustersim.studies.scaling.answer import RunPoint, ScalingAnswer, efficiency, loss
+from clustersim.studies.scaling.answer import (
+    RunPoint,
+    ScalingAnswer,
+    SkippedPoint,
+    efficiency,
+    loss,
+)
 from clustersim.studies.scaling.arguments import ScalingRequest, curves_of
 from clustersim.studies.scaling.page import page
 from clustersim.studies.scaling.points import PlannedPoint
+from clustersim.studies.scaling.text import format_skipped
 from scalings import answer_of, made_up
 
 LARGE = pytest.mark.large
@@ -468,3 +475,17 @@ def test_curves_had_file_names_instead_of_titles():
     assert charts.efficiency_chart([curve, other]).caption == (
         "Steps that were made up (made-up), Steps that were made up (another)"
     )
+
+
+def test_one_range_made_80_lines_of_skipped_points():
+    """Points that are skipped for one reason are one line, apart from the numbers in it."""
+    skipped = [
+        SkippedPoint(n, f"a node has 8 devices (nearest: {n // 8 * 8} devices)")
+        for n in range(81, 88)
+    ]
+    lines = format_skipped([*skipped, SkippedPoint(96, "the batch of 7 cannot be shared")])
+
+    assert lines == [
+        "7 points from 81 to 87 devices: a node has 8 devices (nearest: 80 devices) (for 81)",
+        "96 devices: the batch of 7 cannot be shared",
+    ]

@@ -1,5 +1,6 @@
 """Scaling curves as text: a table for each curve, and the causes of lost efficiency."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -10,7 +11,12 @@ from clustersim.render.tables import (
     words,
 )
 from clustersim.render.words import UNMASKED, metric_name, metric_value
-from clustersim.studies.scaling.answer import PublishedResult, ScalingCurve, ScalingPoint
+from clustersim.studies.scaling.answer import (
+    PublishedResult,
+    ScalingCurve,
+    ScalingPoint,
+    SkippedPoint,
+)
 from clustersim.units import counted, format_seconds
 
 NAMED: Final = 4
@@ -95,15 +101,30 @@ def _rate(tflops: float) -> str:
 def notes(curve: ScalingCurve) -> list[Row]:
     """Return the lines below the table of a curve."""
     unfit = ", ".join(f"{point.devices:,}" for point in curve.points if not point.memory.fits)
-    skipped = [Row("skipped", f"{point.devices:,} devices: {point.why}") for point in curve.skipped]
     return [
         *([Row("loss", format_loss(curve))] if len(curve.points) > 1 else []),
         *(Row("published", format_published(number, curve)) for number in curve.published),
         *([Row("HFU", UNMASKED)] if any(point.hfu > 1 for point in curve.points) else []),
-        *skipped,
+        *(Row("skipped", line) for line in format_skipped(curve.skipped)),
         *([Row("memory", f"does not fit on {unfit} devices", warning=True)] if unfit else []),
         *([Row("assumed", _assumed(curve.assumed))] if curve.assumed else []),
     ]
+
+
+def format_skipped(skipped: Sequence[SkippedPoint]) -> list[str]:
+    """Return a line for each reason, apart from its numbers, with the points that it skips."""
+    groups: dict[str, list[SkippedPoint]] = {}
+    for point in skipped:
+        groups.setdefault(re.sub(r"[\d.,]+|\(.*\)", "", point.why), []).append(point)
+    lines = []
+    for points in groups.values():
+        first, last = points[0], points[-1]
+        where = f"{first.devices:,}"
+        if len(points) > 1:
+            where = f"{len(points)} points from {where} to {last.devices:,}"
+        example = f" (for {first.devices:,})" if len(points) > 1 else ""
+        lines.append(f"{where} devices: {first.why}{example}")
+    return lines
 
 
 def _assumed(keys: Mapping[str, str]) -> str:
