@@ -140,5 +140,5 @@ def test_a_folder_in_the_way_is_refused_before_anything_runs(tmp_path):
     """Other files are never replaced without --force."""
     (tmp_path / "mine.txt").write_text("mine")
 
-    with pytest.raises(ScenarioError, match="already exists and is not the output"):
+    with pytest.raises(ScenarioError, match="already exists and has files that are not the output"):
         command(cases=Path("nowhere.yaml"), out=tmp_path)
