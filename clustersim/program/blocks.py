@@ -204,7 +204,7 @@ class Blocks:
         self, stage: int, code: Code, pattern: Pattern, shared: "SharedCollectives"
     ) -> Units | None:
         """Return a block unit by unit; None where none of its collectives shares links."""
-        if code.paired is not None or not shared:
+        if not shared or (code.paired is not None and not shared.serial):
             return None
         moves = moves_of(self.job, stage, code.chunk, code.kind)
         moves = moves or [([], [])] * (len(self.job.layers.stacked(stage, code.chunk)) + 2)
@@ -212,7 +212,7 @@ class Blocks:
         carried = [move for unit in units for move in (*unit.fetch, *unit.push)]
         if not any(unit.segments for unit in units) and not any(move.shared for move in carried):
             return None
-        seconds, _ = self.step(stage, code, pattern)
+        seconds, _ = self.block(stage, code.chunk, code.kind, pattern)
         rest = max(0.0, seconds.total - total_seconds(units, self._ahead))
         return Units(units, self._ahead, rest, shared.always)
 

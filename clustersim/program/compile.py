@@ -130,6 +130,8 @@ def _block(
     seconds, recomputed = blocks.step(stage, code, pattern)
     if own is None:
         units = blocks.units(stage, code, pattern, shared)
+        if units is not None:
+            seconds, recomputed = blocks.block(stage, code.chunk, code.kind, pattern)
         return Block(seconds, recomputed, (seconds.total,), units)
 
     def uncontended(collective: Collective) -> float:

@@ -253,8 +253,22 @@ def shared_traffic(
     return of_replicas, of_stages
 
 
+MOST_IN_PAIRS = 0.1
+"""Bound of the delay up to which two concurrent steps keep their closed form, share of their time.
+
+Above it the links are too slow to hide the collectives of one step behind the kernels of the other:
+the steps then run one after another, which is an upper bound of their time.
+"""
+
+
 class SharedCollectives:
-    """The collectives of a stage of a replica class that share links."""
+    """The collectives of a stage of a replica class that share links.
+
+    Attributes
+    ----------
+    always : as in `Contention`
+    serial : whether concurrent steps run one after another
+    """
 
     def __init__(
         self,
@@ -267,6 +281,7 @@ class SharedCollectives:
         self._inner = contention.inner.get(stage, frozenset())
         self._moves = contention.moves.get(stage, frozenset())
         self.always = contention.always
+        self.serial = contention.bound > MOST_IN_PAIRS
 
     def __bool__(self) -> bool:
         """Whether any collective of the stage shares links."""

@@ -25,6 +25,24 @@ def loaded(cluster, nodes, model, plan, batch, framework="nemo-automodel", **mor
 
 L40S = ("server-8xl40s", 2, "llama3-8b", {"data": 16, "zero": 3}, (32, 1, 8192))
 SHARING = {
+    "pairs of steps that a slow network cannot hide": loaded(
+        "server-8xl40s",
+        2,
+        "mixtral-8x7b",
+        {
+            "tensor": 2,
+            "pipeline": 4,
+            "data": 1,
+            "context": 2,
+            "context_method": "ulysses",
+            "sequence_parallel": True,
+            "schedule": "dualpipe",
+            "expert": 4,
+            "placement": {"order": ["data", "pipeline", "tensor", "context"]},
+        },
+        (24, 2, 2048),
+        {"name": "megatron-core", "schedules": {"value": ["dualpipe"], "assumed": "a test"}},
+    ),
     "gathers beside reductions of gradients": loaded(*L40S),
     "context, experts and shards": loaded(
         "mi300x-roce",
