@@ -23,8 +23,8 @@ help: ## list the targets
 
 setup: $(STAMP) ## install the pinned environment into .venv (the other targets do it when needed)
 
-run: $(STAMP) ## run one scenario and say where its report is
-	@$(BIN)/clustersim run "$(SCENARIO)"
+run: $(STAMP) ## run one scenario with its figures and print where its report is
+	@$(BIN)/clustersim run "$(SCENARIO)" --figures png
 	@test -f "$(REPORT)/report.html" || { echo "make: the run left no report in $(REPORT)" >&2; exit 1; }
 	@echo "report: $(REPORT)/report.html"
 
