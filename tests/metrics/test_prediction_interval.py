@@ -21,23 +21,12 @@ from clustersim.metrics.prediction_interval import (
 )
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.run.text import rows
+from measured_runs import evidence, runs_of
 
 laws = settings(max_examples=20, deadline=None)
 
 SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
 CASES = shipped("validation") / "cases.yaml"
-
-ratios = st.lists(st.floats(0.2, 5.0), min_size=1, max_size=8)
-evidence = st.lists(ratios, min_size=1, max_size=20)
-"""Measured over predicted, by source."""
-
-
-def runs_of(*sources, accelerator="chip", nodes="one"):
-    """Return runs of sources that are named by their place."""
-    return [
-        MeasuredRuns(source=str(i), accelerator=accelerator, nodes=nodes, ratios=tuple(of))
-        for i, of in enumerate(sources)
-    ]
 
 
 def normal(generator, spread, count):

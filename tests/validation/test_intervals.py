@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from clustersim import __version__
 from clustersim.answers import to_json
@@ -29,23 +28,12 @@ from clustersim.validation.intervals import (
 )
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.result_tables import coverage_line, coverage_rows
+from measured_runs import evidence, ratios, runs_of
 
 laws = settings(max_examples=20, deadline=None)
 
 SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
 CASES = shipped("validation") / "cases.yaml"
-
-ratios = st.lists(st.floats(0.2, 5.0), min_size=1, max_size=8)
-evidence = st.lists(ratios, min_size=1, max_size=20)
-"""Measured over predicted, by source."""
-
-
-def runs_of(*sources, accelerator="chip", nodes="one"):
-    """Return runs of sources that are named by their place."""
-    return [
-        MeasuredRuns(source=str(i), accelerator=accelerator, nodes=nodes, ratios=tuple(of))
-        for i, of in enumerate(sources)
-    ]
 
 
 def outcome(ratio, source="new", accelerator="chip", nodes=1, confidence="high"):
