@@ -1,7 +1,8 @@
 """Messages about the values of a file: line, key, problem and what is allowed."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -25,22 +26,31 @@ from clustersim.errors import ClustersimError, ScenarioError
 
 Record = TypeVar("Record", bound=BaseModel)
 
+NONE_KNOWN: Final[Mapping[str, BaseModel]] = MappingProxyType({})
+
 
 def checked(
-    record: type[Record], tree: Tree, error: type[ClustersimError] = ScenarioError
+    record: type[Record],
+    tree: Tree,
+    error: type[ClustersimError] = ScenarioError,
+    known: Mapping[str, BaseModel] = NONE_KNOWN,
 ) -> Record:
     """Return `tree` as a typed record; its plain values become sourced ones before.
+
+    Parameters
+    ----------
+    known : records of keys that have been checked and have not changed since
 
     Raises
     ------
     `error`
         with one line for each problem of the tree, in the order of the file.
     """
-    without_source = state(record, tree)
+    without_source = state(record, tree, known)
     if without_source:
         raise error("\n".join(without_source))
     try:
-        return record.model_validate(tree.data)
+        return record.model_validate({**tree.data, **known})
     except ValidationError as problems:
         raise error("\n".join(_messages(record, tree, problems))) from None
 

@@ -5,7 +5,7 @@
 Shipped files state the source of every value, or the reason for assuming it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Any, Final, get_args, get_origin
 
@@ -21,14 +21,22 @@ STATED: Final = "stated by the user"
 """The reason for a value that has no other."""
 
 
-def state(record: type[BaseModel], tree: Tree) -> list[str]:
+def state(record: type[BaseModel], tree: Tree, known: Collection[str] = ()) -> list[str]:
     """Turn the plain values of a tree into sourced ones where the record has these.
+
+    Parameters
+    ----------
+    known : keys whose values are sourced already
 
     Returns
     -------
     A message for each plain value of a shipped file.
     """
-    return list(_in_table((record,), tree.data, (), tree))
+    messages: list[str] = []
+    for key, kinds in _fields(record):
+        if key in tree.data and key not in known:
+            messages += _in_key(kinds, tree.data, key, (key,), tree)
+    return messages
 
 
 def stated_keys(record: BaseModel, where: str = "") -> Iterator[str]:

@@ -169,8 +169,12 @@ class Tree:
         """Return a tree with the same values and places that can be changed separately."""
         return Tree(deepcopy(self.data), dict(self.places), dict(self.roots))
 
+    def branch(self) -> "Tree":
+        """Return a tree for `set`, which shares with this one all values that are not changed."""
+        return Tree(self.data, dict(self.places), dict(self.roots))
+
     def set(self, change: Change) -> None:
-        """Carry out a change.
+        """Carry out a change; the tables and lists around the value are replaced by copies.
 
         Raises
         ------
@@ -188,12 +192,14 @@ class Tree:
             owner[key] = {"value": _changed(old["value"], change), "assumed": str(here)}
         else:
             owner[key] = _changed(old, change)
-        for inside in [p for p in self.places if p[: len(path)] == path]:
-            del self.places[inside]
+        if isinstance(old, dict | list):
+            for inside in [p for p in self.places if p[: len(path)] == path]:
+                del self.places[inside]
         self.places[path] = here
 
     def _owner(self, path: Key, here: Place, *, create: bool) -> tuple[Any, Any]:
         """Return the mapping or list that holds the last part of `path`, made if need be."""
+        self.data = {**self.data}
         owner: Any = self.data
         for depth, part in enumerate(path):
             last = depth == len(path) - 1
@@ -212,6 +218,8 @@ class Tree:
                 self.places[path[: depth + 1]] = here
             if last:
                 return owner, part
+            if isinstance(owner[part], dict | list):
+                owner[part] = owner[part].copy()
             owner = owner[part]
         raise AssertionError("a path has at least one part")
 

@@ -8,9 +8,10 @@ import hashlib
 import json
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from clustersim import __version__
+from clustersim.catalog.facts import Record
 from clustersim.catalog.finding import shipped
 from clustersim.catalog.text_files import is_file, read_bytes
 from clustersim.catalog.tree import bare
@@ -26,15 +27,46 @@ _UNUSED: Final = ("scaling",)
 """Keys of a scenario that no single run reads."""
 
 
-def key_of(loaded: Loaded) -> str:
-    """Return the key of a loaded scenario: 32 hexadecimal digits."""
-    values = loaded.scenario.model_dump(mode="json", by_alias=True, exclude=set(_UNUSED))
-    steps = schedule_file(loaded)
+class RecordTexts:
+    """The texts of catalogue records, for the keys of scenarios that share some of them."""
+
+    MOST: Final = 32
+    """Number of texts that are kept."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, tuple[Record, str]] = {}
+
+    def text(self, record: Record) -> str:
+        """Return the values of a record as JSON."""
+        if id(record) not in self._texts:
+            if len(self._texts) == self.MOST:
+                self._texts.pop(next(iter(self._texts)))
+            self._texts[id(record)] = record, _json(record.model_dump(mode="json", by_alias=True))
+        return self._texts[id(record)][1]
+
+
+def key_of(loaded: Loaded, texts: RecordTexts | None = None) -> str:
+    """Return the key of a loaded scenario: 32 hexadecimal digits.
+
+    Parameters
+    ----------
+    texts : of the records of scenarios whose keys were computed before
+    """
+    texts = texts or RecordTexts()
+    scenario, steps = loaded.scenario, schedule_file(loaded)
+    records = {key: value for key, value in scenario if isinstance(value, Record)}
+    others = scenario.model_dump(mode="json", by_alias=True, exclude={*_UNUSED, *records})
     return _digest(
         code().encode(),
-        json.dumps([bare(values), loaded.departures], sort_keys=True).encode(),
+        _json([others, loaded.departures]).encode(),
+        *(f"{key} {texts.text(record)}".encode() for key, record in records.items()),
         read_bytes(steps) if steps is not None and is_file(steps) else b"",
     )
+
+
+def _json(values: Any) -> str:
+    """Return values without their sources as text that is the same for equal ones."""
+    return json.dumps(bare(values), sort_keys=True)
 
 
 @lru_cache
@@ -55,4 +87,4 @@ def _digest(*parts: bytes) -> str:
     return digest.hexdigest()[:32]
 
 
-__all__ = ["code", "key_of"]
+__all__ = ["RecordTexts", "code", "key_of"]

@@ -21,6 +21,7 @@ from typing import Final
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.executors import InProcess, cores, run_alone, workers
+from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.runs.store import Store, Study
 from clustersim.runs.variants import FAILED, INVALID, Run, Variant, in_a_line, run_variant
 from clustersim.scenario.load import name_of
@@ -82,13 +83,14 @@ def run_all(
     """
     executor = executor or InProcess()
     on_progress(0, len(variants))
-    keys = _keys(variants, executor)
+    files = ScenarioFiles()
+    keys = _keys(variants, files, executor)
     store.begin(study, [(variant, *key) for variant, key in zip(variants, keys, strict=True)])
     distinct: dict[str, Variant] = {}
     for variant, (key, _) in zip(variants, keys, strict=True):
         if key is not None and (key not in distinct or distinct[key].memory_first):
             distinct[key] = variant  # of equal variants, one that needs the replay
-    work = _Work(distinct, store, executor, jobs, on_progress)
+    work = _Work(distinct, files, store, executor, jobs, on_progress)
     try:
         work.finish()
     finally:
@@ -107,25 +109,27 @@ def _renamed(run: Run, variant: Variant) -> Run:
     return replace(run, answer=replace(run.answer, name=name))
 
 
-def _keys(variants: Sequence[Variant], executor: Executor) -> list[KeyOrProblem]:
+def _keys(
+    variants: Sequence[Variant], files: ScenarioFiles, executor: Executor
+) -> list[KeyOrProblem]:
     """Return the key of each variant; the executor loads them in chunks."""
     chunks = [variants[i : i + CHUNK] for i in range(0, len(variants), CHUNK)]
     if len(chunks) == 1:
-        return _keys_of(variants)
+        return _keys_of(variants, files)
     try:
-        futures = [executor.submit(_keys_of, chunk) for chunk in chunks]
+        futures = [executor.submit(_keys_of, chunk, files) for chunk in chunks]
         return [key for future in futures for key in future.result()]
     except BrokenExecutor:  # each run will get a process of its own
-        return _keys_of(variants)
+        return _keys_of(variants, files)
 
 
-def _keys_of(variants: Sequence[Variant]) -> list[KeyOrProblem]:
-    return [_key_of(variant) for variant in variants]
+def _keys_of(variants: Sequence[Variant], files: ScenarioFiles) -> list[KeyOrProblem]:
+    return [_key_of(variant, files) for variant in variants]
 
 
-def _key_of(variant: Variant) -> KeyOrProblem:
+def _key_of(variant: Variant, files: ScenarioFiles) -> KeyOrProblem:
     try:
-        return key_of(variant.load()), None
+        return key_of(variant.load(files), files.texts), None
     except (ScenarioError, CatalogError) as problem:
         return None, in_a_line(problem)
     except Exception:  # one fault must not end the others; the run of this key will fail with it
@@ -138,13 +142,15 @@ class _Work:
     def __init__(
         self,
         variants: dict[str, Variant],
+        files: ScenarioFiles,
         store: Store,
         executor: Executor,
         jobs: int,
         on_progress: OnProgress,
     ) -> None:
         self.runs: dict[str, Run] = {}
-        self._variants, self._store, self._on_progress = variants, store, on_progress
+        self._variants, self._files = variants, files
+        self._store, self._on_progress = store, on_progress
         self._executor, self._capacity = executor, jobs + 1  # one more, so that no worker idles
         self._pending = deque(variants)
         self._running: dict[Future[Run], str] = {}
@@ -178,7 +184,7 @@ class _Work:
         return None
 
     def _start(self, key: str) -> None:
-        task = partial(run_variant, self._variants[key], key)
+        task = partial(run_variant, self._variants[key], key, self._files)
         try:
             self._running[self._executor.submit(task)] = key
         except BrokenExecutor:
@@ -203,7 +209,8 @@ class _Work:
     def _repeated(self, key: str) -> Run:
         """Return a run that was lost with its worker, computed in a process of its own."""
         try:
-            return run_alone(partial(run_variant, key=key), self._variants[key])
+            task = partial(run_variant, key=key, files=self._files)
+            return run_alone(task, self._variants[key])
         except BrokenExecutor as error:
             return Run(key, FAILED, f"its worker process died ({error})")
 

@@ -14,6 +14,7 @@ from clustersim.answers import from_json, to_json
 from clustersim.catalog.changes import Change
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import MemoryAnswer
+from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.answer import RunAnswer
 from clustersim.simulation.result import Result
@@ -49,8 +50,12 @@ class Variant:
     problem: str | None = None
     memory_first: bool = False
 
-    def load(self) -> Loaded:
+    def load(self, files: ScenarioFiles | None = None) -> Loaded:
         """Return the scenario with its changes.
+
+        Parameters
+        ----------
+        files : scenario files of the study, which are not read again
 
         Raises
         ------
@@ -59,7 +64,7 @@ class Variant:
         """
         if self.problem is not None:
             raise PlanError(self.problem)
-        return load(self.scenario, self.settings)
+        return (load if files is None else files.load)(self.scenario, self.settings)
 
 
 @dataclass(frozen=True)
@@ -104,18 +109,23 @@ class Run:
         return self.answer is not None and self.answer.memory.fits
 
 
-def run_variant(variant: Variant, key: str | None) -> Run:
-    """Simulate a variant; an error becomes its verdict."""
+def run_variant(variant: Variant, key: str | None, files: ScenarioFiles | None = None) -> Run:
+    """Simulate a variant; an error becomes its verdict.
+
+    Parameters
+    ----------
+    files : scenario files of the study, which are not read again
+    """
     try:
-        return _simulated(variant, key)
+        return _simulated(variant, key, files)
     except (ScenarioError, CatalogError) as problem:
         return Run(key, INVALID, in_a_line(problem), fresh=True)
     except Exception as error:  # one failed run must not end the others
         return Run(key, FAILED, f"{type(error).__name__}: {in_a_line(error)}", fresh=True)
 
 
-def _simulated(variant: Variant, key: str | None) -> Run:
-    loaded = variant.load()
+def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -> Run:
+    loaded = variant.load(files)
     result = simulate_if_it_fits(loaded) if variant.memory_first else simulate(loaded)
     if isinstance(result, Result):
         return Run(key, RAN, answer=_copied(result.answer), fresh=True)

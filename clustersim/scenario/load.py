@@ -6,15 +6,18 @@ Every value keeps the place that it comes from, so that a message names file, li
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
 from clustersim.catalog import finding
 from clustersim.catalog.changes import Change, Settings, changes_of
-from clustersim.catalog.checking import checked
-from clustersim.catalog.facts import Strict
+from clustersim.catalog.checking import NONE_KNOWN, checked
+from clustersim.catalog.facts import Fact, Strict
 from clustersim.catalog.reading import Document, Key, Place, parse_yaml, read_yaml
 from clustersim.catalog.records import ClusterRecord
 from clustersim.catalog.text_files import is_file, standard_input
@@ -54,12 +57,14 @@ class Loaded:
     tree : the plain values behind it, each with its place
     origin : the file it was read from
     changes : settings on top of that, in order
+    unchanged : the scenario without these, where it has been loaded
     """
 
     scenario: Scenario
     tree: Tree
     origin: Origin
     changes: tuple[Change, ...] = ()
+    unchanged: "Loaded | None" = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -76,9 +81,10 @@ class Loaded:
         if not paths or not self.scenario.published:
             return ()
         try:
-            before, after = _values(_loaded(self.origin, ())), _values(self)
+            before = (self.unchanged or _loaded(self.origin, ())).scenario
         except (ScenarioError, CatalogError):  # a file that is incomplete without the changes
             return tuple(dict.fromkeys(map(dotted, paths)))
+        after = self.scenario
         return tuple(
             dict.fromkeys(dotted(path) for path in paths if _at(before, path) != _at(after, path))
         )
@@ -94,7 +100,8 @@ class Loaded:
     def changed(self, settings: Settings) -> "Loaded":
         """Return the scenario with more changes, checked again.
 
-        Files are read again only where a change names another one.
+        Files are read again only where a change names another one, and only the tables with a
+        change are checked.
 
         Parameters
         ----------
@@ -109,10 +116,14 @@ class Loaded:
         changes = (*self.changes, *more)
         if any(map(is_reference, more)):
             return _loaded(self.origin, changes)
-        tree = self.tree.copy()
+        tree = self.tree.branch()
         for change in more:
             tree.set(change)
-        return _checked(tree, self.origin, changes)
+        touched = {change.path[0] for change in more}
+        same = {key: getattr(self.scenario, key) for key in tree.data if key not in touched}
+        tables = {key: value for key, value in same.items() if isinstance(value, BaseModel)}
+        unchanged = self.unchanged if self.changes else self
+        return replace(_checked(tree, self.origin, changes, tables), unchanged=unchanged)
 
 
 def load(path: str | Path, settings: Settings = ()) -> Loaded:
@@ -206,30 +217,40 @@ def _complete(tree: Tree, folder: Path | None, changes: tuple[Change, ...]) -> N
             tree.set(change)
 
 
-def _checked(tree: Tree, origin: Origin, changes: tuple[Change, ...]) -> Loaded:
+def _checked(
+    tree: Tree,
+    origin: Origin,
+    changes: tuple[Change, ...],
+    known: Mapping[str, BaseModel] = NONE_KNOWN,
+) -> Loaded:
+    """Return a tree as a checked scenario; `known` are the records of unchanged keys."""
     _check_extends(tree)
     _check_nodes(tree, origin.document)
-    scenario = checked(Scenario, tree)
+    scenario = checked(Scenario, tree, known=known)
     if origin.folder is not None:  # measured cases name their own settings
         _check_assumed(tree, scenario)
     return Loaded(scenario, tree, origin, changes)
 
 
-def _values(loaded: Loaded) -> Any:
-    """Return the values of a scenario without their sources."""
-    return bare(loaded.scenario.model_dump(mode="json", by_alias=True))
-
-
-def _at(values: Any, path: Key) -> Any:
-    """Return the value at a path, or the nearest value around it; none for texts on it."""
+def _at(record: BaseModel, path: Key) -> Any:
+    """Return the plain value at a path, or the nearest value around it; none for texts on it."""
+    value: Any = record
     for key in path:
-        if key in ("title", "note", "source", "assumed"):
+        if key in ("title", "note", "sources", "source", "assumed"):
             return None
-        if isinstance(values, list):
-            values = dict(enumerate(values))
-        if isinstance(values, dict) and key in values:
-            values = values[key]
-    return values
+        inside = _inside(value.value if isinstance(value, Fact) else value)
+        value = inside.get(key, value)
+    return bare(to_jsonable_python(value, by_alias=True))
+
+
+def _inside(value: Any) -> Mapping[str | int, Any]:
+    """Return the values of a record, a mapping or a list by key or index."""
+    if isinstance(value, BaseModel):
+        fields = type(value).model_fields.items()
+        return {info.alias or name: getattr(value, name) for name, info in fields}
+    if isinstance(value, list | tuple):
+        return dict(enumerate(value))
+    return value if isinstance(value, dict) else {}
 
 
 def _check_nodes(tree: Tree, document: Document) -> None:
