@@ -28,6 +28,8 @@ from clustersim.simulation.answer import RunAnswer
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer, compare
 from clustersim.studies.compare import files as compare_files
+from clustersim.studies.imports.answer import ImportAnswer
+from clustersim.studies.listing.answer import ListedEntry
 from clustersim.studies.run.files import FIGURE_TABLES, FIGURES, FILES
 from clustersim.studies.scaling import ScalingAnswer, scale
 from clustersim.studies.scaling import files as scaling_files
@@ -381,6 +383,13 @@ def _studies() -> Iterator[str]:
     yield "## What `clustersim study --json` prints\n"
     yield _prose("study")
     yield from _drawn(("key", "meaning"), study_keys())
+    yield "## What `clustersim list --json` prints\n"
+    yield _prose("list")
+    keys = ((f"<kind>[].{key}", meaning) for key, meaning in described(ListedEntry))
+    yield from _drawn(("key", "meaning"), keys)
+    yield "## What `clustersim import --json` prints\n"
+    yield _prose("import")
+    yield from _drawn(("key", "meaning"), described(ImportAnswer))
 
 
 def _figures(stems: Iterable[str]) -> list[str]:

@@ -1,26 +1,22 @@
 """`clustersim calibrate`: the coefficients of one accelerator, fitted to measurements."""
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from clustersim.answers import to_json
-from clustersim.calibration import arguments, text
-from clustersim.calibration.answer import Calibration
-from clustersim.calibration.files import catalogue_files, measuring_script
-from clustersim.catalog.reading import Document
-from clustersim.catalog.writing import check_new, write_new
-from clustersim.cli.options import Jobs
+from clustersim.cli.options import Jobs, print_json
 from clustersim.cli.output import echo
 from clustersim.cli.validate import WIDTH, make_grid
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
-from clustersim.runs.executors import cores, workers
+
+if TYPE_CHECKING:
+    from clustersim.calibration.answer import Calibration
+    from clustersim.calibration.arguments import Request
+    from clustersim.catalog.reading import Document
 
 SCRIPT = Path("measure.py")
 """Output of `--measure` without --out."""
@@ -66,6 +62,9 @@ def calibrate(
     ] = False,
 ) -> None:
     """Fit coefficients of an accelerator to measurements."""
+    from clustersim.calibration import arguments
+    from clustersim.catalog.writing import check_new
+
     if measure:
         for option, given in (("accelerator", accelerator), ("from", sources), ("group", group)):
             if given:
@@ -85,20 +84,28 @@ def calibrate(
     if out is not None:
         answer = _write(answer, request.document, out, force=force)
     if json_output:
-        echo(json.dumps(to_json(answer)))
+        print_json(answer)
     else:
         echo("".join(f"written   {path}\n" for path in answer.files), end="")
 
 
 def _write_script(out: Path, *, force: bool) -> None:
+    from clustersim.calibration.files import measuring_script
+    from clustersim.catalog.writing import write_new
+
     write_new(out, measuring_script(), force=force)
     echo(f"written   {out}")
     echo(f"run       python {out} --out measured.csv")
     echo("then      clustersim calibrate --accelerator NAME --from measured.csv --out NAME.yaml")
 
 
-def _calibrated(request: arguments.Request, jobs: int | None) -> Calibration:
+def _calibrated(request: "Request", jobs: int | None) -> "Calibration":
     """Fit, with a status line on the terminal."""
+    from rich.console import Console
+
+    from clustersim.calibration import arguments
+    from clustersim.runs.executors import cores, workers
+
     console = Console(stderr=True)
     with workers(jobs or cores()) as executor:
         if not console.is_terminal:
@@ -107,8 +114,11 @@ def _calibrated(request: arguments.Request, jobs: int | None) -> Calibration:
             return arguments.calibrate(request, executor)
 
 
-def _write(answer: Calibration, document: Document, out: Path, *, force: bool) -> Calibration:
+def _write(answer: "Calibration", document: "Document", out: Path, *, force: bool) -> "Calibration":
     """Write all files, or none if one already exists; return the answer with their names."""
+    from clustersim.calibration.files import catalogue_files
+    from clustersim.catalog.writing import check_new, write_new
+
     texts = catalogue_files(answer, document, out)
     for path in texts:
         check_new(path, force=force)
@@ -117,8 +127,12 @@ def _write(answer: Calibration, document: Document, out: Path, *, force: bool) -
     return replace(answer, files=tuple(map(str, texts)))
 
 
-def _show(answer: Calibration) -> None:
+def _show(answer: "Calibration") -> None:
     """Print the tables, and why cases are left out."""
+    from rich.console import Console
+
+    from clustersim.calibration import text
+
     console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     echo(f"{answer.accelerator}, fitted to {answer.rows_of}")
     for table, rows in text.calibration_tables(answer):

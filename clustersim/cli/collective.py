@@ -1,12 +1,10 @@
 """`clustersim collective`: time of a collective by size, with the columns of nccl-tests."""
 
-import json
 from typing import Annotated
 
 import typer
 
 import clustersim
-from clustersim.answers import to_json
 from clustersim.cli.options import (
     Figures,
     Force,
@@ -14,14 +12,11 @@ from clustersim.cli.options import (
     Settings,
     figure_formats,
     output_folder,
+    print_json,
     print_rows,
     print_table,
 )
 from clustersim.cli.output import echo
-from clustersim.render import tables
-from clustersim.render.study_folder import write_study
-from clustersim.studies.collective import text
-from clustersim.studies.collective.files import files_of
 
 
 def collective(
@@ -78,6 +73,11 @@ def collective(
     force: Force = False,
 ) -> None:
     """Compute the time of a collective by size, its algorithm, and what limits it."""
+    from clustersim.render import tables
+    from clustersim.render.study_folder import write_study
+    from clustersim.studies.collective import text
+    from clustersim.studies.collective.files import files_of
+
     formats = figure_formats(figures)
     answer = clustersim.collective(
         cluster,
@@ -92,7 +92,7 @@ def collective(
     )
     place = output_folder("collective", answer.name, out, json_output=json_output, force=force)
     if json_output:
-        echo(json.dumps(to_json(answer.timings), allow_nan=False))
+        print_json(answer.timings)
     else:
         echo(answer.title, "", sep="\n")
         print_table(text.table(answer), text.WORDS)

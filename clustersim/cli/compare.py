@@ -1,7 +1,7 @@
 """`clustersim compare A B`: what changed between runs, by how much, and why."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,13 +23,9 @@ from clustersim.cli.options import (
     progress_bar,
 )
 from clustersim.cli.output import echo
-from clustersim.render import tables
-from clustersim.render.study_folder import write_study
-from clustersim.runs.arguments import variant_of
-from clustersim.scenario.load import name_of
-from clustersim.studies.compare import CompareAnswer
-from clustersim.studies.compare.files import files_of
-from clustersim.studies.compare.text import rows
+
+if TYPE_CHECKING:
+    from clustersim.studies.compare import CompareAnswer
 
 
 def compare(
@@ -52,6 +48,11 @@ def compare(
 
     Each run is compared with the first one.
     """
+    from clustersim.render.study_folder import write_study
+    from clustersim.runs.arguments import variant_of
+    from clustersim.scenario.load import name_of
+    from clustersim.studies.compare.files import files_of
+
     name = name_of(variant_of(scenarios[0]).scenario)
     formats = figure_formats(figures)
     place = output_folder("compare", name, out, json_output=json_output, force=force)
@@ -70,8 +71,11 @@ def compare(
         _show(answer, place, files)
 
 
-def _show(answer: CompareAnswer, place: Path | None, files: list[str]) -> None:
+def _show(answer: "CompareAnswer", place: Path | None, files: list[str]) -> None:
     """Print each comparison: a table on a terminal, plain lines elsewhere."""
+    from clustersim.render import tables
+    from clustersim.studies.compare.text import rows
+
     for comparison in answer.comparisons:
         print_rows(comparison.finding, rows(comparison))
         echo()

@@ -1,23 +1,23 @@
 """`clustersim import FILE`: a machine or a model from the output of another program."""
 
-import json
 import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clustersim.catalog.text_files import shown
 from clustersim.catalog.tree import nearest
-from clustersim.catalog.writing import write_new
+from clustersim.cli.options import print_json
 from clustersim.cli.output import echo
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.topology.importers import FORMATS, Choices, Imported, import_source
-from clustersim.topology.importers.source import MOST_BYTES, Source, read_source
-from clustersim.workload.importers import FORMAT, ImportedModel, import_config
-from clustersim.workload.importers.unsupported import SAMPLE, other_text
+
+if TYPE_CHECKING:
+    from clustersim.topology.importers import Imported
+    from clustersim.topology.importers.source import Source
+    from clustersim.workload.importers import ImportedModel
 
 _FORMATS = "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, hugging-face"
 
@@ -55,6 +55,9 @@ def import_(
     ] = False,
 ) -> None:
     """Import a machine or model from nvidia-smi, NCCL, Slurm, Hugging Face and others."""
+    from clustersim.catalog.writing import write_new
+    from clustersim.studies.imports.answer import import_answer
+
     if out is not None and out.suffix != ".yaml":
         raise ScenarioError(f"{out}: must end in .yaml (a scenario refers to such files)")
     chosen = {"accelerator": accelerator, "library": library, "node": node}
@@ -69,7 +72,7 @@ def import_(
     if out is not None:
         write_new(out, imported.text, force=force)
     if json_output:
-        _print_json(imported, out)
+        print_json(import_answer(imported, out))
     elif out is None:
         echo(imported.text, end="")
         echo("\n".join(_summary(imported, file)), file=sys.stderr)
@@ -93,8 +96,11 @@ def _inside(folder: Path) -> Path:
     return file
 
 
-def _read(file: Path) -> Source:
+def _read(file: Path) -> "Source":
     """Return the text of a file; report what one that is too large is."""
+    from clustersim.topology.importers.source import MOST_BYTES, read_source
+    from clustersim.workload.importers.unsupported import SAMPLE, other_text
+
     try:
         return read_source(file)
     except CatalogError:
@@ -106,7 +112,7 @@ def _read(file: Path) -> Source:
         raise
 
 
-def _is_model(source: Source, format: str | None) -> bool:
+def _is_model(source: "Source", format: str | None) -> bool:
     """Whether a file is the configuration of a model, which is a JSON object.
 
     Raises
@@ -114,6 +120,9 @@ def _is_model(source: Source, format: str | None) -> bool:
     ScenarioError
         when the format is unknown.
     """
+    from clustersim.topology.importers import FORMATS
+    from clustersim.workload.importers import FORMAT
+
     if format is None:
         signs = [sign for _, sign in FORMATS.values()]
         return source.text.lstrip().startswith("{") and not any(
@@ -127,8 +136,10 @@ def _is_model(source: Source, format: str | None) -> bool:
     return format == FORMAT
 
 
-def _model(source: Source, name: str | None, chosen: Mapping[str, str | None]) -> ImportedModel:
+def _model(source: "Source", name: str | None, chosen: Mapping[str, str | None]) -> "ImportedModel":
     """Return the model of a configuration; options of machines are errors."""
+    from clustersim.workload.importers import import_config
+
     for option, value in chosen.items():
         if value is not None:
             raise ScenarioError(f"--{option}: does not apply to a model ({source.file})")
@@ -139,13 +150,15 @@ def _model(source: Source, name: str | None, chosen: Mapping[str, str | None]) -
 
 
 def _machine(
-    source: Source,
+    source: "Source",
     name: str,
     chosen: Mapping[str, str | None],
     out: Path | None,
     format: str | None,
-) -> Imported:
+) -> "Imported":
     """Return the machine of a description."""
+    from clustersim.topology.importers import Choices, import_source
+
     folder = Path.cwd() if out is None else out.parent
     return import_source(source, Choices(name, folder=folder, **chosen), format)
 
@@ -155,21 +168,7 @@ def _plain(stem: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "imported"
 
 
-def _print_json(imported: Imported | ImportedModel, out: Path | None) -> None:
-    draft = imported.draft
-    answer = {
-        "file": None if out is None else str(out),
-        "kind": draft.kind,
-        "name": draft.data["name"],
-        "format": imported.format,
-        "assumed": draft.assumed,
-        "notes": list(draft.notes),
-        "record": draft.data,
-    }
-    echo(json.dumps(answer, allow_nan=False))
-
-
-def _summary(imported: Imported | ImportedModel, file: Path) -> list[str]:
+def _summary(imported: "Imported | ImportedModel", file: Path) -> list[str]:
     """Return the result in lines, with every value that the file does not state."""
     draft = imported.draft
     assumed = [f"assumed   {line}" for line in draft.assumed]

@@ -17,9 +17,6 @@ from clustersim.cli.options import (
     print_json,
     print_rows,
 )
-from clustersim.render.folder import check_free
-from clustersim.render.matplotlib.figure import warm_up
-from clustersim.render.render_process import RenderProcess
 
 
 def run(
@@ -42,6 +39,10 @@ def run(
     force: Force = False,
 ) -> None:
     """Simulate one training step: step time, its components, memory."""
+    from clustersim.render.folder import check_free
+    from clustersim.render.matplotlib.figure import warm_up
+    from clustersim.render.render_process import RenderProcess
+
     changes = [*(settings or []), *([f"plan.schedule={schedule}"] if schedule else [])]
     formats = figure_formats(figures)
     if json_output and out is None:

@@ -1,7 +1,7 @@
 """`clustersim scale SCENARIO ...`: weak and strong scaling over numbers of devices."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,11 +24,9 @@ from clustersim.cli.options import (
     progress_bar,
 )
 from clustersim.cli.output import echo
-from clustersim.render import tables
-from clustersim.render.study_folder import write_study
-from clustersim.scenario.load import name_of
-from clustersim.studies.scaling import ScalingAnswer, text
-from clustersim.studies.scaling.files import files_of
+
+if TYPE_CHECKING:
+    from clustersim.studies.scaling import ScalingAnswer
 
 Weak = Annotated[
     str | None,
@@ -79,6 +77,10 @@ def scale(
 
     Without --weak and --strong the curves are those of the scenario's key `scaling`.
     """
+    from clustersim.render.study_folder import write_study
+    from clustersim.scenario.load import name_of
+    from clustersim.studies.scaling.files import files_of
+
     name = "-".join(dict.fromkeys(map(name_of, scenarios)))
     formats = figure_formats(figures)
     place = output_folder("scale", name, out, json_output=json_output, force=force)
@@ -107,8 +109,11 @@ def scale(
         print_curves(answer, place, files)
 
 
-def print_curves(answer: ScalingAnswer, place: Path | None, files: list[str]) -> None:
+def print_curves(answer: "ScalingAnswer", place: Path | None, files: list[str]) -> None:
     """Print each curve: what it is, its table, and the lines below."""
+    from clustersim.render import tables
+    from clustersim.studies.scaling import text
+
     for position, curve in enumerate(answer.curves):
         if position:
             echo()

@@ -2,22 +2,21 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from clustersim.answers import to_json
 from clustersim.cli.options import AsJson, Figures, Force, figure_formats, print_json
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 from clustersim.escaping import file_name
-from clustersim.program.schedules import Schedule
-from clustersim.scenario.entries import Entry
-from clustersim.studies.show import text
-from clustersim.studies.show.answer import EntryAnswer, Page, machine_page, page
-from clustersim.studies.show.lookup import find_entry, find_schedule
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from clustersim.program.schedules import Schedule
+    from clustersim.scenario.entries import Entry
+    from clustersim.studies.show.answer import Page
 
 WIDTH = 140
 """Columns of the tables on a file or pipe, which has no width."""
@@ -59,6 +58,9 @@ def show(
     ] = None,
 ) -> None:
     """Show a catalogue entry: facts with sources, derived quantities, pictures of machines."""
+    from clustersim.studies.show.answer import page
+    from clustersim.studies.show.lookup import find_entry, find_schedule
+
     entry = find_entry(name)
     shape = {"--stages": stages, "--microbatches": microbatches, "--chunks": chunks}
     formats = figure_formats(figures)
@@ -96,10 +98,13 @@ def _reject_options(name: str, kind: str, options: dict[str, Any]) -> None:
 
 
 def _show_machine(
-    entry: Entry, nodes: int | None, folder: Path | None, formats: Sequence[str],
+    entry: "Entry", nodes: int | None, folder: Path | None, formats: Sequence[str],
     json_output: bool, force: bool,
 ) -> None:  # fmt: skip
     """Print the page of a cluster or a node, and write its files."""
+    from clustersim.studies.show import text
+    from clustersim.studies.show.answer import machine_page
+
     shown, pictures = machine_page(entry, nodes)
     _print(shown, json_output)
     if folder is not None:
@@ -108,8 +113,12 @@ def _show_machine(
             echo(f"\nfiles in {folder}/: {', '.join(names)}")
 
 
-def _print(shown: Page, json_output: bool) -> None:
+def _print(shown: "Page", json_output: bool) -> None:
     """Print a page as text, or as one JSON object."""
+    from rich.console import Console
+
+    from clustersim.studies.show import text
+
     if json_output:
         print_json(shown.answer)
         return
@@ -125,8 +134,10 @@ def _print(shown: Page, json_output: bool) -> None:
             echo(_lines(table))
 
 
-def _lines(table: Table) -> str:
+def _lines(table: "Table") -> str:
     """Return a table for a file or a pipe, without trailing spaces."""
+    from rich.console import Console
+
     console = Console(markup=False, highlight=False, width=WIDTH)
     with console.capture() as lines:
         console.print(table)
@@ -134,11 +145,13 @@ def _lines(table: Table) -> str:
 
 
 def _show_schedule(
-    steps: Schedule, shape: tuple[int | None, int | None, int | None], folder: Path | None,
+    steps: "Schedule", shape: tuple[int | None, int | None, int | None], folder: Path | None,
     formats: Sequence[str], json_output: bool, force: bool,
 ) -> None:  # fmt: skip
     """Print a schedule: one line per stage, its grid in time, and its bubble."""
-    from clustersim.studies.show import schedule  # 0.4 s that other entries do not need
+    from clustersim.answers import to_json
+    from clustersim.studies.show import schedule
+    from clustersim.studies.show.answer import EntryAnswer
 
     written, least = steps.shape or (4, 8, 0), steps.chunks[0]
     stages, microbatches, chunks = (

@@ -1,7 +1,7 @@
 """`clustersim sweep SCENARIO --over KEY=VALUES`: the best of all combinations of some values."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -24,12 +24,9 @@ from clustersim.cli.options import (
     progress_bar,
 )
 from clustersim.cli.output import echo
-from clustersim.render.study_folder import write_study
-from clustersim.render.tables import files as files_line
-from clustersim.scenario.load import name_of
-from clustersim.studies.sweep import SweepAnswer
-from clustersim.studies.sweep.files import files_of
-from clustersim.studies.sweep.text import layout_tables, rows
+
+if TYPE_CHECKING:
+    from clustersim.studies.sweep import SweepAnswer
 
 DEFAULT_MEASURE: Final = "tokens_per_s"
 
@@ -80,6 +77,10 @@ def sweep(
     Invalid combinations are listed with their reasons. An interrupted sweep resumes when the same
     command is run again.
     """
+    from clustersim.render.study_folder import write_study
+    from clustersim.scenario.load import name_of
+    from clustersim.studies.sweep.files import files_of
+
     formats = figure_formats(figures)
     place = output_folder("sweep", name_of(scenario), out, json_output=as_json, force=force)
     with progress_bar("sweep", store) as on_progress:
@@ -108,11 +109,14 @@ def sweep(
         _print(answer, place, files)
 
 
-def _print(answer: SweepAnswer, place: Path | None, files: list[str]) -> None:
+def _print(answer: "SweepAnswer", place: Path | None, files: list[str]) -> None:
     """Print the answer in lines, then the best layouts and the front as tables."""
+    from clustersim.render import tables
+    from clustersim.studies.sweep.text import layout_tables, rows
+
     lines = rows(answer)
     if place is not None:
-        lines.append(files_line(place, files))
+        lines.append(tables.files(place, files))
     print_rows(answer.title, lines)
     for heading, table in layout_tables(answer):
         echo(f"\n{heading}:")

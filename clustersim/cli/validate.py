@@ -1,27 +1,22 @@
 """`clustersim validate`: every measured case, predicted and measured, with the error."""
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
-from clustersim.answers import to_json
-from clustersim.cli.options import Figures, Force, Jobs, figure_formats
+from clustersim.cli.options import Figures, Force, Jobs, figure_formats, print_json
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
-from clustersim.render.folder import check_free
-from clustersim.validation import files, text
-from clustersim.validation.answer import Validation
-from clustersim.validation.answer import validate as validated
-from clustersim.validation.result_tables import coverage_line
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from clustersim.validation.answer import Validation
 
 WIDTH = 160
 """Columns of the tables in a file or a pipe, which have no width."""
@@ -56,6 +51,10 @@ def validate(
     ] = False,
 ) -> None:
     """Compare predictions with every measured case."""
+    from clustersim.render.folder import check_free
+    from clustersim.validation import files, text
+    from clustersim.validation.answer import validate as validated
+
     if json_output and markdown:
         raise ScenarioError("--json, --markdown: use one of them")
     formats = figure_formats(figures)
@@ -73,7 +72,7 @@ def validate(
     if out is not None:
         files.write_validation(answer, out, formats=formats, force=force)
     if json_output:
-        echo(json.dumps(to_json(answer), allow_nan=False))
+        print_json(answer)
     elif markdown:
         echo(text.to_markdown(answer), end="")
     else:
@@ -85,14 +84,22 @@ def validate(
 @contextmanager
 def _progress_bar() -> Iterator[Callable[[int, int], None]]:
     """Give a function that shows on the terminal how many cases are finished, of how many."""
+    from rich.console import Console
+    from rich.progress import Progress
+
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("cases", total=None)
         yield lambda finished, total: bar.update(task, completed=finished, total=total)
 
 
-def _show(answer: Validation) -> None:
+def _show(answer: "Validation") -> None:
     """Print the tables that have rows, then the coverage of prediction intervals."""
+    from rich.console import Console
+
+    from clustersim.validation import text
+    from clustersim.validation.result_tables import coverage_line
+
     piped = not sys.stdout.isatty()
     console = Console(markup=False, highlight=False, width=WIDTH if piped else None)
     if not answer.cases:
@@ -106,8 +113,10 @@ def _show(answer: Validation) -> None:
     console.print(coverage_line(answer.coverage), highlight=False)
 
 
-def make_grid(title: str, headings: tuple[str, ...]) -> Table:
+def make_grid(title: str, headings: tuple[str, ...]) -> "Table":
     """Return a table without rows; headings of numbers begin with ``>``."""
+    from rich.table import Table
+
     grid = Table(title=title, title_justify="left")
     for heading in headings:
         grid.add_column(heading.lstrip(">"), justify="right" if heading.startswith(">") else "left")

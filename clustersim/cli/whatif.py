@@ -1,7 +1,7 @@
 """`clustersim whatif SCENARIO --set ...`: which change saves most, and what all save together."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,12 +23,9 @@ from clustersim.cli.options import (
     progress_bar,
 )
 from clustersim.cli.output import echo
-from clustersim.render import tables
-from clustersim.render.study_folder import write_study
-from clustersim.runs.arguments import variant_of
-from clustersim.scenario.load import name_of
-from clustersim.studies.whatif import WhatIfAnswer, text
-from clustersim.studies.whatif.files import files_of
+
+if TYPE_CHECKING:
+    from clustersim.studies.whatif import WhatIfAnswer
 
 
 def whatif(
@@ -61,6 +58,11 @@ def whatif(
     force: Force = False,
 ) -> None:
     """Rank changes of a scenario by the time that they save, alone and together."""
+    from clustersim.render.study_folder import write_study
+    from clustersim.runs.arguments import variant_of
+    from clustersim.scenario.load import name_of
+    from clustersim.studies.whatif.files import files_of
+
     name = name_of(variant_of(scenario).scenario)
     formats = figure_formats(figures)
     place = output_folder("whatif", name, out, json_output=json_output, force=force)
@@ -84,8 +86,11 @@ def whatif(
         _show(answer, place, files)
 
 
-def _show(answer: WhatIfAnswer, place: Path | None, files: list[str]) -> None:
+def _show(answer: "WhatIfAnswer", place: Path | None, files: list[str]) -> None:
     """Print the ranking and remarks on it."""
+    from clustersim.render import tables
+    from clustersim.studies.whatif import text
+
     print_rows(text.finding(answer), [])
     echo()
     print_table(text.table(answer), text.WORDS, text.UNFIT)

@@ -15,7 +15,6 @@ from clustersim.catalog import finding
 from clustersim.catalog.fabrics import LinkList
 from clustersim.catalog.facts import facts
 from clustersim.cli import main
-from clustersim.cli.list import PLURALS
 from clustersim.program.schedules import SCHEDULES
 from clustersim.render import layouts
 from clustersim.render.diagram import frame, frame_of, picked, shared, thickness
@@ -23,6 +22,7 @@ from clustersim.render.layouts.node_links import inner_links, rim
 from clustersim.render.matplotlib.diagram import diagram_figure, write_diagram
 from clustersim.render.words import format_value
 from clustersim.scenario.entries import KINDS, entry
+from clustersim.studies.listing.kinds import PLURALS
 from clustersim.studies.show.answer import fact_rows, page
 from clustersim.topology.measures import measure, node_injection
 
@@ -109,7 +109,8 @@ def test_list_searches_for_a_text(capsys):
     found = json.loads(out)
     code, nothing, complaint = ending(capsys, "list", "models", "qqqq")
 
-    assert {"name", "title", "nodes", "devices"} == found["clusters"][0].keys()
+    keys = ["name", "title", "nodes", "devices", "parameters"]
+    assert [*found["clusters"][0]] == keys
     assert "superpod-h100" in [each["name"] for each in found["clusters"]]
     assert "libraries" not in found
     assert (code, nothing) == (2, "")

@@ -1,16 +1,14 @@
 """Entries by name: kind and record of a name, ``KIND/NAME`` or file, and schedules."""
 
 import difflib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from clustersim.catalog.finding import entry_names, find
+from clustersim.catalog.finding import entry_names
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.program.schedules import SCHEDULES, Schedule
 from clustersim.program.schedules.written import read_schedule
-from clustersim.scenario.entries import KINDS, Entry, entry, entry_of_file, kinds_of, title_of
+from clustersim.scenario.entries import KINDS, Entry, entry, entry_of_file, kinds_of
 
 
 def find_entry(name: str) -> Entry | None:
@@ -42,37 +40,6 @@ def find_schedule(name: str) -> Schedule:
     """Return a schedule by its name, or from a file."""
     shipped = SCHEDULES.get(name.rpartition("/")[2])
     return read_schedule(Path(name)) if shipped is None else shipped
-
-
-def titles(kind: str) -> dict[str, str]:
-    """Return the titles of the entries of a kind by name."""
-    if kind == "schedule":
-        return {name: schedule.title for name, schedule in SCHEDULES.items()}
-    return {name: title_of(kind, name) for name in entry_names(kind)}
-
-
-def sizes(kind: str, name: str) -> dict[str, int]:
-    """Return the nodes and devices of a machine or scenario, or the parameters of a model."""
-    if kind == "model":
-        return {"parameters": round(_number(find("model", name).data["parameters"]))}
-    if kind == "node":
-        return {"devices": _devices(find("node", name).data)}
-    if kind not in ("cluster", "scenario"):
-        return {}
-    data = find(kind, name).data
-    nodes = _number(data["size"] if kind == "cluster" else data["cluster"]["nodes"])
-    cluster = data if kind == "cluster" else find("cluster", data["cluster"]["name"]).data
-    node = cluster["node"] if isinstance(cluster["node"], str) else cluster["node"]["name"]
-    return {"nodes": int(nodes), "devices": int(nodes) * _devices(find("node", node).data)}
-
-
-def _devices(node: Mapping[str, Any]) -> int:
-    return int(_number(node["devices"]))
-
-
-def _number(value: Any) -> float:
-    """Return the number of a fact, or a plain one."""
-    return float(value["value"] if isinstance(value, dict) else value)
 
 
 def _unknown(name: str) -> ScenarioError:

@@ -1,0 +1,49 @@
+"""The schemas by name: of the files that clustersim reads, and of what its verbs print."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from clustersim import answers
+from clustersim.calibration.answer import Calibration
+from clustersim.engine.network.flows import FinishTimes
+from clustersim.scenario.entries import RECORDS
+from clustersim.scenario.file_schemas import file_schema
+from clustersim.scenario.schema import json_schema
+from clustersim.simulation.answer import RunAnswer
+from clustersim.studies.collective.answer import Timing
+from clustersim.studies.compare import CompareAnswer
+from clustersim.studies.imports.answer import ImportAnswer
+from clustersim.studies.listing.answer import ListedEntry
+from clustersim.studies.scaling import ScalingAnswer
+from clustersim.studies.show.answer import EntryAnswer
+from clustersim.studies.stored.answer import StoredRuns, StoredStudies
+from clustersim.studies.sweep import SweepAnswer
+from clustersim.studies.whatif import WhatIfAnswer
+from clustersim.validation.answer import Validation
+
+ANSWERS: Final[Mapping[str, Any]] = {
+    "run": RunAnswer,
+    "scale": ScalingAnswer,
+    "compare": CompareAnswer,
+    "whatif": WhatIfAnswer,
+    "sweep": SweepAnswer,
+    "study": StoredStudies | StoredRuns,
+    "validate": Validation,
+    "calibrate": Calibration,
+    "collective": list[Timing],
+    "flows": dict[str, FinishTimes],
+    "show": EntryAnswer,
+    "list": dict[str, list[ListedEntry]],
+    "import": ImportAnswer,
+}
+"""What each verb prints with `--json`."""
+
+SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
+    "scenario": json_schema,
+    **{kind: partial(file_schema, kind) for kind in RECORDS},
+    **{verb: partial(answers.schema, answer) for verb, answer in ANSWERS.items()},
+}
+"""Kinds of files, and verbs whose `--json` has a schema."""
+
+__all__ = ["ANSWERS", "SCHEMAS"]

@@ -1,0 +1,17 @@
+"""Kinds of entries that are listed and shown, in the singular and the plural."""
+
+from typing import Final
+
+PLURALS: Final = {
+    "clusters": "cluster",
+    "nodes": "node",
+    "accelerators": "accelerator",
+    "libraries": "library",
+    "models": "model",
+    "frameworks": "framework",
+    "scenarios": "scenario",
+    "schedules": "schedule",
+}
+"""Kinds in the plural, with the singular of each."""
+
+__all__ = ["PLURALS"]
