@@ -70,7 +70,8 @@ clean: ## remove the environment, caches and build outputs (runs/ stays)
 	@find clustersim tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Redone when the project file or the lock changes. The stamp comes last, so that an interrupted
-# installation is started again.
+# installation is started again.  pip compiles the packages that it installs, but not one that is
+# editable: where Python may write no bytecode, each command would compile it, in 0.13 s.
 $(STAMP): pyproject.toml $(LOCK)
 	@command -v "$(PYTHON)" >/dev/null || \
 		{ echo "make: $(PYTHON) not found: install Python 3.11 or newer, or say make PYTHON=..." >&2; exit 1; }
@@ -82,6 +83,7 @@ $(STAMP): pyproject.toml $(LOCK)
 	@"$(PYTHON)" -m venv $(VENV)
 	@$(PIP) install --requirement $(LOCK)
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q clustersim
 	@$(BIN)/python -m pip --disable-pip-version-check check >/dev/null || \
 		{ $(BIN)/python -m pip --disable-pip-version-check check; exit 1; }
 	@touch $@

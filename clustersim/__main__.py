@@ -1,10 +1,23 @@
 """`python -m clustersim`, the same as the command `clustersim`."""
 
+import gc
+import os
 import sys
+from typing import Final
+
+GARBAGE_THRESHOLD: Final = 1_000_000
+"""New objects before the garbage collector runs [count].
+
+Commands build much and drop little: a run took a tenth longer with Python's own 700, half of it
+while modules were imported.
+"""
 
 
 def main() -> None:
     """Run the command line; an interrupt ends it without a traceback, even while it is imported."""
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    # pydantic searches all installed packages for plugins, of which commands need none: 20 ms
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         from clustersim.cli import main
 

@@ -41,12 +41,6 @@ VERBS: Final = {
 }
 """Verbs in the order of the help, and what it prints about each."""
 
-GARBAGE_THRESHOLD: Final = 1_000_000
-"""New objects before the garbage collector runs [count].
-
-Commands build much and drop little: a run took a tenth longer with Python's own 700.
-"""
-
 
 class Verbs(TyperGroup):
     """The verbs; each is imported when it is run or its help is printed."""
@@ -112,7 +106,6 @@ def clustersim(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; an expected error ends in a message, not in a traceback."""
-    gc.set_threshold(GARBAGE_THRESHOLD)
     if arguments is None:
         outlive_readers()
         end_in_order()

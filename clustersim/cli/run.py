@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from clustersim.cli.options import (
     print_json,
     print_rows,
 )
+
+if TYPE_CHECKING:
+    from clustersim.render.render_process import RenderProcess
 
 
 def run(
@@ -39,17 +42,14 @@ def run(
     force: Force = False,
 ) -> None:
     """Simulate one training step: step time, its components, memory."""
-    from clustersim.render.folder import check_free
-    from clustersim.render.matplotlib.figure import warm_up
-    from clustersim.render.render_process import RenderProcess
-
     changes = [*(settings or []), *([f"plan.schedule={schedule}"] if schedule else [])]
     formats = figure_formats(figures)
     if json_output and out is None:
         print_json(clustersim.simulate(scenario, changes, advise=True).answer)
         return
     # The process of the figures starts before the slow imports, which it does not wait for.
-    with RenderProcess(warm_up) if formats else nullcontext() as process:
+    with _figure_process() if formats else nullcontext() as process:
+        from clustersim.render.folder import check_free
         from clustersim.scenario.load import load
         from clustersim.studies.run import files
         from clustersim.studies.run.text import file_row, rows
@@ -66,6 +66,13 @@ def run(
         print_json(result.answer)
     else:
         print_rows(None, [file_row(place, formats)])
+
+
+def _figure_process() -> "RenderProcess":
+    from clustersim.render.matplotlib.figure import warm_up
+    from clustersim.render.render_process import RenderProcess
+
+    return RenderProcess(warm_up)
 
 
 __all__ = ["run"]
