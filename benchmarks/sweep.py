@@ -3,20 +3,27 @@
 python benchmarks/sweep.py [layouts]
 
 Prints layouts a second, processor seconds a layout, and how many have each verdict; with a number,
-of as many layouts taken evenly from all.
+of as many layouts taken evenly from all.  Then the processor time of single layouts in one process:
+from the settings to the cache key, and from the settings to the answer.
 """
 
 import os
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from statistics import mean, median
 
 from clustersim.catalog.changes import changes_of
+from clustersim.errors import PlanError, ScenarioError
 from clustersim.runs.arguments import study_of
+from clustersim.runs.cache_key import key_of
 from clustersim.runs.execution import run_all
 from clustersim.runs.executors import workers
+from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.runs.store import Store
 from clustersim.runs.table import verdict_text
+from clustersim.runs.variants import Variant, run_variant
 from clustersim.scenario.load import load
 from clustersim.studies.sweep.arguments import SweepAxis, SweepChoice, axis_of
 from clustersim.studies.sweep.combinations import grid
@@ -48,11 +55,30 @@ SCHEDULES = SweepAxis(
 )
 JOBS = 2
 
+SINGLE = 100
+"""Layouts that are timed one by one."""
+
 
 def seconds() -> float:
     """Return the processor time of this process and of its children that have ended [s]."""
-    spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system
+    ended = os.times()
+    return time.process_time() + ended.children_user + ended.children_system
+
+
+def single_layouts(layouts: Sequence[Variant]) -> dict[str, list[float]]:
+    """Return the processor times of layouts by what is computed, one after another [s]."""
+    files, times = ScenarioFiles(), defaultdict[str, list[float]](list)
+    for layout in layouts:
+        began = seconds()
+        try:
+            key = key_of(layout.load(files), files.texts)
+        except (ScenarioError, PlanError):
+            continue
+        times["cache key"].append(seconds() - began)
+        began = seconds()
+        run = run_variant(layout, key, files)
+        times[run.verdict].append(seconds() - began)
+    return times
 
 
 def main(most: int | None) -> None:
@@ -69,6 +95,11 @@ def main(most: int | None) -> None:
     print(
         ", ".join(f"{count:,} {word}" for word, count in Counter(map(verdict_text, runs)).items())
     )
+    for word, times in single_layouts(layouts[:: max(1, len(layouts) // SINGLE)]).items():
+        print(
+            f"{word:12} median {1000 * median(times):6.2f} ms, mean {1000 * mean(times):6.2f} ms"
+            f" of {len(times)}"
+        )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ its end.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,36 @@ def peak_activations(
     return Peak(float(np.cumsum(kept).max()), int(held.max()))
 
 
+class Changes(NamedTuple):
+    """How each kind of step of each chunk changes what a stage holds, a column for each part [B].
+
+    Attributes
+    ----------
+    change : by chunk and kind, from before a step to after it
+    inside : the same, held in addition at the fullest moment of a step
+    """
+
+    parts: tuple[str, ...]
+    change: NDArray[np.float64]
+    inside: NDArray[np.float64]
+
+
+def changes_by_step(chunks: Sequence[ChunkMemory]) -> Changes:
+    """Return how the steps of a stage change what it holds."""
+    parts = tuple(sorted({part for memory in chunks for which in memory for part in which}))
+    table = np.array([[[which.get(p, 0.0) for p in parts] for which in c] for c in chunks])
+    kept, ahead, back, left = (table[:, which] for which in range(4))
+    change = np.stack([kept, -kept, left - kept, -left], axis=1)
+    return Changes(parts, change, np.stack([ahead, back, back, np.zeros_like(kept)], axis=1))
+
+
+_OPENED: Final = np.array([1, -1, 0, -1])
+"""Microbatches that a step opens, by kind; the last half of its backward closes one."""
+
+_BEFORE: Final = np.array([0, 1, 1, 1])
+"""Whether the fullest moment of a step is before its change, by kind."""
+
+
 class Levels(NamedTuple):
     """Memory of a stage that comes and goes, at every step, a column for each part [B].
 
@@ -46,13 +76,11 @@ class Levels(NamedTuple):
     ----------
     during : at the fullest moment of a step
     after : between a step and the next
-    held : microbatches at that fullest moment, one for each chunk that is held
     """
 
     parts: tuple[str, ...]
     during: NDArray[np.float64]
     after: NDArray[np.float64]
-    held: NDArray[np.int64]
 
 
 def levels(
@@ -64,31 +92,57 @@ def levels(
     ----------
     kind, chunk : of each step, `kind` by its place in `timeline.KINDS`
     """
-    parts = tuple(sorted({part for memory in chunks for which in memory for part in which}))
-    table = np.array([[[which.get(p, 0.0) for p in parts] for which in c] for c in chunks])
-    kept, ahead, back, left = (table[:, which] for which in range(4))
-    none = np.zeros_like(kept)
-    changes = np.stack([kept, -kept, left - kept, -left], axis=1)
-    inside = np.stack([ahead, back, back, none], axis=1)
-    change, signs = changes[chunk, kind], np.array([1, -1, 0, -1])[kind]
-    after = np.cumsum(change, axis=0)
-    before = after - change
-    during = np.where((kind == 0)[:, None], after, before) + inside[chunk, kind]
-    held = np.cumsum(signs) + (signs < 0)
-    return Levels(parts, during, after, held)
+    parts, change, inside = changes_by_step(chunks)
+    after = np.cumsum(change[chunk, kind], axis=0)
+    own = inside - _BEFORE[:, None] * change
+    return Levels(parts, after + own[chunk, kind], after)
 
 
-def at_peak(moving: Levels, steady: Parts, step: float = 0.0) -> tuple[dict[str, float], int]:
+class Moment(NamedTuple):
+    """The moment at which microbatches hold most.
+
+    Attributes
+    ----------
+    parts : bytes by part [B]
+    microbatches : those that are held, one for each chunk that is held
+    """
+
+    parts: Parts
+    microbatches: int
+
+    @property
+    def nbytes(self) -> float:
+        """Sum of all parts [B]."""
+        return sum(self.parts.values())
+
+
+def fullest_moment(
+    changes: Changes, kind: NDArray[np.int64], chunk: NDArray[np.int64], steps: NDArray[np.int64]
+) -> Moment:
+    """Return the moment of a stage at which its microbatches hold most, the first of equals.
+
+    Parameters
+    ----------
+    kind, chunk : of each code
+    steps : codes of the steps of the stage, in order
+    """
+    change, inside = changes.change[chunk, kind], changes.inside[chunk, kind]
+    own = inside - _BEFORE[kind][:, None] * change
+    held = np.cumsum(change.sum(axis=1)[steps]) + own.sum(axis=1)[steps]
+    moment = int(held.argmax())
+    done, last = np.bincount(steps[: moment + 1], minlength=len(kind)), steps[moment]
+    parts = dict(zip(changes.parts, (done @ change + own[last]).tolist(), strict=True))
+    closing = _OPENED[kind[last]] < 0
+    return Moment(parts, int(done @ _OPENED[kind]) + int(closing))
+
+
+def at_peak(moving: Moment, steady: Parts, step: float = 0.0) -> tuple[dict[str, float], int]:
     """Return the peak of a stage by part, in the order of `PARTS`, and its microbatches.
 
-    The first of several equal moments; the optimiser step, where its buffers are more than
-    microbatches ever hold.
+    The optimiser step, where its buffers are more than microbatches ever hold.
     """
-    totals = moving.during.sum(axis=1)
-    moment = int(totals.argmax())
-    parts = dict(zip(moving.parts, moving.during[moment].tolist(), strict=True))
-    held = int(moving.held[moment])
-    if step > totals[moment]:
+    parts, held = moving
+    if step > moving.nbytes:
         parts, held = {"workspace": step}, 0
     return {part: steady.get(part, 0.0) + parts.get(part, 0.0) for part in PARTS}, held
 
@@ -164,11 +218,15 @@ def columns(curves: list[MemoryCurve]) -> dict[str, NDArray[np.generic]]:
 
 
 __all__ = [
+    "Changes",
     "Levels",
     "MemoryCurve",
+    "Moment",
     "Peak",
     "at_peak",
+    "changes_by_step",
     "columns",
+    "fullest_moment",
     "levels",
     "memory_curve",
     "memory_curves",

@@ -12,11 +12,17 @@ parallelism,
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
-from clustersim.memory.levels import at_peak, levels
+from clustersim.memory.levels import (
+    Changes,
+    at_peak,
+    changes_by_step,
+    fullest_moment,
+    levels,
+)
 from clustersim.memory.recipe import memory_recipe
 from clustersim.memory.states import boundary, on_host, steady_parts, step_buffers
 from clustersim.memory.verdict import ChunkMemory, Parts, StageMemory, Verdict
@@ -29,28 +35,50 @@ from clustersim.workload.slice import Slice
 def estimate_memory(job: Job) -> Verdict:
     """Return the memory of every stage at its peak, and whether it fits."""
     plan, node = job.plan, job.cluster.node
+    alike: dict[Hashable, _Held] = {}
     return Verdict(
-        tuple(_stage(job, stage) for stage in range(plan.pipeline)),
+        tuple(_stage(job, stage, alike) for stage in range(plan.pipeline)),
         job.cluster.accelerator.memory_capacity,
         node.devices,
         math.inf if node.host_memory is None else node.host_memory,
     )
 
 
-def _stage(job: Job, stage: int) -> StageMemory:
+class _Held(NamedTuple):
+    """What stages with the same layers hold: always, by microbatches, at the end, on the host."""
+
+    chunks: tuple[ChunkMemory, ...]
+    changes: Changes
+    steady: Parts
+    step: float
+    host: dict[str, float]
+
+
+def _held(job: Job, stage: int) -> _Held:
+    chunks = tuple(chunk_memory(job, stage, chunk) for chunk in range(job.plan.chunks))
+    changes, steady = changes_by_step(chunks), steady_parts(job, stage)
+    return _Held(chunks, changes, steady, step_buffers(job, stage), on_host(job, stage))
+
+
+def _stage(job: Job, stage: int, alike: dict[Hashable, _Held]) -> StageMemory:
+    """Return the memory of a stage; `alike` collects what stages with the same layers hold."""
     plan = job.plan
-    chunks = tuple(chunk_memory(job, stage, chunk) for chunk in range(plan.chunks))
-    kind, chunk = job.order.columns(stage)
-    held = levels(chunks, kind, chunk)
-    steady, away = steady_parts(job, stage), on_host(job, stage)
+    places = [(stage, chunk) for chunk in range(plan.chunks)]
+    layers = tuple((job.layers.stacked(*place), plan.ends(*place)) for place in places)
+    if layers not in alike:
+        alike[layers] = _held(job, stage)
+    chunks, changes, steady, step, away = alike[layers]
+    kind, chunk = job.order.kinds_and_chunks
+    steps = job.order.of[stage]
     if job.offload.activations:
+        held = levels(chunks, kind[steps], chunk[steps])
         deepest = held.after[:, held.parts.index("activations")].max()
-        away["activations"] = float(deepest)
+        away = {**away, "activations": float(deepest)}
         chunks = tuple(_offloaded(job, stage, c, memory) for c, memory in enumerate(chunks))
-        held = levels(chunks, kind, chunk)
-    step = step_buffers(job, stage)
-    parts, in_flight = at_peak(held, steady, step)
-    moving = max(0.0, float(held.during.sum(axis=1).max()))
+        changes = changes_by_step(chunks)
+    moment = fullest_moment(changes, kind, chunk, steps)
+    parts, in_flight = at_peak(moment, steady, step)
+    moving = max(0.0, moment.nbytes)
     parts["fragmentation"] = _cached(job, sum(parts.values()), max(moving, step), moving, step)
     ranks = plan.cell * plan.data
     return StageMemory(stage, steady, chunks, step, parts, in_flight, away, ranks)

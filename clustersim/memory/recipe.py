@@ -78,7 +78,7 @@ def memory_recipe(job: Job) -> MemoryRecipe:
     )
 
 
-def module_bytes(job: Job, width: float) -> float:
+def module_bytes(job: Job, recipe: MemoryRecipe, width: float) -> float:
     """Return the most that is gathered or reduced at once: infinite except by module [B].
 
     Parameters
@@ -86,7 +86,7 @@ def module_bytes(job: Job, width: float) -> float:
     width : of a weight or gradient [B]
     """
     model = job.model
-    if not memory_recipe(job).by_module:
+    if not recipe.by_module:
         return math.inf
     return width * model.hidden * max(model.ffn, 3 * model.hidden) / job.plan.tensor
 

@@ -7,7 +7,7 @@
 Rajbhandari et al. 2020, arXiv:1910.02054, section 5. Experts are sharded over their own copies.
 """
 
-from clustersim.memory.recipe import memory_recipe, module_bytes
+from clustersim.memory.recipe import MemoryRecipe, memory_recipe, module_bytes
 from clustersim.memory.verdict import STATES
 from clustersim.program.job import Job
 from clustersim.program.movement.sharding import reduces_in_blocks
@@ -21,16 +21,17 @@ FROM_OPTIMISER = ("master_weights", "optimiser")
 
 def steady_parts(job: Job, stage: int) -> dict[str, float]:
     """Return what one rank of a stage holds on its device all the time, by part [B]."""
-    states = state_parts(job, stage)
+    recipe, states = memory_recipe(job), state_parts(job, stage)
+    buffers = _buffers(job, recipe, stage, states["gradients"])
     for part in _away(job):
         states[part] = 0.0
     states["quantised_base"] += _constants(job, stage)
     return states | {
-        "gathered_layers": _gathered(job, stage),
-        "communication_buffers": _buffers(job, stage),
+        "gathered_layers": _gathered(job, recipe, stage),
+        "communication_buffers": buffers,
         "transfers": 2 * boundary(job.shard) if job.plan.pipeline > 1 else 0.0,
         "offload_staging": _staging(job, stage),
-        "runtime": memory_recipe(job).runtime,
+        "runtime": recipe.runtime,
     }
 
 
@@ -75,15 +76,15 @@ def state_parts(job: Job, stage: int) -> dict[str, float]:
         + (0.0 if quantised else base),
         "master_weights": recipe.master * sharded,
         "gradients": recipe.gradients
-        * job.weights.on_rank(trained, sharded=zero >= 2 and not _summed(job)),
+        * job.weights.on_rank(trained, sharded=zero >= 2 and not _summed(job, recipe)),
         "optimiser": recipe.optimiser * sharded,
         "quantised_base": base if quantised else 0.0,
     }
 
 
-def _summed(job: Job) -> bool:
+def _summed(job: Job, recipe: MemoryRecipe) -> bool:
     """Return whether whole gradients are summed over microbatches and reduced once a step."""
-    return memory_recipe(job).sharded and not reduces_in_blocks(job)
+    return recipe.sharded and not reduces_in_blocks(job)
 
 
 def _constants(job: Job, stage: int) -> float:
@@ -108,37 +109,37 @@ def layer_bytes(job: Job, layer: Layer) -> float:
     return width * trained + job.weights.on_rank(base)
 
 
-def _gathered(job: Job, stage: int) -> float:
+def _gathered(job: Job, recipe: MemoryRecipe, stage: int) -> float:
     """Return the layers that are gathered at once: the one that runs and those prefetched [B].
 
     Embedding and logits are a unit of their own that stays gathered between forward and backward:
     PyTorch, ``fully_shard``, ``reshard_after_forward`` of the root.
     """
-    plan, recipe = job.plan, memory_recipe(job)
+    plan = job.plan
     if plan.zero < 3:
         return 0.0
     sizes = sorted(layer_bytes(job, layer) for layer in _layers(job, stage))
     whole = sizes[-(1 + recipe.prefetch) :] if plan.reshard and recipe.frees else sizes
-    most = module_bytes(job, recipe.gathered)
+    most = module_bytes(job, recipe, recipe.gathered)
     at_once = sum(min(size, most) for size in whole)
     return at_once + recipe.gathered * job.weights.on_rank(job.weights.ends_of_stage(stage))
 
 
-def _buffers(job: Job, stage: int) -> float:
+def _buffers(job: Job, recipe: MemoryRecipe, stage: int, gradients: float) -> float:
     """Return the buffers that gradients are reduced from [B].
 
     A bucket, where they are flattened into one; under ZeRO-3 the whole gradients of the layer that
     runs and of the one that is being reduced.
     """
-    plan, recipe = job.plan, memory_recipe(job)
+    plan = job.plan
     if plan.copies == 1:
         return 0.0
     if plan.zero == 3:
         width = recipe.reduced
         layers = [trainable(job.model, layer, job.finetune) for layer in _layers(job, stage)]
         largest = max((width * job.weights.on_rank(layer) for layer in layers), default=0.0)
-        return 2 * min(largest, module_bytes(job, width))
-    return min(recipe.bucket, state_parts(job, stage)["gradients"])
+        return 2 * min(largest, module_bytes(job, recipe, width))
+    return min(recipe.bucket, gradients)
 
 
 def step_buffers(job: Job, stage: int) -> float:

@@ -13,6 +13,7 @@ that hold other experts, then copies of both.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 from clustersim.plan.wiring import Wiring, WiringName
 
@@ -116,8 +117,12 @@ class Plan:
     def layers_of(self, stage: int, chunk: int) -> range:
         """Return the layers of one chunk of a stage, by their numbers."""
         number = self.wired.virtual_stage(stage, chunk)
-        first = sum(self.layers[:number])
-        return range(first, first + self.layers[number])
+        return range(self._bounds[number], self._bounds[number + 1])
+
+    @cached_property
+    def _bounds(self) -> list[int]:
+        """The first layer of each virtual stage, and the number of layers."""
+        return [*accumulate(self.layers, initial=0)]
 
 
 def even_layers(layers: int, parts: int) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ the microbatches go through either model.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal, NamedTuple, get_args
 
 WiringName = Literal["loop", "v", "mirrored"]
@@ -41,7 +42,7 @@ class Wiring:
         """Chunks that are the same virtual stage."""
         return self.stages * self.chunks // self.virtual_stages
 
-    @property
+    @cached_property
     def ends_meet(self) -> bool:
         """Whether the first stage holds the end of the model as well."""
         return any(self.virtual_stage(0, c) == self.virtual_stages - 1 for c in range(self.chunks))

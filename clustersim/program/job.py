@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.plan.parallelism import Plan
@@ -22,6 +22,15 @@ from clustersim.workload.precision import PRECISIONS
 from clustersim.workload.recompute import NONE, Recompute
 from clustersim.workload.routing import BALANCED, Routing
 from clustersim.workload.slice import Slice, kernel_choice
+
+
+@lru_cache(maxsize=2)
+def _rows_and_order(
+    schedule: Schedule, stages: int, microbatches: int, chunks: int
+) -> tuple[list[Row], Order]:
+    """Return the steps of every stage, also as numbers; kept for the next layouts of a sweep."""
+    rows = schedule.rows(stages, microbatches, chunks)
+    return rows, order_of(rows, chunks)
 
 
 @dataclass(frozen=True)
@@ -98,13 +107,17 @@ class Job:
     @cached_property
     def rows(self) -> list[Row]:
         """The steps of every stage."""
-        plan = self.plan
-        return self.schedule.rows(plan.pipeline, plan.microbatches, plan.chunks)
+        return self._steps[0]
 
     @cached_property
     def order(self) -> Order:
         """The steps of every stage as numbers."""
-        return order_of(self.rows, self.plan.chunks)
+        return self._steps[1]
+
+    @property
+    def _steps(self) -> tuple[list[Row], Order]:
+        plan = self.plan
+        return _rows_and_order(self.schedule, plan.pipeline, plan.microbatches, plan.chunks)
 
     @property
     def reduces_embedding(self) -> bool:

@@ -46,18 +46,21 @@ class Layers:
         graph_parts: Collection[str],
     ) -> None:
         self._plan, self._recompute, self._shard = plan, recompute, shard
-        kinds = dict.fromkeys(model.stack)
+        self._stack = model.stack
+        kinds = dict.fromkeys(self._stack)
         self._ops = {layer: layer_ops(shard, layer) for layer in kinds}
+        self._again = {layer: recompute.of(ops) for layer, ops in self._ops.items()}
         self._captured = {
             layer: captured_ops(shard, layer, graph_parts) if graph_parts else frozenset[str]()
             for layer in kinds
         }
         self._places = list(product(range(plan.pipeline), range(plan.chunks)))
-        self._stacks = {place: self._stack(model, *place) for place in self._places}
+        self._stacks = {place: self._stacked(*place) for place in self._places}
+        self._kept: dict[StackedLayer, float] = {}
 
-    def _stack(self, model: Transformer, stage: int, chunk: int) -> tuple[StackedLayer, ...]:
+    def _stacked(self, stage: int, chunk: int) -> tuple[StackedLayer, ...]:
         first = sum(len(self._plan.layers_of(stage, c)) for c in range(chunk))
-        layers = [model.layer(number) for number in self._plan.layers_of(stage, chunk)]
+        layers = [self._stack[number] for number in self._plan.layers_of(stage, chunk)]
         return tuple(
             StackedLayer(layer, self._recomputed(layer, stage, place), self._recompute.outputs)
             for place, layer in enumerate(layers, first)
@@ -66,7 +69,7 @@ class Layers:
     def _recomputed(self, layer: Layer, stage: int, place: int) -> frozenset[str]:
         if not self._recompute.applies(stage, place):
             return frozenset()
-        return self._recompute.of(self._ops[layer])
+        return self._again[layer]
 
     def stacked(self, stage: int, chunk: int) -> tuple[StackedLayer, ...]:
         """Return the layers of a chunk of a stage, in order."""
@@ -93,7 +96,10 @@ class Layers:
 
     def kept(self, stacked: StackedLayer) -> float:
         """Return what a layer keeps of a microbatch from forward to backward [B]."""
-        return kept(self._ops[stacked.layer], stacked.recomputed, outputs=stacked.outputs)
+        if stacked not in self._kept:
+            ops = self._ops[stacked.layer]
+            self._kept[stacked] = kept(ops, stacked.recomputed, outputs=stacked.outputs)
+        return self._kept[stacked]
 
     @cached_property
     def embedding(self) -> list[Op]:

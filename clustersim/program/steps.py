@@ -10,7 +10,7 @@ both send their results at the end.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -92,9 +92,14 @@ class Order:
 
     def columns(self, stage: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the kind, as an index into `KINDS`, and the chunk of the steps of a stage."""
-        kinds = np.array([KINDS.index(code.kind) for code in self.codes])
-        chunks = np.array([code.chunk for code in self.codes])
+        kinds, chunks = self.kinds_and_chunks
         return kinds[self.of[stage]], chunks[self.of[stage]]
+
+    @cached_property
+    def kinds_and_chunks(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The kind, as an index into `KINDS`, and the chunk of each code."""
+        kinds = np.array([KINDS.index(code.kind) for code in self.codes], np.int64)
+        return kinds, np.array([code.chunk for code in self.codes], np.int64)
 
     def times(self, stage: int) -> Counter[Code]:
         """Return how often a stage runs each code in a step."""

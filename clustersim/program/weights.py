@@ -4,7 +4,8 @@ A model that is trained as a whole stores all weights as its framework does; wit
 frozen weights have the bits of their quantisation.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from clustersim.plan.parallelism import Plan
 from clustersim.program.layers import Layers, StackedLayer
@@ -39,6 +40,9 @@ class Weights:
     ) -> None:
         self._model, self._plan, self._layers = model, plan, layers
         self._finetune = finetune
+        kinds = dict.fromkeys(model.stack)
+        self._whole = {layer: layer_parameters(model, layer) for layer in kinds}
+        self._trained = {layer: trainable(model, layer, finetune) for layer in kinds}
         self._stored_bytes = stored_bytes
         self.gathered_bytes = gathered_bytes
 
@@ -46,10 +50,14 @@ class Weights:
 
     def of_stage(self, stage: int) -> Parameters:
         """Return the parameters of a stage, not yet divided over its ranks."""
+        return self._total(self._whole, stage).plus(self.ends_of_stage(stage))
+
+    def _total(self, of_layer: Mapping[Layer, Parameters], stage: int) -> Parameters:
+        """Return the sum over the layers of a stage."""
         total = Parameters()
-        for layer in self._layers.of_stage(stage):
-            total = total.plus(layer_parameters(self._model, layer))
-        return total.plus(self.ends_of_stage(stage))
+        for layer, count in Counter(self._layers.of_stage(stage)).items():
+            total = total.plus(of_layer[layer].scaled(count))
+        return total
 
     def outside_layers(self, stage: int, chunk: int) -> tuple[Parameters, Parameters]:
         """Return the parameters of a chunk before its layers and after them."""
@@ -70,10 +78,7 @@ class Weights:
         """Return the trained parameters of a stage, as `of_stage`: all, or adapters."""
         if self._finetune is None:
             return self.of_stage(stage)
-        total = Parameters()
-        for layer in self._layers.of_stage(stage):
-            total = total.plus(self.trained_of(layer))
-        return total
+        return self._total(self._trained, stage)
 
     def chunk_share(self, stage: int, chunk: int) -> float:
         """Return the share of a stage's trained parameters that one of its chunks holds."""
@@ -94,15 +99,16 @@ class Weights:
         if self._finetune is None:
             return total
         width = self._stored_bytes
-        for layer in self._layers.of_stage(stage):
-            total = total.plus(frozen_bytes(self._model, layer, self._finetune, width))
-        return total.plus(Frozen(scaled_parameters(width, self.ends_of_stage(stage))))
+        for layer, count in Counter(self._layers.of_stage(stage)).items():
+            frozen = frozen_bytes(self._model, layer, self._finetune, width)
+            total = total.plus(frozen.scaled(count))
+        return total.plus(Frozen(self.ends_of_stage(stage).scaled(width)))
 
     # --- of a layer ------------------------------------------------------------------------------
 
     def trained_of(self, layer: Layer) -> Parameters:
         """Return the parameters of a layer that are trained."""
-        return trainable(self._model, layer, self._finetune)
+        return self._trained[layer]
 
     def gathered_of(self, layer: Layer) -> Parameters:
         """Return the bytes in which the weights of a layer are gathered and copied.
@@ -111,7 +117,7 @@ class Weights:
         """
         width = self.gathered_bytes
         frozen = frozen_bytes(self._model, layer, self._finetune, width).weights
-        return frozen.plus(scaled_parameters(width, self.trained_of(layer)))
+        return frozen.plus(self.trained_of(layer).scaled(width))
 
     # --- of a rank -------------------------------------------------------------------------------
 
@@ -129,8 +135,3 @@ class Weights:
             return dense + experts
         copies = plan.expert_copies * plan.sharers // plan.copies
         return dense / plan.sharers + experts / max(1, copies)
-
-
-def scaled_parameters(factor: float, parameters: Parameters) -> Parameters:
-    """Return each kind of parameters times a factor, such as their width [B]."""
-    return Parameters(*(factor * count for count in parameters))

@@ -87,7 +87,7 @@ def simulate(
 def simulate_if_it_fits(loaded: Loaded) -> Result | Verdict:
     """Return the result of a scenario that fits in memory, only the memory of another one.
 
-    The memory takes some 20 ms, a replay half a second.
+    The memory takes some 4 ms, a replay a tenth of a second or more.
 
     Raises
     ------

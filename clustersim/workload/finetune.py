@@ -147,6 +147,10 @@ class Frozen(NamedTuple):
         """Return the sum of both."""
         return Frozen(self.weights.plus(other.weights), self.constants.plus(other.constants))
 
+    def scaled(self, count: float) -> "Frozen":
+        """Return the bytes of as many layers."""
+        return Frozen(self.weights.scaled(count), self.constants.scaled(count))
+
 
 def frozen_bytes(
     model: Transformer, layer: Layer, finetune: Finetune | None, width: float = 2.0
@@ -164,7 +168,7 @@ def frozen_bytes(
     if finetune is None:
         return Frozen()
     held = layer_parameters(model, layer)
-    weights = Parameters(*(width * count for count in held))
+    weights = held.scaled(width)
     if not finetune.quantised:
         return Frozen(weights)
     narrower, constants = 0.0, 0.0

@@ -32,7 +32,13 @@ class Parameters(NamedTuple):
 
     def plus(self, other: "Parameters") -> "Parameters":
         """Return the sum of both."""
-        return Parameters(*(a + b for a, b in zip(self, other, strict=True)))
+        return Parameters(
+            self.split + other.split, self.whole + other.whole, self.experts + other.experts
+        )
+
+    def scaled(self, factor: float) -> "Parameters":
+        """Return each kind of parameters times a factor, such as their number or width [B]."""
+        return Parameters(factor * self.split, factor * self.whole, factor * self.experts)
 
     def dense(self, tensor: int) -> float:
         """Return the parameters of one tensor rank outside the experts."""

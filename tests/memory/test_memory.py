@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import PlanError
-from clustersim.memory.levels import at_peak, columns, levels, memory_curves
+from clustersim.memory.levels import (
+    at_peak,
+    changes_by_step,
+    columns,
+    fullest_moment,
+    levels,
+    memory_curves,
+)
 from clustersim.memory.peak import chunk_memory, estimate_memory
 from clustersim.memory.states import state_parts
 from clustersim.memory.verdict import (
@@ -143,8 +150,12 @@ def test_the_peak_is_the_fullest_moment_of_the_steps(stage):
         held = after
     kinds, places = (np.array(column, dtype=np.int64) for column in zip(*steps, strict=True))
     found = levels(chunks, kinds, places)
-    peak, in_flight = at_peak(found, {})
+    codes = [(kind, place) for kind in range(4) for place in range(len(chunks))]
+    numbers = np.array([codes.index((int(k), int(c))) for k, c in zip(kinds, places, strict=True)])
+    of_code = (np.array(column, dtype=np.int64) for column in zip(*codes, strict=True))
+    peak, in_flight = at_peak(fullest_moment(changes_by_step(chunks), *of_code, numbers), {})
 
+    assert found.during.sum(axis=1).max() == pytest.approx(most, abs=1e-9)
     assert sum(peak.values()) == pytest.approx(most, abs=1e-9)
     assert 1 <= in_flight <= len(steps)
     assert found.after[-1] == pytest.approx(0.0, abs=1e-9) if len(found.parts) else True

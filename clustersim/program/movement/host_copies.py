@@ -12,7 +12,6 @@ from clustersim.cost.host import HostRate, host_latency, host_optimiser_seconds,
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
 from clustersim.program.steps import BACKWARD, FORWARD
-from clustersim.program.weights import scaled_parameters
 from clustersim.workload.offload import HostCopy
 from clustersim.workload.parameters import Parameters
 
@@ -47,7 +46,7 @@ def ends_fetch(job: Job, stage: int, chunk: int, kind: str) -> list[list[HostCop
         return [[], []]
     weights = job.weights
     ends = weights.outside_layers(stage, chunk)
-    shares = [_share(job, scaled_parameters(weights.gathered_bytes, end)) for end in ends]
+    shares = [_share(job, end.scaled(weights.gathered_bytes)) for end in ends]
     return [[HostCopy("weights", share, "from-host")] if share else [] for share in shares]
 
 

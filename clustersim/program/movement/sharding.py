@@ -19,7 +19,6 @@ from clustersim.program.framework import Sharding
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
 from clustersim.program.steps import BACKWARD, FORWARD
-from clustersim.program.weights import scaled_parameters
 from clustersim.workload.kernels import Axis, Collective
 from clustersim.workload.model import Layer
 from clustersim.workload.parameters import Parameters
@@ -109,7 +108,7 @@ def ends_moves(job: Job, stage: int, chunk: int, kind: str) -> list[list[Collect
         if not gathers_in_blocks(job, FORWARD):
             return [[], []]
         width = job.weights.gathered_bytes
-        return [[*_gathers(job, scaled_parameters(width, end), 1)] for end in (before, after)]
+        return [[*_gathers(job, end.scaled(width), 1)] for end in (before, after)]
     sharding = job.software.sharding
     if sharding is None or not reduces_in_blocks(job) or job.finetune is not None:
         return [[], []]
@@ -145,7 +144,7 @@ def _gathers(job: Job, nbytes: Parameters, calls: int) -> Iterator[Collective]:
 def _reductions(
     job: Job, sharding: Sharding, weights: Parameters, calls: int
 ) -> Iterator[Collective]:
-    for group in replicated(job, scaled_parameters(sharding.reduce, weights)):
+    for group in replicated(job, weights.scaled(sharding.reduce)):
         nbytes = group.amount / calls
         if group.sharers > 1:
             yield from [Collective("gradients", "reduce-scatter", nbytes, group.axis)] * calls
