@@ -10,6 +10,8 @@ from itertools import pairwise
 from math import cos, pi, sin, sqrt
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from clustersim import __version__
 from clustersim.render.palette import LIGHT, LINKS, Colour, parse_colour
 
@@ -234,17 +236,20 @@ def labels(sketch: Sketch, size: float = 7.0) -> list[Note]:
     Labels are placed one after another, each at the best free place; in the middle if all tie.
     """
     taken = [frame(box.x, box.y, box.width, box.height) for box in sketch.boxes]
-    crossed = [[along(wire.points, step / 30) for step in range(31)] for wire in sketch.wires]
+    crossed = np.array(
+        [[along(wire.points, step / 30) for step in range(31)] for wire in sketch.wires]
+    ).reshape(-1, 31, 2)
     notes = []
     for number, wire in enumerate(sketch.wires):
         if not wire.label:
             continue
-        others = [point for i, line in enumerate(crossed) if i != number for point in line]
+        x, y = np.moveaxis(np.delete(crossed, number, axis=0), -1, 0)
         best = None
         for rank, share in enumerate(_PLACES):
             note = Note(*along(wire.points, share), wire.label, size)
             own = frame_of(note)
-            hidden = sum(own[0] < x < own[2] and own[1] < y < own[3] for x, y in others)
+            inside = (own[0] < x) & (x < own[2]) & (own[1] < y) & (y < own[3])
+            hidden = np.count_nonzero(inside)
             cost = 1000 * sum(shared(own, other) for other in taken) + 2 * hidden + 0.5 * rank
             if best is None or cost < best[0]:
                 best = cost, note, own

@@ -64,15 +64,27 @@ def _arrow(values: NDArray[Any]) -> Any:
     import pyarrow
 
     if values.dtype.kind == "U":
-        words = [word.encode() for word in values.tolist()]
-        ends = np.cumsum([0, *map(len, words)], dtype=np.int32)
-        kind, parts = pyarrow.string(), [ends, b"".join(words)]
+        lengths, letters = _encoded(values)
+        ends = np.zeros(len(values) + 1, np.int32)
+        np.cumsum(lengths, out=ends[1:])
+        kind, parts = pyarrow.string(), [ends, letters]
     elif values.dtype.kind == "b":
         kind, parts = pyarrow.bool_(), [np.packbits(values, bitorder="little")]
     else:
         kind, parts = pyarrow.from_numpy_dtype(values.dtype), [np.ascontiguousarray(values)]
     buffers = [None, *map(pyarrow.py_buffer, parts)]
     return pyarrow.Array.from_buffers(kind, len(values), buffers)
+
+
+def _encoded(words: NDArray[np.str_]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Return the length of each word in UTF-8, and the bytes of all words without gaps."""
+    width = words.dtype.itemsize // 4
+    codes = np.ascontiguousarray(words).view(np.uint32).reshape(len(words), width)
+    if codes.max(initial=0) >= 128:
+        texts = [word.encode() for word in words.tolist()]
+        return np.array([*map(len, texts)]), np.frombuffer(b"".join(texts), np.uint8)
+    lengths = np.strings.str_len(words)
+    return lengths, codes.astype(np.uint8)[np.arange(width) < lengths[:, None]]
 
 
 _WRITERS: Final[dict[str, Callable[[Columns, Path], None]]] = {

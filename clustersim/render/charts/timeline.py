@@ -80,9 +80,16 @@ class Timeline(Picture):
     @property
     def computes(self) -> NDArray[np.bool_]:
         """Whether each block computes."""
+        return self._computing(self.kind)
+
+    def _computing(self, kind: NDArray[np.int8]) -> NDArray[np.bool_]:
         of_kind = np.array([kind.computes for kind in self.kinds])
-        chosen: NDArray[np.bool_] = of_kind[self.kind]
+        chosen: NDArray[np.bool_] = of_kind[kind]
         return chosen
+
+    def _blocks_of(self, lane: int) -> slice:
+        """Return the rows of a lane; lanes are in order."""
+        return slice(*np.searchsorted(self.lane, [lane, lane + 1]).tolist())
 
     def within(self, begin: float, end: float) -> Self:
         """Return the view of an interval: its limits and the blocks that it shows."""
@@ -118,8 +125,8 @@ class Timeline(Picture):
 
     def busy(self, lane: int, edges: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the share of each interval between `edges` that a lane computes."""
-        rows = slice(*np.searchsorted(self.lane, [lane, lane + 1]))
-        blocks = self.computes[rows]
+        rows = self._blocks_of(lane)
+        blocks = self._computing(self.kind[rows])
         return covered(self.start[rows][blocks], self.end[rows][blocks], edges).clip(0, 1)
 
     def rows(self) -> Iterator[Sequence[Cell]]:
@@ -135,10 +142,10 @@ class Timeline(Picture):
         ]
         seconds = (np.minimum(self.end, end) - np.maximum(self.start, begin)) * self.computes
         for lane in np.unique(self.lane).tolist():
-            rows = self.lane == lane
+            rows = self._blocks_of(lane)
             first, last = float(self.start[rows].min()), float(self.end[rows].max())
             work = float(seconds[rows].sum())
-            yield [lane, int(rows.sum()), first, last, work, percent(work / (end - begin))]
+            yield [lane, len(self.lane[rows]), first, last, work, percent(work / (end - begin))]
 
     def columns(self) -> dict[str, NDArray[np.generic]]:
         """Return a row for each block: a column by name."""

@@ -13,6 +13,8 @@ from itertools import permutations
 from math import pi, sin
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from clustersim.catalog.records import DeviceLinks, DeviceSwitch, NicFacts, NodeRecord
 from clustersim.render.diagram import (
     DEVICE,
@@ -139,14 +141,13 @@ def rim(count: int, links: list[Inner]) -> tuple[int, ...]:
     """
     if count > MOST_ORDERS:
         return tuple(range(count))
-    chord = [sin(pi * i / count) for i in range(count)]
-    joined = [(int(link.a), int(link.b), link.bandwidth) for link in links]
-
-    def length(order: tuple[int, ...]) -> float:
-        place = {device: i for i, device in enumerate(order)}
-        return round(sum(w * chord[abs(place[a] - place[b])] for a, b, w in joined), 3)
-
-    return min(((0, *rest) for rest in permutations(range(1, count))), key=length)
+    chord = np.array([sin(pi * i / count) for i in range(count)])
+    orders = np.array([(0, *rest) for rest in permutations(range(1, count))])
+    place = np.argsort(orders, axis=1)
+    length = np.zeros(len(orders))
+    for link in links:
+        length += link.bandwidth * chord[abs(place[:, int(link.a)] - place[:, int(link.b)])]
+    return tuple(orders[np.round(length, 3).argmin()].tolist())
 
 
 STEP: Final = 1.2

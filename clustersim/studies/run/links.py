@@ -8,8 +8,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from clustersim.catalog.records import NicFacts, NodeRecord
-from clustersim.catalog.tree import Tree
 from clustersim.render.page.page import Column, Section, Table
 from clustersim.render.tables import percent
 from clustersim.units import format_bandwidth, format_bytes
@@ -75,14 +73,13 @@ def link_loads(result: "Result") -> LinkLoads:
     return LinkLoads(tuple(result.links), node, tuple(inside), tuple(cables), count)
 
 
-def links(result: "Result", tree: Tree) -> Section:
+def links(result: "Result") -> Section:
     """Return the busiest links as a table, and a drawing of a node with the load of its links."""
     from clustersim.render.layouts.node import node
     from clustersim.studies.run.node_drawing import drawing
 
-    cluster, loads = tree.data["cluster"], link_loads(result)
-    record = NodeRecord.model_validate(cluster["node"])
-    drawn = drawing(loads, node(record, NicFacts.model_validate(cluster["nic"])))
+    cluster, loads = result.scenario.cluster, link_loads(result)
+    drawn = drawing(loads, node(cluster.node, cluster.nic))
     text = (
         "Utilisation is payload over capacity, mean of the step, in each direction."
         " Of identical links only the first is listed."

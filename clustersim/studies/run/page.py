@@ -41,7 +41,7 @@ def page(
             _time(result),
             _pipeline(timeline or pipeline(result)),
             _memory(result),
-            links(result, loaded.tree),
+            links(result),
             _groups(result),
             _published(result),
             sources_section(loaded.tree),
