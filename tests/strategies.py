@@ -5,8 +5,9 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from clustersim.program import uniform
+from clustersim.program.batch_order import batch_order
 from clustersim.program.schedules import SCHEDULES
-from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Row
+from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Order, Row
 from clustersim.program.uniform import NO_TAIL
 
 CLASSIC = ("gpipe", "1f1b", "interleaved-1f1b")
@@ -25,6 +26,12 @@ class Shape(NamedTuple):
     def rows(self) -> list[Row]:
         """Return the steps of each stage."""
         return SCHEDULES[self.schedule].rows(self.stages, self.microbatches, self.chunks)
+
+    @property
+    def order(self) -> Order:
+        """Return the steps of all stages as numbers."""
+        schedule = SCHEDULES[self.schedule]
+        return batch_order(schedule, self.stages, self.microbatches, self.chunks)
 
     @property
     def wiring(self):
@@ -62,7 +69,7 @@ def uniform_program(shape, forward=1.0, backward=2.0, *, weights=None, factors=N
     whole = {FORWARD: forward, BACKWARD: backward, INPUT: backward - late, WEIGHT: late}
     seconds = {kind: taken / shape.chunks for kind, taken in whole.items()}
     return uniform.uniform_program(
-        shape.rows, shape.wiring, shape.microbatches, seconds, factors or (), **facts
+        shape.order, shape.wiring, shape.microbatches, seconds, factors or (), **facts
     )
 
 

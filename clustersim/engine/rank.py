@@ -205,7 +205,9 @@ class Rank:
     def missing(self) -> str:
         """Return what an unfinished rank class waits for."""
         if self.awaited >= 0:
-            return f"the input of {self.actor.steps[self.at].unpaired}"
+            return (
+                f"the input of {self.actor.order.step(self.actor.position.stage, self.at).unpaired}"
+            )
         return self.waits_for
 
     def track(self) -> Track:

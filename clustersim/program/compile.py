@@ -98,7 +98,7 @@ def _actors(
     tails = [_tail(job, stage, folded) for stage in range(plan.pipeline)]
     actors = []
     for number, replicas in enumerate(folded.classes):
-        for stage, steps in enumerate(job.rows):
+        for stage in range(plan.pipeline):
             pattern = blocks.pattern(stage, replicas[0])
             tail = expose_gathers(job, blocks, stage, pattern, tails[stage])
             traffic = _of_class(folded, number)
@@ -110,9 +110,7 @@ def _actors(
             multiplicity = len(replicas) * (plan.cell if fold_replicas else 1)
             for tensor_rank in range(1 if fold_replicas else plan.cell):
                 position = Position(number, stage, tensor_rank)
-                actors.append(
-                    Actor(position, multiplicity, replicas, steps, work, send, tail, job.order)
-                )
+                actors.append(Actor(position, multiplicity, replicas, work, send, tail, job.order))
     return actors
 
 

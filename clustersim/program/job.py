@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.plan.parallelism import Plan
 from clustersim.plan.placement import Placement
+from clustersim.program.batch_order import batch_order
 from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.program.framework import Framework, plain_framework
 from clustersim.program.layers import Layers
 from clustersim.program.schedules import Schedule
 from clustersim.program.schedules.classic import ONE_F_ONE_B
-from clustersim.program.steps import Order, Row, order_of
+from clustersim.program.steps import Order
 from clustersim.program.weights import Weights
 from clustersim.topology.cluster import Cluster
 from clustersim.workload.finetune import Finetune
@@ -22,15 +23,6 @@ from clustersim.workload.precision import PRECISIONS
 from clustersim.workload.recompute import NONE, Recompute
 from clustersim.workload.routing import BALANCED, Routing
 from clustersim.workload.slice import Slice, kernel_choice
-
-
-@lru_cache(maxsize=2)
-def _rows_and_order(
-    schedule: Schedule, stages: int, microbatches: int, chunks: int
-) -> tuple[list[Row], Order]:
-    """Return the steps of every stage, also as numbers; kept for the next layouts of a sweep."""
-    rows = schedule.rows(stages, microbatches, chunks)
-    return rows, order_of(rows, chunks)
 
 
 @dataclass(frozen=True)
@@ -105,19 +97,10 @@ class Job:
         return Weights(self.model, self.plan, self.layers, self.finetune, stored, gathered)
 
     @cached_property
-    def rows(self) -> list[Row]:
-        """The steps of every stage."""
-        return self._steps[0]
-
-    @cached_property
     def order(self) -> Order:
         """The steps of every stage as numbers."""
-        return self._steps[1]
-
-    @property
-    def _steps(self) -> tuple[list[Row], Order]:
         plan = self.plan
-        return _rows_and_order(self.schedule, plan.pipeline, plan.microbatches, plan.chunks)
+        return batch_order(self.schedule, plan.pipeline, plan.microbatches, plan.chunks)
 
     @property
     def reduces_embedding(self) -> bool:

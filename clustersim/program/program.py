@@ -79,7 +79,7 @@ class Actor:
     ----------
     multiplicity : ranks that it represents
     replicas : data-parallel replicas that it represents
-    steps, order : its steps in order, and the steps of all stages as numbers
+    order : the steps of all stages as numbers
     blocks : for each code, the work of the step
     send : for each code, the transfer of the result to another stage; None for no transfer
     """
@@ -87,11 +87,15 @@ class Actor:
     position: Position
     multiplicity: int
     replicas: tuple[int, ...]
-    steps: Row
     blocks: dict[Code, Block]
     send: dict[Code, Traffic | None]
     tail: Tail
     order: Order
+
+    @property
+    def steps(self) -> Row:
+        """Its steps in order."""
+        return self.order.row(self.position.stage)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 from clustersim.plan.wiring import Wiring, WiringName
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT
+
+Numbers = NDArray[np.int64]
 
 WHOLE: Final = (FORWARD, BACKWARD)
 """The steps of a microbatch where no backward is split."""
@@ -74,6 +77,22 @@ class Code(NamedTuple):
     leads: bool = False
 
 
+class Repetition(NamedTuple):
+    """Consecutive steps of a stage in which the same codes repeat for later microbatches.
+
+    Attributes
+    ----------
+    start, stop : index of its first step, and of the step after its last one
+    steps : of one period [count]
+    shift : address of the input of a step minus that of the same step one period before
+    """
+
+    start: int
+    stop: int
+    steps: int
+    shift: int
+
+
 @dataclass(frozen=True)
 class Order:
     """The steps of all stages as numbers.
@@ -84,19 +103,32 @@ class Order:
     of : for each stage, the codes of its steps, as indices into `codes`
     inputs : for each stage, the address of the input of each step: with v chunks it is
         2 v microbatch + 2 chunk, and one more for a backward
+    repetitions : for each stage, the parts of its steps that repeat, in order
+    chunks : model chunks of a stage
     """
 
     codes: tuple[Code, ...]
-    of: tuple[NDArray[np.int64], ...]
-    inputs: tuple[NDArray[np.int64], ...]
+    of: tuple[Numbers, ...]
+    inputs: tuple[Numbers, ...]
+    repetitions: tuple[tuple[Repetition, ...], ...]
+    chunks: int
 
-    def columns(self, stage: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def step(self, stage: int, at: int) -> Step:
+        """Return a step of a stage by its index."""
+        kind, chunk, _, leads = self.codes[self.of[stage][at]]
+        return Step(kind, int(self.inputs[stage][at]) // (2 * self.chunks), chunk, leads)
+
+    def row(self, stage: int) -> Row:
+        """Return the steps of a stage."""
+        return tuple(self.step(stage, at) for at in range(len(self.of[stage])))
+
+    def columns(self, stage: int) -> tuple[Numbers, Numbers]:
         """Return the kind, as an index into `KINDS`, and the chunk of the steps of a stage."""
         kinds, chunks = self.kinds_and_chunks
         return kinds[self.of[stage]], chunks[self.of[stage]]
 
     @cached_property
-    def kinds_and_chunks(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def kinds_and_chunks(self) -> tuple[Numbers, Numbers]:
         """The kind, as an index into `KINDS`, and the chunk of each code."""
         kinds = np.array([KINDS.index(code.kind) for code in self.codes], np.int64)
         return kinds, np.array([code.chunk for code in self.codes], np.int64)
@@ -107,8 +139,13 @@ class Order:
         return Counter({self.codes[n]: times for n, times in enumerate(counts) if times})
 
 
-def order_of(rows: Sequence[Row], chunks: int) -> Order:
-    """Return the steps of all stages as numbers."""
+def order_of(rows: Sequence[Row], chunks: int, shift: int = 1) -> Order:
+    """Return the steps of all stages as numbers.
+
+    Parameters
+    ----------
+    shift : microbatches by which a period of repeated steps follows the one before
+    """
     numbers: dict[Code, int] = {}
     of = tuple(np.array(_numbered(steps, numbers), np.int64) for steps in rows)
     shifts = np.array([2 * code.chunk + (code.kind != FORWARD) for code in numbers], np.int64)
@@ -116,7 +153,28 @@ def order_of(rows: Sequence[Row], chunks: int) -> Order:
         2 * chunks * np.array([step[1] for step in steps], np.int64) + shifts[codes]
         for steps, codes in zip(rows, of, strict=True)
     )
-    return Order(tuple(numbers), of, inputs)
+    repetitions = tuple(
+        repeated(codes, addresses, 2 * chunks * shift)
+        for codes, addresses in zip(of, inputs, strict=True)
+    )
+    return Order(tuple(numbers), of, inputs, repetitions, chunks)
+
+
+def repeated(codes: Numbers, inputs: Numbers, shift: int) -> tuple[Repetition, ...]:
+    """Return the parts of a stage's steps that run through at least two whole periods.
+
+    Each step is compared with the step of the same code whose input address is `shift` higher: a
+    part repeats as long as these two are the same number of steps apart.
+    """
+    if not len(codes):
+        return ()
+    index = np.arange(len(codes))
+    place = np.full((codes.max() + 1, inputs.max() + 1 + shift), -1)
+    place[codes, inputs] = index
+    apart = np.maximum(place[codes, inputs + shift] - index, 0)
+    bounds = [0, *(np.flatnonzero(np.diff(apart)) + 1).tolist(), len(codes)]
+    parts = [(a, b, int(apart[a])) for a, b in pairwise(bounds)]
+    return tuple(Repetition(a, b + n, n, shift) for a, b, n in parts if 0 < n <= b - a)
 
 
 def _numbered(steps: Row, numbers: dict[Code, int]) -> list[int]:
@@ -183,6 +241,10 @@ def _no_obstacle(stages: int, microbatches: int, chunks: int) -> str | None:
     return None
 
 
+def _one_microbatch(stages: int) -> int:
+    return 1
+
+
 @dataclass(frozen=True)
 class Schedule:
     """A schedule by its name.
@@ -194,6 +256,7 @@ class Schedule:
     chunks : minimum and maximum of model chunks of a stage
     split : whether a backward is split into the gradients of inputs and those of weights
     obstacle : why numbers of stages, microbatches and chunks are not possible, or None
+    period : from the number of stages to the microbatches after which its steps repeat
     shape : stages, microbatches and chunks, where it is written for these only
     """
 
@@ -204,6 +267,7 @@ class Schedule:
     chunks: tuple[int, int | None] = (1, 1)
     split: bool = False
     obstacle: Callable[[int, int, int], str | None] = _no_obstacle
+    period: Callable[[int], int] = _one_microbatch
     shape: tuple[int, int, int] | None = None
 
     def wired(self, stages: int, chunks: int) -> Wiring:
@@ -234,12 +298,14 @@ __all__ = [
     "WHOLE",
     "Code",
     "Order",
+    "Repetition",
     "Row",
     "Schedule",
     "Step",
     "completing",
-    "receiver_of",
     "order_of",
+    "receiver_of",
+    "repeated",
     "steps_text",
     "whole_batch",
 ]

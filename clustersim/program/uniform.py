@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from clustersim.cost.compute import Seconds
 from clustersim.plan.wiring import Wiring
 from clustersim.program.program import Actor, Block, Fused, Position, Program, Tail
-from clustersim.program.steps import FORWARD, Code, Row, Step, order_of, receiver_of
+from clustersim.program.steps import FORWARD, Code, Order, Step, receiver_of
 from clustersim.traffic import Traffic
 
 NO_TAIL = Tail((), False, None, 0.0, ())
 
 
 def uniform_program(
-    rows: Sequence[Row], wiring: Wiring, microbatches: int, seconds: Mapping[str, float],
+    order: Order, wiring: Wiring, microbatches: int, seconds: Mapping[str, float],
     factors: Sequence[float] = (), *, latency: float = 0.0, nbytes: float = 0.0,
     bandwidth: float = 1.0, blocking: bool = False, tail: Tail = NO_TAIL,
     norm_sync: float = 0.0,
@@ -21,13 +21,13 @@ def uniform_program(
 
     Parameters
     ----------
+    order : the steps of all stages
     seconds : of a chunk's step, by kind [s]
     factors : by stage, its time relative to these; equal stages if it is left out
     latency, nbytes, bandwidth : of transfers between stages [s], [B], [B/s]
     """
-    order = order_of(rows, wiring.chunks)
     actors = []
-    for stage, steps in enumerate(rows):
+    for stage in range(wiring.stages):
         blocks, send = {}, dict[Code, Traffic | None]()
         for code in order.codes:
             duration = seconds[code.kind] * (factors[stage] if factors else 1.0)
@@ -38,7 +38,7 @@ def uniform_program(
             transfer = Traffic(name, (link,), (1.0,), nbytes, latency, bandwidth)
             target = receiver_of(Step(code.kind, 0, code.chunk), stage, wiring)
             send[code] = transfer if target is not None and target[0] != stage else None
-        actors.append(Actor(Position(0, stage), 1, (0,), steps, blocks, send, tail, order))
+        actors.append(Actor(Position(0, stage), 1, (0,), blocks, send, tail, order))
     stages = range(wiring.stages)
     return Program(
         actors=tuple(actors),

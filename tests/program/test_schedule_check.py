@@ -145,7 +145,7 @@ def with_rows(program, lines):
     """Return the program with other steps on its stages, the same for all replica classes."""
     rows = [lines.get(stage, steps) for stage, steps in enumerate(rows_of(program))]
     order = order_of(rows, program.chunks)
-    actors = [replace(a, steps=rows[a.position.stage], order=order) for a in program.actors]
+    actors = [replace(a, order=order) for a in program.actors]
     return replace(program, actors=tuple(actors))
 
 

@@ -81,6 +81,7 @@ INTERLEAVED = Schedule(
     interleaved,
     chunks=(2, None),
     obstacle=_interleaved_obstacle,
+    period=lambda stages: stages,
 )
 
 

@@ -136,6 +136,7 @@ DUALPIPE = Schedule(
     chunks=(2, 2),
     split=True,
     obstacle=_dualpipe_obstacle,
+    period=lambda stages: 2,
 )
 DUALPIPE_V = Schedule(
     "dualpipe-v",

@@ -14,6 +14,7 @@ from clustersim.answers import to_json
 from clustersim.engine.replay import replay
 from clustersim.errors import ScenarioError
 from clustersim.memory.levels import peak_activations
+from clustersim.program.batch_order import batch_order
 from clustersim.program.schedules import Schedule, schedule_text
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Row
 from clustersim.program.uniform import uniform_program
@@ -144,7 +145,8 @@ def replay_schedule(
             f" {chunks:,} chunks have {steps:,} steps (at most {MAX_STEPS:,})"
         )
     rows = schedule.rows(stages, microbatches, chunks)
-    program = uniform_program(rows, schedule.wired(stages, chunks), microbatches, seconds)
+    order = batch_order(schedule, stages, microbatches, chunks)
+    program = uniform_program(order, schedule.wired(stages, chunks), microbatches, seconds)
     timeline = replay(program).timeline
     return ReplayedSchedule(schedule, stages, microbatches, chunks, rows, seconds, timeline)
 
