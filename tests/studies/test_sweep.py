@@ -28,6 +28,7 @@ from clustersim.studies.sweep.charts import layouts_chart
 from clustersim.studies.sweep.combinations import DEGREES, filled_keys, grid
 from clustersim.studies.sweep.page import page
 from clustersim.studies.sweep.ranking import rank_layouts
+from clustersim.studies.sweep.shared_reasons import reasons_of
 from clustersim.studies.sweep.text import rows
 from small import AXES, small
 
@@ -354,7 +355,34 @@ def test_failures_have_their_own_lines(base):
     """A run that failed is listed with its error."""
     answer = sweep_of(base, [run_of(RAN, 1, 1), Run("b", "failed", "KeyError: 'x'")])
 
-    assert Line("failed", "1 x KeyError: 'x' [micro 1]", warning=True) in rows(answer)
+    assert Line("failed", "micro 1 (1 combination): KeyError: 'x'", warning=True) in rows(answer)
+
+
+def test_a_problem_of_a_range_of_values_was_a_line_for_each_combination(tmp_path):
+    """Problems that differ by their numbers are one line with the values that always have it."""
+    over = {"plan.tensor": [2, 3], "plan.pipeline": [2, 5, 7, 9, 10, 11], "batch.micro": [1, 7]}
+    found = sweep(str(small(tmp_path)), over=over, jobs=1)
+    starts = [": ".join(line.text.split(": ")[:2]) for line in rows(found)]
+
+    assert len(found.invalid) == 4
+    assert "micro 7 (12 combinations): batch.global" in starts
+    assert "tensor 3 (12 combinations): plan.tensor" in starts
+    assert "pipeline 5, 7, 9-11 (20 combinations): plan.pipeline" in starts
+    assert "tensor 3; pipeline 5, 7, 9-11 (22 combinations): plan" in starts
+
+
+@given(st.sets(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=9))
+def test_values_of_a_reason_are_those_of_invalid_combinations_only(wrong):
+    """Every combination with such a value has the reason, in a full grid."""
+    grid_points = [(a, b) for a in range(3) for b in range(3)]
+    both = [
+        (Variant("s.yaml", (), {"a": a, "b": b}), run_of(INVALID if (a, b) in wrong else RAN, 1, 1))
+        for a, b in grid_points
+    ]
+    for reason in reasons_of(both, INVALID):
+        assert reason.count == len(wrong)
+        for key, values in reason.values.items():
+            assert {p for p in grid_points if p["ab".index(key)] in values} <= wrong
 
 
 # --- bad input ------------------------------------------------------------------------------------

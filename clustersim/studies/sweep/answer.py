@@ -78,13 +78,16 @@ class ReasonCount:
     Attributes
     ----------
     why : reason of the first of these combinations
-    count : number of combinations
+    count : number of combinations, which may have other reasons as well
     example : values of the first of them
+    values : values of axes with which all combinations have this reason; empty where there are
+        none, or where all combinations have it
     """
 
     why: str
     count: int
     example: Mapping[str, Value]
+    values: Mapping[str, tuple[Value, ...]]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from clustersim.render.words import format_setting
 from clustersim.runs.table import Row
 from clustersim.studies.sweep.answer import SweepAnswer
 from clustersim.studies.sweep.charts import front_chart, keys_with_names, layouts_chart
-from clustersim.studies.sweep.text import measure_label, point_of, rows
+from clustersim.studies.sweep.text import measure_label, point_of, reason_scope, rows
 from clustersim.units import GIB, format_seconds
 
 SHOWN: Final = 1_000
@@ -94,14 +94,12 @@ def _numbers(row: Row) -> tuple[str, ...]:
 
 def _reasons(answer: SweepAnswer) -> tuple[Section, ...]:
     """Return why combinations are invalid or failed; no section where none is."""
-    keys = [*answer.axes]
     lines = tuple(
-        (reason.why, f"{reason.count:,}", point_of(keys, reason.example))
-        for reason in (*answer.invalid, *answer.failed)
+        (reason_scope(reason, answer), reason.why) for reason in (*answer.invalid, *answer.failed)
     )
     if not lines:
         return ()
-    columns = Column("reason"), Column("combinations", True), Column("example")
+    columns = Column("combinations"), Column("reason of the first")
     table = Table("Reasons, the most frequent first", columns, lines)
     return (Section("Invalid combinations", "invalid", (), (table,)),)
 

@@ -3,34 +3,30 @@
 axes --grid--> variants --run--> runs --ranked--> best, front, reasons
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from clustersim.catalog.changes import Settings, setting_place
+from clustersim.catalog.changes import Settings
 from clustersim.catalog.tree import is_fact, nearest
 from clustersim.errors import ScenarioError
 from clustersim.runs.arguments import parse_settings, study_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.table import DOES_NOT_FIT, FITS, Row, row, verdict_text
-from clustersim.runs.variants import FAILED, INVALID, Run, Value, Variant
+from clustersim.runs.variants import FAILED, INVALID, Run, Variant
 from clustersim.scenario.load import Loaded, load
 from clustersim.studies.sweep.answer import (
     COSTS,
     MEASURES,
     ParetoFront,
-    ReasonCount,
     SweepAnswer,
     ValueChange,
     VerdictCounts,
 )
 from clustersim.studies.sweep.arguments import FILL, Over, read_axes
 from clustersim.studies.sweep.combinations import filled_keys, grid, points_of
-
-_PLACE: Final = re.compile(r"(^|; )(?:--set [^:;]+|[^:;]*\.ya?ml(?::\d+)?): ")
-"""File and line, or setting, with which a message begins."""
+from clustersim.studies.sweep.shared_reasons import reasons_of
 
 
 def sweep(
@@ -125,8 +121,8 @@ def rank_layouts(
             if (old := _value(base, key)) != value
         },
         pareto=ParetoFront(cost, _front(fitting, by, COSTS[cost])),
-        invalid=_reasons(both, INVALID),
-        failed=_reasons(both, FAILED),
+        invalid=reasons_of(both, INVALID),
+        failed=reasons_of(both, FAILED),
         points=rows,
     )
 
@@ -168,32 +164,6 @@ def _value(base: Loaded, key: str) -> Any:
             return None
     value = value["value"] if is_fact(value) else value
     return value.get("name", value) if isinstance(value, dict) else value
-
-
-# --- reasons --------------------------------------------------------------------------------------
-
-
-def _reasons(both: Sequence[tuple[Variant, Run]], verdict: str) -> tuple[ReasonCount, ...]:
-    """Return the reasons of combinations with a verdict, the most frequent first."""
-    groups: dict[str, list[tuple[str, dict[str, Value]]]] = {}
-    for variant, run in both:
-        if run.verdict == verdict:
-            why = _without_place(run.why or "", variant)
-            groups.setdefault(_pattern(why), []).append((why, dict(variant.point)))
-    ordered = sorted(groups.values(), key=len, reverse=True)
-    return tuple(ReasonCount(group[0][0], len(group), group[0][1]) for group in ordered)
-
-
-def _without_place(why: str, variant: Variant) -> str:
-    """Return a reason without the files and settings that its messages begin with."""
-    for setting in variant.settings:
-        why = why.replace(f"{setting_place(str(setting))}: ", "")
-    return _PLACE.sub(r"\1", why)
-
-
-def _pattern(why: str) -> str:
-    """Return a reason without its numbers and without advice in parentheses."""
-    return re.sub(r"\d[\d,.]*", "#", re.sub(r"\([^()]*\)", "", why))
 
 
 __all__ = ["rank_layouts", "sweep"]

@@ -9,6 +9,7 @@ from clustersim.render.tables import (
 )
 from clustersim.render.words import UNMASKED, format_setting, short_keys
 from clustersim.runs.table import Row
+from clustersim.runs.variants import Value
 from clustersim.studies.sweep.answer import ReasonCount, SweepAnswer, ValueChange, VerdictCounts
 from clustersim.units import GIB, counted, format_seconds
 
@@ -116,10 +117,8 @@ def _axes(answer: SweepAnswer) -> str:
     texts = []
     for key, name in zip(answer.axes, short_keys([*answer.axes]), strict=True):
         values = answer.axes[key]
-        shown = ", ".join(map(format_setting, values[:SHOWN])) + (
-            ", ..." if len(values) > SHOWN else ""
-        )
-        texts.append(f"{name} filled" if key in answer.filled else f"{name} {shown}")
+        shown = "filled" if key in answer.filled else format_values(values)
+        texts.append(f"{name} {shown}")
     return f"{counted(len(answer.points), 'combination')}: {'; '.join(texts)}"
 
 
@@ -156,17 +155,58 @@ def _old(change: ValueChange) -> str:
 
 
 def _reason(label: str, reason: ReasonCount, answer: SweepAnswer) -> Line:
-    example = point_of([*answer.axes], reason.example)
-    text = f"{reason.count:,} x {reason.why} [{example}]"
-    return Line(label, text, warning=label == "failed")
+    return Line(label, f"{reason_scope(reason, answer)}: {reason.why}", warning=label == "failed")
+
+
+def reason_scope(reason: ReasonCount, answer: SweepAnswer) -> str:
+    """Return the combinations with a reason: ``'tensor 5, 7, 9 (18 combinations)'``."""
+    keys = [*answer.axes]
+    if reason.count == 1:
+        return f"{point_of(keys, reason.example)} (1 combination)"
+    if reason.count == len(answer.points):
+        return f"all {counted(reason.count, 'combination')}"
+    names = dict(zip(keys, short_keys(keys), strict=True))
+    values = "; ".join(
+        f"{names[key]} {format_values(values)}" for key, values in reason.values.items()
+    )
+    if not values:
+        example = point_of(keys, reason.example)
+        return f"{counted(reason.count, 'combination')}, such as {example}"
+    points = answer.points
+    always = sum(
+        any(point.get(key) in found for key, found in reason.values.items()) for point in points
+    )
+    others = " and others" if reason.count > always else ""
+    return f"{values}{others} ({counted(reason.count, 'combination')})"
+
+
+def format_values(values: Sequence[Value]) -> str:
+    """Return values of an axis, three or more successive whole numbers as a range.
+
+    >>> format_values([1, 3, 5, 6, 7]), format_values(["none", "full"])
+    ('1, 3, 5-7', 'none, full')
+    """
+    runs: list[list[Value]] = []
+    for value in values:
+        if runs and type(value) is int and runs[-1][-1] == value - 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    texts: list[str] = []
+    for run in runs:
+        short = len(run) > 2
+        texts += [f"{run[0]}-{run[-1]}"] if short else [*map(format_setting, run)]
+    return ", ".join(texts[:SHOWN]) + (", ..." if len(texts) > SHOWN else "")
 
 
 __all__ = [
     "UNITS",
     "amount",
+    "format_values",
     "layout_tables",
     "layouts",
     "measure_label",
+    "reason_scope",
     "short_number",
     "point_of",
     "rows",
