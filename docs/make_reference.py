@@ -118,7 +118,10 @@ class Table:
         """Yield a value, or the keys of the items of a list or a mapping."""
         items = self._resolved(schema.get("items", {}))
         named = schema.get("additionalProperties")
-        if "properties" in items:
+        if "oneOf" in items:
+            shapes = [self._resolved(shape) for shape in items["oneOf"]]
+            yield from self._shapes(shapes, f"{path}[]")
+        elif "properties" in items:
             yield from self._below(items, f"{path}[]")
         elif isinstance(named, dict) and _has_keys(named):
             yield from self._key(named, f"{path}.<name>", "required")
@@ -137,7 +140,7 @@ class Table:
                 having.setdefault(key.name, []).append(f"`{name}`")
         for name, key in found.items():
             everywhere = len(having[name]) == len(types)
-            only = "required" if everywhere else f"with `type:` {_one_of(having[name])}"
+            only = key.otherwise if everywhere else f"with `type:` {_one_of(having[name])}"
             yield key._replace(otherwise=only)
 
     def _resolved(self, schema: Schema) -> Schema:

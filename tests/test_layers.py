@@ -26,7 +26,7 @@ LAYERS = """
     memory
     program
     plan          cost
-    topology      workload    timeline    traffic
+    topology      workload    timeline    traffic    disturbance
     catalog
     units         errors      answers
     escaping

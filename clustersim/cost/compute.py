@@ -169,10 +169,14 @@ class Seconds:
         launches times this, those of its autograd engine times `autograd` where that differs, and
         its replays times `replay`; both one after the other where the host waits for each kernel.
         """
+        issued = self.issued(seconds, replay, autograd)
+        return replace(self, dispatch=issued if waits else max(0.0, issued - self.busy))
+
+    def issued(self, seconds: float, replay: float = 0.0, autograd: float | None = None) -> float:
+        """Return the time of the host to issue the chain, as in `dispatched` [s]."""
         backward = seconds if autograd is None else autograd
         issued = (self.launches - self.autograd) * seconds + self.autograd * backward
-        issued += self.replays * replay
-        return replace(self, dispatch=issued if waits else max(0.0, issued - self.busy))
+        return issued + self.replays * replay
 
 
 def overlapped_step(own: Seconds, other: Seconds, occupied: float) -> Seconds:

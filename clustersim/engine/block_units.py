@@ -47,7 +47,7 @@ def run_units(rank: Rank, block: Units, done: Callable[[], None]) -> Generator[E
         if not block.ahead:
             yield pushed[number]
     yield from pushed
-    yield Timeout(env, block.rest)
+    yield Timeout(env, block.rest + rank.additional(step))
     done()
 
 

@@ -123,14 +123,15 @@ class EventRank(Rank):
         self.sent.append(departure)
         self.start.append(self.env._now)
         if self.at in self.completing:
-            self.start_reduction(self.completing[self.at], action.duration)
+            seconds = action.duration + self.additional(self.at)
+            self.start_reduction(self.completing[self.at], seconds)
         if action.units is not None and shares_links(self, action.units):
             self.env.process(run_units(self, action.units, partial(self._computed, None)))
         elif isnan(action.seconds):
             self.env.process(self._run_segments(self.at, action.segments))
         else:
             self.callbacks = self._when_computed
-            self.state.schedule(self, NORMAL, action.seconds)
+            self.state.schedule(self, NORMAL, action.seconds + self.additional(self.at))
 
     def _computed(self, _: object) -> None:
         """Send the results, then continue; where sends block, after their delivery."""
@@ -221,4 +222,6 @@ class EventRank(Rank):
                 yield from self.collective(name, segment, self.state.program.tensor_ranks)
             else:
                 yield Timeout(self.env, segment)
+        if self.extra is not None:
+            yield Timeout(self.env, self.extra[at])
         self._computed(None)

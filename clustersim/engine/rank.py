@@ -76,6 +76,7 @@ class Rank:
     ----------
     at : index of the current step
     codes, inputs : of its steps, as in `Order`
+    extra : additional time of each step; None where steps of a code take the same time [s]
     awaited : address of the input that it waits for; -1 for none
     completing : for each step that completes the gradients of a chunk, by its index, how many
         chunks were complete before
@@ -101,6 +102,7 @@ class Rank:
         self.completing = completing(order, stage) if overlapped else {}
         self.reducing: Event | None = None
         self.number = state.number(actor.position)
+        self.extra: list[float] | None = None if actor.extra is None else actor.extra.tolist()
         self.free: list[float] = []
         self.sent: list[float] = []
         self.start: list[float] = []
@@ -170,6 +172,10 @@ class Rank:
         ready = self.env.now
         begun = yield from work
         self.tail.append(Span(name, ready, max(ready, begun), self.env.now))
+
+    def additional(self, at: int) -> float:
+        """Return the additional time of a step [s]."""
+        return 0.0 if self.extra is None else self.extra[at]
 
     def start_reduction(self, group: int, seconds: float) -> None:
         """Reduce the gradients of a chunk while its last step, of `seconds`, completes them."""
@@ -244,7 +250,7 @@ def action_of(actor: Actor, program: Program, code: Code) -> Action:
         source=weight or not wiring.fed(stage, code.chunk, forward=forward),
         seconds=_fused_seconds(block.segments),
         segments=block.segments,
-        duration=block.seconds.total,
+        duration=block.seconds.total + block.late,
         stage=-1 if target is None else target.stage,
         shift=0 if target is None else 2 * (target.chunk - code.chunk),
         traffic=traffic,

@@ -82,6 +82,7 @@ class UncontendedRank(Rank):
         """
         actions, inbox, blocking = self.actions, self.arrivals, self.blocking
         free, sent, start, end = self.free, self.sent, self.start, self.end
+        extra = self.extra
         ranks, first_peer = self.state.ranks, self.number - self.actor.position.stage
         now = 0.0
         for at, (code, address) in enumerate(zip(self.codes, self.inputs, strict=True)):
@@ -102,6 +103,8 @@ class UncontendedRank(Rank):
             free.append(now)
             sent.append(departure)
             start.append(begin)
+            if extra is not None:
+                seconds += extra[at]
             now = computed = begin + seconds
             end.append(computed)
             if leads:
@@ -171,7 +174,8 @@ class UncontendedRank(Rank):
         """Schedule the overlapped reductions and what follows the last step."""
         env = self.env
         for at, group in self.completing.items():
-            begin = partial(self.start_reduction, group, self.actions[self.codes[at]].duration)
+            seconds = self.actions[self.codes[at]].duration + self.additional(at)
+            begin = partial(self.start_reduction, group, seconds)
             env.call_at(self.start[at], begin)
         env.call_at(done, lambda: env.process(self.run_tail()))
 

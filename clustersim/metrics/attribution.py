@@ -3,7 +3,8 @@
 block     matmul + attention + memory_bound + dispatch, and exposed communication: tensor_,
           context_, expert_, sharding_communication, host_transfer; imbalance, where a rank has
           more tokens to compute on than the mean; overlap_slowdown, where concurrent collectives
-          take compute units from kernels
+          take compute units from kernels; disturbance, by which blocks take longer (or shorter)
+          than those of undisturbed ranks
 waiting   for a transfer on its way: pipeline_communication
           for a result not yet sent: bubble_fill before the first backward, bubble_drain after
           the last forward, bubble_steady between
@@ -40,6 +41,7 @@ PARTS = (
     "host_transfer",
     "imbalance",
     "overlap_slowdown",
+    "disturbance",
     "pipeline_communication",
     "data_communication",
     "embedding_communication",
@@ -95,11 +97,14 @@ def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
             ("host_transfer", seconds.host),
             ("imbalance", seconds.imbalance),
             ("overlap_slowdown", seconds.slowed),
+            ("disturbance", block.late),
         ):
             parts[part] += count * seconds_each
         taken = float((track.end[rows] - track.start[rows]).sum())
         fixed = seconds.total if block.units is not None else seconds.total - seconds.tensor
-        rest = taken - count * fixed
+        drawn = 0.0 if actor.extra is None else float(actor.extra[rows].sum())
+        parts["disturbance"] += drawn
+        rest = taken - count * (fixed + block.late) - drawn
         parts[_slowed_by_sharing(block)] += rest if rest > ROUNDING * taken else 0.0
 
 

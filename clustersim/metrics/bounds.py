@@ -63,8 +63,9 @@ def check_step(
 def compute_bound(actor: Actor, without: str | None = None) -> float:
     """Return the device time of all blocks of one rank, `without` those of a kind [s]."""
     times = actor.order.times(actor.position.stage)
-    return sum(
-        block.seconds.compute * times[code]
+    drawn = 0.0 if actor.extra is None else float(actor.extra.sum())
+    return drawn + sum(
+        (block.seconds.compute + block.late) * times[code]
         for code, block in actor.blocks.items()
         if code.kind != without
     )
@@ -76,10 +77,11 @@ def path_bound(program: Program) -> float:
     A stage cannot start before the first microbatch has passed all stages before it, and the step
     cannot end before the last backward has passed them on its way back, which needs no gradient of
     a weight. Zero for schedules whose chunks do not all begin at the first stage, or that run two
-    steps concurrently.
+    steps concurrently, and where steps take random times.
     """
     longest, wiring = 0.0, program.wiring
-    if wiring.name != "loop" or any(code.paired for code in program.order.codes):
+    paired = any(code.paired for code in program.order.codes)
+    if wiring.name != "loop" or paired or not all(actor.repeats for actor in program.actors):
         return longest
     folded = program.tensor_ranks
     for first in range(0, len(program.actors), program.stages * folded):
@@ -100,7 +102,8 @@ def _uncontended(actor: Actor, code: Code) -> float:
 
     No stage waits for gradients of weights.
     """
-    seconds = actor.blocks[code].seconds.compute if code.kind != WEIGHT else 0.0
+    block = actor.blocks[code]
+    seconds = block.seconds.compute + block.late if code.kind != WEIGHT else 0.0
     traffic = actor.send[code]
     if code.kind != FORWARD or traffic is None:
         return seconds

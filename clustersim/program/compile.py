@@ -16,6 +16,7 @@ from clustersim.program.contention import (
     contention_of,
     shared_traffic,
 )
+from clustersim.program.delays import Delays
 from clustersim.program.fold import Folded, Name, fold
 from clustersim.program.job import Job
 from clustersim.program.link_usage import LinkUsage
@@ -63,7 +64,11 @@ def compile_program(job: Job, *, fold_replicas: bool, fusion_bound: float) -> Pr
         contention = contention_of(job, blocks, sends, joint, min(fusion_bound, MOST_SHARING))
     own, of_stages = shared_traffic(job, blocks, contention)
     links, carried = job.cluster.links, usage.carried()
-    patterns = [blocks.communicators.patterns(replica) for replica in range(plan.data)]
+    delays = Delays(job, blocks)
+    patterns = [
+        (blocks.communicators.patterns(replica), delays.colour(replica))
+        for replica in range(plan.data)
+    ]
     folded = fold(
         [{**transfers, **more} for transfers, more in zip(sends, own, strict=True)],
         {**joint, **of_stages},
@@ -72,7 +77,9 @@ def compile_program(job: Job, *, fold_replicas: bool, fusion_bound: float) -> Pr
         patterns,
         fold_replicas=fold_replicas,
     )
-    actors = _actors(job, blocks, folded, contention, whole=whole, fold_replicas=fold_replicas)
+    actors = _actors(
+        job, blocks, delays, folded, contention, whole=whole, fold_replicas=fold_replicas
+    )
     return Program(
         actors=tuple(actors),
         wiring=plan.wired,
@@ -90,7 +97,7 @@ def compile_program(job: Job, *, fold_replicas: bool, fusion_bound: float) -> Pr
 
 
 def _actors(
-    job: Job, blocks: Blocks, folded: Folded, contention: Contention, *,
+    job: Job, blocks: Blocks, delays: Delays, folded: Folded, contention: Contention, *,
     whole: bool, fold_replicas: bool,
 ) -> list[Actor]:  # fmt: skip
     """Return the actors: by replica class, then stage, then tensor rank where not folded."""
@@ -105,12 +112,19 @@ def _actors(
             own = None if whole else traffic
             shared = SharedCollectives(contention, stage, traffic, folded.joint)
             codes = [job.order.codes[number] for number in sorted({*job.order.of[stage].tolist()})]
-            work = {code: _block(job, blocks, stage, code, pattern, own, shared) for code in codes}
+            late = delays.of(stage, replicas[0], pattern)
+            work = {
+                code: late.block(code, _block(job, blocks, stage, code, pattern, own, shared))
+                for code in codes
+            }
+            tail = late.tail(tail)
             send = {code: _send(plan, folded, number, stage, code) for code in codes}
             multiplicity = len(replicas) * (plan.cell if fold_replicas else 1)
             for tensor_rank in range(1 if fold_replicas else plan.cell):
                 position = Position(number, stage, tensor_rank)
-                actors.append(Actor(position, multiplicity, replicas, work, send, tail, job.order))
+                actors.append(
+                    Actor(position, multiplicity, replicas, work, send, tail, job.order, late.extra)
+                )
     return actors
 
 

@@ -36,6 +36,11 @@ class Dispatch:
         backward, waits = self.dispatch_backward, self.launches_wait
         return chain.dispatched(self.dispatch, self.graphs.replay, backward, waits=waits)
 
+    def issued(self, chain: Seconds, delay: float = 0.0) -> float:
+        """Return the time of the host to issue a chain, with a delay of each dispatch [s]."""
+        backward = None if self.dispatch_backward is None else self.dispatch_backward + delay
+        return chain.issued(self.dispatch + delay, self.graphs.replay + delay, backward)
+
 
 @dataclass(frozen=True)
 class Pipeline:

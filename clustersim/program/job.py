@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from clustersim.catalog.frameworks import FrameworkRecord
+from clustersim.disturbance.causes import Cause
 from clustersim.plan.parallelism import Plan
 from clustersim.plan.placement import Placement
 from clustersim.program.batch_order import batch_order
@@ -39,6 +40,8 @@ class Job:
     routing : distribution of tokens over the experts
     algorithms : of collectives, by operation, where the scenario prescribes them
     schedule : of the pipeline
+    causes : of delays, which make ranks differ
+    replication : number of the step, which has random numbers of its own
     """
 
     cluster: Cluster
@@ -53,6 +56,8 @@ class Job:
     routing: Routing = BALANCED
     algorithms: Mapping[str, Prescribed] = field(default_factory=dict)
     schedule: Schedule = ONE_F_ONE_B
+    causes: tuple[Cause, ...] = ()
+    replication: int = 0
 
     def communicator(self, groups: Sequence[Sequence[int]]) -> Communicator:
         """Return the communicator of groups of devices that run a collective at the same time."""

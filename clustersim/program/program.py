@@ -7,6 +7,9 @@ A program gives each rank class its steps, and for each kind of step a `Block` o
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from clustersim.cost.compute import Seconds
 from clustersim.plan.wiring import Wiring
 from clustersim.program.movement.overlap import Units
@@ -39,12 +42,15 @@ class Block:
     segments : the chain as the engine runs it: times [s] of fused kernels, and between them the
         collectives that are not fused
     units : the same unit by unit, where collectives of the block share links
+    late : additional time of a rank that is slower than others, after the chain [s]; part of
+        `segments` and `units`
     """
 
     seconds: Seconds
     recomputed: Seconds
     segments: tuple[float | Traffic, ...]
     units: Units | None = None
+    late: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,7 @@ class Actor:
     order : the steps of all stages as numbers
     blocks : for each code, the work of the step
     send : for each code, the transfer of the result to another stage; None for no transfer
+    extra : additional time of each step, in order, where these differ at random [s]
     """
 
     position: Position
@@ -91,6 +98,12 @@ class Actor:
     send: dict[Code, Traffic | None]
     tail: Tail
     order: Order
+    extra: NDArray[np.float64] | None = None
+
+    @property
+    def repeats(self) -> bool:
+        """Whether all its steps of a code take the same time."""
+        return self.extra is None
 
     @property
     def steps(self) -> Row:

@@ -32,6 +32,7 @@ from clustersim.catalog.models import ModelRecord
 from clustersim.catalog.records import ClusterRecord
 from clustersim.plan.parallelism import AXES
 from clustersim.program.schedules import SCHEDULES
+from clustersim.scenario.disturbances import Disturbance
 from clustersim.scenario.scaling import Scaling
 
 METRICS = (
@@ -303,6 +304,9 @@ class ScenarioBase(Strict):
     published: list[Published] = Field(default_factory=list)
     scaling: Scaling | None = None
     assumed: dict[str, str] = Field({}, description="keys without a source, with the reason")
+    disturbances: list[Disturbance] = Field(
+        [], description="what makes some ranks differ from the others"
+    )
     fold: bool = Field(True, description="whether ranks that behave alike are replayed once")
     fusion_bound: Fraction = Field(
         0.01, description="limit of the change of a fused block by other traffic, of its time"

@@ -1,6 +1,7 @@
 """From a scenario to a job: model, layout, machine, and where each rank runs."""
 
 from clustersim.catalog.tree import nearest
+from clustersim.disturbance.causes import Draw
 from clustersim.errors import PlanError
 from clustersim.plan.placement import Placement, place
 from clustersim.program.collectives.communicator import Prescribed
@@ -8,6 +9,7 @@ from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.check import check_layout
+from clustersim.simulation.disturbed import DRAWN, causes_of
 from clustersim.simulation.layout import layout_of, recompute_of, schedule_of
 from clustersim.topology.cluster import build_cluster
 from clustersim.workload.finetune import Finetune
@@ -23,8 +25,12 @@ from clustersim.workload.routing import (
 )
 
 
-def build_job(loaded: Loaded) -> Job:
+def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
     """Return the machine, the model and the layout of a scenario.
+
+    Parameters
+    ----------
+    draw : which step is drawn where ranks differ at random, and which causes are removed
 
     Raises
     ------
@@ -58,6 +64,8 @@ def build_job(loaded: Loaded) -> Job:
             operation: Prescribed(algorithm, loaded.where("collectives", operation))
             for operation, algorithm in given.collectives.items()
         },
+        causes=causes_of(loaded, placement, draw),
+        replication=draw.replication,
     )
     _check_recomputed(job, loaded)
     return job

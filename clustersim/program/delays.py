@@ -1,0 +1,226 @@
+"""Delays of the blocks of ranks that differ from the others.
+
+    effects on devices --by cell and segment--> seconds of a block
+                       --drawn--> more seconds, step by step
+
+The ranks of a cell wait for each other at every collective between them, so that the slowest one of
+each segment counts.  What a cause always adds is part of a block (`Block.late`); what it adds at
+random differs from step to step (`Actor.extra`).  Where a block moves weights or expert tokens
+while it computes, the additional time is not hidden behind these.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clustersim.cost.compute import Seconds
+from clustersim.disturbance.causes import Jitter
+from clustersim.disturbance.draws import attention_loads, generator, jitter_factors
+from clustersim.program.blocks import Blocks
+from clustersim.program.communicators import Pattern
+from clustersim.program.job import Job
+from clustersim.program.kernel_segments import KernelSegments
+from clustersim.program.program import Block, Tail
+from clustersim.program.rank_effects import RankEffects
+from clustersim.program.steps import FORWARD, Code
+from clustersim.traffic import Traffic
+
+Floats = NDArray[np.float64]
+
+Draws = dict[int, list[tuple[Jitter, np.random.Generator]]]
+"""For each device of a cell, its jitters with their generators."""
+
+
+@dataclass(frozen=True)
+class StageDelays:
+    """Delays of the ranks of a stage of one replica class.
+
+    Attributes
+    ----------
+    late : by code, what each block takes longer [s]
+    extra : what each step takes longer at random, in order [s]; None for nothing
+    optimiser : time of the optimiser, relative to that of other ranks
+    """
+
+    late: dict[Code, float]
+    extra: Floats | None = None
+    optimiser: float = 1.0
+
+    def block(self, code: Code, block: Block) -> Block:
+        """Return a block with its delay, which follows its kernels."""
+        late = self.late.get(code, 0.0)
+        if not late:
+            return block
+        *before, last = block.segments
+        segments = (*before, last, late) if isinstance(last, Traffic) else (*before, last + late)
+        units = block.units and block.units._replace(rest=block.units.rest + late)
+        return replace(block, segments=segments, units=units, late=late)
+
+    def tail(self, tail: Tail) -> Tail:
+        """Return the operations after the last step with the delay of the optimiser."""
+        if self.optimiser == 1.0:
+            return tail
+        return replace(tail, optimiser=tail.optimiser * self.optimiser)
+
+
+NO_DELAYS = StageDelays({})
+
+
+class Delays:
+    """The delays of all ranks of a job."""
+
+    def __init__(self, job: Job, blocks: Blocks) -> None:
+        self._job, self._blocks = job, blocks
+        self._segments, self._effects = KernelSegments(job), RankEffects(job)
+
+    def colour(self, replica: int) -> Hashable:
+        """Return what makes the times of a replica differ from those of others; None if not."""
+        return self._effects.colour(replica)
+
+    def of(self, stage: int, replica: int, pattern: Pattern) -> StageDelays:
+        """Return the delays of a stage of a replica.
+
+        Parameters
+        ----------
+        pattern : of the collectives in its blocks
+        """
+        effects, host = self._effects, self._job.offload.host_optimiser
+        if effects.colour(replica) is None:
+            return NO_DELAYS
+        cell = effects.devices[stage, replica]
+        late, factor = self._always(stage, cell, pattern), float(effects.factors[cell].max())
+        extra = np.zeros(len(self._job.order.of[stage]))
+        extra[0] = float(effects.planned[cell].max())
+        if effects.random[stage, replica]:
+            draws: Draws = {device: effects.generators(device) for device in cell.tolist()}
+            extra += self._at_random(stage, replica, draws, pattern, late)
+            self._add_pauses(extra, stage, cell)
+            factor = max(
+                float(effects.factors[device]) * _one_factor(jitters)
+                for device, jitters in draws.items()
+            )
+        return StageDelays(late, extra if extra.any() else None, 1.0 if host else factor)
+
+    # --- always ----------------------------------------------------------------------------------
+
+    def _always(self, stage: int, cell: NDArray[np.int64], pattern: Pattern) -> dict[Code, float]:
+        """Return what the blocks of a cell always take longer, by code [s]."""
+        effects = self._effects
+        devices = {*zip(effects.factors[cell].tolist(), effects.clocks[cell].tolist(), strict=True)}
+        delay = float(effects.dispatch[cell].max())
+        if devices == {(1.0, 1.0)} and not delay:
+            return {}
+        late = {}
+        for code in self._codes(stage):
+            base, seconds = self._base(stage, code, pattern)
+            slowest = np.zeros(1)
+            for factor, clock in sorted(devices):
+                own, _ = self._segments.of(stage, code.chunk, code.kind, clock)
+                slowest = np.maximum(slowest, factor * own)
+            more = float(slowest.sum()) - base
+            late[code] = float(self._total(seconds, more, delay)) - seconds.total
+        return late
+
+    def _codes(self, stage: int) -> list[Code]:
+        order = self._job.order
+        return [order.codes[number] for number in sorted({*order.of[stage].tolist()})]
+
+    def _base(self, stage: int, code: Code, pattern: Pattern) -> tuple[float, Seconds]:
+        """Return the time of the kernels of an undisturbed block, and all its components [s]."""
+        own, _ = self._segments.of(stage, code.chunk, code.kind)
+        seconds, _ = self._blocks.step(stage, code, pattern)
+        return float(own.sum()), seconds
+
+    def _total(self, seconds: Seconds, more: Floats | float, delay: float) -> Floats:
+        """Return the time of a block whose kernels take longer, with a host that is late [s].
+
+        The block takes the longer of what its device and its host need, or both where the host
+        waits for each kernel.
+        """
+        dispatch = self._job.software.dispatch
+        busy, issued = seconds.busy + more, dispatch.issued(seconds, delay)
+        return np.asarray(busy + issued if dispatch.launches_wait else np.maximum(busy, issued))
+
+    # --- at random -------------------------------------------------------------------------------
+
+    def _at_random(
+        self, stage: int, replica: int, draws: Draws, pattern: Pattern, late: dict[Code, float]
+    ) -> Floats:
+        """Return what the steps of a cell take longer than its blocks [s]."""
+        order, effects = self._job.order, self._effects
+        delay = float(effects.dispatch[effects.devices[stage, replica]].max())
+        loads = self._loads_of(stage, replica) if effects.lengths else None
+        extra = np.zeros(len(order.of[stage]))
+        for code in self._codes(stage):
+            rows = order.of[stage] == order.codes.index(code)
+            base, seconds = self._base(stage, code, pattern)
+            drawn = self._drawn(
+                (stage, code), draws, int(rows.sum()), None if loads is None else loads[rows]
+            )
+            whole = self._total(seconds, drawn - base, delay)
+            extra[rows] = whole - seconds.total - late.get(code, 0.0)
+        return extra
+
+    def _drawn(
+        self, block: tuple[int, Code], draws: Draws, steps: int, loads: Floats | None
+    ) -> Floats:
+        """Return the time of the kernels of steps, segment by segment that of the slowest rank [s].
+
+        Parameters
+        ----------
+        loads : attention of each step, relative to sequences of full length
+        """
+        (stage, code), effects = block, self._effects
+        slowest, plain = np.zeros((steps, 1)), set[tuple[float, float]]()
+        for device, jitters in draws.items():
+            factor, clock = float(effects.factors[device]), float(effects.clocks[device])
+            if not jitters and (factor, clock) in plain:
+                continue
+            seconds, attention = self._segments.of(stage, code.chunk, code.kind, clock)
+            own: Floats = np.broadcast_to(seconds * factor, (steps, len(seconds)))
+            if loads is not None:
+                own = own + factor * np.outer(loads - 1.0, attention)
+            for jitter, rng in jitters:
+                own = own * jitter_factors(jitter, rng, own.shape)
+            if not jitters:
+                plain.add((factor, clock))
+            slowest = np.maximum(slowest, own)
+        return np.asarray(slowest.sum(axis=1))
+
+    @cached_property
+    def _loads(self) -> Floats:
+        """Attention of every microbatch, by replica, relative to sequences of full length."""
+        plan, sequence = self._job.plan, self._job.model.sequence
+        loads = np.ones((plan.data, plan.microbatches))
+        for cause in self._effects.lengths:
+            rngs = (generator(cause, self._job.replication, number) for number in range(plan.data))
+            drawn = np.array([
+                attention_loads(cause, rng, plan.microbatches, plan.micro, sequence)
+                for rng in rngs
+            ])  # fmt: skip
+            loads = loads * (drawn.mean() if cause.balanced else drawn)
+        return loads
+
+    def _loads_of(self, stage: int, replica: int) -> Floats:
+        """Return the attention of each step of a stage, relative to sequences of full length."""
+        order, chunks = self._job.order, self._job.plan.chunks
+        return np.asarray(self._loads[replica][order.inputs[stage] // (2 * chunks)])
+
+    def _add_pauses(self, extra: Floats, stage: int, cell: NDArray[np.int64]) -> None:
+        """Add the pauses of a cell to its forwards: the process that pauses launches these."""
+        order = self._job.order
+        forwards = [number for number, code in enumerate(order.codes) if code.kind == FORWARD]
+        places = np.flatnonzero(np.isin(order.of[stage], forwards))
+        for pause in self._effects.pauses_in(cell):
+            extra[places[int(pause.after * len(places))]] += pause.seconds
+
+
+def _one_factor(jitters: list[tuple[Jitter, np.random.Generator]]) -> float:
+    """Return a random factor of the optimiser step of a device."""
+    return float(np.prod([float(jitter_factors(jitter, rng, (1,))[0]) for jitter, rng in jitters]))
+
+
+__all__ = ["NO_DELAYS", "Delays", "StageDelays"]

@@ -1,0 +1,149 @@
+"""What the causes of delay add up to, device by device, and which replicas they concern.
+
+    causes --> factor, clock, dispatch, pauses of each device --cell by cell--> colour of a replica
+
+Devices are numbered as in the placement of a job: by stage, replica and place in the cell.
+"""
+
+from collections.abc import Hashable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clustersim.disturbance.causes import (
+    Cause,
+    Jitter,
+    LateHost,
+    Pauses,
+    SequenceLengths,
+    SlowDevice,
+)
+from clustersim.disturbance.draws import generator, jitter_factors, pauses_of_step
+from clustersim.program.job import Job
+
+Floats = NDArray[np.float64]
+
+
+class Pause(NamedTuple):
+    """A pause of a device: after which share of its forwards, and how long [s]."""
+
+    after: float
+    seconds: float
+
+
+class RankEffects:
+    """The effects of the causes of a job on its devices.
+
+    Attributes
+    ----------
+    devices : of the ranks, by stage, replica and place in the cell
+    jitters : causes with a random factor for each segment
+    lengths : causes with random lengths of sequences
+    """
+
+    def __init__(self, job: Job) -> None:
+        plan, self._job = job.plan, job
+        self.devices = np.array(job.placement.devices).reshape(plan.pipeline, plan.data, plan.cell)
+        jitters = [cause for cause in job.causes if isinstance(cause, Jitter)]
+        self.jitters = [jitter for jitter in jitters if not jitter.each_step]
+        self.lengths = [cause for cause in job.causes if isinstance(cause, SequenceLengths)]
+
+    def colour(self, replica: int) -> Hashable:
+        """Return what makes the times of a replica differ from those of others; None if not."""
+        if not self._job.causes:
+            return None
+        if self.random[:, replica].any():
+            return replica
+        values = (self.factors, self.clocks, self.dispatch, self.planned)
+        own = [value[self.devices[:, replica]] for value in values]
+        usual = (1.0, 1.0, 0.0, 0.0)
+        if all((value == plain).all() for value, plain in zip(own, usual, strict=True)):
+            return None
+        return tuple(value.tobytes() for value in own)
+
+    @cached_property
+    def random(self) -> NDArray[np.bool_]:
+        """Whether the steps of a cell take random times, by stage and replica."""
+        pausing = sorted({device for hits in self.pauses for device in hits})
+        chosen = np.isin(self.devices, pausing).any(axis=2)
+        for jitter in self.jitters:
+            chosen |= self._concerned(jitter)[self.devices].any(axis=2)
+        return np.logical_or(chosen, bool(self.lengths))
+
+    @cached_property
+    def factors(self) -> Floats:
+        """Time of the kernels of each device, relative to that of others."""
+        factors = np.ones(self.devices.size)
+        for cause in self._job.causes:
+            if isinstance(cause, SlowDevice):
+                factors[self._concerned(cause)] *= cause.factor
+            elif isinstance(cause, Jitter) and cause.each_step:
+                rng = generator(cause, self._job.replication)
+                drawn = jitter_factors(cause, rng, factors.shape)
+                factors *= np.where(self._concerned(cause), drawn, 1.0)
+        return factors
+
+    @cached_property
+    def clocks(self) -> Floats:
+        """Clock of each device, relative to that of others."""
+        clocks = np.ones(self.devices.size)
+        for cause in self._job.causes:
+            if isinstance(cause, SlowDevice):
+                clocks[self._concerned(cause)] *= cause.clock
+        return clocks
+
+    @cached_property
+    def dispatch(self) -> Floats:
+        """Additional time of the host of each device to dispatch a kernel [s]."""
+        delays = np.zeros(self.devices.size)
+        for cause in self._job.causes:
+            if isinstance(cause, LateHost):
+                delays[self._concerned(cause)] += cause.delay
+        return delays
+
+    @cached_property
+    def planned(self) -> Floats:
+        """Time of the planned pauses of each device, as its share in one step [s]."""
+        pauses = np.zeros(self.devices.size)
+        for cause in self._job.causes:
+            if isinstance(cause, Pauses) and cause.planned:
+                pauses[self._concerned(cause)] += cause.length / cause.every
+        return pauses
+
+    @cached_property
+    def pauses(self) -> list[dict[int, Pause]]:
+        """For each cause of pauses that are not planned, the devices that pause in the step."""
+        return [
+            {
+                device: Pause(after, cause.length)
+                for device, after in pauses_of_step(
+                    cause, self._job.replication, self.devices.size
+                ).items()
+            }
+            for cause in self._job.causes
+            if isinstance(cause, Pauses) and not cause.planned
+        ]
+
+    def pauses_in(self, cell: NDArray[np.int64]) -> list[Pause]:
+        """Return the pauses of some devices in the step."""
+        return [hits[device] for hits in self.pauses for device in cell.tolist() if device in hits]
+
+    def generators(self, device: int) -> list[tuple[Jitter, np.random.Generator]]:
+        """Return the jitters of a device with random factors for each segment, ready to draw."""
+        replication = self._job.replication
+        return [
+            (jitter, generator(jitter, replication, 1 + device))
+            for jitter in self.jitters
+            if jitter.concerns(device)
+        ]
+
+    def _concerned(self, cause: Cause) -> NDArray[np.bool_]:
+        """Return which devices a cause concerns."""
+        if cause.devices is None:
+            return np.ones(self.devices.size, bool)
+        return np.isin(np.arange(self.devices.size), sorted(cause.devices))
+
+
+__all__ = ["Pause", "RankEffects"]

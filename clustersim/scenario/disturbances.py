@@ -1,0 +1,161 @@
+"""Disturbances of a scenario: what makes some of its ranks or links differ from the others."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from clustersim.catalog.facts import Count, Fraction, Line, NotNegative, Seconds, Strict, Whole
+
+MOST_FACTOR = 1e6
+"""Maximum factor of a time."""
+
+Factor = Annotated[float, Field(gt=0, le=MOST_FACTOR)]
+Deviation = Annotated[float, Field(gt=0, le=100)]
+
+
+class DisturbanceFile(Strict):
+    """What all disturbances have."""
+
+    name: Line | None = Field(
+        None, description="name in the answer, of its own; the type if missing"
+    )
+    seed: Whole = Field(0, description="seed of its random numbers")
+
+    @property
+    def title(self) -> str:
+        """Its name in the answer."""
+        return self.name or str(self.type)  # type: ignore[attr-defined]
+
+
+class RanksFile(DisturbanceFile):
+    """Which ranks a disturbance concerns: one key at most, all ranks without any."""
+
+    devices: Annotated[list[Whole], Field(min_length=1)] | None = Field(
+        None, description="numbers of the devices that are concerned; all of the job if missing"
+    )
+    nodes: Annotated[list[Whole], Field(min_length=1)] | None = Field(
+        None, description="the same, as numbers of nodes"
+    )
+    stages: Annotated[list[Whole], Field(min_length=1)] | None = Field(
+        None, description="the same, as numbers of pipeline stages"
+    )
+
+    @model_validator(mode="after")
+    def _one_selection(self) -> Self:
+        given = [key for key in ("devices", "nodes", "stages") if getattr(self, key) is not None]
+        if len(given) > 1:
+            raise ValueError(f"'{given[0]}' excludes {given[1]} (leave out one of them)")
+        return self
+
+
+class SlowDeviceFile(RanksFile):
+    """A device that is slower than others, or faster."""
+
+    type: Literal["slow-device"]
+    factor: Factor = Field(
+        1.0, description="time of its kernels, relative to that of other devices"
+    )
+    clock: Fraction = Field(
+        1.0,
+        description="its clock under a power cap, relative to that of other devices; stretches"
+        " kernels that are limited by compute only",
+    )
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        if not self.model_fields_set & {"factor", "clock"}:
+            raise ValueError("needs factor or clock (factor: 1.1, or clock: 0.9)")
+        return self
+
+
+class JitterFile(RanksFile):
+    """Kernels whose time varies at random, independently on each device."""
+
+    type: Literal["jitter"]
+    distribution: Literal["normal", "log-normal", "exponential", "histogram"] = Field(
+        "normal", description="distribution of the factor of the time; exponential adds delays"
+    )
+    deviation: Deviation | None = Field(
+        None, description="standard deviation of the factor, of its mean; not with a histogram"
+    )
+    histogram: list[tuple[Factor, NotNegative]] = Field(
+        [], description="measured factors, each with how often it occurs, in any unit"
+    )
+    each: Literal["segment", "step"] = Field(
+        "segment",
+        description="whether a factor is drawn for all kernels between two collectives,"
+        " or for all kernels of a step",
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.distribution == "histogram":
+            _check_histogram(self.histogram)
+            if self.deviation is not None:
+                raise ValueError("deviation: has no effect on a histogram (leave it out)")
+            return self
+        if self.deviation is None:
+            raise ValueError(f"deviation: missing (distribution '{self.distribution}' needs it)")
+        if self.histogram:
+            raise ValueError("histogram: has no effect (set distribution: histogram)")
+        return self
+
+
+class PausesFile(RanksFile):
+    """Processes that pause now and then, as for garbage collection."""
+
+    type: Literal["pauses"]
+    length: Seconds
+    every: Count = Field(description="steps of training between two pauses of a process")
+    planned: bool = Field(
+        False,
+        description="whether all processes pause in the same step; otherwise each pauses at"
+        " a random forward of a random step",
+    )
+
+
+class LateHostFile(RanksFile):
+    """A host that dispatches kernels late."""
+
+    type: Literal["late-host"]
+    delay: Seconds
+
+
+class SequenceLengthsFile(DisturbanceFile):
+    """Sequences of uneven lengths, packed into microbatches: attention goes by their squares."""
+
+    type: Literal["sequence-lengths"]
+    histogram: list[tuple[Count, NotNegative]] = Field(
+        description="lengths in tokens, each with how often it occurs, in any unit"
+    )
+    balanced: bool = Field(
+        False,
+        description="whether sequences are distributed so that every microbatch has the same"
+        " work in attention",
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        _check_histogram(self.histogram)
+        return self
+
+
+def _check_histogram(histogram: list[tuple[float, float]] | list[tuple[int, float]]) -> None:
+    if not sum(weight for _, weight in histogram):
+        raise ValueError("histogram: is empty (list pairs of a value and how often it occurs)")
+
+
+Disturbance = Annotated[
+    SlowDeviceFile | JitterFile | PausesFile | LateHostFile | SequenceLengthsFile,
+    Field(discriminator="type"),
+]
+
+__all__ = [
+    "Disturbance",
+    "JitterFile",
+    "LateHostFile",
+    "PausesFile",
+    "RanksFile",
+    "SequenceLengthsFile",
+    "SlowDeviceFile",
+]
