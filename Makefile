@@ -5,6 +5,7 @@ PYTHON   ?= python3
 SCENARIO ?= scenarios/frontier-1t.yaml
 JOBS     ?= 2
 PYTEST   ?=
+BENCH    ?=
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -15,11 +16,11 @@ PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 REPORT := $(CURDIR)/runs/$(basename $(notdir $(SCENARIO)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run validate validation test test-large lint format types wheel-test lock clean
+.PHONY: help setup run validate validation bench test test-large lint format types wheel-test lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "Variables: PYTHON=$(PYTHON) SCENARIO=$(SCENARIO) JOBS=$(JOBS) PYTEST='arguments for pytest'"
+	@echo "Variables: PYTHON=$(PYTHON) SCENARIO=$(SCENARIO) JOBS=$(JOBS) PYTEST='arguments for pytest' BENCH='arguments for benchmarks'"
 
 setup: $(STAMP) ## install the pinned environment into .venv (the other targets do it when needed)
 
@@ -35,6 +36,9 @@ validation: $(STAMP) ## write docs/validation.md and prediction-interval data
 	@$(BIN)/clustersim validate --jobs $(JOBS) --intervals validation/prediction_intervals.yaml --markdown \
 		> docs/validation.md.new
 	@mv docs/validation.md.new docs/validation.md
+
+bench: $(STAMP) ## measure speed: docs/performance.md and runs/bench.json (BENCH='PART ...' prints some)
+	@$(BIN)/python -m benchmarks $(if $(BENCH),$(BENCH),--json runs/bench.json --markdown docs/performance.md)
 
 test: $(STAMP) ## run the tests, except those marked large
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not large" $(PYTEST)

@@ -1,17 +1,15 @@
-"""How fast the network starts and completes activities, and how fast fairness is solved.
-
-Run it as `python benchmarks/network.py`; a word picks one table: `transfers`, `solves`, `tree`.
-"""
+"""The network alone: activities, one solution of max-min fairness, flows on a fat tree."""
 
 import random
-import resource
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
+from typing import NamedTuple
 
 from simpy import Environment
 
+from benchmarks.table import Table, Value
+from benchmarks.timing import best_of
 from clustersim.catalog.fabrics import FatTree
 from clustersim.engine.network.fairness import max_min_rates, rates_in_rounds, rates_level_by_level
 from clustersim.engine.network.network import Network, Transfer
@@ -20,6 +18,9 @@ from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.traffic import Traffic
 
 NODES, FLOWS = 1024, 20_000
+
+ACTIVITIES, MEETING = 200_000, 10_000
+"""How many activities are timed that meet no other, and that meet others."""
 
 Problem = tuple[list[float], list[list[int]], list[list[float]], list[float]]
 
@@ -55,11 +56,11 @@ def transfers_per_second(traffics: list[Traffic], links: int, total: int) -> tup
             left -= 1
             network.start(transfer.traffic, repeat)
 
-    began = time.perf_counter()
+    began = time.process_time()
     for traffic in traffics:
         network.start(traffic, repeat)
     env.run()
-    elapsed = time.perf_counter() - began
+    elapsed = time.process_time() - began
     network.check()
     return total / elapsed, network.solves
 
@@ -72,16 +73,6 @@ def random_problem(activities: int, links: int, longest: int, seed: int = 1) -> 
     ]
     capacities = [rng.choice([5e9, 1e10, 2.5e10, 5e10]) for _ in range(links)]
     return capacities, routes, [[1.0] * len(route) for route in routes], [inf] * activities
-
-
-def best_seconds(solver: Callable[..., list[float]], problem: Problem, repeats: int) -> float:
-    """Return the shortest time of one solve [s]."""
-    best = inf
-    for _ in range(repeats):
-        began = time.perf_counter()
-        solver(*problem)
-        best = min(best, time.perf_counter() - began)
-    return best
 
 
 # --- many flows on a fat tree ---------------------------------------------------------------------
@@ -124,67 +115,105 @@ def random_pairs(cluster: Cluster, count: int, seed: int = 1) -> list[Traffic]:
     return flows
 
 
-def print_tree(leaf_uplinks: int, pod_uplinks: int, routing: str) -> None:
-    """Let all flows start at once; print how long it takes until the last one is through."""
+class TreeRun(NamedTuple):
+    """Flows that have all ended: processor time [s], how many, solves, and the last end [s]."""
+
+    seconds: float
+    completions: int
+    solves: int
+    makespan: float
+
+
+def flows_on_tree(leaf_uplinks: int, pod_uplinks: int, routing: str, count: int) -> TreeRun:
+    """Let all flows start at once, and return how long it takes until the last one is through."""
     cluster = fat_tree(leaf_uplinks, pod_uplinks, routing)
-    flows = random_pairs(cluster, FLOWS)
+    flows = random_pairs(cluster, count)
     env = Environment()
     network = Network(env, cluster.links.capacities)
     ends: list[float] = []
-    began = time.perf_counter()
+    began = time.process_time()
     for flow in flows:
         network.start(flow, lambda _: ends.append(env.now))
     env.run()
-    elapsed = time.perf_counter() - began
+    elapsed = time.process_time() - began
     network.check()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(
-        f"  {leaf_uplinks:4} and {pod_uplinks:5} uplinks, {routing:8}: {elapsed:5.1f} s,"
-        f" {len(ends) / elapsed:5,.0f} completions/s, {network.solves} solves,"
-        f" makespan {ends[-1] * 1e3:.4g} ms, peak {peak / 1e6:.0f} MB"
-    )
+    return TreeRun(elapsed, len(ends), network.solves, ends[-1])
 
 
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def transfers() -> None:
-    """Print how fast transfers start and end, alone and meeting."""
-    print("transfers per second (start to done)")
+def network(repeats: int, folder: str) -> Iterator[Table]:
+    """Yield the speed of the network by itself."""
+    yield _activities()
+    yield _solves(repeats)
+    yield _tree()
+
+
+def _activities() -> Table:
+    rows: list[tuple[str, float, int]] = []
     for hops in (1, 2, 4, 8):
         for latency in (0.0, 1e-6):
-            rate, solves = transfers_per_second(chains(64, hops, latency), 64 * hops, 200_000)
-            print(f"  alone, {hops} links, latency {latency:g} s: {rate:10,.0f}   solves {solves}")
+            rate, solves = transfers_per_second(chains(64, hops, latency), 64 * hops, ACTIVITIES)
+            rows.append((f"64 on {hops} links of their own, latency {latency:g} s", rate, solves))
     for count, links in ((2, 3), (4, 6), (16, 24), (64, 96), (256, 384)):
-        rate, solves = transfers_per_second(crossing(count, links), links, 10_000)
-        print(f"  {count} at once on {links} links: {rate:10,.0f}   solves {solves}")
+        rate, solves = transfers_per_second(crossing(count, links), links, MEETING)
+        rows.append((f"{count} on three of {links} links", rate, solves))
+    return Table(
+        "activities",
+        "Activities of the network",
+        ("concurrent activities", "activities per second", "solves"),
+        rows,
+        "From start to end, each followed by another one.",
+    )
 
 
-def solves() -> None:
-    """Print how long one solve takes from scratch."""
-    print("one solve [us]           crossings      chosen  level by level   in rounds")
+def _solves(repeats: int) -> Table:
+    rows: list[tuple[Value, ...]] = []
     for size, links in ((2, 2), (4, 3), (6, 4), (10, 10), (20, 20), (50, 50), (1000, 1000)):
         problem = random_problem(size, links, 7)
-        chosen, plain, rounds = (
-            best_seconds(solver, problem, 3 if size > 100 else 200) * 1e6
+        times = [
+            1e6 * _seconds(solver, problem, repeats)
             for solver in (max_min_rates, rates_level_by_level, rates_in_rounds)
-        )
-        crossings = sum(map(len, problem[1]))
-        name = f"{size} on {links} links"
-        print(f"  {name:22} {crossings:9}  {chosen:10,.0f}  {plain:14,.0f}  {rounds:10,.0f}")
+        ]
+        rows.append((f"{size} on {links} links", sum(map(len, problem[1])), *times))
+    return Table(
+        "solves",
+        "One solution of max-min fairness",
+        ("flows", "crossings", "chosen [us]", "level by level [us]", "in rounds [us]"),
+        rows,
+    )
 
 
-def tree() -> None:
-    """Print the time of 20,000 flows on fat trees of 8,192 devices."""
-    print(f"{FLOWS:,} flows at once between random pairs of {NODES * 8:,} devices on a fat tree")
-    for leaf_uplinks, pod_uplinks in ((32, 1024), (16, 256), (4, 16)):
-        print_tree(leaf_uplinks, pod_uplinks, "adaptive")
-    print_tree(16, 256, "hashed")
+def _seconds(solver: Callable[..., list[float]], problem: Problem, repeats: int) -> float:
+    """Return the processor time of one solution [s]."""
+    count = 1 if len(problem[1]) > 100 else 100
+
+    def solve_many() -> None:
+        for _ in range(count):
+            solver(*problem)
+
+    return best_of(solve_many, repeats)[0] / count
 
 
-TABLES = {"transfers": transfers, "solves": solves, "tree": tree}
-
-
-if __name__ == "__main__":
-    for table in sys.argv[1:] or TABLES:
-        TABLES[table]()
+def _tree() -> Table:
+    shapes = ((32, 1024, "adaptive"), (16, 256, "adaptive"), (4, 16, "adaptive"))
+    rows = []
+    for leaf_uplinks, pod_uplinks, routing in (*shapes, (16, 256, "hashed")):
+        run = flows_on_tree(leaf_uplinks, pod_uplinks, routing, FLOWS)
+        shape = f"{leaf_uplinks} and {pod_uplinks:,}, {routing}"
+        rate = run.completions / run.seconds
+        rows.append((shape, run.seconds, rate, run.solves, 1e3 * run.makespan))
+    return Table(
+        "fat_tree",
+        f"{FLOWS:,} concurrent flows on a fat tree",
+        (
+            "uplinks of a leaf and a pod",
+            "processor time [s]",
+            "flows per second",
+            "solves",
+            "makespan [ms]",
+        ),
+        rows,
+        "Random pairs of 8,192 devices on three levels.",
+    )

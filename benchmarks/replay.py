@@ -1,72 +1,73 @@
-"""How fast programs are compiled and replayed: blocks a second, by both replay methods.
+"""How fast programs are compiled and replayed, by both methods of replay."""
 
-python benchmarks/replay.py [scenario ...]
+from collections.abc import Iterator
 
-Without scenarios, deep pipelines of equal stages as well: 35 stages of 3 chunks and 280
-microbatches, and 16 stages of DualPipe with 480.
-"""
-
-import sys
-import time
-from collections.abc import Callable
-from typing import TypeVar
-
+from benchmarks.table import Table
+from benchmarks.timing import best_of
 from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.replay import run_to_end
 from clustersim.engine.uncontended import UncontendedReplay
 from clustersim.program.compile import compile_program
+from clustersim.program.program import Program
 from clustersim.program.schedules import SCHEDULES
-from clustersim.scenario.load import load
+from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.build import build_job
 from clustersim.studies.show.schedule import replay_schedule
 
-Value = TypeVar("Value")
+SCENARIOS = ("frontier-22b", "megatron21-t1-530b", "frontier-1t")
+
+DEEP = (("interleaved-1f1b", 35, 280, 3), ("dualpipe", 16, 480, 2))
+"""Schedules of equal stages: name, stages, microbatches and chunks."""
 
 
-def timed(work: Callable[[], Value]) -> tuple[float, Value]:
-    """Return the best of three times [s], and the last value."""
-    best = float("inf")
-    for _ in range(3):
-        began = time.perf_counter()
-        value = work()
-        best = min(best, time.perf_counter() - began)
-    return best, value
-
-
-def main(names: list[str]) -> None:
-    """Print a line for each scenario."""
-    print(
-        f"{'scenario':20} {'blocks':>8} {'compile':>9} {'uncontended':>13} {'event replay':>13}"
-        f" {'ratio':>6}"
+def replays(repeats: int, folder: str) -> Iterator[Table]:
+    """Yield the speed of compilation and replay of scenarios, and of deep schedules."""
+    yield Table(
+        "replay",
+        "Compilation and replay",
+        (
+            "scenario",
+            "blocks",
+            "compile [s]",
+            "blocks per second",
+            "activities per second",
+            "event by event, blocks per second",
+            "event by event, activities per second",
+        ),
+        [_replayed(name, repeats) for name in SCENARIOS],
+        "The first method assumes that no link is shared, and is exact where that is confirmed.\n"
+        "The second replays each transfer in the network.",
     )
-    for name in names:
-        loaded = load(name)
-        compiling, program = timed(
-            lambda loaded=loaded: compile_program(  # type: ignore[misc]
-                build_job(loaded), fold_replicas=True, fusion_bound=loaded.scenario.fusion_bound
-            )
-        )
-        blocks = sum(len(actor.steps) for actor in program.actors)
-        seconds, uncontended = timed(lambda program=program: run_to_end(UncontendedReplay(program)))  # type: ignore[misc]
-        events, _ = timed(lambda program=program: run_to_end(EventReplay(program)))  # type: ignore[misc]
-        note = "  (contended: only the event replay is exact)" if uncontended.contended() else ""
-        print(
-            f"{name:20} {blocks:8,} {compiling:7.3f} s {blocks / seconds:11,.0f}/s"
-            f" {blocks / events:11,.0f}/s {events / seconds:6.1f}{note}"
-        )
+    yield Table(
+        "schedules",
+        "Schedules of equal stages",
+        ("schedule", "blocks", "processor time [s]", "blocks per second"),
+        [_deep(*shape, repeats) for shape in DEEP],
+    )
 
 
-def deep(name: str, stages: int, microbatches: int, chunks: int) -> None:
-    """Print a line for a schedule on equal stages and free links."""
-    schedule = SCHEDULES[name]
-    seconds, shown = timed(lambda: replay_schedule(schedule, stages, microbatches, chunks))
+def _replayed(name: str, repeats: int) -> tuple[str | int | float, ...]:
+    loaded = load(name)
+    compiling, program = best_of(lambda: _compiled(loaded), repeats)
+    blocks = sum(len(actor.steps) for actor in program.actors)
+    seconds, plain = best_of(lambda: run_to_end(UncontendedReplay(program)), repeats)
+    slower, by_events = best_of(lambda: run_to_end(EventReplay(program)), repeats)
+    rates = blocks / seconds, plain.activities / seconds
+    return name, blocks, compiling, *rates, blocks / slower, by_events.activities / slower
+
+
+def _compiled(loaded: Loaded) -> Program:
+    return compile_program(
+        build_job(loaded), fold_replicas=True, fusion_bound=loaded.scenario.fusion_bound
+    )
+
+
+def _deep(
+    name: str, stages: int, microbatches: int, chunks: int, repeats: int
+) -> tuple[str, int, float, float]:
+    seconds, shown = best_of(
+        lambda: replay_schedule(SCHEDULES[name], stages, microbatches, chunks), repeats
+    )
     blocks = sum(len(row) for row in shown.rows)
     shape = f"{name}, {stages} stages, {microbatches} microbatches, {chunks} chunks"
-    print(f"{shape}: {blocks:,} blocks in {seconds:.3f} s, {blocks / seconds:,.0f}/s")
-
-
-if __name__ == "__main__":
-    if not sys.argv[1:]:
-        deep("interleaved-1f1b", 35, 280, 3)
-        deep("dualpipe", 16, 480, 2)
-    main(sys.argv[1:] or ["frontier-22b", "megatron21-t1-530b", "frontier-1t"])
+    return shape, blocks, seconds, blocks / seconds

@@ -1,0 +1,101 @@
+"""The benchmark: its tables, its options, and its errors; what it measures is in no test."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.parts import PARTS
+from benchmarks.simulators import SIMULATORS
+from benchmarks.table import Table
+from benchmarks.timing import CommandError, cost_of
+
+ROOT = Path(__file__).parent.parent
+
+
+def benchmark(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_table_is_an_object_and_markdown():
+    """Rows have the names of the columns; numbers have three digits and are aligned right."""
+    table = Table("work", "Work", ("what", "time [s]", "count"), [("one", 0.012345, 12345)], "So.")
+
+    assert table.to_json()["rows"] == [{"what": "one", "time [s]": 0.012345, "count": 12345}]
+    assert table.to_markdown() == (
+        "## Work\n\nSo.\n\n"
+        "| what | time [s] | count |\n| --- | ---: | ---: |\n| one | 0.0123 | 12,345 |"
+    )
+
+
+def test_the_cost_of_a_process_is_its_own():
+    """A process that holds 200 MB costs so much, and the next one does not."""
+    held = cost_of([sys.executable, "-c", "bytearray(200_000_000)"], 1)
+    plain = cost_of([sys.executable, "-c", "pass"], 1)
+
+    assert held.peak > 200e6 > plain.peak
+    assert held.wall > 0
+
+
+def test_a_command_that_fails_is_one_line():
+    """A failed command is an error with its exit code and its last line."""
+    with pytest.raises(CommandError, match="no-such-scenario --json: exit code 2: "):
+        cost_of([sys.executable, "-m", "clustersim", "run", "no-such-scenario", "--json"], 1)
+
+
+@pytest.mark.parametrize("name", SIMULATORS)
+def test_a_simulator_that_is_not_checked_out_is_one_line(name, tmp_path):
+    """A folder without the simulator is rejected with its name."""
+    missing = benchmark("--against", name, tmp_path / "missing")
+    empty = benchmark("--against", name, tmp_path)
+
+    assert missing.returncode == empty.returncode == 2
+    assert missing.stderr.count("\n") == empty.stderr.count("\n") == 1
+    assert f"expected a checkout of {name}" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["speed"], f"unknown part 'speed' (known: {', '.join(PARTS)})"),
+        (["--against", "other", "."], f"unknown (known: {', '.join(SIMULATORS)})"),
+        (["--repeats", "0"], "--repeats 0: must be at least 1"),
+    ],
+)
+def test_wrong_arguments_name_what_is_allowed(arguments, message):
+    """A wrong word is answered with the words that are known."""
+    result = benchmark(*arguments)
+
+    assert result.returncode == 2
+    assert message in result.stderr
+
+
+@pytest.mark.large
+def test_a_part_is_printed_and_written(tmp_path):
+    """A part prints its tables, and writes them as JSON and as a page."""
+    result = benchmark(
+        "routing", "--json", tmp_path / "bench.json", "--markdown", tmp_path / "bench.md"
+    )
+    answer = json.loads((tmp_path / "bench.json").read_text())
+    page = (tmp_path / "bench.md").read_text()
+
+    assert result.returncode == 0, result.stderr
+    assert [table["name"] for table in answer["tables"]] == ["torus"]
+    assert page.startswith("# Performance\n")
+    assert result.stdout.strip() in page
+    assert answer["machine"]["cores"] >= 1
+
+
+@pytest.mark.parametrize("name", SIMULATORS)
+def test_the_same_work_is_a_valid_command(name, tmp_path):
+    """What clustersim runs against another simulator runs."""
+    for work in SIMULATORS[name](tmp_path):
+        assert cost_of([sys.executable, "-m", "clustersim", *work.arguments], 1).wall > 0
