@@ -9,6 +9,7 @@ Fused kernels of attention skip the masked half (`masked_flops`): with long sequ
 exceed what runs, and can exceed the peak of a device.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 from clustersim.workload.model import Layer, Transformer
@@ -75,7 +76,10 @@ def model_flops(model: Transformer, sequences: int) -> float:
 
     for the GPT with f = 4 h: three times the forward of layers and logits.
     """
-    layers = sum(sum(layer_forward_flops(model, layer).values()) for layer in model.stack)
+    layers = sum(
+        count * sum(layer_forward_flops(model, layer).values())
+        for layer, count in Counter(model.stack).items()
+    )
     return 3.0 * sequences * (layers + logits_forward_flops(model))
 
 
@@ -117,11 +121,12 @@ def hardware_flops(
     ----------
     recomputed : every layer with the names of its recomputed operations
     """
+    flops = {layer: layer_forward_flops(model, layer) for layer in dict.fromkeys(model.stack)}
     extra = sum(
-        flops
+        of_operation
         for layer, names in recomputed
         if names
-        for name, flops in layer_forward_flops(model, layer).items()
+        for name, of_operation in flops[layer].items()
         if name in names
     )
     return model_flops(model, sequences) + sequences * extra

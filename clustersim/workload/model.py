@@ -1,6 +1,7 @@
 """The model: a stack of transformer layers with an embedding below and logits above."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from clustersim.catalog.models import ExpertShape, LatentShape, ModelRecord, WindowShape
@@ -97,10 +98,10 @@ class Transformer:
             return Layer(False, visible)
         return Layer((index - experts.first_dense + 1) % experts.every == 0, visible)
 
-    @property
-    def stack(self) -> list[Layer]:
+    @cached_property
+    def stack(self) -> tuple[Layer, ...]:
         """All layers, in order."""
-        return [self.layer(index) for index in range(self.layers)]
+        return tuple(self.layer(index) for index in range(self.layers))
 
 
 def _in_window(window: WindowShape, index: int) -> bool:
