@@ -139,7 +139,8 @@ def validate(
     earlier = [] if file is None else read_interval_data(file)  # before cases run for minutes
     with workers(min(jobs or cores(), max(len(entries), 1))) as executor:
         outcomes = run_cases(entries, executor, on_progress)
-        verdicts = judge_claims(executor) if claims or everything else ()
+        known = outcomes if cases is None else ()
+        verdicts = judge_claims(executor, known) if claims or everything else ()
     interval_data = None
     if file is not None:
         write_interval_data(file, updated_runs([] if everything else earlier, outcomes))

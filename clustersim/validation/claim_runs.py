@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
 from typing import Final, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from clustersim.catalog.facts import Count, Strict
 from clustersim.catalog.finding import shipped
@@ -39,6 +39,7 @@ class ClaimRun(Strict):
     set: list[str] = Field(default_factory=list)
     weak: list[Count] = Field(default_factory=list)
     strong: list[Count] = Field(default_factory=list)
+    _known: Outcome | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -49,6 +50,20 @@ class ClaimRun(Strict):
     def changed(self, *settings: str) -> "ClaimRun":
         """Return the run with more settings."""
         return ClaimRun(scenario=self.name, set=[*self.set, *settings])
+
+    def with_outcome(self, outcomes: Mapping[str, Outcome]) -> Self:
+        """Return the run with the outcome of its case, where that has been run."""
+        run = self.model_copy()
+        run._known = outcomes.get(self.case or "")
+        return run
+
+    @property
+    def predicted(self) -> float:
+        """The prediction of the measured number of its case, in the units of the case."""
+        outcome = self._known or _outcome(self.case or "")
+        if outcome.grade is None:
+            raise Ungradable(*outcome.reasons)
+        return outcome.grade.predicted
 
     @property
     def name(self) -> str:
@@ -91,14 +106,6 @@ class ClaimRun(Strict):
         return 100 * curve.points[-1].efficiency
 
 
-def predicted_for_case(case: str) -> float:
-    """Return the prediction of the measured number of a case, in the units of the case."""
-    outcome = _outcome(case)
-    if outcome.grade is None:
-        raise Ungradable(*outcome.reasons)
-    return outcome.grade.predicted
-
-
 @lru_cache
 def _outcome(case: str) -> Outcome:
     if case not in _entries():
@@ -116,7 +123,7 @@ def _layer_backward(run: ClaimRun) -> float:
 
 
 METRICS: Final[Mapping[str, Callable[[ClaimRun], float]]] = {
-    "measured number": lambda run: predicted_for_case(run.case or ""),
+    "measured number": lambda run: run.predicted,
     "step time [s]": lambda run: run.result.step_time,
     "node time [s]": lambda run: run.result.scenario.cluster.nodes * run.result.step_time,
     "bubble [s]": lambda run: run.result.bubble,

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from types import MappingProxyType
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -23,6 +24,9 @@ from clustersim.errors import CatalogError, ClustersimError
 from clustersim.validation.cases.reasons import Ungradable
 from clustersim.validation.claim_functions import FUNCTIONS
 from clustersim.validation.claim_runs import METRICS, ClaimRun
+from clustersim.validation.outcome import Outcome
+
+NO_OUTCOMES: Final[Mapping[str, Outcome]] = MappingProxyType({})
 
 # --- the file -------------------------------------------------------------------------------------
 
@@ -250,8 +254,16 @@ def claim_verdict(
     return ClaimVerdict(claim.number, claim.claim, claim.source, numbers, holds, why)
 
 
-def judge_claim(number: int, file: ClaimsFile | None = None) -> ClaimVerdict:
+def judge_claim(
+    number: int,
+    file: ClaimsFile | None = None,
+    outcomes: Mapping[str, Outcome] = NO_OUTCOMES,
+) -> ClaimVerdict:
     """Predict the numbers of one claim and judge them.
+
+    Parameters
+    ----------
+    outcomes : of cases that have been run, by the name of the case
 
     Raises
     ------
@@ -260,8 +272,9 @@ def judge_claim(number: int, file: ClaimsFile | None = None) -> ClaimVerdict:
     """
     file = file or read_claims()
     claim = file.by_number[number]
+    runs = {name: run.with_outcome(outcomes) for name, run in file.runs_of(claim).items()}
     try:
-        return claim_verdict(claim, _predicted(claim, file.runs_of(claim)))
+        return claim_verdict(claim, _predicted(claim, runs))
     except (ClustersimError, Ungradable) as problem:
         return claim_verdict(claim, {}, why=str(problem).splitlines()[0])
 
@@ -277,7 +290,16 @@ def _predicted(claim: Claim, runs: Mapping[str, ClaimRun]) -> dict[str, float]:
     return predicted
 
 
-def judge_claims(executor: Executor) -> tuple[ClaimVerdict, ...]:
-    """Return the verdict on every claim, in order."""
-    futures = [executor.submit(judge_claim, claim.number) for claim in read_claims().claims]
+def judge_claims(executor: Executor, outcomes: Sequence[Outcome] = ()) -> tuple[ClaimVerdict, ...]:
+    """Return the verdict on every claim, in order.
+
+    Parameters
+    ----------
+    outcomes : of shipped cases that have been run
+    """
+    found, futures = {outcome.id: outcome for outcome in outcomes}, []
+    for claim in read_claims().claims:
+        cases = {run.case or "" for run in claim.runs.values()}
+        own = {case: found[case] for case in sorted(cases & found.keys())}
+        futures.append(executor.submit(judge_claim, claim.number, outcomes=own))
     return tuple(future.result() for future in futures)

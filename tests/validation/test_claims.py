@@ -2,7 +2,7 @@
 
 import pytest
 
-from clustersim.validation import claim_functions, claims
+from clustersim.validation import claim_functions, claim_runs, claims
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.claims import (
     Bound,
@@ -139,6 +139,22 @@ def test_a_claim_without_a_prediction_has_the_reason(monkeypatch):
 
     assert (verdict.holds, verdict.why) == (None, "no machine file for 'TPU-v9'")
     assert all(number.predicted is None for number in verdict.numbers)
+
+
+def test_a_case_that_has_been_run_is_not_run_again_for_a_claim(monkeypatch):
+    """With the outcome of its case, a claim has the predictions that running the case gives."""
+    claim = next(claim for claim in CLAIMS if not claim.slow and any_case(claim))
+    own, alone = any_case(claim), judge_claim(claim.number)
+    outcomes = {case: claim_runs._outcome(case) for case in own}
+    monkeypatch.setattr(claim_runs, "_outcome", None)
+
+    assert judge_claim(claim.number, outcomes=outcomes) == alone
+
+
+def any_case(claim):
+    """Return the cases of a claim; none where some of its runs are of scenarios."""
+    cases = [run.case for run in claim.runs.values()]
+    return cases if all(cases) else []
 
 
 def test_the_table_has_a_row_for_each_number():
