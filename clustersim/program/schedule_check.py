@@ -40,10 +40,12 @@ def check_program(program: Program) -> None:
 
     Cyclic waits are detected by the replay, at no cost, and by `check_steps`.
     """
-    rows = rows_of(program)
-    for stage in range(program.stages):
-        if not _runs_each_once(program.order, stage, program.wiring, program.microbatches):
-            _check_once(rows, stage, program.microbatches, program.wiring)
+    order, wiring, microbatches = program.order, program.wiring, program.microbatches
+    stages = range(program.stages)
+    if doubtful := [s for s in stages if not _runs_each_once(order, s, wiring, microbatches)]:
+        rows = rows_of(program)
+        for stage in doubtful:
+            _check_once(rows, stage, microbatches, wiring)
 
 
 def _runs_each_once(order: Order, stage: int, wiring: Wiring, microbatches: int) -> bool:
