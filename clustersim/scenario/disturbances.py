@@ -140,22 +140,82 @@ class SequenceLengthsFile(DisturbanceFile):
         return self
 
 
+class SlowLinkFile(DisturbanceFile):
+    """A link that carries less than others of its kind, or loses packets."""
+
+    type: Literal["slow-link"]
+    link: Line = Field(
+        description="name of the link, one direction, as in the answer: n0.nic1>leaf1"
+    )
+    bandwidth: Fraction = Field(1.0, description="share of its bandwidth that remains")
+    loss: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0, description="share of its packets that are lost"
+    )
+    window: Count = Field(
+        1,
+        description="packets that are sent again for each lost one: 1 with selective repeat,"
+        " those in flight with go-back-N",
+    )
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        if not self.model_fields_set & {"bandwidth", "loss"}:
+            raise ValueError("needs bandwidth or loss (bandwidth: 0.5, or loss: 0.001)")
+        return self
+
+
+class SlowNicFile(DisturbanceFile):
+    """A NIC that carries less than others, in both directions."""
+
+    type: Literal["slow-nic"]
+    node: Whole = Field(description="number of its node")
+    nic: Whole = Field(description="its number in the node")
+    bandwidth: Fraction = Field(description="share of its bandwidth that remains")
+
+
+class FailedNicFile(DisturbanceFile):
+    """A NIC that carries nothing: the devices of its node use the others."""
+
+    type: Literal["failed-nic"]
+    node: Whole = Field(description="number of its node")
+    nic: Whole = Field(description="its number in the node")
+
+
+class FailedCableFile(DisturbanceFile):
+    """A cable that carries nothing in either direction: others of its bundle, or detours, do."""
+
+    type: Literal["failed-cable"]
+    link: Line = Field(description="name of one of its links, as in the answer: leaf0>spines0")
+
+
 def _check_histogram(histogram: list[tuple[float, float]] | list[tuple[int, float]]) -> None:
     if not sum(weight for _, weight in histogram):
         raise ValueError("histogram: is empty (list pairs of a value and how often it occurs)")
 
 
 Disturbance = Annotated[
-    SlowDeviceFile | JitterFile | PausesFile | LateHostFile | SequenceLengthsFile,
+    SlowDeviceFile
+    | JitterFile
+    | PausesFile
+    | LateHostFile
+    | SequenceLengthsFile
+    | SlowLinkFile
+    | SlowNicFile
+    | FailedNicFile
+    | FailedCableFile,
     Field(discriminator="type"),
 ]
 
 __all__ = [
     "Disturbance",
+    "FailedCableFile",
+    "FailedNicFile",
     "JitterFile",
     "LateHostFile",
     "PausesFile",
     "RanksFile",
     "SequenceLengthsFile",
     "SlowDeviceFile",
+    "SlowLinkFile",
+    "SlowNicFile",
 ]

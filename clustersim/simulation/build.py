@@ -9,7 +9,7 @@ from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.check import check_layout
-from clustersim.simulation.disturbed import DRAWN, causes_of
+from clustersim.simulation.disturbed import DRAWN, causes_of, faults_of
 from clustersim.simulation.layout import layout_of, recompute_of, schedule_of
 from clustersim.topology.cluster import build_cluster
 from clustersim.workload.finetune import Finetune
@@ -46,7 +46,8 @@ def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
     check_layout(loaded, schedule, layout, model)
 
     passes = None if given.framework.passes is None else given.framework.passes.value
-    cluster, wish = build_cluster(given.cluster, given.cluster.nodes, passes), plan.placement
+    faults, wish = faults_of(loaded, draw), plan.placement
+    cluster = build_cluster(given.cluster, given.cluster.nodes, passes, faults)
     placement = place(layout, cluster, wish.order, wish.boxes, wish.devices, loaded.where)
     job = Job(
         cluster=cluster,

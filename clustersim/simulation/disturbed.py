@@ -1,4 +1,7 @@
-"""From the disturbances of a scenario to the causes of delay of its job, checked."""
+"""From the disturbances of a scenario to the causes of delay of its job, and to its faults.
+
+disturbances --ranks--> causes, checked        --links--> faults, which the machine checks
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -16,14 +19,19 @@ from clustersim.errors import PlanError
 from clustersim.plan.placement import Placement
 from clustersim.scenario.disturbances import (
     Disturbance,
+    FailedCableFile,
+    FailedNicFile,
     JitterFile,
     LateHostFile,
     PausesFile,
     RanksFile,
     SequenceLengthsFile,
     SlowDeviceFile,
+    SlowLinkFile,
+    SlowNicFile,
 )
 from clustersim.scenario.load import Loaded
+from clustersim.topology.faults import FailedCable, Fault, FaultyNic, SlowLink, goodput
 
 DRAWN: Final = Draw()
 """The first step, with all causes."""
@@ -38,12 +46,13 @@ def causes_of(loaded: Loaded, placement: Placement, draw: Draw = DRAWN) -> tuple
         one line for each disturbance of a device, node or stage that the job does not have, and for
         each name that is not its own.
     """
-    given = loaded.scenario.disturbances
     problems = [*_names(loaded), *_outside(loaded, placement)]
     if problems:
         raise PlanError("\n".join(problems))
     causes = []
-    for disturbance in given:
+    for disturbance in loaded.scenario.disturbances:
+        if type(disturbance) in _FAULTS:
+            continue
         cause = _cause(disturbance, _devices(disturbance, placement, loaded))
         if cause.name in draw.without:
             remaining = cause.removed()
@@ -154,4 +163,40 @@ _CAUSES: Final[Mapping[type, Callable[[Any, Common], Cause]]] = {
     SequenceLengthsFile: _sequence_lengths,
 }
 
-__all__ = ["DRAWN", "causes_of"]
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+def faults_of(loaded: Loaded, draw: Draw = DRAWN) -> list[Fault]:
+    """Return the faults of the network of a job, without those that are removed."""
+    return [
+        _FAULTS[type(disturbance)](disturbance, loaded.where("disturbances", number))
+        for number, disturbance in enumerate(loaded.scenario.disturbances)
+        if type(disturbance) in _FAULTS and disturbance.title not in draw.without
+    ]
+
+
+def _slow_link(given: SlowLinkFile, where: str) -> Fault:
+    return SlowLink(given.link, given.bandwidth * goodput(given.loss, given.window), where)
+
+
+def _slow_nic(given: SlowNicFile, where: str) -> Fault:
+    return FaultyNic(given.node, given.nic, given.bandwidth, where)
+
+
+def _failed_nic(given: FailedNicFile, where: str) -> Fault:
+    return FaultyNic(given.node, given.nic, 0.0, where)
+
+
+def _failed_cable(given: FailedCableFile, where: str) -> Fault:
+    return FailedCable(given.link, where)
+
+
+_FAULTS: Final[Mapping[type, Callable[[Any, str], Fault]]] = {
+    SlowLinkFile: _slow_link,
+    SlowNicFile: _slow_nic,
+    FailedNicFile: _failed_nic,
+    FailedCableFile: _failed_cable,
+}
+
+__all__ = ["DRAWN", "causes_of", "faults_of"]

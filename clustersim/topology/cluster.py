@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from clustersim.catalog.records import ClusterRecord
 from clustersim.errors import CatalogError
 from clustersim.topology.accelerator import Accelerator, build_accelerator
+from clustersim.topology.detours import Detours
 from clustersim.topology.fabrics import Fabric, build_fabric
+from clustersim.topology.faults import NO_FAULTS, Fault, Faults, find_faults
 from clustersim.topology.library import Library, build_library
-from clustersim.topology.links import Hop, LinkTable, Route, Switch, choose
+from clustersim.topology.links import Hop, LinkTable, Port, Route, Switch, choose
 from clustersim.topology.node import Node, build_node
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class Cluster:
     ----------
     nodes : number of nodes of the job, which are the first ones of the machine
     links : the links used so far, with their payload capacities [B/s]
+    faults : links, NICs and cables that carry less than others of their kind
     """
 
     def __init__(
@@ -39,14 +42,18 @@ class Cluster:
         accelerator: Accelerator,
         library: Library,
         fabric: Fabric,
+        faults: Faults = NO_FAULTS,
     ) -> None:
         self.name, self.nodes, self.node = name, nodes, node
         self.accelerator, self.library, self.fabric = accelerator, library, fabric
-        self.links = LinkTable()
+        self.faults = faults
+        self.links = LinkTable(faults.shares)
         self._routes: dict[tuple[int, int], Route] = {}
         self._relayed: dict[tuple[int, int], Route] = {}
         self._relays: dict[tuple[int, int], int] = {}
-        self._local: dict[tuple[int, int], list[Ends]] = {}
+        self._local: dict[tuple[Node, int, int], list[Ends]] = {}
+        self._to_nics: dict[Node, list[list[Ends]]] = {}
+        self._from_nics: dict[Node, list[list[Ends]]] = {}
         self._out: dict[int, tuple[Switch, Route]] = {}
         self._in: dict[int, tuple[Switch, Route]] = {}
         self._between: dict[tuple[Switch, Switch, int], Route] = {}
@@ -63,7 +70,12 @@ class Cluster:
 
     def rail(self, device: int) -> int:
         """Return the number of the NIC that a device uses, among those of its node."""
-        return self.node.nic_of[device % self.node.devices]
+        node, local = divmod(device, self.node.devices)
+        return self.node_at(node).nic_of[local]
+
+    def node_at(self, number: int) -> Node:
+        """Return the structure of one node, which differs from others where it has a fault."""
+        return self.faults.nodes.get(number, self.node)
 
     def hops(self, a: int, b: int) -> list[Hop]:
         """Return the links from device `a` to device `b`."""
@@ -71,17 +83,14 @@ class Cluster:
         (node_a, local_a), (node_b, local_b) = divmod(a, size), divmod(b, size)
         name_a, name_b = f"n{node_a}", f"n{node_b}"
         if node_a == node_b:
-            return list(self.node.hops(name_a, local_a, local_b))
-        out = self.fabric.port(node_a, self.rail(a))
-        home = self.fabric.port(node_b, self.rail(b))
+            return list(self.node_at(node_a).hops(name_a, local_a, local_b))
+        out, home = self._port(a), self._port(b)
         return [
-            *self.node.to_nic(name_a, local_a),
+            *self.node_at(node_a).to_nic(name_a, local_a),
             out.up,
-            *self.fabric.between(
-                out.switch, home.switch, self._path_number(a, b, out.switch, home.switch)
-            ),
+            *self._detours.between(out, home, self._path_number(a, b, out.switch, home.switch)),
             home.down,
-            *self.node.from_nic(name_b, local_b),
+            *self.node_at(node_b).from_nic(name_b, local_b),
         ]
 
     def _path_number(self, a: int, b: int, out: Switch, home: Switch) -> int:
@@ -95,7 +104,7 @@ class Cluster:
             size = self.node.devices
             (node_a, local_a), (node_b, local_b) = divmod(a, size), divmod(b, size)
             if node_a == node_b:
-                hops = _of_node(node_a, self._inside(local_a, local_b))
+                hops = _of_node(node_a, self._inside(self.node_at(node_a), local_a, local_b))
                 route = self._numbered(hops, network=False)
             else:
                 route = self._across(a, b)
@@ -111,7 +120,7 @@ class Cluster:
         path_number = self._path_number(a, b, switch_a, switch_b)
         middle = self._between.get((switch_a, switch_b, path_number))
         if middle is None:
-            hops = self.fabric.between(switch_a, switch_b, path_number)
+            hops = self._detours.between(self._port(a), self._port(b), path_number)
             middle = self._between[switch_a, switch_b, path_number] = self._numbered(
                 hops, network=True
             )
@@ -126,7 +135,7 @@ class Cluster:
         NCCL's PXN (NCCL user guide, `NCCL_PXN_DISABLE`).
         """
         size, rail = self.node.devices, self.rail(b)
-        if a // size == b // size or self.rail(a) == rail:
+        if a // size == b // size or self.rail(a) == rail or a // size in self.faults.nodes:
             return self.route(a, b)
         route = self._relayed.get((a, b))
         if route is None:
@@ -202,8 +211,8 @@ class Cluster:
         entry = self._out.get(device)
         if entry is None:
             node, local = divmod(device, self.node.devices)
-            port = self.fabric.port(node, self.node.nic_of[local])
-            hops = [*_of_node(node, self._to_nic[local]), port.up]
+            port = self._port(device)
+            hops = [*_of_node(node, self._to_nic(self.node_at(node))[local]), port.up]
             entry = self._out[device] = port.switch, self._numbered(hops, network=True)
         return entry
 
@@ -211,26 +220,38 @@ class Cluster:
         entry = self._in.get(device)
         if entry is None:
             node, local = divmod(device, self.node.devices)
-            port = self.fabric.port(node, self.node.nic_of[local])
-            hops = [port.down, *_of_node(node, self._from_nic[local])]
+            port = self._port(device)
+            hops = [port.down, *_of_node(node, self._from_nic(self.node_at(node))[local])]
             entry = self._in[device] = port.switch, self._numbered(hops, network=True)
         return entry
 
-    def _inside(self, a: int, b: int) -> list[Ends]:
-        """Return the links between two devices of any node."""
-        found = self._local.get((a, b))
+    def _inside(self, node: Node, a: int, b: int) -> list[Ends]:
+        """Return the links between two devices of nodes of one structure."""
+        found = self._local.get((node, a, b))
         if found is None:
-            found = self._local[a, b] = _ends(self.node.hops("", a, b))
+            found = self._local[node, a, b] = _ends(node.hops("", a, b))
         return found
 
-    @cached_property
-    def _to_nic(self) -> list[list[Ends]]:
-        """The links from each device of any node to its NIC."""
-        return [_ends(self.node.to_nic("", device)) for device in range(self.node.devices)]
+    def _to_nic(self, node: Node) -> list[list[Ends]]:
+        """Return the links from each device of nodes of one structure to its NIC."""
+        if node not in self._to_nics:
+            devices = range(node.devices)
+            self._to_nics[node] = [_ends(node.to_nic("", device)) for device in devices]
+        return self._to_nics[node]
+
+    def _from_nic(self, node: Node) -> list[list[Ends]]:
+        if node not in self._from_nics:
+            devices = range(node.devices)
+            self._from_nics[node] = [_ends(node.from_nic("", device)) for device in devices]
+        return self._from_nics[node]
 
     @cached_property
-    def _from_nic(self) -> list[list[Ends]]:
-        return [_ends(self.node.from_nic("", device)) for device in range(self.node.devices)]
+    def _detours(self) -> Detours:
+        return Detours(self.fabric, self.faults, self.nodes)
+
+    def _port(self, device: int) -> Port:
+        """Return the port of the NIC that a device uses."""
+        return self.fabric.port(device // self.node.devices, self.rail(device))
 
     def _numbered(self, hops: list[Hop], *, network: bool) -> Route:
         number = self.links.number
@@ -284,18 +305,28 @@ def _of_node(node: int, links: list[Ends]) -> list[Hop]:
     ]
 
 
-def build_cluster(record: ClusterRecord, nodes: int, passes: float | None = None) -> Cluster:
+def build_cluster(
+    record: ClusterRecord, nodes: int, passes: float | None = None, faults: Sequence[Fault] = ()
+) -> Cluster:
     """Return the first `nodes` nodes of the machine that a cluster file describes.
 
     Parameters
     ----------
     passes : as in `build_accelerator`
+    faults : of its links, NICs and cables
+
+    Raises
+    ------
+    PlanError
+        as `find_faults` does.
     """
+    node, fabric = build_node(record.node), build_fabric(record, nodes)
     return Cluster(
         name=record.name,
         nodes=nodes,
-        node=build_node(record.node),
+        node=node,
         accelerator=build_accelerator(record.node.accelerator, passes),
         library=build_library(record.node.library),
-        fabric=build_fabric(record, nodes),
+        fabric=fabric,
+        faults=find_faults(faults, node, fabric, nodes),
     )

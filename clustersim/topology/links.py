@@ -4,6 +4,7 @@ A machine of 100,000 devices has millions of links; only those that some flow cr
 the table.  The capacity of a link is its raw bandwidth times the share that carries payload.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -40,9 +41,15 @@ class Route(NamedTuple):
 
 
 class LinkTable:
-    """Numbers for the links that are in use, in the order of their first use."""
+    """Numbers for the links that are in use, in the order of their first use.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    shares : by link, the share of its bandwidth that remains; all of it where it is missing
+    """
+
+    def __init__(self, shares: Mapping[str, float] | None = None) -> None:
+        self._shares = shares or {}
         self.names: list[str] = []
         self.capacities: list[float] = []
         self.kinds: list[str] = []
@@ -54,7 +61,7 @@ class LinkTable:
         if number is None:
             number = self._numbers[hop.name] = len(self.names)
             self.names.append(hop.name)
-            self.capacities.append(hop.bandwidth)
+            self.capacities.append(hop.bandwidth * self._shares.get(hop.name, 1.0))
             self.kinds.append(hop.kind)
         return number
 

@@ -45,6 +45,7 @@ class Node:
     bus : bandwidth between a NIC and its end [B/s]
     host_link, host_bandwidth : of each device to host memory, and of that memory [B/s]; or None
     host_memory : size of host memory [B], or None
+    lost_nics : NICs that no device uses
     """
 
     name: str
@@ -57,6 +58,7 @@ class Node:
     host_link: float | None = None
     host_bandwidth: float | None = None
     host_memory: float | None = None
+    lost_nics: frozenset[int] = frozenset()
 
     def hops(self, prefix: str, a: End, b: End) -> Iterator[Hop]:
         """Yield the links from end `a` to end `b` of the node named `prefix`."""
@@ -148,7 +150,7 @@ class Node:
         Devices that share a switch take its NICs in turn. Behind a crossbar all NICs are equally
         far; devices with neighbouring numbers share a host bus.
         """
-        nics = range(len(self.nic_ends))
+        nics = [nic for nic in range(len(self.nic_ends)) if nic not in self.lost_nics]
         chosen: list[int] = []
         taken: dict[int, int] = dict.fromkeys(nics, 0)
         for device in range(self.devices):

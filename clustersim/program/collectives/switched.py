@@ -71,10 +71,11 @@ def sharp(cluster: Cluster, group: Sequence[int], operation: str) -> Phase:
 
 def _reduced_in_fabric(cluster: Cluster, gateways: Sequence[int], share: float) -> Phase:
     """Return the load from one NIC of each node to the root of a tree of switches, and back."""
-    fabric, shape = cluster.fabric, cluster.node
+    fabric = cluster.fabric
     hops, switches = [], []
     for device in gateways:
-        node, local = divmod(device, shape.devices)
+        node, local = divmod(device, cluster.node.devices)
+        shape = cluster.node_at(node)
         port = fabric.port(node, shape.nic_of[local])
         hops += [*shape.to_nic(f"n{node}", local), port.up]
         hops += [port.down, *shape.from_nic(f"n{node}", local)]
