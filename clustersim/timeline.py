@@ -4,11 +4,14 @@ Columns are plain arrays, so that a step of hundreds of thousands of blocks is e
 vector operations and written as Parquet without conversion.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
@@ -27,6 +30,10 @@ OPTIMISER: Final = "optimiser"
 PARAMETERS: Final = "parameters"
 TAIL: Final = (GRADIENTS, EMBEDDING, NORM, OPTIMISER, PARAMETERS)
 """Operations that follow the last block of a rank, in this order."""
+
+
+BATCH: Final = 1_000_000
+"""Rows of a part of a long table [count]."""
 
 
 @dataclass(frozen=True)
@@ -132,3 +139,25 @@ class Timeline:
         columns = positions | {"kind": np.array(KINDS)[np.concatenate([t.kind for t in tracks])]}
         columns |= {n: np.concatenate([getattr(t, n) for t in tracks]) for n in measures}
         return columns | {"free": np.concatenate([t.free[: len(t.start)] for t in tracks])}
+
+    def batches(self, rows: int = BATCH) -> Iterator[dict[str, NDArray[np.generic]]]:
+        """Yield the same table in parts of whole tracks, each of at least `rows` rows."""
+        for tracks in in_batches(self.tracks, [len(track.start) for track in self.tracks], rows):
+            yield Timeline(tracks).columns()
+
+
+def in_batches(values: Sequence[T], rows: Sequence[int], most: int) -> Iterator[tuple[T, ...]]:
+    """Yield consecutive values together until they have at least `most` rows.
+
+    >>> list(in_batches("abcde", [3, 1, 2, 2, 1], 4))
+    [('a', 'b'), ('c', 'd'), ('e',)]
+    """
+    batch, count = list[T](), 0
+    for value, length in zip(values, rows, strict=True):
+        batch.append(value)
+        count += length
+        if count >= most:
+            yield tuple(batch)
+            batch, count = [], 0
+    if batch:
+        yield tuple(batch)

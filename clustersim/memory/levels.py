@@ -5,7 +5,7 @@ moment of that step.  So a curve has two levels a step, the first from its start
 its end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.memory.verdict import PARTS, ChunkMemory, Parts, StageMemory, Verdict
-from clustersim.timeline import OPTIMISER, Timeline, Track
+from clustersim.timeline import BATCH, OPTIMISER, Timeline, Track, in_batches
 
 
 class Peak(NamedTuple):
@@ -177,13 +177,11 @@ def memory_curve(stage: StageMemory, track: Track) -> MemoryCurve:
     """Return the memory of a stage over time, from the steps of its rank class."""
     held = levels(stage.chunks, track.kind.astype(np.int64), track.chunk.astype(np.int64))
     rows = 2 * len(track.start)
-    time = np.stack([track.start, track.end], axis=1).reshape(rows)
-    values = np.stack([held.during, held.after], axis=1).reshape(rows, len(held.parts))
     before, after = np.zeros(1), _optimiser_step(track)
-    time = np.concatenate([before, time, after])
-    none = np.zeros((len(after), len(held.parts)))
-    values = np.concatenate([none[:1], values, none])
-    moving = dict(zip(held.parts, values.T, strict=True))
+    time = np.concatenate([before, np.stack([track.start, track.end], axis=1).ravel(), after])
+    values = np.zeros((len(held.parts), len(time)))
+    values[:, 1 : rows + 1 : 2], values[:, 2 : rows + 2 : 2] = held.during.T, held.after.T
+    moving = dict(zip(held.parts, values, strict=True))
     moving["workspace"] = moving.get("workspace", np.zeros(len(time)))
     moving["workspace"][-2] += stage.step
     ordered = {str(part): moving[part] for part in PARTS if part in moving}
@@ -203,9 +201,19 @@ def memory_curves(verdict: Verdict, timeline: Timeline) -> list[MemoryCurve]:
     return [memory_curve(verdict.stages[t.stage], t) for t in tracks]
 
 
-def columns(curves: list[MemoryCurve]) -> dict[str, NDArray[np.generic]]:
-    """Return curves as one table: stage, time [s], moving parts and the total [B]."""
+def batches(
+    curves: Sequence[MemoryCurve], rows: int = BATCH
+) -> Iterator[dict[str, NDArray[np.generic]]]:
+    """Yield curves as a table: stage, time [s], moving parts and the total [B].
+
+    In parts of whole curves, each of at least `rows` rows.
+    """
     names = [part for part in PARTS if any(part in curve.moving for curve in curves)]
+    for some in in_batches(curves, [len(curve.time) for curve in curves], rows):
+        yield _columns(some, names)
+
+
+def _columns(curves: Sequence[MemoryCurve], names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
     lengths = [len(curve.time) for curve in curves]
     table: dict[str, NDArray[np.generic]] = {
         "stage": np.repeat(np.array([curve.stage for curve in curves], np.int32), lengths),
@@ -224,8 +232,8 @@ __all__ = [
     "Moment",
     "Peak",
     "at_peak",
+    "batches",
     "changes_by_step",
-    "columns",
     "fullest_moment",
     "levels",
     "memory_curve",

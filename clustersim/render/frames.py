@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,11 +13,14 @@ Columns = Mapping[str, Any]
 """A table: for each column its values, an array or a list."""
 
 
-def write_frames(frames: Mapping[str, Columns], folder: Path) -> None:
-    """Write tables into a folder, each in the format of its suffix."""
-    for name, columns in frames.items():
+def write_frames(frames: Mapping[str, Columns | Iterable[Columns]], folder: Path) -> None:
+    """Write tables into a folder, each in the format of its suffix.
+
+    A long table may come in parts, which are formed and written one after another.
+    """
+    for name, table in frames.items():
         path = folder / name
-        _WRITERS[path.suffix](columns, path)
+        _WRITERS[path.suffix]([table] if isinstance(table, Mapping) else table, path)
 
 
 def write_lines(lines: Iterable[Sequence[Any]], path: Path) -> None:
@@ -28,24 +32,35 @@ def write_lines(lines: Iterable[Sequence[Any]], path: Path) -> None:
         csv.writer(file, lineterminator="\n").writerows(lines)
 
 
-def _write_parquet(columns: Columns, path: Path) -> None:
+def _write_parquet(parts: Iterable[Columns], path: Path) -> None:
     """Write a table; times as byte streams, which take a third of the size and the time."""
+    with ExitStack() as stack:
+        writer = None
+        for columns in parts:
+            table = _table(columns)
+            if writer is None:
+                writer = stack.enter_context(_parquet_writer(columns, table, path))
+            writer.write_table(table)
+
+
+def _parquet_writer(columns: Columns, table: Any, path: Path) -> Any:
     from pyarrow import parquet
 
     instants = [name for name, values in columns.items() if values.dtype.kind == "f"]
-    parquet.write_table(
-        _table(columns),
+    return parquet.ParquetWriter(
         path,
+        table.schema,
         compression="zstd",
         use_dictionary=[name for name, values in columns.items() if values.dtype.kind == "i"],
         column_encoding=dict.fromkeys(instants, "BYTE_STREAM_SPLIT"),
     )
 
 
-def _write_csv(columns: Columns, path: Path) -> None:
+def _write_csv(parts: Iterable[Columns], path: Path) -> None:
+    from pyarrow import concat_tables
     from pyarrow.csv import write_csv
 
-    write_csv(_table(columns), path)
+    write_csv(concat_tables(_table(columns) for columns in parts), path)
 
 
 def _table(columns: Columns) -> Any:
@@ -87,7 +102,7 @@ def _encoded(words: NDArray[np.str_]) -> tuple[NDArray[np.int64], NDArray[np.uin
     return lengths, codes.astype(np.uint8)[np.arange(width) < lengths[:, None]]
 
 
-_WRITERS: Final[dict[str, Callable[[Columns, Path], None]]] = {
+_WRITERS: Final[dict[str, Callable[[Iterable[Columns], Path], None]]] = {
     ".csv": _write_csv,
     ".parquet": _write_parquet,
 }

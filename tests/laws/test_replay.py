@@ -354,3 +354,13 @@ def test_the_table_of_a_timeline_has_one_row_a_block():
     assert timeline.blocks == 2 * 2 * 4 * 2
     assert {name: len(column) for name, column in columns.items()} == dict.fromkeys(columns, 32)
     assert np.array_equal(np.unique(columns["stage"]), [0, 1])
+
+
+def test_the_table_of_a_timeline_in_parts_is_the_same():
+    """Parts of a table, of whole tracks, are its rows in their order."""
+    timeline = replay(uniform_program(Shape("interleaved-1f1b", 4, 4, 2))).timeline
+    parts = list(timeline.batches(rows=20))
+
+    assert [len(part["stage"]) for part in parts] == [32, 32]
+    for name, column in timeline.columns().items():
+        assert np.array_equal(np.concatenate([part[name] for part in parts]), column)

@@ -1,12 +1,12 @@
 """The files of a run: its answer, tables and figures, the page and the trace."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.answers import to_json
-from clustersim.memory.levels import columns as memory_columns
+from clustersim.memory.levels import batches as memory_batches
 from clustersim.render import folder
 from clustersim.render.charts import Picture
 from clustersim.render.frames import Columns, write_frames, write_lines
@@ -96,13 +96,13 @@ def _figure(pictures: Sequence[Picture], stem: Path, formats: Sequence[str]) -> 
     return Drawing(partial(write_figure, formats=formats), pictures, stem)
 
 
-def _frames(result: "Result") -> dict[str, Columns]:
-    """Return the tables by the name of their file."""
+def _frames(result: "Result") -> dict[str, Columns | Iterator[Columns]]:
+    """Return the tables by the name of their file, long ones in parts."""
     return {
-        "timeline.parquet": result.timeline.columns(),
+        "timeline.parquet": result.timeline.batches(),
         "breakdown.csv": components(result),
         "memory.csv": _memory(result),
-        "memory.parquet": memory_columns(result.memory_curves),
+        "memory.parquet": memory_batches(result.memory_curves),
     }
 
 
