@@ -91,8 +91,10 @@ def metric_value(metric: str, value: float) -> str:
     return formats.get(metric, number)(value)
 
 
-UNMASKED: Final = "MFU and HFU count attention without its causal mask, as published numbers do"
-"""Convention of counting FLOPs, printed where it gives a ratio above 100 %."""
+UNMASKED: Final = (
+    "counts attention without its causal mask, as published numbers do; HFU counts executed FLOPs"
+)
+"""Convention of MFU, printed where it exceeds 100 %."""
 
 
 __all__ = [

@@ -15,14 +15,14 @@ from clustersim.program.program import Limit
 
 @dataclass(frozen=True)
 class DeviceTflops:
-    """FLOPs of a device in a second, in both conventions of counting them, and as executed.
+    """FLOPs of a device in a second, in both published conventions, and as executed.
 
     Attributes
     ----------
     model : model FLOPs of a device in a second [10^12 FLOP/s]
-    hardware : hardware FLOPs, recomputation included [10^12 FLOP/s]
-    executed : hardware FLOPs without the masked pairs of tokens that fused attention skips, which
-        the two conventions count [10^12 FLOP/s]
+    hardware : model FLOPs and recomputation, by the formulas of papers [10^12 FLOP/s]
+    executed : FLOPs that run: hardware FLOPs without the masked pairs of tokens that fused
+        attention skips, which both conventions count [10^12 FLOP/s]
     """
 
     model: float
@@ -138,9 +138,10 @@ class RunAnswer:
     tokens_per_s_per_device : the same over the number of devices
     samples_per_s : sequences of the whole job in a second
     tflops_per_device : rate of a device in both conventions
-    mfu : model FLOPs over peak; attention is counted without its causal mask
-    hfu : hardware FLOPs over peak, counted in the same way; above 1 where fused attention skips
-        much of what is counted (`tflops_per_device.executed`)
+    mfu : model FLOPs over peak; attention is counted without its causal mask, as in published
+        numbers, so that it can exceed 1 with long sequences
+    hfu : executed FLOPs over peak, recomputation included; never above 1, and below `mfu` where
+        fused attention skips more than is recomputed
     bubble_fraction : bubble over step time
     bubble_overhead : bubble over step time without the bubble
     attribution : seconds of each component of the step time, mean of all ranks; they add up to it

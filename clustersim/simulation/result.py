@@ -44,8 +44,9 @@ class Result:
     step_time : time of the step [s]
     interval : step times between which most measured runs are expected
     model_flops, hardware_flops : of the whole step, without and with recomputation; both count
-        attention without its causal mask [FLOP]
-    executed_flops : hardware FLOPs without the masked pairs that fused attention skips [FLOP]
+        attention without its causal mask, as published numbers do [FLOP]
+    executed_flops : FLOPs that run: hardware FLOPs without the masked pairs of tokens that fused
+        attention skips [FLOP]
     attribution : mean seconds of a rank by component, adding up to `step_time`
     recomputed : seconds of recomputation among these
     links : the links with the highest utilisation
@@ -126,21 +127,16 @@ class Result:
 
     @property
     def mfu(self) -> float:
-        """Model FLOPs over peak, attention counted without its mask [unitless]."""
+        """Model FLOPs over peak [unitless].
+
+        Attention is counted without its causal mask, as in published numbers: with long sequences
+        the ratio can exceed 1 where fused kernels skip the masked half.
+        """
         return self.flops_per_device("model") / self.peak
 
     @property
     def hfu(self) -> float:
-        """Hardware FLOPs, recomputation included, over peak [unitless].
-
-        Attention is counted without its causal mask, as in published numbers: the ratio exceeds 1
-        where fused kernels skip much of it.  `utilisation` does not.
-        """
-        return self.flops_per_device("hardware") / self.peak
-
-    @property
-    def utilisation(self) -> float:
-        """Executed FLOPs over peak [unitless]."""
+        """Executed FLOPs, recomputation included, over peak [unitless]; never above 1."""
         return self.flops_per_device("executed") / self.peak
 
     @property
@@ -187,14 +183,18 @@ class Result:
         return slowest_stage(self.timeline.tracks)
 
     def metric(self, name: str, convention: str | None = None) -> float:
-        """Return a metric by its published name, in the units of that name."""
+        """Return a metric by its published name, in the units of that name.
+
+        A published HFU counts attention without its causal mask, so that it is compared with the
+        hardware FLOPs of the formulas; it is `hfu` where attention is not fused.
+        """
         values = {
             "step_time_s": lambda: self.step_time,
             "tokens_per_s": lambda: self.tokens_per_s,
             "tokens_per_s_per_device": lambda: self.tokens_per_s / self.devices,
             "tflops_per_device": lambda: self.flops_per_device(convention or "model") / 1e12,
             "mfu": lambda: self.mfu,
-            "hfu": lambda: self.hfu,
+            "hfu": lambda: self.flops_per_device("hardware") / self.peak,
             "memory_bytes": lambda: self.memory.fullest.peak,
             "fits": lambda: float(self.memory.fits),
         }

@@ -47,7 +47,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "tokens_per_s_per_gpu": Metric(lambda r, c, _: r.tokens_per_s / r.devices, False),
     "tflops_per_gpu": Metric(lambda r, c, _: r.flops_per_device(c) / 1e12, False, OF_SOURCE),
     "mfu_pct": Metric(lambda r, c, _: 100 * r.mfu, False, MODEL),
-    "hfu_pct": Metric(lambda r, c, _: 100 * r.hfu, False, HARDWARE),
+    "hfu_pct": Metric(lambda r, c, _: 100 * r.metric("hfu"), False, HARDWARE),
     "samples_per_s": Metric(lambda r, c, _: r.samples_per_s, False),
     "run_time_s": Metric(_run_time, True),
     MEMORY: Metric(lambda r, c, case: r.memory.fullest.peak / case.memory_unit, None),

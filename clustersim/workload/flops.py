@@ -6,7 +6,7 @@ recomputed forward of the blocks.  Narayanan et al. 2021, eq. 3, arXiv:2104.0447
 et al. 2022, eq. 7 and 8, arXiv:2205.05198.
 
 Fused kernels of attention skip the masked half (`masked_flops`): with long sequences both counts
-exceed what runs, and can exceed the peak of a device.
+exceed what runs, and can exceed the peak of a device.  HFU counts what runs.
 """
 
 from collections import Counter
@@ -111,7 +111,7 @@ def masked_flops(
 def hardware_flops(
     model: Transformer, sequences: int, recomputed: Iterable[tuple[Layer, Collection[str]]]
 ) -> float:
-    r"""Return the executed FLOPs, including recomputation [FLOP].
+    r"""Return the model FLOPs and those of recomputation [FLOP].
 
     .. math:: 96 B s l h^2 (1 + s / 6h + V / 16 l h)
 

@@ -78,10 +78,10 @@ def test_a_sweep_counts_faults_apart_from_invalid_combinations(tmp_path, monkeyp
     """A fault while a scenario is loaded is one failed run; the others are run."""
     load = Variant.load
 
-    def broken(variant):
+    def broken(variant, files=None):
         if "batch.micro=2" in variant.settings:
             raise KeyError("fault")
-        return load(variant)
+        return load(variant, files)
 
     monkeypatch.setattr(Variant, "load", broken)
     file = str(small(tmp_path))

@@ -13,7 +13,9 @@ import pytest
 from matplotlib.image import imread
 
 from answers import compare_page, whatif_page
-from clustersim.render.page.page import render, write_page
+from clustersim.render.charts import Axis, Lines, Series
+from clustersim.render.page.page import Page, Section, render, write_page
+from clustersim.render.plotly import page_chart
 from clustersim.studies.scaling import ScalingAnswer
 from clustersim.studies.scaling import page as of_scale
 from pages import HOSTILE, page_of
@@ -227,6 +229,27 @@ COLOURS = """
     const text = document.querySelector('#time-1 .xtick text');
     return [getComputedStyle(document.body).backgroundColor, getComputedStyle(text).fill];
 """
+
+
+def test_a_legend_of_five_long_names_squeezed_its_chart(browser, tmp_path):
+    """On a phone the names take many lines; the plot keeps its height, and all names are seen."""
+    names = [f"Table {i}, 175B parameters on 384 A100 by tensor and pipeline" for i in range(5)]
+    series = tuple(Series(name, (128.0, 256.0), (1.0, 0.9)) for name in names)
+    picture = Lines(title="Efficiency", x=Axis("devices"), y=Axis("efficiency"), series=series)
+    section = Section("Scaling", "scaling", (), (page_chart(picture),))
+    write_page(Page("Five curves", "", (section,)), tmp_path / "report")
+    metrics = {"width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get((tmp_path / "report.html").as_uri())
+    wait(browser, DRAWN)
+    wait(browser, "return document.querySelector('.chart')._fullLayout._size.h > 200")
+    shown = browser.execute_script(
+        "const { legend } = document.querySelector('.chart')._fullLayout;"
+        "return [legend._height, legend._effHeight]"
+    )
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    assert shown[0] == shown[1] > 100
 
 
 def test_light_turns_dark(page):

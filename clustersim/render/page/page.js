@@ -5,6 +5,7 @@
   const charts = [...document.querySelectorAll(".chart")];
   const PRINTED = 675; // px of a page of paper between its margins
   const PRINTED_REM = 14; // px of 10.5 pt, the letters of a printed page
+  const LEGEND_REM = 3; // of a legend that a chart has room for
 
   const cssValue = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
@@ -70,7 +71,20 @@
     const data = coloured(figure.data, "data");
     const letters = Math.floor(((width || chart.clientWidth) - 70) / (0.56 * layout.font.size));
     if (layout.showlegend) data.forEach((each) => (each.name = folded(each.name, letters)));
-    return Plotly.react(chart, data, layout, config);
+    Plotly.react(chart, data, layout, config);
+    if (layout.showlegend) heighten(chart, width);
+  };
+
+  // A legend of several lines makes its chart higher; the lines of data keep their place.
+  const heighten = (chart, width) => {
+    const rem = width ? PRINTED_REM : parseFloat(getComputedStyle(root).fontSize);
+    chart.dataset.height ||= parseFloat(chart.style.height);
+    const { _height: legend = 0 } = chart._fullLayout.legend || {};
+    const height = parseFloat(chart.dataset.height) + Math.max(0, legend / rem - LEGEND_REM);
+    if (Math.abs(height - parseFloat(chart.style.height)) < 0.1) return;
+    chart.style.height = `${height}rem`;
+    if (width) Plotly.relayout(chart, { height: height * rem });
+    else Plotly.Plots.resize(chart);
   };
 
   // What is near the screen is drawn at once, the rest when there is nothing else to do.

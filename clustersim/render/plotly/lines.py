@@ -23,7 +23,7 @@ def lines(picture: Lines) -> Plot:
     """Return bands, then series in their order."""
     data = [*map(_band, picture.bands), *(_series(each, picture) for each in picture.series)]
     remarks = [_remark(place, text) for place, text in picture.remarks]
-    legend = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
+    legend = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "maxheight": 1}
     named = any(series.name for series in picture.series)
     widest = max((len(text) for _, text in picture.remarks), default=0)
     margin = {"l": 10, "r": 16 + 7 * widest, "t": 8, "b": 10}

@@ -32,17 +32,17 @@ def result_rows(comparison: Comparison) -> list[Row]:
     """Return the results of both runs line by line."""
     numbers = comparison.differences
     step, rate = numbers["step_time_s"], numbers["tokens_per_s"]
-    model, hardware = numbers["tflops_per_device_model"], numbers["tflops_per_device_hardware"]
-    memory = comparison.memory
+    model, executed = numbers["tflops_per_device_model"], numbers["tflops_per_device_executed"]
+    mfu, memory = numbers["mfu"], comparison.memory
     return [
         Row("step time", f"{_arrow(step, format_seconds)}{_change(step)}"),
         Row("throughput", f"{_arrow(rate, '{:,.0f}'.format)} tokens/s{_change(rate)}"),
         Row(
             "FLOP rate",
             f"{_arrow(model, '{:.1f}'.format)} TFLOP/s per device"
-            f" (MFU {_arrow(numbers['mfu'], percent)}), {_arrow(hardware, '{:.1f}'.format)}"
-            f" with recomputation (HFU {_arrow(numbers['hfu'], percent)})"
-            f"{f'; {UNMASKED}' if max(numbers['hfu'].before, numbers['hfu'].after) > 1 else ''}",
+            f" (MFU {_arrow(mfu, percent)}), {_arrow(executed, '{:.1f}'.format)}"
+            f" executed (HFU {_arrow(numbers['hfu'], percent)})"
+            f"{f'; MFU {UNMASKED}' if max(mfu.before, mfu.after) > 1 else ''}",
         ),
         Row("bubble", f"{_arrow(numbers['bubble_fraction'], percent)} of the step time"),
         Row("devices", _arrow(numbers["devices"], "{:,}".format)),

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from clustersim.render.page.page import Card, Cards, Column, Page, Section, Table
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import number, percent, words
-from clustersim.render.words import metric_name, metric_value
+from clustersim.render.words import UNMASKED, metric_name, metric_value
 from clustersim.studies.run.charts import breakdown, memory_by_stage, memory_over_time
 from clustersim.studies.run.links import links
 from clustersim.studies.run.pipeline import longest_wait, page_views, pipeline
 from clustersim.studies.run.sources import scenario, sources_section
-from clustersim.studies.run.text import differs, executed, remedies, rows
+from clustersim.studies.run.text import differs, remedies, rows
 from clustersim.units import format_bandwidth, format_seconds
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _summary(result: "Result") -> Section:
 
 
 def _cards(result: "Result") -> list[Card]:
-    model, hardware = (result.flops_per_device(kind) / 1e12 for kind in ("model", "hardware"))
+    model, executed = (result.flops_per_device(kind) / 1e12 for kind in ("model", "executed"))
     fits = result.memory.fits
     waits = longest_wait(result)
     sequences = f"{number(result.samples_per_s)} sequences/s"
@@ -87,8 +87,8 @@ def _cards(result: "Result") -> list[Card]:
         Card(
             "FLOP rate per device",
             f"{model:.1f} TFLOP/s",
-            f"MFU {percent(result.mfu)}; with recomputation {hardware:.1f} TFLOP/s,"
-            f" HFU {percent(result.hfu)}; executed {executed(result)}",
+            f"MFU {percent(result.mfu)}; executed {executed:.1f} TFLOP/s,"
+            f" HFU {percent(result.hfu)}; MFU {UNMASKED}",
         ),
         Card(
             "Pipeline bubble",

@@ -131,8 +131,9 @@ def _placement(given: "PlacementFile") -> str:
 
 
 def _speed(result: "Result") -> list[Row]:
-    """Return how fast it is, in both conventions of counting FLOPs."""
-    model, hardware = (result.flops_per_device(kind) / 1e12 for kind in ("model", "hardware"))
+    """Return how fast it is: step time, tokens, model FLOPs and executed ones."""
+    model, executed = (result.flops_per_device(kind) / 1e12 for kind in ("model", "executed"))
+    skipped = " without masked attention" if executed < model else ""
     return [
         Row(
             "step time",
@@ -144,22 +145,15 @@ def _speed(result: "Result") -> list[Row]:
         Row(
             "FLOP rate",
             f"{model:.1f} TFLOP/s per device (MFU {percent(result.mfu)}),"
-            f" {hardware:.1f} with recomputation (HFU {percent(result.hfu)})",
+            f" {executed:.1f} executed{skipped} (HFU {percent(result.hfu)})",
         ),
-        *([Row("executed", executed(result))] if max(result.mfu, result.hfu) > 1 else []),
+        *([Row("MFU", UNMASKED)] if result.mfu > 1 else []),
         Row(
             "bubble",
             f"{percent(result.bubble_fraction)} of the step time"
             f" ({percent(result.bubble_overhead)} of the time without bubbles)",
         ),
     ]
-
-
-def executed(result: "Result") -> str:
-    """Return the rate of executed FLOPs, and why the conventions differ from it."""
-    rate = result.flops_per_device("executed") / 1e12
-    share = percent(result.utilisation)
-    return f"{rate:.1f} TFLOP/s per device, {share} of peak; {UNMASKED}"
 
 
 def _interval(interval: "Interval") -> str:
@@ -280,4 +274,4 @@ _MOST_STATED: Final = 6
 """Maximum number of keys in this line that the user states; `--json` and the page have all."""
 
 
-__all__ = ["answer", "differs", "executed", "file_row", "remedies", "rows"]
+__all__ = ["answer", "differs", "file_row", "remedies", "rows"]

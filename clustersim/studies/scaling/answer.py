@@ -67,7 +67,7 @@ class ScalingPoint:
     tokens_per_s_per_device : the same over the number of devices
     tflops_per_device : rate of a device in both conventions
     mfu : model FLOPs over peak
-    hfu : hardware FLOPs over peak
+    hfu : executed FLOPs over peak, recomputation included
     efficiency : [rate of a device over that of the reference point](model.md#along-a-scaling-curve)
     speedup : rate of the job over that of the reference point
     bubble_fraction : bubble over step time
@@ -426,10 +426,11 @@ def _compared(
 
 
 def _predicted(number: _Number, point: ScalingPoint) -> float:
-    value = getattr(point, number.metric)
+    """Return a number of a point in the published convention, as `Result.metric` does."""
+    rate, value = point.tflops_per_device, getattr(point, number.metric)
     if isinstance(value, DeviceTflops):
-        return value.hardware if number.convention == "hardware" else value.model
-    return float(value)
+        return rate.hardware if number.convention == "hardware" else rate.model
+    return point.mfu * rate.hardware / rate.model if number.metric == "hfu" else float(value)
 
 
 __all__ = [

@@ -12,7 +12,8 @@ from clustersim.studies.scaling.page import page
 COLUMNS: Final = (
     "name", "scenario", "devices", "nodes", "batch", "step_time_s", "tokens_per_s",
     "tokens_per_s_per_device", "tflops_per_device_model", "tflops_per_device_hardware",
-    "efficiency", "speedup", "bubble_fraction", "exposed_fraction", "memory_peak_bytes", "fits",
+    "tflops_per_device_executed", "efficiency", "speedup", "bubble_fraction", "exposed_fraction",
+    "memory_peak_bytes", "fits",
 )  # fmt: skip
 """Of the table of the points."""
 
@@ -47,6 +48,7 @@ def _cells(point: ScalingPoint) -> list[Any]:
         **vars(point),
         "tflops_per_device_model": point.tflops_per_device.model,
         "tflops_per_device_hardware": point.tflops_per_device.hardware,
+        "tflops_per_device_executed": point.tflops_per_device.executed,
         "memory_peak_bytes": point.memory.peak_bytes,
         "fits": point.memory.fits,
     }

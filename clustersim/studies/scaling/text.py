@@ -104,7 +104,7 @@ def notes(curve: ScalingCurve) -> list[Row]:
     return [
         *([Row("loss", format_loss(curve))] if len(curve.points) > 1 else []),
         *(Row("published", format_published(number, curve)) for number in curve.published),
-        *([Row("HFU", UNMASKED)] if any(point.hfu > 1 for point in curve.points) else []),
+        *([Row("MFU", UNMASKED)] if any(point.mfu > 1 for point in curve.points) else []),
         *(Row("skipped", line) for line in format_skipped(curve.skipped)),
         *([Row("memory", f"does not fit on {unfit} devices", warning=True)] if unfit else []),
         *([Row("assumed", _assumed(curve.assumed))] if curve.assumed else []),

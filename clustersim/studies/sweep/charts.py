@@ -19,6 +19,7 @@ from clustersim.render.charts import (
     ScatterWithFront,
     named_places,
 )
+from clustersim.render.tables import percent
 from clustersim.render.words import format_setting, short_keys
 from clustersim.runs.table import DOES_NOT_FIT, FITS, Row
 from clustersim.runs.variants import Value
@@ -282,9 +283,9 @@ def _front_finding(answer: SweepAnswer) -> str:
         return f"One layout has the best {measure_label(answer.by)} and needs {least}"
     near = next(row for row in answer.front if _share(answer, row, best) >= NEAR)
     near = answer.front[-2] if near is best else near
-    share = 100 * _share(answer, near, best)
+    share = percent(_share(answer, near, best))
     spent, most = (_cost(answer, row) for row in (near, best))
-    return f"{share:.0f} % of the best {measure_label(answer.by)} needs {spent} instead of {most}"
+    return f"{share} of the best {measure_label(answer.by)} needs {spent} instead of {most}"
 
 
 def _share(answer: SweepAnswer, row: Row, best: Row) -> float:
