@@ -17,6 +17,7 @@ from clustersim.memory.verdict import MemoryAnswer
 from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.answer import RunAnswer
+from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.result import Result
 from clustersim.simulation.simulate import simulate, simulate_if_it_fits
 
@@ -109,6 +110,7 @@ class Run:
         return self.answer is not None and self.answer.memory.fits
 
 
+@garbage_collection_off()  # until the result, of which only the answer is kept, is freed
 def run_variant(variant: Variant, key: str | None, files: ScenarioFiles | None = None) -> Run:
     """Simulate a variant; an error becomes its verdict.
 

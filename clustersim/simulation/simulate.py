@@ -3,10 +3,8 @@
 load -> check -> build -> estimate memory -> compile -> replay -> measure -> advise
 """
 
-import gc
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +31,7 @@ from clustersim.scenario.load import Loaded, from_mapping, load
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.advice import JobSize, Tools, advice
 from clustersim.simulation.build import build_job
+from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.result import Result
 from clustersim.workload.finetune import tuned_flops
 from clustersim.workload.flops import hardware_flops, masked_flops, model_flops
@@ -77,7 +76,7 @@ def simulate(
     1.0
     """
     began = time.perf_counter()
-    with _garbage_collection_off():
+    with garbage_collection_off():
         loaded = _loaded(scenario, settings)
         job = build_job(loaded)
         result = _replayed(loaded, job, estimate_memory(job), began)
@@ -95,7 +94,7 @@ def simulate_if_it_fits(loaded: Loaded) -> Result | Verdict:
         as `simulate` does.
     """
     began = time.perf_counter()
-    with _garbage_collection_off():
+    with garbage_collection_off():
         job = build_job(loaded)
         memory = estimate_memory(job)
         return _replayed(loaded, job, memory, began) if memory.fits else memory
@@ -172,18 +171,6 @@ def _memory_of(loaded: Loaded) -> Verdict:
     if given.collectives:  # prescribed algorithms are checked when groups form
         compile_program(job, fold_replicas=given.fold, fusion_bound=given.fusion_bound)
     return estimate_memory(job)
-
-
-@contextmanager
-def _garbage_collection_off() -> Iterator[None]:
-    """Keep the garbage collector from walking a growing timeline that holds no garbage."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 __all__ = ["simulate", "simulate_if_it_fits"]

@@ -16,6 +16,7 @@ from clustersim.errors import CatalogError, ClustersimError, PlanError, Scenario
 from clustersim.memory.verdict import Verdict
 from clustersim.runs.executors import InProcess, run_alone
 from clustersim.scenario.load import Loaded
+from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.result import Result
 from clustersim.simulation.simulate import simulate
 from clustersim.validation.cases.case import Case, case_of
@@ -101,6 +102,7 @@ def _outcome(entry: Entry, future: Future[Outcome]) -> Outcome:
         return Outcome(entry.id, entry.group, (Reason("its worker process died", detail),))
 
 
+@garbage_collection_off()  # until the result, of which only numbers are kept, is freed
 def run_case(entry: Entry) -> Outcome:
     """Run one case and grade it; any error becomes its reason."""
     try:
