@@ -189,8 +189,9 @@ def _kinds(placement: Placement, *, embedding: bool) -> Iterator[tuple[str, Grou
 
 def _experts(placement: Placement) -> Groups:
     """Return the groups of all stages whose ranks share the experts of a layer."""
-    stages = range(placement.plan.pipeline)
-    return np.array([group for stage in stages for group in placement.expert_groups(stage)])
+    plan = placement.plan
+    mesh = np.array(placement.devices).reshape(-1, plan.expert, plan.expert_tensor)
+    return mesh.transpose(0, 2, 1).reshape(-1, plan.expert)
 
 
 def _spans(nodes: Groups) -> NDArray[np.int64]:

@@ -301,7 +301,7 @@ class ScenarioBase(Strict):
         {}, description="algorithms by operation, instead of the library's choice"
     )
     experts: RoutingFile | None = Field(None, description="load of experts; balanced if missing")
-    published: list[Published] = Field(default_factory=list)
+    published: list[Published] = Field([])
     scaling: Scaling | None = None
     assumed: dict[str, str] = Field({}, description="keys without a source, with the reason")
     disturbances: list[Disturbance] = Field(
