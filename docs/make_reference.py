@@ -17,6 +17,8 @@ from pydantic import BaseModel
 
 from clustersim.answers import schema
 from clustersim.calibration.answer import Calibration
+from clustersim.calibration.kernel_fits import KernelFits
+from clustersim.calibration.kernel_grades import KernelGrades
 from clustersim.catalog import frameworks, models, records
 from clustersim.catalog.facts import LEAST, MAX_COUNT, MOST
 from clustersim.catalog.finding import FOLDERS, entry_names
@@ -424,6 +426,12 @@ def _calibration() -> Iterator[str]:
     yield "## What `clustersim calibrate --json` prints\n"
     yield _prose("calibration")
     yield from _drawn(("key", "meaning"), calibration_keys())
+    yield "## What `clustersim calibrate --grade --json` prints\n"
+    yield _prose("kernel_grades")
+    yield from _drawn(("key", "meaning"), described(KernelGrades))
+    yield "## What `clustersim calibrate --from --json` prints for tables of kernels\n"
+    yield _prose("kernel_fits")
+    yield from _drawn(("key", "meaning"), described(KernelFits))
 
 
 def _scaling() -> Iterator[str]:

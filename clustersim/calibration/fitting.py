@@ -78,24 +78,27 @@ class Fit:
     line: Line
 
 
-def fit(predict: Predict, prior: Prior, rows: int, rounds: int = 12) -> Fit:
+def fit(
+    predict: Predict, prior: Prior, rows: int, rounds: int = 12, known: float = DETERMINED
+) -> Fit:
     """Fit coefficients to rows.
 
     Parameters
     ----------
     rounds : most evaluations of r around a point
+    known : error over the prior spread, above which a coefficient keeps its value before
     """
     free = np.ones(len(prior.spread), dtype=bool)
     line = _line(predict, np.zeros(len(free)), rows, free)
     before = line.ratios
     free = np.abs(line.slopes).max(axis=0, initial=0.0) > 0
     line, spent = _descend(predict, line, prior, free, rounds)
-    determined = _determined(line, prior, free)
+    determined = _determined(line, prior, free, known)
     if (determined != free).any():
         x = np.where(determined, line.x, 0.0)
         line = _line(predict, x, rows, determined, slopes=line.slopes)
         line, _ = _descend(predict, line, prior, determined, max(2, rounds - spent))
-        determined = _determined(line, prior, determined)
+        determined = _determined(line, prior, determined, known)
     x = solve_linear(line, prior, determined)
     after = predict([(x, np.arange(rows, dtype=np.intp))])[0]
     line = replace(line, x=x, ratios=after)
@@ -193,13 +196,13 @@ def _alone(line: Line, prior: Prior) -> Array:
     return np.asarray(1 / np.sqrt(np.diag(_information(line, prior, every))), dtype=float)
 
 
-def _determined(line: Line, prior: Prior, free: Flags) -> Flags:
+def _determined(line: Line, prior: Prior, free: Flags, known: float) -> Flags:
     """Return the coefficients that the data determine, removing the worst one after another."""
     determined = free.copy()
     while determined.any():
         share = _errors_of(line, prior, determined) / prior.spread
         worst = int(np.argmax(share))
-        if share[worst] <= DETERMINED:
+        if share[worst] <= known:
             break
         determined[worst] = False
     return determined

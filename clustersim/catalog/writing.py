@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +31,28 @@ def to_yaml(data: dict[str, Any], remarks: Sequence[str] = ()) -> str:
     return comments + text.getvalue()
 
 
+def with_block(text: str, key: str, block: str) -> str:
+    r"""Return a catalogue file with one top-level key replaced, or added before its sources.
+
+    Comments and the layout of all other keys are kept.
+
+    >>> with_block("name: a\nkernels:\n  x: 1\nsources: {}\n", "kernels", "kernels: {}\n")
+    'name: a\nkernels: {}\nsources: {}\n'
+    """
+    blocks: list[tuple[str, list[str]]] = [("", [])]
+    for line in text.splitlines(keepends=True):
+        if line[0] not in " #\n-":
+            blocks.append((line.partition(":")[0], []))
+        blocks[-1][1].append(line if line.endswith("\n") else f"{line}\n")
+    written = [(name, "".join(lines)) for name, lines in blocks]
+    names = [name for name, _ in written]
+    if key in names:
+        written[names.index(key)] = key, block
+    else:
+        written.insert(names.index("sources") if "sources" in names else len(names), (key, block))
+    return "".join(lines for _, lines in written)
+
+
 def _printable(line: str) -> str:
     """Return a comment as one line, with ? for characters that YAML does not allow there."""
     return "".join(letter if letter.isprintable() else "?" for letter in line)
@@ -40,7 +62,7 @@ def _styled(value: Any) -> Any:
     """Return `value` in the style of the catalogue files."""
     if isinstance(value, dict):
         mapping = CommentedMap((key, _styled(item)) for key, item in value.items())
-        if (is_fact(value) and not _is_long(value["value"])) or value.keys() == {"title", "where"}:
+        if _is_brief(value):
             mapping.fa.set_flow_style()
         return mapping
     if isinstance(value, list | tuple):
@@ -51,11 +73,39 @@ def _styled(value: Any) -> Any:
     return value
 
 
+def _is_brief(value: dict[str, Any]) -> bool:
+    """Whether a mapping is written on one line: a fact, a source, or a value with its error."""
+    fact = is_fact(value) and not _is_long(value["value"])
+    return fact or value.keys() in ({"title", "where"}, {"value", "error"})
+
+
 def _is_long(value: Any) -> bool:
     """Whether a list does not fit on a line."""
     return isinstance(value, list | tuple) and (
         len(value) > _SHORT or any(isinstance(item, list | tuple) for item in value)
     )
+
+
+def write_all(texts: Mapping[Path, str], *, force: bool) -> None:
+    """Write files, or none if one already exists; make their folders.
+
+    Raises
+    ------
+    ScenarioError
+        when a file exists already, or cannot be written.
+    """
+    for path in texts:
+        check_new(path, force=force)
+    for path, text in texts.items():
+        _make_folder(path.parent)
+        write_new(path, text, force=force)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise ScenarioError(f"{shown(folder)}: cannot be made ({problem.strerror})") from None
 
 
 def write_new(

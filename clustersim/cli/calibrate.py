@@ -1,6 +1,6 @@
-"""`clustersim calibrate`: the coefficients of one accelerator, fitted to measurements."""
+"""`clustersim calibrate`: coefficients of accelerators, fitted to measurements or graded."""
 
-import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,9 +9,7 @@ import typer
 
 from clustersim.cli.options import Jobs, print_json
 from clustersim.cli.output import echo
-from clustersim.cli.validate import WIDTH, make_grid
 from clustersim.errors import ScenarioError
-from clustersim.escaping import escaped
 
 if TYPE_CHECKING:
     from clustersim.calibration.answer import Calibration
@@ -36,6 +34,21 @@ def calibrate(
             show_default=False,
         ),
     ] = None,
+    graded: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--grade",
+            metavar="PATH",
+            help="Measured kernels to grade without a fit. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    more: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PATH]...", help="Further files of --from or --grade.", show_default=False
+        ),
+    ] = None,
     group: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,7 +61,7 @@ def calibrate(
             "--out",
             "-o",
             metavar="PATH",
-            help="Output file [none; measure.py].",
+            help="Output file; of kernel tables, folder [none; measure.py].",
             show_default=False,
         ),
     ] = None,
@@ -61,15 +74,26 @@ def calibrate(
         bool, typer.Option("--force", help="Replace an existing output file.")
     ] = False,
 ) -> None:
-    """Fit coefficients of an accelerator to measurements."""
+    """Fit coefficients of accelerators to measurements, or grade measured kernels."""
     from clustersim.calibration import arguments
     from clustersim.catalog.writing import check_new
+    from clustersim.cli.kernel_options import fit_tables, grade_tables, tables_among
 
+    given = {"accelerator": accelerator, "from": sources, "grade": graded, "group": group}
+    paths = [*(sources or []), *(more or [])]
     if measure:
-        for option, given in (("accelerator", accelerator), ("from", sources), ("group", group)):
-            if given:
-                raise ScenarioError(f"--{option}: not allowed with --measure")
+        _reject(given, "measure", ("accelerator", "from", "grade", "group"))
         _write_script(out or SCRIPT, force=force)
+        return
+    if graded:
+        _reject(given | {"out": out}, "grade", ("from", "group", "out"))
+        grade_tables([*graded, *(more or [])], accelerator, json_output=json_output)
+        return
+    if more and not sources:
+        raise ScenarioError(f"{more[0]}: needs --from or --grade before it")
+    if tables_among(paths):
+        _reject(given, "from of kernel tables", ("group",))
+        fit_tables(paths, accelerator, out, jobs, force=force, json_output=json_output)
         return
     if accelerator is None:
         raise ScenarioError("--accelerator: missing (the accelerator to fit, such as a100-80gb)")
@@ -77,7 +101,7 @@ def calibrate(
         raise ScenarioError(f"{out}: must end in .yaml, so that scenarios in its folder find it")
     if out is not None:
         check_new(out, force=force)
-    request = arguments.read_request(accelerator, sources or [], group or [])
+    request = arguments.read_request(accelerator, paths, group or [])
     answer = _calibrated(request, jobs)
     if not json_output:
         _show(answer)  # before the files are written, which may fail
@@ -87,6 +111,13 @@ def calibrate(
         print_json(answer)
     else:
         echo("".join(f"written   {path}\n" for path in answer.files), end="")
+
+
+def _reject(given: Mapping[str, object], option: str, others: Sequence[str]) -> None:
+    """Reject options that have no meaning with another one."""
+    for name in others:
+        if given[name]:
+            raise ScenarioError(f"--{name}: not allowed with --{option}")
 
 
 def _write_script(out: Path, *, force: bool) -> None:
@@ -117,28 +148,19 @@ def _calibrated(request: "Request", jobs: int | None) -> "Calibration":
 def _write(answer: "Calibration", document: "Document", out: Path, *, force: bool) -> "Calibration":
     """Write all files, or none if one already exists; return the answer with their names."""
     from clustersim.calibration.files import catalogue_files
-    from clustersim.catalog.writing import check_new, write_new
+    from clustersim.catalog.writing import write_all
 
     texts = catalogue_files(answer, document, out)
-    for path in texts:
-        check_new(path, force=force)
-    for path, content in texts.items():
-        write_new(path, content, force=force)
+    write_all(texts, force=force)
     return replace(answer, files=tuple(map(str, texts)))
 
 
 def _show(answer: "Calibration") -> None:
     """Print the tables, and why cases are left out."""
-    from rich.console import Console
-
     from clustersim.calibration import text
+    from clustersim.cli.kernel_options import print_tables
 
-    console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     echo(f"{answer.accelerator}, fitted to {answer.rows_of}")
-    for table, rows in text.calibration_tables(answer):
-        grid = make_grid(table.title, table.headings)
-        for row in rows:
-            grid.add_row(*map(escaped, row))
-        console.print(grid)
+    print_tables(text.calibration_tables(answer))
     for name, why in answer.left_out.items():
         echo(f"left out  {name}: {why}")

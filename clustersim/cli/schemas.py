@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from clustersim import answers
 from clustersim.calibration.answer import Calibration
+from clustersim.calibration.kernel_fits import KernelFits
+from clustersim.calibration.kernel_grades import KernelGrades
 from clustersim.engine.network.flows import FinishTimes
 from clustersim.scenario.entries import RECORDS
 from clustersim.scenario.file_schemas import file_schema
@@ -30,7 +32,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "sweep": SweepAnswer,
     "study": StoredStudies | StoredRuns,
     "validate": Validation,
-    "calibrate": Calibration,
+    "calibrate": Calibration | KernelFits | KernelGrades,
     "collective": list[Timing],
     "flows": dict[str, FinishTimes],
     "show": EntryAnswer,

@@ -1,0 +1,83 @@
+"""Tokens of each expert of a device, for the routings that kernels of experts are measured with.
+
+balanced         every expert has the same number of tokens
+power_law_1.2    tokens of an expert follow a power law; the device is the one with most of them
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+POWER_LAW: Final = "power_law_"
+"""Prefix of the names of skewed routings."""
+
+_SCARCE: Final = (0.01, 2.0)
+"""Ends of the power law where there are fewer routed tokens than experts."""
+
+_MOST: Final = 0.8
+"""Upper end otherwise, as a share of all tokens; the lower end is 1."""
+
+
+def expert_loads(
+    tokens: float, chosen: int, experts: int, groups: int, distribution: str
+) -> Sequence[float]:
+    """Return the tokens of each expert of one device.
+
+    A power law is that of the generator in ai-dynamo/aiconfigurator, ``collector/helper.py``
+    (``power_law_logits_v3``), whose random numbers are replaced by quantiles: the device has the
+    hottest expert, and an even choice among the others.
+
+    Parameters
+    ----------
+    tokens : of all devices that hold the experts
+    chosen : experts of a token
+    groups : devices that the experts are divided over
+
+    Raises
+    ------
+    ValueError
+        when the distribution is unknown.
+
+    >>> expert_loads(64, 8, 256, 64, "balanced")
+    [2.0, 2.0, 2.0, 2.0]
+    >>> expert_loads(4, 1, 16, 4, "balanced")
+    [1.0, 0.0, 0.0, 0.0]
+    """
+    local, routed = max(1, experts // groups), tokens * chosen
+    if distribution == "balanced":
+        if routed >= experts:
+            return [routed / experts] * local
+        active = min(local, max(1, round(routed / groups)))
+        return [1.0] * active + [0.0] * (local - active)
+    if not distribution.startswith(POWER_LAW):
+        raise ValueError(
+            f"distribution: no '{distribution}' (known: balanced, {POWER_LAW}ALPHA such as"
+            f" {POWER_LAW}1.2)"
+        )
+    try:
+        alpha = float(distribution.removeprefix(POWER_LAW))
+    except ValueError:
+        raise ValueError(f"distribution: '{distribution}' has no number after it") from None
+    if alpha <= 0 or alpha == 1:
+        raise ValueError(f"distribution: '{distribution}' needs an exponent above 0 other than 1")
+    return _hottest(tokens, routed, experts, local, alpha)
+
+
+def _hottest(
+    tokens: float, routed: float, experts: int, local: int, alpha: float
+) -> Sequence[float]:
+    """Return the loads of the device with the hottest expert."""
+    low, high = (1.0, max(2.0, _MOST * tokens)) if routed > experts else _SCARCE
+    quantile = (np.arange(experts) + 0.5) / experts
+    ends = low ** (1 - alpha), high ** (1 - alpha)
+    weights = ((ends[1] - ends[0]) * quantile + ends[0]) ** (1 / (1 - alpha))
+    loads = weights / weights.sum() * routed
+    others, hottest = loads[:-1], loads[-1:]
+    if local > 1:
+        places = ((np.arange(local - 1) + 0.5) / (local - 1) * len(others)).astype(int)
+        hottest = np.concatenate([others[places], hottest])
+    rounded = np.round(np.minimum(hottest, tokens))
+    if not rounded.any():
+        rounded[-1] = 1.0
+    return [float(load) for load in rounded]

@@ -1,0 +1,107 @@
+"""The answer of `clustersim calibrate --grade`: errors of measured kernels, without a fit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from clustersim.calibration.kernel_tables import read_tables
+from clustersim.calibration.linear import Array
+from clustersim.calibration.measured_accelerators import MeasuredGroup, measured_groups
+from clustersim.calibration.surface_fits import KernelErrors, kernel_errors
+from clustersim.catalog.records import AcceleratorRecord
+
+
+@dataclass(frozen=True)
+class KernelGrade:
+    """Errors of one kind of kernel in one format or library on one accelerator.
+
+    Attributes
+    ----------
+    kind : of kernel
+    variant : number format, formats of queries and of keys, or library
+    accelerator : the accelerator; empty for all of them together
+    rows : number of measurements
+    fitted : whether the file of the accelerator has a fit of them; priors are graded otherwise
+    errors : errors of the predicted time
+    """
+
+    kind: str
+    variant: str
+    accelerator: str
+    rows: int
+    fitted: bool
+    errors: KernelErrors
+
+
+@dataclass(frozen=True)
+class KernelGrades:
+    """Errors of measured kernels with the terms in the files of accelerators.
+
+    Attributes
+    ----------
+    groups : by kind, format or library, and accelerator
+    kinds : by kind and format or library, over all accelerators
+    left_out : number of rows without a grade or a fit, by reason
+    """
+
+    groups: tuple[KernelGrade, ...]
+    kinds: tuple[KernelGrade, ...]
+    left_out: Mapping[str, int]
+
+
+def grade_kernels(paths: Sequence[Path], accelerator: str | None = None) -> KernelGrades:
+    """Grade tables of measured kernels.
+
+    Parameters
+    ----------
+    accelerator : only rows of this one
+
+    Raises
+    ------
+    ScenarioError
+        when a table cannot be used.
+    """
+    measured = measured_groups(read_tables(paths), accelerator)
+    ratios = [group.rows.ratios(catalogue_terms(group)) for group in measured.groups]
+    graded = list(zip(measured.groups, ratios, strict=True))
+    names = sorted({(group.rows.kind, group.rows.variant) for group in measured.groups})
+    kinds = []
+    for name in names:
+        own = [one for one in graded if (one[0].rows.kind, one[0].rows.variant) == name]
+        fitted = all(_has_fit(group) for group, _ in own)
+        kinds.append(_grade(*name, "", np.concatenate([found for _, found in own]), fitted=fitted))
+    groups = [
+        _grade(
+            group.rows.kind,
+            group.rows.variant,
+            group.record.name,
+            found,
+            fitted=_has_fit(group),
+        )
+        for group, found in graded
+    ]
+    ordered = sorted(groups, key=lambda one: (one.kind, one.variant, one.accelerator))
+    return KernelGrades(tuple(ordered), tuple(kinds), measured.left_out)
+
+
+def _grade(
+    kind: str, variant: str, accelerator: str, ratios: Array, *, fitted: bool
+) -> KernelGrade:
+    return KernelGrade(kind, variant, accelerator, len(ratios), fitted, kernel_errors(ratios))
+
+
+def _has_fit(group: MeasuredGroup) -> bool:
+    return group.rows.variant in group.record.kernels.get(group.rows.kind, {})
+
+
+def catalogue_terms(group: MeasuredGroup) -> dict[str, float]:
+    """Return the terms of a group that the file of its accelerator has."""
+    return terms_of(group.record, group.rows.kind, group.rows.variant)
+
+
+def terms_of(record: AcceleratorRecord, kind: str, variant: str) -> dict[str, float]:
+    """Return the fitted terms of a kind and variant in the file of an accelerator."""
+    fits = record.kernels.get(kind, {})
+    return {name: one.value for name, one in fits[variant].found.items()} if variant in fits else {}

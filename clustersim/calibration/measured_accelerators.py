@@ -1,0 +1,116 @@
+"""The accelerators of the catalogue by their names in tables of measured kernels.
+
+    NVIDIA H100 SXM, H100-SXM5-80GB --measured_as--> h100-sxm
+
+Rows of others are left out, and counted.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from clustersim.calibration.kernel_tables import KernelTables, MeasuredKernel
+from clustersim.calibration.surface_fits import SurfaceRows
+from clustersim.catalog import finding
+from clustersim.catalog.checking import checked
+from clustersim.catalog.records import AcceleratorRecord
+from clustersim.catalog.tree import Tree
+from clustersim.cost.surfaces.kernel_kinds import SURFACES
+from clustersim.errors import CatalogError, ScenarioError
+from clustersim.topology.accelerator import build_accelerator
+
+
+@dataclass(frozen=True)
+class MeasuredGroup:
+    """The rows of one kind and variant on one accelerator."""
+
+    record: AcceleratorRecord
+    rows: SurfaceRows
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MeasuredGroups:
+    """The rows of tables by accelerator, kind and variant; rows left out, by reason."""
+
+    groups: tuple[MeasuredGroup, ...]
+    left_out: Mapping[str, int]
+
+
+def measured_groups(tables: KernelTables, accelerator: str | None = None) -> MeasuredGroups:
+    """Return the rows of tables by accelerator, kind and variant, in order.
+
+    Parameters
+    ----------
+    accelerator : only rows of this one, which a file in the working folder may describe
+
+    Raises
+    ------
+    ScenarioError
+        when no row can be used.
+    CatalogError
+        when there is no such accelerator.
+    """
+    by_name = _by_name(accelerator)
+    left_out = Counter(tables.left_out)
+    rows: dict[tuple[str, str, str], list[MeasuredKernel]] = {}
+    for row in tables.rows:
+        record = by_name.get(row.accelerator)
+        reason = _obstacle(row, record)
+        if record is None or reason is not None:
+            left_out[reason or ""] += 1
+        else:
+            rows.setdefault((record.name, *row.group), []).append(row)
+    if not rows:
+        reasons = "".join(f"; {reason}: {count}" for reason, count in sorted(left_out.items()))
+        raise ScenarioError(f"calibrate: no row of the tables can be used{reasons}")
+    records = {record.name: record for record in by_name.values()}
+    groups = [_group(records[key[0]], found) for key, found in sorted(rows.items())]
+    return MeasuredGroups(tuple(groups), dict(sorted(left_out.items())))
+
+
+def _obstacle(row: MeasuredKernel, record: AcceleratorRecord | None) -> str | None:
+    """Return why a row cannot be used; None if it can."""
+    if record is None:
+        return f"no accelerator is measured as '{row.accelerator}'"
+    peak = SURFACES[row.measured.kind].peak(row.measured.variant)
+    if peak is not None and peak not in record.peak:
+        return f"'{record.name}' has no peak in {peak}"
+    return None
+
+
+def _by_name(accelerator: str | None) -> dict[str, AcceleratorRecord]:
+    """Return accelerators by each of their names."""
+    if accelerator is not None:
+        document = finding.find("accelerator", accelerator, Path.cwd(), "--accelerator: ")
+        documents = [document]
+    else:
+        documents = [finding.find("accelerator", n) for n in finding.entry_names("accelerator")]
+    records = [checked(AcceleratorRecord, Tree.of(one), CatalogError) for one in documents]
+    return {name: record for record in records for name in (*record.measured_as, record.name)}
+
+
+def _group(record: AcceleratorRecord, rows: Sequence[MeasuredKernel]) -> MeasuredGroup:
+    kind, variant = rows[0].group
+    measured = tuple(row.measured for row in rows)
+    surface_rows = SurfaceRows(build_accelerator(record), kind, variant, measured)
+    return MeasuredGroup(record, surface_rows, _sources(row.source for row in rows))
+
+
+def _sources(sources: Iterable[str]) -> tuple[str, ...]:
+    """Return sources, those of several files of one repository in one.
+
+    >>> _sources(["a@1:x.csv", "a@1:y.csv", "b@2:z.csv", "a@1:y.csv"])
+    ('a@1 (2 files)', 'b@2:z.csv')
+    """
+    files: dict[str, set[str]] = {}
+    for source in sources:
+        repository, _, file = source.partition(":")
+        files.setdefault(repository, set()).add(file)
+    return tuple(
+        f"{repository} ({len(names)} files)"
+        if len(names) > 1
+        else f"{repository}:{min(names)}".rstrip(":")
+        for repository, names in sorted(files.items())
+    )

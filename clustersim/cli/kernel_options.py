@@ -1,0 +1,106 @@
+"""`clustersim calibrate` for tables of measured kernels: `--grade`, and `--from` of such tables."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clustersim.cli.options import print_json
+from clustersim.cli.output import echo
+from clustersim.cli.validate import WIDTH, make_grid
+from clustersim.errors import ScenarioError
+from clustersim.escaping import escaped
+
+if TYPE_CHECKING:
+    from clustersim.calibration.kernel_fits import KernelFits
+    from clustersim.validation.result_tables import Table
+
+
+def tables_among(paths: Sequence[Path]) -> list[Path]:
+    """Return the files that are tables of kernels of several accelerators.
+
+    Raises
+    ------
+    ScenarioError
+        when only some of the files are.
+    """
+    from clustersim.calibration.kernel_tables import has_accelerators
+    from clustersim.catalog.text_files import shown
+
+    tables = [path for path in paths if path.suffix == ".csv" and has_accelerators(path)]
+    others = [path for path in paths if path not in tables]
+    if tables and others:
+        raise ScenarioError(
+            f"--from {shown(others[0])}: has no column 'accelerator', unlike {shown(tables[0])}"
+            " (fit them in two calls)"
+        )
+    return tables
+
+
+def grade_tables(paths: Sequence[Path], accelerator: str | None, *, json_output: bool) -> None:
+    """Print the errors of tables of kernels."""
+    from clustersim.calibration.kernel_grades import grade_kernels
+    from clustersim.calibration.kernel_text import GRADES, left_out_lines
+
+    answer = grade_kernels(paths, accelerator)
+    if json_output:
+        print_json(answer)
+        return
+    print_tables((table, list(table.rows(answer))) for table in GRADES)
+    echo("".join(f"{line}\n" for line in left_out_lines(answer.left_out)), end="")
+
+
+def fit_tables(
+    paths: Sequence[Path],
+    accelerator: str | None,
+    out: Path | None,
+    jobs: int | None,
+    *,
+    force: bool,
+    json_output: bool,
+) -> None:
+    """Fit tables of kernels, print the fits, and write the files of their accelerators."""
+    from clustersim.calibration.kernel_fits import kernel_files
+    from clustersim.calibration.kernel_text import FITS, left_out_lines
+    from clustersim.catalog.writing import write_all
+
+    answer = _fitted(paths, accelerator, jobs)
+    if not json_output:
+        print_tables((table, list(table.rows(answer))) for table in FITS)
+        echo("".join(f"{line}\n" for line in left_out_lines(answer.left_out)), end="")
+    if out is not None:
+        texts = kernel_files(answer, out)
+        write_all(texts, force=force)
+        answer = replace(answer, files=tuple(map(str, texts)))
+    if json_output:
+        print_json(answer)
+    else:
+        echo("".join(f"written   {path}\n" for path in answer.files), end="")
+
+
+def _fitted(paths: Sequence[Path], accelerator: str | None, jobs: int | None) -> "KernelFits":
+    """Fit, with a status line on the terminal."""
+    from rich.console import Console
+
+    from clustersim.calibration.kernel_fits import fit_kernels
+    from clustersim.runs.executors import cores, workers
+
+    console = Console(stderr=True)
+    with workers(jobs or cores()) as executor:
+        if not console.is_terminal:
+            return fit_kernels(paths, executor, accelerator)
+        with console.status("fitting"):
+            return fit_kernels(paths, executor, accelerator)
+
+
+def print_tables(tables: "Iterable[tuple[Table, list[tuple[str, ...]]]]") -> None:
+    """Print tables, as wide as the terminal or a page."""
+    from rich.console import Console
+
+    console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    for table, rows in tables:
+        grid = make_grid(table.title, table.headings)
+        for row in rows:
+            grid.add_row(*map(escaped, row))
+        console.print(grid)

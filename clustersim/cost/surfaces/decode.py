@@ -1,0 +1,73 @@
+r"""Fused attention of one query for each sequence, which reads all its keys and values.
+
+    t = launch + depth sqrt(keys / 4096) + tiles + smooth maximum of (products, bytes)
+
+Query heads that share keys are packed in a tile, up to a number of them; where there are more, each
+query head reads the keys again, from the cache.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from clustersim.cost.surfaces.prefill import PRECISIONS, query_peak
+from clustersim.cost.surfaces.surface import (
+    Array,
+    Shapes,
+    Surface,
+    Term,
+    Values,
+    smooth_maximum,
+)
+from clustersim.topology.accelerator import Accelerator
+
+assumed_packed: Final = 32
+"""Most query heads in a tile, which fits tables of TensorRT-LLM on nine accelerators better than 16
+and 64: kernels of larger groups are several times slower."""
+
+TERMS: Final = (
+    Term("launch", 9.0e-6, 0.6, 1e-7, 1e-3, "s"),
+    Term("memory", 0.95, 0.15, 0.05, 1.5),
+    Term("best", 0.50, 0.5, 0.01, 1.2),
+    Term("sharpness", 3.0, 0.4, 0.1, 20),
+    Term("tile", 1.3e-6, 0.5, 1e-8, 1e-4, "s"),
+    Term("row", 0.05e-6, 1.0, 1e-10, 1e-5, "s"),
+    Term("depth", 2.5e-6, 0.8, 1e-8, 1e-3, "s"),
+    Term("cache", 1.6, 0.6, 0.3, 30),
+)
+"""`tile` is the time of a tile and `row` that of each query head in it, on one compute unit;
+`cache` the rate of keys read again, over that of memory."""
+
+
+def decode_terms(variant: str) -> tuple[Term, ...]:
+    """Return the terms of attention in formats ``queries/keys``, such as ``bf16/fp8``."""
+    return TERMS
+
+
+def decode_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Values) -> Array:
+    """Return the times of attention of one query over `keys` cached tokens [s]."""
+    (precision, _), (_, stored) = (PRECISIONS[name] for name in variant.split("/"))
+    batch, heads, kv_heads = shapes["batch"], shapes["heads"], shapes["kv_heads"]
+    keys, read = shapes["keys"], shapes["read"]
+    packed = heads / kv_heads <= shapes["packed"]
+    tiles = batch * np.where(packed, kv_heads, heads)
+    rows = np.where(packed, batch * heads, 0.0)
+    start = (tiles * values["tile"] + rows * values["row"]) / device.compute_units
+    bandwidth = device.memory_bandwidth * values["memory"]
+    nbytes = stored * batch * keys * read
+    reread = np.where(packed, 0.0, nbytes * heads / (bandwidth * values["cache"]))
+    flops = 2 * batch * heads * (shapes["key"] + shapes["value"]) * keys
+    work = np.maximum(flops / (device.peak_rate(precision) * values["best"]), reread)
+    moved = nbytes * kv_heads / bandwidth
+    chain = values["depth"] * np.sqrt(keys / 4096)
+    return values["launch"] + chain + start + smooth_maximum(work, moved, values["sharpness"])
+
+
+DECODE: Final = Surface(
+    ("batch", "heads", "kv_heads", "key", "value", "read", "packed", "keys"),
+    query_peak,
+    decode_terms,
+    decode_seconds,
+)
+"""Attention of one query; `read` are the numbers of a cached token and head, `packed` the most
+query heads in a tile."""

@@ -1,0 +1,124 @@
+r"""Products of experts: one for each expert, over the tokens that are routed to it.
+
+    t = launch + experts + tokens moved + smooth maximum of (waves of tiles, bytes)
+
+Tokens of an expert fill tiles of their own.  Experts without tokens are not read.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from clustersim.cost.surfaces.formats import FORMATS, OUTPUT, format_peak
+from clustersim.cost.surfaces.surface import (
+    Array,
+    Shapes,
+    Surface,
+    Term,
+    Values,
+    smooth_maximum,
+)
+from clustersim.topology.accelerator import Accelerator
+
+ROWS: Final = (8, 16, 32, 64, 128, 256)
+"""Tokens of a tile, from which the library chooses."""
+
+assumed_columns: Final = 128
+"""Columns of a tile; assumed."""
+
+assumed_least_rows: Final = 64
+"""Rows of a tile of full speed: tensor cores multiply no fewer at once; assumed."""
+
+_MOST_ROUNDED: Final = 6
+"""Waves up to which the last one is counted whole."""
+
+TERMS: Final = (
+    Term("launch", 26.0e-6, 0.7, 1e-7, 1e-3, "s"),
+    Term("best", 0.70, 0.35, 0.02, 1.4),
+    Term("inner_half", 120, 0.5, 4, 4000),
+    Term("memory", 0.78, 0.15, 0.02, 1.2),
+    Term("sharpness", 2.7, 0.4, 0.1, 20),
+    Term("moved", 22.0, 1.0, 0.05, 1000),
+    Term("expert", 0.06e-6, 1.0, 1e-10, 1e-5, "s"),
+)
+"""`moved` are bytes that each number of a routed token moves next to the products: conversion,
+permutation and sum; `expert` is the time of each expert of the device."""
+
+
+def grouped_terms(variant: str) -> tuple[Term, ...]:
+    """Return the terms of experts in a number format."""
+    return TERMS
+
+
+def tile_counts(loads: Sequence[float]) -> dict[str, float]:
+    """Return the columns of shapes that describe the tokens of each expert of a device.
+
+    >>> tile_counts([3, 0, 20])
+    {'routed': 23, 'active': 2, 'local': 3, 'tiles8': 4, 'tiles16': 3, 'tiles32': 2, 'tiles64': 2, \
+'tiles128': 2, 'tiles256': 2}
+    """
+    tiles = {f"tiles{rows}": sum(-int(-load // rows) for load in loads) for rows in ROWS}
+    active = sum(load > 0 for load in loads)
+    return {"routed": sum(loads), "active": active, "local": len(loads), **tiles}
+
+
+def expert_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Values) -> Array:
+    """Return the times of both layers of experts, the first of which is gated [s]."""
+    hidden, inner = shapes["hidden"], shapes["inner"]
+    form = FORMATS[variant]
+    layers = ((2 * inner, hidden), (hidden, inner))
+    results = OUTPUT * (2 * inner + hidden)
+    return _grouped(device, shapes, variant, values, layers, form.activation * inner + results)
+
+
+def grouped_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Values) -> Array:
+    """Return the times of one product (m, k) and (k, n) for each expert [s]."""
+    n, k = shapes["n"], shapes["k"]
+    return _grouped(device, {**shapes, "hidden": k}, variant, values, ((n, k),), OUTPUT * n)
+
+
+def _grouped(
+    device: Accelerator,
+    shapes: Shapes,
+    variant: str,
+    values: Values,
+    layers: Sequence[tuple[Array, Array]],
+    between: Array,
+) -> Array:
+    """Return the times of some layers.
+
+    Parameters
+    ----------
+    layers : columns and depth of the weights of each
+    between : bytes that a routed token moves in addition to its `hidden` numbers
+    """
+    form = FORMATS[variant]
+    routed, hidden = shapes["routed"], shapes["hidden"]
+    bandwidth = device.memory_bandwidth * values["memory"]
+    units = device.compute_units
+    peak = device.peak_rate(form.peak) * values["best"]
+    candidates = []
+    for rows in ROWS:
+        seconds = np.zeros_like(routed)
+        for n, k in layers:
+            waves = shapes[f"tiles{rows}"] * np.ceil(n / assumed_columns) / units
+            waves = np.where(waves < _MOST_ROUNDED, np.ceil(waves), waves)
+            flops = 2 * max(rows, assumed_least_rows) * assumed_columns * (k + values["inner_half"])
+            seconds = seconds + waves * flops * units / peak
+        candidates.append(seconds)
+    work: Array = np.min(candidates, axis=0)
+    weights = form.weight * shapes["active"] * sum(n * k for n, k in layers)
+    moved = (weights + routed * (form.activation * hidden + between)) / bandwidth
+    tokens = values["moved"] * routed * hidden / device.memory_bandwidth
+    start = values["launch"] + values["expert"] * shapes["local"]
+    return start + tokens + smooth_maximum(work, moved, values["sharpness"])
+
+
+_TILES: Final = ("routed", "active", "local", *(f"tiles{rows}" for rows in ROWS))
+
+EXPERTS: Final = Surface((*_TILES, "hidden", "inner"), format_peak, grouped_terms, expert_seconds)
+"""Both layers of the experts of a device, from routed tokens to their weighted sum."""
+
+GROUPED: Final = Surface((*_TILES, "n", "k"), format_peak, grouped_terms, grouped_seconds)
+"""One product for each expert."""

@@ -1,0 +1,58 @@
+r"""Collectives of devices in a node, called alone.
+
+    t = base + (p - 1) hop + x + 2 sqrt((p - 1) piece x),   x = bus factor * bytes / rate(p)
+
+The last term is that of a buffer cut into pieces of the best size, as in `cost.closed_form`.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from clustersim.cost.surfaces.surface import Array, Shapes, Surface, Term, Values, no_peak
+from clustersim.topology.accelerator import Accelerator
+
+TERMS: Final = (
+    Term("base", 6.0e-6, 1.2, 1e-7, 1e-3, "s"),
+    Term("hop", 0.6e-6, 1.2, 1e-9, 1e-3, "s"),
+    Term("rate", 250e9, 1.2, 1e8, 1e13, "B/s"),
+    Term("piece", 0.2e-6, 1.5, 1e-10, 1e-3, "s"),
+    Term("growth", 1.1, 0.2, 0.3, 3),
+)
+"""`rate` is the bus bandwidth of four devices, which is (p / 4) to the power of `growth` - 1 times
+that for p of them: reduction in a switch, or links shared by pairs, change it."""
+
+
+def in_node_terms(variant: str) -> tuple[Term, ...]:
+    """Return the terms of a collective of a library."""
+    return TERMS
+
+
+def in_node_seconds(
+    device: Accelerator, shapes: Shapes, variant: str, values: Values, *, passes: int
+) -> Array:
+    """Return the times of collectives on `devices` of a node [s].
+
+    Parameters
+    ----------
+    passes : 2 of an all-reduce, whose buffer goes round twice, else 1
+    """
+    devices, nbytes = shapes["devices"], shapes["bytes"]
+    rate = values["rate"] * (devices / 4) ** (values["growth"] - 1)
+    x = passes * (devices - 1) / devices * nbytes / rate
+    pieces = 2 * np.sqrt(values["piece"] * (devices - 1) * x)
+    seconds: Array = values["base"] + values["hop"] * (devices - 1) + x + pieces
+    return seconds
+
+
+def _surface(seconds: Callable[[Accelerator, Shapes, str, Values], Array]) -> Surface:
+    return Surface(("devices", "bytes"), no_peak, in_node_terms, seconds)
+
+
+TWICE: Final = _surface(partial(in_node_seconds, passes=2))
+"""All-reduce."""
+
+ONCE: Final = _surface(partial(in_node_seconds, passes=1))
+"""All-gather, reduce-scatter and all-to-all."""

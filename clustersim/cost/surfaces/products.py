@@ -1,0 +1,112 @@
+r"""Matrix products.
+
+    t = launch + depth sqrt(k / 4096) + smooth maximum of (waves of tiles, bytes) + conversion
+
+The library picks the tile, and the number of parts of k, that finish first.  A product too small to
+fill the device is limited by the chain of loads along k, whatever its bytes: `depth`.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from clustersim.cost.surfaces.formats import FORMATS, NumberFormat, format_peak
+from clustersim.cost.surfaces.surface import (
+    Array,
+    Shapes,
+    Surface,
+    Term,
+    Values,
+    smooth_maximum,
+    warmed,
+)
+from clustersim.topology.accelerator import Accelerator
+
+assumed_tiles: Final = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64))
+"""Rows and columns of the tiles of the libraries; assumed, as in the files of accelerators."""
+
+assumed_parts: Final = (1, 2, 3, 4, 6, 8, 16, 32)
+"""Parts of k that are computed apart and added, where there are too few tiles; assumed."""
+
+TERMS: Final = (
+    Term("launch", 2.0e-6, 0.7, 1e-7, 1e-3, "s"),
+    Term("best", 0.80, 0.15, 0.02, 1.1),
+    Term("inner_half", 120, 0.6, 4, 4000),
+    Term("memory", 0.83, 0.10, 0.02, 1.1),
+    Term("sharpness", 4.5, 0.3, 0.5, 20),
+    Term("small_tile", 0.06, 0.4, 0.005, 1),
+    Term("heat", 0.28, 0.5, 0.005, 2),
+    Term("depth", 1.3e-6, 0.6, 1e-8, 1e-4, "s"),
+)
+"""`best` and `memory` are shares of peak and bandwidth, `inner_half` the depth of which the start
+of a tile takes the time, `small_tile` the loss of a tile that loads twice as much for each FLOP."""
+
+CONVERSION: Final = (
+    Term("launch", 6.0e-6, 0.7, 1e-7, 1e-3, "s"),
+    *TERMS[1:],
+    Term("conversion", 4.0, 1.0, 0.05, 200),
+)
+"""The same of quantised activations; `conversion` is bytes that each of them moves before."""
+
+
+def product_terms(variant: str) -> tuple[Term, ...]:
+    """Return the terms of products in a number format."""
+    return CONVERSION if FORMATS[variant].quantised else TERMS
+
+
+def product_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Values) -> Array:
+    r"""Return the times of batches of products of (m, k) and (k, n) [s], operands in memory.
+
+    .. math:: \min_{r, c, p} \left\lceil \frac{b p \lceil m/r \rceil \lceil n/c \rceil}{U}
+              \right\rceil \frac{2 r c (k/p + k_{1/2}) U}{R e}
+
+    is the time of the tiles, with b products in the batch, r, c rows and columns of a tile, p
+    parts of k, U compute units and R e the reached peak; parts are written and added in 32 bits.
+    Added is the conversion of activations, where the format has one.
+
+    Parameters
+    ----------
+    shapes : `result` are the bytes that each number of the result moves, more than its own where
+        it is added to one in memory
+    """
+    form = FORMATS[variant]
+    batch, m, n, k = (shapes[name] for name in ("batch", *"mnk"))
+    bandwidth = device.memory_bandwidth * values["memory"]
+    work = _tile_seconds(device, shapes, form, values)
+    numbers = form.activation * m * k + form.weight * n * k + shapes["result"] * m * n
+    moved = batch * numbers / bandwidth
+    chain = values["depth"] * np.sqrt(k / 4096)
+    seconds = values["launch"] + chain + smooth_maximum(work, moved, values["sharpness"])
+    if form.quantised:
+        seconds = seconds + values["conversion"] * batch * m * k / device.memory_bandwidth
+    return warmed(seconds, work, values["heat"])
+
+
+def _tile_seconds(device: Accelerator, shapes: Shapes, form: NumberFormat, values: Values) -> Array:
+    """Return the time of the waves of the fastest tiles [s]."""
+    batch, m, n, k = (shapes[name] for name in ("batch", *"mnk"))
+    rows, columns, parts = _CANDIDATES
+    units = device.compute_units
+    peak = device.peak_rate(form.peak) * values["best"]
+    loads = (rows + columns) / (rows * columns) / _LEAST_LOADS
+    slower = 1 + values["small_tile"] * (loads - 1)
+    waves = np.ceil(batch * np.ceil(m / rows) * np.ceil(n / columns) * parts / units)
+    flops = 2 * rows * columns * (k / parts + values["inner_half"])
+    added = np.where(parts > 1, 2 * 4 * parts * batch * m * n, 0.0)
+    bandwidth = device.memory_bandwidth * values["memory"]
+    seconds: Array = (waves * flops * slower * units / peak + added / bandwidth).min(axis=0)
+    return seconds
+
+
+_CANDIDATES: Final = np.array(
+    [(rows, columns, parts) for rows, columns in assumed_tiles for parts in assumed_parts],
+    dtype=float,
+).T[:, :, None]
+
+_LEAST_LOADS: Final = (256 + 128) / (256 * 128)
+"""Numbers that the largest tile loads for each product of them."""
+
+PRODUCTS: Final = Surface(
+    ("batch", "m", "n", "k", "result"), format_peak, product_terms, product_seconds
+)
+"""Products of the same shape, one or several."""

@@ -1,0 +1,100 @@
+"""What all surfaces share: terms with their priors, and the smooth maximum of a roofline."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from clustersim.topology.accelerator import Accelerator
+
+Array = npt.NDArray[np.float64]
+
+Shapes = Mapping[str, Array]
+"""Columns of shapes: one number for each kernel."""
+
+Values = Mapping[str, float]
+"""Values of terms, by name, in SI units."""
+
+
+class Term(NamedTuple):
+    """A coefficient of a surface.
+
+    Attributes
+    ----------
+    prior : its value without data, the median over fitted accelerators
+    spread : standard deviation of its logarithm over accelerators
+    low, high : bounds of a fit
+    unit : ``s`` of a time, ``B/s`` of a rate, empty of a pure number
+    """
+
+    name: str
+    prior: float
+    spread: float
+    low: float
+    high: float
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The time of one kind of kernel.
+
+    Attributes
+    ----------
+    columns : names of the columns of its shapes
+    peak : key of the peak that a variant needs in the file of an accelerator; None without one
+    terms : the terms of a variant: a number format, or a library
+    seconds : the time of each kernel [s], for a device, shapes, a variant and values of all terms
+    """
+
+    columns: tuple[str, ...]
+    peak: Callable[[str], str | None]
+    terms: Callable[[str], tuple[Term, ...]]
+    seconds: Callable[[Accelerator, Shapes, str, Values], Array]
+
+
+def predict(
+    surface: Surface, device: Accelerator, shapes: Shapes, variant: str, found: Values
+) -> Array:
+    """Return the times of kernels [s], with the prior of each term that is not in `found`."""
+    values = {term.name: found.get(term.name, term.prior) for term in surface.terms(variant)}
+    return surface.seconds(device, shapes, variant, values)
+
+
+def no_peak(variant: str) -> None:
+    """Return that a variant needs no peak: a library that moves bytes."""
+
+
+def smooth_maximum(work: Array, moved: Array, sharpness: float) -> Array:
+    r"""Return a roofline without an edge [s].
+
+    .. math:: (a^q + b^q)^{1/q}, \quad q = 1 + `sharpness`
+
+    Near the edge neither compute nor memory is used completely. A `sharpness` of 0 is the sum, as
+    without any overlap; a large one is the maximum.
+
+    >>> float(smooth_maximum(np.array(3.0), np.array(4.0), 1.0))
+    5.0
+    """
+    power = 1 + sharpness
+    longest = np.maximum(np.maximum(work, moved), 1e-12)
+    ratio: Array = (work / longest) ** power + (moved / longest) ** power
+    return longest * ratio ** (1 / power)
+
+
+def warmed(seconds: Array, work: Array, heat: float) -> Array:
+    r"""Return times that include the lower clock of long kernels [s].
+
+    .. math:: t \left( 1 + \frac{h c}{c + 5 ms} \right)
+
+    with h = `heat` and c = `work`, the time of computing. A cold device runs milliseconds at a
+    clock that its power limit does not sustain: on an H100 the rate of a product falls by a fifth
+    from 1 to 30 ms.
+    """
+    return seconds * (1 + heat * work / (work + assumed_heating))
+
+
+assumed_heating = 5e-3
+"""Time after which half of the loss by heat is reached [s]; assumed, the same for all devices."""

@@ -1,0 +1,281 @@
+"""Surfaces fitted to tables: terms come back from times that were made with them."""
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clustersim.answers import from_json
+from clustersim.calibration.kernel_fits import KernelFits, fit_kernels, kernel_files
+from clustersim.calibration.kernel_grades import KernelGrades, grade_kernels, terms_of
+from clustersim.calibration.kernel_tables import read_tables
+from clustersim.calibration.measured_accelerators import measured_groups
+from clustersim.catalog.checking import checked
+from clustersim.catalog.reading import read_yaml
+from clustersim.catalog.records import AcceleratorRecord
+from clustersim.catalog.tree import Tree
+from clustersim.cli import main
+from clustersim.runs.executors import InProcess
+
+SIZES = (1, 16, 128, 1024, 8192)
+
+ATTENTION = "dtype,kv_dtype,batch,heads,kv_heads,head_dim,seq_q,seq_kv"
+
+TABLES = {
+    ("gemm", "bf16"): (
+        "dtype,m,n,k",
+        [
+            f"gemm,bf16,{m},{n},{k}"
+            for m, n, k in itertools.product(SIZES, (512, 5120, 28672), (256, 4096, 16384))
+        ],
+        {"launch": 4e-6, "best": 0.7, "memory": 0.72, "depth": 3e-6},
+    ),
+    ("gemm", "fp8"): (
+        "dtype,m,n,k",
+        [
+            f"gemm,fp8,{m},{n},{k}"
+            for m, n, k in itertools.product(SIZES, (512, 5120, 28672), (256, 4096, 16384))
+        ],
+        {"launch": 1.2e-5, "best": 0.65, "memory": 0.75, "conversion": 9.0},
+    ),
+    ("attention-prefill", "bf16/bf16"): (
+        ATTENTION,
+        [
+            f"attn_prefill,bfloat16,bfloat16,{b},{h},8,{d},{s},{s}"
+            for b, h, d, s in itertools.product((1, 32), (8, 32), (64, 128), (16, 1024, 16384))
+        ],
+        {"launch": 8e-6, "best": 0.6, "tile": 4e-6},
+    ),
+    ("attention-decode", "bf16/bf16"): (
+        ATTENTION,
+        [
+            f"attn_decode,bfloat16,bfloat16,{b},{h},{v},128,1,{s}"
+            for b, (h, v), s in itertools.product(
+                (1, 32, 512), ((8, 8), (32, 8), (64, 1)), (16, 1024, 16384)
+            )
+        ],
+        {"launch": 6e-6, "memory": 0.8, "tile": 2e-6},
+    ),
+    ("experts", "bf16"): (
+        "dtype,distribution,tokens,hidden,inter,topk,experts,moe_tp,moe_ep",
+        [
+            f"moe_grouped_gemm,bfloat16,{d},{t},4096,{i},8,128,1,{e}"
+            for d, t, i, e in itertools.product(
+                ("balanced", "power_law_1.2"), (1, 64, 1024, 16384), (768, 3072), (1, 16)
+            )
+        ],
+        {"launch": 4e-5, "best": 0.5, "memory": 0.65, "moved": 40.0},
+    ),
+    ("all-reduce", "nccl"): (
+        "impl,dtype,gpus,bytes",
+        [
+            f"all_reduce,NCCL,half,{g},{2**p}"
+            for g, p in itertools.product((2, 4, 8), range(8, 31, 3))
+        ],
+        {"base": 1.2e-5, "hop": 1.5e-6, "rate": 6e11},
+    ),
+    ("dispatch", "deepep-normal"): (
+        "nodes,hidden,tokens,topk,experts,sms",
+        [
+            f"deepep_normal_dispatch,{n},7168,{t},8,256,{u}"
+            for n, t, u in itertools.product((1, 4), (1, 64, 1024, 16384, 131072), (8, 24))
+        ],
+        {"base": 4e-5, "rate": 3e11, "network_rate": 5e10},
+    ),
+}
+"""By kind and variant: columns, rows without times, and the terms that made their times."""
+
+
+def written(folder, key, *, scale=lambda row: 1.0):
+    """Write a table whose times a surface made."""
+    columns, lines, truth = TABLES[key]
+    file = folder / f"{key[0]}.csv"
+    head = f"accelerator,kernel,{columns},seconds,source"
+    text = [f"NVIDIA B200 SXM,{line},1,maker@1:times.csv" for line in lines]
+    file.write_text("\n".join([head, *text]) + "\n")
+    (group,) = measured_groups(read_tables([file])).groups
+    seconds = np.exp(group.rows.ratios(truth))
+    made = [
+        line.replace(",1,maker", f",{taken * scale(row):.8g},maker")
+        for row, (line, taken) in enumerate(zip(text, seconds, strict=True))
+    ]
+    file.write_text("\n".join([head, *made]) + "\n")
+    return file
+
+
+def fitted(file):
+    """Return the only fit of a table."""
+    (one,) = fit_kernels([file], InProcess()).fits
+    return one
+
+
+def by_name(one):
+    return {term.name: term for term in one.terms}
+
+
+@pytest.mark.parametrize("key", TABLES, ids="-".join)
+def test_terms_come_back_from_times_that_they_made(key, tmp_path):
+    """Exact times give back each term that was changed, and rows left out are predicted."""
+    one = fitted(written(tmp_path, key))
+
+    for name, value in TABLES[key][2].items():
+        term = by_name(one)[name]
+        assert term.fitted, name
+        assert term.value == pytest.approx(value, rel=0.05), name
+    assert one.after.median < 0.01
+    assert one.held_out.median < 0.03
+
+
+def test_slow_outliers_hardly_move_a_fit(tmp_path):
+    """A tenth of rows at three times their time moves a share of peak by at most 3 %."""
+    key = "gemm", "bf16"
+    clean = by_name(fitted(written(tmp_path, key)))["best"].value
+    file = written(tmp_path, key, scale=lambda row: 3.0 if row % 10 == 0 else 1.0)
+
+    assert by_name(fitted(file))["best"].value == pytest.approx(clean, rel=0.03)
+
+
+def test_a_term_without_data_keeps_its_prior(tmp_path):
+    """Products of one row are limited by memory: their share of peak is not determined."""
+    file = written(tmp_path, ("gemm", "bf16"))
+    lines = file.read_text().splitlines()
+    single = [line for line in lines if "gemm,bf16,1," in line]
+    file.write_text("\n".join([lines[0], *single]) + "\n")
+    heat = by_name(fitted(file))["heat"]
+
+    assert not heat.fitted
+    assert heat.value == heat.prior
+
+
+def test_rows_with_one_shape_are_in_one_fold(tmp_path):
+    """A shape that is measured twice is held out in both rows."""
+    file = written(tmp_path, ("gemm", "bf16"))
+    twice = file.read_text() + "\n".join(file.read_text().splitlines()[1:]) + "\n"
+    once = fitted(file).held_out
+    file.write_text(twice)
+
+    assert fitted(file).held_out.median == pytest.approx(once.median, abs=0.01)
+
+
+def test_a_fit_is_in_the_file_and_its_rows_are_not(tmp_path):
+    """The file keeps its other lines, and a grade with its terms has the errors of the fit."""
+    file = written(tmp_path, ("gemm", "bf16"), scale=lambda row: math.exp(0.05 * math.sin(row)))
+    answer = fit_kernels([file], InProcess())
+    ((path, text),) = kernel_files(answer, tmp_path).items()
+    path.write_text(text)
+    record = checked(AcceleratorRecord, Tree.of(read_yaml(path)))
+    (group,) = measured_groups(read_tables([file])).groups
+
+    assert path == tmp_path / "b200.yaml"
+    assert "peak:  # dense, accumulating in 32 bits" in text
+    assert "seconds" not in text
+    entry = record.kernels["gemm"]["bf16"]
+    assert (entry.rows, entry.measured) == (45, "maker@1:times.csv")
+    ratios = group.rows.ratios(terms_of(record, "gemm", "bf16"))
+    assert np.median(np.abs(np.expm1(ratios))) == pytest.approx(
+        answer.fits[0].after.median, abs=0.002
+    )
+
+
+def test_other_fits_of_a_file_stay(tmp_path, monkeypatch):
+    """A table of collectives leaves the fits of products as they are."""
+    monkeypatch.chdir(tmp_path)
+    products = written(tmp_path, ("gemm", "bf16"))
+    for path, text in kernel_files(fit_kernels([products], InProcess()), tmp_path).items():
+        path.write_text(text)
+    collectives = written(tmp_path, ("all-reduce", "nccl"))
+    ((_, text),) = kernel_files(fit_kernels([collectives], InProcess(), "b200"), tmp_path).items()
+
+    Path("b200.yaml").write_text(text)
+    kernels = checked(AcceleratorRecord, Tree.of(read_yaml(Path("b200.yaml")))).kernels
+    assert "bf16" in kernels["gemm"]
+    assert "nccl" in kernels["all-reduce"]
+
+
+# --- the command line -------------------------------------------------------------------------
+
+
+def ending(capsys, *arguments):
+    """Run a command; return its exit code, output and errors."""
+    with pytest.raises(SystemExit) as ended:
+        main(["calibrate", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return ended.value.code, captured.out, captured.err
+
+
+def test_grades_are_without_a_fit(tmp_path, capsys):
+    """A table is graded as it is: at twice the time that the terms give, predictions are fast."""
+    file = written(tmp_path, ("gemm", "bf16"), scale=lambda row: 2.0)
+    code, out, _ = ending(capsys, "--grade", file, "--json")
+    answer = from_json(KernelGrades, json.loads(out))
+
+    assert not code
+    (one,) = answer.groups
+    assert (one.kind, one.variant, one.accelerator, one.rows) == ("gemm", "bf16", "b200", 45)
+    assert one.errors.bias < 0
+    assert grade_kernels([file]) == answer
+
+
+def test_several_tables_follow_one_option(tmp_path, capsys):
+    """A pattern of the shell gives all its files to `--grade`."""
+    files = [written(tmp_path, key) for key in (("gemm", "bf16"), ("all-reduce", "nccl"))]
+    code, out, _ = ending(capsys, "--grade", *files)
+
+    assert not code
+    assert "gemm" in out
+    assert "all-reduce" in out
+
+
+def test_fits_are_written_to_a_folder(tmp_path, monkeypatch, capsys):
+    """`--out` is the folder of the files of accelerators, which it makes."""
+    monkeypatch.chdir(tmp_path)
+    file = written(tmp_path, ("all-reduce", "nccl"))
+    code, out, _ = ending(capsys, "--from", file, "--out", "new", "--jobs", "2", "--json")
+    answer = from_json(KernelFits, json.loads(out))
+
+    assert not code
+    assert answer.files == ("new/b200.yaml",)
+    assert Path("new/b200.yaml").is_file()
+    again, _, error = ending(capsys, "--from", file, "--out", "new", "--jobs", "1")
+    assert again == 2
+    assert error.startswith("new/b200.yaml: already exists")
+
+
+def test_rows_without_an_accelerator_are_counted(tmp_path, capsys):
+    """Rows of an unknown chip are left out with their number."""
+    file = written(tmp_path, ("gemm", "bf16"))
+    file.write_text(file.read_text() + "Chip 9,gemm,bf16,1,1,1,1e-6,\n")
+    _, out, _ = ending(capsys, "--grade", file)
+
+    assert "no accelerator is measured as 'Chip 9'" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--grade", "x.csv", "--out", "y"], "--out: not allowed with --grade"),
+        (["--grade", "x.csv", "--from", "x.csv"], "--from: not allowed with --grade"),
+        (["--measure", "--grade", "x.csv"], "--grade: not allowed with --measure"),
+        (["x.csv"], "x.csv: needs --from or --grade before it"),
+        (["--grade", "none.csv"], "none.csv: "),
+        (["--grade", "other.csv"], "calibrate: no row of the tables can be used; no accelerator"),
+        (["--from", "x.csv", "own.csv"], "--from own.csv: has no column 'accelerator'"),
+        (["--from", "x.csv", "--group", "g"], "--group: not allowed with --from of kernel tables"),
+    ],
+)
+def test_a_wrong_call_is_one_line(tmp_path, monkeypatch, capsys, arguments, complaint):
+    """Invalid options and tables are reported in a line, with exit code 2."""
+    monkeypatch.chdir(tmp_path)
+    head = "accelerator,kernel,dtype,m,n,k,seconds\n"
+    Path("x.csv").write_text(f"{head}NVIDIA B200 SXM,gemm,bf16,1,1,1,1e-6\n")
+    Path("other.csv").write_text(f"{head}Chip 9,gemm,bf16,1,1,1,1e-6\n")
+    Path("own.csv").write_text("kind,shape,precision,seconds\n")
+
+    code, out, error = ending(capsys, *arguments)
+
+    assert (code, out) == (2, "")
+    assert error.startswith(complaint)
+    assert error.count("\n") == 1

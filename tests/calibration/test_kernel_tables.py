@@ -1,0 +1,224 @@
+"""Tables of measured kernels: words and columns of several collections mean the same here."""
+
+import pytest
+
+from clustersim.calibration.expert_loads import expert_loads
+from clustersim.calibration.kernel_tables import has_accelerators, read_tables
+from clustersim.errors import ScenarioError
+
+
+def table(folder, *lines):
+    file = folder / "kernels.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def only(folder, *lines):
+    """Return the only measurement of a table."""
+    (row,) = read_tables([table(folder, *lines)]).rows
+    return row.measured
+
+
+def test_a_product_has_its_shape_format_and_time(tmp_path):
+    """Names of number formats are translated; a result is written in 16 bits."""
+    row = only(tmp_path, "accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,fp8_block,8,16,32,2e-6")
+
+    assert (row.kind, row.variant, row.seconds) == ("gemm", "fp8-block", 2e-6)
+    assert row.shape == {"batch": 1, "m": 8, "n": 16, "k": 32, "result": 2}
+
+
+def test_an_accumulated_result_is_read_and_written(tmp_path):
+    """A weight gradient that is added in 32 bits moves 8 bytes for each number."""
+    row = only(
+        tmp_path,
+        "accelerator,kernel,dtype,layout,out_dtype,accumulate,b,m,n,k,seconds",
+        "x,matmul,bf16,NT,fp32,True,2,8,16,32,2e-6",
+    )
+
+    assert row.kind == "training-gemm"
+    assert (row.shape["batch"], row.shape["result"]) == (2, 8)
+
+
+def test_a_rate_is_a_time(tmp_path):
+    """100 TFLOP/s on 2 x 1000^3 FLOPs are 20 us."""
+    row = only(tmp_path, "accelerator,dtype,m,n,k,achieved_tflops", "x,bf16,1000,1000,1000,100")
+
+    assert row.kind == "gemm"
+    assert row.seconds == pytest.approx(2e-5)
+
+
+def test_attention_has_formats_of_queries_and_keys(tmp_path):
+    """A cache of 8 bits under queries of 16 is a variant of its own."""
+    row = only(
+        tmp_path,
+        "accelerator,kernel,dtype,kv_dtype,batch,heads,kv_heads,head_dim,seq_q,seq_kv,seconds",
+        "x,attn_decode,bfloat16,fp8,4,32,8,128,1,1000,1e-5",
+    )
+
+    assert (row.kind, row.variant) == ("attention-decode", "bf16/fp8")
+    assert (row.shape["keys"], row.shape["read"], row.shape["packed"]) == (1000, 256, 32)
+
+
+def test_latent_attention_caches_one_vector_for_all_heads(tmp_path):
+    """A token stores 576 numbers, whatever the heads, all of which a tile packs."""
+    row = only(
+        tmp_path,
+        "accelerator,kernel,dtype,kv_dtype,batch_size,num_heads,tp_size,seq_q,seq_kv,seconds",
+        "x,mla_decode,bfloat16,bfloat16,4,128,1,1,1000,1e-5",
+    )
+
+    assert row.kind == "latent-decode"
+    assert (row.shape["kv_heads"], row.shape["read"], row.shape["packed"]) == (1, 576, 128)
+
+
+def test_tokens_of_experts_are_those_of_the_whole_group(tmp_path):
+    """256 experts over 8 devices with 64 tokens of 8 each: 2 tokens for each of 32 experts here."""
+    row = only(
+        tmp_path,
+        "accelerator,kernel,dtype,distribution,tokens,hidden,inter,topk,experts,moe_tp,moe_ep,seconds",
+        "x,moe_grouped_gemm,bfloat16,balanced,64,7168,2048,8,256,2,8,1e-4",
+    )
+
+    assert (row.shape["routed"], row.shape["active"], row.shape["local"]) == (64, 32, 32)
+    assert row.shape["inner"] == 1024
+
+
+def test_both_layers_of_a_row_are_measurements(tmp_path):
+    """A table with the times of both layers gives two products of the same experts."""
+    file = table(
+        tmp_path,
+        "accelerator,kernel,dtype,local_experts,hidden,inter,tokens_per_expert,up_seconds,down_seconds",
+        "x,grouped_gemm_decode,fp8_block(DeepGEMM),4,2048,512,3,2e-5,1e-5",
+    )
+    up, down = (row.measured for row in read_tables([file]).rows)
+
+    assert (up.shape["n"], up.shape["k"], up.seconds) == (1024, 2048, 2e-5)
+    assert (down.shape["n"], down.shape["k"], down.seconds) == (2048, 512, 1e-5)
+
+
+def test_libraries_of_collectives_are_variants(tmp_path):
+    """Launches by the host are in the time of one and not of the other."""
+    file = table(
+        tmp_path,
+        "accelerator,kernel,impl,dtype,gpus,bytes,seconds",
+        "x,all_reduce,vLLM_custom_graph,bfloat16,8,1024,5e-6",
+        "x,all_reduce,vLLM_custom_eager,bfloat16,8,1024,3e-5",
+    )
+    graph, eager = (row.measured for row in read_tables([file]).rows)
+
+    assert (graph.variant, eager.variant) == ("vllm-custom-graph", "vllm-custom-eager")
+    assert graph.shape == {"devices": 8, "bytes": 1024}
+
+
+def test_collectives_over_several_nodes_are_left_out(tmp_path):
+    """Sixteen devices on two nodes are limited by a network that the table does not describe."""
+    file = table(
+        tmp_path,
+        "accelerator,kernel,dtype,gpus,gpus_per_node,bytes,seconds",
+        "x,all_reduce,fp16,16,8,1024,5e-5",
+        "x,all_reduce,fp16,8,8,1024,3e-5",
+    )
+    read = read_tables([file])
+
+    assert [row.measured.variant for row in read.rows] == ["torch"]
+    assert read.left_out == {"all-reduce over several nodes: it belongs to their links": 1}
+
+
+def test_kernels_without_a_surface_are_counted(tmp_path):
+    """Elementwise kernels are left out with their reason."""
+    file = table(
+        tmp_path,
+        "accelerator,kernel,dtype,m,n,k,seconds",
+        "x,elementwise:add,fp16,8,16,0,2e-6",
+        "x,gemm:mlp_up_proj,fp16,8,16,32,2e-6",
+    )
+    read = read_tables([file])
+
+    assert [row.measured.kind for row in read.rows] == ["gemm"]
+    assert list(read.left_out.values()) == [1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        (["accelerator,kernel,dtype"], "kernels.csv:1: no column 'seconds'"),
+        (["kernel,seconds"], "kernels.csv:1: no column 'accelerator'"),
+        (["accelerator,m,m,seconds"], "kernels.csv:1: column 'm' given twice"),
+        (
+            ["accelerator,kernel,dtype,m,n,k,seconds", "x,gem,bf16,1,1,1,1"],
+            "kernels.csv:2: kernel: no 'gem' (known: all_gather",
+        ),
+        (
+            ["accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,bf17,1,1,1,1"],
+            "kernels.csv:2: dtype: no number format 'bf17' (known: a4w4",
+        ),
+        (
+            ["accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,bf16,1,0,1,1"],
+            "kernels.csv:2: n: must be at least 1, not 0",
+        ),
+        (
+            ["accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,bf16,1,1,1,0"],
+            "kernels.csv:2: seconds: must be above 0",
+        ),
+        (
+            ["accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,bf16,1,1,1,inf"],
+            "kernels.csv:2: seconds: 'inf' is not a number",
+        ),
+        (
+            ["accelerator,kernel,dtype,m,n,seconds", "x,gemm,bf16,1,1,1"],
+            "kernels.csv:2: k: missing",
+        ),
+        (
+            ["accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,bf16,1,1,1,1,1"],
+            "kernels.csv:2: has more cells than the first line has columns",
+        ),
+    ],
+)
+def test_a_wrong_table_is_one_line(tmp_path, monkeypatch, lines, complaint):
+    """A row that cannot be used is named with its line, its column and what is allowed."""
+    monkeypatch.chdir(tmp_path)
+    file = table(tmp_path, *lines)
+
+    with pytest.raises(ScenarioError) as problem:
+        read_tables([file])
+
+    assert str(problem.value).startswith(complaint)
+    assert "\n" not in str(problem.value)
+
+
+def test_tables_of_one_device_are_another_format(tmp_path):
+    """The table of `--measure` has no accelerator in its rows."""
+    assert has_accelerators(table(tmp_path, "accelerator,kernel,seconds"))
+    assert not has_accelerators(table(tmp_path, "# a device", "kind,shape,precision,seconds"))
+
+
+# --- loads of experts -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("distribution", ["power_law_1.01", "power_law_1.2"])
+def test_the_measured_device_has_the_hottest_expert(distribution):
+    """Skewed routing gives one expert of the device more tokens than balanced routing."""
+    loads = expert_loads(4096, 8, 256, 32, distribution)
+
+    assert len(loads) == 8
+    assert max(loads) > 4096 * 8 / 256
+    assert sum(loads) > 4096 * 8 / 32
+
+
+def test_one_device_with_all_experts_has_all_tokens():
+    """Quantiles of a power law add up to the routed tokens, but for rounding."""
+    assert sum(expert_loads(4096, 8, 256, 1, "power_law_1.2")) == pytest.approx(4096 * 8, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("zipf", "distribution: no 'zipf'"),
+        ("power_law_x", "distribution: 'power_law_x' has no number"),
+        ("power_law_1", "distribution: 'power_law_1' needs an exponent"),
+    ],
+)
+def test_unknown_routings_are_named(name, complaint):
+    """A distribution that is not known is an error with those that are."""
+    with pytest.raises(ValueError, match=complaint):
+        expert_loads(64, 8, 256, 8, name)

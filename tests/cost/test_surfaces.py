@@ -1,0 +1,192 @@
+"""Surfaces of kernels: their limits are those of the device, and more work takes no less time."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clustersim.catalog.checking import checked
+from clustersim.catalog.finding import find
+from clustersim.catalog.records import AcceleratorRecord
+from clustersim.catalog.tree import Tree
+from clustersim.cost.surfaces.decode import DECODE
+from clustersim.cost.surfaces.exchange import EXCHANGE
+from clustersim.cost.surfaces.formats import FORMATS
+from clustersim.cost.surfaces.grouped import EXPERTS, tile_counts
+from clustersim.cost.surfaces.in_node import ONCE, TWICE
+from clustersim.cost.surfaces.kernel_kinds import SURFACES
+from clustersim.cost.surfaces.prefill import PREFILL
+from clustersim.cost.surfaces.products import PRODUCTS
+from clustersim.cost.surfaces.surface import predict, smooth_maximum, warmed
+from clustersim.topology.accelerator import build_accelerator
+
+DEVICE = build_accelerator(
+    checked(AcceleratorRecord, Tree.of(find("accelerator", "b200")))  # it has all peaks
+)
+
+SIZES = st.integers(1, 20_000)
+
+
+def seconds(surface, variant, found=None, **shape):
+    """Return the time of one kernel."""
+    columns = {name: np.array([float(value)]) for name, value in shape.items()}
+    return float(predict(surface, DEVICE, columns, variant, found or {})[0])
+
+
+def product(variant="bf16", found=None, batch=1, m=4096, n=4096, k=4096, result=2):
+    return seconds(PRODUCTS, variant, found, batch=batch, m=m, n=n, k=k, result=result)
+
+
+def test_a_large_product_runs_at_its_share_of_peak():
+    """16,384 x 16,384 x 16,384 on a cool device reach `best` of the peak, but for some per cent."""
+    side = 2**14
+    taken = product(found={"best": 0.8, "heat": 1e-3}, m=side, n=side, k=side)
+
+    assert 2 * side**3 / taken == pytest.approx(0.8 * DEVICE.peak["bf16"], rel=0.06)
+
+
+def test_a_product_of_one_row_reads_its_weights():
+    """(1, 8192) x (8192, 65536) moves 1.07 GB at `memory` of the bandwidth, besides its start."""
+    found = {"memory": 0.8, "launch": 1e-6, "depth": 1e-8}
+    taken = product(found=found, m=1, n=65536, k=8192)
+
+    assert taken == pytest.approx(2 * 65536 * 8192 / (0.8 * DEVICE.memory_bandwidth), rel=0.02)
+
+
+@given(m=SIZES, n=SIZES, k=SIZES)
+def test_a_product_takes_longer_than_a_roofline(m, n, k):
+    """No product exceeds `best` of the peak, `memory` of the bandwidth, or its launch."""
+    found = {"best": 0.8, "memory": 0.8, "launch": 2e-6}
+    taken = product(found=found, m=m, n=n, k=k)
+
+    assert taken >= 2e-6
+    assert taken >= 2 * m * n * k / (0.8 * DEVICE.peak["bf16"])
+    assert taken >= 2 * (m * k + n * k + m * n) / (0.8 * DEVICE.memory_bandwidth)
+
+
+@given(m=SIZES, n=SIZES, k=SIZES, more=st.integers(1, 4))
+def test_more_products_in_a_batch_take_no_less_time(m, n, k, more):
+    """A batch takes at least the time of a part of it."""
+    assert product(batch=1 + more, m=m, n=n, k=k) >= product(batch=1, m=m, n=n, k=k) * (1 - 1e-9)
+
+
+def test_narrower_weights_are_read_sooner():
+    """Where memory limits, weights of 4 bits take less time than of 8, these less than of 16."""
+    names = ("int4-weights", "int8-weights", "bf16")
+    taken = [product(name, m=1, n=65536, k=8192) for name in names]
+
+    assert taken == sorted(taken)
+
+
+@pytest.mark.parametrize("variant", FORMATS)
+def test_every_format_has_terms_within_their_bounds(variant):
+    """A prior between its bounds is where a fit can start."""
+    for term in PRODUCTS.terms(variant):
+        assert term.low < term.prior < term.high, term
+
+
+def test_each_surface_has_terms_of_different_names():
+    """A value belongs to one term."""
+    for kind, surface in SURFACES.items():
+        variant = "bf16/bf16" if "attention" in kind or "latent" in kind else "bf16"
+        names = [term.name for term in surface.terms(variant)]
+
+        assert len(set(names)) == len(names), kind
+
+
+@given(a=st.floats(1e-7, 1), b=st.floats(1e-7, 1), sharpness=st.floats(0.01, 20))
+def test_a_smooth_maximum_lies_between_maximum_and_sum(a, b, sharpness):
+    """Bytes and work overlap, at best completely and at worst not at all."""
+    both = float(smooth_maximum(np.array(a), np.array(b), sharpness))
+
+    assert max(a, b) * (1 - 1e-9) <= both <= (a + b) * (1 + 1e-9)
+
+
+def test_heat_slows_long_kernels_only():
+    """A kernel of 1 us keeps its time, one of a second loses the whole share."""
+    short, long = np.array([1e-6]), np.array([1.0])
+
+    assert warmed(short, short, 0.2)[0] == pytest.approx(1e-6, rel=1e-3)
+    assert warmed(long, long, 0.2)[0] == pytest.approx(1.2, rel=1e-2)
+
+
+# --- attention --------------------------------------------------------------------------------
+
+
+def prefill(queries, keys, batch=1, heads=32, kv_heads=8, variant="bf16/bf16"):
+    shape = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "key": 128, "value": 128}
+    return seconds(PREFILL, variant, queries=queries, keys=keys, **shape)
+
+
+def decode(keys, batch=64, heads=32, kv_heads=8, packed=32, variant="bf16/bf16", found=None):
+    shape = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "key": 128, "value": 128}
+    return seconds(DECODE, variant, found, keys=keys, read=256, packed=packed, **shape)
+
+
+def test_attention_of_a_sequence_twice_as_long_takes_four_times_as_long():
+    """The causal half of a square quadruples, but for a tenth of tiles and launch."""
+    ratio = prefill(65536, 65536) / prefill(32768, 32768)
+
+    assert ratio == pytest.approx(4, rel=0.1)
+
+
+def test_cached_keys_cost_their_products_but_no_tiles():
+    """Queries over a prefix take longer than alone, and less time than the whole sequence."""
+    assert prefill(1024, 1024) < prefill(1024, 16384) < prefill(16384, 16384)
+
+
+def test_decode_reads_its_cache():
+    """64 sequences of 64 Ki tokens and 8 heads of 128 numbers take the time of their bytes."""
+    found = {"memory": 0.9, "launch": 1e-6, "depth": 1e-8, "tile": 1e-8, "row": 1e-10}
+    nbytes = 2 * 64 * 65536 * 8 * 256
+
+    assert decode(65536, found=found) == pytest.approx(
+        nbytes / (0.9 * DEVICE.memory_bandwidth), rel=0.02
+    )
+
+
+def test_a_group_too_large_to_pack_reads_its_keys_again():
+    """64 query heads on one take several times as long where a tile packs 32 of them."""
+    assert decode(4096, heads=64, kv_heads=1) > 3 * decode(4096, heads=64, kv_heads=1, packed=64)
+
+
+def test_keys_of_8_bits_are_read_in_half_the_time():
+    """A long cache takes half the time in half the bytes."""
+    ratio = decode(131072) / decode(131072, variant="bf16/fp8")
+
+    assert ratio == pytest.approx(2, rel=0.02)
+
+
+# --- experts and exchanges --------------------------------------------------------------------
+
+
+def experts(loads, variant="bf16", hidden=4096, inner=1536):
+    return seconds(EXPERTS, variant, hidden=hidden, inner=inner, **tile_counts(loads))
+
+
+def test_experts_without_tokens_are_not_read():
+    """One active expert of 64 takes about the time of one, not of 64."""
+    one = experts([1] + [0] * 63)
+
+    assert one < 0.3 * experts([1] * 64)
+
+
+def test_a_token_more_than_a_tile_holds_needs_another_tile():
+    """257 tokens of each expert take longer than 256 by more than a token."""
+    assert experts([257] * 64) > 1.05 * experts([256] * 64)
+
+
+def test_an_all_reduce_moves_twice_the_bytes_of_a_gather():
+    """1 GiB on 8 devices: half of an all-reduce is its gather."""
+    shape = {"devices": 8, "bytes": 2**30}
+    ratio = seconds(TWICE, "nccl", **shape) / seconds(ONCE, "nccl", **shape)
+
+    assert ratio == pytest.approx(2, rel=0.02)
+
+
+def test_an_exchange_over_the_network_is_limited_by_it():
+    """The same tokens take longer on four nodes than on one."""
+    shape = {"tokens": 4096, "experts": 8, "bytes": 14336, "units": 20}
+    inside = seconds(EXCHANGE, "deepep-normal", ranks=8, nodes=1, **shape)
+
+    assert seconds(EXCHANGE, "deepep-normal", ranks=32, nodes=4, **shape) > 2 * inside
