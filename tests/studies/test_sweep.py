@@ -371,6 +371,15 @@ def test_a_problem_of_a_range_of_values_was_a_line_for_each_combination(tmp_path
     assert "tensor 3; pipeline 5, 7, 9-11 (22 combinations): plan" in starts
 
 
+def test_reasons_that_are_not_printed_are_counted(base):
+    """Five reasons are printed, and how many more there are."""
+    faults = [Run(str(i), "failed", f"{'abcdefg'[i]}Error: 'x'") for i in range(7)]
+    lines = [line.text for line in rows(sweep_of(base, faults)) if line.label == "failed"]
+
+    assert len(lines) == 6
+    assert lines[-1] == "and 2 more reasons (the page and --json list all)"
+
+
 @given(st.sets(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=9))
 def test_values_of_a_reason_are_those_of_invalid_combinations_only(wrong):
     """Every combination with such a value has the reason, in a full grid."""

@@ -47,8 +47,8 @@ def rows(answer: SweepAnswer) -> list[Line]:
         Line("verdicts", _verdicts(answer.counts)),
         *_best(answer),
         *([Line("MFU", UNMASKED)] if any(row["mfu"] > 1 for row in answer.fitting) else []),
-        *(_reason("invalid", reason, answer) for reason in answer.invalid[: SHOWN // 2]),
-        *(_reason("failed", reason, answer) for reason in answer.failed[: SHOWN // 2]),
+        *_reasons("invalid", answer.invalid, answer),
+        *_reasons("failed", answer.failed, answer),
     ]
 
 
@@ -154,8 +154,13 @@ def _old(change: ValueChange) -> str:
     return "unset" if change.from_ is None else format_setting(change.from_)
 
 
-def _reason(label: str, reason: ReasonCount, answer: SweepAnswer) -> Line:
-    return Line(label, f"{reason_scope(reason, answer)}: {reason.why}", warning=label == "failed")
+def _reasons(label: str, reasons: Sequence[ReasonCount], answer: SweepAnswer) -> list[Line]:
+    """Return the most frequent reasons, and the number of further ones."""
+    shown, rest = reasons[: SHOWN // 2], len(reasons[SHOWN // 2 :])
+    texts = [f"{reason_scope(reason, answer)}: {reason.why}" for reason in shown]
+    if rest:
+        texts.append(f"and {counted(rest, 'more reason')} (the page and --json list all)")
+    return [Line(label, text, warning=label == "failed") for text in texts]
 
 
 def reason_scope(reason: ReasonCount, answer: SweepAnswer) -> str:
