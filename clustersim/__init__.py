@@ -19,6 +19,7 @@ from clustersim.errors import (
 )
 
 if TYPE_CHECKING:
+    from clustersim.simulation.replications import replicate
     from clustersim.simulation.result import Result
     from clustersim.simulation.simulate import simulate
     from clustersim.studies.collective import collective
@@ -41,6 +42,7 @@ __all__ = [
     "__version__",
     "collective",
     "compare",
+    "replicate",
     "scale",
     "simulate",
     "sweep",
@@ -52,6 +54,7 @@ _MODULES = {
     "Result": "clustersim.simulation.result",
     "collective": "clustersim.studies.collective",
     "compare": "clustersim.studies.compare",
+    "replicate": "clustersim.simulation.replications",
     "scale": "clustersim.studies.scaling",
     "simulate": "clustersim.simulation.simulate",
     "sweep": "clustersim.studies.sweep",

@@ -1,8 +1,9 @@
 """`clustersim run SCENARIO`: print a summary of one training step, and write its files."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -20,6 +21,11 @@ from clustersim.cli.options import (
 
 if TYPE_CHECKING:
     from clustersim.render.render_process import RenderProcess
+    from clustersim.scenario.load import Loaded
+    from clustersim.simulation.result import Result
+
+MAX_REPLICATIONS: Final = 10_000
+"""Maximum number of replications."""
 
 
 def run(
@@ -37,6 +43,16 @@ def run(
         Path | None,
         typer.Option(metavar="PATH", help="Output folder [runs/NAME].", show_default=False),
     ] = None,
+    replications: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MAX_REPLICATIONS,
+            metavar="N",
+            help="Simulate N steps with random numbers of their own, and what each disturbance"
+            " costs.",
+        ),
+    ] = None,
     figures: Figures = None,
     json_output: AsJson = False,
     force: Force = False,
@@ -45,7 +61,9 @@ def run(
     changes = [*(settings or []), *([f"plan.schedule={schedule}"] if schedule else [])]
     formats = figure_formats(figures)
     if json_output and out is None:
-        print_json(clustersim.simulate(scenario, changes, advise=True).answer)
+        from clustersim.scenario.load import load
+
+        print_json(_simulated(load(scenario, changes), replications).answer)
         return
     # The process of the figures starts before the slow imports, which it does not wait for.
     with _figure_process() if formats else nullcontext() as process:
@@ -57,15 +75,27 @@ def run(
         loaded = load(scenario, changes)
         place = out or Path("runs") / loaded.name
         check_free(place, force=force)
-        result = clustersim.simulate(loaded, advise=True)
+        result = _simulated(loaded, replications)
         if not json_output:
             print_rows(result.scenario.title, rows(result))
-        command = command_line("run", [scenario], set=changes)
+        command = command_line("run", [scenario], set=changes, replications=replications)
         files.write(result, loaded, place, process, command=command, formats=formats, force=force)
     if json_output:
         print_json(result.answer)
     else:
         print_rows(None, [file_row(place, formats)])
+
+
+def _simulated(loaded: "Loaded", count: int | None) -> "Result":
+    """Return the result of a scenario; with replications, which all cores compute, if requested."""
+    result = clustersim.simulate(loaded, advise=True)
+    if count is None:
+        return result
+    from clustersim.runs.executors import cores, workers
+
+    with workers(min(cores(), count)) as executor:
+        found = clustersim.replicate(loaded, count, executor=executor)
+    return replace(result, replications=found)
 
 
 def _figure_process() -> "RenderProcess":

@@ -34,6 +34,11 @@ class Cause:
         """Return whether a device is concerned."""
         return self.devices is None or device in self.devices
 
+    @property
+    def random(self) -> bool:
+        """Whether its effect differs from step to step."""
+        return False
+
     def removed(self) -> "Cause | None":
         """Return what remains without the cause; None for nothing."""
         return None
@@ -64,6 +69,11 @@ class Jitter(Cause):
     values: tuple[float, ...] = ()
     weights: tuple[float, ...] = ()
 
+    @property
+    def random(self) -> bool:
+        """Whether its effect differs from step to step."""
+        return True
+
 
 @dataclass(frozen=True)
 class Pauses(Cause):
@@ -72,6 +82,11 @@ class Pauses(Cause):
     length: float = 0.0
     every: int = 1
     planned: bool = False
+
+    @property
+    def random(self) -> bool:
+        """Whether its effect differs from step to step."""
+        return not self.planned
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,11 @@ class SequenceLengths(Cause):
     lengths: tuple[int, ...] = ()
     weights: tuple[float, ...] = ()
     balanced: bool = False
+
+    @property
+    def random(self) -> bool:
+        """Whether its effect differs from step to step."""
+        return True
 
     def removed(self) -> "SequenceLengths":
         """Return the same sequences, balanced: their work in attention remains."""

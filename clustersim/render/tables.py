@@ -139,7 +139,7 @@ def kind_of(component: str) -> str:
     """
     if component.endswith("communication") or component in ("synchronisation", "host_transfer"):
         return "communication"
-    kind = component.partition("_")[0]
+    kind = "imbalance" if component == "disturbance" else component.partition("_")[0]
     return kind if kind in ("bubble", "imbalance", "optimiser") else "compute"
 
 

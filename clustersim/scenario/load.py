@@ -66,6 +66,10 @@ class Loaded:
     changes: tuple[Change, ...] = ()
     unchanged: "Loaded | None" = field(default=None, repr=False, compare=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process makes the scenario again."""
+        return _loaded, (self.origin, self.changes)
+
     @property
     def name(self) -> str:
         """Stem of the scenario file, which names the folder of a run."""

@@ -125,6 +125,87 @@ class RunCounts:
 
 
 @dataclass(frozen=True)
+class StepQuantiles:
+    """Quantiles of the step time over the replications.
+
+    Attributes
+    ----------
+    p10_s : 10th percentile [s]
+    p50_s : median [s]
+    p90_s : 90th percentile [s]
+    p99_s : 99th percentile [s]
+    """
+
+    p10_s: float
+    p50_s: float
+    p90_s: float
+    p99_s: float
+
+
+@dataclass(frozen=True)
+class Blame:
+    """What one disturbance costs.
+
+    Attributes
+    ----------
+    name : of the disturbance
+    mean_s : mean step time without it, with all others [s]
+    recovered_s : by how much this is shorter than with it [s]
+    share : of the time that is recovered without all disturbances; null if that is none. Shares of
+        several disturbances need not add up to 1: one hides behind another
+    """
+
+    name: str
+    mean_s: float
+    recovered_s: float
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Replications:
+    """The step time over replications with random numbers of their own.
+
+    Attributes
+    ----------
+    count : replications
+    mean_s : mean step time [s]
+    deviation_s : standard deviation of the step time [s]; null for one replication
+    error_s : standard error of the mean [s]; null for one replication
+    quantiles : of the step time
+    steps_s : step time of each replication [s]
+    undisturbed_s : mean step time without all disturbances; sequences are balanced [s]
+    recovered_s : by how much this is shorter [s]
+    blame : what each disturbance costs, the most expensive first
+    """
+
+    count: int
+    mean_s: float
+    deviation_s: float | None
+    error_s: float | None
+    quantiles: StepQuantiles
+    steps_s: tuple[float, ...]
+    undisturbed_s: float
+    recovered_s: float
+    blame: tuple[Blame, ...]
+
+
+@dataclass(frozen=True)
+class DisturbanceAnswer:
+    """A disturbance of the scenario.
+
+    Attributes
+    ----------
+    name : its name
+    type : as in the scenario
+    devices : number of devices that it concerns; null for one of a link or of all sequences
+    """
+
+    name: str
+    type: str
+    devices: int | None
+
+
+@dataclass(frozen=True)
 class RunAnswer:
     """One training step: how long it takes, where the time goes, and whether it fits.
 
@@ -161,6 +242,9 @@ class RunAnswer:
     assumed : keys that no source states, with the reason: `assumed` of the scenario, and plain
         values of the user's own files
     wall_s : time that the simulation took [s]
+    disturbances : what makes ranks differ, in the order of the scenario
+    replications : the step time over several steps with random numbers of their own, and what each
+        disturbance costs; null without `--replications`
     """
 
     name: str
@@ -189,14 +273,20 @@ class RunAnswer:
     counts: RunCounts
     assumed: Mapping[str, str]
     wall_s: float
+    disturbances: tuple[DisturbanceAnswer, ...] = ()
+    replications: Replications | None = None
 
 
 __all__ = [
     "RunCounts",
+    "Blame",
     "DeviceTflops",
+    "DisturbanceAnswer",
     "ExpertBalance",
     "ExposedCommunication",
     "Fusion",
     "PublishedCheck",
+    "Replications",
     "RunAnswer",
+    "StepQuantiles",
 ]

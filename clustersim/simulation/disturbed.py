@@ -31,6 +31,7 @@ from clustersim.scenario.disturbances import (
     SlowNicFile,
 )
 from clustersim.scenario.load import Loaded
+from clustersim.simulation.answer import DisturbanceAnswer
 from clustersim.topology.faults import FailedCable, Fault, FaultyNic, SlowLink, goodput
 
 DRAWN: Final = Draw()
@@ -60,6 +61,18 @@ def causes_of(loaded: Loaded, placement: Placement, draw: Draw = DRAWN) -> tuple
         else:
             causes.append(cause)
     return tuple(causes)
+
+
+def disturbance_answers(loaded: Loaded, placement: Placement) -> tuple[DisturbanceAnswer, ...]:
+    """Return the disturbances of a scenario with the number of devices that each concerns."""
+    answers = []
+    for given in loaded.scenario.disturbances:
+        devices = None
+        if isinstance(given, RanksFile):
+            chosen = _devices(given, placement, loaded)
+            devices = len(placement.devices if chosen is None else chosen)
+        answers.append(DisturbanceAnswer(given.title, given.type, devices))
+    return tuple(answers)
 
 
 def _names(loaded: Loaded) -> Iterator[str]:
@@ -199,4 +212,4 @@ _FAULTS: Final[Mapping[type, Callable[[Any, str], Fault]]] = {
     FailedCableFile: _failed_cable,
 }
 
-__all__ = ["DRAWN", "causes_of", "faults_of"]
+__all__ = ["DRAWN", "causes_of", "disturbance_answers", "faults_of"]

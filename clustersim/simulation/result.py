@@ -15,10 +15,12 @@ from clustersim.program.program import Program
 from clustersim.scenario.schema import Published, Scenario
 from clustersim.simulation.answer import (
     DeviceTflops,
+    DisturbanceAnswer,
     ExpertBalance,
     ExposedCommunication,
     Fusion,
     PublishedCheck,
+    Replications,
     RunAnswer,
     RunCounts,
 )
@@ -57,6 +59,8 @@ class Result:
     peak : FLOP rate of a device at the precision of the scenario [FLOP/s]
     departures : keys whose values differ from those of the scenario file, so that its published
         numbers belong to another run
+    disturbances : what makes ranks differ
+    replications : the step time over several steps; None where one was simulated
     """
 
     name: str
@@ -78,6 +82,8 @@ class Result:
     wall: float
     peak: float
     departures: tuple[str, ...] = ()
+    disturbances: tuple[DisturbanceAnswer, ...] = ()
+    replications: Replications | None = None
 
     def __repr__(self) -> str:
         """Return the result in one line."""
@@ -257,6 +263,8 @@ class Result:
                 blocks=self.timeline.blocks,
                 activities=self.activities,
             ),
+            disturbances=self.disturbances,
+            replications=self.replications,
             assumed=self.assumed,
             wall_s=self.wall,
         )

@@ -31,6 +31,7 @@ from clustersim.scenario.load import Loaded, from_mapping, load
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.advice import JobSize, Tools, advice
 from clustersim.simulation.build import build_job
+from clustersim.simulation.disturbed import disturbance_answers
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.result import Result
 from clustersim.workload.finetune import tuned_flops
@@ -77,7 +78,7 @@ def simulate(
     """
     began = time.perf_counter()
     with garbage_collection_off():
-        loaded = _loaded(scenario, settings)
+        loaded = loaded_from(scenario, settings)
         job = build_job(loaded)
         result = _replayed(loaded, job, estimate_memory(job), began)
         return _advised(result, loaded) if advise and not result.memory.fits else result
@@ -100,12 +101,22 @@ def simulate_if_it_fits(loaded: Loaded) -> Result | Verdict:
         return _replayed(loaded, job, memory, began) if memory.fits else memory
 
 
-def _loaded(scenario: str | Path | Mapping[str, Any] | Loaded, settings: Settings) -> Loaded:
+def loaded_from(
+    scenario: str | Path | Mapping[str, Any] | Loaded, settings: Settings = ()
+) -> Loaded:
+    """Return the loaded scenario of an argument of `simulate`."""
     if isinstance(scenario, Mapping):
         return from_mapping("scenario", scenario, settings)
     if not isinstance(scenario, Loaded):
         return load(scenario, settings)
     return scenario.changed(settings) if settings else scenario
+
+
+def step_time_of(job: Job, given: Scenario) -> float:
+    """Return the time of a step of the job of a scenario, without its components [s]."""
+    with garbage_collection_off():
+        program = compile_program(job, fold_replicas=given.fold, fusion_bound=given.fusion_bound)
+        return replay(program).timeline.duration
 
 
 def _replayed(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Result:
@@ -148,6 +159,7 @@ def _measured(
         wall=0.0,
         peak=job.cluster.accelerator.peak_rate(job.shard.precision.peak),
         departures=loaded.departures,
+        disturbances=disturbance_answers(loaded, job.placement),
     )
 
 
@@ -173,4 +185,4 @@ def _memory_of(loaded: Loaded) -> Verdict:
     return estimate_memory(job)
 
 
-__all__ = ["simulate", "simulate_if_it_fits"]
+__all__ = ["loaded_from", "simulate", "simulate_if_it_fits", "step_time_of"]

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from clustersim.metrics.communication import GroupLinks
     from clustersim.metrics.prediction_interval import Interval
     from clustersim.scenario.schema import PlacementFile, RecomputeFile
-    from clustersim.simulation.answer import PublishedCheck
+    from clustersim.simulation.answer import (
+        Blame,
+        DisturbanceAnswer,
+        PublishedCheck,
+        Replications,
+    )
     from clustersim.simulation.result import Result
 
 _GROUPS: Final = {
@@ -49,6 +54,7 @@ def rows(result: "Result") -> list[Row]:
         *_speed(result),
         Row("time", _components(result)),
         Row("exposed", _exposed(result)),
+        *_disturbances(result),
         *(verdict if fits else []),
         Row("memory use", _memory(result)),
         Row("busiest link", _busiest(result)),
@@ -191,6 +197,53 @@ def _exposed(result: "Result") -> str:
     return f"communication {percent(total)}: {', '.join(named)}"
 
 
+def _disturbances(result: "Result") -> list[Row]:
+    """Return what makes ranks differ, the step time over replications, and what each costs."""
+    if not result.disturbances:
+        return []
+    named = [f"{given.name}{_concerned(given)}" for given in result.disturbances]
+    lines = [Row("disturbances", _shortened(named))]
+    if result.replications is not None:
+        lines += [
+            Row("replications", replicated_step(result.replications)),
+            Row("cost", _costs(result.replications)),
+        ]
+    return lines
+
+
+def _concerned(given: "DisturbanceAnswer") -> str:
+    return "" if given.devices is None else f" ({counted(given.devices, 'device')})"
+
+
+def _shortened(texts: Sequence[str]) -> str:
+    """Return the first of several texts, and the number of the others."""
+    more = f" and {len(texts) - MOST} more" if len(texts) > MOST else ""
+    return ", ".join(texts[:MOST]) + more
+
+
+def replicated_step(found: "Replications") -> str:
+    """Return the step time over replications."""
+    low, high = (format_seconds(s, 4) for s in (found.quantiles.p10_s, found.quantiles.p90_s))
+    error = "" if found.error_s is None else f" (standard error {format_seconds(found.error_s, 2)})"
+    return (
+        f"{counted(found.count, 'step')}: mean {format_seconds(found.mean_s)}{error}, 10th to 90th"
+        f" percentile {low} to {high}"
+    )
+
+
+def _costs(found: "Replications") -> str:
+    """Return the time that is recovered without each disturbance, and without all of them."""
+    costs = [f"{blame.name} {cost_of_blame(blame)}" for blame in found.blame]
+    share = percent(found.recovered_s / found.mean_s)
+    return f"{_shortened(costs)}; all {format_seconds(found.recovered_s, 3)}, {share} of the step"
+
+
+def cost_of_blame(blame: "Blame") -> str:
+    """Return the time that is recovered without a disturbance, and its share of that of all."""
+    share = "" if blame.share is None else f" ({percent(blame.share)})"
+    return f"{format_seconds(blame.recovered_s, 3)}{share}"
+
+
 def _memory(result: "Result") -> str:
     """Return the largest components of the fullest stage's memory, and the host memory."""
     parts = sorted(result.memory.fullest.parts.items(), key=lambda item: -item[1])
@@ -274,4 +327,12 @@ _MOST_STATED: Final = 6
 """Maximum number of keys in this line that the user states; `--json` and the page have all."""
 
 
-__all__ = ["answer", "differs", "file_row", "remedies", "rows"]
+__all__ = [
+    "answer",
+    "cost_of_blame",
+    "differs",
+    "file_row",
+    "remedies",
+    "replicated_step",
+    "rows",
+]
