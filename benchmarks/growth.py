@@ -7,8 +7,13 @@ from benchmarks.table import Table
 from benchmarks.timing import CLUSTERSIM, Cost, cost_of
 
 DEVICES = (64, 512, 1024, 4096, 16_384, 65_536, 131_072)
+MOST_NODES = max(DEVICES) // 8
+
+REFERENCE, LIMIT = 1024, 4.0
+"""Devices that others are compared with, and how much longer all of them may take [unitless]."""
+
 MICROBATCHES = (320, 3_200, 32_000, 320_000)
-FLOWS = (100, 1_000, 5_000, 20_000)
+FLOWS = (100, 1_000, 5_000)
 
 
 def growth(repeats: int, folder: str) -> Iterator[Table]:
@@ -28,10 +33,10 @@ def _run(scenario: str, repeats: int, **settings: int) -> Cost:
 
 
 def _devices(repeats: int) -> Table:
-    rows = []
+    costs: dict[int, Cost] = {}
     for devices in DEVICES:
         data = devices // 64
-        cost = _run(
+        costs[devices] = _run(
             "korthikanti-175b-seqsel",
             repeats,
             cluster__size=MOST_NODES,
@@ -39,18 +44,25 @@ def _devices(repeats: int) -> Table:
             plan__data=data,
             batch__global=64 * data,
         )
-        rows.append((devices, cost.wall, cost.processor, round(cost.peak / 1e6)))
+    rows = [
+        (devices, cost.wall, cost.wall / costs[REFERENCE].wall, cost.processor, cost.peak // 10**6)
+        for devices, cost in costs.items()
+    ]
     return Table(
         "devices",
         "Cost by devices",
-        ("devices", "time [s]", "processor time [s]", "memory [MB]"),
+        (
+            "devices",
+            "time [s]",
+            f"time over that of {REFERENCE:,} devices",
+            "processor time [s]",
+            "memory [MB]",
+        ),
         rows,
         "A replica of 175B parameters on 64 A100 (tensor 8, pipeline 8, three chunks), more and"
-        " more of them.\nEach has 64 microbatches, so all ranks have equal programs.",
+        " more of them.\nEach has 64 microbatches, so all ranks have equal programs.\nFrom"
+        f" {REFERENCE:,} to {max(DEVICES):,} devices the time may grow {LIMIT:g}-fold.",
     )
-
-
-MOST_NODES = max(DEVICES) // 8
 
 
 def _microbatches(repeats: int) -> Table:

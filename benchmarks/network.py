@@ -17,7 +17,7 @@ from clustersim.scenario.load import load
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.traffic import Traffic
 
-NODES, FLOWS = 1024, 20_000
+NODES, FLOWS = 1024, 5_000
 
 ACTIVITIES, MEETING = 200_000, 10_000
 """How many activities are timed that meet no other, and that meet others."""
