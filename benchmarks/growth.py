@@ -13,7 +13,7 @@ REFERENCE, LIMIT = 1024, 4.0
 """Devices that others are compared with, and how much longer all of them may take [unitless]."""
 
 MICROBATCHES = (320, 3_200, 32_000, 320_000)
-FLOWS = (100, 1_000, 5_000)
+FLOWS = (100, 1_000, 5_000, 10_000)
 
 
 def growth(repeats: int, folder: str) -> Iterator[Table]:
