@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from clustersim.errors import PlanError
 from clustersim.memory.levels import (
     at_peak,
+    batches,
     changes_by_step,
-    columns,
     fullest_moment,
     levels,
     memory_curves,
@@ -173,10 +173,12 @@ def test_the_curve_of_a_stage_reaches_its_peak_and_ends_where_it_began():
         assert (np.diff(curve.time) >= 0).all()
 
 
-def test_the_table_of_memory_adds_up():
+@pytest.mark.parametrize("rows", [1, 1_000_000])
+def test_the_table_of_memory_adds_up(rows):
     """In the table of a run, steady and moving parts make the total of every row."""
     result = ran()
-    table = columns(memory_curves(result.memory, result.timeline))
+    parts = [*batches(memory_curves(result.memory, result.timeline), rows)]
+    table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     steady = np.array([sum(stage.steady.values()) for stage in result.memory.stages])
     moving = sum(values for part, values in table.items() if part in PARTS)
 
@@ -282,7 +284,7 @@ title: Llama 70B that does not fit
 cluster: {name: dgx-h100, nodes: 8}
 model: llama3-70b
 plan: {tensor: 8, pipeline: 2, data: 4}
-batch: {global: 512, micro: 1, sequence: 8192}
+batch: {global: 128, micro: 1, sequence: 8192}
 precision: bf16
 framework: megatron-core
 """
