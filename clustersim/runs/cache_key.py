@@ -8,6 +8,7 @@ import hashlib
 import json
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 from clustersim import __version__
@@ -35,14 +36,17 @@ class RecordTexts:
 
     def __init__(self) -> None:
         self._texts: dict[int, tuple[Record, str]] = {}
+        self._lock = Lock()  # a Dask worker runs tasks in threads
 
     def text(self, record: Record) -> str:
         """Return the values of a record as JSON."""
-        if id(record) not in self._texts:
-            if len(self._texts) == self.MOST:
-                self._texts.pop(next(iter(self._texts)))
-            self._texts[id(record)] = record, _json(record.model_dump(mode="json", by_alias=True))
-        return self._texts[id(record)][1]
+        with self._lock:
+            if id(record) not in self._texts:
+                if len(self._texts) == self.MOST:
+                    self._texts.pop(next(iter(self._texts)))
+                values = record.model_dump(mode="json", by_alias=True)
+                self._texts[id(record)] = record, _json(values)
+            return self._texts[id(record)][1]
 
 
 def key_of(loaded: Loaded, texts: RecordTexts | None = None) -> str:

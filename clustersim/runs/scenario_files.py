@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from threading import Lock
 from typing import Final
 
 from clustersim.catalog.changes import Change, Settings, changes_of
@@ -42,6 +43,7 @@ class ScenarioFiles:
     def __init__(self, study: str = "") -> None:
         self._study = study or uuid.uuid4().hex
         self._bases: dict[Hashable, Loaded | None] = {}
+        self._lock = Lock()  # a Dask worker runs tasks in threads
         self.texts = RecordTexts()
 
     def __reduce__(self) -> tuple[Callable[[str], "ScenarioFiles"], tuple[str]]:
@@ -62,7 +64,8 @@ class ScenarioFiles:
         """
         changes = changes_of(settings)
         of_records = [change for change in changes if change.path[0] in _RECORDS]
-        base = self._base(scenario, of_records)
+        with self._lock:
+            base = self._base(scenario, of_records)
         if base is None:
             return load(scenario, changes)
         others = [change for change in changes if change.path[0] not in _RECORDS]

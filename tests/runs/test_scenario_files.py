@@ -1,6 +1,7 @@
 """Scenario files of a study are read once, and give the scenarios that reading each again gives."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 
 import pytest
@@ -93,6 +94,17 @@ def test_a_process_has_one_object_for_each_study(files):
 
     assert pickle.loads(sent) is pickle.loads(sent)
     assert pickle.loads(sent) is not pickle.loads(pickle.dumps(ScenarioFiles()))
+
+
+def test_threads_share_the_files_of_a_study(files):
+    """Loaded by several threads at once, more scenarios than are kept are what they are alone."""
+    settings = [(f"cluster.nodes={nodes}", "plan.zero=1") for nodes in range(1, 41)]
+    with ThreadPoolExecutor(4) as executor:
+        found = [*executor.map(lambda changes: files.load(SCENARIO, changes), settings)]
+        keys = [*executor.map(lambda loaded: key_of(loaded, files.texts), found)]
+
+    assert [loaded.scenario.cluster.nodes for loaded in found] == [*range(1, 41)]
+    assert keys == [key_of(loaded) for loaded in found]
 
 
 def test_few_scenarios_are_kept(files):
