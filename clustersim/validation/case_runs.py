@@ -22,7 +22,7 @@ from clustersim.simulation.simulate import simulate
 from clustersim.validation.cases.case import Case, case_of
 from clustersim.validation.cases.machines import matches
 from clustersim.validation.cases.reasons import Reason, Ungradable
-from clustersim.validation.cases.rows import Entry
+from clustersim.validation.cases.rows import Entry, Row
 from clustersim.validation.cases.scenario import scenario_of
 from clustersim.validation.cases.settings import CHEAPEST, RECOMPUTE
 from clustersim.validation.cases.texts import HARDWARE, MODEL
@@ -38,6 +38,7 @@ from clustersim.validation.grading import (
 )
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.single_layer import layer_flops, layer_times
+from clustersim.validation.straggler_cases import FAMILY, grade_straggler_case
 from clustersim.workload.precision import PRECISIONS
 
 MOST_BLOCKS: Final = 2_000_000
@@ -116,6 +117,8 @@ def _run(entry: Entry) -> Outcome:
     if entry.row is None:
         assert entry.problem is not None, "an entry has a row or a problem"
         return Outcome(entry.id, entry.group, (entry.problem,))
+    if entry.row.family == FAMILY:
+        return _straggler_outcome(entry.row)
     case = case_of(entry.row)
     outcome = Outcome(
         id=case.id,
@@ -157,6 +160,17 @@ def _run(entry: Entry) -> Outcome:
         memory_capacity=result.memory.capacity,
         wall=result.wall,
     )
+
+
+def _straggler_outcome(row: Row) -> Outcome:
+    """Return the outcome of a measured effect of stragglers, scored where nothing is assumed."""
+    outcome = Outcome(row.id, row.group, confidence=row.source.confidence)
+    try:
+        graded, assumed = grade_straggler_case(row)
+    except Ungradable as problem:
+        return replace(outcome, reasons=problem.reasons)
+    sure = row.source.confidence in ("high", "medium")
+    return replace(outcome, grade=graded, assumed=assumed, scored=sure and not assumed)
 
 
 def _measured_stage(memory: Verdict, stage: str) -> float:

@@ -93,7 +93,8 @@ class Grade:
     @property
     def is_time(self) -> bool:
         """Whether more of the metric is slower."""
-        return self.metric in LAYER or bool(METRICS[self.metric].is_time)
+        known = METRICS.get(self.metric)
+        return self.metric in LAYER or (known is not None and bool(known.is_time))
 
 
 def measured_metric(case: Case) -> str:

@@ -29,6 +29,9 @@ UNITS: Final = {
     "layer_forward_ms": "ms a layer, forward",
     "layer_backward_ms": "ms a layer, backward",
     "memory_gb_per_gpu": "GB, memory only",
+    "throughput_ratio": "x the throughput",
+    "expected_max_sigma": "standard deviations",
+    "expected_max_over_mean": "mean delays",
 }
 """Units of the metrics."""
 

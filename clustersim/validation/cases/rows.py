@@ -136,6 +136,8 @@ class Row(Section):
     flops_convention : what the source counts as FLOPs
     assumed : settings that a simulator needs and the source does not give, with the reason
     note : remarks, such as options of the software
+    family : what is measured, where it is not a step: jitter
+    written : the whole row as it is written
     """
 
     id: str
@@ -154,6 +156,8 @@ class Row(Section):
     scope: Text = None
     flops_convention: Text = None
     note: Text = None
+    family: Word = None
+    written: dict[str, Any] = {}
 
 
 NO_GROUP: Final = "(no group)"
@@ -205,7 +209,7 @@ def _entry(row: object, place: int) -> Entry:
         return Entry(here, NO_GROUP, problem=reason)
     name, group = _name(row.get("id")) or here, _name(row.get("group")) or NO_GROUP
     try:
-        parsed = Row.model_validate({**row, "id": name, "group": group})
+        parsed = Row.model_validate({**row, "id": name, "group": group, "written": dict(row)})
     except ValidationError as error:
         detail = "; ".join(_message(problem) for problem in error.errors())
         return Entry(name, group, problem=Reason("malformed", detail))
