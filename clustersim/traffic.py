@@ -6,11 +6,20 @@ devices is one `Traffic` of four equal flows, each link crossed by one of them:
     d0 --l0--> d1 --l1--> d2 --l2--> d3 --l3--> d0      links (0, 1, 2, 3), weights (1, 1, 1, 1)
 
 Point-to-point is the case of a single flow: every weight is 1.
+
+Before replicas are folded, the same communication of thousands of them is one `TrafficRows`: a row
+for each replica, its links and weights in arrays.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import NamedTuple
+
+import numpy as np
+
+from clustersim.arrays import Booleans, Floats, Integers, ranges, ranked
 
 
 class Traffic(NamedTuple):
@@ -41,3 +50,157 @@ class Traffic(NamedTuple):
     def uncontended_rate(self, capacities: Sequence[float]) -> float:
         """Return the rate of one flow with its links to itself [B/s]."""
         return min([self.cap, *(capacities[link] / weight for link, weight in self.crossings())])
+
+
+@dataclass(frozen=True, eq=False)
+class LinkRows:
+    """Rows of links with a value each, in arrays: a sparse matrix of rows and links.
+
+    Attributes
+    ----------
+    starts : the first entry of each row, and the number of entries
+    links, values : of each entry; the links of a row differ, and ascend
+    """
+
+    starts: Integers
+    links: Integers
+    values: Floats
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def row(self) -> Integers:
+        """The row of each entry."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    def of_row(self, row: int) -> dict[int, float]:
+        """Return the links of a row with their values."""
+        own = slice(self.starts[row], self.starts[row + 1])
+        return dict(zip(self.links[own].tolist(), self.values[own].tolist(), strict=True))
+
+    def take(self, rows: "Sequence[int] | Integers | slice") -> "LinkRows":
+        """Return some of the rows, in their order."""
+        chosen = np.arange(len(self))[rows]
+        counts = np.diff(self.starts)[chosen]
+        entries = ranges(self.starts[chosen], counts)
+        before = np.concatenate([[0], np.cumsum(counts)])
+        return LinkRows(before, self.links[entries], self.values[entries])
+
+    def only(self, kept: Booleans) -> "LinkRows":
+        """Return the entries for which `kept` is true."""
+        before = np.concatenate([[0], np.cumsum(kept)])
+        return LinkRows(before[self.starts], self.links[kept], self.values[kept])
+
+    def scaled(self, factors: Floats) -> "LinkRows":
+        """Return the rows, each multiplied by its factor."""
+        return LinkRows(self.starts, self.links, self.values * factors[self.row])
+
+    def with_values(self, values: Floats) -> "LinkRows":
+        """Return the same links with other values."""
+        return LinkRows(self.starts, self.links, values)
+
+    def largest(self, values: Floats) -> Floats:
+        """Return for each row the largest of the values of its entries; 0 for an empty row."""
+        return self._reduced(np.maximum, values, 0.0)
+
+    def smallest(self, values: Floats) -> Floats:
+        """Return for each row the smallest of the values of its entries; infinity without any."""
+        return self._reduced(np.minimum, values, inf)
+
+    def _reduced(self, ufunc: np.ufunc, values: Floats, empty: float) -> Floats:
+        found = np.full(len(self), empty)
+        filled = np.diff(self.starts) > 0
+        if filled.any():
+            found[filled] = ufunc.reduceat(values, self.starts[:-1][filled])
+        return found
+
+    def totals(self, links: int) -> Floats:
+        """Return the sum of each link over all rows."""
+        return np.bincount(self.links, self.values, minlength=links).astype(np.float64, copy=False)
+
+    def joined(self) -> "LinkRows":
+        """Return the sum of all rows as one row."""
+        return link_rows(np.zeros_like(self.links), self.links, self.values, 1)
+
+
+def link_rows(row: Integers, links: Integers, values: Floats, rows: int) -> LinkRows:
+    """Return rows from entries in any order; values of the same row and link are added."""
+    width = int(links.max(initial=0)) + 1
+    keys, inverse = ranked(row * width + links)
+    of_row, link = np.divmod(keys, width)
+    starts = np.searchsorted(of_row, np.arange(rows + 1))
+    sums = np.bincount(inverse, values, minlength=len(keys))
+    return LinkRows(starts, link, sums.astype(np.float64, copy=False))
+
+
+def stacked(parts: Sequence[LinkRows]) -> LinkRows:
+    """Return the rows of several parts one after another."""
+    counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.starts) for part in parts)])
+    _, links, values = _entries(parts)
+    return LinkRows(np.cumsum(counts), links, values)
+
+
+def added(parts: Iterable[LinkRows], rows: int) -> LinkRows:
+    """Return the sum of several parts of `rows` rows each."""
+    listed = [part for part in parts if len(part.links)]
+    return listed[0] if len(listed) == 1 else link_rows(*_entries(listed), rows)
+
+
+def largest_of(parts: Iterable[LinkRows], rows: int) -> LinkRows:
+    """Return the largest values of several parts of `rows` rows each."""
+    listed = [part for part in parts if len(part.links)]
+    if len(listed) == 1:
+        return listed[0]
+    row, links, values = _entries(listed)
+    largest = link_rows(row, links, values, rows)
+    order = np.lexsort((links, row))
+    before = np.stack([row, links])[:, order]
+    first = np.flatnonzero(np.diff(before, axis=1, prepend=-1).any(axis=0))
+    return largest.with_values(
+        np.maximum.reduceat(values[order], first) if len(first) else largest.values
+    )
+
+
+def _entries(parts: Sequence[LinkRows]) -> tuple[Integers, Integers, Floats]:
+    """Return row, link and value of all entries."""
+    row = np.concatenate([np.zeros(0, np.int64), *(part.row for part in parts)])
+    links = np.concatenate([np.zeros(0, np.int64), *(part.links for part in parts)])
+    return row, links, np.concatenate([np.zeros(0), *(part.values for part in parts)])
+
+
+@dataclass(frozen=True, eq=False)
+class TrafficRows:
+    """The traffic of one name of many replicas, a row each; attributes as those of `Traffic`.
+
+    Attributes
+    ----------
+    crossings : how many flows of each row cross each link [flows]
+    """
+
+    name: str
+    crossings: LinkRows
+    nbytes: Floats
+    latency: Floats
+    cap: Floats
+
+    def __len__(self) -> int:
+        return len(self.crossings)
+
+    def of_row(self, row: int) -> Traffic:
+        """Return the traffic of one replica."""
+        weights = self.crossings.of_row(row)
+        amounts = float(self.nbytes[row]), float(self.latency[row]), float(self.cap[row])
+        return Traffic(self.name, tuple(weights), tuple(weights.values()), *amounts)
+
+    def take(self, rows: "Sequence[int] | Integers | slice") -> "TrafficRows":
+        """Return the traffic of some of the replicas."""
+        crossings = self.crossings.take(rows)
+        return TrafficRows(
+            self.name, crossings, self.nbytes[rows], self.latency[rows], self.cap[rows]
+        )
+
+    def uncontended_rates(self, capacities: Floats) -> Floats:
+        """Return the rate of one flow of each row with its links to itself [B/s]."""
+        crossed = self.crossings
+        return np.minimum(self.cap, crossed.smallest(capacities[crossed.links] / crossed.values))

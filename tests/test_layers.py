@@ -28,7 +28,7 @@ LAYERS = """
     plan          cost
     topology      workload    timeline    traffic    disturbance
     catalog
-    units         errors      answers
+    units         errors      answers   arrays
     escaping
 """
 

@@ -44,7 +44,7 @@ def _slowest(cluster: Cluster, routes: Iterable[Route]) -> float:
     """
     crossed = Counter(link for route in routes for link in route.links)
     capacities = cluster.links.capacities
-    return min(capacities[link] / flows for link, flows in crossed.items())
+    return min(float(capacities[link]) / flows for link, flows in crossed.items())
 
 
 def host_latency(cluster: Cluster) -> float:

@@ -8,17 +8,16 @@ replicas are alike.  Of very many groups every pattern of places inside nodes is
 some more, evenly.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.plan.placement import Placement
-from clustersim.program.link_usage import most_used
-from clustersim.program.program import Limit, LinkUse
+from clustersim.program.links_in_use import LinksInUse
+from clustersim.program.program import Limit
 from clustersim.topology.cluster import Cluster
 
 _GROUPS: Final = {
@@ -84,16 +83,14 @@ class HotLink:
     utilisation: float
 
 
-def hottest(links: Iterable[LinkUse], duration: float, count: int = 10) -> list[HotLink]:
-    """Return the links with the highest utilisation, then by name; of links that are alike, one.
+def hottest(links: LinksInUse, duration: float) -> list[HotLink]:
+    """Return the links with the highest utilisation; of links that are alike, one.
 
     Parameters
     ----------
     duration : of the step [s]
     """
-    return [
-        HotLink(*link, link.nbytes / link.capacity / duration) for link in most_used(links, count)
-    ]
+    return [HotLink(*link, link.nbytes / link.capacity / duration) for link in links.busiest]
 
 
 # --- groups ---------------------------------------------------------------------------------------
@@ -189,9 +186,7 @@ def _kinds(placement: Placement, *, embedding: bool) -> Iterator[tuple[str, Grou
 
 def _experts(placement: Placement) -> Groups:
     """Return the groups of all stages whose ranks share the experts of a layer."""
-    plan = placement.plan
-    mesh = np.array(placement.devices).reshape(-1, plan.expert, plan.expert_tensor)
-    return mesh.transpose(0, 2, 1).reshape(-1, plan.expert)
+    return placement.expert_groups().reshape(-1, placement.plan.expert)
 
 
 def _spans(nodes: Groups) -> NDArray[np.int64]:
@@ -216,20 +211,12 @@ def _sample(groups: Groups, size: int) -> Groups:
 
 def _links(cluster: Cluster, groups: Groups, *, closed: bool) -> tuple[NarrowestLink, ...]:
     """Return the kinds of links between neighbours with the narrowest of each, narrowest first."""
-    crossed: set[int] = set()
-    for group in groups.tolist():
-        for a, b in _neighbours(group, closed=closed):
-            crossed.update(cluster.route(a, b).links)
-    kinds, capacities = cluster.links.kinds, cluster.links.capacities
+    following = np.roll(groups, -1, axis=1)
+    pairs = slice(None) if closed else slice(None, -1)
+    routes = cluster.routes(groups[:, pairs].ravel(), following[:, pairs].ravel())
     narrowest: dict[str, float] = {}
-    for link in sorted(crossed):
-        kind = kinds[link]
-        narrowest[kind] = min(capacities[link], narrowest.get(kind, capacities[link]))
+    for link in cluster.links.examples(np.unique(routes.links)):
+        kind, wide = cluster.links.kinds[link], float(cluster.links.capacities[link])
+        narrowest[kind] = min(wide, narrowest.get(kind, wide))
     ordered = sorted(narrowest.items(), key=lambda item: (item[1], item[0]))
     return tuple(NarrowestLink(kind, bandwidth) for kind, bandwidth in ordered)
-
-
-def _neighbours(group: Sequence[int], *, closed: bool) -> Iterator[tuple[int, int]]:
-    yield from pairwise(group)
-    if closed:
-        yield group[-1], group[0]

@@ -11,6 +11,7 @@ well, as with a launcher that numbers ranks node by node.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import prod
 
@@ -22,6 +23,8 @@ from clustersim.plan.checks import Where
 from clustersim.plan.parallelism import Plan
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.fabrics.torus import TorusFabric
+
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -36,77 +39,72 @@ class Placement:
     plan: Plan
     devices: tuple[int, ...]
 
-    def device(self, stage: int, replica: int, part: int) -> int:
-        """Return the device of a rank; `part` counts through its cell."""
-        plan = self.plan  # plan.rank(), inlined because transfers call this for every rank
-        return self.devices[(stage * plan.data + replica) * plan.cell + part]
-
-    def cell(self, stage: int, replica: int) -> tuple[int, ...]:
-        """Return the devices that share a microbatch on one stage of one replica."""
-        ranks = self.plan.cell_ranks(stage, replica)
-        return self.devices[ranks.start : ranks.stop]
-
-    def stage(self, stage: int) -> NDArray[np.int64]:
-        """Return the devices of a stage by replica, context slice and tensor rank."""
+    @cached_property
+    def mesh(self) -> Integers:
+        """The device of each rank by stage, replica, context slice and tensor rank."""
         plan = self.plan
-        size = plan.data * plan.cell
-        devices = self.devices[stage * size : (stage + 1) * size]
-        return np.array(devices).reshape(plan.data, plan.context, plan.tensor)
+        return np.array(self.devices).reshape(plan.pipeline, plan.data, plan.context, plan.tensor)
 
-    def tensor_groups(self, stage: int, replica: int) -> list[tuple[int, ...]]:
+    @property
+    def cells(self) -> Integers:
+        """The devices that share a microbatch, by stage, replica and part of the cell."""
+        return self.mesh.reshape(self.plan.pipeline, self.plan.data, self.plan.cell)
+
+    # Groups of every cell, cells by stage and then by replica: an array of cell, group and member.
+
+    def tensor_groups(self) -> Integers:
         """Return for each context slice of a cell the devices that share its layers."""
-        return _rows(self.stage(stage)[replica])
+        plan = self.plan
+        return self.mesh.reshape(-1, plan.context, plan.tensor)
 
-    def context_groups(self, stage: int, replica: int) -> list[tuple[int, ...]]:
+    def context_groups(self) -> Integers:
         """Return for each tensor rank of a cell the devices that share its sequences."""
-        return _rows(self.stage(stage)[replica].T)
+        plan = self.plan
+        return self.mesh.swapaxes(2, 3).reshape(-1, plan.tensor, plan.context)
 
-    def data_groups(self, stage: int) -> list[tuple[int, ...]]:
+    # Groups of every stage: an array of stage, group and member.
+
+    def data_groups(self) -> Integers:
         """Return for each tensor rank of a stage the devices that hold the same weights."""
         plan = self.plan
-        return _rows(self.stage(stage).reshape(plan.copies, plan.tensor).T)
+        return self.mesh.reshape(plan.pipeline, plan.copies, plan.tensor).swapaxes(1, 2)
 
-    def shard_groups(self, stage: int) -> list[tuple[int, ...]]:
+    def shard_groups(self) -> Integers:
         """Return the data groups of a stage cut into those that share what ZeRO shards."""
-        mesh = np.array(self.data_groups(stage))
-        return _rows(mesh.reshape(-1, self.plan.sharers))
+        return self.data_groups().reshape(self.plan.pipeline, -1, self.plan.sharers)
 
-    def shard_copies(self, stage: int) -> list[tuple[int, ...]]:
+    def shard_copies(self) -> Integers:
         """Return across the shard groups of a stage the devices that hold the same shards."""
-        mesh = np.array(self.data_groups(stage)).reshape(self.plan.tensor, -1, self.plan.sharers)
-        return _rows(mesh.transpose(0, 2, 1).reshape(-1, mesh.shape[1]))
+        plan = self.plan
+        shards = self.data_groups().reshape(plan.pipeline, plan.tensor, -1, plan.sharers)
+        return shards.swapaxes(2, 3).reshape(plan.pipeline, -1, shards.shape[2])
 
-    def expert_groups(self, stage: int) -> list[tuple[int, ...]]:
+    def expert_groups(self) -> Integers:
         """Return the devices of a stage that share the experts, one group for each tensor rank."""
         plan = self.plan
-        mesh = self.stage(stage).reshape(plan.expert_copies, plan.expert, plan.expert_tensor)
-        return _rows(mesh.transpose(0, 2, 1).reshape(-1, plan.expert))
+        shape = plan.pipeline, plan.expert_copies, plan.expert, plan.expert_tensor
+        return self.mesh.reshape(shape).swapaxes(2, 3).reshape(plan.pipeline, -1, plan.expert)
 
-    def expert_tensor_groups(self, stage: int) -> list[tuple[int, ...]]:
+    def expert_tensor_groups(self) -> Integers:
         """Return the devices of a stage that share one expert's columns."""
-        return _rows(self.stage(stage).reshape(-1, self.plan.expert_tensor))
+        return self.mesh.reshape(self.plan.pipeline, -1, self.plan.expert_tensor)
 
-    def expert_copies(self, stage: int) -> list[tuple[int, ...]]:
+    def expert_copies(self) -> Integers:
         """Return the devices of a stage that hold the same weights of experts."""
         plan = self.plan
-        mesh = self.stage(stage).reshape(plan.expert_copies, plan.expert * plan.expert_tensor)
-        return _rows(mesh.T)
+        shape = plan.pipeline, plan.expert_copies, plan.expert * plan.expert_tensor
+        return self.mesh.reshape(shape).swapaxes(1, 2)
 
-    def model_group(self, replica: int) -> tuple[int, ...]:
+    def model_group(self, replica: int) -> Integers:
         """Return the devices that hold one replica of the model, stage by stage."""
-        stages = range(self.plan.pipeline)
-        return tuple(device for stage in stages for device in self.cell(stage, replica))
+        return self.mesh[:, replica].ravel()
 
-    def groups(self, axis: str) -> NDArray[np.int64]:
+    def groups(self, axis: str) -> Integers:
         """Return the devices of all groups along an axis, a row a group, members in order."""
         degrees = self.plan.degrees
-        mesh = np.array(self.devices).reshape([*reversed(degrees.values())])
+        mesh = self.mesh.reshape([*reversed(degrees.values())])
         last = len(degrees) - 1 - [*degrees].index(axis)
         return np.moveaxis(mesh, last, -1).reshape(-1, degrees[axis])
-
-
-def _rows(groups: NDArray[np.int64]) -> list[tuple[int, ...]]:
-    return [tuple(group) for group in groups.tolist()]
 
 
 def place(
@@ -144,7 +142,7 @@ def _named(plan: Plan, order: Sequence[str]) -> list[str]:
     return [axis for axis in order if plan.degrees.get(axis, 1) > 1]
 
 
-def _positions(plan: Plan, order: Sequence[str]) -> NDArray[np.int64]:
+def _positions(plan: Plan, order: Sequence[str]) -> Integers:
     """Return the position of each rank in an order of the axes."""
     named = _named(plan, order)
     counted = _named(plan, [*plan.degrees])
@@ -156,7 +154,7 @@ def _positions(plan: Plan, order: Sequence[str]) -> NDArray[np.int64]:
 # --- order of devices -----------------------------------------------------------------------------
 
 
-def _through_boxes(cluster: Cluster, boxes: Sequence[int], where: Where) -> NDArray[np.int64]:
+def _through_boxes(cluster: Cluster, boxes: Sequence[int], where: Where) -> Integers:
     """Return the nodes of a torus box by box."""
     torus = _divided(cluster, boxes, where)
     inside = [*snake(boxes)]

@@ -20,7 +20,7 @@ from clustersim.program.movement.host_copies import HostLink
 from clustersim.program.movement.overlap import Move, Shared, Unit, Units, total_seconds
 from clustersim.program.movement.sharding import local_seconds
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, WHOLE, Code
-from clustersim.traffic import Traffic
+from clustersim.traffic import LinkRows, Traffic, TrafficRows, added
 from clustersim.workload.kernels import Axis, Collective, Kernel, Overlapped, flat
 from clustersim.workload.layers.ends import boundary_gather
 from clustersim.workload.offload import HostCopy
@@ -48,7 +48,7 @@ class Blocks:
         self.communicators = Communicators(job, _operations(self._calls.values()))
         self._blocks: dict[object, tuple[Seconds, Seconds]] = {}
         self._layers: dict[object, tuple[Seconds, Seconds]] = {}
-        self._carried: dict[tuple[int, int], dict[int, float]] = {}
+        self._carried: dict[int, LinkRows] = {}
         self._host = HostLink(job) if job.offload.any else None
 
     @property
@@ -250,44 +250,43 @@ class Blocks:
 
     # --- links -----------------------------------------------------------------------------------
 
-    def traffic(self, replica: int) -> dict[Name, Traffic]:
-        """Return the collectives of a replica's tensor groups as traffic, by name."""
-        traffic: dict[Name, Traffic] = {}
-        for stage, calls in self._calls.items():
-            communicator = self.communicators.communicator("tensor", stage, replica)
-            for axis, operation, nbytes in calls:
-                if axis == "tensor":
-                    title = f"{operation} of tensor group, stage {stage}"
-                    moved = communicator.traffic(title, operation, nbytes)
-                    traffic[tensor_name(stage, operation, nbytes)] = moved
-        return traffic
+    def traffic(self) -> dict[Name, TrafficRows]:
+        """Return the collectives of the tensor groups of all replicas as traffic, by name."""
+        return {
+            tensor_name(stage, call.operation, call.nbytes): self.traffic_of(stage, call)
+            for stage, calls in self._calls.items()
+            for call in calls
+            if call.axis == "tensor"
+        }
 
-    def carried(self, stage: int, replica: int) -> dict[int, float]:
-        """Return the load of the collectives of a cell on each link, for one microbatch [B]."""
-        key = stage, replica
-        if key not in self._carried:
-            self._carried[key] = self.on_links(OF_CELL, stage, replica)
-        return self._carried[key]
+    def traffic_of(self, stage: int, call: Call) -> TrafficRows:
+        """Return a collective of a stage as traffic: of each replica, or of all in one row."""
+        name = f"{call.operation} of {call.axis} group, stage {stage}"
+        rows = self.communicators.rows(call.axis, stage)
+        return self.communicators.along(call.axis).traffic(name, call.operation, call.nbytes, rows)
 
-    def carried_by_stage(self, stage: int) -> dict[int, float]:
+    def carried(self, stage: int) -> LinkRows:
+        """Return the load of the collectives of each cell on links, for one microbatch [B]."""
+        if stage not in self._carried:
+            self._carried[stage] = self._on_links(OF_CELL, stage, self.job.plan.data)
+        return self._carried[stage]
+
+    def carried_by_stage(self, stage: int) -> LinkRows:
         """Return the load of collectives of all replicas of a stage on each link [B]."""
-        others = tuple(axis for axis in self.axes if axis not in OF_CELL)
-        return self.on_links(others, stage, 0)
+        return self._on_links([axis for axis in self.axes if axis not in OF_CELL], stage, 1)
 
-    def on_links(self, axes: Sequence[Axis], stage: int, replica: int) -> dict[int, float]:
-        """Return the load of collectives of some axes on each link, for one microbatch [B]."""
-        total: dict[int, float] = {}
-        for axis in axes:
-            calls = [
-                (call.operation, call.nbytes, times)
-                for call, times in self._calls[stage].items()
-                if call.axis == axis
-            ]
-            if calls:
-                carried = self.communicators.carried(axis, stage, replica, calls)
-                for link, nbytes in carried.items():
-                    total[link] = total.get(link, 0.0) + nbytes
-        return total
+    def carried_along(self, axis: Axis, stage: int) -> LinkRows:
+        """Return the load of collectives of one axis on links, for one microbatch, by row [B]."""
+        calls = [
+            (call.operation, call.nbytes, times)
+            for call, times in self._calls[stage].items()
+            if call.axis == axis
+        ]
+        return self.communicators.along(axis).carried(calls, self.communicators.rows(axis, stage))
+
+    def _on_links(self, axes: Iterable[Axis], stage: int, rows: int) -> LinkRows:
+        parts = [self.carried_along(axis, stage) for axis in axes if axis in self.axes]
+        return added(parts, rows)
 
 
 def _by_channel(seconds: float, moves: Sequence[Move]) -> Seconds:

@@ -4,30 +4,134 @@ tensor, context            of a cell: the groups of one stage of one replica
 expert, data and others    of a stage: the groups of all replicas
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 
+import numpy as np
+
+from clustersim.arrays import Floats, Integers, numbered
 from clustersim.cost.closed_form import Cost
 from clustersim.plan.placement import Placement
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.job import Job
+from clustersim.traffic import LinkRows, TrafficRows, added, stacked
 from clustersim.workload.kernels import Axis, Collective
 
 OF_CELL: tuple[Axis, ...] = ("tensor", "context")
 
-Pattern = tuple[tuple[str, Hashable], ...]
-"""What the costs of the collectives of a block depend on: for each axis, its signature."""
+Load = tuple[str, str]
+"""The load of an algorithm and an operation."""
+
+Parts = Sequence[tuple[Integers, Communicator]]
+
+Pattern = tuple[tuple[Axis, int], ...]
+"""What the costs of the collectives of a block depend on: for each axis, its class of groups."""
 
 
-def groups_of_stage(placement: Placement, axis: Axis, stage: int) -> list[tuple[int, ...]]:
-    """Return the devices of the groups along an axis that spans replicas."""
-    groups: dict[str, Callable[[int], list[tuple[int, ...]]]] = {
+def groups_along(placement: Placement, axis: Axis) -> Integers:
+    """Return the devices of the groups along an axis: by cell or by stage, group and member."""
+    groups = {
+        "tensor": placement.tensor_groups,
+        "context": placement.context_groups,
         "expert": placement.expert_groups,
         "expert-tensor": placement.expert_tensor_groups,
         "data": placement.shard_groups,
         "copies": placement.shard_copies,
         "expert-data": placement.expert_copies,
     }
-    return groups[axis](stage)
+    return groups[axis]()
+
+
+class AxisGroups:
+    """The groups along an axis, of all cells or of all stages, which are its rows.
+
+    Rows are of one class where the costs of all operations are equal.
+
+    Parameters
+    ----------
+    parts : communicators with the rows that each is for
+    operations : the collectives that the groups run
+
+    Attributes
+    ----------
+    classes : the class of each row
+    """
+
+    def __init__(self, parts: Parts, operations: Sequence[str]) -> None:
+        self._parts = parts
+        numbers: dict[Hashable, int] = {}
+        self.classes = np.empty(sum(len(rows) for rows, _ in parts), dtype=np.int64)
+        self._examples: list[tuple[Communicator, int]] = []
+        for rows, communicator in self._parts:
+            for place, signature in enumerate(communicator.signatures(operations)):
+                number = numbers.setdefault(signature, len(numbers))
+                if number == len(self._examples):
+                    self._examples.append((communicator, place))
+                self.classes[rows[place]] = number
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of each group."""
+        return self._parts[0][1].span.ranks
+
+    def cost(self, number: int, operation: str, nbytes: float) -> Cost:
+        """Return the closed-form cost of a collective of a class."""
+        communicator, place = self._examples[number]
+        return communicator.cost(operation, nbytes, place)
+
+    def traffic(self, name: str, operation: str, nbytes: float, rows: slice) -> TrafficRows:
+        """Return a collective of some rows as traffic."""
+        costs = [self.cost(number, operation, nbytes) for number in self._numbers]
+        amounts = np.array([(cost.nbytes, cost.latency, cost.rate) for cost in costs])
+        flows: dict[Load, Floats] = {}
+        for number, cost in enumerate(costs):
+            unit = self._unit(number, cost, operation)
+            self._add(flows, number, (cost.algorithm, operation), 1.0 / unit)
+        return TrafficRows(name, self._loads(flows, rows), *amounts[self.classes[rows]].T)
+
+    def carried(self, calls: Iterable[tuple[str, float, float]], rows: slice) -> LinkRows:
+        """Return the load of collectives of some rows on each link [B].
+
+        Parameters
+        ----------
+        calls : operation, bytes of the buffer [B], and number of calls
+        """
+        streams: dict[Load, Floats] = {}
+        for operation, nbytes, times in calls:
+            for number in self._numbers:
+                cost = self.cost(number, operation, nbytes)
+                wire = cost.nbytes / self._unit(number, cost, operation)
+                self._add(streams, number, (cost.algorithm, operation), times * wire)
+        return self._loads(streams, rows)
+
+    @property
+    def _numbers(self) -> range:
+        return range(len(self._examples))
+
+    def _unit(self, number: int, cost: Cost, operation: str) -> float:
+        """Return the bytes of one of the equal flows of a class, for each byte of the buffer."""
+        communicator, place = self._examples[number]
+        return float(communicator.load(cost.algorithm, operation).units[place])
+
+    def _add(self, factors: dict[Load, Floats], number: int, key: Load, more: float) -> None:
+        factors.setdefault(key, np.zeros(len(self._examples)))[number] += more
+
+    def _loads(self, factors: Mapping[Load, Floats], rows: slice) -> LinkRows:
+        """Return for some rows the sum of loads, each times a factor of the row's class."""
+        sums, order = [], []
+        for all_rows, communicator in self._parts:
+            places = np.flatnonzero((all_rows >= rows.start) & (all_rows < rows.stop))
+            classes, parts = self.classes[all_rows[places]], []
+            for key, of_class in factors.items():
+                times = of_class[classes]
+                if times.any():
+                    scaled = communicator.load(*key).total.take(places).scaled(times)
+                    parts.append(scaled if times.all() else scaled.only(scaled.values != 0))
+            sums.append(added(parts, len(places)))
+            order.append(all_rows[places])
+        if len(sums) == 1:
+            return sums[0]
+        return stacked(sums).take(np.argsort(np.concatenate(order)))
 
 
 class Communicators:
@@ -41,77 +145,54 @@ class Communicators:
     def __init__(self, job: Job, operations: Mapping[Axis, Sequence[str]]) -> None:
         self.job = job
         self.operations = {axis: sorted(names) for axis, names in operations.items() if names}
-        self._communicators: dict[tuple[Axis, int, int], Communicator] = {}
-        self._signatures: dict[tuple[Axis, int, int], Hashable] = {}
-        self._examples: dict[tuple[Axis, Hashable], Communicator] = {}
-        self._patterns: dict[tuple[int, int], Pattern] = {}
+        self._parts: dict[Axis, Parts] = {}
+        self._groups: dict[tuple[Axis, tuple[str, ...]], AxisGroups] = {}
 
-    def communicator(self, axis: Axis, stage: int, replica: int = 0) -> Communicator:
-        """Return the communicator of an axis on a stage of a replica."""
-        key = axis, stage, replica if axis in OF_CELL else 0
-        if key not in self._communicators:
-            self._communicators[key] = self.job.communicator(self._devices(axis, stage, replica))
-        return self._communicators[key]
-
-    def _devices(self, axis: Axis, stage: int, replica: int) -> list[tuple[int, ...]]:
-        placement = self.job.placement
-        if axis in OF_CELL:
-            of_cell: dict[str, Callable[[int, int], list[tuple[int, ...]]]] = {
-                "tensor": placement.tensor_groups,
-                "context": placement.context_groups,
-            }
-            return of_cell[axis](stage, replica)
-        return groups_of_stage(placement, axis, stage)
-
-    def pattern(self, stage: int, replica: int) -> Pattern:
-        """Return the signatures on which the times of blocks of a cell depend, by axis."""
-        key = stage, replica
-        if key not in self._patterns:
-            self._patterns[key] = tuple(
-                (axis, self._signature(axis, stage, replica)) for axis in self.operations
-            )
-        return self._patterns[key]
-
-    def patterns(self, replica: int) -> Hashable:
-        """Return the patterns of all stages of a replica."""
-        return tuple(self.pattern(stage, replica) for stage in range(self.job.plan.pipeline))
-
-    def _signature(self, axis: Axis, stage: int, replica: int) -> Hashable:
-        key = axis, stage, replica if axis in OF_CELL else 0
-        if key not in self._signatures:
-            communicator = self.communicator(axis, stage, replica)
-            signature = communicator.signature(self.operations[axis])
-            self._signatures[key] = signature
-            self._examples.setdefault((axis, signature), communicator)
-        return self._signatures[key]
-
-    def example(self, axis: Axis, pattern: Pattern) -> Communicator:
-        """Return a communicator of an axis with the signature of a pattern."""
-        return self._examples[axis, dict(pattern)[axis]]
-
-    def cost(self, collective: Collective, pattern: Pattern) -> Cost:
-        """Return the closed-form cost of a collective."""
-        return self.example(collective.axis, pattern).cost(collective.operation, collective.nbytes)
-
-    def carried(
-        self, axis: Axis, stage: int, replica: int, calls: Iterable[tuple[str, float, float]]
-    ) -> dict[int, float]:
-        """Return the load of collectives on each link [B].
+    def along(self, axis: Axis, *operations: str) -> AxisGroups:
+        """Return the groups along an axis: a row for each cell, by stage and replica, or stage.
 
         Parameters
         ----------
-        calls : operation, bytes of the buffer [B], and number of calls
+        operations : that they run; those inside blocks if none are given
         """
-        communicator = self.communicator(axis, stage, replica)
-        example = self.example(axis, self.pattern(stage, replica))
-        streams: dict[tuple[str, str], float] = {}
-        for operation, nbytes, times in calls:
-            cost = example.cost(operation, nbytes)
-            key = cost.algorithm, operation
-            wire = cost.nbytes / example.load(*key).unit
-            streams[key] = streams.get(key, 0.0) + times * wire
-        carried: dict[int, float] = {}
-        for key, stream in streams.items():
-            for link, share in communicator.load(*key).shares.items():
-                carried[link] = carried.get(link, 0.0) + share * stream
-        return carried
+        key = axis, operations or tuple(self.operations[axis])
+        if axis not in self._parts:
+            self._parts[axis] = self.job.communicators(groups_along(self.job.placement, axis))
+        if key not in self._groups:
+            self._groups[key] = AxisGroups(self._parts[axis], key[1])
+        return self._groups[key]
+
+    def rows(self, axis: Axis, stage: int) -> slice:
+        """Return the rows of a stage along an axis: its replicas, or only itself."""
+        count = self.job.plan.data if axis in OF_CELL else 1
+        return slice(stage * count, (stage + 1) * count)
+
+    @cached_property
+    def _classes(self) -> dict[Axis, Integers]:
+        """For each axis, the class of the groups of each cell, by stage and replica."""
+        plan = self.job.plan
+        shape = plan.pipeline, plan.data
+        return {
+            axis: np.broadcast_to(
+                self.along(axis).classes.reshape(-1, plan.data if axis in OF_CELL else 1), shape
+            )
+            for axis in self.operations
+        }
+
+    def pattern(self, stage: int, replica: int) -> Pattern:
+        """Return the classes on which the times of blocks of a cell depend, by axis."""
+        return tuple((axis, int(of[stage, replica])) for axis, of in self._classes.items())
+
+    @cached_property
+    def pattern_numbers(self) -> Integers:
+        """By stage and replica, a number for each different pattern."""
+        plan = self.job.plan
+        classes = [*self._classes.values()]
+        if not classes:
+            return np.zeros((plan.pipeline, plan.data), dtype=np.int64)
+        return numbered(np.stack([of.ravel() for of in classes], axis=1)).reshape(classes[0].shape)
+
+    def cost(self, collective: Collective, pattern: Pattern) -> Cost:
+        """Return the closed-form cost of a collective."""
+        number = dict(pattern)[collective.axis]
+        return self.along(collective.axis).cost(number, collective.operation, collective.nbytes)

@@ -5,6 +5,9 @@ job --blocks--> work of each step
     --link usage--> load of the links
 """
 
+import numpy as np
+
+from clustersim.arrays import numbered
 from clustersim.cost.compute import pass_seconds
 from clustersim.plan.parallelism import Plan
 from clustersim.program.blocks import Blocks, split_at_collectives
@@ -51,30 +54,26 @@ def compile_program(job: Job, *, fold_replicas: bool, fusion_bound: float) -> Pr
     """
     plan = job.plan
     blocks = Blocks(job)
-    sends = [stage_transfers(job, replica) for replica in range(plan.data)]
-    joint = joint_collectives(job)
+    sends = stage_transfers(job)
+    joint = joint_collectives(job, blocks.communicators)
     usage = LinkUsage(job, blocks, sends, joint)
     bound = usage.fusion_bound()
     whole = bound <= fusion_bound or blocks.axes != ["tensor"] or job.offload.any
     if not whole:
-        for replica, transfers in enumerate(sends):
-            transfers.update(blocks.traffic(replica))
+        sends |= blocks.traffic()
     contention = NO_CONTENTION
     if blocks.axes and (blocks.axes != ["tensor"] or job.offload.any):
         contention = contention_of(job, blocks, sends, joint, min(fusion_bound, MOST_SHARING))
     own, of_stages = shared_traffic(job, blocks, contention)
     links, carried = job.cluster.links, usage.carried()
     delays = Delays(job, blocks)
-    patterns = [
-        (blocks.communicators.patterns(replica), delays.colour(replica))
-        for replica in range(plan.data)
-    ]
+    patterns = np.vstack([blocks.communicators.pattern_numbers, delays.colours])
     folded = fold(
-        [{**transfers, **more} for transfers, more in zip(sends, own, strict=True)],
-        {**joint, **of_stages},
+        sends | own,
+        joint | of_stages,
         links.capacities,
         links.names,
-        patterns,
+        numbered(patterns.T),
         fold_replicas=fold_replicas,
     )
     actors = _actors(

@@ -11,39 +11,41 @@ more than a bound, the closed form is kept.  Otherwise the block is replayed uni
 collectives on such links in the network.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
+from clustersim.arrays import Booleans, Floats
 from clustersim.program.blocks import Blocks, Call
 from clustersim.program.communicators import OF_CELL
-from clustersim.program.fold import Name
+from clustersim.program.fold import Name, Transfers
 from clustersim.program.job import Job
+from clustersim.program.link_usage import shortest_blocks
 from clustersim.program.movement.overlap import OnStage, Shared
-from clustersim.program.steps import WHOLE
-from clustersim.traffic import Traffic
+from clustersim.traffic import LinkRows, Traffic, TrafficRows, added, largest_of, link_rows
 from clustersim.workload.kernels import Axis, Collective
 
 ROUNDING = 1e-9
 """Share of a link by which demands that fit exactly may exceed it."""
 
 
-class Use(NamedTuple):
-    """The use of a link by collectives that run one after another.
+MOST_DELAYS = 2**20
+"""Delays that are computed at the same time, which bounds their memory."""
+
+
+class Uses(NamedTuple):
+    """The use of links by collectives that run one after another, a row for each group of them.
 
     Attributes
     ----------
-    demand : maximum rate of one of them, share of the capacity
-    seconds : time in which the link carries the bytes of one microbatch [s]
+    demand : maximum rate of one of them on each link, share of the capacity
+    seconds : time in which each link carries the bytes of one microbatch [s]
     """
 
-    demand: float
-    seconds: float
-
-
-NO_USE = Use(0.0, 0.0)
-Uses = Mapping[int, Use]
-"""By link."""
+    demand: LinkRows
+    seconds: LinkRows
 
 
 @dataclass(frozen=True)
@@ -71,110 +73,112 @@ NO_CONTENTION = Contention({}, {}, always=False, bound=0.0)
 
 
 def contention_of(
-    job: Job,
-    blocks: Blocks,
-    sends: Sequence[Mapping[Name, Traffic]],
-    joint: Mapping[Name, Traffic],
-    bound: float,
+    job: Job, blocks: Blocks, sends: Transfers, joint: Transfers, bound: float
 ) -> Contention:
     """Return the collectives of blocks that other traffic can slow down.
 
     Parameters
     ----------
-    sends : stage transfers of each replica
+    sends : stage transfers of all replicas
     joint : collectives of all replicas
     bound : maximum by which sharing may lengthen a forward and backward, share of its time
     """
     table = UseTable(job, blocks, joint)
-    total = table.total(sends)
-    contended = {link for link, use in total.items() if use.demand > 1 + ROUNDING}
+    demand, seconds = table.totals(sends)
+    contended = demand > 1 + ROUNDING
     inner: dict[int, frozenset[Axis]] = {}
     moves: dict[int, frozenset[Axis]] = {}
     always, worst = False, 0.0
     for stage in range(job.plan.pipeline):
-        moved, gradients = table.moves(stage), table.gradients(stage)
-        for replica in range(job.plan.data if table.cell(stage, 0) else 1):
-            own = _sequence(table.inner(stage), table.cell(stage, replica))
-            delays = {
-                link: total[link].seconds
-                - max(use.get(link, NO_USE).seconds for use in (own, moved))
-                for link in contended.intersection([*own, *moved])
-            }
-            share = max(delays.values(), default=0.0) / _duration(job, blocks, stage, replica)
-            worst = max(worst, share)
-            if share <= bound:
-                continue
-            always = always or any(
-                delay > gradients.get(link, NO_USE).seconds * (1 + ROUNDING)
-                for link, delay in delays.items()
-            )
-            for calls, axes in zip(blocks.calls(stage), (inner, moves), strict=True):
-                crossing = table.axes(stage, replica, calls, contended)
-                axes[stage] = axes.get(stage, frozenset()) | crossing
+        delays = table.delays(stage, contended, seconds)
+        shares = delays.largest(delays.values) / shortest_blocks(job, blocks, stage)
+        worst = max(worst, float(shares.max()))
+        slowed = shares > bound
+        if not slowed.any():
+            continue
+        gradients = table.gradients(stage).seconds.totals(len(seconds))[delays.links]
+        longer = delays.values > gradients * (1 + ROUNDING)
+        always = always or bool((longer & slowed[delays.row]).any())
+        for calls, axes in zip(blocks.calls(stage), (inner, moves), strict=True):
+            axes[stage] = table.axes(stage, calls, contended, slowed)
     return Contention(inner, moves, always, worst)
 
 
-def _duration(job: Job, blocks: Blocks, stage: int, replica: int) -> float:
-    """Return the shortest time of a forward and backward of a chunk [s]."""
-    pattern = blocks.pattern(stage, replica)
-    return min(
-        sum(blocks.block(stage, chunk, kind, pattern)[0].total for kind in WHOLE)
-        for chunk in range(job.plan.chunks)
-    )
-
-
 class UseTable:
-    """The use of links by the collectives of each stage and replica, each computed once."""
+    """The use of links by the collectives of each stage, of all replicas or of each."""
 
-    def __init__(self, job: Job, blocks: Blocks, joint: Mapping[Name, Traffic]) -> None:
+    def __init__(self, job: Job, blocks: Blocks, joint: Transfers) -> None:
         self._job, self._blocks, self._joint = job, blocks, joint
-        self._computed: dict[tuple[str, int, int], dict[int, Use]] = {}
+        self._computed: dict[tuple[str, int], Uses] = {}
 
-    def total(self, sends: Sequence[Mapping[Name, Traffic]]) -> dict[int, Use]:
-        """Return the use of links by everything that can run at the same time."""
-        plan, total = self._job.plan, dict[int, Use]()
+    def totals(self, sends: Transfers) -> tuple[Floats, Floats]:
+        """Return demand and time of each link by everything that can run at the same time."""
+        plan = self._job.plan
+        uses = [self._of([(traffic, 1.0 / plan.chunks)], plan.data) for traffic in sends.values()]
         for stage in range(plan.pipeline):
-            for uses in (self.inner(stage), self.moves(stage), self.gradients(stage)):
-                _add_concurrent(total, uses)
-            for replica in range(plan.data):
-                _add_concurrent(total, self.cell(stage, replica))
-        for transfers in sends:
-            for traffic in transfers.values():
-                _add_concurrent(total, self._of([(traffic, 1.0 / plan.chunks)]))
-        return total
+            uses += [self.inner(stage), self.moves(stage), self.gradients(stage), self.cell(stage)]
+        links = len(self._job.cluster.links)
+        demand, seconds = np.zeros(links), np.zeros(links)
+        for use in uses:
+            demand += use.demand.totals(links)
+            seconds += use.seconds.totals(links)
+        return demand, seconds
+
+    def delays(self, stage: int, contended: Booleans, seconds: Floats) -> LinkRows:
+        """Return the time of other traffic on contended links that a replica uses [s].
+
+        Parameters
+        ----------
+        seconds : of all traffic on each link [s]
+        """
+        replicas, links = self._job.plan.data, len(seconds)
+        moved = self.moves(stage).seconds.totals(links)
+        inner = self.inner(stage).seconds.totals(links)
+        cell = self.cell(stage).seconds
+        cell = cell.only(contended[cell.links])
+        others = np.flatnonzero(contended & ((moved > 0) | (inner > 0)))
+        longest = np.argsort(np.maximum(inner, moved)[others] - seconds[others], kind="stable")
+        enough = max(np.diff(cell.starts).max() + 1, MOST_DELAYS // replicas)
+        others = others[longest[:enough]]  # no replica uses all of these itself
+        row = np.repeat(np.arange(replicas), len(others))
+        everywhere = link_rows(row, np.tile(others, replicas), np.zeros(len(row)), replicas)
+        own = added([cell, everywhere], replicas)
+        most = np.maximum(own.values + inner[own.links], moved[own.links])
+        return own.with_values(seconds[own.links] - most)
 
     def inner(self, stage: int) -> Uses:
         """Return the use by collectives between kernels whose groups join replicas."""
-        return self._of_calls("inner", stage, 0)
+        return self._of_calls("inner", stage)
 
-    def cell(self, stage: int, replica: int) -> Uses:
-        """Return the use by collectives between kernels whose groups are of one replica."""
-        return self._of_calls("cell", stage, replica)
+    def cell(self, stage: int) -> Uses:
+        """Return the use by collectives between kernels whose groups are of one replica, by row."""
+        return self._of_calls("cell", stage)
 
     def moves(self, stage: int) -> Uses:
         """Return the use by gathers of weights and reductions of gradients in blocks."""
-        return self._of_calls("moves", stage, 0)
+        return self._of_calls("moves", stage)
 
     def gradients(self, stage: int) -> Uses:
         """Return the use by reductions during the last backward, for one microbatch."""
-        if not self._job.overlapped_reduction:
-            return {}
+        overlapped = self._job.overlapped_reduction
         times = 1.0 / self._job.plan.microbatches
         names = [name for name in self._joint if name[:2] == ("gradients", stage)]
-        return self._of([(self._joint[name], times) for name in names])
+        return self._of([(self._joint[name], times) for name in names if overlapped], 1)
 
     def axes(
-        self, stage: int, replica: int, calls: Iterable[Call], links: set[int]
+        self, stage: int, calls: Iterable[Call], links: Booleans, replicas: Booleans
     ) -> frozenset[Axis]:
-        """Return the axes of those collectives that cross some links."""
-        return frozenset(
-            call.axis
-            for call in calls
-            if not links.isdisjoint(_traffic(self._blocks, stage, replica, call).links)
-        )
+        """Return the axes of those collectives of some replicas that cross some links."""
+        crossing: set[Axis] = set()
+        for call in calls:
+            crossed = self._blocks.traffic_of(stage, call).crossings
+            of_cell = call.axis in OF_CELL
+            if (links[crossed.links] & (replicas[crossed.row] if of_cell else True)).any():
+                crossing.add(call.axis)
+        return frozenset(crossing)
 
-    def _of_calls(self, role: str, stage: int, replica: int) -> Uses:
-        key = role, stage, replica
+    def _of_calls(self, role: str, stage: int) -> Uses:
+        key = role, stage
         if key not in self._computed:
             inner, moves = self._blocks.calls(stage)
             calls = {
@@ -183,47 +187,25 @@ class UseTable:
                 if role == "moves" or (call.axis in OF_CELL) == (role == "cell")
             }
             chunks = self._job.plan.chunks
+            collectives = [
+                (self._blocks.traffic_of(stage, call), times / chunks)
+                for call, times in calls.items()
+            ]
             self._computed[key] = self._of(
-                [
-                    (_traffic(self._blocks, stage, replica, call), times / chunks)
-                    for call, times in calls.items()
-                ]
+                collectives, self._job.plan.data if role == "cell" else 1
             )
         return self._computed[key]
 
-    def _of(self, collectives: Iterable[tuple[Traffic, float]]) -> dict[int, Use]:
+    def _of(self, collectives: Iterable[tuple[TrafficRows, float]], rows: int) -> Uses:
         """Return the use by collectives that run one after another, each a number of times."""
-        uses: dict[int, Use] = {}
         capacities = self._job.cluster.links.capacities
+        demands, seconds = [], []
         for traffic, times in collectives:
-            rate = traffic.uncontended_rate(capacities)
-            for link, weight in zip(traffic.links, traffic.weights, strict=True):
-                use, share = uses.get(link, NO_USE), weight / capacities[link]
-                seconds = use.seconds + share * traffic.nbytes * times
-                uses[link] = Use(max(use.demand, share * rate), seconds)
-        return uses
-
-
-def _traffic(blocks: Blocks, stage: int, replica: int, call: Call) -> Traffic:
-    communicator = blocks.communicators.communicator(call.axis, stage, replica)
-    name = f"{call.operation} of {call.axis} group, stage {stage}"
-    return communicator.traffic(name, call.operation, call.nbytes)
-
-
-def _add_concurrent(total: dict[int, Use], uses: Uses) -> None:
-    """Add the use by collectives that run at the same time as the others."""
-    for link, (demand, seconds) in uses.items():
-        use = total.get(link, NO_USE)
-        total[link] = Use(use.demand + demand, use.seconds + seconds)
-
-
-def _sequence(first: Uses, second: Uses) -> Uses:
-    """Return the use by two sets of collectives, one after another."""
-    uses = dict(first)
-    for link, (demand, seconds) in second.items():
-        use = uses.get(link, NO_USE)
-        uses[link] = Use(max(use.demand, demand), use.seconds + seconds)
-    return uses
+            crossed = traffic.crossings
+            shares = crossed.with_values(crossed.values / capacities[crossed.links])
+            demands.append(shares.scaled(traffic.uncontended_rates(capacities)))
+            seconds.append(shares.scaled(traffic.nbytes * times))
+        return Uses(largest_of(demands, rows), added(seconds, rows))
 
 
 # --- traffic --------------------------------------------------------------------------------------
@@ -236,20 +218,16 @@ def shared_name(stage: int, axis: Axis, operation: str, nbytes: float) -> Name:
 
 def shared_traffic(
     job: Job, blocks: Blocks, contention: Contention
-) -> tuple[list[dict[Name, Traffic]], dict[Name, Traffic]]:
+) -> tuple[dict[Name, TrafficRows], dict[Name, TrafficRows]]:
     """Return the collectives that share links: of each replica, and of all replicas together."""
-    of_replicas: list[dict[Name, Traffic]] = [{} for _ in range(job.plan.data)]
-    of_stages: dict[Name, Traffic] = {}
+    of_replicas: dict[Name, TrafficRows] = {}
+    of_stages: dict[Name, TrafficRows] = {}
     for stage in range(job.plan.pipeline):
         axes = (by_stage.get(stage, ()) for by_stage in (contention.inner, contention.moves))
         for sharing, calls in zip(axes, blocks.calls(stage), strict=True):
             for call in (call for call in calls if call.axis in sharing):
-                name = shared_name(stage, *call)
-                if call.axis not in OF_CELL:
-                    of_stages[name] = _traffic(blocks, stage, 0, call)
-                    continue
-                for replica, transfers in enumerate(of_replicas):
-                    transfers[name] = _traffic(blocks, stage, replica, call)
+                found = of_replicas if call.axis in OF_CELL else of_stages
+                found[shared_name(stage, *call)] = blocks.traffic_of(stage, call)
     return of_replicas, of_stages
 
 

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.arrays import Integers
 from clustersim.cost.compute import Seconds
 from clustersim.disturbance.causes import Jitter
 from clustersim.disturbance.draws import attention_loads, generator, jitter_factors
@@ -76,9 +77,12 @@ class Delays:
         self._job, self._blocks = job, blocks
         self._segments, self._effects = KernelSegments(job), RankEffects(job)
 
-    def colour(self, replica: int) -> Hashable:
-        """Return what makes the times of a replica differ from those of others; None if not."""
-        return self._effects.colour(replica)
+    @property
+    def colours(self) -> Integers:
+        """For each replica, a number for what makes its times differ from those of others."""
+        numbers: dict[Hashable, int] = {}
+        colours = map(self._effects.colour, range(self._job.plan.data))
+        return np.array([numbers.setdefault(colour, len(numbers)) for colour in colours])
 
     def of(self, stage: int, replica: int, pattern: Pattern) -> StageDelays:
         """Return the delays of a stage of a replica.

@@ -14,13 +14,19 @@ Links that can never limit a transfer are left out first: those with capacity fo
 that crosses them, at full rate and at once.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from clustersim.traffic import Traffic
+import numpy as np
+from numpy.typing import NDArray
+
+from clustersim.arrays import Floats, Integers, numbered
+from clustersim.traffic import Traffic, TrafficRows, link_rows
 
 Name = tuple[Hashable, ...]
 """Name of a transfer, the same for every replica: ``("send", "F", 3, 4)``."""
+
+Transfers = Mapping[Name, TrafficRows]
 
 
 @dataclass(frozen=True)
@@ -43,159 +49,172 @@ class Folded:
 
 
 def fold(
-    own: Sequence[dict[Name, Traffic]],
-    joint: dict[Name, Traffic],
-    capacities: Sequence[float],
-    link_names: Sequence[str],
-    patterns: Sequence[Hashable],
-    *,
-    fold_replicas: bool,
-) -> Folded:
+    own: Transfers, joint: Transfers, capacities: Floats, link_names: Sequence[str],
+    patterns: Integers, *, fold_replicas: bool,
+) -> Folded:  # fmt: skip
     """Return the classes of replicas and their traffic.
 
     Parameters
     ----------
-    own : for each replica its transfers by name
-    joint : transfers of all replicas together
-    patterns : for each replica, what else distinguishes it (the times of its blocks)
+    own : transfers of all replicas, a row each, by name
+    joint : transfers of all replicas together, one row each
+    patterns : for each replica, a number for what else distinguishes it (the times of its blocks)
     fold_replicas : False keeps every replica separate
     """
-    own = [{name: _capped(t, capacities) for name, t in transfers.items()} for transfers in own]
-    joint = {name: _capped(t, capacities) for name, t in joint.items()}
-    tight = _tight(own, joint, capacities)
-    own = [{name: _only(tight, t) for name, t in transfers.items()} for transfers in own]
-    joint = {name: _only(tight, t) for name, t in joint.items()}
+    own = {name: _capped(traffic, capacities) for name, traffic in own.items()}
+    joint = {name: _capped(traffic, capacities) for name, traffic in joint.items()}
+    tight = _tight([*own.values(), *joint.values()], capacities)
+    own = {name: _only(tight, traffic) for name, traffic in own.items()}
+    joint = {name: _only(tight, traffic) for name, traffic in joint.items()}
+    (links,) = np.nonzero(tight)
     if fold_replicas:
-        colours, link_colours = _refined(own, joint, capacities, patterns)
+        colours, link_colours = _refined(own, joint, links, capacities, patterns)
     else:
-        colours = list(range(len(own)))
-        link_colours = {link: i for i, link in enumerate(sorted(tight))}
-    return _quotient(own, joint, capacities, link_names, colours, link_colours)
+        colours, link_colours = np.arange(len(patterns)), np.arange(len(links))
+    return _quotient(own, joint, Links(links, link_colours, capacities, link_names), colours)
 
 
-def _capped(traffic: Traffic, capacities: Sequence[float]) -> Traffic:
+def _capped(traffic: TrafficRows, capacities: Floats) -> TrafficRows:
     """Return the traffic with its uncontended rate as its cap, so that only shared links matter."""
-    return traffic._replace(cap=traffic.uncontended_rate(capacities))
+    return replace(traffic, cap=traffic.uncontended_rates(capacities))
 
 
-def _tight(
-    own: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic], capacities: Sequence[float]
-) -> set[int]:
-    """Return the links whose capacity all traffic at once could exceed."""
-    demand: dict[int, float] = {}
-    for traffic in _all(own, joint):
-        for link, weight in traffic.crossings():
-            demand[link] = demand.get(link, 0.0) + weight * traffic.cap
-    return {link for link, rate in demand.items() if rate > capacities[link] * (1 + 1e-12)}
+def _tight(traffic: Sequence[TrafficRows], capacities: Floats) -> NDArray[np.bool_]:
+    """Return which links' capacity all traffic at once could exceed."""
+    demand = np.zeros(len(capacities))
+    for moved in traffic:
+        demand += moved.crossings.scaled(moved.cap).totals(len(capacities))
+    return demand > capacities * (1 + 1e-12)
 
 
-def _all(own: Sequence[dict[Name, Traffic]], joint: dict[Name, Traffic]) -> Iterable[Traffic]:
-    for transfers in own:
-        yield from transfers.values()
-    yield from joint.values()
-
-
-def _only(kept: set[int], traffic: Traffic) -> Traffic:
+def _only(kept: NDArray[np.bool_], traffic: TrafficRows) -> TrafficRows:
     """Return the traffic on some links only."""
-    pairs = [(link, weight) for link, weight in traffic.crossings() if link in kept]
-    return traffic._replace(
-        links=tuple(link for link, _ in pairs), weights=tuple(weight for _, weight in pairs)
-    )
+    return replace(traffic, crossings=traffic.crossings.only(kept[traffic.crossings.links]))
+
+
+# --- colours --------------------------------------------------------------------------------------
 
 
 def _refined(
-    own: Sequence[dict[Name, Traffic]],
-    joint: dict[Name, Traffic],
-    capacities: Sequence[float],
-    patterns: Sequence[Hashable],
-) -> tuple[list[int], dict[int, int]]:
+    own: Transfers, joint: Transfers, links: Integers, capacities: Floats, patterns: Integers
+) -> tuple[Integers, Integers]:
     """Return a colour for each replica and each link, equal only where no time can differ."""
-    crossed: dict[int, list[tuple[Name, float, int]]] = {}
-    for replica, transfers in enumerate(own):
-        for name, traffic in transfers.items():
-            for link, weight in traffic.crossings():
-                crossed.setdefault(link, []).append((name, weight, replica))
-    shared: dict[int, list[tuple[Name, float]]] = {}
-    for name, traffic in joint.items():
-        for link, weight in traffic.crossings():
-            shared.setdefault(link, []).append((name, weight))
-    links = sorted({*crossed, *shared})
-    colours = _numbered(patterns)
+    place = np.zeros(len(capacities), dtype=np.int64)
+    place[links] = np.arange(len(links))
+    crossed = _crossings(own, place)
+    shared = _crossings(joint, place)
+    facts = [np.stack([t.nbytes, t.latency, t.cap]).view(np.int64) for t in own.values()]
+    of_replica = numbered(np.vstack([patterns[None], *facts]).T)
+    of_link = numbered(
+        np.stack([capacities[links].view(np.int64), _sets(shared.link, shared.kind, len(links))]).T
+    )
+    colours = of_replica
     while True:
-        of_links = (
-            (
-                capacities[link],
-                tuple(shared.get(link, ())),
-                tuple(sorted((n, w, colours[r]) for n, w, r in crossed.get(link, ()))),
-            )
-            for link in links
-        )
-        link_colours = dict(zip(links, _numbered(of_links), strict=True))
-        finer = _numbered(
-            (colours[replica], *(_signature(t, link_colours) for t in transfers.values()))
-            for replica, transfers in enumerate(own)
-        )
-        if max(finer) == max(colours):
+        seen = _paired(crossed.kind, colours[crossed.replica])
+        link_colours = numbered(np.stack([of_link, _sets(crossed.link, seen, len(links))]).T)
+        met = _paired(crossed.kind, link_colours[crossed.link])
+        sets = _sets(crossed.replica, met, len(patterns))
+        finer = numbered(np.stack([of_replica, colours, sets]).T)
+        if finer.max() == colours.max():
             return finer, link_colours
         colours = finer
 
 
-def _signature(traffic: Traffic, link_colours: dict[int, int]) -> Hashable:
-    return (
-        traffic.nbytes,
-        traffic.latency,
-        traffic.cap,
-        tuple(sorted((link_colours[link], weight) for link, weight in traffic.crossings())),
+@dataclass(frozen=True)
+class Crossings:
+    """Crossings of a transfer of a replica and a link; of one kind where name and weight agree."""
+
+    kind: Integers
+    replica: Integers
+    link: Integers
+
+
+def _crossings(transfers: Transfers, place: Integers) -> Crossings:
+    """Return all crossings, links by their place among the tight ones."""
+    none = np.zeros(0, dtype=np.int64)
+    parts = [traffic.crossings for traffic in transfers.values()]
+    names = [np.full(len(part.links), number) for number, part in enumerate(parts)]
+    weights = np.concatenate([none.view(np.float64), *(part.values for part in parts)])
+    name = np.concatenate([none, *names])
+    return Crossings(
+        kind=numbered(np.stack([name, weights.view(np.int64)]).T),
+        replica=np.concatenate([none, *(part.row for part in parts)]),
+        link=place[np.concatenate([none, *(part.links for part in parts)])],
     )
 
 
-def _numbered(values: Iterable[Hashable]) -> list[int]:
-    """Return a number for each value, equal for equal values, in order of first appearance."""
-    numbers: dict[Hashable, int] = {}
-    return [numbers.setdefault(value, len(numbers)) for value in values]
+def _paired(kind: Integers, colour: Integers) -> Integers:
+    """Return a number for each pair."""
+    pairs: Integers = kind * (colour.max(initial=0) + 1) + colour
+    return pairs
 
 
-def _quotient(
-    own: Sequence[dict[Name, Traffic]],
-    joint: dict[Name, Traffic],
-    capacities: Sequence[float],
-    link_names: Sequence[str],
-    colours: Sequence[int],
-    link_colours: dict[int, int],
-) -> Folded:
+def _sets(owner: Integers, items: Integers, owners: int) -> Integers:
+    """Return a number for each owner, equal where the multisets of their items are equal."""
+    width = int(items.max(initial=0)) + 1
+    items = np.sort(owner * width + items) % width
+    counts = np.bincount(owner, minlength=owners)
+    first = np.cumsum(counts) - counts
+    numbers = np.zeros(owners, dtype=np.int64)
+    for length in np.unique(counts).tolist():
+        same = np.flatnonzero(counts == length)
+        rows = items[first[same][:, None] + np.arange(length)]
+        found = numbered(rows) if length else np.zeros(len(same), dtype=np.int64)
+        numbers[same] = numbers.max(initial=0) + 1 + found
+    return numbers
+
+
+# --- the quotient ---------------------------------------------------------------------------------
+
+
+class Links:
+    """The tight links, and one of each colour that represents the others.
+
+    Parameters
+    ----------
+    numbers, colours : of the tight links
+    capacities, names : of all links [B/s]
+    """
+
+    def __init__(
+        self, numbers: Integers, colours: Integers, capacities: Floats, names: Sequence[str]
+    ) -> None:
+        _, first = np.unique(colours, return_index=True)
+        self.capacities = tuple(capacities[numbers[first]].tolist())
+        self.names = tuple(names[link] for link in numbers[first].tolist())
+        self._colour = np.full(len(capacities), -1)
+        self._colour[numbers[first]] = colours[first]
+
+    def load(self, traffic: TrafficRows, colours: Integers, first: Integers) -> TrafficRows:
+        """Return the traffic of each colour of replicas, with the load of all of them.
+
+        Parameters
+        ----------
+        first : the first replica of each colour
+        """
+        crossings = traffic.crossings
+        colour = self._colour[crossings.links]
+        represents = colour >= 0
+        row = colours[crossings.row[represents]]
+        loads = link_rows(row, colour[represents], crossings.values[represents], len(first))
+        amounts = traffic.nbytes[first], traffic.latency[first], traffic.cap[first]
+        return TrafficRows(traffic.name, loads, *amounts)
+
+
+def _quotient(own: Transfers, joint: Transfers, links: Links, colours: Integers) -> Folded:
     """Return the load of each class on one link of each colour."""
-    classes: list[list[int]] = [[] for _ in range(max(colours) + 1)]
-    for replica, colour in enumerate(colours):
-        classes[colour].append(replica)
-    first: dict[int, int] = {}
-    for link in sorted(link_colours):
-        first.setdefault(link_colours[link], link)
-    representative = {link: colour for colour, link in first.items()}
-    traffic = {}
-    for number, members in enumerate(classes):
-        for name, example in own[members[0]].items():
-            loads: dict[int, float] = {}
-            for member in members:
-                for link, weight in own[member][name].crossings():
-                    if link in representative:
-                        colour = representative[link]
-                        loads[colour] = loads.get(colour, 0.0) + weight
-            traffic[name, number] = _on(example, loads)
+    _, first = np.unique(colours, return_index=True)
+    loads = {name: links.load(traffic, colours, first) for name, traffic in own.items()}
+    one = np.zeros(1, dtype=np.int64)
+    members = np.split(np.argsort(colours, kind="stable"), np.cumsum(np.bincount(colours))[:-1])
     return Folded(
-        classes=tuple(tuple(members) for members in classes),
-        traffic=traffic,
-        joint={
-            name: _on(moved, {link_colours[link]: weight for link, weight in moved.crossings()})
-            for name, moved in joint.items()
+        classes=tuple(tuple(each.tolist()) for each in members),
+        traffic={
+            (name, number): load.of_row(number)
+            for number in range(len(first))
+            for name, load in loads.items()
         },
-        capacities=tuple(capacities[first[colour]] for colour in range(len(first))),
-        link_names=tuple(link_names[first[colour]] for colour in range(len(first))),
-    )
-
-
-def _on(traffic: Traffic, loads: dict[int, float]) -> Traffic:
-    """Return the traffic with other links and weights."""
-    ordered = sorted(loads.items())
-    return traffic._replace(
-        links=tuple(link for link, _ in ordered), weights=tuple(weight for _, weight in ordered)
+        joint={name: links.load(traffic, one, one).of_row(0) for name, traffic in joint.items()},
+        capacities=links.capacities,
+        link_names=links.names,
     )

@@ -1,15 +1,19 @@
 """A job: everything that decides a program, as a plain value, and the nouns that follow from it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
+from clustersim.arrays import Integers
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.disturbance.causes import Cause
 from clustersim.plan.parallelism import Plan
 from clustersim.plan.placement import Placement
 from clustersim.program.batch_order import batch_order
 from clustersim.program.collectives.communicator import Communicator, Prescribed
+from clustersim.program.collectives.messages import arrangements
 from clustersim.program.framework import Framework, plain_framework
 from clustersim.program.layers import Layers
 from clustersim.program.schedules import Schedule
@@ -59,9 +63,24 @@ class Job:
     causes: tuple[Cause, ...] = ()
     replication: int = 0
 
-    def communicator(self, groups: Sequence[Sequence[int]]) -> Communicator:
+    def communicator(self, groups: Integers) -> Communicator:
         """Return the communicator of groups of devices that run a collective at the same time."""
         return Communicator(self.cluster, groups, self.algorithms)
+
+    def communicators(self, groups: Integers) -> list[tuple[Integers, Communicator]]:
+        """Return communicators for many rows of groups, each with the rows that it is for.
+
+        Rows whose groups are in equivalent places share one.
+
+        Parameters
+        ----------
+        groups : devices by row, group and member
+        """
+        rows, of_row, members = groups.shape
+        numbers, _ = arrangements(self.cluster, groups.reshape(-1, members))
+        _, kinds = np.unique(numbers.reshape(rows, of_row), axis=0, return_inverse=True)
+        parts = (np.flatnonzero(kinds.ravel() == kind) for kind in range(kinds.max() + 1))
+        return [(part, self.communicator(groups[part])) for part in parts]
 
     @cached_property
     def software(self) -> Framework:

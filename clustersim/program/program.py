@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from clustersim.cost.compute import Seconds
 from clustersim.plan.wiring import Wiring
+from clustersim.program.links_in_use import LinksInUse
 from clustersim.program.movement.overlap import Units
 from clustersim.program.steps import Code, Order, Row
 from clustersim.traffic import Traffic
@@ -125,20 +126,6 @@ class Fused:
     bound: float
 
 
-class LinkUse(NamedTuple):
-    """Load of one link of the machine in a step, folded ranks counted in full.
-
-    Attributes
-    ----------
-    capacity : payload per second in its direction [B/s]
-    nbytes : payload and protocol of the step [B]
-    """
-
-    name: str
-    capacity: float
-    nbytes: float
-
-
 class Crossing(NamedTuple):
     """What crosses one link, by stage and replica; replica -1 represents all replicas.
 
@@ -196,7 +183,7 @@ class Program:
     capacities: tuple[float, ...]
     link_names: tuple[str, ...]
     fused: Fused
-    carried: tuple[LinkUse, ...]
+    carried: LinksInUse
     limits: dict[str, Limit]
     crossings: dict[str, Crossing] = field(default_factory=dict)
 

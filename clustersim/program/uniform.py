@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from clustersim.cost.compute import Seconds
 from clustersim.plan.wiring import Wiring
+from clustersim.program.links_in_use import NO_LINKS
 from clustersim.program.program import Actor, Block, Fused, Position, Program, Tail
 from clustersim.program.steps import FORWARD, Code, Order, Step, receiver_of
 from clustersim.traffic import Traffic
@@ -50,6 +51,6 @@ def uniform_program(
         capacities=(bandwidth,) * (2 * wiring.stages),
         link_names=tuple(f"{direction} of {s}" for s in stages for direction in ("up", "down")),
         fused=Fused(True, 0.0),
-        carried=(),
+        carried=NO_LINKS,
         limits={},
     )

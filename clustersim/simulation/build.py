@@ -111,7 +111,7 @@ def _routing(given: Scenario, model: Transformer, placement: Placement) -> Routi
         return BALANCED
     if facts is not None and facts.once_per_node.value:
         devices = given.cluster.node.devices.value
-        nodes = [{d // devices for d in group} for group in placement.expert_groups(0)]
+        nodes = [{*group} for group in (placement.expert_groups()[0] // devices).tolist()]
         sent = nodes_of_token(shape, max(map(len, nodes)))
     shares = _shares(given, shape.count, placement)
     return route(shares, placement.plan.expert, shape.capacity, sent)

@@ -119,7 +119,7 @@ def _devices(
         nodes = (range(node * size, (node + 1) * size) for node in disturbance.nodes)
         return frozenset(device for node in nodes for device in node)
     if disturbance.stages is not None:
-        stages = (placement.stage(stage).ravel().tolist() for stage in disturbance.stages)
+        stages = (placement.cells[stage].ravel().tolist() for stage in disturbance.stages)
         return frozenset(device for stage in stages for device in stage)
     return None
 

@@ -137,7 +137,6 @@ def _measured(
     adapters = tuned_flops(job.model, job.finetune, sequences)
     hardware = hardware_flops(job.model, sequences, job.layers.recomputed) + adapters
     fused = job.shard.attention == "flash"
-    crossed = (link for link in program.carried if link.name in program.crossings)
     return Result(
         name=loaded.name,
         scenario=given,
@@ -152,7 +151,7 @@ def _measured(
         - (masked_flops(job.model, sequences, job.layers.recomputed) if fused else 0.0),
         attribution=average(timeline, program.actors),
         recomputed=recomputed(program),
-        links=hottest(crossed, duration),
+        links=hottest(program.carried, duration),
         groups=links_of_groups(job.cluster, job.placement, embedding=job.reduces_embedding),
         routing=job.routing if job.model.experts else None,
         activities=replayed.activities,

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from clustersim.arrays import Booleans, Integers
 from clustersim.catalog.records import ClusterRecord
-from clustersim.errors import CatalogError
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 from clustersim.topology.detours import Detours
 from clustersim.topology.fabrics import Fabric, build_fabric
 from clustersim.topology.faults import NO_FAULTS, Fault, Faults, find_faults
 from clustersim.topology.library import Library, build_library
-from clustersim.topology.links import Hop, LinkTable, Port, Route, Switch, choose
+from clustersim.topology.link_table import LinkTable
+from clustersim.topology.links import Hop, Port, Route, choose, choose_each
 from clustersim.topology.node import Node, build_node
+from clustersim.topology.routes import Part, Parts, Routes, joined, merged
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-Ends = tuple[str, str, float, float, str]
-"""A link inside any node: its two ends without the node's name, bandwidth, latency, kind."""
+MOST_SWITCHES = 2**31
+"""Bound of the number of a switch, so that two of them make one number."""
+
+MOST_PATHS = 2**62
+"""Bound of the paths between two switches that a flow chooses from."""
 
 
 class Cluster:
@@ -30,7 +37,7 @@ class Cluster:
     Attributes
     ----------
     nodes : number of nodes of the job, which are the first ones of the machine
-    links : the links used so far, with their payload capacities [B/s]
+    links : the links by number, with their payload capacities [B/s]
     faults : links, NICs and cables that carry less than others of their kind
     """
 
@@ -47,16 +54,16 @@ class Cluster:
         self.name, self.nodes, self.node = name, nodes, node
         self.accelerator, self.library, self.fabric = accelerator, library, fabric
         self.faults = faults
-        self.links = LinkTable(faults.shares)
-        self._routes: dict[tuple[int, int], Route] = {}
-        self._relayed: dict[tuple[int, int], Route] = {}
+        self.links = LinkTable(nodes, node.links, len(node.nic_ends), fabric, faults.shares)
+        self._inside = Parts(self._part_inside)
+        self._outward = Parts(lambda local: self._part_to_port(local))
+        self._inward = Parts(lambda local: self._part_from_port(local))
+        self._between = Parts(self._part_between)
+        self._paths: dict[tuple[int, int], int] = {}
+        self._of_path: list[tuple[int, int]] = []
+        self._path_counts: dict[int, int] = {}
+        self._ports: dict[int, Port] = {}
         self._relays: dict[tuple[int, int], int] = {}
-        self._local: dict[tuple[Node, int, int], list[Ends]] = {}
-        self._to_nics: dict[Node, list[list[Ends]]] = {}
-        self._from_nics: dict[Node, list[list[Ends]]] = {}
-        self._out: dict[int, tuple[Switch, Route]] = {}
-        self._in: dict[int, tuple[Switch, Route]] = {}
-        self._between: dict[tuple[Switch, Switch, int], Route] = {}
 
     @property
     def devices(self) -> int:
@@ -78,72 +85,165 @@ class Cluster:
         return self.faults.nodes.get(number, self.node)
 
     def hops(self, a: int, b: int) -> list[Hop]:
-        """Return the links from device `a` to device `b`."""
+        """Return the links from device `a` to device `b`, one after another, without the table."""
         size = self.node.devices
         (node_a, local_a), (node_b, local_b) = divmod(a, size), divmod(b, size)
         name_a, name_b = f"n{node_a}", f"n{node_b}"
         if node_a == node_b:
             return list(self.node_at(node_a).hops(name_a, local_a, local_b))
-        out, home = self._port(a), self._port(b)
+        out, home = self.port(a), self.port(b)
+        paths = min(self.fabric.path_count(out.switch, home.switch), MOST_PATHS)
+        path_number = choose(paths, self.fabric.seed, a, b)
         return [
             *self.node_at(node_a).to_nic(name_a, local_a),
             out.up,
-            *self._detours.between(out, home, self._path_number(a, b, out.switch, home.switch)),
+            *self._detours.between(out, home, path_number),
             home.down,
             *self.node_at(node_b).from_nic(name_b, local_b),
         ]
 
-    def _path_number(self, a: int, b: int, out: Switch, home: Switch) -> int:
-        path_count = self.fabric.path_count(out, home)
-        return choose(path_count, self.fabric.seed, a, b) if path_count > 1 else 0
+    # --- routes ----------------------------------------------------------------------------------
 
     def route(self, a: int, b: int) -> Route:
         """Return the numbered links from device `a` to device `b` and their latency."""
-        route = self._routes.get((a, b))
-        if route is None:
-            size = self.node.devices
-            (node_a, local_a), (node_b, local_b) = divmod(a, size), divmod(b, size)
-            if node_a == node_b:
-                hops = _of_node(node_a, self._inside(self.node_at(node_a), local_a, local_b))
-                route = self._numbered(hops, network=False)
-            else:
-                route = self._across(a, b)
-            self._routes[a, b] = route
-        return route
-
-    def _across(self, a: int, b: int) -> Route:
-        """Join the route out of a device, the route between two switches and the route in.
-
-        Each part is shared by many routes, so it is numbered once.
-        """
-        (switch_a, out), (switch_b, home) = self._route_out(a), self._route_in(b)
-        path_number = self._path_number(a, b, switch_a, switch_b)
-        middle = self._between.get((switch_a, switch_b, path_number))
-        if middle is None:
-            hops = self._detours.between(self._port(a), self._port(b), path_number)
-            middle = self._between[switch_a, switch_b, path_number] = self._numbered(
-                hops, network=True
-            )
-        latency = out.latency + middle.latency + home.latency
-        return Route((*out.links, *middle.links, *home.links), latency, True)
+        return _single(self.routes(np.array([a]), np.array([b])))
 
     def relayed(self, a: int, b: int) -> Route:
-        """Return the route by which a message enters the network on the receiver's rail.
+        """Return the route by which a message enters the network on the receiver's rail."""
+        return _single(self.relayed_routes(np.array([a]), np.array([b])))
 
-        Inside the sender's node it is forwarded to the nearest device that uses the NIC of the
-        receiver's rail, and sent from there, which avoids the spines of a rail-optimised tree:
+    def routes(self, a: Integers, b: Integers) -> Routes:
+        """Return the links of messages from devices `a` to devices `b`, each with its latency."""
+        size = self.node.devices
+        odd = self._faulty(a) | self._faulty(b)
+        if odd.any():
+            one_by_one = self._enumerated(a[odd], b[odd], self.hops)
+            return merged(odd, one_by_one, self.routes(a[~odd], b[~odd]))
+        network = a // size != b // size
+        if not network.any():
+            return self._routes_inside(a, b)
+        if network.all():
+            return self._routes_across(a, b)
+        return merged(
+            network,
+            self._routes_across(a[network], b[network]),
+            self._routes_inside(a[~network], b[~network]),
+        )
+
+    def _routes_inside(self, a: Integers, b: Integers) -> Routes:
+        size = self.node.devices
+        counts, links, latency = self._inside.take(a % size * size + b % size)
+        links = links + np.repeat(a // size * self.links.of_node, counts)
+        return Routes(counts, links, latency, np.zeros(len(a), dtype=np.bool_))
+
+    def _routes_across(self, a: Integers, b: Integers) -> Routes:
+        """Join the part out of a device, the part between two switches and the part in."""
+        size, of_node = self.node.devices, self.links.of_node
+        out, home = self._outward.take(a % size), self._inward.take(b % size)
+        up, down = self._switches(a), self._switches(b)
+        steps = None if self.faults.failed else self.fabric.walks(up, down)
+        if steps is None:
+            middle = self._between.take(self._path_numbers(a, b, up, down))
+        else:
+            middle = steps[0], self.links.step(0) + steps[1], steps[2]
+        counts, links = joined(
+            [
+                (out[0], out[1] + np.repeat(a // size * of_node, out[0])),
+                middle[:2],
+                (home[0], home[1] + np.repeat(b // size * of_node, home[0])),
+            ]
+        )
+        latency = out[2] + middle[2] + home[2]
+        return Routes(counts, links, latency, np.ones(len(a), dtype=np.bool_))
+
+    def _switches(self, devices: Integers) -> Integers:
+        """Return the number of the switch of each device."""
+        nodes, local = np.divmod(devices, self.node.devices)
+        numbers = self.fabric.switch_numbers(nodes, self._nics[local])
+        if self.faults.failed:
+            different, first = np.unique(numbers, return_index=True)
+            for number, device in zip(different.tolist(), devices[first].tolist(), strict=True):
+                self._ports.setdefault(number, self.port(device))
+        return numbers
+
+    def _faulty(self, devices: Integers) -> Booleans:
+        """Return which devices are of nodes that differ from the others."""
+        return np.isin(devices // self.node.devices, [*self.faults.nodes])
+
+    def _enumerated(
+        self, a: Integers, b: Integers, hops_of: Callable[[int, int], list[Hop]]
+    ) -> Routes:
+        """Return the routes of messages one by one."""
+        each = [hops_of(*ends) for ends in zip(a.tolist(), b.tolist(), strict=True)]
+        return Routes(
+            np.array([len(hops) for hops in each]),
+            np.array([self.links.number(hop) for hops in each for hop in hops], dtype=np.int64),
+            np.array([sum(hop.latency for hop in hops) for hops in each]),
+            a // self.node.devices != b // self.node.devices,
+        )
+
+    @cached_property
+    def _nics(self) -> Integers:
+        return np.array(self.node.nic_of, dtype=np.int64)
+
+    def _path_numbers(self, a: Integers, b: Integers, up: Integers, down: Integers) -> Integers:
+        """Return a number for the two switches of each message and the path between them."""
+        pairs = up * MOST_SWITCHES + down
+        if not self.fabric.several_paths:
+            return pairs
+        different, inverse = np.unique(pairs, return_inverse=True)
+        counts = np.array([self._path_count(pair) for pair in different.tolist()])
+        paths = choose_each(counts[inverse], self.fabric.seed, a, b)
+        both, index = np.unique(np.stack([pairs, paths]), axis=1, return_inverse=True)
+        known = self._paths
+        for key in zip(*both.tolist(), strict=True):
+            known.setdefault(key, len(known))
+        numbers = np.array([known[key] for key in zip(*both.tolist(), strict=True)])
+        self._of_path = [*known]
+        return numbers[index.ravel()]
+
+    def _path_count(self, pair: int) -> int:
+        count = self._path_counts.get(pair)
+        if count is None:
+            up, down = map(self.fabric.switch_of, divmod(pair, MOST_SWITCHES))
+            count = self._path_counts[pair] = min(self.fabric.path_count(up, down), MOST_PATHS)
+        return count
+
+    def port(self, device: int) -> Port:
+        """Return the port of a device's NIC on its switch."""
+        return self.fabric.port(device // self.node.devices, self.rail(device))
+
+    def relayed_routes(self, a: Integers, b: Integers) -> Routes:
+        """Return the routes of messages that enter the network on the receiver's rail.
+
+        Inside the sender's node a message is forwarded to the nearest device that uses the NIC of
+        the receiver's rail, and sent from there, which avoids the spines of a rail-optimised tree:
         NCCL's PXN (NCCL user guide, `NCCL_PXN_DISABLE`).
         """
+        size = self.node.devices
+        odd = self._faulty(a) | self._faulty(b)
+        if odd.any():
+            one_by_one = self._enumerated(a[odd], b[odd], self._relayed_hops)
+            return merged(odd, one_by_one, self.relayed_routes(a[~odd], b[~odd]))
+        rails = self._nics[b % size]
+        relayed = (a // size != b // size) & (self._nics[a % size] != rails)
+        if not relayed.any():
+            return self.routes(a, b)
+        nics = len(self.node.nic_ends)
+        keys, inverse = np.unique(a[relayed] % size * nics + rails[relayed], return_inverse=True)
+        relays = np.array([self._relay(*divmod(key, nics)) for key in keys.tolist()])
+        neighbours = a[relayed] - a[relayed] % size + relays[inverse]
+        to, on = self.routes(a[relayed], neighbours), self.routes(neighbours, b[relayed])
+        counts, links = joined([(to.counts, to.links), (on.counts, on.links)])
+        through = Routes(counts, links, to.latency + on.latency, on.network)
+        return merged(relayed, through, self.routes(a[~relayed], b[~relayed]))
+
+    def _relayed_hops(self, a: int, b: int) -> list[Hop]:
         size, rail = self.node.devices, self.rail(b)
         if a // size == b // size or self.rail(a) == rail or a // size in self.faults.nodes:
-            return self.route(a, b)
-        route = self._relayed.get((a, b))
-        if route is None:
-            neighbour = a - a % size + self._relay(a % size, rail)
-            to, on = self.route(a, neighbour), self.route(neighbour, b)
-            route = Route((*to.links, *on.links), to.latency + on.latency, True)
-            self._relayed[a, b] = route
-        return route
+            return self.hops(a, b)
+        neighbour = a - a % size + self._relay(a % size, rail)
+        return [*self.hops(a, neighbour), *self.hops(neighbour, b)]
 
     def _relay(self, local: int, rail: int) -> int:
         """Return the device of a node that forwards the messages of another one to a rail.
@@ -156,11 +256,77 @@ class Cluster:
             relay = self._relays[local, rail] = min(
                 neighbours,
                 key=lambda other: (
-                    len(self.route(local, other).links)
+                    sum(1 for _ in self.node.hops("", local, other))
                     + sum(1 for _ in self.node.to_nic("", other))
                 ),
             )
         return relay
+
+    @cached_property
+    def _detours(self) -> Detours:
+        return Detours(self.fabric, self.faults, self.nodes)
+
+    # --- parts of routes -------------------------------------------------------------------------
+
+    def _part_inside(self, key: int) -> Part:
+        return self._local(self.node.hops("", *divmod(key, self.node.devices)))
+
+    def _part_to_port(self, local: int) -> Part:
+        links, latency = self._local(self.node.to_nic("", local))
+        nic = self.node.nic_of[local]
+        return [*links, self.links.up(nic)], latency + self.fabric.port(0, nic).cable.latency
+
+    def _part_from_port(self, local: int) -> Part:
+        links, latency = self._local(self.node.from_nic("", local))
+        nic = self.node.nic_of[local]
+        return [self.links.down(nic), *links], self.fabric.port(0, nic).cable.latency + latency
+
+    def _part_between(self, number: int) -> Part:
+        pair, path = self._of_path[number] if self.fabric.several_paths else (number, 0)
+        up, down = map(self.fabric.switch_of, divmod(pair, MOST_SWITCHES))
+        hops = self.fabric.between(up, down, path)
+        if self.faults.blocked(hops):
+            out, home = (self._ports[number] for number in divmod(pair, MOST_SWITCHES))
+            hops = self._detours.between(out, home, path)
+        return [self.links.number(hop) for hop in hops], sum([hop.latency for hop in hops])
+
+    def _local(self, hops: Iterable[Hop]) -> Part:
+        """Return links inside a node by their numbers among those of the node."""
+        listed = list(hops)
+        numbers = [self.node.link_numbers[hop.name] for hop in listed]
+        return numbers, sum([hop.latency for hop in listed])
+
+    # --- other links -----------------------------------------------------------------------------
+
+    def to_crossbar(self, devices: Integers) -> Integers:
+        """Return the link from each device up to the crossbar of its node."""
+        return self._on_crossbar(devices, [self.node.to_crossbar("", i) for i in self._locals])
+
+    def from_crossbar(self, devices: Integers) -> Integers:
+        """Return the link from the crossbar of its node down to each device."""
+        return self._on_crossbar(devices, [self.node.from_crossbar("", i) for i in self._locals])
+
+    @property
+    def _locals(self) -> range:
+        return range(self.node.devices)
+
+    def _on_crossbar(self, devices: Integers, hops: Sequence[Hop]) -> Integers:
+        numbers = np.array([self.node.link_numbers[hop.name] for hop in hops])
+        nodes, local = np.divmod(devices, self.node.devices)
+        links: Integers = nodes * self.links.of_node + numbers[local]
+        return links
+
+    def to_switch(self, device: int) -> list[int]:
+        """Return the links from a device to the switch of its NIC."""
+        node, local = divmod(device, self.node.devices)
+        hops = self.node_at(node).to_nic(f"n{node}", local)
+        return [self.links.number(hop) for hop in (*hops, self.port(device).up)]
+
+    def from_switch(self, device: int) -> list[int]:
+        """Return the links from the switch of a device's NIC to the device."""
+        node, local = divmod(device, self.node.devices)
+        hops = self.node_at(node).from_nic(f"n{node}", local)
+        return [self.links.number(hop) for hop in (self.port(device).down, *hops)]
 
     def to_host(self, device: int) -> Route:
         """Return the links from a device to the memory of its host.
@@ -174,89 +340,16 @@ class Cluster:
         CatalogError
             when the node file does not state the bandwidth of the link to the host.
         """
-        number, local = divmod(device, self.node.devices)
-        bridge = self._bridge(local)
-        hops = list(self.node.hops(f"n{number}", local, bridge)) if bridge else []
-        return self._with_memory(number, hops or [self._host_link(f"dev{local}>host", number)])
+        return self._host_route(device, self.node.to_host("", device % self.node.devices))
 
     def from_host(self, device: int) -> Route:
         """Return the links from the memory of its host to a device, as `to_host` does."""
-        number, local = divmod(device, self.node.devices)
-        bridge = self._bridge(local)
-        hops = list(self.node.hops(f"n{number}", bridge, local)) if bridge else []
-        return self._with_memory(number, hops or [self._host_link(f"host>dev{local}", number)])
+        return self._host_route(device, self.node.from_host("", device % self.node.devices))
 
-    def _bridge(self, local: int) -> str:
-        """Return the host bridge with the fewest links to a device; empty if there is none."""
-        paths, bridges = self.node.paths, self.node.host_bridges
-        return min(bridges, key=lambda end: len(paths[local, end]), default="")
-
-    def _host_link(self, ends: str, number: int) -> Hop:
-        """Return a device's own link to its host, or from it."""
-        if self.node.host_link is None:
-            raise CatalogError(
-                f"{self.node.name}: node.host.link: missing, but the run copies data to host memory"
-                " (give the bandwidth per direction of a device's link to its host)"
-            )
-        a, b = ends.split(">")
-        return Hop(f"n{number}.{a}>n{number}.{b}", self.node.host_link, 0.0, "host")
-
-    def _with_memory(self, number: int, hops: list[Hop]) -> Route:
-        if self.node.host_bandwidth is not None:
-            name = f"n{number}.host>n{number}.memory"
-            hops = [*hops, Hop(name, self.node.host_bandwidth, 0.0, "host")]
-        return self._numbered(hops, network=False)
-
-    def _route_out(self, device: int) -> tuple[Switch, Route]:
-        entry = self._out.get(device)
-        if entry is None:
-            node, local = divmod(device, self.node.devices)
-            port = self._port(device)
-            hops = [*_of_node(node, self._to_nic(self.node_at(node))[local]), port.up]
-            entry = self._out[device] = port.switch, self._numbered(hops, network=True)
-        return entry
-
-    def _route_in(self, device: int) -> tuple[Switch, Route]:
-        entry = self._in.get(device)
-        if entry is None:
-            node, local = divmod(device, self.node.devices)
-            port = self._port(device)
-            hops = [port.down, *_of_node(node, self._from_nic(self.node_at(node))[local])]
-            entry = self._in[device] = port.switch, self._numbered(hops, network=True)
-        return entry
-
-    def _inside(self, node: Node, a: int, b: int) -> list[Ends]:
-        """Return the links between two devices of nodes of one structure."""
-        found = self._local.get((node, a, b))
-        if found is None:
-            found = self._local[node, a, b] = _ends(node.hops("", a, b))
-        return found
-
-    def _to_nic(self, node: Node) -> list[list[Ends]]:
-        """Return the links from each device of nodes of one structure to its NIC."""
-        if node not in self._to_nics:
-            devices = range(node.devices)
-            self._to_nics[node] = [_ends(node.to_nic("", device)) for device in devices]
-        return self._to_nics[node]
-
-    def _from_nic(self, node: Node) -> list[list[Ends]]:
-        if node not in self._from_nics:
-            devices = range(node.devices)
-            self._from_nics[node] = [_ends(node.from_nic("", device)) for device in devices]
-        return self._from_nics[node]
-
-    @cached_property
-    def _detours(self) -> Detours:
-        return Detours(self.fabric, self.faults, self.nodes)
-
-    def _port(self, device: int) -> Port:
-        """Return the port of the NIC that a device uses."""
-        return self.fabric.port(device // self.node.devices, self.rail(device))
-
-    def _numbered(self, hops: list[Hop], *, network: bool) -> Route:
-        number = self.links.number
-        numbers = tuple([number(hop) for hop in hops])
-        return Route(numbers, sum([hop.latency for hop in hops]), network)
+    def _host_route(self, device: int, hops: Iterable[Hop]) -> Route:
+        links, latency = self._local(hops)
+        first = device // self.node.devices * self.links.of_node
+        return Route(tuple(first + link for link in links), latency, False)
 
     @cached_property
     def graph(self) -> nx.DiGraph:
@@ -293,16 +386,10 @@ class Cluster:
         return hops
 
 
-def _ends(hops: Iterable[Hop]) -> list[Ends]:
-    ends = [(*hop.name.partition(">")[::2], hop) for hop in hops]
-    return [(a, b, hop.bandwidth, hop.latency, hop.kind) for a, b, hop in ends]
-
-
-def _of_node(node: int, links: list[Ends]) -> list[Hop]:
-    return [
-        Hop(f"n{node}{a}>n{node}{b}", bandwidth, latency, kind)
-        for a, b, bandwidth, latency, kind in links
-    ]
+def _single(routes: Routes) -> Route:
+    """Return the route of the only message."""
+    links = tuple(routes.links.tolist())
+    return Route(links, float(routes.latency[0]), bool(routes.network[0]))
 
 
 def build_cluster(
@@ -328,5 +415,5 @@ def build_cluster(
         accelerator=build_accelerator(record.node.accelerator, passes),
         library=build_library(record.node.library),
         fabric=fabric,
-        faults=find_faults(faults, node, fabric, nodes),
+        faults=find_faults(faults, node, fabric, nodes) if faults else NO_FAULTS,
     )

@@ -1,11 +1,12 @@
-"""Directed links, the table that numbers those in use, and the ports of NICs on the fabric.
+"""Directed links, routes over them, and the ports of NICs on the fabric.
 
-A machine of 100,000 devices has millions of links; only those that some flow crosses get a row in
-the table.  The capacity of a link is its raw bandwidth times the share that carries payload.
+The capacity of a link is its raw bandwidth times the share that carries payload.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class Hop(NamedTuple):
@@ -38,35 +39,6 @@ class Route(NamedTuple):
     links: tuple[int, ...]
     latency: float
     network: bool
-
-
-class LinkTable:
-    """Numbers for the links that are in use, in the order of their first use.
-
-    Parameters
-    ----------
-    shares : by link, the share of its bandwidth that remains; all of it where it is missing
-    """
-
-    def __init__(self, shares: Mapping[str, float] | None = None) -> None:
-        self._shares = shares or {}
-        self.names: list[str] = []
-        self.capacities: list[float] = []
-        self.kinds: list[str] = []
-        self._numbers: dict[str, int] = {}
-
-    def number(self, hop: Hop) -> int:
-        """Return the row of a link, added on its first use."""
-        number = self._numbers.get(hop.name)
-        if number is None:
-            number = self._numbers[hop.name] = len(self.names)
-            self.names.append(hop.name)
-            self.capacities.append(hop.bandwidth * self._shares.get(hop.name, 1.0))
-            self.kinds.append(hop.kind)
-        return number
-
-    def __len__(self) -> int:
-        return len(self.names)
 
 
 Switch = int | str | tuple[int, int]
@@ -103,6 +75,7 @@ class Port(NamedTuple):
 
 _MASK = 2**64 - 1
 _STEP = 0x9E3779B97F4A7C15
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 def choose(path_count: int, seed: int, a: int, b: int) -> int:
@@ -120,6 +93,26 @@ def choose(path_count: int, seed: int, a: int, b: int) -> int:
 
 def _mixed(value: int) -> int:
     value = (value + _STEP) & _MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    value = ((value ^ (value >> 30)) * _FIRST) & _MASK
+    value = ((value ^ (value >> 27)) * _SECOND) & _MASK
     return value ^ (value >> 31)
+
+
+def choose_each(
+    path_counts: NDArray[np.int64], seed: int, a: NDArray[np.int64], b: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the same for many flows.
+
+    >>> choose_each(np.array([4]), 7, np.array([3]), np.array([8])).tolist() == [choose(4, 7, 3, 8)]
+    True
+    """
+    start = np.uint64(_mixed(seed & _MASK))
+    mixed = _mixed_each(_mixed_each(start + a.astype(np.uint64)) + b.astype(np.uint64))
+    return (mixed % path_counts.astype(np.uint64)).astype(np.int64)
+
+
+def _mixed_each(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    values = values + np.uint64(_STEP)  # all of it modulo 2^64, as arrays wrap around
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(_FIRST)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(_SECOND)
+    return values ^ (values >> np.uint64(31))

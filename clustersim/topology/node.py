@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from clustersim.catalog.records import DeviceLinks, DeviceSwitch, NodeRecord
+from clustersim.errors import CatalogError
 from clustersim.topology.links import Hop
 
 End = int | str
@@ -84,6 +85,70 @@ class Node:
         assert self.crossbar is not None
         wide, half = self.crossbar.bandwidth, self.crossbar.latency / 2
         return Hop(f"{prefix}.switch>{prefix}.{end_name(b)}", wide, half, self.crossbar.kind)
+
+    @cached_property
+    def links(self) -> tuple[Hop, ...]:
+        """All links inside the node, each named by its ends in it: ``".dev0>.nic0"``."""
+        hops: list[Hop] = []
+        if self.crossbar is None:
+            for a, b in self.direct:
+                hops += self.hops("", a, b)
+        for device in range(self.devices):
+            if self.crossbar is not None:
+                hops += [self.to_crossbar("", device), self.from_crossbar("", device)]
+            if not self.host_bridges and self.host_link is not None:
+                hops += [self._own_host_link("", device, back=back) for back in (False, True)]
+        for nic in range(len(self.nic_ends)):
+            hops += [self.to_bus("", nic), self.from_bus("", nic)]
+        return (*hops, *self._memory(""))
+
+    @cached_property
+    def link_numbers(self) -> dict[str, int]:
+        """The number of each of these links, by its name."""
+        return {hop.name: number for number, hop in enumerate(self.links)}
+
+    def to_host(self, prefix: str, device: int) -> Iterator[Hop]:
+        """Yield the links from a device to host memory.
+
+        Raises
+        ------
+        CatalogError
+            when neither a host bridge nor the bandwidth of a device's own link is known.
+        """
+        if bridge := self._nearest_bridge(device):
+            yield from self.hops(prefix, device, bridge)
+        else:
+            yield self._own_host_link(prefix, device, back=False)
+        yield from self._memory(prefix)
+
+    def from_host(self, prefix: str, device: int) -> Iterator[Hop]:
+        """Yield the links from host memory to a device, as `to_host` does."""
+        if bridge := self._nearest_bridge(device):
+            yield from self.hops(prefix, bridge, device)
+        else:
+            yield self._own_host_link(prefix, device, back=True)
+        yield from self._memory(prefix)
+
+    def _nearest_bridge(self, device: int) -> str:
+        """Return the host bridge with the fewest links to a device; empty if there is none."""
+        return min(self.host_bridges, key=lambda end: len(self.paths[device, end]), default="")
+
+    def _own_host_link(self, prefix: str, device: int, *, back: bool) -> Hop:
+        """Return a device's own link to its host, or back from it."""
+        if self.host_link is None:
+            raise CatalogError(
+                f"{self.name}: node.host.link: missing, but the run copies data to host memory"
+                " (give the bandwidth per direction of a device's link to its host)"
+            )
+        a, b = end_name(device), "host"
+        a, b = (b, a) if back else (a, b)
+        return Hop(f"{prefix}.{a}>{prefix}.{b}", self.host_link, 0.0, "host")
+
+    def _memory(self, prefix: str) -> list[Hop]:
+        """Return the link of host memory, which both directions share; none where it is unknown."""
+        if self.host_bandwidth is None:
+            return []
+        return [Hop(f"{prefix}.host>{prefix}.memory", self.host_bandwidth, 0.0, "host")]
 
     @cached_property
     def direct(self) -> dict[tuple[End, End], Cable]:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from clustersim.cost.compute import chain_seconds, flash_seconds, gemm_efficiency, gemm_seconds
 from clustersim.program.movement.parameter_gather import copy_seconds
 from clustersim.program.movement.sharding import layer_fetch
-from clustersim.program.movement.transfers import joint_collectives
 from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.build import build_job
@@ -24,6 +23,7 @@ from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.ops import backward, forward
 from clustersim.workload.precision import PRECISIONS
 from clustersim.workload.slice import KernelChoice, Slice
+from enumerated import joint_traffic
 
 MODEST = settings(max_examples=20, deadline=None)
 
@@ -249,8 +249,8 @@ def test_weights_kept_in_a_pipeline_are_gathered_once_a_step():
     assert layer_fetch(once, stacked[0], FORWARD) == []
     assert len(layer_fetch(each, stacked[1], FORWARD)) == 1
     assert layer_fetch(each, stacked[1], BACKWARD) == []
-    assert ("parameters", 0, "data") in joint_collectives(once)
-    assert ("parameters", 0, "data") not in joint_collectives(each)
+    assert ("parameters", 0, "data") in joint_traffic(once)
+    assert ("parameters", 0, "data") not in joint_traffic(each)
 
 
 # --- shares that the host copies ------------------------------------------------------------------

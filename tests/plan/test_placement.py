@@ -81,7 +81,7 @@ def test_without_a_wish_rank_r_runs_on_device_r(shape):
     assert default.devices == tuple(range(prod(shape)))
     assert default == spelt == short
     for stage in range(shape[2]):
-        assert default.cell(stage, 0) == tuple(default.plan.cell_ranks(stage, 0))
+        assert default.cells[stage, 0].tolist() == [*default.plan.cell_ranks(stage, 0)]
 
 
 @pytest.mark.parametrize("order", [*permutations(("tensor", "data", "pipeline"))])
@@ -102,27 +102,31 @@ def test_pipeline_first_makes_stages_neighbours():
     """A replica's stages run on devices that follow each other."""
     placement = placed(2, 2, 4, order="[pipeline, tensor, data]")
 
-    assert [placement.device(stage, 0, 0) for stage in range(4)] == [0, 1, 2, 3]
-    assert placement.tensor_groups(0, 0) == [(0, 4)]
-    assert placement.data_groups(0) == [(0, 8), (4, 12)]
+    assert placement.cells[:, 0, 0].tolist() == [0, 1, 2, 3]
+    assert placement.tensor_groups()[0].tolist() == [[0, 4]]
+    assert placement.data_groups()[0].tolist() == [[0, 8], [4, 12]]
 
 
 def test_a_placement_tells_the_same_rank_by_rank_and_group_by_group():
     """Four ways of naming the devices agree."""
     placement = placed(2, 2, 4, order="[data, pipeline, tensor]")
-    device, plan = placement.device, placement.plan
+    plan = placement.plan
+
+    def device(stage, replica, part):
+        return placement.devices[plan.rank(stage, replica, part)]
 
     tensor = [
-        tuple(device(s, r, i) for i in range(plan.tensor))
+        [device(s, r, i) for i in range(plan.tensor)]
         for s in range(plan.pipeline)
         for r in range(plan.data)
     ]
-    assert [tuple(group) for group in placement.groups("tensor").tolist()] == tensor
-    assert placement.model_group(1) == tuple(d for group in tensor[1::2] for d in group)
-    for stage in range(plan.pipeline):
-        assert placement.data_groups(stage) == [
-            tuple(device(stage, r, i) for r in range(plan.data)) for i in range(plan.tensor)
-        ]
+    assert placement.groups("tensor").tolist() == tensor
+    assert placement.tensor_groups()[:, 0].tolist() == tensor
+    assert placement.model_group(1).tolist() == [d for group in tensor[1::2] for d in group]
+    assert placement.data_groups().tolist() == [
+        [[device(s, r, i) for r in range(plan.data)] for i in range(plan.tensor)]
+        for s in range(plan.pipeline)
+    ]
 
 
 # --- lists ----------------------------------------------------------------------------------------
@@ -133,8 +137,8 @@ def test_a_list_says_the_device_of_each_rank():
     devices = [15, 0, 7, 8, 3, 12, 1, 14, 2, 13, 4, 11, 5, 10, 6, 9]
     placement = placed(2, 4, 2, devices=devices)
 
-    assert placement.tensor_groups(0, 1) == [(7, 8)]
-    assert placement.device(1, 3, 1) == 9
+    assert placement.tensor_groups()[1].tolist() == [[7, 8]]
+    assert placement.cells[1, 3, 1] == 9
 
 
 @settings(max_examples=20, deadline=None)
@@ -216,8 +220,8 @@ def test_boxes_go_with_any_order_and_keep_nodes_together():
         load("megatron21-t1-1.7b", [*whole, "plan.pipeline=8", *wishes])
     ).placement
 
-    assert [placement.device(stage, 0, 0) for stage in range(8)] == list(range(8))
-    assert [placement.device(0, replica, 0) for replica in range(4)] == [0, 16, 8, 24]
+    assert placement.cells[:, 0, 0].tolist() == list(range(8))
+    assert placement.cells[0, :, 0].tolist() == [0, 16, 8, 24]
 
 
 def test_boxes_beat_rows_on_fugaku():

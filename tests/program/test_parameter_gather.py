@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.program.movement.parameter_gather import exposed_gather
-from clustersim.program.movement.transfers import joint_collectives
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.build import build_job
 from clustersim.simulation.simulate import simulate
 from clustersim.traffic import Traffic
+from enumerated import joint_traffic
 
 PARTS = st.integers(1, 16)
 SECONDS = st.floats(1e-6, 10)
@@ -66,7 +66,7 @@ def step(*changes):
 def test_gathering_new_weights_beside_the_forward_shortens_a_step_and_no_other_does():
     """It is worth less than the gather, and nothing where replicas share no optimiser."""
     overlap = "framework.gradients.gather_overlap=true"
-    gathers = [t for n, t in joint_collectives(job()).items() if "parameters" in str(n)]
+    gathers = [t for n, t in joint_traffic(job()).items() if "parameters" in str(n)]
 
     assert gathers
     assert 0 < step() - step(overlap) < max(map(seconds, gathers))
@@ -77,7 +77,7 @@ def test_width_of_gathered_weights_is_their_own():
     """8-bit weights halve what 16-bit ones move, and a missing width is that of activations."""
 
     def moved(*changes):
-        found = joint_collectives(job(*changes)).items()
+        found = joint_traffic(job(*changes)).items()
         return {name: t.nbytes for name, t in found if "parameters" in str(name)}
 
     whole, half = moved(), moved("framework.gradients.gathered=1")

@@ -14,11 +14,11 @@ from clustersim.cost.closed_form import passes
 from clustersim.engine.network.network import Network
 from clustersim.program.collectives.communicator import HALVES, RUNS
 from clustersim.program.collectives.double_tree import tree_edges
-from clustersim.program.collectives.link_load import exchange, phase_of
 from clustersim.program.collectives.ring import hierarchical_edges, ring_edges
 from clustersim.program.collectives.rounds import ROUNDS
 from clustersim.program.collectives.torus_rings import torus_edges
 from clustersim.traffic import Traffic
+from enumerated import loads_of_edges
 from stepped_collectives import in_rounds
 
 MODEST = settings(max_examples=20, deadline=None)
@@ -236,7 +236,8 @@ def test_an_exchange_carries_what_its_messages_carry(name, ranks):
     cluster = ideal(2) if name == "ideal" else machine("frontier", 2)
     steps = on_devices(in_rounds("pairwise", "all-to-all", ranks), range(ranks))
 
-    assert exchange(cluster, [range(ranks)]) == pytest.approx(phase_of(cluster, steps))
+    load = fixed(cluster, "grouped", "all-to-all", range(ranks)).load("grouped", "all-to-all")
+    assert load.shares == pytest.approx(loads_of_edges(cluster, steps))
 
 
 # --- conservation ---------------------------------------------------------------------------------
@@ -308,7 +309,10 @@ def replayed(program, cluster, group, nbytes):
         for messages in program.rounds
     ]
     env = Environment()
-    network, (step,) = Network(env, cluster.links.capacities), cluster.library.algorithms["ring"]
+    network, (step,) = (
+        Network(env, cluster.links.capacities.tolist()),
+        cluster.library.algorithms["ring"],
+    )
 
     def run():
         for messages in rounds:

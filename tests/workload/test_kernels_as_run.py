@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from clustersim.cost.compute import Seconds, gemm_efficiency, gemm_seconds
 from clustersim.plan.parallelism import even_layers, filled
-from clustersim.program.movement.transfers import joint_collectives
 from clustersim.scenario.load import load
 from clustersim.simulation.build import build_job
 from clustersim.simulation.simulate import simulate
 from clustersim.topology.accelerator import Tile
 from clustersim.workload.kernels import Gemm, Stream
+from enumerated import joint_traffic
 
 MODEST = settings(max_examples=20, deadline=None)
 
@@ -128,7 +128,7 @@ def test_32_bit_sums_are_reduced_whole():
     sent = {}
     for precision in ("bf16", "fp16"):
         laid = ("cluster.nodes=12", "plan.data=2", "plan.zero=1", f"precision={precision}")
-        found = joint_collectives(build_job(bloom(*laid)))
+        found = joint_traffic(build_job(bloom(*laid)))
         sent[precision] = found["gradients", 3, "data"].nbytes
 
     assert sent["bf16"] == pytest.approx(4 * sent["fp16"], rel=0.01)

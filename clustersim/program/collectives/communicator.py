@@ -9,23 +9,19 @@ algorithm and protocol that the tuner ranks fastest, unless the scenario prescri
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from clustersim.arrays import Floats, Integers
 from clustersim.cost import closed_form
 from clustersim.cost.closed_form import Cost, StepCounts
 from clustersim.errors import PlanError
-from clustersim.program.collectives import switched, torus_rings
-from clustersim.program.collectives.double_tree import tree_edges
-from clustersim.program.collectives.link_load import (
-    Load,
-    Phase,
-    by_node,
-    exchange,
-    phase_of,
-    span_of,
-)
-from clustersim.program.collectives.ring import channels, hierarchical_edges, ring_edges
+from clustersim.program.collectives.link_load import CROSSBAR, Load
+from clustersim.program.collectives.messages import Arrangement, Messages, arrangements
 from clustersim.program.collectives.rounds import ROUNDS
+from clustersim.program.collectives.switched import shares_in_fabric
 from clustersim.topology.cluster import Cluster
-from clustersim.traffic import Traffic
+from clustersim.traffic import LinkRows, Traffic, TrafficRows, added, link_rows
 
 HALVES = ("all-reduce", "reduce-scatter", "all-gather")
 
@@ -47,17 +43,6 @@ RUNS: dict[str, tuple[str, ...]] = {
 }
 """The operations that each algorithm supports."""
 
-EDGES = {
-    "ring": ring_edges,
-    "tree": tree_edges,
-    "hierarchical": hierarchical_edges,
-    "torus": torus_rings.torus_edges,
-}
-"""Pipelined algorithms, by what each member sends to which other."""
-
-SWITCHED = {"nvls": switched.nvls, "nvls-tree": switched.nvls_tree, "sharp": switched.sharp}
-"""Algorithms in which switches reduce, by their load on links."""
-
 TWICE = ("ring", "hierarchical", "torus")
 """Algorithms whose all-reduce has twice the load of its halves."""
 
@@ -69,12 +54,19 @@ class Prescribed(NamedTuple):
     where: str
 
 
+MOST_MESSAGES = 2**18
+"""Messages whose routes are made at the same time, which bounds their memory."""
+
+
 class Communicator:
-    """One group of devices, or several that run the same collectives at the same time.
+    """Groups of devices that run the same collectives at the same time.
+
+    Also the groups of many cells or stages, a row each, whose groups are in equivalent places: they
+    have the same algorithms and messages, but each its own routes.
 
     Parameters
     ----------
-    groups : devices of each group, in rank order
+    groups : devices of each group in rank order; or of each group of each row
     fixed : prescribed algorithms, by operation
 
     Raises
@@ -86,31 +78,46 @@ class Communicator:
     def __init__(
         self,
         cluster: Cluster,
-        groups: Sequence[Sequence[int]],
+        groups: ArrayLike,
         fixed: Mapping[str, Prescribed] | None = None,
     ) -> None:
         self.cluster = cluster
-        self.groups = [tuple(group) for group in groups]
-        self.span = span_of(cluster, self.groups)
+        devices = np.asarray(groups, dtype=np.int64)
+        self._devices = devices if devices.ndim == 3 else devices[None]
+        numbers, found = arrangements(cluster, self._devices[0])
+        self._kinds = [(kind, np.flatnonzero(numbers == i)) for i, kind in enumerate(found)]
+        self.span = max((kind.span for kind in found), key=lambda span: (span.nodes, span.ranks))
         self._fixed = fixed or {}
         self._loads: dict[tuple[str, str], Load] = {}
-        self._costs: dict[tuple[str, float], Cost] = {}
+        self._costs: dict[tuple[str, float, int], Cost] = {}
 
-    def cost(self, operation: str, nbytes: float) -> Cost:
+    @property
+    def rows(self) -> int:
+        """Rows of groups."""
+        return len(self._devices)
+
+    @property
+    def _first(self) -> Arrangement:
+        """The arrangement of the first group."""
+        return next(kind for kind, groups in self._kinds if 0 in groups)
+
+    # --- cost ------------------------------------------------------------------------------------
+
+    def cost(self, operation: str, nbytes: float, row: int = 0) -> Cost:
         """Return the cost of an uncontended operation, by the algorithm that the library chooses.
 
         Parameters
         ----------
         nbytes : the whole buffer; for an all-to-all, what each rank sends [B]
         """
-        key = operation, nbytes
+        key = operation, nbytes, row
         if key not in self._costs:
             names = self.choices(operation)
-            costs = [self.cost_of(name, operation, nbytes) for name in names]
+            costs = [self.cost_of(name, operation, nbytes, row) for name in names]
             self._costs[key] = closed_form.ranked_first(costs)
         return self._costs[key]
 
-    def cost_of(self, algorithm: str, operation: str, nbytes: float) -> Cost:
+    def cost_of(self, algorithm: str, operation: str, nbytes: float, row: int = 0) -> Cost:
         """Return the cost of an uncontended operation by one algorithm, with its best protocol."""
         load = self.load(algorithm, operation)
         return closed_form.collective_cost(
@@ -118,17 +125,24 @@ class Communicator:
             operation,
             0.0 if operation == "barrier" else nbytes,
             self.span,
-            load.seconds_per_byte(self.cluster.links.capacities),
-            load.unit,
+            float(self.seconds_per_byte(algorithm, operation)[row]),
+            float(load.units[row]),
             self.cluster.library,
             self._steps(algorithm, operation),
         )
 
     def traffic(self, name: str, operation: str, nbytes: float) -> Traffic:
         """Return an operation as traffic on links, by the algorithm that the library chooses."""
+        return self.traffic_rows(name, operation, nbytes).of_row(0)
+
+    def traffic_rows(self, name: str, operation: str, nbytes: float) -> TrafficRows:
+        """Return the same as arrays, of the first row of groups."""
         cost = self.cost(operation, nbytes)
         load = self.load(cost.algorithm, operation)
-        return Traffic(name, load.links, load.weights, cost.nbytes, cost.latency, cost.rate)
+        first = load.total.take([0])
+        crossings = first.with_values(first.values / load.unit)
+        amounts = (np.array([each]) for each in (cost.nbytes, cost.latency, cost.rate))
+        return TrafficRows(name, crossings, *amounts)
 
     def choices(self, operation: str) -> list[str]:
         """Return the possible algorithms of an operation.
@@ -154,25 +168,25 @@ class Communicator:
             )
         return possible
 
-    def signature(self, operations: Sequence[str]) -> Hashable:
-        """Return what the costs of operations depend on, equal for groups in equivalent places."""
-        capacities = self.cluster.links.capacities
-        return self.span, tuple(
-            (
-                name,
-                operation,
-                self.load(name, operation).seconds_per_byte(capacities),
-                self._steps(name, operation),
-            )
-            for operation in operations
-            for name in self.choices(operation)
-        )
+    def signatures(self, operations: Sequence[str]) -> list[Hashable]:
+        """Return for each row what the costs of operations depend on.
+
+        It is equal for groups in equivalent places on the machine.
+        """
+        pairs = [(name, operation) for operation in operations for name in self.choices(operation)]
+        common = self.span, tuple((*pair, self._steps(*pair)) for pair in pairs)
+        seconds = [self.seconds_per_byte(*pair).tolist() for pair in pairs]
+        return [(common, each) for each in zip(*seconds, strict=True)]
+
+    def seconds_per_byte(self, algorithm: str, operation: str) -> Floats:
+        """Return for each row the time of a byte of the buffer on uncontended links [s/B]."""
+        return self.load(algorithm, operation).seconds_per_byte(self.cluster.links.capacities)
 
     def _steps(self, algorithm: str, operation: str) -> StepCounts | None:
         """Return the steps of an algorithm that depend on more than the span of the group."""
-        if algorithm == "torus":
-            return torus_rings.torus_steps(self.cluster, self.groups[0], operation)
-        return None
+        return self._first.torus_steps(operation) if algorithm == "torus" else None
+
+    # --- load ------------------------------------------------------------------------------------
 
     def load(self, algorithm: str, operation: str) -> Load:
         """Return the load of an operation on each link, for each byte of the buffer."""
@@ -182,47 +196,54 @@ class Communicator:
         return self._loads[key]
 
     def _load(self, algorithm: str, operation: str) -> Load:
-        if algorithm in ROUNDS:
-            phases = tuple(self._rounds(algorithm, operation))
-            unit = max([max(phase.values(), default=0.0) for phase in phases], default=0.0)
-            return Load(phases, unit or 1.0, self.span)
         if algorithm in TWICE and operation == "all-reduce":
             once = self.load(algorithm, "all-gather")
-            phase = {link: 2 * share for link, share in once.shares.items()}
-            return Load((phase,), 2 * once.unit, self.span)
-        phase = {}
-        for group in self.groups:
-            for link, share in self._phase(algorithm, operation, group).items():
-                phase[link] = phase.get(link, 0.0) + share
+            twice = once.total.with_values(2 * once.total.values)
+            return Load((twice,), 2 * once.units)
+        phases = tuple(self._phases(algorithm, operation))
+        if algorithm in ROUNDS:
+            units = np.max([np.zeros(self.rows), *(p.largest(p.values) for p in phases)], axis=0)
+            return Load(phases, np.where(units > 0, units, 1.0))
         unit = closed_form.bus_factor(operation, self.span.ranks) / self._flows(algorithm)
-        return Load((phase,), unit, self.span)
+        return Load(phases, np.full(self.rows, unit))
 
-    def _phase(self, algorithm: str, operation: str, group: Sequence[int]) -> Phase:
-        """Return the load of a pipelined algorithm on each link."""
-        cluster = self.cluster
-        if algorithm in SWITCHED:
-            return SWITCHED[algorithm](cluster, group, operation)
-        return phase_of(cluster, EDGES[algorithm](cluster, group, operation))
+    def _phases(self, algorithm: str, operation: str) -> Iterator[LinkRows]:
+        """Yield the load of each round, or of all messages of a pipelined algorithm."""
+        messages = [kind.messages(algorithm, operation) for kind, _ in self._kinds]
+        for at_once in zip(*messages, strict=True):
+            parts = [
+                part
+                for (_, groups), sent in zip(self._kinds, at_once, strict=True)
+                for part in self._carried(groups, sent)
+            ]
+            if algorithm == "sharp":
+                parts.append(self._reduced_in_fabric())
+            yield added(parts, self.rows)
+
+    def _carried(self, groups: Integers, sent: Messages) -> Iterator[LinkRows]:
+        """Yield the load of messages of some of the groups, so many at a time."""
+        devices = self._devices[:, groups].reshape(-1, self._devices.shape[2])
+        row = np.repeat(np.arange(self.rows), len(groups))
+        step = max(1, MOST_MESSAGES // max(1, len(sent.share)))
+        for first in range(0, len(devices), step):
+            some = slice(first, first + step)
+            yield load_of_messages(self.cluster, devices[some], sent, row[some], self.rows)
+
+    def _reduced_in_fabric(self) -> LinkRows:
+        entries = [
+            (row, link, share)
+            for row, groups in enumerate(self._devices.tolist())
+            for group in groups
+            for link, share in shares_in_fabric(self.cluster, group)
+        ]
+        row, link, share = (np.array(column) for column in zip(*entries, strict=True))
+        return link_rows(row, link, share, self.rows)
 
     def _flows(self, algorithm: str) -> int:
         """Return the number of equal flows that leave a rank or a node."""
         if self.span.nodes > 1:
             return self.span.fullest
-        return len(channels(self.cluster, self.groups[0])) if algorithm == "ring" else 1
-
-    def _rounds(self, algorithm: str, operation: str) -> Iterator[Phase]:
-        """Yield the load of each round, of all groups together."""
-        if operation == "all-to-all" and algorithm == "grouped":
-            yield exchange(self.cluster, self.groups)
-            return
-        ranks = self.span.ranks
-        for messages in ROUNDS[algorithm](operation, ranks):
-            edges = [
-                (group[message.source], group[message.target], len(message.blocks) / ranks)
-                for group in self.groups
-                for message in messages
-            ]
-            yield phase_of(self.cluster, edges)
+        return self._first.rings if algorithm == "ring" else 1
 
     def obstacle(self, algorithm: str, operation: str) -> str:
         """Return why an algorithm is not possible for an operation; an empty text if it is."""
@@ -235,7 +256,7 @@ class Communicator:
         """Return what an algorithm needs, in words, and whether this group has it."""
         cluster, span = self.cluster, self.span
         several = span.nodes > 1
-        counts = {len(m) for group in self.groups for m in by_node(cluster, group).values()}
+        counts = {count for kind, _ in self._kinds for count in kind.counts}
         even = several and len(counts) == 1
         reduces = cluster.node.reduces > 0
         if algorithm == "tree":
@@ -252,8 +273,40 @@ class Communicator:
             needs = "equally many devices, above one, on several nodes"
             return needs, even and span.fullest > 1
         if algorithm == "torus":
-            fills = all(torus_rings.box(cluster, group) is not None for group in self.groups)
+            fills = all(kind.box is not None for kind, _ in self._kinds)
             return "a group that fills a box of a torus", fills
         if algorithm in ("doubling", "halving-doubling"):
             return "a power of two of ranks", span.ranks & (span.ranks - 1) == 0
         return "", True
+
+
+def load_of_messages(
+    cluster: Cluster, groups: Integers, sent: Messages, row: Integers, rows: int
+) -> LinkRows:
+    """Return the load of messages of groups, a row of groups each.
+
+    Parameters
+    ----------
+    groups : devices of each group
+    row : of each group
+    """
+    parts = []
+    entering, leaving = sent.source == CROSSBAR, sent.target == CROSSBAR
+    direct = ~(entering | leaving)
+    if direct.any():
+        a, b = groups[:, sent.source[direct]], groups[:, sent.target[direct]]
+        route = cluster.relayed_routes if sent.relayed and cluster.library.relay else cluster.routes
+        routes = route(a.ravel(), b.ravel())
+        message = routes.message
+        shares = np.tile(sent.share[direct], len(groups))[message]
+        of = np.repeat(row, direct.sum())[message]
+        parts.append(link_rows(of, routes.links, shares, rows))
+    for chosen, members, link_of in (
+        (leaving, sent.source, cluster.to_crossbar),
+        (entering, sent.target, cluster.from_crossbar),
+    ):
+        if chosen.any():
+            links = link_of(groups[:, members[chosen]].ravel())
+            shares = np.tile(sent.share[chosen], len(groups))
+            parts.append(link_rows(np.repeat(row, chosen.sum()), links, shares, rows))
+    return added(parts, rows)

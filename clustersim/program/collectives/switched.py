@@ -11,84 +11,70 @@ Over nodes (NVLS tree): the same inside, and a double binary tree on every rail.
 doi:10.1109/COMHPC.2016.006; NCCL 2.30, ``src/device/all_reduce.h``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from clustersim.program.collectives.double_tree import edges_between
-from clustersim.program.collectives.link_load import Phase, by_node, phase_of
+from clustersim.program.collectives.link_load import CROSSBAR, Edge, by_node
 from clustersim.program.collectives.ring import ring_edges
 from clustersim.topology.cluster import Cluster
 
 
-def nvls(cluster: Cluster, group: Sequence[int], operation: str) -> Phase:
-    """Return the load of a reduction in the node's crossbar on each link, for each byte.
+def nvls_edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
+    """Yield what goes to the node's crossbar and comes from it, for each byte of the buffer.
 
     The rate that is lost in the crossbar counts as additional bytes.
     """
     if len(group) < 2:
-        return {}
-    own = 1 / len(group)
+        return
+    own, reduces = 1 / len(group), cluster.node.reduces
     up = {"all-reduce": 1 + own, "reduce-scatter": 1.0, "all-gather": own}[operation]
     down = {"all-reduce": 1 + own, "reduce-scatter": own, "all-gather": 1.0}[operation]
-    phase: Phase = {}
     for device in group:
-        node, local = divmod(device, cluster.node.devices)
-        links, shape = cluster.links, cluster.node
-        phase[links.number(shape.to_crossbar(f"n{node}", local))] = up / shape.reduces
-        phase[links.number(shape.from_crossbar(f"n{node}", local))] = down / shape.reduces
-    return phase
+        yield device, CROSSBAR, up / reduces
+        yield CROSSBAR, device, down / reduces
 
 
-def nvls_tree(cluster: Cluster, group: Sequence[int], operation: str) -> Phase:
-    """Return the load of reductions in all nodes, and of the trees between them, on each link."""
+def nvls_tree_edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
+    """Yield what reductions in all nodes send, and the trees between them."""
     nodes = list(by_node(cluster, group).values())
-    phase: Phase = {}
     for members in nodes:
-        _add(phase, nvls(cluster, members, operation))
+        yield from nvls_edges(cluster, members, operation)
     local = len(nodes[0])
     for index in range(local):
-        gateways = [members[index] for members in nodes]
-        _add(phase, phase_of(cluster, edges_between(gateways, 1 / local)))
-    return phase
+        yield from edges_between([members[index] for members in nodes], 1 / local)
 
 
-def sharp(cluster: Cluster, group: Sequence[int], operation: str) -> Phase:
-    """Return the load of a reduction in the fabric: up and down once, from every NIC.
+def inside_edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
+    """Yield what a reduction in the fabric sends inside nodes: by the crossbar or by rings."""
+    for members in by_node(cluster, group).values():
+        if cluster.node.reduces:
+            yield from nvls_edges(cluster, members, operation)
+        else:
+            yield from ring_edges(cluster, members, operation)
 
-    Inside the node the buffer is reduced and distributed by the crossbar, or else by a ring.
+
+def shares_in_fabric(cluster: Cluster, group: Sequence[int]) -> Iterator[tuple[int, float]]:
+    """Yield the links between nodes that a reduction in the fabric crosses, and its bytes there.
+
+    Every NIC sends its share up once, to the root of a tree of switches, and receives the sum once.
     """
     nodes = list(by_node(cluster, group).values())
-    phase: Phase = {}
-    for members in nodes:
-        if cluster.node.reduces:
-            _add(phase, nvls(cluster, members, operation))
-        else:
-            _add(phase, phase_of(cluster, ring_edges(cluster, members, operation)))
     local = len(nodes[0])
     for index in range(local):
-        _add(phase, _reduced_in_fabric(cluster, [members[index] for members in nodes], 1 / local))
-    return phase
+        for link in _crossed_links(cluster, [members[index] for members in nodes]):
+            yield link, 1 / local
 
 
-def _reduced_in_fabric(cluster: Cluster, gateways: Sequence[int], share: float) -> Phase:
-    """Return the load from one NIC of each node to the root of a tree of switches, and back."""
-    fabric = cluster.fabric
-    hops, switches = [], []
+def _crossed_links(cluster: Cluster, gateways: Sequence[int]) -> set[int]:
+    """Return the links from one NIC of each node to the root of a tree of switches, and back.
+
+    Each once: where routes of several switches join, one sum continues.
+    """
+    links: set[int] = set()
     for device in gateways:
-        node, local = divmod(device, cluster.node.devices)
-        shape = cluster.node_at(node)
-        port = fabric.port(node, shape.nic_of[local])
-        hops += [*shape.to_nic(f"n{node}", local), port.up]
-        hops += [port.down, *shape.from_nic(f"n{node}", local)]
-        switches.append(port.switch)
-    root = switches[0]
-    for switch in dict.fromkeys(switches):
-        hops += [*fabric.between(switch, root), *fabric.between(root, switch)]
-    phase: Phase = {}
-    for hop in hops:  # set, not added: where routes of several switches join, one sum continues
-        phase[cluster.links.number(hop)] = share
-    return phase
-
-
-def _add(phase: Phase, more: Phase) -> None:
-    for link, share in more.items():
-        phase[link] = phase.get(link, 0.0) + share
+        links.update(cluster.to_switch(device), cluster.from_switch(device))
+    switches = dict.fromkeys(cluster.port(device).switch for device in gateways)
+    root, number, between = next(iter(switches)), cluster.links.number, cluster.fabric.between
+    for switch in switches:
+        links.update(number(hop) for hop in [*between(switch, root), *between(root, switch)])
+    return links

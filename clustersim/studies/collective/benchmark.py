@@ -92,8 +92,9 @@ class Benchmark:
         """Return the time of a size with the background."""
         ours = self.communicator.traffic(self.operation, self.operation, nbytes)
         links = self.cluster.links
-        (seconds,) = contended_seconds([ours], self._others, links.capacities)
-        (slowdown,) = slowdowns([ours], self._others, links.capacities)
+        capacities = links.capacities.tolist()
+        (seconds,) = contended_seconds([ours], self._others, capacities)
+        (slowdown,) = slowdowns([ours], self._others, capacities)
         return Contended(seconds, None if slowdown.link is None else links.names[slowdown.link])
 
     @cached_property

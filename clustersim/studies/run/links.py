@@ -61,14 +61,12 @@ def link_loads(result: "Result") -> LinkLoads:
     prefix = f"{node}."
     inside: list[NodeLink] = []
     cables: list[NodeLink] = []
-    for name, capacity, nbytes in result.program.carried:
-        if prefix in name:
-            a, _, b = name.partition(">")
-            in_node = [end.startswith(prefix) for end in (a, b)]
-            ends = a.removeprefix(prefix), b.removeprefix(prefix)
-            load = nbytes / capacity / result.step_time
-            if any(in_node):
-                (inside if all(in_node) else cables).append(NodeLink(ends, capacity, load))
+    for name, capacity, nbytes in result.program.carried.of_node(int(node[1:])):
+        a, _, b = name.partition(">")
+        in_node = [end.startswith(prefix) for end in (a, b)]
+        ends = a.removeprefix(prefix), b.removeprefix(prefix)
+        load = nbytes / capacity / result.step_time
+        (inside if all(in_node) else cables).append(NodeLink(ends, capacity, load))
     count = len(result.program.carried)
     return LinkLoads(tuple(result.links), node, tuple(inside), tuple(cables), count)
 

@@ -8,6 +8,7 @@ graph search (except for explicit lists of cables), so that cost does not grow w
 from collections.abc import Iterator
 from typing import Protocol
 
+from clustersim.arrays import Floats, Integers
 from clustersim.catalog.fabrics import Dragonfly, FatTree, LinkList, SingleSwitch, Torus
 from clustersim.catalog.records import ClusterRecord
 from clustersim.topology.fabrics.dragonfly import DragonflyFabric
@@ -15,7 +16,9 @@ from clustersim.topology.fabrics.explicit import build_explicit
 from clustersim.topology.fabrics.fat_tree import FatTreeFabric
 from clustersim.topology.fabrics.switch import SwitchFabric
 from clustersim.topology.fabrics.torus import build_torus
+from clustersim.topology.link_table import NumberedLinks
 from clustersim.topology.links import Hop, Port, Switch
+from clustersim.topology.routes import Walks
 
 
 class Fabric(Protocol):
@@ -35,12 +38,41 @@ class Fabric(Protocol):
         """Return the port of a NIC of a node."""
         ...
 
+    def port_bandwidths(self, nodes: int) -> Floats:
+        """Return the payload bandwidth of the cable of each NIC, by node and NIC [B/s]."""
+        ...
+
+    def switch_numbers(self, nodes: Integers, nics: Integers) -> Integers:
+        """Return a number for the switch of each of several NICs, equal for the same switch."""
+        ...
+
+    def switch_of(self, number: int) -> Switch:
+        """Return the switch of a number."""
+        ...
+
+    @property
+    def several_paths(self) -> bool:
+        """Whether there are several equal paths between any two switches."""
+        ...
+
     def path_count(self, a: Switch, b: Switch) -> int:
         """Return the number of equal paths between two switches, chosen from by hashing."""
         ...
 
     def between(self, a: Switch, b: Switch, path_number: int = 0) -> list[Hop]:
         """Return the links from one switch to another on one of these paths."""
+        ...
+
+    @property
+    def steps(self) -> NumberedLinks:
+        """The links that the fabric numbers itself; empty where it numbers none."""
+        ...
+
+    def walks(self, a: Integers, b: Integers) -> Walks | None:
+        """Return the routes between several pairs of switches, or None.
+
+        None where the fabric numbers no links itself: `between` then gives the links of each pair.
+        """
         ...
 
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:

@@ -19,6 +19,10 @@ Kim et al. 2008, doi:10.1109/ISCA.2008.19; De Sensi et al. 2020, arXiv:2008.0888
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from clustersim.arrays import Floats, Integers
+from clustersim.topology.link_table import NoLinks
 from clustersim.topology.links import Hop, Port, Switch
 
 
@@ -61,6 +65,35 @@ class DragonflyFabric:
         """Return the port of a NIC on its switch."""
         switch = self.switch(node, nic)
         return Port(_name(switch), f"n{node}.nic{nic}", self.nic, switch)
+
+    def port_bandwidths(self, nodes: int) -> Floats:
+        """Return the payload bandwidth of the cable of each NIC, all equal [B/s]."""
+        return np.full((nodes, self.nics), self.nic.bandwidth)
+
+    def switch_numbers(self, nodes: Integers, nics: Integers) -> Integers:
+        """Return a number for the switch of each NIC."""
+        groups, local = np.divmod(nodes, self.nodes_per_group)
+        numbers: Integers = (
+            groups * self.switches + local // self.nodes_per_switch * self.nics + nics
+        )
+        return numbers
+
+    @property
+    def steps(self) -> NoLinks:
+        """No links: those between switches are named by `between`."""
+        return NoLinks()
+
+    def walks(self, a: Integers, b: Integers) -> None:
+        """Return None: `between` gives the links."""
+
+    def switch_of(self, number: int) -> Switch:
+        """Return the switch of a number."""
+        return divmod(number, self.switches)
+
+    @property
+    def several_paths(self) -> bool:
+        """Whether there are several equal paths between any two switches."""
+        return self.routing == "hashed"
 
     def path_count(self, a: Switch, b: Switch) -> int:
         """Return the number of cables that a flow between two switches can use."""

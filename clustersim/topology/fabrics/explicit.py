@@ -10,9 +10,14 @@ others.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
+import numpy as np
+
+from clustersim.arrays import Floats, Integers
 from clustersim.catalog.fabrics import LinkList
 from clustersim.errors import CatalogError
+from clustersim.topology.link_table import NoLinks
 from clustersim.topology.links import Hop, Port, Switch
 
 
@@ -35,6 +40,41 @@ class ExplicitFabric:
     def port(self, node: int, nic: int) -> Port:
         """Return the port of a NIC on its switch."""
         return self.ports[node][nic]
+
+    def port_bandwidths(self, nodes: int) -> Floats:
+        """Return the payload bandwidth of the cable of each NIC, by node and NIC [B/s]."""
+        return np.array([[port.cable.bandwidth for port in ports] for ports in self.ports[:nodes]])
+
+    def switch_numbers(self, nodes: Integers, nics: Integers) -> Integers:
+        """Return a number for the switch of each NIC, in the order of the ports."""
+        return self._numbers[nodes, nics]
+
+    @cached_property
+    def _switches(self) -> list[Switch]:
+        """The switches with NICs, in the order of the ports."""
+        return [*dict.fromkeys(port.switch for ports in self.ports for port in ports)]
+
+    @cached_property
+    def _numbers(self) -> Integers:
+        numbers = {switch: number for number, switch in enumerate(self._switches)}
+        return np.array([[numbers[port.switch] for port in ports] for ports in self.ports])
+
+    @property
+    def steps(self) -> NoLinks:
+        """No links: those between switches are named by `between`."""
+        return NoLinks()
+
+    def walks(self, a: Integers, b: Integers) -> None:
+        """Return None: `between` gives the links."""
+
+    def switch_of(self, number: int) -> Switch:
+        """Return the switch of a number."""
+        return self._switches[number]
+
+    @property
+    def several_paths(self) -> bool:
+        """Whether there are several equal paths between any two switches."""
+        return True
 
     def path_count(self, a: Switch, b: Switch) -> int:
         """Return the number of shortest paths from one switch to another."""

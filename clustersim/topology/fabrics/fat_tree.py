@@ -25,6 +25,10 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import NamedTuple
 
+import numpy as np
+
+from clustersim.arrays import Floats, Integers
+from clustersim.topology.link_table import NoLinks
 from clustersim.topology.links import Hop, Port, Switch
 
 Leaf = tuple[int, int]
@@ -63,6 +67,32 @@ class FatTreeFabric:
         """Return the port of a NIC on its leaf."""
         leaf = self.leaf(node, nic)
         return Port(f"leaf{leaf}", f"n{node}.nic{nic}", self.nic, leaf)
+
+    def port_bandwidths(self, nodes: int) -> Floats:
+        """Return the payload bandwidth of the cable of each NIC, all equal [B/s]."""
+        return np.full((nodes, self.nics), self.nic.bandwidth)
+
+    def switch_numbers(self, nodes: Integers, nics: Integers) -> Integers:
+        """Return a number for the switch of each NIC."""
+        blocks = nodes // self.nodes_per_leaf
+        return blocks * self.nics + nics if self.rail_optimised else blocks
+
+    @property
+    def steps(self) -> NoLinks:
+        """No links: those between switches are named by `between`."""
+        return NoLinks()
+
+    def walks(self, a: Integers, b: Integers) -> None:
+        """Return None: `between` gives the links."""
+
+    def switch_of(self, number: int) -> Switch:
+        """Return the switch of a number."""
+        return number
+
+    @property
+    def several_paths(self) -> bool:
+        """Whether there are several equal paths between any two switches."""
+        return self.hashed
 
     def path_count(self, a: Switch, b: Switch) -> int:
         """Return the number of spines, or cores, that a flow between two leaves can use."""

@@ -15,11 +15,16 @@ Two axes of a torus joined by such a walk form one ring: the virtual axes of Tof
 and Shimizu 2009, doi:10.1109/MC.2009.370).
 """
 
+import re
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
+import numpy as np
+
+from clustersim.arrays import Integers, ranges
 from clustersim.topology.links import Hop
+from clustersim.topology.routes import Walks, joined
 
 
 def number_of(place: Sequence[int], lengths: Sequence[int]) -> int:
@@ -141,54 +146,84 @@ class Names(dict[int, str]):
         return name
 
 
-class Steps(dict[int, Hop]):
+_ROUTER = re.compile(r"r(\d+(?:\.\d+)*)")
+
+
+class Steps(Sequence[Hop]):
     """The link from a router to its neighbour along an axis, by the number of that step.
 
-    Steps are numbered router by router, axis by axis, the positive direction first. Links are made
-    on first use and kept: a machine of 158,976 routers has 1.4 million links and a message crosses
-    twenty, and looking them up by number is several times as fast as naming them each time.
+    Steps are numbered router by router, axis by axis, the positive direction first. They are named
+    on demand: a machine of 158,976 routers has 1.4 million links, and a message crosses twenty.
     """
 
     def __init__(
         self, shape: Sequence[int], wraps: Sequence[bool], axes: Sequence[str], cable: Hop
     ) -> None:
-        super().__init__()
-        self._shape, self._wraps, self._cable = shape, wraps, cable
+        self._shape, self._wraps, self._cable = tuple(shape), wraps, cable
         self._kinds = [f"axis {name}" for name in axes]
         self._axes = [(prod(shape[axis + 1 :]), length) for axis, length in enumerate(shape)]
-        self._each = 2 * len(shape)
+        self.each = 2 * len(shape)
+        self._length = prod(shape) * self.each
         self.names = Names(shape)
 
-    def route(self, a: int, b: int) -> list[Hop]:
-        """Return the links from router `a` to router `b`, axis by axis."""
-        hops: list[Hop] = []
-        for axis, (stride, length) in enumerate(self._axes):
-            start, end = a // stride, b // stride  # slabs of this axis, in all of the machine
-            if start != end:
-                for numbers in self._along(axis, a, start % length, end % length):
-                    hops += map(self.__getitem__, numbers)
-                a += (end - start) * stride
-        return hops
+    def __len__(self) -> int:
+        return self._length
 
-    def _along(self, axis: int, router: int, start: int, end: int) -> tuple[range, ...]:
-        """Return the numbers of the steps along one axis, before and after the seam of a ring."""
-        stride, length = self._axes[axis]
-        step, count = shorter_way(start, end, length, self._wraps[axis])
-        apart = step * stride * self._each
-        first = router * self._each + 2 * axis + (step < 0)
-        before = length - start if step > 0 else start + 1
-        if count <= before:
-            return (range(first, first + count * apart, apart),)
-        seam, wrapped = first + before * apart, first + (before - length) * apart
-        return range(first, seam, apart), range(wrapped, wrapped + (count - before) * apart, apart)
+    @overload
+    def __getitem__(self, number: int) -> Hop: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Hop]: ...
+    def __getitem__(self, number: int | slice) -> Hop | list[Hop]:
+        if isinstance(number, slice):
+            return [self[i] for i in range(self._length)[number]]
+        router, step = divmod(number, self.each)
+        name = f"{self.names[router]}>{self.names[self._neighbour(number)]}"
+        return Hop(name, self._cable.bandwidth, self._cable.latency, self._kinds[step // 2])
 
-    def __missing__(self, number: int) -> Hop:
-        router, step = divmod(number, self._each)
+    def number(self, name: str) -> int | None:
+        """Return the number of a link by its name; None for another link."""
+        ends = [_ROUTER.fullmatch(end) for end in name.split(">")]
+        if None in ends:
+            return None
+        places = [tuple(map(int, end[1].split("."))) for end in ends if end is not None]
+        router, neighbour = (number_of(place, self._shape) for place in places)
+        first = router * self.each
+        numbers = range(first, first + self.each)
+        return next((i for i in numbers if self._neighbour(i) == neighbour), None)
+
+    def _neighbour(self, number: int) -> int:
+        """Return the router to which a step leads."""
+        router, step = divmod(number, self.each)
         axis, backwards = divmod(step, 2)
         stride, length = self._axes[axis]
         here = router // stride % length
-        neighbour = (here - 1 if backwards else here + 1) % length
-        name = f"{self.names[router]}>{self.names[router + (neighbour - here) * stride]}"
-        hop = Hop(name, self._cable.bandwidth, self._cable.latency, self._kinds[axis])
-        self[number] = hop
-        return hop
+        return router + ((here - 1 if backwards else here + 1) % length - here) * stride
+
+    def step(self, router: int, axis: int, *, backwards: bool) -> Hop:
+        """Return the link from a router to its neighbour along an axis."""
+        return self[router * self.each + 2 * axis + backwards]
+
+    def walks(self, a: Integers, b: Integers) -> Walks:
+        """Return the steps from routers `a` to routers `b`, axis by axis, the shorter way each."""
+        along: list[tuple[Integers, Integers]] = []
+        here = a
+        for axis, (stride, length) in enumerate(self._axes):
+            start, end = here // stride % length, b // stride % length
+            forward = (end - start) % length
+            if self._wraps[axis]:
+                backwards = 2 * forward > length
+                counts = np.where(backwards, length - forward, forward)
+            else:
+                backwards = end < start
+                counts = np.abs(end - start)
+            step = np.where(backwards, -1, 1)
+            before: Integers = ranges(np.zeros_like(counts), counts)  # steps taken along the axis
+            places = (np.repeat(start, counts) + np.repeat(step, counts) * before) % length
+            routers = np.repeat(here - start * stride, counts) + places * stride
+            numbers: Integers = routers * self.each + 2 * axis + np.repeat(backwards, counts)
+            along.append((counts, numbers))
+            here = here + (end - start) * stride
+        total, steps = joined(along)
+        waits = np.zeros(int(total.max(initial=0)) + 1)
+        waits[1:] = np.cumsum(np.full(len(waits) - 1, self._cable.latency))
+        return total, steps, waits[total]

@@ -3,6 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from clustersim.arrays import Floats, Integers
+from clustersim.topology.link_table import NoLinks
 from clustersim.topology.links import Hop, Port, Switch
 
 
@@ -18,6 +22,31 @@ class SwitchFabric:
     def port(self, node: int, nic: int) -> Port:
         """Return the port of a NIC on the switch."""
         return Port("switch", f"n{node}.nic{nic}", self.nic, 0)
+
+    def port_bandwidths(self, nodes: int) -> Floats:
+        """Return the payload bandwidth of the cable of each NIC, all equal [B/s]."""
+        return np.full((nodes, self.nics), self.nic.bandwidth)
+
+    def switch_numbers(self, nodes: Integers, nics: Integers) -> Integers:
+        """Return a number for the switch of each NIC."""
+        return np.zeros_like(nodes)
+
+    @property
+    def steps(self) -> NoLinks:
+        """No links: those between switches are named by `between`."""
+        return NoLinks()
+
+    def walks(self, a: Integers, b: Integers) -> None:
+        """Return None: `between` gives the links."""
+
+    def switch_of(self, number: int) -> Switch:
+        """Return the switch of a number."""
+        return number
+
+    @property
+    def several_paths(self) -> bool:
+        """Whether there are several equal paths between any two switches."""
+        return False
 
     def path_count(self, a: Switch, b: Switch) -> int:
         """Return one: there is a single path."""

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+import numpy as np
+
+from clustersim.arrays import Floats, Integers
 from clustersim.catalog.fabrics import Torus
 from clustersim.errors import PlanError
 from clustersim.topology.fabrics.grid import (
@@ -27,6 +30,7 @@ from clustersim.topology.fabrics.grid import (
     number_of,
 )
 from clustersim.topology.links import Hop, Port, Switch
+from clustersim.topology.routes import Walks
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,27 @@ class TorusFabric:
     def port(self, node: int, nic: int) -> Port:
         """Return the port of a NIC on its node's router."""
         router = self._router(node)
-        return Port(self._steps.names[router], f"n{node}.nic{nic}", self.nic, router)
+        return Port(self.steps.names[router], f"n{node}.nic{nic}", self.nic, router)
+
+    def port_bandwidths(self, nodes: int) -> Floats:
+        """Return the payload bandwidth of the injection of each NIC, all equal [B/s]."""
+        return np.full((nodes, self.nics), self.nic.bandwidth)
+
+    def switch_numbers(self, nodes: Integers, nics: Integers) -> Integers:
+        """Return the router of each node."""
+        if not self.virtual:
+            return nodes
+        different, inverse = np.unique(nodes, return_inverse=True)
+        return np.array([self._router(node) for node in different.tolist()])[inverse]
+
+    def switch_of(self, number: int) -> Switch:
+        """Return the switch of a number."""
+        return number
+
+    @property
+    def several_paths(self) -> bool:
+        """Whether there are several equal paths between any two switches."""
+        return False
 
     def path_count(self, a: Switch, b: Switch) -> int:
         """Return one: dimension-order routing has a single path."""
@@ -109,10 +133,16 @@ class TorusFabric:
         """Return the links along each axis in turn from one router to another."""
         assert isinstance(a, int)
         assert isinstance(b, int)
-        return self._steps.route(a, b)
+        _, numbers, _ = self.walks(np.array([a]), np.array([b]))
+        return [self.steps[number] for number in numbers.tolist()]
+
+    def walks(self, a: Integers, b: Integers) -> Walks:
+        """Return the steps along each axis in turn from routers to others."""
+        return self.steps.walks(a, b)
 
     @cached_property
-    def _steps(self) -> Steps:
+    def steps(self) -> Steps:
+        """The links between neighbours."""
         return Steps(self.shape, self.wraps, self.axes, self.cable)
 
     @cached_property
@@ -130,14 +160,14 @@ class TorusFabric:
             for axis, stride in enumerate(self._strides):
                 at = place[axis]
                 if at + 1 < extents[axis]:
-                    yield from self._both_directions(here, here + stride)
+                    yield from self._both_directions(here, here + stride, axis)
                 elif self.wraps[axis] and at + 1 == self.shape[axis]:
-                    yield from self._both_directions(here, here - at * stride)
+                    yield from self._both_directions(here, here - at * stride, axis)
 
-    def _both_directions(self, a: int, b: int) -> Iterator[tuple[str, str, Hop]]:
-        for start, end in ((a, b), (b, a)):
-            (hop,) = self.between(start, end)
-            yield self._steps.names[start], self._steps.names[end], hop
+    def _both_directions(self, a: int, b: int, axis: int) -> Iterator[tuple[str, str, Hop]]:
+        names = self.steps.names
+        yield names[a], names[b], self.steps.step(a, axis, backwards=False)
+        yield names[b], names[a], self.steps.step(b, axis, backwards=True)
 
     def _extents(self, nodes: int) -> tuple[int, ...]:
         """Return the block of routers around the first `nodes` nodes, and around their routes.

@@ -1,0 +1,51 @@
+"""Arrays of whole numbers: ranges one after another, and numbers for equal rows."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+
+def ranges(first: Integers, counts: Integers) -> Integers:
+    """Return the numbers of several ranges, one after another.
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    before = np.cumsum(counts) - counts
+    return np.repeat(first - before, counts) + np.arange(counts.sum())
+
+
+def ranked(values: Integers) -> tuple[Integers, Integers]:
+    """Return the different values in ascending order, and the place of each value among them.
+
+    As `numpy.unique`, but without sorting where the values lie close together.
+
+    >>> [array.tolist() for array in ranked(np.array([7, 5, 7]))]
+    [[5, 7], [1, 0, 1]]
+    """
+    first = int(values.min(initial=0))
+    width = int(values.max(initial=0)) - first + 1
+    if width > 4 * len(values) + 1024:
+        different, places = np.unique(values, return_inverse=True)
+        return different, places
+    occurs = np.zeros(width, dtype=np.bool_)
+    occurs[values - first] = True
+    return np.flatnonzero(occurs) + first, (np.cumsum(occurs) - 1)[values - first]
+
+
+def numbered(rows: Integers) -> Integers:
+    """Return a number for each row, equal for equal rows, in order of first appearance.
+
+    >>> numbered(np.array([[7, 1], [7, 0], [7, 1]])).tolist()
+    [0, 1, 0]
+    """
+    numbers = np.zeros(len(rows), dtype=np.int64)
+    for column in rows.T:
+        _, places = ranked(column)
+        _, numbers = ranked(numbers * (places.max(initial=0) + 1) + places)
+    first = np.zeros(numbers.max(initial=-1) + 1, dtype=np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+    return np.argsort(np.argsort(first))[numbers]

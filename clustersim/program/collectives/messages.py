@@ -1,0 +1,178 @@
+"""What each member of a group sends to which other, by algorithm, as arrays.
+
+    algorithm --edges of one example group--> messages by member --groups in equivalent places-->
+    messages of thousands of groups --routes--> bytes on each link
+
+Groups are in equivalent places when their members are distributed over nodes in the same way: the
+same places in the nodes, on the same of the group's nodes; on a torus, in a box of the same size.
+An algorithm then sends the same from member to member, so that its rings and trees are computed
+for one example of them.  The routes of the messages are those of each group.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from clustersim.arrays import Floats, Integers
+from clustersim.cost.closed_form import GroupSpan, StepCounts
+from clustersim.program.collectives import torus_rings
+from clustersim.program.collectives.double_tree import tree_edges
+from clustersim.program.collectives.link_load import CROSSBAR, Edge, by_node
+from clustersim.program.collectives.ring import channels, hierarchical_edges, ring_edges
+from clustersim.program.collectives.rounds import ROUNDS
+from clustersim.program.collectives.switched import inside_edges, nvls_edges, nvls_tree_edges
+from clustersim.topology.cluster import Cluster
+
+EDGES: dict[str, Callable[[Cluster, Sequence[int], str], Iterator[Edge]]] = {
+    "ring": ring_edges,
+    "tree": tree_edges,
+    "hierarchical": hierarchical_edges,
+    "torus": torus_rings.torus_edges,
+    "nvls": nvls_edges,
+    "nvls-tree": nvls_tree_edges,
+    "sharp": inside_edges,
+}
+"""Pipelined algorithms, by what each member sends to which other."""
+
+
+class Messages(NamedTuple):
+    """Messages that are sent at the same time, by the members of a group.
+
+    Attributes
+    ----------
+    source, target : members, or `CROSSBAR` for the crossbar of the other's node
+    share : bytes for each byte of the buffer
+    relayed : whether they enter the network on the receiver's rail, where the library relays
+    """
+
+    source: Integers
+    target: Integers
+    share: Floats
+    relayed: bool = False
+
+
+class Arrangement:
+    """How the members of equivalent groups are distributed over nodes, by one example of them."""
+
+    def __init__(self, cluster: Cluster, group: Sequence[int]) -> None:
+        self._cluster, self._group = cluster, tuple(group)
+        self._found: dict[tuple[str, str], tuple[Messages, ...]] = {}
+
+    @cached_property
+    def span(self) -> GroupSpan:
+        """The extent of the group on the machine."""
+        counts = self.counts
+        return GroupSpan(len(self._group), len(counts), max(counts))
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """Members on each of its nodes."""
+        return [len(members) for members in by_node(self._cluster, self._group).values()]
+
+    @cached_property
+    def box(self) -> torus_rings.Box | None:
+        """The box of a torus that it fills, or None."""
+        return torus_rings.box(self._cluster, self._group)
+
+    @cached_property
+    def rings(self) -> int:
+        """The number of its rings."""
+        return len(channels(self._cluster, self._group))
+
+    def torus_steps(self, operation: str) -> StepCounts:
+        """Return the sequential steps of the rings along the axes of its box."""
+        return torus_rings.torus_steps(self._cluster, self._group, operation)
+
+    def messages(self, algorithm: str, operation: str) -> tuple[Messages, ...]:
+        """Return the messages of each round, or all at once for a pipelined algorithm."""
+        key = algorithm, operation
+        if key not in self._found:
+            self._found[key] = tuple(self._messages(algorithm, operation))
+        return self._found[key]
+
+    def _messages(self, algorithm: str, operation: str) -> Iterator[Messages]:
+        ranks = len(self._group)
+        if algorithm == "grouped" and operation == "all-to-all":
+            yield exchange(ranks)
+        elif algorithm in ROUNDS:
+            for messages in ROUNDS[algorithm](operation, ranks):
+                edges = [(m.source, m.target, len(m.blocks) / ranks) for m in messages]
+                yield _as_arrays(edges)
+        else:
+            member = {device: i for i, device in enumerate(self._group)} | {CROSSBAR: CROSSBAR}
+            sent = EDGES[algorithm](self._cluster, self._group, operation)
+            yield _as_arrays([(member[a], member[b], share) for a, b, share in sent])
+
+
+def exchange(ranks: int, shares: Sequence[float] | None = None) -> Messages:
+    """Return an all-to-all posted at once: every rank sends a block to every other.
+
+    Each message takes its own route, by the neighbour on the receiver's rail where the library
+    relays (NCCL's PXN).
+
+    Parameters
+    ----------
+    shares : of every rank's bytes, for each receiver, such as the expert with most tokens; equal
+        shares if it is left out
+    """
+    source, target = (index.ravel() for index in np.indices((ranks, ranks)))
+    to_each = np.full(ranks, 1 / ranks) if shares is None else np.array(shares, dtype=float)
+    sent = (source != target) & (to_each[target] != 0)
+    return Messages(source[sent], target[sent], to_each[target[sent]], relayed=True)
+
+
+def _as_arrays(edges: Sequence[Edge]) -> Messages:
+    source, target, share = zip(*edges, strict=True) if edges else ((), (), ())
+    ints = np.array(source, dtype=np.int64), np.array(target, dtype=np.int64)
+    return Messages(*ints, np.array(share, dtype=float))
+
+
+# --- equivalent places ----------------------------------------------------------------------------
+
+_KNOWN: WeakKeyDictionary[Cluster, dict[bytes, Arrangement]] = WeakKeyDictionary()
+
+
+def arrangements(cluster: Cluster, groups: Integers) -> tuple[Integers, list[Arrangement]]:
+    """Return for each group the number of its arrangement, and the arrangements.
+
+    Parameters
+    ----------
+    groups : devices of each group, a row a group, in rank order
+    """
+    keys = _keys(cluster, groups)
+    different, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    known = _KNOWN.setdefault(cluster, {})
+    found = []
+    for key, example in zip(different, first.tolist(), strict=True):
+        text = key.tobytes()
+        if text not in known:
+            known[text] = Arrangement(cluster, groups[example].tolist())
+        found.append(known[text])
+    return inverse.ravel(), found
+
+
+def _keys(cluster: Cluster, groups: Integers) -> Integers:
+    """Return for each group a row of numbers, equal for groups in equivalent places."""
+    size = cluster.node.devices
+    nodes, local = np.divmod(groups, size)
+    keys = [_first_of_node(nodes) * size + local]
+    fabric = cluster.fabric
+    if isinstance(fabric, torus_rings.TorusGrid) and size == 1:
+        places = np.stack(np.unravel_index(groups, fabric.lengths), axis=-1)
+        keys.append((places - places.min(axis=1, keepdims=True)).reshape(len(groups), -1))
+    return np.hstack(keys)
+
+
+def _first_of_node(nodes: Integers) -> Integers:
+    """Return for each member the first member of its group on the same node."""
+    order = np.argsort(nodes, axis=1, kind="stable")
+    ordered = np.take_along_axis(nodes, order, axis=1)
+    begins = np.ones_like(ordered, dtype=np.bool_)
+    begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    at = np.maximum.accumulate(np.where(begins, np.arange(nodes.shape[1]), 0), axis=1)
+    first = np.empty_like(order)
+    np.put_along_axis(first, order, np.take_along_axis(order, at, axis=1), axis=1)
+    return first

@@ -1,0 +1,112 @@
+"""The links that a step uses, with their load: in arrays, and by name where asked for."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Final, NamedTuple, overload
+
+import numpy as np
+
+from clustersim.arrays import Floats, Integers
+from clustersim.topology.link_table import LinkTable
+
+MOST: Final = 10
+"""Busiest links that are reported."""
+
+
+class LinkUse(NamedTuple):
+    """Load of one link of the machine in a step, folded ranks counted in full.
+
+    Attributes
+    ----------
+    capacity : payload per second in its direction [B/s]
+    nbytes : payload and protocol of the step [B]
+    """
+
+    name: str
+    capacity: float
+    nbytes: float
+
+
+class LinksInUse(Sequence[LinkUse]):
+    """Every link in use, in the order of the link table.
+
+    Parameters
+    ----------
+    links : the links of the machine; None without a machine
+    numbers : of the links, ascending
+    nbytes : payload and protocol of the step on each [B]
+    """
+
+    def __init__(self, links: LinkTable | None, numbers: Integers, nbytes: Floats) -> None:
+        self._table, self._numbers, self._nbytes = links, numbers, nbytes
+
+    @property
+    def _links(self) -> LinkTable:
+        assert self._table is not None  # as no link is in use without a machine
+        return self._table
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> LinkUse: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[LinkUse]: ...
+    def __getitem__(self, index: int | slice) -> LinkUse | list[LinkUse]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        link = int(self._numbers[index])
+        capacity = float(self._links.capacities[link])
+        return LinkUse(self._links.names[link], capacity, float(self._nbytes[index]))
+
+    def __iter__(self) -> Iterator[LinkUse]:
+        return map(self.__getitem__, range(len(self)))
+
+    @property
+    def busiest(self) -> list[LinkUse]:
+        """The links with the longest time for their bytes, the longest first.
+
+        The first link represents others that differ only in the numbers of their names.
+        """
+        return [self[index] for index in self._busiest]
+
+    @property
+    def busiest_numbers(self) -> list[int]:
+        """The numbers of the same links in the link table."""
+        found: list[int] = self._numbers[self._busiest].tolist()
+        return found
+
+    def of_node(self, node: int) -> list[LinkUse]:
+        """Return the links inside a node, and those between it and the network."""
+        first = node * self._links.of_node
+        begin, end = np.searchsorted(self._numbers, [first, first + self._links.of_node])
+        return self[begin:end]
+
+    @cached_property
+    def _busiest(self) -> list[int]:
+        if not len(self):
+            return []
+        seconds = self._nbytes / self._links.capacities[self._numbers]
+        order = np.argsort(-seconds, kind="stable")
+        scale = 10.0 ** (np.floor(np.log10(np.where(seconds > 0, seconds, 1.0))) - 8)
+        digits = np.round(seconds / scale)  # nine of them, beyond which links count as equal
+        facts = np.stack([self._links.alike(self._numbers), digits.astype(np.int64)])[:, order]
+        _, first = np.unique(facts, axis=1, return_index=True)
+        different: dict[tuple[str, float], int] = {}
+        for index in order[np.sort(first)].tolist():
+            if len(different) == MOST:
+                break
+            key = _kind(self[index].name), float(digits[index] * scale[index])
+            different.setdefault(key, index)
+        return [*different.values()]
+
+
+_DIGITS = dict.fromkeys(map(ord, "0123456789"))
+
+
+def _kind(name: str) -> str:
+    """Return a link's name without numbers: ``"n3.dev1>n3.nic0"`` is a ``"n.dev>n.nic"``."""
+    return name.translate(_DIGITS)
+
+
+NO_LINKS: Final = LinksInUse(None, np.zeros(0, dtype=np.int64), np.zeros(0))

@@ -1,0 +1,222 @@
+"""Numbers for the links of a machine.
+
+    links of node 0 | links of node 1 | ...    by arithmetic: equal nodes have equal links, in the
+                                               order: inside, NICs to switches, switches to NICs
+    steps of a torus                           by arithmetic as well
+    links between other switches               in the order of their first use
+
+So the links of many routes are numbered at once, and a link is named only where its name is asked
+for: a machine of 131,072 devices has a million links.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clustersim.topology.links import Hop, Port
+
+Text = TypeVar("Text")
+
+_END = re.compile(r"n(\d+)\.(.+)")
+
+
+class NumberedLinks(Protocol):
+    """Links of equal bandwidth that a fabric numbers itself, so many at each router."""
+
+    @property
+    def each(self) -> int:
+        """Links of one router, alike at every router."""
+        ...
+
+    def number(self, name: str) -> int | None:
+        """Return the number of a link by its name; None for another link."""
+        ...
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, number: int, /) -> Hop: ...
+
+
+class NoLinks:
+    """The links of a fabric that numbers none itself."""
+
+    each = 1
+
+    def number(self, name: str) -> None:
+        """Return None: no link has a number."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getitem__(self, number: int, /) -> Hop:
+        raise IndexError(number)
+
+
+class NumberedFabric(Protocol):
+    """What the table asks of a fabric."""
+
+    def port(self, node: int, nic: int) -> Port:
+        """Return the port of a NIC of a node."""
+        ...
+
+    def port_bandwidths(self, nodes: int) -> NDArray[np.float64]:
+        """Return the payload bandwidth of the cable of each NIC, by node and NIC [B/s]."""
+        ...
+
+    @property
+    def steps(self) -> NumberedLinks:
+        """The links that the fabric numbers itself."""
+        ...
+
+
+class LinkTable:
+    """The links of a machine, by number.
+
+    Parameters
+    ----------
+    nodes : of the job
+    inside : the links inside each node, named by their ends in it: ``".dev0>.nic0"``
+    nics : of each node
+    shares : by link, the share of its bandwidth that remains; all of it where it is missing
+    """
+
+    def __init__(
+        self, nodes: int, inside: Sequence[Hop], nics: int, fabric: NumberedFabric,
+        shares: Mapping[str, float],
+    ) -> None:  # fmt: skip
+        self._inside, self._nodes, self._nics, self._fabric = inside, nodes, nics, fabric
+        self._shares = shares
+        self._numbers_inside = {hop.name: number for number, hop in enumerate(inside)}
+        self.of_node = len(inside) + 2 * nics
+        self._first_step = nodes * self.of_node
+        self._first_named = self._first_step + len(fabric.steps)
+        self._named: list[Hop] = []
+        self._numbers: dict[str, int] = {}
+        self._capacities: NDArray[np.float64] | None = None
+
+    # --- numbers ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._first_named + len(self._named)
+
+    def up(self, nic: int) -> int:
+        """Return the number of the link from a NIC to its switch among those of its node."""
+        return len(self._inside) + nic
+
+    def down(self, nic: int) -> int:
+        """Return the number of the link from a switch to a NIC among those of the NIC's node."""
+        return len(self._inside) + self._nics + nic
+
+    def step(self, number: int) -> int:
+        """Return the number of a link that the fabric numbers itself."""
+        return self._first_step + number
+
+    def number(self, hop: Hop) -> int:
+        """Return the number of any link; one between switches is added on its first use."""
+        number = self._numbers.get(hop.name)
+        if number is None:
+            number = self._numbered(hop.name)
+            if number is None:
+                number = self._numbers[hop.name] = len(self)
+                self._named.append(hop)
+        return number
+
+    def _numbered(self, name: str) -> int | None:
+        """Return the number of a link of a node or a step; None for one between switches."""
+        ends = [_END.fullmatch(end) for end in name.split(">")]
+        of_nodes = [(int(end[1]), end[2]) for end in ends if end is not None]
+        if len(of_nodes) == 2:
+            (node, a), (_, b) = of_nodes
+            return node * self.of_node + self._numbers_inside[f".{a}>.{b}"]
+        for node, nic in of_nodes:
+            port = self.up if ends[0] else self.down
+            return node * self.of_node + port(int(nic.removeprefix("nic")))
+        step = self._fabric.steps.number(name)
+        return None if step is None else self.step(step)
+
+    # --- facts -----------------------------------------------------------------------------------
+
+    @property
+    def capacities(self) -> NDArray[np.float64]:
+        """Payload bandwidth of each link [B/s]."""
+        known = self._capacities
+        if known is None:
+            nodes = np.empty((self._nodes, self.of_node))
+            nodes[:, : len(self._inside)] = [hop.bandwidth for hop in self._inside]
+            ports = self._fabric.port_bandwidths(self._nodes)
+            nodes[:, len(self._inside) :] = np.hstack([ports, ports])
+            steps = self._fabric.steps
+            every = steps[0].bandwidth if len(steps) else 0.0
+            known = np.concatenate([nodes.ravel(), np.full(len(steps), every)])
+            for name, share in self._shares.items():
+                if (number := self._numbered(name)) is not None:
+                    known[number] *= share
+        if len(known) < len(self):
+            new = self._named[len(known) - self._first_named :]
+            wide = [hop.bandwidth * self._shares.get(hop.name, 1.0) for hop in new]
+            known = np.concatenate([known, wide])
+        self._capacities = known
+        return known
+
+    @property
+    def names(self) -> "Column[str]":
+        """The name of each link, made when it is asked for."""
+        return Column(len(self), lambda link: self.hop(link).name)
+
+    @property
+    def kinds(self) -> "Column[str]":
+        """The kind of each link."""
+        return Column(len(self), lambda link: self.hop(link).kind)
+
+    def hop(self, link: int) -> Hop:
+        """Return a link."""
+        if link >= self._first_named:
+            return self._named[link - self._first_named]
+        if link >= self._first_step:
+            return self._fabric.steps[link - self._first_step]
+        node, number = divmod(link, self.of_node)
+        if number < len(self._inside):
+            hop = self._inside[number]
+            a, b = hop.name.split(">")
+            return hop._replace(name=f"n{node}{a}>n{node}{b}")
+        downwards, nic = divmod(number - len(self._inside), self._nics)
+        port = self._fabric.port(node, nic)
+        return port.down if downwards else port.up
+
+    def alike(self, links: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return a number for each link, equal for the same link of different nodes or routers."""
+        first = self._first_step
+        of_router = first + (links - first) % self._fabric.steps.each
+        others = np.where(links < self._first_named, of_router, links)
+        return np.where(links < first, links % self.of_node, others)
+
+    def examples(self, links: NDArray[np.int64]) -> list[int]:
+        """Return one of each links of the same kind and capacity, the first each."""
+        facts = np.stack([self.alike(links), self.capacities[links].view(np.int64)])
+        _, first = np.unique(facts, axis=1, return_index=True)
+        found: list[int] = links[np.sort(first)].tolist()
+        return found
+
+
+class Column(Sequence[Text], Generic[Text]):
+    """A column of the table, each entry made when it is asked for."""
+
+    def __init__(self, length: int, make: Callable[[int], Text]) -> None:
+        self._length, self._make = length, make
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, link: int) -> Text: ...
+    @overload
+    def __getitem__(self, link: slice) -> list[Text]: ...
+    def __getitem__(self, link: int | slice) -> Text | list[Text]:
+        if isinstance(link, slice):
+            return [self._make(number) for number in range(self._length)[link]]
+        return self._make(int(range(self._length)[link]))
+
+    def __iter__(self) -> Iterator[Text]:
+        return map(self._make, range(self._length))

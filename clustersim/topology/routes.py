@@ -1,0 +1,109 @@
+"""Routes of many messages at once, as arrays.
+
+    route = from the device to its NIC and switch, between two switches, from there to the device
+
+The parts are shared by many routes, so each is numbered once, and routes are put together from them
+without a loop over messages.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clustersim.arrays import Booleans, Floats, Integers, ranges, ranked
+
+Walks = tuple[Integers, Integers, Floats]
+"""Number of links of each route, the numbers of all links, and the latency of each route [s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Routes:
+    """The links of many messages, one message after another.
+
+    Attributes
+    ----------
+    counts : links of each message
+    links : of all messages, in the order of each route
+    latency : of each message, sum over its links [s]
+    network : whether each message leaves its node
+    """
+
+    counts: Integers
+    links: Integers
+    latency: Floats
+    network: Booleans
+
+    @property
+    def message(self) -> Integers:
+        """The message of each entry of `links`."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+
+Part = tuple[Sequence[int], float]
+"""Numbers of links, and the sum of their latencies [s]."""
+
+
+class Parts:
+    """Parts of routes, each made once by its key and taken for many keys at once."""
+
+    def __init__(self, make: Callable[[int], Part]) -> None:
+        self._make = make
+        self._place: dict[int, int] = {}
+        self._starts: list[int] = [0]
+        self._links: list[int] = []
+        self._latency: list[float] = []
+        self._arrays = np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0)
+
+    def take(self, keys: Integers) -> Walks:
+        """Return the number of links of each part, all their links, and their latencies."""
+        different, inverse = ranked(keys)
+        known = self._place
+        places = np.array([known.get(key, -1) for key in different.tolist()], dtype=np.int64)
+        for index in np.flatnonzero(places < 0).tolist():
+            places[index] = self._add(int(different[index]))
+        if len(self._arrays[2]) < len(self._latency):
+            self._arrays = np.array(self._starts), np.array(self._links), np.array(self._latency)
+        starts, links, latency = self._arrays
+        chosen = places[inverse]
+        first = starts[chosen]
+        counts = starts[chosen + 1] - first
+        return counts, links[ranges(first, counts)], latency[chosen]
+
+    def _add(self, key: int) -> int:
+        links, latency = self._make(key)
+        self._place[key] = len(self._latency)
+        self._links += links
+        self._latency.append(latency)
+        self._starts.append(len(self._links))
+        return self._place[key]
+
+
+def joined(parts: Sequence[tuple[Integers, Integers]]) -> tuple[Integers, Integers]:
+    """Return sequences put together row by row: the counts of each row, and all entries.
+
+    >>> one, two = (np.array([1, 2]), np.array([7, 8, 9])), (np.array([1, 0]), np.array([4]))
+    >>> [array.tolist() for array in joined([one, two])]
+    [[2, 2], [7, 4, 8, 9]]
+    """
+    total = np.sum([counts for counts, _ in parts], axis=0)
+    entries = np.empty(int(total.sum()), dtype=np.int64)
+    first = np.cumsum(total) - total
+    for counts, links in parts:
+        entries[ranges(first, counts)] = links
+        first = first + counts
+    return total, entries
+
+
+def merged(chosen: Booleans, yes: Routes, no: Routes) -> Routes:
+    """Return the routes of all messages: of the chosen ones from `yes`, of the others from `no`."""
+    order = np.argsort(np.concatenate([np.flatnonzero(chosen), np.flatnonzero(~chosen)]))
+    counts = np.concatenate([yes.counts, no.counts])
+    first = np.cumsum(counts) - counts
+    links = np.concatenate([yes.links, no.links])
+    return Routes(
+        counts[order],
+        links[ranges(first[order], counts[order])],
+        np.concatenate([yes.latency, no.latency])[order],
+        np.concatenate([yes.network, no.network])[order],
+    )
