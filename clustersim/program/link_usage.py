@@ -169,7 +169,7 @@ class LinkUsage:
             yield stage, JOINT, carried
 
     def _add(self, totals: Floats, traffic: TrafficRows, times: float) -> None:
-        """Add the bytes of traffic on each link, so many times."""
+        """Add the bytes of traffic on each link, times a number."""
         totals += traffic.crossings.scaled(traffic.nbytes * times).totals(len(totals))
 
 

@@ -1,4 +1,4 @@
-"""The links that a step uses, with their load: in arrays, and by name where asked for."""
+"""The links that a step uses, with their load: in arrays, and by name on demand."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property

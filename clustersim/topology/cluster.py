@@ -18,7 +18,7 @@ from clustersim.topology.library import Library, build_library
 from clustersim.topology.link_table import LinkTable
 from clustersim.topology.links import Hop, Port, Route, choose, choose_each
 from clustersim.topology.node import Node, build_node
-from clustersim.topology.routes import Part, Parts, Routes, joined, merged
+from clustersim.topology.routes import Part, Parts, Routes, interleaved_routes, joined
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -118,13 +118,13 @@ class Cluster:
         odd = self._faulty(a) | self._faulty(b)
         if odd.any():
             one_by_one = self._enumerated(a[odd], b[odd], self.hops)
-            return merged(odd, one_by_one, self.routes(a[~odd], b[~odd]))
+            return interleaved_routes(odd, one_by_one, self.routes(a[~odd], b[~odd]))
         network = a // size != b // size
         if not network.any():
             return self._routes_inside(a, b)
         if network.all():
             return self._routes_across(a, b)
-        return merged(
+        return interleaved_routes(
             network,
             self._routes_across(a[network], b[network]),
             self._routes_inside(a[~network], b[~network]),
@@ -224,7 +224,7 @@ class Cluster:
         odd = self._faulty(a) | self._faulty(b)
         if odd.any():
             one_by_one = self._enumerated(a[odd], b[odd], self._relayed_hops)
-            return merged(odd, one_by_one, self.relayed_routes(a[~odd], b[~odd]))
+            return interleaved_routes(odd, one_by_one, self.relayed_routes(a[~odd], b[~odd]))
         rails = self._nics[b % size]
         relayed = (a // size != b // size) & (self._nics[a % size] != rails)
         if not relayed.any():
@@ -236,7 +236,7 @@ class Cluster:
         to, on = self.routes(a[relayed], neighbours), self.routes(neighbours, b[relayed])
         counts, links = joined([(to.counts, to.links), (on.counts, on.links)])
         through = Routes(counts, links, to.latency + on.latency, on.network)
-        return merged(relayed, through, self.routes(a[~relayed], b[~relayed]))
+        return interleaved_routes(relayed, through, self.routes(a[~relayed], b[~relayed]))
 
     def _relayed_hops(self, a: int, b: int) -> list[Hop]:
         size, rail = self.node.devices, self.rail(b)

@@ -5,8 +5,8 @@
     steps of a torus                           by arithmetic as well
     links between other switches               in the order of their first use
 
-So the links of many routes are numbered at once, and a link is named only where its name is asked
-for: a machine of 131,072 devices has a million links.
+So the links of many routes are numbered at once, and links are named on demand: a machine of
+131,072 devices has a million of them.
 """
 
 import re
@@ -24,7 +24,7 @@ _END = re.compile(r"n(\d+)\.(.+)")
 
 
 class NumberedLinks(Protocol):
-    """Links of equal bandwidth that a fabric numbers itself, so many at each router."""
+    """Links of equal bandwidth that a fabric numbers itself, equally many at each router."""
 
     @property
     def each(self) -> int:
@@ -162,7 +162,7 @@ class LinkTable:
 
     @property
     def names(self) -> "Column[str]":
-        """The name of each link, made when it is asked for."""
+        """The name of each link, made on demand."""
         return Column(len(self), lambda link: self.hop(link).name)
 
     @property
@@ -201,7 +201,7 @@ class LinkTable:
 
 
 class Column(Sequence[Text], Generic[Text]):
-    """A column of the table, each entry made when it is asked for."""
+    """A column of the table, each entry made on demand."""
 
     def __init__(self, length: int, make: Callable[[int], Text]) -> None:
         self._length, self._make = length, make

@@ -95,7 +95,7 @@ def joined(parts: Sequence[tuple[Integers, Integers]]) -> tuple[Integers, Intege
     return total, entries
 
 
-def merged(chosen: Booleans, yes: Routes, no: Routes) -> Routes:
+def interleaved_routes(chosen: Booleans, yes: Routes, no: Routes) -> Routes:
     """Return the routes of all messages: of the chosen ones from `yes`, of the others from `no`."""
     order = np.argsort(np.concatenate([np.flatnonzero(chosen), np.flatnonzero(~chosen)]))
     counts = np.concatenate([yes.counts, no.counts])

@@ -221,7 +221,7 @@ class Communicator:
             yield added(parts, self.rows)
 
     def _carried(self, groups: Integers, sent: Messages) -> Iterator[LinkRows]:
-        """Yield the load of messages of some of the groups, so many at a time."""
+        """Yield the load of messages of some of the groups, part by part."""
         devices = self._devices[:, groups].reshape(-1, self._devices.shape[2])
         row = np.repeat(np.arange(self.rows), len(groups))
         step = max(1, MOST_MESSAGES // max(1, len(sent.share)))

@@ -220,8 +220,8 @@ class Steps(Sequence[Hop]):
             before: Integers = ranges(np.zeros_like(counts), counts)  # steps taken along the axis
             places = (np.repeat(start, counts) + np.repeat(step, counts) * before) % length
             routers = np.repeat(here - start * stride, counts) + places * stride
-            numbers: Integers = routers * self.each + 2 * axis + np.repeat(backwards, counts)
-            along.append((counts, numbers))
+            numbers = routers * self.each + 2 * axis + np.repeat(backwards, counts)
+            along.append((counts, numbers.astype(np.int64, copy=False)))
             here = here + (end - start) * stride
         total, steps = joined(along)
         waits = np.zeros(int(total.max(initial=0)) + 1)
