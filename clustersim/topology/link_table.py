@@ -55,7 +55,7 @@ class NoLinks:
 
 
 class NumberedFabric(Protocol):
-    """What the table asks of a fabric."""
+    """The part of a fabric that the table needs."""
 
     def port(self, node: int, nic: int) -> Port:
         """Return the port of a NIC of a node."""
