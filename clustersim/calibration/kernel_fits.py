@@ -1,6 +1,6 @@
 """The answer of `clustersim calibrate --from` for tables of kernels: fitted terms by accelerator.
 
-    tables --rows of a kind and format on an accelerator--> terms, errors --> `kernels:` of files
+    tables --rows of a kind and format on an accelerator--> terms, errors --> files of fits
 
 The rows themselves are in no file.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from clustersim.calibration.files import four_digits
 from clustersim.calibration.kernel_tables import read_tables
@@ -24,17 +24,12 @@ from clustersim.calibration.surface_fits import (
     held_out_ratios,
     kernel_errors,
 )
-from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
+from clustersim.catalog.kernel_records import KernelsRecord, find_kernel_fits
 from clustersim.catalog.reading import parse_yaml
-from clustersim.catalog.records import AcceleratorRecord
-from clustersim.catalog.text_files import is_file, read_text
 from clustersim.catalog.tree import Tree
-from clustersim.catalog.writing import to_yaml, with_block
+from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError
-
-BLOCK: Final = "kernels"
-"""The key of fits in the file of an accelerator."""
 
 
 @dataclass(frozen=True)
@@ -137,33 +132,30 @@ def _fit(rows: SurfaceRows, accelerator: str, measured: str) -> SurfaceFit:
 
 
 def kernel_files(answer: KernelFits, folder: Path) -> dict[Path, str]:
-    """Return the files of accelerators with their fits, by path in a folder.
+    """Return the files of fits, one for each accelerator, by path in a folder.
 
-    Fits of kinds that the tables lack are those of the file before; comments and other keys are
-    kept.
+    Fits of kinds that the tables lack are those of the file before.
     """
     texts = {}
     for name in sorted({one.accelerator for one in answer.fits}):
-        path = _file_of(name)
         own = [one for one in answer.fits if one.accelerator == name]
-        text = with_block(read_text(path), BLOCK, to_yaml({BLOCK: _merged(name, own)}))
+        data = {
+            "kind": "kernels",
+            "name": name,
+            "title": f"Measured kernels of {name}",
+            "kernels": _merged(name, own),
+        }
+        text = to_yaml(data, ["Fitted by clustersim calibrate; values in SI units."])
         tree = Tree.of(parse_yaml(text, f"{name}.yaml, calibrated", CatalogError))
-        checked(AcceleratorRecord, tree, CatalogError)
+        checked(KernelsRecord, tree, CatalogError)
         texts[folder / f"{name}.yaml"] = text
     return texts
 
 
-def _file_of(name: str) -> Path:
-    """Return the file of an accelerator, one in the working folder before the shipped one."""
-    found = finding.find("accelerator", name, Path.cwd()).file
-    path = Path(found)
-    return path if is_file(path) else finding.shipped("accelerator") / f"{name}.yaml"
-
-
 def _merged(name: str, fits: Sequence[SurfaceFit]) -> dict[str, Any]:
     """Return the fits of a file: those before, and the new ones in their place."""
-    before = finding.find("accelerator", name, Path.cwd()).mapping().get(BLOCK, {})
-    block = {kind: dict(variants) for kind, variants in before.items()}
+    before = find_kernel_fits(name, Path.cwd())
+    block = {} if before is None else before.model_dump()["kernels"]
     for one in fits:
         block.setdefault(one.kind, {})[one.variant] = _entry(one)
     return {kind: dict(sorted(variants.items())) for kind, variants in sorted(block.items())}

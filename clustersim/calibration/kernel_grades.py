@@ -8,9 +8,8 @@ import numpy as np
 
 from clustersim.calibration.kernel_tables import read_tables
 from clustersim.calibration.linear import Array
-from clustersim.calibration.measured_accelerators import MeasuredGroup, measured_groups
+from clustersim.calibration.measured_accelerators import measured_groups
 from clustersim.calibration.surface_fits import KernelErrors, kernel_errors
-from clustersim.catalog.records import AcceleratorRecord
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class KernelGrade:
     variant : number format, formats of queries and of keys, or library
     accelerator : the accelerator; empty for all of them together
     rows : number of measurements
-    fitted : whether the file of the accelerator has a fit of them; priors are graded otherwise
+    fitted : whether the accelerator has a fit of them; priors are graded otherwise
     errors : errors of the predicted time
     """
 
@@ -37,7 +36,7 @@ class KernelGrade:
 
 @dataclass(frozen=True)
 class KernelGrades:
-    """Errors of measured kernels with the terms in the files of accelerators.
+    """Errors of measured kernels with the fitted terms of their accelerators.
 
     Attributes
     ----------
@@ -64,13 +63,13 @@ def grade_kernels(paths: Sequence[Path], accelerator: str | None = None) -> Kern
         when a table cannot be used.
     """
     measured = measured_groups(read_tables(paths), accelerator)
-    ratios = [group.rows.ratios(catalogue_terms(group)) for group in measured.groups]
+    ratios = [group.rows.ratios(group.terms or {}) for group in measured.groups]
     graded = list(zip(measured.groups, ratios, strict=True))
     names = sorted({(group.rows.kind, group.rows.variant) for group in measured.groups})
     kinds = []
     for name in names:
         own = [one for one in graded if (one[0].rows.kind, one[0].rows.variant) == name]
-        fitted = all(_has_fit(group) for group, _ in own)
+        fitted = all(group.terms is not None for group, _ in own)
         kinds.append(_grade(*name, "", np.concatenate([found for _, found in own]), fitted=fitted))
     groups = [
         _grade(
@@ -78,7 +77,7 @@ def grade_kernels(paths: Sequence[Path], accelerator: str | None = None) -> Kern
             group.rows.variant,
             group.record.name,
             found,
-            fitted=_has_fit(group),
+            fitted=group.terms is not None,
         )
         for group, found in graded
     ]
@@ -90,18 +89,3 @@ def _grade(
     kind: str, variant: str, accelerator: str, ratios: Array, *, fitted: bool
 ) -> KernelGrade:
     return KernelGrade(kind, variant, accelerator, len(ratios), fitted, kernel_errors(ratios))
-
-
-def _has_fit(group: MeasuredGroup) -> bool:
-    return group.rows.variant in group.record.kernels.get(group.rows.kind, {})
-
-
-def catalogue_terms(group: MeasuredGroup) -> dict[str, float]:
-    """Return the terms of a group that the file of its accelerator has."""
-    return terms_of(group.record, group.rows.kind, group.rows.variant)
-
-
-def terms_of(record: AcceleratorRecord, kind: str, variant: str) -> dict[str, float]:
-    """Return the fitted terms of a kind and variant in the file of an accelerator."""
-    fits = record.kernels.get(kind, {})
-    return {name: one.value for name, one in fits[variant].found.items()} if variant in fits else {}

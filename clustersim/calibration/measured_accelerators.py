@@ -14,6 +14,7 @@ from clustersim.calibration.kernel_tables import KernelTables, MeasuredKernel
 from clustersim.calibration.surface_fits import SurfaceRows
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
+from clustersim.catalog.kernel_records import KernelsRecord, find_kernel_fits
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
@@ -23,11 +24,25 @@ from clustersim.topology.accelerator import build_accelerator
 
 @dataclass(frozen=True)
 class MeasuredGroup:
-    """The rows of one kind and variant on one accelerator."""
+    """The rows of one kind and variant on one accelerator.
+
+    Attributes
+    ----------
+    fits : fits of the accelerator, if it has a file of them
+    """
 
     record: AcceleratorRecord
     rows: SurfaceRows
     sources: tuple[str, ...]
+    fits: KernelsRecord | None
+
+    @property
+    def terms(self) -> dict[str, float] | None:
+        """The terms that were fitted to kernels of this kind and variant; None without a fit."""
+        fit = {} if self.fits is None else self.fits.kernels.get(self.rows.kind, {})
+        if self.rows.variant not in fit:
+            return None
+        return {name: one.value for name, one in fit[self.rows.variant].found.items()}
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,10 @@ def measured_groups(tables: KernelTables, accelerator: str | None = None) -> Mea
         reasons = "".join(f"; {reason}: {count}" for reason, count in sorted(left_out.items()))
         raise ScenarioError(f"calibrate: no row of the tables can be used{reasons}")
     records = {record.name: record for record in by_name.values()}
-    groups = [_group(records[key[0]], found) for key, found in sorted(rows.items())]
+    fits = {name: find_kernel_fits(name, Path.cwd()) for name in sorted({key[0] for key in rows})}
+    groups = [
+        _group(records[name], found, fits[name]) for (name, *_), found in sorted(rows.items())
+    ]
     return MeasuredGroups(tuple(groups), dict(sorted(left_out.items())))
 
 
@@ -91,11 +109,13 @@ def _by_name(accelerator: str | None) -> dict[str, AcceleratorRecord]:
     return {name: record for record in records for name in (*record.measured_as, record.name)}
 
 
-def _group(record: AcceleratorRecord, rows: Sequence[MeasuredKernel]) -> MeasuredGroup:
+def _group(
+    record: AcceleratorRecord, rows: Sequence[MeasuredKernel], fits: KernelsRecord | None
+) -> MeasuredGroup:
     kind, variant = rows[0].group
     measured = tuple(row.measured for row in rows)
     surface_rows = SurfaceRows(build_accelerator(record), kind, variant, measured)
-    return MeasuredGroup(record, surface_rows, _sources(row.source for row in rows))
+    return MeasuredGroup(record, surface_rows, _sources(row.source for row in rows), fits)
 
 
 def _sources(sources: Iterable[str]) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Finds catalogue files: in the folder of the scenario first, then among the shipped ones.
 
     topologies/accelerators/*.yaml   topologies/nodes/*.yaml   topologies/clusters/*.yaml
-    topologies/libraries/*.yaml      workloads/models/*.yaml   workloads/frameworks/*.yaml
+    topologies/kernels/*.yaml        topologies/libraries/*.yaml
+    workloads/models/*.yaml          workloads/frameworks/*.yaml
     scenarios/*.yaml                 validation/*.yaml
 
 In a checkout the folders are next to the package; in an installed wheel, inside it.
@@ -18,6 +19,7 @@ from clustersim.escaping import escaped
 
 FOLDERS: Final = {
     "accelerator": "topologies/accelerators",
+    "kernels": "topologies/kernels",
     "node": "topologies/nodes",
     "cluster": "topologies/clusters",
     "library": "topologies/libraries",

@@ -115,26 +115,10 @@ class CalibrationFacts(Strict):
     kept: str | None = None
 
 
-class KernelFit(Strict):
-    """The fit of a surface to measured kernels of one kind, in one number format or library.
-
-    `rows` is the number of them and `measured` their source.  `median` and `p90` are of the
-    absolute errors of the time, each row by a fit without its shape.  `found` has the terms that
-    the rows determined; the others have their priors.
-    """
-
-    rows: Count
-    measured: Line
-    median: NotNegative
-    p90: NotNegative
-    found: dict[str, Fitted]
-
-
 class AcceleratorRecord(Record):
     """``topologies/accelerators/*.yaml``: a device and its calibration.
 
-    `measured_as` are its names in tables of measured kernels.  `kernels` are fits to them, by kind
-    of kernel and then by number format or library; runs do not use them yet.
+    `measured_as` are its names in tables of measured kernels.
     """
 
     kind: Literal["accelerator"]
@@ -146,7 +130,6 @@ class AcceleratorRecord(Record):
     flash_attention: FlashFacts
     calibration: CalibrationFacts | None = None
     measured_as: list[Line] = Field(default_factory=list)
-    kernels: dict[str, dict[str, KernelFit]] = Field(default_factory=dict)
 
 
 # --- nodes and clusters ------------------------------------------------------------------------

@@ -31,28 +31,6 @@ def to_yaml(data: dict[str, Any], remarks: Sequence[str] = ()) -> str:
     return comments + text.getvalue()
 
 
-def with_block(text: str, key: str, block: str) -> str:
-    r"""Return a catalogue file with one top-level key replaced, or added before its sources.
-
-    Comments and the layout of all other keys are kept.
-
-    >>> with_block("name: a\nkernels:\n  x: 1\nsources: {}\n", "kernels", "kernels: {}\n")
-    'name: a\nkernels: {}\nsources: {}\n'
-    """
-    blocks: list[tuple[str, list[str]]] = [("", [])]
-    for line in text.splitlines(keepends=True):
-        if line[0] not in " #\n-":
-            blocks.append((line.partition(":")[0], []))
-        blocks[-1][1].append(line if line.endswith("\n") else f"{line}\n")
-    written = [(name, "".join(lines)) for name, lines in blocks]
-    names = [name for name, _ in written]
-    if key in names:
-        written[names.index(key)] = key, block
-    else:
-        written.insert(names.index("sources") if "sources" in names else len(names), (key, block))
-    return "".join(lines for _, lines in written)
-
-
 def _printable(line: str) -> str:
     """Return a comment as one line, with ? for characters that YAML does not allow there."""
     return "".join(letter if letter.isprintable() else "?" for letter in line)

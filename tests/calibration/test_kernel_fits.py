@@ -10,14 +10,13 @@ import pytest
 
 from clustersim.answers import from_json
 from clustersim.calibration.kernel_fits import KernelFits, fit_kernels, kernel_files
-from clustersim.calibration.kernel_grades import KernelGrades, grade_kernels, terms_of
+from clustersim.calibration.kernel_grades import KernelGrades, grade_kernels
 from clustersim.calibration.kernel_tables import read_tables
 from clustersim.calibration.measured_accelerators import measured_groups
-from clustersim.catalog.checking import checked
-from clustersim.catalog.reading import read_yaml
-from clustersim.catalog.records import AcceleratorRecord
-from clustersim.catalog.tree import Tree
+from clustersim.catalog.finding import entry_names
+from clustersim.catalog.kernel_records import find_kernel_fits
 from clustersim.cli import main
+from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.runs.executors import InProcess
 
 SIZES = (1, 16, 128, 1024, 8192)
@@ -160,39 +159,56 @@ def test_rows_with_one_shape_are_in_one_fold(tmp_path):
     assert fitted(file).held_out.median == pytest.approx(once.median, abs=0.01)
 
 
-def test_a_fit_is_in_the_file_and_its_rows_are_not(tmp_path):
-    """The file keeps its other lines, and a grade with its terms has the errors of the fit."""
+def test_a_fit_is_in_the_file_and_its_rows_are_not(tmp_path, monkeypatch):
+    """A grade with the terms of the file has the errors of the fit."""
+    monkeypatch.chdir(tmp_path)
     file = written(tmp_path, ("gemm", "bf16"), scale=lambda row: math.exp(0.05 * math.sin(row)))
     answer = fit_kernels([file], InProcess())
     ((path, text),) = kernel_files(answer, tmp_path).items()
     path.write_text(text)
-    record = checked(AcceleratorRecord, Tree.of(read_yaml(path)))
-    (group,) = measured_groups(read_tables([file])).groups
+    entry = find_kernel_fits("b200", tmp_path).kernels["gemm"]["bf16"]
+    (graded,) = grade_kernels([file]).groups
 
     assert path == tmp_path / "b200.yaml"
-    assert "peak:  # dense, accumulating in 32 bits" in text
-    assert "seconds" not in text
-    entry = record.kernels["gemm"]["bf16"]
     assert (entry.rows, entry.measured) == (45, "maker@1:times.csv")
-    ratios = group.rows.ratios(terms_of(record, "gemm", "bf16"))
-    assert np.median(np.abs(np.expm1(ratios))) == pytest.approx(
-        answer.fits[0].after.median, abs=0.002
-    )
+    assert "28672" not in text
+    assert graded.fitted
+    assert graded.errors.median == pytest.approx(answer.fits[0].after.median, abs=0.002)
 
 
 def test_other_fits_of_a_file_stay(tmp_path, monkeypatch):
     """A table of collectives leaves the fits of products as they are."""
     monkeypatch.chdir(tmp_path)
-    products = written(tmp_path, ("gemm", "bf16"))
-    for path, text in kernel_files(fit_kernels([products], InProcess()), tmp_path).items():
+    products, collectives = (
+        written(tmp_path, key) for key in (("gemm", "bf16"), ("all-reduce", "nccl"))
+    )
+    for file in (products, collectives):
+        ((path, text),) = kernel_files(fit_kernels([file], InProcess()), tmp_path).items()
         path.write_text(text)
-    collectives = written(tmp_path, ("all-reduce", "nccl"))
-    ((_, text),) = kernel_files(fit_kernels([collectives], InProcess(), "b200"), tmp_path).items()
+    kernels = find_kernel_fits("b200", tmp_path).kernels
 
-    Path("b200.yaml").write_text(text)
-    kernels = checked(AcceleratorRecord, Tree.of(read_yaml(Path("b200.yaml")))).kernels
-    assert "bf16" in kernels["gemm"]
-    assert "nccl" in kernels["all-reduce"]
+    assert kernels["gemm"]["bf16"].measured == "maker@1:times.csv"
+    assert kernels["all-reduce"]["nccl"].measured == "maker@1:times.csv"
+
+
+def test_an_accelerator_of_the_same_folder_is_no_file_of_fits(tmp_path):
+    """A file of the same name with another kind leaves the shipped fits, or none."""
+    (tmp_path / "mine.yaml").write_text("kind: accelerator\nname: mine\n")
+
+    assert find_kernel_fits("mine", tmp_path) is None
+
+
+@pytest.mark.parametrize("name", entry_names("kernels"))
+def test_shipped_fits_have_terms_of_their_surfaces(name):
+    """A file is of an accelerator of the catalogue, its values between the bounds of a fit."""
+    assert name in entry_names("accelerator")
+    record = find_kernel_fits(name)
+    for kind, variants in record.kernels.items():
+        for variant, fit in variants.items():
+            bounds = {term.name: term for term in SURFACES[kind].terms(variant)}
+            for term, found in fit.found.items():
+                low, high = bounds[term].low, bounds[term].high
+                assert low * 0.999 <= found.value <= high * 1.001, (kind, variant, term)
 
 
 # --- the command line -------------------------------------------------------------------------

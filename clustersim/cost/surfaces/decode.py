@@ -34,9 +34,13 @@ TERMS: Final = (
     Term("row", 0.05e-6, 1.0, 1e-10, 1e-5, "s"),
     Term("depth", 2.5e-6, 0.8, 1e-8, 1e-3, "s"),
     Term("cache", 1.6, 0.6, 0.3, 30),
+    Term("single", 1.0, 0.3, 0.1, 1.3),
+    Term("single_launch", 1.0, 0.3, 0.3, 5),
 )
 """`tile` is the time of a tile and `row` that of each query head in it, on one compute unit;
-`cache` the rate of keys read again, over that of memory."""
+`cache` the rate of keys read again, over that of memory.  `single` and `single_launch` are the rate
+of memory and the launch where heads share no keys, over the others: libraries have another kernel
+for these."""
 
 
 def decode_terms(variant: str) -> tuple[Term, ...]:
@@ -53,14 +57,17 @@ def decode_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Va
     tiles = batch * np.where(packed, kv_heads, heads)
     rows = np.where(packed, batch * heads, 0.0)
     start = (tiles * values["tile"] + rows * values["row"]) / device.compute_units
-    bandwidth = device.memory_bandwidth * values["memory"]
+    alone = heads == kv_heads
+    share = np.where(alone, values["single"], 1.0)
+    bandwidth = device.memory_bandwidth * values["memory"] * share
+    launch = values["launch"] * np.where(alone, values["single_launch"], 1.0)
     nbytes = stored * batch * keys * read
     reread = np.where(packed, 0.0, nbytes * heads / (bandwidth * values["cache"]))
     flops = 2 * batch * heads * (shapes["key"] + shapes["value"]) * keys
     work = np.maximum(flops / (device.peak_rate(precision) * values["best"]), reread)
     moved = nbytes * kv_heads / bandwidth
     chain = values["depth"] * np.sqrt(keys / 4096)
-    return values["launch"] + chain + start + smooth_maximum(work, moved, values["sharpness"])
+    return launch + chain + start + smooth_maximum(work, moved, values["sharpness"])
 
 
 DECODE: Final = Surface(
