@@ -12,6 +12,7 @@ from simpy.events import Event, Timeout
 
 from clustersim.engine.rank import Rank
 from clustersim.program.movement.overlap import Channel, Move, OnStage, Shared, Units
+from clustersim.program.stretching import stretched_units
 from clustersim.traffic import Traffic
 
 
@@ -30,6 +31,8 @@ def shares_links(rank: Rank, block: Units) -> bool:
 def run_units(rank: Rank, block: Units, done: Callable[[], None]) -> Generator[Event, Any, None]:
     """Run the current block of a rank class; call `done` at its end."""
     env, step = rank.env, rank.at
+    if more := rank.additional(step):
+        block = stretched_units(block, more)
     queues: dict[Channel, Event] = {}
     fetched: list[Event] = []
     pushed: list[Event] = []
@@ -47,7 +50,7 @@ def run_units(rank: Rank, block: Units, done: Callable[[], None]) -> Generator[E
         if not block.ahead:
             yield pushed[number]
     yield from pushed
-    yield Timeout(env, block.rest + rank.additional(step))
+    yield Timeout(env, block.rest)
     done()
 
 

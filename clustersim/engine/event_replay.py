@@ -18,6 +18,7 @@ from clustersim.engine.network.transfer import Transfer
 from clustersim.engine.rank import Action, Rank
 from clustersim.engine.state import NO_TIME, ReplayState
 from clustersim.program.program import Actor, Program
+from clustersim.program.stretching import stretched_segments
 from clustersim.traffic import Traffic
 
 
@@ -215,6 +216,8 @@ class EventRank(Rank):
         self, at: int, segments: tuple[float | Traffic, ...]
     ) -> Generator[Event, Any, None]:
         """Run a block whose collectives are separate operations on the links."""
+        if more := self.additional(at):
+            segments = stretched_segments(segments, more)
         for number, segment in enumerate(segments):
             if isinstance(segment, Traffic):
                 self.waits_for = segment.name
@@ -222,6 +225,4 @@ class EventRank(Rank):
                 yield from self.collective(name, segment, self.state.program.tensor_ranks)
             else:
                 yield Timeout(self.env, segment)
-        if self.extra is not None:
-            yield Timeout(self.env, self.extra[at])
         self._computed(None)

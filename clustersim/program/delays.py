@@ -27,7 +27,7 @@ from clustersim.program.kernel_segments import KernelSegments
 from clustersim.program.program import Block, Tail
 from clustersim.program.rank_effects import RankEffects
 from clustersim.program.steps import FORWARD, Code
-from clustersim.traffic import Traffic
+from clustersim.program.stretching import stretched_segments, stretched_units
 
 Floats = NDArray[np.float64]
 
@@ -51,14 +51,16 @@ class StageDelays:
     optimiser: float = 1.0
 
     def block(self, code: Code, block: Block) -> Block:
-        """Return a block with its delay, which follows its kernels."""
+        """Return a block with its delay."""
         late = self.late.get(code, 0.0)
         if not late:
             return block
-        *before, last = block.segments
-        segments = (*before, last, late) if isinstance(last, Traffic) else (*before, last + late)
-        units = block.units and block.units._replace(rest=block.units.rest + late)
-        return replace(block, segments=segments, units=units, late=late)
+        return replace(
+            block,
+            segments=stretched_segments(block.segments, late),
+            units=block.units and stretched_units(block.units, late),
+            late=late,
+        )
 
     def tail(self, tail: Tail) -> Tail:
         """Return the operations after the last step with the delay of the optimiser."""

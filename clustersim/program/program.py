@@ -43,7 +43,7 @@ class Block:
     segments : the chain as the engine runs it: times [s] of fused kernels, and between them the
         collectives that are not fused
     units : the same unit by unit, where collectives of the block share links
-    late : additional time of a rank that is slower than others, after the chain [s]; part of
+    late : additional time of the kernels of a rank that is slower than others [s]; part of
         `segments` and `units`
     """
 
