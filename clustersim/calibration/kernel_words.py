@@ -201,7 +201,9 @@ def _collective(cells: Cells, kind: str) -> Rows:
     yield Measurement(kind, cells.library(), shape, cells.seconds())
 
 
-def _exchange(cells: Cells, kind: str, library: str = "", suffix: str = "") -> Rows:
+def _exchange(
+    cells: Cells, kind: str, library: str = "", suffix: str = "", *, merged: bool = True
+) -> Rows:
     nodes = cells.number("nodes") if "nodes" in cells.values else 1.0
     ranks = cells.number("ep", 2) if "ep" in cells.values else nodes * assumed_in_node
     variant = library or f"{cells.library()}/{cells.format()}{suffix}"
@@ -212,8 +214,13 @@ def _exchange(cells: Cells, kind: str, library: str = "", suffix: str = "") -> R
         "ranks": ranks,
         "nodes": nodes,
         "units": cells.number("sms", 0.0) if "sms" in cells.values else 0.0,
+        "merged": float(merged),
     }
     yield Measurement(kind, variant, shape, cells.seconds())
+
+
+def _low_latency(cells: Cells, kind: str) -> Rows:
+    yield from _exchange(cells, kind, "deepep-low-latency", merged=False)
 
 
 KERNELS: Final[Mapping[str, Callable[[Cells], Rows]]] = {
@@ -235,8 +242,8 @@ KERNELS: Final[Mapping[str, Callable[[Cells], Rows]]] = {
     "alltoall": partial(_collective, kind="all-to-all"),
     "deepep_normal_dispatch": partial(_exchange, kind="dispatch", library="deepep-normal"),
     "deepep_normal_combine": partial(_exchange, kind="combine", library="deepep-normal"),
-    "deepep_ll_dispatch": partial(_exchange, kind="dispatch", library="deepep-low-latency"),
-    "deepep_ll_combine": partial(_exchange, kind="combine", library="deepep-low-latency"),
+    "deepep_ll_dispatch": partial(_low_latency, kind="dispatch"),
+    "deepep_ll_combine": partial(_low_latency, kind="combine"),
     "alltoall_prepare": partial(_exchange, kind="prepare"),
     "alltoall_dispatch": partial(_exchange, kind="dispatch"),
     "alltoall_combine": partial(_exchange, kind="combine"),

@@ -186,7 +186,15 @@ def test_an_all_reduce_moves_twice_the_bytes_of_a_gather():
 
 def test_an_exchange_over_the_network_is_limited_by_it():
     """The same tokens take longer on four nodes than on one."""
-    shape = {"tokens": 4096, "experts": 8, "bytes": 14336, "units": 20}
+    shape = {"tokens": 4096, "experts": 8, "bytes": 14336, "units": 20, "merged": 1}
     inside = seconds(EXCHANGE, "deepep-normal", ranks=8, nodes=1, **shape)
 
     assert seconds(EXCHANGE, "deepep-normal", ranks=32, nodes=4, **shape) > 2 * inside
+
+
+def test_a_token_sent_for_each_expert_takes_longer_than_once_for_each_node():
+    """8 experts on 2 nodes are 8 copies of a token, or 2."""
+    shape = {"tokens": 4096, "experts": 8, "bytes": 14336, "units": 0, "ranks": 16, "nodes": 2}
+    once = seconds(EXCHANGE, "deepep-normal", merged=1, **shape)
+
+    assert seconds(EXCHANGE, "deepep-normal", merged=0, **shape) > 2 * once
