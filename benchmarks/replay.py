@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from benchmarks.table import Table
 from benchmarks.timing import best_of
 from clustersim.engine.event_replay import EventReplay
-from clustersim.engine.replay import run_to_end
-from clustersim.engine.uncontended import UncontendedReplay
+from clustersim.engine.replay import replay, run_to_end
+from clustersim.program.batch_order import batch_order
 from clustersim.program.compile import compile_program
 from clustersim.program.program import Program
 from clustersim.program.schedules import SCHEDULES
+from clustersim.program.steps import BACKWARD, FORWARD
+from clustersim.program.uniform import uniform_program
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.build import build_job
 from clustersim.studies.show.schedule import replay_schedule
@@ -18,6 +20,10 @@ SCENARIOS = ("frontier-22b", "megatron21-t1-530b", "frontier-1t")
 
 DEEP = (("interleaved-1f1b", 35, 280, 3), ("dualpipe", 16, 480, 2))
 """Schedules of equal stages: name, stages, microbatches and chunks."""
+
+STAGES = 16
+MICROBATCHES = (64, 256, 1024, 4096, 16384, 65536)
+"""Of a pipeline whose stages differ by 1 %."""
 
 
 def replays(repeats: int, folder: str) -> Iterator[Table]:
@@ -35,8 +41,14 @@ def replays(repeats: int, folder: str) -> Iterator[Table]:
             "event by event, activities per second",
         ),
         [_replayed(name, repeats) for name in SCENARIOS],
-        "The first method assumes that no link is shared, and is exact where that is confirmed.\n"
-        "The second replays each transfer in the network.",
+        "The first method derives periods that repeat, and only transfers on overloaded links go\n"
+        "through the network.  The second replays each transfer in the network.",
+    )
+    yield Table(
+        "microbatches",
+        f"Replay of 1F1B on {STAGES} stages by microbatches",
+        ("microbatches", "blocks", "order [s]", "periods derived [s]", "every period run [s]"),
+        [_by_microbatches(microbatches, repeats) for microbatches in MICROBATCHES],
     )
     yield Table(
         "schedules",
@@ -50,10 +62,24 @@ def _replayed(name: str, repeats: int) -> tuple[str | int | float, ...]:
     loaded = load(name)
     compiling, program = best_of(lambda: _compiled(loaded), repeats)
     blocks = sum(len(actor.steps) for actor in program.actors)
-    seconds, plain = best_of(lambda: run_to_end(UncontendedReplay(program)), repeats)
+    seconds, plain = best_of(lambda: replay(program), repeats)
     slower, by_events = best_of(lambda: run_to_end(EventReplay(program)), repeats)
     rates = blocks / seconds, plain.activities / seconds
     return name, blocks, compiling, *rates, blocks / slower, by_events.activities / slower
+
+
+def _by_microbatches(microbatches: int, repeats: int) -> tuple[int | float, ...]:
+    schedule = SCHEDULES["1f1b"]
+    ordering, order = best_of(
+        lambda: batch_order.__wrapped__(schedule, STAGES, microbatches, 1), repeats
+    )
+    program = uniform_program(
+        order, schedule.wired(STAGES, 1), microbatches, {FORWARD: 1.0, BACKWARD: 2.0},
+        [1 + 0.01 * (stage % 3) for stage in range(STAGES)], latency=0.01, nbytes=0.02,
+    )  # fmt: skip
+    derived, _ = best_of(lambda: replay(program), repeats)
+    run, _ = best_of(lambda: replay(program, exact=True), repeats)
+    return microbatches, 2 * STAGES * microbatches, ordering, derived, run
 
 
 def _compiled(loaded: Loaded) -> Program:

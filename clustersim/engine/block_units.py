@@ -8,7 +8,7 @@ are in the network, so that all of them progress at the rates that max-min fairn
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
-from simpy.events import Event, Timeout
+from simpy.events import Event
 
 from clustersim.engine.rank import Rank
 from clustersim.program.movement.overlap import Channel, Move, OnStage, Shared, Units
@@ -45,12 +45,12 @@ def run_units(rank: Rank, block: Units, done: Callable[[], None]) -> Generator[E
             if isinstance(segment, Traffic | OnStage):
                 yield from _collective(rank, (step, number, place), segment)
             else:
-                yield Timeout(env, segment)
+                yield env.after(segment)
         pushed.append(_carry(rank, (step, number, "push"), unit.push, queues))
         if not block.ahead:
             yield pushed[number]
     yield from pushed
-    yield Timeout(env, block.rest)
+    yield env.after(block.rest)
     done()
 
 
@@ -72,7 +72,7 @@ def _moves(
         if turn.after is not None:
             yield turn.after
         if move.shared is None:
-            yield Timeout(rank.env, move.seconds)
+            yield rank.env.after(move.seconds)
         else:
             yield from _collective(rank, (*name, place), move.shared)
         turn.done.succeed()

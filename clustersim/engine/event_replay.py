@@ -11,22 +11,24 @@ from functools import partial
 from math import isnan
 from typing import Any
 
-from simpy.events import NORMAL, Event, Timeout
+import numpy as np
+from simpy.events import NORMAL, Event
 
 from clustersim.engine.block_units import run_units, shares_links
 from clustersim.engine.network.transfer import Transfer
-from clustersim.engine.rank import Action, Rank
+from clustersim.engine.rank import Action, Columns, Rank
 from clustersim.engine.state import NO_TIME, ReplayState
+from clustersim.engine.time_grid import CONTINUOUS, TimeGrid
 from clustersim.program.program import Actor, Program
 from clustersim.program.stretching import stretched_segments
 from clustersim.traffic import Traffic
 
 
 class EventReplay(ReplayState):
-    """Rank classes that run the step event by event."""
+    """Rank classes that run the step event by event, with instants on a grid if one is given."""
 
-    def __init__(self, program: Program) -> None:
-        super().__init__(program)
+    def __init__(self, program: Program, grid: TimeGrid = CONTINUOUS) -> None:
+        super().__init__(program, grid)
         self.schedule: Any = self.env.schedule  # also takes a rank: an event while it computes
         self._groups: dict[tuple[int, ...], list[EventRank]] = {}
         self.ranks = [EventRank(self, actor) for actor in program.actors]
@@ -58,6 +60,11 @@ class EventRank(Rank):
 
     It is itself the event that SimPy holds while it computes: one at a time is pending, and an
     event object for each of 200,000 blocks would double the time of a block.
+
+    Attributes
+    ----------
+    codes, inputs : of its steps, as in `Order`
+    free, sent, start, end : the columns of its `Track`
     """
 
     state: EventReplay
@@ -66,12 +73,23 @@ class EventRank(Rank):
     def __init__(self, state: EventReplay, actor: Actor) -> None:
         super().__init__(state, actor)
         self.at = -1
+        order, stage = state.program.order, actor.position.stage
+        self.codes: list[int] = order.of[stage].tolist()
+        self.inputs: list[int] = order.inputs[stage].tolist()
+        self.free: list[float] = []
+        self.sent: list[float] = []
+        self.start: list[float] = []
+        self.end: list[float] = []
         self.inbox: dict[int, float] = {}
         self.callbacks: list[Callable[[Any], None]] | None = None
         self._when_computed: list[Callable[[Any], None]] = [self._computed]
         self._receiver = (-1, -1)
         self._unsent: list[int] = []
         self._queues: dict[int, deque[tuple[Traffic, EventRank, int]]] = {}
+
+    def columns(self) -> Columns:
+        """Return the columns of the record of this rank class."""
+        return Columns(*(np.array(c) for c in (self.free, self.sent, self.start, self.end)))
 
     def peer(self, stage: int) -> "EventRank":
         """Return the rank class of the same replicas and tensor rank on another stage."""
@@ -169,7 +187,7 @@ class EventRank(Rank):
     def _delivered(self, transfer: Transfer) -> None:
         """Pass a blocking send to its receiver, and continue."""
         stage, target = self._receiver
-        self.peer(stage).receive(target, transfer.begin - transfer.traffic.latency)
+        self.peer(stage).receive(target, transfer.departure)
         self._send_results()
 
     def _send_in_background(
@@ -185,7 +203,7 @@ class EventRank(Rank):
         self, queue: "deque[tuple[Traffic, EventRank, int]]", transfer: Transfer
     ) -> None:
         _, peer, target = queue.popleft()
-        peer.receive(target, transfer.begin - transfer.traffic.latency)
+        peer.receive(target, transfer.departure)
         if queue:
             self.network.start(queue[0][0], partial(self._delivered_in_background, queue))
 
@@ -204,7 +222,7 @@ class EventRank(Rank):
 
         def delivered(transfer: Transfer) -> None:
             for peer in peers:
-                peer.receive(target, transfer.begin - transfer.traffic.latency)
+                peer.receive(target, transfer.departure)
             if self.blocking:
                 for rank in group:
                     rank._send_results()
@@ -224,5 +242,5 @@ class EventRank(Rank):
                 name = ("tensor", self.actor.position[:2], at, number)
                 yield from self.collective(name, segment, self.state.program.tensor_ranks)
             else:
-                yield Timeout(self.env, segment)
+                yield self.env.after(segment)
         self._computed(None)

@@ -1,9 +1,9 @@
 """A rank class: the actions of its steps, its record, and what follows its last step.
 
-Two subclasses execute the steps: `uncontended.UncontendedRank`, where no transfer shares a link
-with another, and `event_replay.EventRank`, event by event.  What follows the last step is the same
-for both: gradients are reduced over the replicas, the tied embedding over the first and the last
-stage, the gradient norm over all ranks of a replica; then the optimiser runs.
+Two subclasses execute the steps: `direct_replay.DirectRank`, without an event for each of them, and
+`event_replay.EventRank`, event by event.  What follows the last step is the same for both:
+gradients are reduced over the replicas, the tied embedding over the first and the last stage, the
+gradient norm over all ranks of a replica; then the optimiser runs.
 """
 
 from collections.abc import Generator
@@ -11,11 +11,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from simpy.events import Event, Timeout
+from simpy.events import Event
 
 from clustersim.engine.network.contention_check import TransferSeries
 from clustersim.engine.network.transfer import Transfer
 from clustersim.engine.state import NO_TIME, Rendezvous, ReplayState
+from clustersim.engine.time_grid import TimeGrid
 from clustersim.program.movement.overlap import Units
 from clustersim.program.program import Actor, Program
 from clustersim.program.steps import WEIGHT, Code, completing
@@ -27,6 +28,7 @@ from clustersim.timeline import (
     OPTIMISER,
     PARAMETERS,
     CollectiveSpan,
+    Floats,
     Span,
     Track,
 )
@@ -69,13 +71,21 @@ class Action(NamedTuple):
     units: Units | None
 
 
+class Columns(NamedTuple):
+    """The columns of a `Track` that a replay records [s]."""
+
+    free: Floats
+    sent: Floats
+    start: Floats
+    end: Floats
+
+
 class Rank:
     """One rank class during the replay of a step.
 
     Attributes
     ----------
     at : index of the current step
-    codes, inputs : of its steps, as in `Order`
     extra : additional time of each step; None where steps of a code take the same time [s]
     awaited : address of the input that it waits for; -1 for none
     completing : for each step that completes the gradients of a chunk, by its index, how many
@@ -83,7 +93,7 @@ class Rank:
     reducing : process of the gradient reduction that began last
     finished : whether it has finished the step
     waits_for : what an unfinished rank class waits for
-    free, sent, start, end, tail : the columns of its `Track`
+    tail : of its `Track`
     """
 
     def __init__(self, state: ReplayState, actor: Actor) -> None:
@@ -95,18 +105,12 @@ class Rank:
         self.at = 0
         self.awaited = -1
         order, stage = state.program.order, actor.position.stage
-        self.codes: list[int] = order.of[stage].tolist()
-        self.inputs: list[int] = order.inputs[stage].tolist()
-        self.actions = [action_of(actor, state.program, code) for code in order.codes]
+        self.actions = [action_of(actor, state.program, code, state.grid) for code in order.codes]
         overlapped = actor.tail.overlapped and actor.tail.gradients
         self.completing = completing(order, stage) if overlapped else {}
         self.reducing: Event | None = None
         self.number = state.number(actor.position)
         self.extra: list[float] | None = None if actor.extra is None else actor.extra.tolist()
-        self.free: list[float] = []
-        self.sent: list[float] = []
-        self.start: list[float] = []
-        self.end: list[float] = []
         self.tail: list[Span] = []
 
     # --- after the last step ---------------------------------------------------------------------
@@ -164,7 +168,7 @@ class Rank:
 
     def _compute_for(self, seconds: float) -> Process:
         begun = self.env.now
-        yield Timeout(self.env, seconds)
+        yield self.env.after(seconds)
         return begun
 
     def _record(self, name: str, work: Process) -> Generator[Event, Any, None]:
@@ -193,7 +197,7 @@ class Rank:
         for number, piece in enumerate(pieces):
             ready = begun + seconds * (number + 1) / len(pieces)
             if ready > self.env.now:
-                yield Timeout(self.env, ready - self.env.now)
+                yield self.env.after(ready - self.env.now)
             name = GRADIENTS, stage, group, number
             yield from self.collective(name, piece, self.state.ranks_of_stage)
 
@@ -216,6 +220,10 @@ class Rank:
             )
         return self.waits_for
 
+    def columns(self) -> Columns:
+        """Return the columns of the record of this rank class."""
+        raise NotImplementedError
+
     def track(self) -> Track:
         """Return the record of this rank class."""
         position, program = self.actor.position, self.state.program
@@ -229,15 +237,12 @@ class Rank:
             kind=kind.astype(np.int8),
             microbatch=microbatch.astype(np.int32),
             chunk=chunk.astype(np.int32),
-            free=np.array(self.free),
-            sent=np.array(self.sent),
-            start=np.array(self.start),
-            end=np.array(self.end),
+            **self.columns()._asdict(),
             tail=tuple(self.tail),
         )
 
 
-def action_of(actor: Actor, program: Program, code: Code) -> Action:
+def action_of(actor: Actor, program: Program, code: Code, grid: TimeGrid) -> Action:
     """Return what an actor does in steps of a code."""
     stage, wiring = actor.position.stage, program.wiring
     forward, weight = code.kind == FORWARD, code.kind == WEIGHT
@@ -246,16 +251,17 @@ def action_of(actor: Actor, program: Program, code: Code) -> Action:
     block, traffic = actor.blocks[code], actor.send[code]
     target = None if weight else wiring.onward(stage, code.chunk, forward=forward)
     rate = float("inf") if traffic is None else traffic.uncontended_rate(program.capacities)
+    seconds = 0.0 if traffic is None else traffic.latency + traffic.nbytes / rate
     return Action(
         source=weight or not wiring.fed(stage, code.chunk, forward=forward),
-        seconds=_fused_seconds(block.segments),
+        seconds=grid.round(_fused_seconds(block.segments)),
         segments=block.segments,
         duration=block.seconds.total + block.late,
         stage=-1 if target is None else target.stage,
         shift=0 if target is None else 2 * (target.chunk - code.chunk),
         traffic=traffic,
         rate=rate,
-        transfer_seconds=0.0 if traffic is None else traffic.latency + traffic.nbytes / rate,
+        transfer_seconds=grid.round(seconds),
         direction=0 if wiring.upward(code.chunk, forward=forward) else 1,
         leads=code.leads,
         follows=code.paired is not None and not code.leads,

@@ -3,30 +3,37 @@
 The engine reads no bandwidths and no FLOPs: blocks carry their seconds, traffic carries its bytes,
 and the network returns when they are delivered.
 
-Most transfers share no link with another.  So there are two methods, and the first serves nearly
-all programs:
+Most transfers share no link with another, and most periods of a pipeline repeat.  So there are two
+methods, which give the same timeline, and the first serves nearly all programs:
 
-1. `UncontendedReplay` assumes that every transfer has its links to itself, and afterwards compares
-   all transfers link by link.  If no link was ever overloaded, the assumption held and the timeline
-   is exact.
-2. Otherwise its timeline is discarded, and `EventReplay` runs the step event by event with every
-   transfer in the network.  Programs with separate collectives inside blocks, or without folded
-   tensor groups, are run this way at once.
+1. `DirectReplay` assumes that every transfer has its links to itself, and afterwards compares
+   all transfers link by link.  Where a link was overloaded, the next attempt runs the transfers of
+   this link in the network.  Periods that repeat are derived (`steady_state`).
+2. `EventReplay` runs the step event by event with every transfer in the network.  It serves
+   programs with separate collectives inside blocks or without folded tensor groups, and those of
+   which a large part shares links.
 
-The first method takes an eighth of the time of the second or less (`benchmarks/replay.py`).
+`benchmarks/replay.py` compares their times.
 """
 
 from dataclasses import dataclass
 from typing import TypeVar
 
+from clustersim.engine.direct_replay import DirectReplay
 from clustersim.engine.event_replay import EventReplay
-from clustersim.engine.uncontended import UncontendedReplay
+from clustersim.engine.steady_state import repeats, skip_repeated_periods
 from clustersim.errors import SimulationError
 from clustersim.program.program import Program
 from clustersim.program.schedule_check import check_steps, rows_of
 from clustersim.timeline import Timeline
 
-Method = TypeVar("Method", UncontendedReplay, EventReplay)
+ATTEMPTS = 8
+"""Times that a program is replayed directly before its events are."""
+
+MOST_SHARED = 0.5
+"""Share of the transfers of a program above which their events are replayed, if none repeat."""
+
+Method = TypeVar("Method", DirectReplay, EventReplay)
 
 
 @dataclass(frozen=True)
@@ -44,8 +51,12 @@ class Replayed:
     solves: int
 
 
-def replay(program: Program) -> Replayed:
-    """Return the timeline of a program, by the fastest method that is exact.
+def replay(program: Program, *, exact: bool = False) -> Replayed:
+    """Return the timeline of a program, by the fastest method.
+
+    Parameters
+    ----------
+    exact : whether to run every period of the pipeline, and derive none from the one before
 
     Raises
     ------
@@ -56,10 +67,32 @@ def replay(program: Program) -> Replayed:
         when ranks do not finish because their steps wait for each other in a cycle (drawn).
     """
     if program.fused.whole and program.tensor_ranks == 1:
-        uncontended = run_to_end(UncontendedReplay(program))
-        if not uncontended.contended():
-            return result(uncontended)
+        direct = direct_replay(program, exact=exact)
+        if direct is not None:
+            return result(direct)
     return result(run_to_end(EventReplay(program)))
+
+
+def direct_replay(program: Program, *, exact: bool = False) -> DirectReplay | None:
+    """Return the direct replay of a program; None where too many links are shared.
+
+    Links that turn out to be overloaded are shared in the next attempt.  Programs in which most
+    transfers share links are replayed event by event, unless their periods repeat.
+    """
+    paired = any(code.paired for code in program.order.codes)
+    shared: frozenset[int] = frozenset()
+    for _ in range(ATTEMPTS):
+        replayed = DirectReplay(program, shared)
+        if not exact:
+            skip_repeated_periods(replayed)
+        run_to_end(replayed)
+        overloaded = replayed.overloaded_links()
+        if not overloaded:
+            return replayed
+        shared |= overloaded
+        if paired or (replayed.share_of(shared) > MOST_SHARED and not repeats(program.order)):
+            break
+    return None
 
 
 def run_to_end(method: Method) -> Method:
@@ -74,7 +107,7 @@ def run_to_end(method: Method) -> Method:
     return method
 
 
-def result(method: UncontendedReplay | EventReplay) -> Replayed:
+def result(method: DirectReplay | EventReplay) -> Replayed:
     """Check bytes and links, and return the record of all rank classes."""
     method.check()
     tracks = tuple(rank.track() for rank in method.ranks)

@@ -5,10 +5,11 @@ from heapq import heappop, heappush
 from typing import Any
 
 from simpy import Environment
-from simpy.events import NORMAL, Event
+from simpy.events import NORMAL, Event, Timeout
 
 from clustersim.engine.network.contention_check import TransferSeries
-from clustersim.engine.network.network import Network
+from clustersim.engine.network.network import DEPARTING, Network
+from clustersim.engine.time_grid import TimeGrid
 from clustersim.program.program import Position, Program
 from clustersim.timeline import CollectiveSpan
 
@@ -16,7 +17,18 @@ NO_TIME = float("nan")
 
 
 class Clock(Environment):
-    """SimPy's environment with its loop written out: the same order, a fifth less time an event."""
+    """SimPy's environment with its loop written out: the same order, a fifth less time an event.
+
+    Durations are rounded to `grid`.
+    """
+
+    def __init__(self, grid: TimeGrid) -> None:
+        super().__init__()
+        self.grid = grid
+
+    def after(self, seconds: float) -> Timeout:
+        """Return the event of the end of a duration that begins now."""
+        return Timeout(self, self.grid.round(seconds))
 
     def call_at(self, instant: float, call: Callable[[], object]) -> None:
         """Call a function at an instant; a delay from now would be rounded twice."""
@@ -28,6 +40,15 @@ class Clock(Environment):
 
         event.callbacks.append(callback)
         heappush(self._queue, (instant, NORMAL, next(self._eid), event))
+
+    def depart_at(self, instant: float, event: Any) -> None:
+        """Schedule an event, or what is used as one, after the normal ones of an instant."""
+        heappush(self._queue, (instant, DEPARTING, next(self._eid), event))
+
+    def postpone(self, seconds: float) -> None:
+        """Move the present instant and all events to a later time."""
+        self._now += seconds
+        self._queue = [(instant + seconds, *event) for instant, *event in self._queue]  # type: ignore[misc]
 
     def run_all(self) -> None:
         """Process events until none is scheduled, as ``Environment.run()`` does step by step.
@@ -71,14 +92,16 @@ class ReplayState:
 
     Attributes
     ----------
+    grid : of all instants of blocks and transfers
     collectives : collectives of several rank classes, in the order of their ends
     collectives_on_links : the transfers of those that crossed links, for the contention check
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, grid: TimeGrid) -> None:
         self.program = program
-        self.env = Clock()
-        self.network = Network(self.env, program.capacities)
+        self.grid = grid
+        self.env = Clock(self.grid)
+        self.network = Network(self.env, program.capacities, grid=self.grid)
         self._rendezvous: dict[tuple[Any, ...], Rendezvous] = {}
         self.collectives: list[CollectiveSpan] = []
         self.collectives_on_links: list[TransferSeries] = []

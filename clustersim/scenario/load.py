@@ -27,7 +27,9 @@ from clustersim.escaping import escaped
 from clustersim.scenario.references import REFERENCES, is_reference, look_up, rename
 from clustersim.scenario.schema import ClusterUse, Scenario
 
-DESCRIPTIVE: Final = frozenset({"title", "published", "assumed", "scaling", "fold", "fusion_bound"})
+DESCRIPTIVE: Final = frozenset(
+    {"title", "published", "assumed", "scaling", "fold", "exact", "fusion_bound"}
+)
 """Keys of a scenario that do not state what is run."""
 
 

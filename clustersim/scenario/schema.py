@@ -308,6 +308,9 @@ class ScenarioBase(Strict):
         [], description="what makes some ranks differ from the others"
     )
     fold: bool = Field(True, description="whether ranks that behave alike are replayed once")
+    exact: bool = Field(
+        False, description="whether periods of the pipeline that repeat are replayed one by one"
+    )
     fusion_bound: Fraction = Field(
         0.01, description="limit of the change of a fused block by other traffic, of its time"
     )

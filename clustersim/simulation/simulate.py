@@ -116,7 +116,7 @@ def step_time_of(job: Job, given: Scenario) -> float:
     """Return the time of a step of the job of a scenario, without its components [s]."""
     with garbage_collection_off():
         program = compile_program(job, fold_replicas=given.fold, fusion_bound=given.fusion_bound)
-        return replay(program).timeline.duration
+        return replay(program, exact=given.exact).timeline.duration
 
 
 def _replayed(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Result:
@@ -124,7 +124,7 @@ def _replayed(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Result
     given = loaded.scenario
     program = compile_program(job, fold_replicas=given.fold, fusion_bound=given.fusion_bound)
     check_program(program)
-    result = _measured(loaded, job, memory, program, replay(program))
+    result = _measured(loaded, job, memory, program, replay(program, exact=given.exact))
     check_step(program, result.timeline, result.links, result.attribution)
     return replace(result, wall=time.perf_counter() - began)
 

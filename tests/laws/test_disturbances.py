@@ -8,9 +8,9 @@ import pytest
 from scipy import integrate, stats
 
 from clustersim.disturbance.causes import Draw
+from clustersim.engine.direct_replay import DirectReplay
 from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.replay import replay, run_to_end
-from clustersim.engine.uncontended import UncontendedReplay
 from clustersim.metrics.attribution import PARTS, average
 from clustersim.metrics.bounds import compute_bound
 from clustersim.program.compile import compile_program
@@ -148,7 +148,7 @@ def test_transfers_of_disturbed_ranks_are_alike_alone_and_in_the_network():
     """Both methods of the replay delay the same steps by the same time."""
     jitter = {"type": "jitter", "deviation": 0.1}
     program = compiled(scenario(jitter, plan={"pipeline": 4, "data": 2}, batch=16))
-    alone, network = (run_to_end(method(program)) for method in (UncontendedReplay, EventReplay))
+    alone, network = (run_to_end(method(program)) for method in (DirectReplay, EventReplay))
 
     for one, other in zip(alone.ranks, network.ranks, strict=True):
         np.testing.assert_allclose(one.track().end, other.track().end, rtol=1e-12)

@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clustersim.engine.direct_replay import DirectReplay
 from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.network.contention_check import (
     TransferSeries,
     check_delivered,
-    contended,
+    overloaded_links,
     peak_demand,
 )
 from clustersim.engine.replay import replay, run_to_end
 from clustersim.engine.replay import result as outcome
-from clustersim.engine.uncontended import UncontendedReplay
 from clustersim.errors import SimulationError
 from clustersim.metrics.bounds import check_step, compute_bound, path_bound
 from clustersim.metrics.communication import HotLink
@@ -128,16 +128,15 @@ def test_an_attribution_that_does_not_add_up_is_refused(result):
     ],
 )
 def test_transfers_replayed_alone_and_in_the_network_give_the_same_bits(name, blocking):
-    """Where no link is contended, the replay without a clock changes no instant at all."""
+    """Where no link is overloaded, the replay without a clock changes no instant at all."""
     settings = [f"framework.pipeline.blocking={blocking}", "batch.global=/2"]
     program = simulate(name, settings).program
-    uncontended, shared = run_to_end(UncontendedReplay(program)), run_to_end(EventReplay(program))
+    direct = run_to_end(DirectReplay(program))
+    shared = run_to_end(EventReplay(program, direct.grid))
 
-    assert not uncontended.contended()
-    assert uncontended.activities == shared.activities
-    for a, b in zip(
-        outcome(uncontended).timeline.tracks, outcome(shared).timeline.tracks, strict=True
-    ):
+    assert not direct.overloaded_links()
+    assert direct.activities == shared.activities
+    for a, b in zip(outcome(direct).timeline.tracks, outcome(shared).timeline.tracks, strict=True):
         assert (a.start == b.start).all()
         assert (a.end == b.end).all()
         assert a.finish == pytest.approx(b.finish, rel=1e-14)
@@ -146,11 +145,13 @@ def test_transfers_replayed_alone_and_in_the_network_give_the_same_bits(name, bl
 def test_a_contended_step_is_replayed_in_the_network():
     """Where transfers contend, the answer is that of the event replay."""
     program = simulate("frontier-22b", ["batch.global=64"]).program
-    uncontended = run_to_end(UncontendedReplay(program))
+    direct = run_to_end(DirectReplay(program))
+    events = outcome(run_to_end(EventReplay(program, direct.grid)))
 
-    assert uncontended.contended()
-    assert replay(program).solves > 0
-    assert replay(program).timeline.duration > outcome(uncontended).timeline.duration
+    assert direct.overloaded_links()
+    assert replay(program).solves == events.solves > 0
+    assert replay(program).timeline.duration == events.timeline.duration
+    assert events.timeline.duration > outcome(direct).timeline.duration
 
 
 def series(sender: int, begins: list[float], *, links=(0,), weight=1.0, cap=10.0) -> TransferSeries:
@@ -162,16 +163,16 @@ def series(sender: int, begins: list[float], *, links=(0,), weight=1.0, cap=10.0
 
 def test_transfers_that_touch_do_not_contend():
     """One transfer may begin at the instant when another ends."""
-    assert not contended([series(0, [0.0, 2.0]), series(1, [1.0, 3.0])], [10.0])
+    assert not overloaded_links([series(0, [0.0, 2.0]), series(1, [1.0, 3.0])], [10.0])
 
 
 def test_transfers_that_overlap_contend_for_a_link():
     """Two transfers at full rate on one link at once are too many for it."""
     pair = [series(0, [0.0, 2.0]), series(1, [2.5])]
 
-    assert contended(pair, [10.0])
-    assert not contended(pair, [20.0])
-    assert not contended([pair[0], series(1, [2.5], links=(1,))], [10.0, 10.0])
+    assert overloaded_links(pair, [10.0])
+    assert not overloaded_links(pair, [20.0])
+    assert not overloaded_links([pair[0], series(1, [2.5], links=(1,))], [10.0, 10.0])
 
 
 def test_demands_add_up_over_time():

@@ -16,6 +16,7 @@ import numpy as np
 from clustersim.engine.network.fairness import Integers
 from clustersim.engine.network.incremental_fairness import IncrementalRates
 from clustersim.engine.network.transfer import Transfer
+from clustersim.engine.time_grid import TimeGrid
 
 SPARSE = 0.7
 """Rows are compacted when fewer than this share of them are in use."""
@@ -32,8 +33,9 @@ class ArraySolver:
     changed : whether transfers were added or removed since the last `solve`
     """
 
-    def __init__(self, capacities: Sequence[float]) -> None:
+    def __init__(self, capacities: Sequence[float], grid: TimeGrid) -> None:
         self._capacities = capacities
+        self._grid = grid
         self._index: dict[int, int] = {}
         self._links: list[int] = []
         self._reset()
@@ -88,7 +90,8 @@ class ArraySolver:
         self._delivered[rows] += self._rate[rows] * (now - self._since[rows])
         self._since[rows] = now
         remaining = np.maximum(0.0, self._nbytes[rows] - self._delivered[rows])
-        self._end[rows] = now + remaining / rate[rows]
+        magnitude = self._grid.magnitude
+        self._end[rows] = now + (remaining / rate[rows] + magnitude - magnitude)
         self._rate = rate.copy()
         self.changed = False
         if self.size < SPARSE * len(self._members):

@@ -14,7 +14,7 @@ TOLERANCE = 1e-9
 
 
 class Conservation:
-    """Totals of one network.
+    """Totals of one network; `resolution` is the step of the grid of its instants [s].
 
     Attributes
     ----------
@@ -23,7 +23,8 @@ class Conservation:
     worst_load : highest load of a solved link, share of its capacity
     """
 
-    def __init__(self) -> None:
+    def __init__(self, resolution: float = 0.0) -> None:
+        self._resolution = resolution
         self.sent = 0.0
         self.delivered = 0.0
         self.solves = 0
@@ -36,7 +37,8 @@ class Conservation:
         """Add the bytes of a transfer that has completed."""
         nbytes, rate = transfer.traffic.nbytes, transfer.rate
         delivered = transfer.delivered + rate * (now - transfer.since)
-        allowance = TOLERANCE * nbytes + rate * now * 4e-15  # the clock has a finite resolution
+        # The clock has a finite resolution, and each change of the rate is on its grid.
+        allowance = TOLERANCE * nbytes + rate * (now * 4e-15 + 4 * self._resolution)
         if not -allowance <= delivered - nbytes <= allowance:
             self._mismatches.append(transfer)
         transfer.delivered = delivered
@@ -48,6 +50,18 @@ class Conservation:
         self.solves += 1
         if load > self.worst_load:
             self.worst_load, self._worst_link = load, link
+
+    def counted(self) -> tuple[float, ...]:
+        """Return the totals that grow with each activity."""
+        return self.sent, self.delivered, self._allowance, self.solves
+
+    def count_repeated(self, before: tuple[float, ...], times: int) -> None:
+        """Add what was counted since earlier totals a number of times."""
+        sent, delivered, allowance, solves = before
+        self.sent += times * (self.sent - sent)
+        self.delivered += times * (self.delivered - delivered)
+        self._allowance += times * (self._allowance - allowance)
+        self.solves += times * (self.solves - int(solves))
 
     def violations(
         self, in_flight: Sequence[Transfer], demands: Sequence[int], now: float

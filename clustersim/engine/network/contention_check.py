@@ -20,6 +20,9 @@ from clustersim.traffic import Traffic
 ROUNDING = 1e-12
 """Share of a link by which demands that fit exactly may exceed it."""
 
+FEW_SERIES = 6
+"""Up to this number of series on a link, all pairs are compared before the demands are summed."""
+
 
 class TransferSeries(NamedTuple):
     """Times at which one traffic was on its links.
@@ -42,8 +45,12 @@ LinkDemands = Sequence[tuple[TransferSeries, float]]
 """The series that cross a link, each with the demand of one of its transfers."""
 
 
-def check_delivered(transfers: Iterable[TransferSeries]) -> None:
+def check_delivered(transfers: Iterable[TransferSeries], resolution: float = 0.0) -> None:
     """Check that the duration of every transfer fits its bytes.
+
+    Parameters
+    ----------
+    resolution : step of the grid of their instants [s]
 
     Raises
     ------
@@ -55,7 +62,7 @@ def check_delivered(transfers: Iterable[TransferSeries]) -> None:
         if isinf(rate):
             continue  # nothing limits it: its bytes take no time
         delivered = (end - begin) * rate
-        allowed = ROUNDING * 1e3 * traffic.nbytes + rate * end * 4e-15
+        allowed = ROUNDING * 1e3 * traffic.nbytes + rate * (end * 4e-15 + resolution)
         wrong = np.abs(delivered - traffic.nbytes) > allowed
         if wrong.any():
             raise SimulationError(
@@ -64,26 +71,32 @@ def check_delivered(transfers: Iterable[TransferSeries]) -> None:
             )
 
 
-def contended(transfers: Iterable[TransferSeries], capacities: Sequence[float]) -> bool:
-    """Return whether the demand on any link ever exceeded its capacity."""
+def overloaded_links(
+    transfers: Iterable[TransferSeries], capacities: Sequence[float]
+) -> frozenset[int]:
+    """Return the links on which the demand ever exceeded the capacity."""
     crossing: dict[int, list[tuple[TransferSeries, float]]] = {}
     for series in transfers:
         for link, weight in zip(series.traffic.links, series.traffic.weights, strict=True):
             demand = weight * series.rate / capacities[link]
             crossing.setdefault(link, []).append((series, demand))
-    candidates = {
-        tuple((id(series), demand) for series, demand in demands): demands
-        for demands in crossing.values()
-        if _upper_bound(demands) > 1 + ROUNDING
-    }
-    return any(
-        _any_overlap(demands) and peak_demand(demands) > 1 + ROUNDING
-        for demands in candidates.values()
-    )
+    alike: dict[tuple[tuple[int, float], ...], list[int]] = {}
+    for link, demands in crossing.items():
+        if _upper_bound(demands) > 1 + ROUNDING:
+            key = tuple((id(series), demand) for series, demand in demands)
+            alike.setdefault(key, []).append(link)
+    overloaded = (links for links in alike.values() if _overloaded(crossing[links[0]]))
+    return frozenset(link for links in overloaded for link in links)
+
+
+def _overloaded(demands: LinkDemands) -> bool:
+    """Return whether the demands of a link ever exceeded its capacity."""
+    overlap = len(demands) > FEW_SERIES or _any_overlap(demands)
+    return overlap and peak_demand(demands) > 1 + ROUNDING
 
 
 def _any_overlap(demands: LinkDemands) -> bool:
-    """Return whether transfers of different senders overlap; five times as fast as the sum."""
+    """Return whether transfers of different senders overlap; for a pair a fifth of the sum."""
     pairs = combinations((series for series, _ in demands), 2)
     return any(_overlap(a, b) for a, b in pairs if a.sender != b.sender)
 

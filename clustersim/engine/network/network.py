@@ -28,9 +28,9 @@ last completion, so take times from `done`, not from the final clock.
 *Self-checks.*  `conservation` sums bytes and loads independently; `check` compares.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from math import inf, isfinite, ulp
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from simpy import Environment
 from simpy.events import NORMAL, Event, EventPriority, Timeout
@@ -48,11 +48,15 @@ from clustersim.engine.network.transfer import (
     Transfer,
     by_number,
 )
+from clustersim.engine.time_grid import CONTINUOUS, TimeGrid
 from clustersim.errors import SimulationError
 from clustersim.traffic import Traffic
 
-LAST = EventPriority(2)
-"""After all normal events of the same instant."""
+DEPARTING = EventPriority(2)
+"""After the ends of the same instant: a transfer that begins when another ends does not contend."""
+
+LAST = EventPriority(3)
+"""After all other events of the same instant."""
 
 MANY_CROSSINGS = 150
 """Components of more (transfer, link) pairs are faster in arrays, as measured by
@@ -62,13 +66,23 @@ FEW_MEMBERS = 8
 """The array solver returns its transfers to the scalar solver when this number remains."""
 
 CLOCK_ULPS = 4.0
-"""Instants closer than this number of units in the last place of the clock are the same."""
+"""Without a grid, instants closer than this number of units in the last place of the clock are the
+same."""
+
+
+class Totals(NamedTuple):
+    """What a network has counted: activities, totals of `Conservation`, and bytes by route."""
+
+    started: int
+    counted: tuple[float, ...]
+    nbytes: tuple[float, ...]
 
 
 class Network:
     """Directed links of fixed capacity [B/s] and the activities that share them.
 
-    `settled` is called whenever rates may have changed, with the new ones in place.
+    `settled` is called whenever rates may have changed, with the new ones in place; durations are
+    rounded to `grid`.
 
     >>> env = Environment()
     >>> network = Network(env, [10.0])
@@ -86,9 +100,11 @@ class Network:
         env: Environment,
         capacities: Sequence[float],
         settled: Callable[[], object] = lambda: None,
+        grid: TimeGrid = CONTINUOUS,
     ) -> None:
         self._env = env
         self._settled = settled
+        self._grid = grid
         # Also takes a transfer, which is its own event while uncontended.
         self._schedule: Any = env.schedule
         # One list for all: SimPy only reads it.
@@ -98,14 +114,14 @@ class Network:
         self.routes = RouteTable(self.capacities)
         self._started = 0
         # Transfers that share links, and the starts and ends of this instant.
-        self._scalar = ScalarSolver(self.capacities)
-        self._array = ArraySolver(self.capacities)
+        self._scalar = ScalarSolver(self.capacities, grid)
+        self._array = ArraySolver(self.capacities, grid)
         self._timer: Event | None = None
         self._timer_end = inf
         self._starting: list[Transfer] = []
         self._ended: list[Transfer] = []
         self._settling = False
-        self.conservation = Conservation()
+        self.conservation = Conservation(grid.step)
 
     # --- starting -------------------------------------------------------------------------------
 
@@ -120,8 +136,10 @@ class Network:
             return self._deliver_after_latency(traffic, done)
         self._started = number = self._started + 1
         self.conservation.sent += nbytes
-        begin = self._env._now + latency  # a property such as `now` costs as much as this line
-        transfer = Transfer(traffic, route, done, number, begin, self._callbacks)
+        magnitude = self._grid.magnitude  # rounds to the grid, see `TimeGrid`
+        now = self._env._now  # a property costs as much as this line
+        begin = now + (latency + magnitude - magnitude)
+        transfer = Transfer(traffic, route, done, number, now, begin, self._callbacks)
         route.in_flight[transfer] = None
         demands = self.routes.demands
         contended = False
@@ -130,9 +148,10 @@ class Network:
             if total > LIMIT:
                 contended = True
         if contended:
-            self._wait(transfer, latency)
+            self._wait(transfer, latency + magnitude - magnitude)
         else:
-            self._schedule(transfer, NORMAL, latency + nbytes / route.rate)
+            seconds = latency + nbytes / route.rate + magnitude - magnitude
+            self._schedule(transfer, NORMAL, seconds)
         return transfer
 
     def _deliver_after_latency(
@@ -142,13 +161,16 @@ class Network:
         assert traffic.nbytes >= 0
         self._started += 1
         self.conservation.sent += traffic.nbytes
-        begin = self._env.now + traffic.latency
+        latency = self._grid.round(traffic.latency)
+        now = self._env.now
         route = self.routes.without_links
-        transfer = Transfer(traffic, route, done, self._started, begin, self._callbacks)
+        transfer = Transfer(
+            traffic, route, done, self._started, now, now + latency, self._callbacks
+        )
         transfer.rate = 0.0
         transfer.delivered = traffic.nbytes
         route.in_flight[transfer] = None
-        self._schedule(transfer, NORMAL, traffic.latency)
+        self._schedule(transfer, NORMAL, latency)
         return transfer
 
     def _wait(self, transfer: Transfer, latency: float) -> None:
@@ -179,7 +201,7 @@ class Network:
         if event is not self._timer:
             return
         now = self._env.now
-        same_instant = now + CLOCK_ULPS * ulp(now)
+        same_instant = now + (0.0 if self._grid.step else CLOCK_ULPS * ulp(now))
         ended = self._scalar.take_ended(same_instant)
         self._ended += ended
         if self._array.size:
@@ -306,6 +328,44 @@ class Network:
         """
         return transfer.rate if transfer.row < 0 else self._array.rate(transfer)
 
+    # --- the same state later ---------------------------------------------------------------------
+
+    def state(
+        self, since: float, name: Callable[[Transfer], Hashable]
+    ) -> tuple[Hashable, ...] | None:
+        """Return the state of all transfers in flight, with instants counted from `since`.
+
+        Networks of equal state behave alike from then on.  None where this is not determined:
+        between the events of one instant, and while the array solver holds transfers.
+        """
+        if self._settling or self._array.size:
+            return None
+        timer = self._timer_end - since if self._timer is not None else None
+        return (
+            timer,
+            len(self.routes.by_key),
+            *(t.state(since, name) for t in self.routes.in_flight),
+        )
+
+    def name_of_event(
+        self, event: Any, name: Callable[[Transfer], Hashable]
+    ) -> tuple[str, Hashable] | None:
+        """Return what an event is, by its transfer; None for an obsolete event of this network."""
+        if isinstance(event, Transfer):
+            return ("end", name(event)) if event.phase == UNCONTENDED else None
+        if event.callbacks == [self._end_latency]:
+            return "latency", name(event.value)
+        if event.callbacks == [self._finish_shared]:
+            return ("next end", None) if event is self._timer else None
+        return "other", id(event)
+
+    def postpone(self, seconds: float) -> None:
+        """Move all transfers in flight to a later time; the clock moves their events."""
+        for transfer in self.routes.in_flight:
+            transfer.postpone(seconds)
+        self._scalar.postpone(seconds)
+        self._timer_end += seconds
+
     # --- totals ---------------------------------------------------------------------------------
 
     @property
@@ -317,6 +377,18 @@ class Network:
     def started(self) -> int:
         """Activities started so far [count]."""
         return self._started
+
+    def totals(self) -> Totals:
+        """Return what was counted so far."""
+        routes = tuple(route.nbytes for route in self.routes.by_key.values())
+        return Totals(self._started, self.conservation.counted(), routes)
+
+    def count_repeated(self, before: Totals, periods: int) -> None:
+        """Count what was counted since `before` as often as its period is repeated."""
+        self._started += periods * (self._started - before.started)
+        self.conservation.count_repeated(before.counted, periods)
+        for route, nbytes in zip(self.routes.by_key.values(), before.nbytes, strict=True):
+            route.nbytes += periods * (route.nbytes - nbytes)
 
     def check(self) -> None:
         """Raise a `SimulationError` with the first law of the network that is violated.

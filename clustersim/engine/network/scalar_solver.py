@@ -9,13 +9,15 @@ from math import inf
 
 from clustersim.engine.network.fairness import max_min_rates
 from clustersim.engine.network.transfer import Transfer, TransferRoute
+from clustersim.engine.time_grid import TimeGrid
 
 
 class ScalarSolver:
     """Transfers that share links, and the order in which they will complete."""
 
-    def __init__(self, capacities: Sequence[float]) -> None:
+    def __init__(self, capacities: Sequence[float], grid: TimeGrid) -> None:
         self._capacities = capacities
+        self._grid = grid
         self._members: dict[int, Transfer] = {}
         self._ends: list[tuple[float, int]] = []
 
@@ -51,9 +53,13 @@ class ScalarSolver:
         for rate, members in zip(rates, classes.values(), strict=True):
             for transfer in members:
                 if rate != transfer.rate or transfer.end == inf:
-                    transfer.change_rate(rate, now)
+                    transfer.change_rate(rate, now, self._grid)
                     heappush(self._ends, (transfer.end, transfer.number))
         return _worst_load(links, capacities, crossed, weights, rates)
+
+    def postpone(self, seconds: float) -> None:
+        """Move the ends of all transfers, which are moved themselves, to a later time."""
+        self._ends = [(end + seconds, number) for end, number in self._ends]
 
     def next_end(self) -> float:
         """Return when the first transfer will complete, or infinity [s]."""

@@ -1,8 +1,9 @@
 """Transfers: activities in flight, and the routes that they have in common."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from math import ceil, inf
 
+from clustersim.engine.time_grid import TimeGrid
 from clustersim.traffic import Traffic
 
 FULL = 2**46
@@ -58,7 +59,8 @@ class Transfer:
     Attributes
     ----------
     number : of its start, which orders what is equal otherwise
-    begin : when its bytes begin to flow [s]
+    departure : when it was started [s]
+    begin : when its bytes begin to flow, after its latency [s]
     phase : UNCONTENDED, WAITING (for its latency), SHARED or DONE
     rate : of one flow, since `since` [B/s]
     since : instant up to which `delivered` is counted [s]
@@ -71,6 +73,7 @@ class Transfer:
         "begin",
         "callbacks",
         "delivered",
+        "departure",
         "done",
         "end",
         "number",
@@ -90,6 +93,7 @@ class Transfer:
         route: TransferRoute,
         done: "Callable[[Transfer], None]",
         number: int,
+        departure: float,
         begin: float,
         callbacks: "list[Callable[[Transfer], None]]",
     ) -> None:
@@ -97,6 +101,7 @@ class Transfer:
         self.route = route
         self.done = done
         self.number = number
+        self.departure = departure
         self.begin = begin
         self.phase = UNCONTENDED
         self.rate = route.rate
@@ -110,12 +115,24 @@ class Transfer:
         phase = ("uncontended", "waiting", "shared", "done")[self.phase]
         return f"<Transfer {self.number} {self.traffic.name!r} {phase}>"
 
-    def change_rate(self, rate: float, now: float) -> None:
+    def state(self, since: float, name: "Callable[[Transfer], Hashable]") -> tuple[Hashable, ...]:
+        """Return all that its future depends on, with instants counted from `since`."""
+        times = self.departure - since, self.begin - since, self.since - since, self.end - since
+        return name(self), self.phase, self.rate, self.delivered, times
+
+    def postpone(self, seconds: float) -> None:
+        """Move it to a later time."""
+        self.departure += seconds
+        self.begin += seconds
+        self.since += seconds
+        self.end += seconds
+
+    def change_rate(self, rate: float, now: float, grid: TimeGrid) -> None:
         """Count the bytes delivered until `now`, and continue at another rate."""
         self.delivered += self.rate * (now - self.since)
         self.since = now
         self.rate = rate
-        self.end = now + max(0.0, self.traffic.nbytes - self.delivered) / rate
+        self.end = now + grid.round(max(0.0, self.traffic.nbytes - self.delivered) / rate)
 
 
 def by_number(transfer: Transfer) -> int:
