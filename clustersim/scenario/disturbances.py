@@ -193,6 +193,15 @@ def _check_histogram(histogram: list[tuple[float, float]] | list[tuple[int, floa
         raise ValueError("histogram: is empty (list pairs of a value and how often it occurs)")
 
 
+def unfolds(given: DisturbanceFile) -> bool:
+    """Return whether a disturbance makes all replicas of a job differ at random."""
+    if isinstance(given, SequenceLengthsFile):
+        return not given.balanced
+    if not isinstance(given, JitterFile):
+        return False
+    return given.devices is None and given.nodes is None and given.stages is None
+
+
 Disturbance = Annotated[
     SlowDeviceFile
     | JitterFile
@@ -218,4 +227,5 @@ __all__ = [
     "SlowDeviceFile",
     "SlowLinkFile",
     "SlowNicFile",
+    "unfolds",
 ]

@@ -10,6 +10,7 @@ from clustersim.errors import PlanError
 from clustersim.plan.checks import listed, placement_problems, plan_problems
 from clustersim.plan.parallelism import Plan
 from clustersim.program.schedules import SCHEDULES, Schedule
+from clustersim.scenario.disturbances import unfolds
 from clustersim.scenario.load import Loaded
 from clustersim.workload.model import Transformer
 
@@ -59,6 +60,12 @@ def _sizes(loaded: Loaded, layout: Plan) -> Iterator[str]:
         yield (
             f"{loaded.where('fold')}: {blocks * replicas:,} blocks of all replicas, more than the"
             f" {MOST_BLOCKS:,} that are replayed (fold: true replays equal replicas once)"
+        )
+    elif blocks <= MOST_BLOCKS < blocks * layout.data and any(map(unfolds, given.disturbances)):
+        yield (
+            f"{loaded.where('disturbances')}: {blocks * layout.data:,} blocks of replicas that all"
+            f" differ, more than the {MOST_BLOCKS:,} that are replayed (concern fewer devices, or"
+            " have fewer microbatches)"
         )
     if blocks > MOST_BLOCKS:
         yield (

@@ -166,11 +166,12 @@ def _straggler_outcome(row: Row) -> Outcome:
     """Return the outcome of a measured effect of stragglers, scored where nothing is assumed."""
     outcome = Outcome(row.id, row.group, confidence=row.source.confidence)
     try:
-        graded, assumed = grade_straggler_case(row)
+        [graded, *others], assumed = grade_straggler_case(row)
     except Ungradable as problem:
         return replace(outcome, reasons=problem.reasons)
     sure = row.source.confidence in ("high", "medium")
-    return replace(outcome, grade=graded, assumed=assumed, scored=sure and not assumed)
+    outcome = replace(outcome, grade=graded, others=tuple(others))
+    return replace(outcome, assumed=assumed, scored=sure and not assumed)
 
 
 def _measured_stage(memory: Verdict, stage: str) -> float:

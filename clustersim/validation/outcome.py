@@ -9,6 +9,24 @@ from clustersim.validation.grading import Grade
 
 
 @dataclass(frozen=True)
+class MetricAnswer:
+    """One of several measured numbers of a case, and its prediction.
+
+    Attributes
+    ----------
+    metric : a key of the file of cases
+    measured : in the unit of the metric
+    predicted : in the same unit
+    error : predicted over measured, less one
+    """
+
+    metric: str
+    measured: float
+    predicted: float
+    error: float
+
+
+@dataclass(frozen=True)
 class CaseAnswer:
     """One case of ``validate --json``; `None` where nothing was measured or predicted.
 
@@ -44,6 +62,7 @@ class CaseAnswer:
     layout : layout of the job as it was run
     tflops_measured : throughput of a device, without recomputation [TFLOP/s]
     tflops_predicted : the same, predicted [TFLOP/s]
+    metrics : all numbers that are compared, of a case with several
     """
 
     id: str
@@ -76,6 +95,7 @@ class CaseAnswer:
     layout: Mapping[str, Any]
     tflops_measured: float | None
     tflops_predicted: float | None
+    metrics: tuple[MetricAnswer, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,6 +106,7 @@ class Outcome:
     ----------
     reasons : why it is not gradable; empty where it is
     grade : the prediction compared with the measured number
+    others : the same of further numbers of the case
     memory_peak, memory_capacity : of a device of the fullest stage [B]
     scored : whether it is held to a tolerance: not of low confidence, and nothing assumed that
         changes the step time
@@ -97,6 +118,7 @@ class Outcome:
     group: str
     reasons: tuple[Reason, ...] = ()
     grade: Grade | None = None
+    others: tuple[Grade, ...] = ()
     memory_measured: float | None = None
     memory_predicted: float | None = None
     memory_peak: float | None = None
@@ -193,4 +215,8 @@ class Outcome:
             layout=self.layout,
             tflops_measured=None if measured is None else measured / 1e12,
             tflops_predicted=None if predicted is None else predicted / 1e12,
+            metrics=tuple(
+                MetricAnswer(each.metric, each.measured, each.predicted, each.error)
+                for each in ((grade, *self.others) if grade and self.others else ())
+            ),
         )

@@ -58,6 +58,7 @@ class Effect(Section):
     expected_max_sigma: Number = None
     expected_max_over_mean: Number = None
     throughput_gain: Number = None
+    last_stage_forward_ratio: Number = None
     last_stage_backward_ratio: Number = None
     loss_over_layer: Number = None
     after_tuning_forward_ratio: Number = None
@@ -85,8 +86,8 @@ class StragglerRow(Section):
     measured: Annotated[Effect, Missing] = Effect()
 
 
-def grade_straggler_case(row: Row) -> tuple[Grade, dict[str, str]]:
-    """Return the grade of a row of the family `FAMILY`, and what was assumed for it.
+def grade_straggler_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
+    """Return the grades of a row of the family `FAMILY`, and what was assumed for them.
 
     Raises
     ------
@@ -97,13 +98,14 @@ def grade_straggler_case(row: Row) -> tuple[Grade, dict[str, str]]:
     effect = given.measured
     if effect.expected_max_sigma is not None:
         predicted = expected_maximum("normal", _ranks(given))
-        return _grade("expected_max_sigma", effect.expected_max_sigma, predicted), {}
+        return [_grade("expected_max_sigma", effect.expected_max_sigma, predicted)], {}
     if effect.expected_max_over_mean is not None:
         predicted = expected_maximum("exponential", _ranks(given))
-        return _grade("expected_max_over_mean", effect.expected_max_over_mean, predicted), {}
+        return [_grade("expected_max_over_mean", effect.expected_max_over_mean, predicted)], {}
     if effect.throughput_gain is not None:
         gain, assumed = _gain(row, given)
-        return _grade("throughput_ratio", 1 + effect.throughput_gain, 1 + gain), assumed
+        graded = _grade("throughput_ratio", 1 + effect.throughput_gain, 1 + gain)
+        return [graded, *_last_forward(row, effect)], assumed
     why = _REASONS.get(given.kind or "", "no effect that a scenario expresses")
     raise Ungradable(Reason(why, why))
 
@@ -174,6 +176,19 @@ def _last_stage(row: Row, effect: Effect) -> tuple[float, dict[str, str]]:
         "layers": f"{', '.join(map(str, tuned))} after the change, by its ratio of forwards",
     }
     return before / after - 1, assumed
+
+
+def _last_forward(row: Row, effect: Effect) -> list[Grade]:
+    """Return the grade of the forward of the last stage, relative to others; none if not measured.
+
+    The others have equal shares of the layers.
+    """
+    stages, layers, loss = row.parallel.pp, row.model.layers, effect.loss_over_layer
+    measured = effect.last_stage_forward_ratio
+    if stages is None or layers is None or loss is None or measured is None:
+        return []
+    even = layers // stages
+    return [_grade("last_stage_forward_ratio", measured, (even + loss) / even)]
 
 
 def _tuned(layers: int, stages: int, loss: float, ratio: float | None) -> list[int]:

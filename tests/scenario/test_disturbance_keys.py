@@ -7,6 +7,14 @@ from clustersim.scenario.load import load
 from clustersim.simulation.build import build_job
 
 
+def test_more_blocks_than_can_be_replayed_are_rejected():
+    """Jitter on all replicas is limited to the blocks that are replayed, before work starts."""
+    batch = {"batch.global": 15_728_640, "batch.micro": 1}
+    jitter = {"type": "jitter", "deviation": 0.1}
+    with pytest.raises(ClustersimError, match="31,457,280 blocks of replicas that all differ"):
+        build_job(load("megatron21-t1-1.7b", {**batch, "disturbances": [jitter]}))
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [

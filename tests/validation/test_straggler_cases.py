@@ -45,6 +45,7 @@ def test_an_overloaded_last_stage_is_replayed_before_and_after():
         measured={
             "throughput_gain": 0.099,
             "loss_over_layer": 9,
+            "last_stage_forward_ratio": 2.07,
             "last_stage_backward_ratio": 1.41,
             "after_tuning_forward_ratio": 1.55,
         },
@@ -54,6 +55,9 @@ def test_an_overloaded_last_stage_is_replayed_before_and_after():
     assert found.grade.measured == 1.099
     assert 1.05 < found.grade.predicted < 1.35
     assert found.assumed["layers"].startswith("10, 10, 10, 6 ")
+    assert [(each.metric, each.predicted) for each in found.answer.metrics][1:] == [
+        ("last_stage_forward_ratio", 2.0)
+    ]
     assert not found.scored
 
 
