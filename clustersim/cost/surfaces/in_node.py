@@ -19,10 +19,10 @@ TERMS: Final = (
     Term("hop", 0.6e-6, 1.2, 1e-9, 1e-3, "s"),
     Term("rate", 250e9, 1.2, 1e8, 1e13, "B/s"),
     Term("piece", 0.2e-6, 1.5, 1e-10, 1e-3, "s"),
-    Term("growth", 1.1, 0.2, 0.3, 3),
+    Term("growth", 1.15, 0.4, 0.05, 4),
 )
-"""`rate` is the bus bandwidth of four devices, which is (p / 4) to the power of `growth` - 1 times
-that for p of them: reduction in a switch, or links shared by pairs, change it."""
+"""`rate` is the bus bandwidth of four devices, and `growth` its factor for each doubling of them:
+above 1 where a switch reduces, far below 1 where pairs of devices share a path over the host."""
 
 
 def in_node_terms(variant: str) -> tuple[Term, ...]:
@@ -40,7 +40,7 @@ def in_node_seconds(
     passes : 2 of an all-reduce, whose buffer goes round twice, else 1
     """
     devices, nbytes = shapes["devices"], shapes["bytes"]
-    rate = values["rate"] * (devices / 4) ** (values["growth"] - 1)
+    rate = values["rate"] * values["growth"] ** np.log2(devices / 4)
     x = passes * (devices - 1) / devices * nbytes / rate
     pieces = 2 * np.sqrt(values["piece"] * (devices - 1) * x)
     seconds: Array = values["base"] + values["hop"] * (devices - 1) + x + pieces
