@@ -28,6 +28,7 @@ FORMATS: Final[Mapping[str, NumberFormat]] = {
     "fp16": NumberFormat("fp16", 2, 2),
     "fp8": NumberFormat("fp8", 1, 1, quantised=True),
     "fp8-block": NumberFormat("fp8", 1, 1, quantised=True),
+    "fp8-block-alone": NumberFormat("fp8", 1, 1),
     "fp8-row": NumberFormat("fp8", 1, 1),
     "int8": NumberFormat("int8", 1, 1, quantised=True),
     "int8-weights": NumberFormat("bf16", 2, 1),
@@ -38,8 +39,9 @@ FORMATS: Final[Mapping[str, NumberFormat]] = {
     "mxfp4-mxfp8": NumberFormat("fp8", 33 / 32, 17 / 32, quantised=True),
 }
 """Formats by name.  `fp8` has a scale for each tensor, `-block` for blocks of 128, `-row` for each
-row, measured without the conversion; `-weights` are stored narrow and multiplied in 16 bits.  A
-scale of 8 bits is shared by 16 numbers in nvfp4, by 32 in mxfp4: OCP Microscaling Formats 1.0."""
+row; those and `-alone` are measured without the conversion; `-weights` are stored narrow and
+multiplied in 16 bits.  A scale of 8 bits is shared by 16 numbers in nvfp4, by 32 in mxfp4: OCP
+Microscaling Formats 1.0."""
 
 
 def format_peak(variant: str) -> str:

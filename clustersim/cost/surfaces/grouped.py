@@ -46,9 +46,24 @@ TERMS: Final = (
 permutation and sum; `expert` is the time of each expert of the device."""
 
 
-def grouped_terms(variant: str) -> tuple[Term, ...]:
-    """Return the terms of experts in a number format."""
+ALONE: Final = (
+    Term("launch", 8.0e-6, 0.7, 1e-7, 1e-3, "s"),
+    Term("best", 0.85, 0.3, 0.02, 1.4),
+    *TERMS[2:5],
+    Term("moved", 7.0, 0.8, 0.05, 1000),
+    Term("expert", 0.1e-6, 1.0, 1e-10, 1e-5, "s"),
+)
+"""The same of a product alone, from permuted tokens."""
+
+
+def expert_terms(variant: str) -> tuple[Term, ...]:
+    """Return the terms of both layers of experts in a number format."""
     return TERMS
+
+
+def grouped_terms(variant: str) -> tuple[Term, ...]:
+    """Return the terms of one product for each expert in a number format."""
+    return ALONE
 
 
 def tile_counts(loads: Sequence[float]) -> dict[str, float]:
@@ -117,7 +132,7 @@ def _grouped(
 
 _TILES: Final = ("routed", "active", "local", *(f"tiles{rows}" for rows in ROWS))
 
-EXPERTS: Final = Surface((*_TILES, "hidden", "inner"), format_peak, grouped_terms, expert_seconds)
+EXPERTS: Final = Surface((*_TILES, "hidden", "inner"), format_peak, expert_terms, expert_seconds)
 """Both layers of the experts of a device, from routed tokens to their weighted sum."""
 
 GROUPED: Final = Surface((*_TILES, "n", "k"), format_peak, grouped_terms, grouped_seconds)
