@@ -1,7 +1,7 @@
 """The answer of `clustersim calibrate --grade`: errors of measured kernels, without a fit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,8 @@ class KernelGrade:
     variant : number format, formats of queries and of keys, or library
     accelerator : the accelerator; empty for all of them together
     rows : number of measurements
-    fitted : whether the accelerator has a fit of them; priors are graded otherwise
+    fitted : whether there is a fit of them; priors are graded otherwise
+    like : the similar accelerator whose fit it is; `null` where it is its own
     errors : errors of the predicted time
     """
 
@@ -31,6 +32,7 @@ class KernelGrade:
     accelerator: str
     rows: int
     fitted: bool
+    like: str | None
     errors: KernelErrors
 
 
@@ -63,24 +65,26 @@ def grade_kernels(paths: Sequence[Path], accelerator: str | None = None) -> Kern
         when a table cannot be used.
     """
     measured = measured_groups(read_tables(paths), accelerator)
-    ratios = [group.rows.ratios(group.terms or {}) for group in measured.groups]
+    ratios = [group.rows.ratios(group.terms) for group in measured.groups]
     graded = list(zip(measured.groups, ratios, strict=True))
     names = sorted({(group.rows.kind, group.rows.variant) for group in measured.groups})
     kinds = []
     for name in names:
         own = [one for one in graded if (one[0].rows.kind, one[0].rows.variant) == name]
-        fitted = all(group.terms is not None for group, _ in own)
+        fitted = all(group.fit is not None for group, _ in own)
         kinds.append(_grade(*name, "", np.concatenate([found for _, found in own]), fitted=fitted))
-    groups = [
-        _grade(
+    groups = []
+    for group, found in graded:
+        fitted_on = group.record.name if group.fit is None else group.fit[0]
+        like = None if fitted_on == group.record.name else fitted_on
+        one = _grade(
             group.rows.kind,
             group.rows.variant,
             group.record.name,
             found,
-            fitted=group.terms is not None,
+            fitted=group.fit is not None,
         )
-        for group, found in graded
-    ]
+        groups.append(replace(one, like=like))
     ordered = sorted(groups, key=lambda one: (one.kind, one.variant, one.accelerator))
     return KernelGrades(tuple(ordered), tuple(kinds), measured.left_out)
 
@@ -88,4 +92,5 @@ def grade_kernels(paths: Sequence[Path], accelerator: str | None = None) -> Kern
 def _grade(
     kind: str, variant: str, accelerator: str, ratios: Array, *, fitted: bool
 ) -> KernelGrade:
-    return KernelGrade(kind, variant, accelerator, len(ratios), fitted, kernel_errors(ratios))
+    errors = kernel_errors(ratios)
+    return KernelGrade(kind, variant, accelerator, len(ratios), fitted, None, errors)

@@ -32,7 +32,7 @@ def _errors(group: KernelGrade) -> tuple[str, ...]:
         percent(errors.median),
         percent(errors.p90),
         percent(errors.bias, "+"),
-        "" if group.fitted else "priors",
+        f"as {group.like}" if group.like else "" if group.fitted else "priors",
     )
 
 

@@ -14,7 +14,7 @@ from clustersim.calibration.kernel_tables import KernelTables, MeasuredKernel
 from clustersim.calibration.surface_fits import SurfaceRows
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
-from clustersim.catalog.kernel_records import KernelsRecord, find_kernel_fits
+from clustersim.catalog.kernel_records import KernelFit, KernelsRecord, find_kernel_fits
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
@@ -28,21 +28,28 @@ class MeasuredGroup:
 
     Attributes
     ----------
-    fits : fits of the accelerator, if it has a file of them
+    fits : files of fits: of the accelerator, then of the one that is like it
     """
 
     record: AcceleratorRecord
     rows: SurfaceRows
     sources: tuple[str, ...]
-    fits: KernelsRecord | None
+    fits: tuple[KernelsRecord, ...]
 
     @property
-    def terms(self) -> dict[str, float] | None:
-        """The terms that were fitted to kernels of this kind and variant; None without a fit."""
-        fit = {} if self.fits is None else self.fits.kernels.get(self.rows.kind, {})
-        if self.rows.variant not in fit:
-            return None
-        return {name: one.value for name, one in fit[self.rows.variant].found.items()}
+    def fit(self) -> tuple[str, KernelFit] | None:
+        """The fit of this kind and variant, and its accelerator; None without any."""
+        for record in self.fits:
+            variants = record.kernels.get(self.rows.kind, {})
+            if self.rows.variant in variants:
+                return record.name, variants[self.rows.variant]
+        return None
+
+    @property
+    def terms(self) -> dict[str, float]:
+        """The terms of the fit; none without one."""
+        found = {} if self.fit is None else self.fit[1].found
+        return {name: one.value for name, one in found.items()}
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ def measured_groups(tables: KernelTables, accelerator: str | None = None) -> Mea
         reasons = "".join(f"; {reason}: {count}" for reason, count in sorted(left_out.items()))
         raise ScenarioError(f"calibrate: no row of the tables can be used{reasons}")
     records = {record.name: record for record in by_name.values()}
-    fits = {name: find_kernel_fits(name, Path.cwd()) for name in sorted({key[0] for key in rows})}
+    fits = {name: _fits_of(records[name]) for name in sorted({key[0] for key in rows})}
     groups = [
         _group(records[name], found, fits[name]) for (name, *_), found in sorted(rows.items())
     ]
@@ -109,8 +116,15 @@ def _by_name(accelerator: str | None) -> dict[str, AcceleratorRecord]:
     return {name: record for record in records for name in (*record.measured_as, record.name)}
 
 
+def _fits_of(record: AcceleratorRecord) -> tuple[KernelsRecord, ...]:
+    """Return the fits of an accelerator, then those of the accelerator that it is like."""
+    names = [record.name, *([] if record.kernels_like is None else [record.kernels_like.value])]
+    found = [find_kernel_fits(name, Path.cwd()) for name in names]
+    return tuple(fits for fits in found if fits is not None)
+
+
 def _group(
-    record: AcceleratorRecord, rows: Sequence[MeasuredKernel], fits: KernelsRecord | None
+    record: AcceleratorRecord, rows: Sequence[MeasuredKernel], fits: tuple[KernelsRecord, ...]
 ) -> MeasuredGroup:
     kind, variant = rows[0].group
     measured = tuple(row.measured for row in rows)

@@ -118,7 +118,8 @@ class CalibrationFacts(Strict):
 class AcceleratorRecord(Record):
     """``topologies/accelerators/*.yaml``: a device and its calibration.
 
-    `measured_as` are its names in tables of measured kernels.
+    `measured_as` are its names in tables of measured kernels.  Kernels without a fit of its own
+    are predicted by the fits of `kernels_like`, the most similar accelerator that has them.
     """
 
     kind: Literal["accelerator"]
@@ -130,6 +131,7 @@ class AcceleratorRecord(Record):
     flash_attention: FlashFacts
     calibration: CalibrationFacts | None = None
     measured_as: list[Line] = Field(default_factory=list)
+    kernels_like: Fact[Line] | None = None
 
 
 # --- nodes and clusters ------------------------------------------------------------------------

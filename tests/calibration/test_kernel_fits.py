@@ -13,8 +13,11 @@ from clustersim.calibration.kernel_fits import KernelFits, fit_kernels, kernel_f
 from clustersim.calibration.kernel_grades import KernelGrades, grade_kernels
 from clustersim.calibration.kernel_tables import read_tables
 from clustersim.calibration.measured_accelerators import measured_groups
-from clustersim.catalog.finding import entry_names
+from clustersim.catalog.checking import checked
+from clustersim.catalog.finding import entry_names, find
 from clustersim.catalog.kernel_records import find_kernel_fits
+from clustersim.catalog.records import AcceleratorRecord
+from clustersim.catalog.tree import Tree
 from clustersim.cli import main
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.runs.executors import InProcess
@@ -209,6 +212,26 @@ def test_shipped_fits_have_terms_of_their_surfaces(name):
             for term, found in fit.found.items():
                 low, high = bounds[term].low, bounds[term].high
                 assert low * 0.999 <= found.value <= high * 1.001, (kind, variant, term)
+
+
+@pytest.mark.parametrize("name", entry_names("accelerator"))
+def test_a_similar_accelerator_has_fits(name):
+    """What an accelerator is like was measured."""
+    record = checked(AcceleratorRecord, Tree.of(find("accelerator", name)))
+
+    if record.kernels_like is not None:
+        assert record.kernels_like.value in entry_names("kernels")
+
+
+def test_kernels_without_a_fit_are_predicted_by_a_similar_accelerator(tmp_path):
+    """An A100 of 40 GB has the fits of one of 80 GB, and the grade reports it."""
+    file = tmp_path / "t.csv"
+    head = "accelerator,kernel,dtype,m,n,k,seconds"
+    file.write_text(f"{head}\na100-40gb,gemm,bf16,4096,4096,4096,0.00055\n")
+    (graded,) = grade_kernels([file]).groups
+
+    assert (graded.accelerator, graded.fitted, graded.like) == ("a100-40gb", True, "a100-80gb")
+    assert graded.errors.median < 0.2
 
 
 # --- the command line -------------------------------------------------------------------------
