@@ -267,3 +267,24 @@ def test_balanced_sequences_take_the_mean_work():
     assert step(balanced) < step(uneven)
     assert equal == pytest.approx(mean, rel=1e-9)
     assert step(uneven, 0, ["sequence-lengths"]) == step(balanced)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"type": "slow-link", "link": "n0.dev3>n0.switch", "bandwidth": 0.2},
+        {"type": "slow-nic", "node": 1, "nic": 3, "bandwidth": 0.1},
+        {"type": "failed-nic", "node": 1, "nic": 3},
+    ],
+    ids=lambda given: given["type"],
+)
+def test_a_step_with_a_fault_of_the_network_is_the_same_folded_and_not(fault):
+    """Replicas that cross a fault are of their own class, and their collectives take their time."""
+    plan = {"tensor": 2, "pipeline": 2, "data": 4}
+    plain, folded, unfolded = (
+        simulate(scenario(*given, plan=plan, fold=fold)).step_time
+        for given, fold in (((), True), ((fault,), True), ((fault,), False))
+    )
+
+    assert folded == pytest.approx(unfolded, rel=1e-12)
+    assert folded > plain
