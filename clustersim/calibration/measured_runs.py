@@ -21,13 +21,12 @@ from clustersim.calibration.coefficients import (
 )
 from clustersim.catalog.facts import Record, facts
 from clustersim.catalog.records import AcceleratorRecord
-from clustersim.engine.replay import replay
 from clustersim.errors import ClustersimError
 from clustersim.memory.peak import estimate_memory
-from clustersim.program.compile import compile_program
 from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.build import build_job
+from clustersim.simulation.step import replay_step
 from clustersim.topology.accelerator import build_accelerator
 from clustersim.validation.case_runs import run_case
 from clustersim.validation.cases.case import case_of
@@ -144,8 +143,8 @@ def run_seconds(row: str, accelerator: Values, framework: Values) -> float:
     job = prepared.with_values(accelerator, framework)
     if prepared.layer is not None:
         return _layer_seconds(prepared.layer, layer_times_of(job))
-    program = compile_program(job, fold_replicas=prepared.fold, fusion_bound=FUSED)
-    return replay(program).timeline.duration
+    _, replayed = replay_step(job, fold_replicas=prepared.fold, fusion_bound=FUSED)
+    return replayed.timeline.duration
 
 
 def _layer_seconds(measured: Measured, times: LayerTimes) -> float:

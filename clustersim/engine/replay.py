@@ -73,6 +73,15 @@ def replay(program: Program, *, exact: bool = False) -> Replayed:
     return result(run_to_end(EventReplay(program)))
 
 
+def replay_uncontended(program: Program, *, exact: bool = False) -> Replayed | None:
+    """Return the timeline of a program if no link is overloaded in it; None otherwise.
+
+    Parameters and errors are those of `replay`.
+    """
+    direct = _attempt(program, frozenset(), exact=exact)
+    return None if direct.overloaded_links() else result(direct)
+
+
 def direct_replay(program: Program, *, exact: bool = False) -> DirectReplay | None:
     """Return the direct replay of a program; None where too many links are shared.
 
@@ -82,10 +91,7 @@ def direct_replay(program: Program, *, exact: bool = False) -> DirectReplay | No
     paired = any(code.paired for code in program.order.codes)
     shared: frozenset[int] = frozenset()
     for _ in range(ATTEMPTS):
-        replayed = DirectReplay(program, shared)
-        if not exact:
-            skip_repeated_periods(replayed)
-        run_to_end(replayed)
+        replayed = _attempt(program, shared, exact=exact)
         overloaded = replayed.overloaded_links()
         if not overloaded:
             return replayed
@@ -93,6 +99,14 @@ def direct_replay(program: Program, *, exact: bool = False) -> DirectReplay | No
         if paired or (replayed.share_of(shared) > MOST_SHARED and not repeats(program.order)):
             break
     return None
+
+
+def _attempt(program: Program, shared: frozenset[int], *, exact: bool) -> DirectReplay:
+    """Return a direct replay with some of the links in the network."""
+    replayed = DirectReplay(program, shared)
+    if not exact:
+        skip_repeated_periods(replayed)
+    return run_to_end(replayed)
 
 
 def run_to_end(method: Method) -> Method:

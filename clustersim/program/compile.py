@@ -5,24 +5,26 @@ job --blocks--> work of each step
     --link usage--> load of the links
 """
 
+from functools import cached_property
+
 import numpy as np
 
-from clustersim.arrays import numbered
+from clustersim.arrays import Integers, numbered
 from clustersim.cost.compute import pass_seconds
 from clustersim.plan.parallelism import Plan
 from clustersim.program.blocks import Blocks, split_at_collectives
 from clustersim.program.communicators import Pattern
 from clustersim.program.contention import (
     NO_CONTENTION,
-    Contention,
     SharedCollectives,
     contention_of,
     shared_traffic,
 )
 from clustersim.program.delays import Delays
-from clustersim.program.fold import Folded, Name, fold
+from clustersim.program.fold import ALIKE, NONE, Folded, Folding, Name, fold
 from clustersim.program.job import Job
 from clustersim.program.link_usage import LinkUsage
+from clustersim.program.links_in_use import LinksInUse
 from clustersim.program.movement.host_copies import host_tail
 from clustersim.program.movement.parameter_gather import copy_seconds, expose_gathers
 from clustersim.program.movement.sharding import reduces_in_blocks
@@ -52,79 +54,118 @@ def compile_program(job: Job, *, fold_replicas: bool, fusion_bound: float) -> Pr
     fold_replicas : whether ranks that behave alike are replayed as one
     fusion_bound : maximum change of a fused block by other traffic, share of its time
     """
-    plan = job.plan
-    blocks = Blocks(job)
-    sends = stage_transfers(job)
-    joint = joint_collectives(job, blocks.communicators)
-    usage = LinkUsage(job, blocks, sends, joint)
-    bound = usage.fusion_bound()
-    whole = bound <= fusion_bound or blocks.axes != ["tensor"] or job.offload.any
-    if not whole:
-        sends |= blocks.traffic()
-    contention = NO_CONTENTION
-    if blocks.axes and (blocks.axes != ["tensor"] or job.offload.any):
-        contention = contention_of(job, blocks, sends, joint, min(fusion_bound, MOST_SHARING))
-    own, of_stages = shared_traffic(job, blocks, contention)
-    links, carried = job.cluster.links, usage.carried()
-    delays = Delays(job, blocks)
-    patterns = np.vstack([blocks.communicators.pattern_numbers, delays.colours])
-    folded = fold(
-        sends | own,
-        joint | of_stages,
-        links.capacities,
-        links.names,
-        numbered(patterns.T),
-        fold_replicas=fold_replicas,
-    )
-    actors = _actors(
-        job, blocks, delays, folded, contention, whole=whole, fold_replicas=fold_replicas
-    )
-    return Program(
-        actors=tuple(actors),
-        wiring=plan.wired,
-        microbatches=plan.microbatches,
-        tensor_ranks=1 if fold_replicas else plan.cell,
-        blocking=job.software.pipeline.blocking,
-        norm_sync=norm_sync(job),
-        capacities=folded.capacities,
-        link_names=folded.link_names,
-        fused=Fused(whole and not contention, contention.bound if contention else bound),
-        carried=carried,
-        limits=usage.limits(),
-        crossings=usage.crossings(carried),
-    )
+    compilation = Compilation(job, fusion_bound=fusion_bound)
+    return compilation.program(ALIKE if fold_replicas else NONE)
 
 
-def _actors(
-    job: Job, blocks: Blocks, delays: Delays, folded: Folded, contention: Contention, *,
-    whole: bool, fold_replicas: bool,
-) -> list[Actor]:  # fmt: skip
-    """Return the actors: by replica class, then stage, then tensor rank where not folded."""
-    plan = job.plan
-    tails = [_tail(job, stage, folded) for stage in range(plan.pipeline)]
-    actors = []
-    for number, replicas in enumerate(folded.classes):
-        for stage in range(plan.pipeline):
-            pattern = blocks.pattern(stage, replicas[0])
-            tail = expose_gathers(job, blocks, stage, pattern, tails[stage])
+class Compilation:
+    """A job compiled up to its traffic; its programs differ in which replicas are folded.
+
+    Parameters
+    ----------
+    fusion_bound : maximum change of a fused block by other traffic, share of its time
+
+    Attributes
+    ----------
+    fused : whether collectives are fused into blocks
+    """
+
+    def __init__(self, job: Job, *, fusion_bound: float) -> None:
+        self._job = job
+        self._blocks = blocks = Blocks(job)
+        sends = stage_transfers(job)
+        joint = joint_collectives(job, blocks.communicators)
+        self._usage = LinkUsage(job, blocks, sends, joint)
+        bound = self._usage.fusion_bound()
+        self._whole = bound <= fusion_bound or blocks.axes != ["tensor"] or job.offload.any
+        if not self._whole:
+            sends |= blocks.traffic()
+        contention = NO_CONTENTION
+        if blocks.axes and (blocks.axes != ["tensor"] or job.offload.any):
+            contention = contention_of(job, blocks, sends, joint, min(fusion_bound, MOST_SHARING))
+        own, of_stages = shared_traffic(job, blocks, contention)
+        self._own, self._joint, self._contention = sends | own, joint | of_stages, contention
+        self._delays = Delays(job, blocks)
+        bound = contention.bound if contention else bound
+        self.fused = Fused(self._whole and not contention, bound)
+
+    def program(self, folding: Folding) -> Program:
+        """Return the program with some of the replicas folded.
+
+        One with `LIKE_TIMES` is exact only where no link is overloaded in its replay.
+        """
+        job, plan, links = self._job, self._job.plan, self._job.cluster.links
+        folded = fold(
+            self._own,
+            self._joint,
+            links.capacities,
+            links.names,
+            self._patterns,
+            folding,
+        )
+        carried = self._carried
+        return Program(
+            actors=tuple(self._actors(folded, 1 if folding != NONE else plan.cell)),
+            wiring=plan.wired,
+            microbatches=plan.microbatches,
+            tensor_ranks=1 if folding != NONE else plan.cell,
+            blocking=job.software.pipeline.blocking,
+            norm_sync=norm_sync(job),
+            capacities=folded.capacities,
+            link_names=folded.link_names,
+            fused=self.fused,
+            carried=carried,
+            limits=self._usage.limits(),
+            crossings=self._usage.crossings(carried),
+        )
+
+    @cached_property
+    def _patterns(self) -> Integers:
+        """For each replica, a number for the times of its blocks and its delays."""
+        blocks = self._blocks.communicators.pattern_numbers
+        return numbered(np.vstack([blocks, self._delays.colours]).T)
+
+    @cached_property
+    def _carried(self) -> LinksInUse:
+        return self._usage.carried()
+
+    def _actors(self, folded: Folded, tensor_ranks: int) -> list[Actor]:
+        """Return the actors: by replica class, then stage, then tensor rank where not folded."""
+        job, plan, blocks = self._job, self._job.plan, self._blocks
+        tails = [_tail(job, stage, folded) for stage in range(plan.pipeline)]
+        actors = []
+        for number, replicas in enumerate(folded.classes):
             traffic = _of_class(folded, number)
-            own = None if whole else traffic
-            shared = SharedCollectives(contention, stage, traffic, folded.joint)
-            codes = [job.order.codes[number] for number in sorted({*job.order.of[stage].tolist()})]
-            late = delays.of(stage, replicas[0], pattern)
-            work = {
-                code: late.block(code, _block(job, blocks, stage, code, pattern, own, shared))
-                for code in codes
-            }
-            tail = late.tail(tail)
-            send = {code: _send(plan, folded, number, stage, code) for code in codes}
-            multiplicity = len(replicas) * (plan.cell if fold_replicas else 1)
-            for tensor_rank in range(1 if fold_replicas else plan.cell):
-                position = Position(number, stage, tensor_rank)
-                actors.append(
-                    Actor(position, multiplicity, replicas, work, send, tail, job.order, late.extra)
-                )
-    return actors
+            for stage in range(plan.pipeline):
+                pattern = blocks.pattern(stage, replicas[0])
+                tail = expose_gathers(job, blocks, stage, pattern, tails[stage])
+                own = None if self._whole else traffic
+                shared = SharedCollectives(self._contention, stage, traffic, folded.joint)
+                numbers = sorted({*job.order.of[stage].tolist()})
+                codes = [job.order.codes[number] for number in numbers]
+                late = self._delays.of(stage, replicas[0], pattern)
+                work = {
+                    code: late.block(code, _block(job, blocks, stage, code, pattern, own, shared))
+                    for code in codes
+                }
+                tail = late.tail(tail)
+                send = {code: _send(plan, folded, number, stage, code) for code in codes}
+                multiplicity = len(replicas) * plan.cell // tensor_ranks
+                for tensor_rank in range(tensor_ranks):
+                    position = Position(number, stage, tensor_rank)
+                    actors.append(
+                        Actor(
+                            position,
+                            multiplicity,
+                            replicas,
+                            work,
+                            send,
+                            tail,
+                            job.order,
+                            late.extra,
+                        )
+                    )
+        return actors
 
 
 def _of_class(folded: Folded, number: int) -> dict[Name, Traffic]:

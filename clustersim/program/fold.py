@@ -10,12 +10,17 @@ and refined in turn until no colour splits (the coarsest equitable partition).  
 colour then run the same operations at the same instants: max-min fair rates are unique, so they are
 equal for such replicas.  One of them is replayed, on one link of each colour, with the load of all.
 
+As long as no link is overloaded, colours of links do not matter: replicas are one class by their
+own latencies and rates.  Each link of another load keeps a colour of its own, so that the replay of
+such classes shows whether any link was overloaded.
+
 Links that can never limit a transfer are left out first: those with capacity for all the traffic
 that crosses them, at full rate and at once.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +32,14 @@ Name = tuple[Hashable, ...]
 """Name of a transfer, the same for every replica: ``("send", "F", 3, 4)``."""
 
 Transfers = Mapping[Name, TrafficRows]
+
+Folding = Literal["none", "alike", "like-times"]
+NONE: Final = "none"
+"""Every replica is a class of its own."""
+ALIKE: Final = "alike"
+"""Replicas are one class if no time can differ, also where links are overloaded."""
+LIKE_TIMES: Final = "like-times"
+"""Replicas are one class if no time can differ as long as no link is overloaded."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +63,7 @@ class Folded:
 
 def fold(
     own: Transfers, joint: Transfers, capacities: Floats, link_names: Sequence[str],
-    patterns: Integers, *, fold_replicas: bool,
+    patterns: Integers, folding: Folding,
 ) -> Folded:  # fmt: skip
     """Return the classes of replicas and their traffic.
 
@@ -59,7 +72,7 @@ def fold(
     own : transfers of all replicas, a row each, by name
     joint : transfers of all replicas together, one row each
     patterns : for each replica, a number for what else distinguishes it (the times of its blocks)
-    fold_replicas : False keeps every replica separate
+    folding : which replicas are one class
     """
     own = {name: _capped(traffic, capacities) for name, traffic in own.items()}
     joint = {name: _capped(traffic, capacities) for name, traffic in joint.items()}
@@ -67,10 +80,11 @@ def fold(
     own = {name: _only(tight, traffic) for name, traffic in own.items()}
     joint = {name: _only(tight, traffic) for name, traffic in joint.items()}
     (links,) = np.nonzero(tight)
-    if fold_replicas:
-        colours, link_colours = _refined(own, joint, links, capacities, patterns)
-    else:
+    if folding == NONE:
         colours, link_colours = np.arange(len(patterns)), np.arange(len(links))
+    else:
+        once = folding == LIKE_TIMES
+        colours, link_colours = _refined(own, joint, links, capacities, patterns, once=once)
     return _quotient(own, joint, Links(links, link_colours, capacities, link_names), colours)
 
 
@@ -96,9 +110,15 @@ def _only(kept: NDArray[np.bool_], traffic: TrafficRows) -> TrafficRows:
 
 
 def _refined(
-    own: Transfers, joint: Transfers, links: Integers, capacities: Floats, patterns: Integers
-) -> tuple[Integers, Integers]:
-    """Return a colour for each replica and each link, equal only where no time can differ."""
+    own: Transfers, joint: Transfers, links: Integers, capacities: Floats, patterns: Integers, *,
+    once: bool,
+) -> tuple[Integers, Integers]:  # fmt: skip
+    """Return a colour for each replica and each link, equal only where no time can differ.
+
+    Parameters
+    ----------
+    once : whether the colours of links do not refine those of replicas
+    """
     place = np.zeros(len(capacities), dtype=np.int64)
     place[links] = np.arange(len(links))
     crossed = _crossings(own, place)
@@ -112,6 +132,8 @@ def _refined(
     while True:
         seen = _paired(crossed.kind, colours[crossed.replica])
         link_colours = numbered(np.stack([of_link, _sets(crossed.link, seen, len(links))]).T)
+        if once:
+            return colours, link_colours
         met = _paired(crossed.kind, link_colours[crossed.link])
         sets = _sets(crossed.replica, met, len(patterns))
         finer = numbered(np.stack([of_replica, colours, sets]).T)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clustersim.catalog.changes import Settings
-from clustersim.engine.replay import Replayed, replay
+from clustersim.engine.replay import Replayed
 from clustersim.memory.peak import estimate_memory
 from clustersim.memory.verdict import Verdict
 from clustersim.metrics.attribution import average, recomputed
@@ -26,7 +26,6 @@ from clustersim.metrics.prediction_interval import (
 from clustersim.program.compile import compile_program
 from clustersim.program.job import Job
 from clustersim.program.program import Program
-from clustersim.program.schedule_check import check_program
 from clustersim.scenario.load import Loaded, from_mapping, load
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.advice import JobSize, Tools, advice
@@ -34,6 +33,7 @@ from clustersim.simulation.build import build_job
 from clustersim.simulation.disturbed import disturbance_answers
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.result import Result
+from clustersim.simulation.step import replay_step
 from clustersim.workload.finetune import tuned_flops
 from clustersim.workload.flops import hardware_flops, masked_flops, model_flops
 
@@ -115,16 +115,21 @@ def loaded_from(
 def step_time_of(job: Job, given: Scenario) -> float:
     """Return the time of a step of the job of a scenario, without its components [s]."""
     with garbage_collection_off():
-        program = compile_program(job, fold_replicas=given.fold, fusion_bound=given.fusion_bound)
-        return replay(program, exact=given.exact).timeline.duration
+        _, replayed = _compiled_and_replayed(job, given)
+        return replayed.timeline.duration
+
+
+def _compiled_and_replayed(job: Job, given: Scenario) -> tuple[Program, Replayed]:
+    return replay_step(
+        job, fold_replicas=given.fold, fusion_bound=given.fusion_bound, exact=given.exact
+    )
 
 
 def _replayed(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Result:
     """Compile, replay and measure a job; `began` is the time at which the work on it did."""
     given = loaded.scenario
-    program = compile_program(job, fold_replicas=given.fold, fusion_bound=given.fusion_bound)
-    check_program(program)
-    result = _measured(loaded, job, memory, program, replay(program, exact=given.exact))
+    program, replayed = _compiled_and_replayed(job, given)
+    result = _measured(loaded, job, memory, program, replayed)
     check_step(program, result.timeline, result.links, result.attribution)
     return replace(result, wall=time.perf_counter() - began)
 

@@ -63,7 +63,8 @@ class Parts:
         for index in np.flatnonzero(places < 0).tolist():
             places[index] = self._add(int(different[index]))
         if len(self._arrays[2]) < len(self._latency):
-            self._arrays = np.array(self._starts), np.array(self._links), np.array(self._latency)
+            links = np.array(self._links, dtype=np.int64)
+            self._arrays = np.array(self._starts), links, np.array(self._latency)
         starts, links, latency = self._arrays
         chosen = places[inverse]
         first = starts[chosen]

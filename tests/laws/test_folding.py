@@ -12,7 +12,7 @@ from simpy.events import Timeout
 
 from clustersim.answers import to_json
 from clustersim.engine.network.network import Network
-from clustersim.program.fold import fold
+from clustersim.program.fold import ALIKE, NONE, fold
 from clustersim.simulation.simulate import simulate
 from clustersim.traffic import Traffic
 from enumerated import traffic_rows
@@ -152,7 +152,7 @@ def fold_replicas_of(own, joint, capacities, names, patterns, *, fold_replicas):
         np.array(capacities),
         names,
         np.array(patterns),
-        fold_replicas=fold_replicas,
+        ALIKE if fold_replicas else NONE,
     )
 
 

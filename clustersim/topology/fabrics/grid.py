@@ -188,8 +188,16 @@ class Steps(Sequence[Hop]):
         places = [tuple(map(int, end[1].split("."))) for end in ends if end is not None]
         router, neighbour = (number_of(place, self._shape) for place in places)
         first = router * self.each
-        numbers = range(first, first + self.each)
+        numbers = filter(self._is_joined, range(first, first + self.each))
         return next((i for i in numbers if self._neighbour(i) == neighbour), None)
+
+    def _is_joined(self, number: int) -> bool:
+        """Return whether a step has a link: at the end of a line there is none."""
+        router, step = divmod(number, self.each)
+        axis, backwards = divmod(step, 2)
+        stride, length = self._axes[axis]
+        last = 0 if backwards else length - 1
+        return self._wraps[axis] or router // stride % length != last
 
     def _neighbour(self, number: int) -> int:
         """Return the router to which a step leads."""

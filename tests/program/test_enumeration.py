@@ -1,0 +1,143 @@
+"""Arrays of routes and loads against the messages that they stand for, one at a time."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.arrays import numbered, ranked
+from clustersim.engine.replay import replay
+from clustersim.program.collectives.communicator import Communicator
+from clustersim.program.compile import Compilation
+from clustersim.program.fold import ALIKE, LIKE_TIMES, NONE
+from clustersim.scenario.load import from_mapping, load
+from clustersim.simulation.build import build_job
+from clustersim.simulation.simulate import simulate
+from clustersim.topology.cluster import build_cluster
+
+MODEST = settings(max_examples=25, deadline=None)
+
+HASHED = {"routing": {"value": "hashed", "assumed": "a test"}}
+MACHINES = {
+    "dragonfly": ("frontier", 130, {}),
+    "hashed dragonfly": ("frontier", 130, {"fabric.routing": "hashed", "fabric.detour": None}),
+    "minimal dragonfly": ("frontier", 130, {"fabric.routing": "minimal", "fabric.detour": None}),
+    "rail-optimised fat tree": ("superpod-h100", 70, {}),
+    "fat tree of racks": ("meta-24k", 400, {}),
+    "hashed fat tree": ("meta-24k", 400, {"fabric.routing": "hashed"}),
+    "torus": ("fugaku", 3456, {}),
+    "direct links": ("dgx-1v", 3, {}),
+}
+
+
+def built(name):
+    """Return a machine by its name in `MACHINES`."""
+    cluster, nodes, changes = MACHINES[name]
+    settings_ = [
+        f"cluster.{key}={'null' if value is None else value}" for key, value in changes.items()
+    ]
+    data = {
+        "title": "a test",
+        "model": "gpt-22b",
+        "batch": {"global": 8, "micro": 1, "sequence": 2048},
+        "precision": "bf16",
+        "framework": "megatron-deepspeed",
+        "cluster": {"name": cluster, "nodes": nodes},
+    }
+    return build_cluster(from_mapping("test", data, settings_).scenario.cluster, nodes)
+
+
+BUILT = {}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_routes_of_many_messages_are_those_of_each(name, data):
+    """Links by name, capacity and latency: by arrays as hop by hop, also by the receiver's rail."""
+    cluster = BUILT.setdefault(name, built(name))
+    device = st.integers(0, cluster.devices - 1)
+    pairs = data.draw(st.lists(st.tuples(device, device), min_size=1, max_size=12))
+    a, b = np.array(pairs).T
+    routes = cluster.routes(a, b)
+    links = np.split(routes.links, np.cumsum(routes.counts)[:-1])
+
+    for own, latency, network, ends in zip(
+        links, routes.latency, routes.network, pairs, strict=True
+    ):
+        hops = cluster.hops(*ends)
+        assert [cluster.links.names[link] for link in own] == [hop.name for hop in hops]
+        assert [cluster.links.kinds[link] for link in own] == [hop.kind for hop in hops]
+        assert cluster.links.capacities[own].tolist() == [hop.bandwidth for hop in hops]
+        assert [cluster.links.number(hop) for hop in hops] == own.tolist()
+        assert latency == pytest.approx(sum(hop.latency for hop in hops), rel=1e-12)
+        assert network == (ends[0] // cluster.node.devices != ends[1] // cluster.node.devices)
+
+
+@MODEST
+@given(st.sampled_from(["dragonfly", "rail-optimised fat tree", "hashed fat tree"]), st.data())
+def test_groups_in_equivalent_places_carry_what_each_carries_alone(name, data):
+    """Rows of a communicator have the costs and the loads of communicators of their own."""
+    cluster = BUILT.setdefault(name, built(name))
+    size = cluster.node.devices
+    local = data.draw(st.lists(st.integers(0, size - 1), min_size=2, max_size=4, unique=True))
+    nodes = [
+        data.draw(st.lists(st.integers(0, cluster.nodes - 1), min_size=3, max_size=3, unique=True))
+        for _ in range(4)
+    ]
+    rows = np.array([[[n * size + i for n in own for i in local]] for own in nodes])
+    together = Communicator(cluster, rows)
+    operation = data.draw(st.sampled_from(["all-reduce", "all-gather", "all-to-all"]))
+
+    for row, groups in enumerate(rows):
+        alone = Communicator(cluster, groups)
+        assert together.choices(operation) == alone.choices(operation)
+        for algorithm in alone.choices(operation):
+            load = alone.load(algorithm, operation).shares
+            assert together.load(algorithm, operation).total.of_row(row) == load
+        assert together.cost(operation, 1e6, row) == alone.cost(operation, 1e6)
+
+
+FOLDED = {
+    "dragonfly": ("frontier-22b", "batch.global=64"),
+    "fat tree": ("megatron21-t1-39b", "cluster.nodes=6", "plan.data=3", "batch.global=48"),
+    "cables that many share": (
+        "frontier-22b", "cluster.nodes=12", "plan.data=12", "batch.global=144",
+        "cluster.fabric.routing=minimal", "framework.pipeline.blocking=false",
+    ),
+    "interleaved": ("megatron21-t1-145b", "cluster.nodes=32", "plan.data=4", "batch.global=64"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FOLDED)
+@settings(max_examples=4, deadline=None)
+@given(st.permutations(["tensor", "pipeline", "data"]))
+def test_times_are_the_same_folded_by_times_by_links_or_not_at_all(case, order):
+    """Steps and loads agree for every order of placement, with fewer classes each."""
+    name, *changes = FOLDED[case]
+    changes.append(f"plan.placement.order=[{', '.join(order)}]")
+    compilation = Compilation(build_job(load(name, changes)), fusion_bound=0.01)
+    whole, alike, loose = (compilation.program(each) for each in (NONE, ALIKE, LIKE_TIMES))
+    found = simulate(name, changes)
+
+    assert loose.classes <= alike.classes <= whole.classes
+    assert [*alike.carried] == [*whole.carried] == [*found.program.carried]
+    expected = replay(whole).timeline.duration
+    assert replay(alike).timeline.duration == pytest.approx(expected, rel=1e-12)
+    assert found.step_time == pytest.approx(expected, rel=1e-12)
+
+
+@MODEST
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 10**12)), max_size=40))
+def test_equal_rows_have_equal_numbers_in_order_of_appearance(rows):
+    """As numbering them one by one, however many there are."""
+    known = {}
+    expected = [known.setdefault(row, len(known)) for row in rows]
+    many = [*rows, *((7, number) for number in range(2_000))]
+
+    assert numbered(np.array(rows, dtype=np.int64).reshape(-1, 2)).tolist() == expected
+    assert numbered(np.array(many, dtype=np.int64)).tolist()[: len(rows)] == expected
+    values = np.array([row[1] for row in rows], dtype=np.int64)
+    different, places = ranked(values)
+    assert different[places].tolist() == values.tolist()
+    assert different.tolist() == sorted({*values.tolist()})
