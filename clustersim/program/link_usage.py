@@ -119,10 +119,10 @@ class LinkUsage:
 
         Of several transfers of a kind, the longest decides.
         """
-        loads: dict[str, dict[int, float]] = {}
+        loads: dict[str, LinkRows] = {}
         for axis in self._blocks.axes:
-            on_links = (self._blocks.carried_along(axis, stage).of_row(0) for stage in self._stages)
-            loads[axis] = next(filter(None, on_links))
+            rows = (self._blocks.carried_along(axis, stage).take([0]) for stage in self._stages)
+            loads[axis] = next(row for row in rows if len(row.links))
         for kind, prefix, transfers in (
             ("pipeline", "send", self._sends),
             ("data", "gradients", self._joint),
@@ -131,13 +131,13 @@ class LinkUsage:
             moved = [traffic for (name, *_), traffic in transfers.items() if name == prefix]
             if moved:
                 longest = max(moved, key=lambda traffic: float(traffic.nbytes[0] / traffic.cap[0]))
-                loads[kind] = longest.crossings.of_row(0)
-        links = self._links
-        return {
-            kind: Limit(links.names[link], links.kinds[link], float(links.capacities[link]))
-            for kind, load in loads.items()
-            for link in [max(load, key=lambda number: load[number] / links.capacities[number])]
-        }
+                loads[kind] = longest.crossings.take([0])
+        links, capacities = self._links, self._links.capacities
+        limits = {}
+        for kind, load in loads.items():
+            link = int(load.links[np.argmax(load.values / capacities[load.links])])
+            limits[kind] = Limit(links.names[link], links.kinds[link], float(capacities[link]))
+        return limits
 
     # --- what crosses a link ---------------------------------------------------------------------
 

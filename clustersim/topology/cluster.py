@@ -285,7 +285,7 @@ class Cluster:
         pair, path = self._of_path[number] if self.fabric.several_paths else (number, 0)
         up, down = map(self.fabric.switch_of, divmod(pair, MOST_SWITCHES))
         hops = self.fabric.between(up, down, path)
-        if self.faults.blocked(hops):
+        if self.faults and self.faults.blocked(hops):
             out, home = (self._ports[number] for number in divmod(pair, MOST_SWITCHES))
             hops = self._detours.between(out, home, path)
         return [self.links.number(hop) for hop in hops], sum([hop.latency for hop in hops])
