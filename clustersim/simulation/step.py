@@ -14,7 +14,9 @@ from clustersim.program.program import Program
 from clustersim.program.schedule_check import check_program
 
 
-def replay_step(job: Job, *, fold_replicas: bool, fusion_bound: float) -> tuple[Program, Replayed]:
+def replay_step(
+    job: Job, *, fold_replicas: bool, fusion_bound: float, exact: bool = False
+) -> tuple[Program, Replayed]:
     """Return the program of a job, and the record of its replay.
 
     Parameters
