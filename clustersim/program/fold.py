@@ -25,7 +25,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.arrays import Floats, Integers, numbered
+from clustersim.arrays import Floats, Integers, numbered, ranked
 from clustersim.traffic import Traffic, TrafficRows, link_rows
 
 Name = tuple[Hashable, ...]
@@ -155,11 +155,13 @@ def _crossings(transfers: Transfers, place: Integers) -> Crossings:
     """Return all crossings, links by their place among the tight ones."""
     none = np.zeros(0, dtype=np.int64)
     parts = [traffic.crossings for traffic in transfers.values()]
-    names = [np.full(len(part.links), number) for number, part in enumerate(parts)]
-    weights = np.concatenate([none.view(np.float64), *(part.values for part in parts)])
-    name = np.concatenate([none, *names])
+    kinds, known = [none], 0
+    for part in parts:
+        weights, places = ranked(part.values.view(np.int64))
+        kinds.append(known + places)
+        known += len(weights)
     return Crossings(
-        kind=numbered(np.stack([name, weights.view(np.int64)]).T),
+        kind=np.concatenate(kinds),
         replica=np.concatenate([none, *(part.row for part in parts)]),
         link=place[np.concatenate([none, *(part.links for part in parts)])],
     )

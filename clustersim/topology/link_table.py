@@ -2,7 +2,7 @@
 
     links of node 0 | links of node 1 | ...    by arithmetic: equal nodes have equal links, in the
                                                order: inside, NICs to switches, switches to NICs
-    steps of a torus                           by arithmetic as well
+    links between switches of a torus or tree  by arithmetic as well
     links between other switches               in the order of their first use
 
 So the links of many routes are numbered at once, and links are named on demand: a machine of
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
+from clustersim.arrays import Floats, Integers
 from clustersim.topology.links import Hop, Port
 
 Text = TypeVar("Text")
@@ -24,11 +24,14 @@ _END = re.compile(r"n(\d+)\.(.+)")
 
 
 class NumberedLinks(Protocol):
-    """Links of equal bandwidth that a fabric numbers itself, equally many at each router."""
+    """Links between switches that a fabric numbers itself."""
 
-    @property
-    def each(self) -> int:
-        """Links of one router, alike at every router."""
+    def bandwidths(self) -> Floats:
+        """Return the payload bandwidth of each link [B/s]."""
+        ...
+
+    def alike(self, numbers: Integers) -> Integers:
+        """Return a number for each link, equal for links at the same place of other switches."""
         ...
 
     def number(self, name: str) -> int | None:
@@ -42,7 +45,13 @@ class NumberedLinks(Protocol):
 class NoLinks:
     """The links of a fabric that numbers none itself."""
 
-    each = 1
+    def bandwidths(self) -> Floats:
+        """Return no bandwidths."""
+        return np.zeros(0)
+
+    def alike(self, numbers: Integers) -> Integers:
+        """Return the numbers themselves."""
+        return numbers
 
     def number(self, name: str) -> None:
         """Return None: no link has a number."""
@@ -61,13 +70,12 @@ class NumberedFabric(Protocol):
         """Return the port of a NIC of a node."""
         ...
 
-    def port_bandwidths(self, nodes: int) -> NDArray[np.float64]:
+    def port_bandwidths(self, nodes: int) -> Floats:
         """Return the payload bandwidth of the cable of each NIC, by node and NIC [B/s]."""
         ...
 
-    @property
-    def steps(self) -> NumberedLinks:
-        """The links that the fabric numbers itself."""
+    def numbered_links(self, nodes: int) -> NumberedLinks:
+        """Return the links that the fabric of so many nodes numbers itself."""
         ...
 
 
@@ -90,11 +98,12 @@ class LinkTable:
         self._shares = shares
         self._numbers_inside = {hop.name: number for number, hop in enumerate(inside)}
         self.of_node = len(inside) + 2 * nics
+        self._steps = fabric.numbered_links(nodes)
         self._first_step = nodes * self.of_node
-        self._first_named = self._first_step + len(fabric.steps)
+        self._first_named = self._first_step + len(self._steps)
         self._named: list[Hop] = []
         self._numbers: dict[str, int] = {}
-        self._capacities: NDArray[np.float64] | None = None
+        self._capacities: Floats | None = None
 
     # --- numbers ---------------------------------------------------------------------------------
 
@@ -133,13 +142,13 @@ class LinkTable:
         for node, nic in of_nodes:
             port = self.up if ends[0] else self.down
             return node * self.of_node + port(int(nic.removeprefix("nic")))
-        step = self._fabric.steps.number(name)
+        step = self._steps.number(name)
         return None if step is None else self.step(step)
 
     # --- facts -----------------------------------------------------------------------------------
 
     @property
-    def capacities(self) -> NDArray[np.float64]:
+    def capacities(self) -> Floats:
         """Payload bandwidth of each link [B/s]."""
         known = self._capacities
         if known is None:
@@ -147,9 +156,7 @@ class LinkTable:
             nodes[:, : len(self._inside)] = [hop.bandwidth for hop in self._inside]
             ports = self._fabric.port_bandwidths(self._nodes)
             nodes[:, len(self._inside) :] = np.hstack([ports, ports])
-            steps = self._fabric.steps
-            every = steps[0].bandwidth if len(steps) else 0.0
-            known = np.concatenate([nodes.ravel(), np.full(len(steps), every)])
+            known = np.concatenate([nodes.ravel(), self._steps.bandwidths()])
             for name, share in self._shares.items():
                 if (number := self._numbered(name)) is not None:
                     known[number] *= share
@@ -175,7 +182,7 @@ class LinkTable:
         if link >= self._first_named:
             return self._named[link - self._first_named]
         if link >= self._first_step:
-            return self._fabric.steps[link - self._first_step]
+            return self._steps[link - self._first_step]
         node, number = divmod(link, self.of_node)
         if number < len(self._inside):
             hop = self._inside[number]
@@ -185,14 +192,14 @@ class LinkTable:
         port = self._fabric.port(node, nic)
         return port.down if downwards else port.up
 
-    def alike(self, links: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a number for each link, equal for the same link of different nodes or routers."""
+    def alike(self, links: Integers) -> Integers:
+        """Return a number for each link, equal for the same link of different nodes or switches."""
         first = self._first_step
-        of_router = first + (links - first) % self._fabric.steps.each
-        others = np.where(links < self._first_named, of_router, links)
+        of_switch = first + self._steps.alike(links - first)
+        others = np.where(links < self._first_named, of_switch, links)
         return np.where(links < first, links % self.of_node, others)
 
-    def examples(self, links: NDArray[np.int64]) -> list[int]:
+    def examples(self, links: Integers) -> list[int]:
         """Return one of each links of the same kind and capacity, the first each."""
         facts = np.stack([self.alike(links), self.capacities[links].view(np.int64)])
         _, first = np.unique(facts, axis=1, return_index=True)

@@ -63,9 +63,11 @@ class Fabric(Protocol):
         """Return the links from one switch to another on one of these paths."""
         ...
 
-    @property
-    def steps(self) -> NumberedLinks:
-        """The links that the fabric numbers itself; empty where it numbers none."""
+    def numbered_links(self, nodes: int) -> NumberedLinks:
+        """Return the links between switches that the fabric of a job of some nodes numbers itself.
+
+        None of them where `between` names them.
+        """
         ...
 
     def walks(self, a: Integers, b: Integers) -> Walks | None:

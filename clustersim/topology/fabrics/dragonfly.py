@@ -78,9 +78,8 @@ class DragonflyFabric:
         )
         return numbers
 
-    @property
-    def steps(self) -> NoLinks:
-        """No links: those between switches are named by `between`."""
+    def numbered_links(self, nodes: int) -> NoLinks:
+        """Return no links: those between switches are named by `between`."""
         return NoLinks()
 
     def walks(self, a: Integers, b: Integers) -> None:

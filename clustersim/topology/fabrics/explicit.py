@@ -59,9 +59,8 @@ class ExplicitFabric:
         numbers = {switch: number for number, switch in enumerate(self._switches)}
         return np.array([[numbers[port.switch] for port in ports] for ports in self.ports])
 
-    @property
-    def steps(self) -> NoLinks:
-        """No links: those between switches are named by `between`."""
+    def numbered_links(self, nodes: int) -> NoLinks:
+        """Return no links: those between switches are named by `between`."""
         return NoLinks()
 
     def walks(self, a: Integers, b: Integers) -> None:

@@ -19,10 +19,11 @@ minimised one by one; spines see only how many leaves are on the first side, and
 most NICs of the first side go there first.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.topology.link_table import NoLinks
 from clustersim.topology.links import Hop, Port, Switch
+from clustersim.topology.routes import Walks
 
 Leaf = tuple[int, int]
 """NICs of a leaf on the first side, and on the second."""
@@ -77,13 +79,21 @@ class FatTreeFabric:
         blocks = nodes // self.nodes_per_leaf
         return blocks * self.nics + nics if self.rail_optimised else blocks
 
-    @property
-    def steps(self) -> NoLinks:
-        """No links: those between switches are named by `between`."""
-        return NoLinks()
+    def numbered_links(self, nodes: int) -> "Bundles | NoLinks":
+        """Return the bundles of cables; no links with hashed routing, which goes by cables."""
+        return NoLinks() if self.hashed else Bundles(self, self._leaves(nodes))
 
-    def walks(self, a: Integers, b: Integers) -> None:
-        """Return None: `between` gives the links."""
+    def walks(self, a: Integers, b: Integers) -> Walks | None:
+        """Return the bundles between leaves; None with hashed routing."""
+        if self.hashed:
+            return None
+        pod_up, pod_down = a // self.leaves_per_pod, b // self.leaves_per_pod
+        bundles = np.stack([4 * a, 4 * pod_up + 2, 4 * pod_down + 3, 4 * b + 1], axis=1)
+        climbs, crosses = a != b, pod_up != pod_down
+        taken = np.stack([climbs, crosses, crosses, climbs], axis=1)
+        counts = np.count_nonzero(taken, axis=1)
+        waits = np.array([0.0, *accumulate([self.cable.latency] * 4)])
+        return counts, bundles[taken], waits[counts]
 
     def switch_of(self, number: int) -> Switch:
         """Return the switch of a number."""
@@ -124,18 +134,23 @@ class FatTreeFabric:
         pod_up, pod_down = up // self.leaves_per_pod, down // self.leaves_per_pod
         middle = [] if pod_up == pod_down else self._over_the_core(pod_up, pod_down)
         return [
-            self._bundle(f"leaf{up}>spines{pod_up}", self.leaf_uplinks, "leaf-spine"),
+            self.bundle(f"leaf{up}>spines{pod_up}"),
             *middle,
-            self._bundle(f"spines{pod_down}>leaf{down}", self.leaf_uplinks, "leaf-spine"),
+            self.bundle(f"spines{pod_down}>leaf{down}"),
         ]
 
     def _over_the_core(self, pod_up: int, pod_down: int) -> list[Hop]:
         return [
-            self._bundle(f"spines{pod_up}>cores", self.pod_uplinks, "spine-core"),
-            self._bundle(f"cores>spines{pod_down}", self.pod_uplinks, "spine-core"),
+            self.bundle(f"spines{pod_up}>cores"),
+            self.bundle(f"cores>spines{pod_down}"),
         ]
 
-    def _bundle(self, name: str, cables: int, kind: str) -> Hop:
+    def bundle(self, name: str) -> Hop:
+        """Return all cables between a leaf and its spines, or a pod and the cores, as one link."""
+        of_leaf = "leaf" in name
+        cables, kind = (
+            (self.leaf_uplinks, "leaf-spine") if of_leaf else (self.pod_uplinks, "spine-core")
+        )
         return Hop(name, self.cable.bandwidth * cables, self.cable.latency, kind)
 
     def _cable(self, a: str, b: str) -> Hop:
@@ -214,6 +229,53 @@ class FatTreeFabric:
             below *= self.leaves_per_pod
             ratios["pod"] = below / (self.pod_uplinks * self.cable.bandwidth)
         return ratios
+
+
+class Bundles:
+    """The bundles over which adaptive routing spreads: four for each number of a leaf and a pod.
+
+    leaf i to its spines, back, spines of pod i to the cores, back
+    """
+
+    def __init__(self, fabric: FatTreeFabric, leaves: int) -> None:
+        self._fabric, self._leaves = fabric, leaves
+
+    def __len__(self) -> int:
+        return 4 * self._leaves
+
+    def __getitem__(self, number: int, /) -> Hop:
+        i, kind = divmod(number, 4)
+        pod = i // self._fabric.leaves_per_pod
+        ends = [
+            f"leaf{i}>spines{pod}",
+            f"spines{pod}>leaf{i}",
+            f"spines{i}>cores",
+            f"cores>spines{i}",
+        ]
+        return self._fabric.bundle(ends[kind])
+
+    def bandwidths(self) -> Floats:
+        """Return the payload bandwidth of each bundle [B/s]."""
+        return np.tile([self[kind].bandwidth for kind in range(4)], self._leaves)
+
+    def alike(self, numbers: Integers) -> Integers:
+        """Return a number for each bundle, equal for the same level and direction."""
+        return numbers % 4
+
+    def number(self, name: str) -> int | None:
+        """Return the number of a bundle by its name; None for another link."""
+        for kind, pattern in enumerate(_BUNDLES):
+            if match := pattern.fullmatch(name):
+                return 4 * int(match[1]) + kind
+        return None
+
+
+_BUNDLES = [
+    re.compile(pattern)
+    for pattern in (
+        r"leaf(\d+)>spines\d+", r"spines\d+>leaf(\d+)", r"spines(\d+)>cores", r"cores>spines(\d+)",
+    )
+]  # fmt: skip
 
 
 def narrowest_cut(

@@ -22,7 +22,7 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
-from clustersim.arrays import Integers, ranges
+from clustersim.arrays import Floats, Integers, ranges
 from clustersim.topology.links import Hop
 from clustersim.topology.routes import Walks, joined
 
@@ -179,6 +179,14 @@ class Steps(Sequence[Hop]):
         router, step = divmod(number, self.each)
         name = f"{self.names[router]}>{self.names[self._neighbour(number)]}"
         return Hop(name, self._cable.bandwidth, self._cable.latency, self._kinds[step // 2])
+
+    def bandwidths(self) -> Floats:
+        """Return the payload bandwidth of each link, all equal [B/s]."""
+        return np.full(len(self), self._cable.bandwidth)
+
+    def alike(self, numbers: Integers) -> Integers:
+        """Return a number for each link, equal for the same direction at all routers."""
+        return numbers % self.each
 
     def number(self, name: str) -> int | None:
         """Return the number of a link by its name; None for another link."""

@@ -31,9 +31,8 @@ class SwitchFabric:
         """Return a number for the switch of each NIC."""
         return np.zeros_like(nodes)
 
-    @property
-    def steps(self) -> NoLinks:
-        """No links: those between switches are named by `between`."""
+    def numbered_links(self, nodes: int) -> NoLinks:
+        """Return no links: those between switches are named by `between`."""
         return NoLinks()
 
     def walks(self, a: Integers, b: Integers) -> None:

@@ -140,6 +140,10 @@ class TorusFabric:
         """Return the steps along each axis in turn from routers to others."""
         return self.steps.walks(a, b)
 
+    def numbered_links(self, nodes: int) -> Steps:
+        """Return the links between neighbours."""
+        return self.steps
+
     @cached_property
     def steps(self) -> Steps:
         """The links between neighbours."""
