@@ -37,11 +37,11 @@ def test_a_table_is_an_object_and_markdown():
 
 
 def test_the_cost_of_a_process_is_its_own():
-    """A process that holds 200 MB costs so much, and the next one does not."""
-    held = cost_of([sys.executable, "-c", "bytearray(200_000_000)"], 1)
+    """A process that holds 1 GB costs so much, and the next one does not."""
+    held = cost_of([sys.executable, "-c", "bytearray(1_000_000_000)"], 1)
     plain = cost_of([sys.executable, "-c", "pass"], 1)
 
-    assert held.peak > 200e6 > plain.peak
+    assert held.peak > 1e9 > plain.peak
     assert held.wall > 0
 
 

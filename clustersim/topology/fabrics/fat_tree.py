@@ -246,13 +246,8 @@ class Bundles:
     def __getitem__(self, number: int, /) -> Hop:
         i, kind = divmod(number, 4)
         pod = i // self._fabric.leaves_per_pod
-        ends = [
-            f"leaf{i}>spines{pod}",
-            f"spines{pod}>leaf{i}",
-            f"spines{i}>cores",
-            f"cores>spines{i}",
-        ]
-        return self._fabric.bundle(ends[kind])
+        below, above = (f"leaf{i}", f"spines{pod}") if kind < 2 else (f"spines{i}", "cores")
+        return self._fabric.bundle(f"{above}>{below}" if kind % 2 else f"{below}>{above}")
 
     def bandwidths(self) -> Floats:
         """Return the payload bandwidth of each bundle [B/s]."""
