@@ -14,7 +14,7 @@ from clustersim.topology.cluster import Cluster, build_cluster
 SHAPE = [24, 23, 24, 2, 3, 2]
 NODES = 158_976
 RINGS, RANKS = 288, 48
-MESSAGES = 1_000_000
+MESSAGES = 200_000
 LIMIT_SECONDS = 1.0
 
 

@@ -75,7 +75,7 @@ class NumberedFabric(Protocol):
         ...
 
     def numbered_links(self, nodes: int) -> NumberedLinks:
-        """Return the links that the fabric of so many nodes numbers itself."""
+        """Return the links that the fabric of a job of some nodes numbers itself."""
         ...
 
 
