@@ -137,6 +137,7 @@ class DirectRank(Rank):
     channel : when each direction is free for the next transfer [s]
     through : actions of the codes whose results go through the network
     outgoing : transfers through the network in each direction, where sends do not block
+    unscheduled : steps that complete a chunk whose reduction is not scheduled yet
     """
 
     state: DirectReplay
@@ -151,6 +152,7 @@ class DirectRank(Rank):
         self.sending = False
         self.channel = [0.0, 0.0]
         self.outgoing: list[deque[Departure]] = [deque(), deque()]
+        self.unscheduled = {*self.completing}
         self._first_peer = self.number - actor.position.stage
         actions = [self._with_addresses_of_all(action) for action in self.actions]
         through = {code for code, action in enumerate(actions) if self._is_shared(action)}
@@ -237,13 +239,13 @@ class DirectRank(Rank):
                     departed[address + shift] = arrived[address + shift] = now
                 elif code in self.through:
                     self.at, self.now = place - first + 1, now
+                    self._schedule_reduction(place - first)  # it may share links with the send
                     self._send_through_network(code, address, now)
                     while self.sending:
                         yield
                     now = self.now
             at = end
-            if end - 1 in self.completing:
-                self._schedule_reduction(end - 1)
+            self._schedule_reduction(end - 1)
         self.at, self.now = at, now
         self.env.call_at(now, lambda: self.env.process(self.run_tail()))
 
@@ -320,7 +322,10 @@ class DirectRank(Rank):
             self.env.depart_at(max(now, queue[0].computed), queue[0])
 
     def _schedule_reduction(self, at: int) -> None:
-        """Schedule the reduction of a chunk's gradients, which overlaps with the step."""
+        """Schedule the reduction that overlaps with a step, once, if it completes a chunk."""
+        if at not in self.unscheduled:
+            return
+        self.unscheduled.remove(at)
         duration = self.actions[self.codes[at]].duration + self.additional(at)
         group = self.completing[at]
         begin = partial(self.start_reduction, group, duration)

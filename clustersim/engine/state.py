@@ -32,6 +32,7 @@ class Clock(Environment):
 
     def call_at(self, instant: float, call: Callable[[], object]) -> None:
         """Call a function at an instant; a delay from now would be rounded twice."""
+        assert instant >= self._now, "an event before the present instant"
         event = Event(self)
         event._ok, event._value = True, None
 
