@@ -157,7 +157,11 @@ def _crossings(transfers: Transfers, place: Integers) -> Crossings:
     parts = [traffic.crossings for traffic in transfers.values()]
     kinds, known = [none], 0
     for part in parts:
-        weights, places = ranked(part.values.view(np.int64))
+        whole = part.values.astype(
+            np.int64
+        )  # numbers of flows, which are whole with few exceptions
+        fractions = (whole != part.values).any()
+        weights, places = ranked(part.values.view(np.int64) if fractions else whole)
         kinds.append(known + places)
         known += len(weights)
     return Crossings(

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, overload
 
 import numpy as np
 
-from clustersim.arrays import Floats, Integers
+from clustersim.arrays import Floats, Integers, ranked
 from clustersim.topology.link_table import LinkTable
 
 MOST: Final = 10
@@ -87,17 +87,18 @@ class LinksInUse(Sequence[LinkUse]):
         if not len(self):
             return []
         seconds = self._nbytes / self._links.capacities[self._numbers]
-        order = np.argsort(-seconds, kind="stable")
-        scale = 10.0 ** (np.floor(np.log10(np.where(seconds > 0, seconds, 1.0))) - 8)
-        digits = np.round(seconds / scale)  # nine of them, beyond which links count as equal
-        facts = np.stack([self._links.alike(self._numbers), digits.astype(np.int64)])[:, order]
-        _, first = np.unique(facts, axis=1, return_index=True)
-        different: dict[tuple[str, float], int] = {}
-        for index in order[np.sort(first)].tolist():
+        scale = 10.0 ** (8 - np.floor(np.log10(np.where(seconds > 0, seconds, 1.0))))
+        rounded = np.round(seconds * scale) / scale  # to nine digits, beyond which they are equal
+        _, rank = np.unique(rounded, return_inverse=True)
+        _, alike = ranked(self._links.alike(self._numbers))
+        _, number = ranked(alike * (rank.max() + 1) + rank)
+        first = np.zeros(number.max() + 1, dtype=np.int64)
+        first[number[::-1]] = np.arange(len(self))[::-1]
+        different: dict[tuple[str, int], int] = {}
+        for index in first[np.lexsort((first, -rank[first]))].tolist():
             if len(different) == MOST:
                 break
-            key = _kind(self[index].name), float(digits[index] * scale[index])
-            different.setdefault(key, index)
+            different.setdefault((_kind(self[index].name), int(rank[index])), index)
         return [*different.values()]
 
 

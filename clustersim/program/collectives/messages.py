@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from clustersim.arrays import Floats, Integers
+from clustersim.arrays import Booleans, Floats, Integers
 from clustersim.cost.closed_form import GroupSpan, StepCounts
 from clustersim.program.collectives import torus_rings
 from clustersim.program.collectives.double_tree import tree_edges
@@ -158,7 +158,8 @@ def _keys(cluster: Cluster, groups: Integers) -> Integers:
     """Return for each group a row of numbers, equal for groups in equivalent places."""
     size = cluster.node.devices
     nodes, local = np.divmod(groups, size)
-    keys = [_first_of_node(nodes) * size + local]
+    first, alone = _first_of_node(nodes)
+    keys = [first * size + np.where(alone, 0, local)]  # its place matters to neighbours alone
     fabric = cluster.fabric
     if isinstance(fabric, torus_rings.TorusGrid) and size == 1:
         places = np.stack(np.unravel_index(groups, fabric.lengths), axis=-1)
@@ -166,13 +167,17 @@ def _keys(cluster: Cluster, groups: Integers) -> Integers:
     return np.hstack(keys)
 
 
-def _first_of_node(nodes: Integers) -> Integers:
-    """Return for each member the first member of its group on the same node."""
+def _first_of_node(nodes: Integers) -> tuple[Integers, Booleans]:
+    """Return for each member the first one of its group on the same node, and if it is alone."""
     order = np.argsort(nodes, axis=1, kind="stable")
     ordered = np.take_along_axis(nodes, order, axis=1)
     begins = np.ones_like(ordered, dtype=np.bool_)
     begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    ends = np.ones_like(begins)
+    ends[:, :-1] = begins[:, 1:]
+    alone = np.empty_like(begins)
+    np.put_along_axis(alone, order, begins & ends, axis=1)
     at = np.maximum.accumulate(np.where(begins, np.arange(nodes.shape[1]), 0), axis=1)
     first = np.empty_like(order)
     np.put_along_axis(first, order, np.take_along_axis(order, at, axis=1), axis=1)
-    return first
+    return first, alone
