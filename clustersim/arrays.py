@@ -7,6 +7,9 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
+SPARSE = 12
+"""Numbers to each value above which sorting the values is faster than marking all numbers."""
+
 FEW = 1024
 """Rows up to which comparing their bytes is faster than sorting their columns."""
 
@@ -31,12 +34,13 @@ def ranked(values: Integers) -> tuple[Integers, Integers]:
     """
     first = int(values.min(initial=0))
     width = int(values.max(initial=0)) - first + 1
-    if width > 4 * len(values) + 1024:
+    if width > SPARSE * len(values) + 1024:
         different, places = np.unique(values, return_inverse=True)
         return different, places
     occurs = np.zeros(width, dtype=np.bool_)
     occurs[values - first] = True
-    return np.flatnonzero(occurs) + first, (np.cumsum(occurs) - 1)[values - first]
+    rank = np.cumsum(occurs, dtype=np.int32) - 1
+    return np.flatnonzero(occurs) + first, rank[values - first].astype(np.int64)
 
 
 def numbered(rows: Integers) -> Integers:
