@@ -1,6 +1,6 @@
 """Messages about the values of a file: line, key, problem and what is allowed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
@@ -74,7 +74,7 @@ def _problem(record: type[BaseModel], tree: Tree, problem: Any) -> tuple[Key, st
     if of_key:
         return path, unknown_key(str(path[-1]), _allowed_keys(types_at(record, path[:-1])))
     if kind == "extra_forbidden":
-        return path, unknown_key(str(path[-1]), keys_of(types_at(record, path[:-1])))
+        return path, unknown_key(str(path[-1]), keys_of(_of_tag(types_at(record, path[:-1]), loc)))
     if kind == "missing":
         return _missing(record, path, problem)
     if kind == "union_tag_not_found":
@@ -91,6 +91,16 @@ def _problem(record: type[BaseModel], tree: Tree, problem: Any) -> tuple[Key, st
         given = problem["input"].get(key) if isinstance(problem.get("input"), dict) else None
         return (*path, key), f"must be {_choice(context['expected_tags'])}, not {as_stated(given)}"
     return path, reason(problem, kinds)
+
+
+def _of_tag(kinds: Sequence[Any], loc: Sequence[Any]) -> Sequence[Any]:
+    """Return those of several kinds of tables whose `type` stands in the place of a problem."""
+    chosen = [
+        kind for kind in kinds
+        if is_model(kind) and "type" in kind.model_fields
+        and not {*get_args(kind.model_fields["type"].annotation)}.isdisjoint(loc)
+    ]  # fmt: skip
+    return chosen or kinds
 
 
 def _missing(record: type[BaseModel], path: Key, problem: Mapping[str, Any]) -> tuple[Key, str]:

@@ -47,6 +47,11 @@ def test_more_blocks_than_can_be_replayed_are_rejected():
             "disturbances[0]: histogram: is empty (list pairs of a value and how often it occurs)",
         ),
         (
+            "{type: jitter, link: n0.dev0>n0.dev1}",
+            "disturbances[0].link: unknown key (allowed: name, seed, devices, nodes, stages, type,"
+            " distribution, deviation, histogram, each)",
+        ),
+        (
             "{type: jitter}",
             "disturbances[0]: deviation: missing (distribution 'normal' needs it)",
         ),
