@@ -175,10 +175,15 @@ def _interval(step_time: float, given: Scenario) -> Interval:
 
 def _advised(result: Result, loaded: Loaded) -> Result:
     """Return a result with the changes after which its job fits."""
-    tools = Tools(memory=_memory_of, step_time=lambda changed: simulate(changed).step_time)
+    tools = Tools(memory=_memory_of, step_time=_folded_step_time)
     size = JobSize(result.timeline.blocks, result.devices)
     remedies = advice(loaded, result.memory.fullest.peak, result.step_time, size, tools)
     return replace(result, memory=replace(result.memory, advice=remedies))
+
+
+def _folded_step_time(loaded: Loaded) -> float:
+    """Return the step time of a scenario, replayed with its replicas folded [s]."""
+    return simulate(loaded, {"fold": True}).step_time
 
 
 def _memory_of(loaded: Loaded) -> Verdict:
