@@ -119,10 +119,6 @@ class LinkRows:
         """Return the sum of each link over all rows."""
         return np.bincount(self.links, self.values, minlength=links).astype(np.float64, copy=False)
 
-    def joined(self) -> "LinkRows":
-        """Return the sum of all rows as one row."""
-        return link_rows(np.zeros_like(self.links), self.links, self.values, 1)
-
 
 def link_rows(row: Integers, links: Integers, values: Floats, rows: int) -> LinkRows:
     """Return rows from entries in any order; values of the same row and link are added."""
@@ -192,13 +188,6 @@ class TrafficRows:
         weights = self.crossings.of_row(row)
         amounts = float(self.nbytes[row]), float(self.latency[row]), float(self.cap[row])
         return Traffic(self.name, tuple(weights), tuple(weights.values()), *amounts)
-
-    def take(self, rows: "Sequence[int] | Integers | slice") -> "TrafficRows":
-        """Return the traffic of some of the replicas."""
-        crossings = self.crossings.take(rows)
-        return TrafficRows(
-            self.name, crossings, self.nbytes[rows], self.latency[rows], self.cap[rows]
-        )
 
     def uncontended_rates(self, capacities: Floats) -> Floats:
         """Return the rate of one flow of each row with its links to itself [B/s]."""

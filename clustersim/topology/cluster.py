@@ -56,8 +56,8 @@ class Cluster:
         self.faults = faults
         self.links = LinkTable(nodes, node.links, len(node.nic_ends), fabric, faults.shares)
         self._inside = Parts(self._part_inside)
-        self._outward = Parts(lambda local: self._part_to_port(local))
-        self._inward = Parts(lambda local: self._part_from_port(local))
+        self._outward = Parts(self._part_to_port)
+        self._inward = Parts(self._part_from_port)
         self._between = Parts(self._part_between)
         self._paths: dict[tuple[int, int], int] = {}
         self._of_path: list[tuple[int, int]] = []
