@@ -75,8 +75,6 @@ def calibrate(
     ] = False,
 ) -> None:
     """Fit coefficients of accelerators to measurements, or grade measured kernels."""
-    from clustersim.calibration import arguments
-    from clustersim.catalog.writing import check_new
     from clustersim.cli.kernel_options import fit_tables, grade_tables, tables_among
 
     given = {"accelerator": accelerator, "from": sources, "grade": graded, "group": group}
@@ -95,6 +93,17 @@ def calibrate(
         _reject(given, "from of kernel tables", ("group",))
         fit_tables(paths, accelerator, out, jobs, force=force, json_output=json_output)
         return
+    _fit_runs(accelerator, paths, group, out, jobs, force=force, json_output=json_output)
+
+
+def _fit_runs(
+    accelerator: str | None, paths: Sequence[Path], group: Sequence[str] | None, out: Path | None,
+    jobs: int | None, *, force: bool, json_output: bool,
+) -> None:  # fmt: skip
+    """Fit the coefficients of one accelerator to kernels and runs of its own, and print them."""
+    from clustersim.calibration import arguments
+    from clustersim.catalog.writing import check_new
+
     if accelerator is None:
         raise ScenarioError("--accelerator: missing (the accelerator to fit, such as a100-80gb)")
     if out is not None and out.suffix != ".yaml":
