@@ -25,9 +25,9 @@ from clustersim.calibration.linear import (
     Line,
     Numbers,
     Prior,
-    scatter,
     solve_linear,
 )
+from clustersim.validation.robust import scatter
 
 Task = tuple[Array, Numbers]
 """Coefficients x, and the numbers of the rows to predict."""

@@ -1,19 +1,17 @@
 """The linearised fit: ratios as linear functions of the coefficients, and their least squares."""
 
-import math
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from clustersim.validation.robust import SHARPEST, scatter
+
 Array = npt.NDArray[np.float64]
 
 Numbers = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
-
-SHARPEST: Final = 0.003
-"""Least scatter: no measurement is more reproducible."""
 
 MOST_UPDATES: Final = 12
 """Most updates of the scatter of a fit."""
@@ -43,19 +41,6 @@ class Line:
         """Return the linear approximation of r at x."""
         ratios: Array = self.ratios + self.slopes @ (x - self.x)
         return ratios
-
-
-def scatter(ratios: Array, spent: int = 0) -> float:
-    """Return the scale of some ratios: 1.48 of their median size, as of a normal distribution.
-
-    Parameters
-    ----------
-    spent : number of coefficients fitted to them, which reduces them
-    """
-    if not len(ratios):
-        return SHARPEST
-    share = len(ratios) / max(len(ratios) - spent, 0.5)
-    return max(SHARPEST, 1.4826 * float(np.median(np.abs(ratios))) * math.sqrt(share))
 
 
 def solve_linear(

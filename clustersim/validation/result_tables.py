@@ -87,6 +87,7 @@ def group_rows(answer: Validation) -> Rows:
                 str(errors.gating),
                 *(_with_baseline(errors, figure) for figure in FIGURES),
                 _share(errors.bias, "+"),
+                _share(errors.mode, "+"),
                 _named(errors.worst, errors.worst_id),
             )
 
@@ -292,9 +293,19 @@ CASES = Table(
     case_rows,
 )
 GROUPS = Table(
-    "Groups: absolute errors, in brackets those of the best-constant baseline; bias of the time, +"
-    " where predictions are too slow",
-    ("group", ">graded", ">scored", ">mean", ">median", ">90th percentile", ">bias", ">worst"),
+    "Groups: absolute errors, in brackets those of the best-constant baseline; bias and mode of the"
+    " time, + where predictions are too slow",
+    (
+        "group",
+        ">graded",
+        ">scored",
+        ">mean",
+        ">median",
+        ">90th percentile",
+        ">bias",
+        ">mode",
+        ">worst",
+    ),
     group_rows,
 )
 LAYOUTS = Table(

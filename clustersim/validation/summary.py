@@ -8,12 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean, median
+from typing import Final
 
 import numpy as np
 
 from clustersim.validation.baseline import best_constant, errors_of, rated_runs
 from clustersim.validation.layout_ranking import job_runs, pooled_tau, tau_of
 from clustersim.validation.outcome import Outcome
+from clustersim.validation.robust import half_sample_mode
+
+LEAST_RUNS: Final = 5
+"""Fewest runs of which a mode means something."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,8 @@ class ErrorSummary:
     worst : the largest
     worst_id : the case of the largest
     bias : mean of the errors of the time, above 0 where predictions are too slow
+    mode : half-sample mode of the same errors, which a few slow runs hardly change; `null` for
+        fewer than five runs
     constant : errors of the best-constant baseline; `null` where no two runs of a group have a
         throughput
     layouts : how layouts are ranked; `null` where no job was measured in two of them
@@ -106,6 +113,7 @@ class ErrorSummary:
     worst: float | None
     worst_id: str | None
     bias: float | None
+    mode: float | None
     constant: Baseline | None
     layouts: RankingSummary | None
     memory_count: int
@@ -129,6 +137,7 @@ def summarise(outcomes: Sequence[Outcome]) -> ErrorSummary:
     graded = [(outcome, outcome.grade) for outcome in outcomes if outcome.grade is not None]
     ran = [(outcome, grade) for outcome, grade in graded if grade.time_error is not None]
     errors = [abs(grade.error) for _, grade in ran]
+    signed = [grade.time_error for _, grade in ran if grade.time_error is not None]
     scored = [abs(grade.error) for outcome, grade in ran if outcome.scored]
     memory = {o.id: o.memory_error for o in outcomes if o.memory_error is not None}
     heaviest = max(memory, key=lambda name: abs(memory[name]), default=None)
@@ -143,7 +152,8 @@ def summarise(outcomes: Sequence[Outcome]) -> ErrorSummary:
         gating_mean_abs_error=_mean(scored),
         worst=None if worst is None else errors[worst],
         worst_id=None if worst is None else ran[worst][0].id,
-        bias=_mean([grade.time_error for _, grade in ran if grade.time_error is not None]),
+        bias=_mean(signed),
+        mode=half_sample_mode(signed) if len(signed) >= LEAST_RUNS else None,
         constant=_baseline(outcomes),
         layouts=_rankings(outcomes),
         memory_count=len(memory),

@@ -24,6 +24,7 @@ INTRODUCTION: Final = """# Validation
 Measured training runs and the predictions of clustersim for them, printed by `clustersim validate`.
 Errors are those of the metric that the source prints.
 A bias of +5 % means that predicted steps take 5 % longer.
+The mode is the value around which these errors are densest; a few slow runs hardly change it.
 Numbers in brackets are those of a best-constant baseline: one throughput for all devices.
 The constant is the best one for the runs of a group; a group of one run has none.
 Some jobs were measured in several layouts: a tau of 1 means that their order is predicted.
