@@ -40,7 +40,8 @@ class Job:
     precision : recipe, by name
     recompute : operations that the backward computes again
     offload : what is kept on the host
-    finetune : what is trained of the model; None for all of it
+    finetune : adapters that are trained instead of the model; None without any
+    frozen_ends : ends of the model that are not trained where its layers are
     routing : distribution of tokens over the experts
     algorithms : of collectives, by operation, where the scenario prescribes them
     schedule : of the pipeline
@@ -57,6 +58,7 @@ class Job:
     recompute: Recompute = NONE
     offload: Offload = NO_OFFLOAD
     finetune: Finetune | None = None
+    frozen_ends: frozenset[str] = frozenset()
     routing: Routing = BALANCED
     algorithms: Mapping[str, Prescribed] = field(default_factory=dict)
     schedule: Schedule = ONE_F_ONE_B
@@ -104,6 +106,7 @@ class Job:
             routing=self.routing,
             precision=PRECISIONS[self.precision],
             finetune=self.finetune,
+            frozen_ends=self.frozen_ends,
         )
 
     @cached_property
@@ -118,7 +121,9 @@ class Job:
         sharding = self.software.sharding
         gathered = float(self.shard.width) if sharding is None else sharding.gather
         stored = self.software.weight_bytes
-        return Weights(self.model, self.plan, self.layers, self.finetune, stored, gathered)
+        return Weights(
+            self.model, self.plan, self.layers, self.finetune, self.frozen_ends, stored, gathered
+        )
 
     @cached_property
     def order(self) -> Order:
@@ -129,7 +134,8 @@ class Job:
     @property
     def reduces_embedding(self) -> bool:
         """Whether the first and last stage reduce the gradient of a tied embedding."""
-        return not self.plan.wired.ends_meet and self.model.tied and self.finetune is None
+        trained = self.finetune is None and not self.frozen_ends
+        return not self.plan.wired.ends_meet and self.model.tied and trained
 
     @property
     def overlapped_reduction(self) -> bool:

@@ -24,7 +24,8 @@ class Weights:
 
     Parameters
     ----------
-    finetune : what is trained of the model; None for all of it
+    finetune : adapters that are trained instead of the model; None without any
+    frozen_ends : ends of the model that are not trained where its layers are
     stored_bytes : of a weight that is not quantised [B]
     gathered_bytes : of such a weight as it is gathered or copied [B]
     """
@@ -35,11 +36,12 @@ class Weights:
         plan: Plan,
         layers: Layers,
         finetune: Finetune | None,
+        frozen_ends: frozenset[str],
         stored_bytes: float,
         gathered_bytes: float,
     ) -> None:
         self._model, self._plan, self._layers = model, plan, layers
-        self._finetune = finetune
+        self._finetune, self._frozen_ends = finetune, frozen_ends
         kinds = dict.fromkeys(model.stack)
         self._whole = {layer: layer_parameters(model, layer) for layer in kinds}
         self._trained = {layer: trainable(model, layer, finetune) for layer in kinds}
@@ -66,19 +68,28 @@ class Weights:
         alone = not self._plan.wired.ends_meet
         return before, head_parameters(self._model, alone=alone) if last else Parameters()
 
-    def ends_of_stage(self, stage: int) -> Parameters:
-        """Return the parameters of a stage outside its layers."""
+    def trained_outside(self, stage: int, chunk: int) -> tuple[Parameters, Parameters]:
+        """Return those of `outside_layers` that are trained; a frozen head keeps its norm."""
+        if self._finetune is not None:
+            return Parameters(), Parameters()
+        before, after = self.outside_layers(stage, chunk)
+        return (
+            Parameters() if "embedding" in self._frozen_ends else before,
+            Parameters(whole=after.whole) if "logits" in self._frozen_ends else after,
+        )
+
+    def ends_of_stage(self, stage: int, *, trained: bool = False) -> Parameters:
+        """Return the parameters of a stage outside its layers, or those that are trained."""
+        ends = self.trained_outside if trained else self.outside_layers
         total = Parameters()
         for chunk in range(self._plan.chunks):
-            for end in self.outside_layers(stage, chunk):
+            for end in ends(stage, chunk):
                 total = total.plus(end)
         return total
 
     def trained(self, stage: int) -> Parameters:
-        """Return the trained parameters of a stage, as `of_stage`: all, or adapters."""
-        if self._finetune is None:
-            return self.of_stage(stage)
-        return self._total(self._trained, stage)
+        """Return the trained parameters of a stage, as `of_stage`: without frozen ones."""
+        return self._total(self._trained, stage).plus(self.ends_of_stage(stage, trained=True))
 
     def chunk_share(self, stage: int, chunk: int) -> float:
         """Return the share of a stage's trained parameters that one of its chunks holds."""
@@ -88,21 +99,19 @@ class Weights:
             return sum(self.on_rank(parameters) for parameters in trained)
 
         own = amount(self._layers.stacked(stage, chunk))
-        if self._finetune is None:
-            own += sum(self.on_rank(end) for end in self.outside_layers(stage, chunk))
+        own += sum(self.on_rank(end) for end in self.trained_outside(stage, chunk))
         whole = self.on_rank(self.trained(stage))
         return own / whole if whole else 1 / self._plan.chunks
 
     def frozen(self, stage: int) -> Frozen:
         """Return the bytes of the parameters of a stage that are not trained."""
-        total = Frozen()
-        if self._finetune is None:
-            return total
-        width = self._stored_bytes
+        total, width = Frozen(), self._stored_bytes
         for layer, count in Counter(self._layers.of_stage(stage)).items():
             frozen = frozen_bytes(self._model, layer, self._finetune, width)
             total = total.plus(frozen.scaled(count))
-        return total.plus(Frozen(self.ends_of_stage(stage).scaled(width)))
+        trained = self.ends_of_stage(stage, trained=True)
+        ends = self.ends_of_stage(stage).plus(trained.scaled(-1))
+        return total.plus(Frozen(ends.scaled(width)))
 
     # --- of a layer ------------------------------------------------------------------------------
 

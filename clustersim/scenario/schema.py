@@ -34,6 +34,7 @@ from clustersim.plan.parallelism import AXES
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.disturbances import Disturbance
 from clustersim.scenario.scaling import Scaling
+from clustersim.workload.finetune import ENDS
 
 METRICS = (
     "step_time_s",
@@ -182,10 +183,14 @@ class OffloadFile(Strict):
 
 
 class FinetuneFile(Strict):
-    """Adapters that are trained in addition to frozen weights."""
+    """What is trained: adapters next to frozen weights, or all weights but the frozen ends."""
 
-    method: Literal["lora", "qlora", "dora"] = Field(
-        description="low-rank adapters, with quantised weights, or with a norm of the sum"
+    method: Literal["full", "lora", "qlora", "dora"] = Field(
+        description="all weights but `frozen`; or low-rank adapters, with quantised weights, or"
+        " with a norm of the sum"
+    )
+    frozen: list[Literal[ENDS]] = Field(  # type: ignore[valid-type]
+        [], description="ends of the model that are not trained (method: full)"
     )
     rank: Count = Field(64, description="inner dimension of the adapters")
     targets: list[Literal["qkv", "output", "mlp"]] = Field(
@@ -205,6 +210,17 @@ class FinetuneFile(Strict):
         if isinstance(data, dict) and data.get("method") == "qlora":
             return {"bits": 4, **data}
         return data
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        others = sorted(self.model_fields_set - {"method", "frozen"})
+        if self.method == "full" and others:
+            raise ValueError(f"{others[0]}: has no effect with method full, without adapters")
+        if self.method == "full" and not self.frozen:
+            raise ValueError("frozen: names no part, all is trained (leave out finetune)")
+        if self.method != "full" and self.frozen:
+            raise ValueError("frozen: has no effect with adapters, which freeze all (method: full)")
+        return self
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:

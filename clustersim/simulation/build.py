@@ -60,6 +60,7 @@ def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
         recompute=recompute_of(given),
         offload=Offload(**given.offload.model_dump()),
         finetune=_finetune(given),
+        frozen_ends=frozenset(() if given.finetune is None else given.finetune.frozen),
         routing=_routing(given, model, placement),
         algorithms={
             operation: Prescribed(algorithm, loaded.where("collectives", operation))
@@ -86,9 +87,9 @@ def _check_recomputed(job: Job, loaded: Loaded) -> None:
 
 
 def _finetune(given: Scenario) -> Finetune | None:
-    """Return the adapters that are trained; None where the whole model is."""
+    """Return the adapters that are trained; None where the layers themselves are."""
     wish, merged = given.finetune, given.framework.kernels.adapters_merged
-    if wish is None:
+    if wish is None or wish.method == "full":
         return None
     return Finetune(
         wish.method,

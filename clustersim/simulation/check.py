@@ -87,7 +87,14 @@ def _precision(loaded: Loaded) -> Iterator[str]:
 def _finetune(loaded: Loaded) -> Iterator[str]:
     given, model = loaded.scenario.finetune, loaded.scenario.model
     kind = "experts" if model.experts else "latent attention" if model.latent else None
-    if given is not None and kind is not None:
+    if given is None:
+        return
+    if model.tied and len(given.frozen) == 1:
+        yield (
+            f"{loaded.where('finetune', 'frozen')}: embedding and logits of '{model.name}' share"
+            " their weights (freeze both, or none)"
+        )
+    if given.method != "full" and kind is not None:
         yield (
             f"{loaded.where('finetune')}: adapters for {kind}, which '{model.name}' has, are not"
             " modelled (train all of it, or a model without)"

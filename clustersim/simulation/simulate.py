@@ -139,7 +139,7 @@ def _measured(
 ) -> Result:
     timeline, given = replayed.timeline, loaded.scenario
     duration, sequences = timeline.duration, given.batch.global_
-    adapters = tuned_flops(job.model, job.finetune, sequences)
+    adapters = tuned_flops(job.model, job.finetune, sequences, job.frozen_ends)
     hardware = hardware_flops(job.model, sequences, job.layers.recomputed) + adapters
     fused = job.shard.attention == "flash"
     return Result(

@@ -17,6 +17,9 @@ from typing import Final, NamedTuple
 from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.parameters import Parameters, layer_parameters
 
+ENDS: Final = ("embedding", "logits")
+"""Ends of the model that can be frozen where its layers are trained."""
+
 
 @dataclass(frozen=True)
 class Finetune:
@@ -180,7 +183,12 @@ def frozen_bytes(
     return Frozen(weights, Parameters(split=constants))
 
 
-def tuned_flops(model: Transformer, finetune: Finetune | None, sequences: int) -> float:
+def tuned_flops(
+    model: Transformer,
+    finetune: Finetune | None,
+    sequences: int,
+    frozen_ends: frozenset[str] = frozenset(),
+) -> float:
     r"""Return the FLOPs of fine-tuning minus those of training all weights [FLOP].
 
     .. math:: B s (6 P_{adapters} - 2 P_{frozen})
@@ -189,7 +197,8 @@ def tuned_flops(model: Transformer, finetune: Finetune | None, sequences: int) -
     products, forward and backward. The norm of DoRA is not counted.
     """
     if finetune is None:
-        return 0.0
+        logits = model.hidden * model.vocab if "logits" in frozen_ends else 0
+        return -2.0 * sequences * model.sequence * logits
     adapters = sum(
         finetune.rank * (each.inputs + each.outputs)
         for each in linears(model, merged=finetune.merged)

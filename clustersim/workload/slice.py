@@ -116,7 +116,8 @@ class Slice:
     routing : the load of ranks in a layer with experts
     kernels : the kernels of the framework
     precision : precision of products, storage and communication
-    finetune : the trained part of the model; None for all of it
+    finetune : adapters that are trained instead of the model; None without any
+    frozen_ends : ends of the model that are not trained where its layers are
     """
 
     model: Transformer
@@ -131,11 +132,16 @@ class Slice:
     routing: Routing = BALANCED
     precision: Precision = field(default=PRECISIONS["bf16"])
     finetune: Finetune | None = None
+    frozen_ends: frozenset[str] = frozenset()
 
     @property
     def frozen(self) -> bool:
         """Whether the weights of the model are frozen, so that they have no gradients."""
         return self.finetune is not None
+
+    def freezes(self, end: str) -> bool:
+        """Whether an end of the model is frozen: ``embedding`` or ``logits``."""
+        return self.frozen or end in self.frozen_ends
 
     @property
     def width(self) -> int:

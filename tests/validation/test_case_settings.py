@@ -132,6 +132,12 @@ def test_context_ranks_count_as_devices():
         (None, None),
         ("none", None),
         ({"method": "sft"}, None),
+        ("full decoder", None),
+        (
+            {"method": "full decoder; embedding, output head and vision tower frozen"},
+            {"method": "full", "frozen": ["embedding", "logits"]},
+        ),
+        ("full; LM head is frozen", {"method": "full", "frozen": ["logits"]}),
         ({"method": "lora"}, {"method": "lora"}),
         ({"method": "qlora", "rank": 64}, {"method": "qlora", "bits": 4, "rank": 64}),
         ({"method": "lora", "bits": 16}, {"method": "lora", "bits": 16}),
@@ -144,6 +150,48 @@ def test_context_ranks_count_as_devices():
 def test_finetuning_of_all_weights_is_training(finetune, expected):
     """Adapters are named with rank and bits; supervised fine-tuning trains every weight."""
     assert finetune_of(finetune) == expected
+
+
+def test_frozen_parts_of_the_layers_are_not_understood():
+    """Only the ends of a model can be frozen in training without adapters."""
+    with pytest.raises(ValueError, match="unsupported finetuning: frozen 'first ten layers'"):
+        finetune_of("full, first ten layers frozen")
+
+
+# --- what is not stated ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "system", "expected"),
+    [("MI250X-GCD-64GB", "frontier", "bf16"), ("V100-SXM2-32GB", "cluster", "fp16")],
+)
+def test_a_precision_that_is_not_stated_has_16_bits(accelerator, system, expected):
+    """It is that of the devices with the wider range, and assumed."""
+    given = {"accelerator": accelerator, "name": system, "gpus_per_node": 8}
+    settings = normalised(row_of(system=given)).settings
+
+    assert settings.precision == expected
+    assert "16 bits" in settings.assumed["precision"]
+
+
+def test_a_batch_that_is_not_stated_is_one_microbatch_of_each_replica():
+    """A pipeline with a single microbatch is unusual, so its batch remains missing."""
+    parallel = {"tp": 1, "pp": 1, "dp": 8}
+    flat = case_settings(row_of(parallel=parallel, batch={"micro": 2}))
+    usual = case_settings(row_of(parallel=parallel, batch={"micro": 2}), {"grad_accum": 4})
+    deep = case_settings(row_of(parallel={**parallel, "pp": 2}, batch={"micro": 2}))
+
+    assert (flat.sequences, usual.sequences, deep.sequences) == (16, 64, None)
+    assert not flat.complete
+
+
+def test_runs_of_one_group_have_the_release_that_their_source_names():
+    """The first entry with matching words applies, by the id or the note of the source."""
+    group = {"group": "frontier-torchtitan"}
+    earlier = normalised(row_of(**group, id="a-fsdp-run")).framework
+    later = normalised(row_of(**group, id="a-run")).framework
+
+    assert (earlier.framework, later.framework) == ("pytorch-fsdp", "torchtitan-eager")
 
 
 def test_offloaded_parameters_take_the_optimiser_along():

@@ -484,9 +484,11 @@ def test_the_tables_of_machines_and_frameworks_are_whole():
     assert all((choice.source is None) != (choice.assumed is None) for choice in named)
     assert machine_of(selene).cluster == "selene"
     assert machine_of(other).cluster == "dgx-a100"
-    assert framework_of("frontier").framework == "megatron-deepspeed"
-    assert framework_of("nobody") is None
-    assert framework_of("nobody", "torchtitan on a new machine").framework == "torchtitan"
+    titled = row_of(source={"title": "torchtitan on a new machine"})
+
+    assert framework_of(row_of(group="frontier")).framework == "megatron-deepspeed"
+    assert framework_of(row_of(group="nobody")) is None
+    assert framework_of(titled).framework == "torchtitan"
     assert [default_framework(zero, 1).framework for zero in (0, 1, 3)] == [
         "megatron-lm",
         "megatron-core",

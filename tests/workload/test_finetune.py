@@ -309,3 +309,61 @@ def test_adapters_beside_experts_are_refused():
 def _plain(mapping):
     """Keys and values as they are written in a setting."""
     return ", ".join(f"{key}: {value}" for key, value in mapping.items())
+
+
+# --- frozen ends ----------------------------------------------------------------------------------
+
+ENDS = "[embedding, logits]"
+
+
+@pytest.mark.parametrize("name", ["fugaku-30b-pp48", "llama3-405b-16k"])
+def test_frozen_ends_have_no_gradients_and_no_states(name):
+    """They keep their weights; layers are trained, and the products for them remain."""
+    whole, frozen = (
+        build_job(load(name, changes))
+        for changes in ([], ["finetune.method=full", f"finetune.frozen={ENDS}"])
+    )
+    stages = range(whole.plan.pipeline)
+    untrained = [
+        whole.weights.trained(stage).all - frozen.weights.trained(stage).all for stage in stages
+    ]
+    vocabulary = whole.model.vocab * whole.model.hidden
+
+    assert untrained[0] >= vocabulary
+    assert untrained[-1] >= vocabulary
+    assert not any(untrained[1:-1])
+    for stage in stages:
+        width = whole.software.weight_bytes
+        assert frozen.weights.frozen(stage).weights.all == pytest.approx(width * untrained[stage])
+        assert whole.weights.frozen(stage).weights.all == 0
+    assert products(backward(embedding_ops(frozen.shard))) == 0
+    assert (
+        products(backward(head_ops(frozen.shard))) == products(backward(head_ops(whole.shard))) / 2
+    )
+    assert [op.backward for op in layer_ops(frozen.shard, PLAIN)] == [
+        op.backward for op in layer_ops(whole.shard, PLAIN)
+    ]
+
+
+def test_frozen_logits_save_a_third_of_their_flops():
+    """They have a product forward and one for the gradient of their input."""
+    logits = model_flops(LLAMA_70B, 1) - model_flops(replace(LLAMA_70B, vocab=1), 1)
+    saved = tuned_flops(LLAMA_70B, None, 1, frozenset({"logits"}))
+
+    assert -saved == pytest.approx(logits / 3, rel=1e-3)
+    assert tuned_flops(LLAMA_70B, None, 1, frozenset({"embedding"})) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (["finetune.method=full"], "names no part, all is trained"),
+        (["finetune.method=lora", f"finetune.frozen={ENDS}"], "has no effect with adapters"),
+        (["finetune.method=full", f"finetune.frozen={ENDS}", "finetune.rank=8"], "rank: has no"),
+        (["finetune.method=full", "finetune.frozen=[logits]"], "share their weights"),
+    ],
+)
+def test_frozen_ends_without_effect_are_rejected(changes, problem):
+    """They belong to training of whole layers; a tied matrix is frozen at both ends or at none."""
+    with pytest.raises(ClustersimError, match=problem):
+        build_job(load("frontier-22b", changes))

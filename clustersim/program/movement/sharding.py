@@ -110,8 +110,9 @@ def ends_moves(job: Job, stage: int, chunk: int, kind: str) -> list[list[Collect
         width = job.weights.gathered_bytes
         return [[*_gathers(job, end.scaled(width), 1)] for end in (before, after)]
     sharding = job.software.sharding
-    if sharding is None or not reduces_in_blocks(job) or job.finetune is not None:
+    if sharding is None or not reduces_in_blocks(job):
         return [[], []]
+    before, after = job.weights.trained_outside(stage, chunk)
     return [[*_reductions(job, sharding, end, 1)] for end in (after, before)]
 
 

@@ -7,7 +7,7 @@ Each setting that the row does not state stands in `Settings.assumed` with the r
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from clustersim.program.schedules import SCHEDULES
@@ -18,6 +18,7 @@ from clustersim.validation.cases.machines import (
     framework_of,
     machine_of,
 )
+from clustersim.validation.cases.nodes import usual_precision
 from clustersim.validation.cases.reasons import NOT_STATED, Reason, Ungradable
 from clustersim.validation.cases.rows import Measured, ModelShape, Row
 from clustersim.validation.cases.settings import (
@@ -107,7 +108,7 @@ def case_of(row: Row) -> Case:
             reasons.append(Reason(kind, str(problem)))
             return None
 
-    framework = framework_of(row.group, row.source.title)
+    framework = framework_of(row)
     settings = case_settings(row, framework.usual if framework else None)
     framework = framework or default_framework(settings.zero or 0, settings.context)
     machine: MachineChoice | None = None
@@ -115,6 +116,7 @@ def case_of(row: Row) -> Case:
         machine = machine_of(row)
     except Ungradable as problem:
         reasons += problem.reasons
+    settings = _with_precision(settings, machine)
     attention = attention_of(row.model.attention)
     reasons += _architecture(row.model, attention)
     if settings.recompute not in (None, CHEAPEST, *RECOMPUTE):
@@ -147,6 +149,15 @@ def case_of(row: Row) -> Case:
         layout=_layout(row, settings),
         reasons=tuple(reasons),
     )
+
+
+def _with_precision(settings: Settings, machine: MachineChoice | None) -> Settings:
+    """Return settings with the usual precision of the devices, where none is stated."""
+    if settings.precision is not None or machine is None:
+        return settings
+    reason = "not stated: 16 bits, the wider range where the devices have it"
+    assumed = {**settings.assumed, "precision": reason}
+    return replace(settings, precision=usual_precision(machine.cluster), assumed=assumed)
 
 
 def _architecture(model: ModelShape, attention: Mapping[str, Any] | None) -> list[Reason]:

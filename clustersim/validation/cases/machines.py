@@ -86,6 +86,8 @@ class MachineTable(Strict):
 class FrameworkChoice(Choice):
     """A framework profile for the cases of some groups, and the options that they ran it with.
 
+    `runs` are patterns over the id of a case and the note of its source, which names the release
+    of the software that ran: of a group with several releases, each has an entry.
     `stated` has options by patterns over the id and the note of a case.
     `recompute` has the operations that the software recomputes by its word for them (*selective*),
     `usual` the values of its recipes for settings that a case does not state, `modes` the options
@@ -99,6 +101,7 @@ class FrameworkChoice(Choice):
 
     groups: list[str] = Field(default_factory=list)
     titles: list[str] = Field(default_factory=list)
+    runs: list[str] = Field(default_factory=list)
     framework: str
     settings: dict[str, Any] = Field(default_factory=dict)
     stated: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -110,6 +113,11 @@ class FrameworkChoice(Choice):
     memory: Literal["fullest", "first"] = "fullest"
     zero: list[int] | None = None
     context: bool = True
+
+    def is_release_of(self, row: Row) -> bool:
+        """Whether a row ran this release of its software."""
+        texts = [row.id, row.source.note or ""]
+        return not self.runs or any(matches(run, text) for run in self.runs for text in texts)
 
     def can_run(self, zero: int, context: int) -> bool:
         """Whether the software supports a layout."""
@@ -233,13 +241,16 @@ def _with_stated_ports(machine: MachineChoice, row: Row) -> MachineChoice:
     return machine.model_copy(update={"settings": machine.settings | changes, "assumed": assumed})
 
 
-def framework_of(group: str, title: str | None = None) -> FrameworkChoice | None:
-    """Return the entry of a group, else that of the title of a source; None without one."""
-    for choice in frameworks().frameworks:
-        if any(matches(pattern, group) for pattern in choice.groups):
+def framework_of(row: Row) -> FrameworkChoice | None:
+    """Return the entry of the group of a row, else that of its title; None without one."""
+    choices = [choice for choice in frameworks().frameworks if choice.is_release_of(row)]
+    for choice in choices:
+        if any(matches(pattern, row.group) for pattern in choice.groups):
             return choice
-    for choice in frameworks().frameworks:
-        if title is not None and any(matches(pattern, title) for pattern in choice.titles):
+    for choice in choices:
+        if row.source.title is not None and any(
+            matches(pattern, row.source.title) for pattern in choice.titles
+        ):
             return choice
     return None
 

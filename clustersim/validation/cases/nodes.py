@@ -38,16 +38,31 @@ class NodeShape:
 def node_shape(cluster: str) -> NodeShape:
     """Return the shape of the nodes of a cluster file."""
     whole = finding.find("cluster", cluster).mapping()
-    node = whole["node"]
-    given: dict[str, Any] = {"name": node} if isinstance(node, str) else dict(node)
-    if "name" in given and "kind" not in given:
-        given = {**finding.find("node", given["name"]).mapping(), **given}
+    given = _named("node", whole["node"])
     return NodeShape(
         devices=_value(given["devices"]),
         linked=given["interconnect"]["type"] == "links",
         nics=tuple(_value(given["nics"]["devices"])),
         bandwidth=units.parse(_value(whole["nic"]["bandwidth"]), "bandwidth"),
     )
+
+
+@lru_cache
+def usual_precision(cluster: str) -> str:
+    """Return the precision in which the devices of a cluster file usually train.
+
+    bf16 where they have a peak rate of it, else fp16.
+    """
+    node = _named("node", finding.find("cluster", cluster).mapping()["node"])
+    return "bf16" if "bf16" in _named("accelerator", node["accelerator"])["peak"] else "fp16"
+
+
+def _named(kind: str, given: Any) -> dict[str, Any]:
+    """Return a part of a machine that its file names or contains."""
+    part: dict[str, Any] = {"name": given} if isinstance(given, str) else dict(given)
+    if "name" in part and "kind" not in part:
+        part = {**finding.find(kind, part["name"]).mapping(), **part}
+    return part
 
 
 def _value(fact: Any) -> Any:

@@ -66,6 +66,8 @@ def scenario_of(case: Case, recompute: str | None = None) -> Loaded:
     tuned = {"offload": dict(case.offload), "finetune": case.finetune and dict(case.finetune)}
     data |= {key: value for key, value in tuned.items() if value}
     changes |= {**case.options, **_software(settings, case.framework.pipelined)}
+    if "plan.zero" in case.options:
+        changes["framework.zero"] = [case.options["plan.zero"]]
     return from_mapping(case.id, data, changes)
 
 

@@ -211,7 +211,21 @@ def _batch(
     micro = chooser.take("micro", micro, count, ("micro",), (1, "not stated: the smallest"))
     steps = batch.grad_accum or _readable(count, chooser.given.get("microbatches"))
     sequences = chooser.take("sequences", batch.global_, count, ("global_batch",))
-    return sequences or _product(data, micro, steps), micro
+    return sequences or _product(data, micro, steps or _usual_steps(chooser, pipeline)), micro
+
+
+def _usual_steps(chooser: _Chooser, pipeline: int) -> int | None:
+    """Return the microbatches of a replica where neither they nor the batch are stated.
+
+    Those of its recipes, else one. A pipeline of one microbatch is unusual, so it needs a number.
+    """
+    if "grad_accum" in chooser.usual:
+        chooser.assumed["sequences"] = "not stated: the microbatches in the recipes of its software"
+        return int(chooser.usual["grad_accum"])
+    if pipeline > 1:
+        return None
+    chooser.assumed["sequences"] = "not stated: one microbatch of each replica"
+    return 1
 
 
 def _schedule(

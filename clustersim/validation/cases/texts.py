@@ -186,7 +186,15 @@ COUNTS: Final = ("rank", "bits")
 """Numbers of a fine-tuning."""
 
 ALL_WEIGHTS: Final = ("sft", "full")
-"""Methods that train all weights, as pre-training does."""
+"""Methods that train all weights, as pre-training does, but for those they name as frozen."""
+
+_FROZEN: Final = re.compile(r"([a-z ,/-]+?) (?:are |is |stay |kept )*frozen")
+_PARTS: Final = (
+    (r"embedding", "embedding"),
+    (r"output head|lm head|head|logits|unembedding", "logits"),
+    (r"vision \w+|image \w+|audio \w+|other \w+", None),
+)
+"""Parts of a model by their words; None for parts outside the language model."""
 
 OFFLOADS: Final[Mapping[str, Mapping[str, bool]]] = {
     "cpu-params": {"parameters": True, "optimiser": True},
@@ -212,15 +220,35 @@ def finetune_of(value: object) -> dict[str, Any] | None:
 
     >>> finetune_of({"method": "qlora", "rank": "16"})
     {'method': 'qlora', 'bits': 4, 'rank': 16}
+    >>> finetune_of("full decoder; embedding, output head and vision tower frozen")
+    {'method': 'full', 'frozen': ['embedding', 'logits']}
     """
     fields = value if isinstance(value, Mapping) else {"method": value}
     method = str(fields.get("method")).lower()
-    if is_given(value) and method not in (*METHODS, *ALL_WEIGHTS):
-        raise ValueError(f"unsupported finetuning '{method}'")
     counts = {key: _count(key, fields.get(key)) for key in COUNTS}
-    if not is_given(value) or method in ALL_WEIGHTS:
+    if not is_given(value):
         return None
+    kind, *rest = re.split(r"\W+", method, maxsplit=1)
+    if kind in ALL_WEIGHTS:
+        frozen = _frozen_parts("".join(rest))
+        return {"method": "full", "frozen": frozen} if frozen else None
+    if method not in METHODS:
+        raise ValueError(f"unsupported finetuning '{method}'")
     return {**METHODS[method], **{key: n for key, n in counts.items() if n is not None}}
+
+
+def _frozen_parts(method: str) -> list[str]:
+    """Return the ends of the model that a text names as frozen."""
+    match = _FROZEN.search(method)
+    if match is None:
+        return []
+    found = []
+    for words in re.split(r", | and |/", match[1].strip(" ,")):
+        part = next((name for text, name in _PARTS if re.fullmatch(rf"{text}s?", words)), words)
+        if part == words and part not in ("embedding", "logits"):
+            raise ValueError(f"unsupported finetuning: frozen '{words}'")
+        found += [part] if part else []
+    return sorted(set(found))
 
 
 def _count(key: str, value: object) -> int | None:

@@ -45,7 +45,7 @@ def _lookup(shard: Slice) -> Op:
         total = shard.over_tensor("embedding", "all-reduce", whole)
     else:
         total = summed(shard, "embedding", shard.model.hidden)
-    back = () if shard.frozen else _scattered(shard, whole)
+    back = () if shard.freezes("embedding") else _scattered(shard, whole)
     return Op("embedding", (Stream("embedding", 2 * whole, 3), *total), back)
 
 
@@ -72,7 +72,7 @@ def head_ops(shard: Slice) -> list[Op]:
     """
     m, columns = shard.model, shard.model.vocab // shard.tensor
     logits, w = shard.tokens * columns, shard.width
-    weights = 0.0 if shard.frozen else m.vocab * m.hidden / shard.tensor
+    weights = 0.0 if shard.freezes("logits") else m.vocab * m.hidden / shard.tensor
     saved = w + 4 if shard.kernels.loss_kept is None else shard.kernels.loss_kept
     return [
         Op("logits gradient sum", backward=gradient_sum("logits", shard, weights)),
@@ -96,7 +96,8 @@ def _logits(shard: Slice, columns: int) -> Op:
     A frozen weight has no gradient, so its input is neither saved nor gathered twice.
     """
     h, rows, w = shard.model.hidden, shard.tokens, shard.width
-    regathered = () if shard.frozen else gathered(shard, "logits again", h, w)
+    frozen = shard.freezes("logits")
+    regathered = () if frozen else gathered(shard, "logits again", h, w)
     weight = shard.wide("logits weight gradient", columns, h, rows, of_weight=True)
     return Op(
         "logits",
@@ -104,10 +105,10 @@ def _logits(shard: Slice, columns: int) -> Op:
         backward=(
             *regathered,
             shard.wide("logits input gradient", rows, h, columns),
-            *(() if shard.frozen else (weight,)),
+            *(() if frozen else (weight,)),
             *summed(shard, "logits backward", h),
         ),
-        inputs=0.0 if shard.frozen else w * shard.residual,
+        inputs=0.0 if frozen else w * shard.residual,
     )
 
 
