@@ -107,12 +107,6 @@ class DirectReplay(ReplayState):
         transfers = [*self.stage_transfers, *self.network_transfers, *self.collectives_on_links]
         return overloaded_links(transfers, self.program.capacities) & direct
 
-    def share_of(self, links: frozenset[int]) -> float:
-        """Return the share of stage transfers that cross some links."""
-        transfers = [*self.stage_transfers, *self.network_transfers]
-        crossing = (s for s in transfers if not links.isdisjoint(s.traffic.links))
-        return sum(len(s.begin) for s in crossing) / sum(len(s.begin) for s in transfers)
-
     def check(self) -> None:
         """Check that every transfer delivered its bytes; see `Network.check` for the others."""
         self.network.check()

@@ -16,8 +16,9 @@ methods, which give the same timeline, and the first serves nearly all programs:
 `benchmarks/replay.py` compares their times.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from clustersim.engine.direct_replay import DirectReplay
 from clustersim.engine.event_replay import EventReplay
@@ -26,6 +27,7 @@ from clustersim.errors import SimulationError
 from clustersim.program.program import Program
 from clustersim.program.schedule_check import check_steps, rows_of
 from clustersim.timeline import Timeline
+from clustersim.traffic import Traffic
 
 ATTEMPTS = 8
 """Times that a program is replayed directly before its events are."""
@@ -51,6 +53,21 @@ class Replayed:
     solves: int
 
 
+class Attempt(NamedTuple):
+    """A replay in which transfers share some links only.
+
+    Attributes
+    ----------
+    overloaded : other links that were overloaded, so that the replay is not exact
+    contended : other links that were contended in the network, which is exact if no replicas of a
+        class differ in them
+    """
+
+    method: DirectReplay | EventReplay
+    overloaded: frozenset[int]
+    contended: frozenset[int]
+
+
 def replay(program: Program, *, exact: bool = False) -> Replayed:
     """Return the timeline of a program, by the fastest method.
 
@@ -73,22 +90,36 @@ def replay(program: Program, *, exact: bool = False) -> Replayed:
     return result(run_to_end(EventReplay(program)))
 
 
-def replay_uncontended(program: Program, *, exact: bool = False) -> Replayed | None:
-    """Return the timeline of a program if no link is overloaded in it; None otherwise.
+def replay_sharing(program: Program, shared: frozenset[int], *, exact: bool = False) -> Attempt:
+    """Return a replay in which transfers share some of the links of a program with fused blocks.
 
-    Parameters and errors are those of `replay`.
+    Parameters
+    ----------
+    shared : links that transfers over them may share
+    exact : as in `replay`
     """
-    direct = _attempt(program, frozenset(), exact=exact)
-    return None if direct.overloaded_links() else result(direct)
+    if shared and not _few_are_shared(program, shared):
+        events = run_to_end(EventReplay(program))
+        moved = [traffic for actor in program.actors for traffic in actor.send.values() if traffic]
+        return Attempt(events, frozenset(), _contended(events, moved) - shared)
+    direct = _attempt(program, shared, exact=exact)
+    overloaded = direct.overloaded_links()
+    moved = [series.traffic for series in direct.network_transfers]
+    return Attempt(direct, overloaded, _contended(direct, moved) - shared)
+
+
+def _contended(method: Method, moved: Iterable[Traffic]) -> frozenset[int]:
+    """Return the links of some transfers that were contended in the network."""
+    return frozenset(
+        link for traffic in moved for link in traffic.links if link in method.network.contended
+    )
 
 
 def direct_replay(program: Program, *, exact: bool = False) -> DirectReplay | None:
     """Return the direct replay of a program; None where too many links are shared.
 
-    Links that turn out to be overloaded are shared in the next attempt.  Programs in which most
-    transfers share links are replayed event by event, unless their periods repeat.
+    Links that turn out to be overloaded are shared in the next attempt.
     """
-    paired = any(code.paired for code in program.order.codes)
     shared: frozenset[int] = frozenset()
     for _ in range(ATTEMPTS):
         replayed = _attempt(program, shared, exact=exact)
@@ -96,9 +127,32 @@ def direct_replay(program: Program, *, exact: bool = False) -> DirectReplay | No
         if not overloaded:
             return replayed
         shared |= overloaded
-        if paired or (replayed.share_of(shared) > MOST_SHARED and not repeats(program.order)):
+        if not _few_are_shared(program, shared):
             break
     return None
+
+
+def _few_are_shared(program: Program, shared: frozenset[int]) -> bool:
+    """Return whether a program with some shared links is replayed directly.
+
+    Programs in which most transfers share links are replayed event by event, unless their periods
+    repeat, and so are those with concurrent steps.
+    """
+    if any(code.paired for code in program.order.codes):
+        return False
+    return _share_of(program, shared) <= MOST_SHARED or repeats(program.order)
+
+
+def _share_of(program: Program, links: frozenset[int]) -> float:
+    """Return the share of stage transfers that cross some links."""
+    every = crossing = 0
+    for actor in program.actors:
+        for code, times in program.order.times(actor.position.stage).items():
+            traffic = actor.send[code]
+            if traffic is not None:
+                every += times
+                crossing += 0 if links.isdisjoint(traffic.links) else times
+    return crossing / every
 
 
 def _attempt(program: Program, shared: frozenset[int], *, exact: bool) -> DirectReplay:

@@ -21,7 +21,7 @@ from clustersim.program.contention import (
     shared_traffic,
 )
 from clustersim.program.delays import Delays
-from clustersim.program.fold import ALIKE, NONE, Folded, Folding, Name, fold
+from clustersim.program.fold import Folded, Name, ReplicaTraffic
 from clustersim.program.job import Job
 from clustersim.program.link_usage import LinkUsage
 from clustersim.program.links_in_use import LinksInUse
@@ -55,7 +55,8 @@ def compile_program(job: Job, *, fold_replicas: bool, fusion_bound: float) -> Pr
     fusion_bound : maximum change of a fused block by other traffic, share of its time
     """
     compilation = Compilation(job, fusion_bound=fusion_bound)
-    return compilation.program(ALIKE if fold_replicas else NONE)
+    replicas = compilation.replicas
+    return compilation.program(replicas.folded() if fold_replicas else replicas.unfolded())
 
 
 class Compilation:
@@ -89,30 +90,25 @@ class Compilation:
         bound = contention.bound if contention else bound
         self.fused = Fused(self._whole and not contention, bound)
 
-    def program(self, folding: Folding) -> Program:
-        """Return the program with some of the replicas folded.
+    @cached_property
+    def replicas(self) -> ReplicaTraffic:
+        """The traffic of all replicas, of which some may be folded."""
+        links = self._job.cluster.links
+        return ReplicaTraffic(self._own, self._joint, links.capacities, links.names, self._patterns)
 
-        One with `LIKE_TIMES` is exact only where no link is overloaded in its replay.
-        """
-        job, plan, links = self._job, self._job.plan, self._job.cluster.links
-        folded = fold(
-            self._own,
-            self._joint,
-            links.capacities,
-            links.names,
-            self._patterns,
-            folding,
-        )
-        carried = self._carried
+    def program(self, folded: Folded) -> Program:
+        """Return the program with some of the replicas folded, exact as `folded` is."""
+        job, plan, carried = self._job, self._job.plan, self._carried
+        tensor_ranks = plan.cell if folded.unfolded else 1
         return Program(
-            actors=tuple(self._actors(folded, 1 if folding != NONE else plan.cell)),
+            actors=tuple(self._actors(folded, tensor_ranks)),
             wiring=plan.wired,
             microbatches=plan.microbatches,
-            tensor_ranks=1 if folding != NONE else plan.cell,
+            tensor_ranks=tensor_ranks,
             blocking=job.software.pipeline.blocking,
             norm_sync=norm_sync(job),
-            capacities=folded.capacities,
-            link_names=folded.link_names,
+            capacities=folded.links.capacities,
+            link_names=folded.links.names,
             fused=self.fused,
             carried=carried,
             limits=self._usage.limits(),

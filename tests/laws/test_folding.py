@@ -12,7 +12,7 @@ from simpy.events import Timeout
 
 from clustersim.answers import to_json
 from clustersim.engine.network.network import Network
-from clustersim.program.fold import ALIKE, NONE, fold
+from clustersim.program.fold import ReplicaTraffic
 from clustersim.simulation.simulate import simulate
 from clustersim.traffic import Traffic
 from enumerated import traffic_rows
@@ -146,14 +146,14 @@ def folded_and_whole(case):
 
 def fold_replicas_of(own, joint, capacities, names, patterns, *, fold_replicas):
     """Return replicas folded, of traffic that is given replica by replica."""
-    return fold(
+    replicas_ = ReplicaTraffic(
         {name: traffic_rows([transfers[name] for transfers in own]) for name in own[0]},
         {name: traffic_rows([traffic]) for name, traffic in joint.items()},
         np.array(capacities),
         names,
         np.array(patterns),
-        ALIKE if fold_replicas else NONE,
     )
+    return replicas_.folded() if fold_replicas else replicas_.unfolded()
 
 
 @settings(max_examples=150, deadline=None)
@@ -220,7 +220,7 @@ def test_transfers_end_at_the_same_instants_folded_or_not(case, data):
 def ends(folded, starts):
     """Return when each transfer ends, begun at the instant of its name."""
     env = Environment()
-    network = Network(env, folded.capacities)
+    network = Network(env, folded.links.capacities)
     found = {}
     traffics = {**folded.traffic, **{(name, "all"): t for name, t in folded.joint.items()}}
     for key, traffic in traffics.items():
@@ -240,8 +240,26 @@ def test_a_link_that_nobody_can_fill_tells_no_replicas_apart():
     folded = fold_replicas_of(own, {}, [8.0, 9.0], ["a", "b"], [0, 0], fold_replicas=True)
 
     assert folded.classes == ((0, 1),)
-    assert folded.capacities == ()
+    assert folded.links.capacities == ()
     assert folded.traffic[("send",), 0] == Traffic("t", (), (), 5.0, 0.0, 1.0)
+
+
+def test_links_that_are_not_overloaded_tell_no_replicas_apart():
+    """Replicas 0 and 1 share a link, replica 2 does not: one class unless links are overloaded."""
+    routes = [(0, 2), (1, 2), (3, 4)]
+    sends = [
+        [Traffic(way, route, (1.0, 1.0), 5.0, 0.0, 6.0) for route in routes] for way in ("F", "B")
+    ]
+    own = {(rows[0].name,): traffic_rows(rows) for rows in sends}
+    names = ["a", "b", "shared", "c", "d"]
+    replicas_ = ReplicaTraffic(own, {}, np.full(5, 8.0), names, np.zeros(3, dtype=np.int64))
+    loose, nics, shared = (replicas_.folded(np.array(each, np.int64)) for each in ([], [0, 1], [2]))
+
+    assert loose.classes == ((0, 1, 2),)
+    assert nics.classes == shared.classes == replicas_.folded().classes == ((0, 1), (2,))
+    assert not replicas_.differ(loose, np.zeros(0, np.int64))
+    assert replicas_.differ(loose, np.array([2]))
+    assert not replicas_.differ(shared, np.array([0, 1, 3, 4]))
 
 
 def test_replicas_on_one_link_carry_the_load_of_all():

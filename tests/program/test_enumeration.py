@@ -9,7 +9,6 @@ from clustersim.arrays import numbered, ranked
 from clustersim.engine.replay import replay
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.compile import Compilation
-from clustersim.program.fold import ALIKE, LIKE_TIMES, NONE
 from clustersim.scenario.load import from_mapping, load
 from clustersim.simulation.build import build_job
 from clustersim.simulation.simulate import simulate
@@ -117,7 +116,9 @@ def test_times_are_the_same_folded_by_times_by_links_or_not_at_all(case, order):
     name, *changes = FOLDED[case]
     changes.append(f"plan.placement.order=[{', '.join(order)}]")
     compilation = Compilation(build_job(load(name, changes)), fusion_bound=0.01)
-    whole, alike, loose = (compilation.program(each) for each in (NONE, ALIKE, LIKE_TIMES))
+    replicas, none = compilation.replicas, np.zeros(0, dtype=np.int64)
+    foldings = replicas.unfolded(), replicas.folded(), replicas.folded(none)
+    whole, alike, loose = map(compilation.program, foldings)
     found = simulate(name, changes)
 
     assert loose.classes <= alike.classes <= whole.classes

@@ -82,7 +82,7 @@ class Network:
     """Directed links of fixed capacity [B/s] and the activities that share them.
 
     `settled` is called whenever rates may have changed, with the new ones in place; durations are
-    rounded to `grid`.
+    rounded to `grid`.  `contended` has all links whose demands ever exceeded their capacity.
 
     >>> env = Environment()
     >>> network = Network(env, [10.0])
@@ -112,6 +112,7 @@ class Network:
         self.capacities = [float(capacity) for capacity in capacities]
         assert all(isfinite(c) and c > 0 for c in self.capacities), "positive capacities"
         self.routes = RouteTable(self.capacities)
+        self.contended: set[int] = set()
         self._started = 0
         # Transfers that share links, and the starts and ends of this instant.
         self._scalar = ScalarSolver(self.capacities, grid)
@@ -147,6 +148,7 @@ class Network:
             demands[link] = total = demands[link] + share
             if total > LIMIT:
                 contended = True
+                self.contended.add(link)
         if contended:
             self._wait(transfer, latency + magnitude - magnitude)
         else:
