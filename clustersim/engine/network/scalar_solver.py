@@ -6,10 +6,21 @@ For two to ten transfers plain Python is ten times as fast as arrays; see `array
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from math import inf
+from typing import NamedTuple
 
 from clustersim.engine.network.fairness import max_min_rates
 from clustersim.engine.network.transfer import Transfer, TransferRoute
 from clustersim.engine.time_grid import TimeGrid
+
+MOST_SOLUTIONS = 4096
+"""Solutions that are kept: the same few transfers of a pipeline share links in each microbatch."""
+
+
+class Solution(NamedTuple):
+    """The rates of the classes of a component, and the highest load with its link."""
+
+    rates: list[float]
+    worst: tuple[float, int]
 
 
 class ScalarSolver:
@@ -20,6 +31,7 @@ class ScalarSolver:
         self._grid = grid
         self._members: dict[int, Transfer] = {}
         self._ends: list[tuple[float, int]] = []
+        self._solutions: dict[tuple[object, ...], Solution] = {}
 
     def add(self, transfer: Transfer) -> None:
         """Add a transfer at its present rate and end."""
@@ -46,16 +58,31 @@ class ScalarSolver:
         classes: dict[TransferRoute, list[Transfer]] = {}
         for transfer in transfers:
             classes.setdefault(transfer.route, []).append(transfer)
-        index = {link: i for i, link in enumerate(links)}
-        capacities = [self._capacities[link] for link in links]
-        crossed, weights = _crossings(classes, index)
-        rates = max_min_rates(capacities, crossed, weights, [route.rate for route in classes])
-        for rate, members in zip(rates, classes.values(), strict=True):
+        key = (*links, *classes, *map(len, classes.values()))
+        solution = self._solutions.get(key) or self._solve(classes, links, key)
+        for rate, members in zip(solution.rates, classes.values(), strict=True):
             for transfer in members:
                 if rate != transfer.rate or transfer.end == inf:
                     transfer.change_rate(rate, now, self._grid)
                     heappush(self._ends, (transfer.end, transfer.number))
-        return _worst_load(links, capacities, crossed, weights, rates)
+        return solution.worst
+
+    def _solve(
+        self,
+        classes: dict[TransferRoute, list[Transfer]],
+        links: Sequence[int],
+        key: tuple[object, ...],
+    ) -> "Solution":
+        """Return the rates of a component, and keep them for the next one of the same transfers."""
+        index = {link: i for i, link in enumerate(links)}
+        capacities = [self._capacities[link] for link in links]
+        crossed, weights = _crossings(classes, index)
+        rates = max_min_rates(capacities, crossed, weights, [route.rate for route in classes])
+        worst = _worst_load(links, capacities, crossed, weights, rates)
+        if len(self._solutions) == MOST_SOLUTIONS:
+            self._solutions.clear()
+        self._solutions[key] = solution = Solution(rates, worst)
+        return solution
 
     def postpone(self, seconds: float) -> None:
         """Move the ends of all transfers, which are moved themselves, to a later time."""
