@@ -51,6 +51,7 @@ def answer(parts, *, tokens=2**20, devices=8, name="made-up", fits=True, link="n
             peak_bytes=2.0**30,
             capacity_bytes=2.0**31,
             fits=fits,
+            tight=False,
             verdict="fits" if fits else "does not fit",
             stage=0,
             parts={},

@@ -106,8 +106,9 @@ class Run:
 
     @property
     def fits(self) -> bool:
-        """Whether it ran and fits in memory."""
-        return self.answer is not None and self.answer.memory.fits
+        """Whether it ran, and its predicted peak is within the memory."""
+        memory = None if self.answer is None else self.answer.memory
+        return memory is not None and memory.fits and not memory.tight
 
 
 @garbage_collection_off()  # until the result, of which only the answer is kept, is freed

@@ -80,7 +80,7 @@ def advice(
     peak, step_time : of this scenario [B] [s]
     """
     singles = _trials(loaded, changes(loaded.scenario), tools)
-    tried = [trial for trial in singles if trial.memory.fits]
+    tried = [trial for trial in singles if trial.memory.within]
     if size.paired:
         tried += _fastest_pairs(loaded, singles, peak, step_time, tools)
     if not tried:
@@ -102,7 +102,8 @@ def _fastest_pairs(
     }
     pairs = _trials(loaded, _joined(useful, step_time), tools)
     fitting = sorted(
-        (pair for pair in pairs if pair.memory.fits), key=lambda pair: estimates[_text(pair.change)]
+        (pair for pair in pairs if pair.memory.within),
+        key=lambda pair: estimates[_text(pair.change)],
     )
     return fitting[:MOST_PAIRS]
 
@@ -110,8 +111,8 @@ def _fastest_pairs(
 def _joined(useful: Sequence["_Trial"], step_time: float) -> Iterator[Values]:
     """Yield the pairs of changes of different keys."""
     for one, other in combinations(useful, 2):
-        slower = (one.memory.fits and other.step_time >= step_time) or (
-            other.memory.fits and one.step_time >= step_time
+        slower = (one.memory.within and other.step_time >= step_time) or (
+            other.memory.within and one.step_time >= step_time
         )
         if not slower and not one.change.keys() & other.change.keys():
             yield {**one.change, **other.change}
@@ -125,7 +126,7 @@ def _combined(loaded: Loaded, singles: Sequence["_Trial"], tools: Tools) -> list
             continue
         for larger in _trials(loaded, [{**combination, **single.change}], tools):
             combination = larger.change
-            if larger.memory.fits:
+            if larger.memory.within:
                 return [larger]
     return []
 

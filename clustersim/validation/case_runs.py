@@ -204,7 +204,7 @@ def _graded(case: Case) -> tuple[Grade, dict[str, float], Result | None]:
         loaded = scenario_of(case, mode)
         measure = _measure(case, loaded)
         result = _simulated(loaded)
-        if result.memory.fits:
+        if result.memory.within:
             break
     rates = {kind: result.flops_per_device(kind) for kind in (MODEL, HARDWARE)}
     return grade(measure, result, case), rates, result

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from clustersim.memory.verdict import can_fit
 from clustersim.validation.cases.reasons import Reason, join_reasons
 from clustersim.validation.grading import Grade
 
@@ -47,7 +48,8 @@ class CaseAnswer:
     memory_measured : of a device [B]
     memory_predicted : of a device of the stage that the source measured [B]
     memory_error : of the memory
-    fits : whether the run is predicted to fit its devices, as it did
+    fits : whether the run is predicted to fit its devices, as it did; false only beyond the error
+        of memory predictions
     confidence : of the source, as the case has it
     gates : whether the case is scored: held to a tolerance, because nothing of it is assumed
     accelerator : the accelerator of the prediction
@@ -158,10 +160,10 @@ class Outcome:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the run is predicted to fit its devices, as it did."""
+        """Whether the run is not predicted to fail for lack of memory, as it did not."""
         if self.memory_peak is None or self.memory_capacity is None:
             return None
-        return self.memory_peak <= self.memory_capacity
+        return can_fit(self.memory_peak, self.memory_capacity)
 
     @property
     def memory_error(self) -> float | None:

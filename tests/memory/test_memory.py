@@ -215,7 +215,31 @@ def test_no_job_fails_for_blocks_that_nothing_uses():
     assert tight.memory.fullest.parts["fragmentation"] <= 1e6
     assert not ran(
         f"cluster.node.accelerator.memory.capacity.value={alive - 1e6:.0f} B"
-    ).memory.fits
+    ).memory.within
+
+
+def test_a_peak_within_the_error_of_predictions_is_tight_and_no_refusal():
+    """A device that lacks a tenth may hold the job; one that lacks a third cannot."""
+    stage = StageMemory(0, {}, (), 0.0, {"runtime": 11 * 2.0**30})
+    enough, tight, small = (Verdict((stage,), capacity * 2.0**30) for capacity in (12, 10, 8))
+
+    assert [(v.fits, v.tight, v.within) for v in (enough, tight, small)] == [
+        (True, False, True),
+        (True, True, False),
+        (False, False, False),
+    ]
+    assert tight.reason == (
+        "tight: 11.0 of 10.0 GiB on stage 0, within the 15 % error of predictions"
+    )
+
+
+def test_a_host_that_is_too_small_is_never_tight():
+    """Memory of the host is that of states, which is known: without it a job does not fit."""
+    stage = StageMemory(0, {}, (), 0.0, {"runtime": 11.0}, host={"optimiser": 3.0})
+    verdict = Verdict((stage,), capacity=10.0, node=8, host_capacity=20.0)
+
+    assert not verdict.fits
+    assert not verdict.tight
 
 
 def test_a_host_that_is_too_small_is_named():

@@ -426,7 +426,7 @@ def test_the_least_recomputation_that_fits_is_taken_where_none_is_told(small):
     """Where nothing has to be run again nothing is; a microbatch that is too large needs more."""
     case = good().model_dump(by_alias=True)
     silent = {**case, "recompute": None, "measured": {"step_time_s": 1}}
-    tight = {**silent, "id": "tight", "batch": {"global": 256, "micro": 256}}
+    tight = {**silent, "id": "tight", "batch": {"global": 288, "micro": 288}}
     stated = [{**tight, "id": mode, "recompute": mode} for mode in ("none", "selective", "full")]
     roomy, chosen, none, selective, full = run_cases(parse_entries([silent, tight, *stated]))
     fitting = next(run for run in (none, selective, full) if run.fits)

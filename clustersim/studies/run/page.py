@@ -73,11 +73,11 @@ def _summary(result: "Result") -> Section:
 
 def _cards(result: "Result") -> list[Card]:
     model, executed = (result.flops_per_device(kind) / 1e12 for kind in ("model", "executed"))
-    fits = result.memory.fits
+    within = result.memory.within
     waits = longest_wait(result)
     sequences = f"{number(result.samples_per_s)} sequences/s"
     return [
-        *([] if fits else [_verdict(result)]),
+        *([] if within else [_verdict(result)]),
         _step_time(result),
         _interval(result),
         *(_compared(check) for check in result.published[:1] if not check.changed),
@@ -97,18 +97,19 @@ def _cards(result: "Result") -> list[Card]:
             percent(result.bubble_fraction),
             f"of the step time{f', {waits}' if waits else ''}",
         ),
-        *([_verdict(result)] if fits else []),
+        *([_verdict(result)] if within else []),
     ]
 
 
 def _verdict(result: "Result") -> Card:
     """Return whether the job fits; where it does not, by how much, and with which change it does.
 
-    This is the first card of a job that does not fit, whose step time is hypothetical.
+    This is the first card of a job that may not fit; where it does not, its step time is
+    hypothetical.
     """
     value, _, why = result.memory.reason.partition(": ")
     remedy = "".join(f"; fits with {text}" for text in remedies(result)[:1])
-    return Card("Memory", value, f"{why}{remedy}", warning=not result.memory.fits)
+    return Card("Memory", value, f"{why}{remedy}", warning=not result.memory.within)
 
 
 def _step_time(result: "Result") -> Card:

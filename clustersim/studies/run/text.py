@@ -45,17 +45,17 @@ HYPOTHETICAL: Final = " (hypothetical: the job does not fit in memory)"
 
 
 def rows(result: "Result") -> list[Row]:
-    """Return the lines of a result: the setting first, or the verdict where it does not fit."""
+    """Return the lines of a result: the setting first, or the verdict where it may not fit."""
     verdict = _verdict(result)
-    fits = result.memory.fits
+    within = result.memory.within
     return [
-        *([] if fits else verdict),
+        *([] if within else verdict),
         *_setting(result),
         *_speed(result),
         Row("time", _components(result)),
         Row("exposed", _exposed(result)),
         *_disturbances(result),
-        *(verdict if fits else []),
+        *(verdict if within else []),
         Row("memory use", _memory(result)),
         Row("busiest link", _busiest(result)),
         *_experts(result),
@@ -78,7 +78,7 @@ def file_row(folder: Path, formats: Sequence[str] = ()) -> Row:
 
 def _verdict(result: "Result") -> list[Row]:
     """Return whether the job fits, and the changes with which it does where it does not."""
-    memory = Row("memory", result.memory.reason, warning=not result.memory.fits)
+    memory = Row("memory", result.memory.reason, warning=not result.memory.within)
     return [memory, *(Row("fits with", remedy) for remedy in remedies(result))]
 
 

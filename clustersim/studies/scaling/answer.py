@@ -43,7 +43,7 @@ class PointMemory:
     ----------
     peak_bytes : the most that a device of the fullest stage holds [B]
     capacity_bytes : memory of a device [B]
-    fits : whether the peak is within the capacity
+    fits : false if the peak exceeds the capacity by more than the error of predictions
     """
 
     peak_bytes: float
