@@ -31,6 +31,13 @@ def validate(
         list[str] | None,
         typer.Option(metavar="PATTERN", help="Only cases of this group. Repeatable."),
     ] = None,
+    explain: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Explain the missing time of this group by what the model counts. Repeatable.",
+        ),
+    ] = None,
     claims: Annotated[
         bool, typer.Option("--claims", help="Claims of papers as well, for --cases or --group.")
     ] = False,
@@ -64,6 +71,7 @@ def validate(
         answer = validated(
             cases,
             group or [],
+            explained=explain or [],
             claims=claims,
             intervals=intervals,
             jobs=jobs,

@@ -9,10 +9,12 @@ from clustersim.catalog.finding import shipped
 from clustersim.metrics.prediction_interval import MeasuredRuns, shipped_interval_data
 from clustersim.runs.executors import cores, workers
 from clustersim.validation.case_runs import run_cases, select_groups
+from clustersim.validation.cases.machines import matches
 from clustersim.validation.cases.reasons import ReasonCount, count_reasons
 from clustersim.validation.cases.rows import read_entries
 from clustersim.validation.claims import ClaimVerdict, judge_claims
 from clustersim.validation.curves import CurveErrors, grade_curves, read_curves
+from clustersim.validation.explanation.answer import Explanation, check_number, explain
 from clustersim.validation.intervals import (
     Coverage,
     coverage_of,
@@ -43,6 +45,7 @@ class Validation:
     claims : claims of papers; with all shipped cases, or on request
     unreached : missed accuracy targets; with shipped cases
     coverage : how often prediction intervals hold
+    explanations : what the missing time of the requested groups follows
     """
 
     cases: tuple[CaseAnswer, ...]
@@ -54,6 +57,7 @@ class Validation:
     claims: tuple[ClaimVerdict, ...]
     unreached: tuple[ExplainedMiss, ...]
     coverage: Coverage
+    explanations: tuple[Explanation, ...] = ()
 
     @property
     def sums(self) -> list[tuple[str, ErrorSummary]]:
@@ -68,6 +72,7 @@ def validation_of(
     claims: tuple[ClaimVerdict, ...] = (),
     unreached: tuple[ExplainedMiss, ...] = (),
     interval_data: Sequence[MeasuredRuns] | None = None,
+    explanations: tuple[Explanation, ...] = (),
 ) -> Validation:
     """Return the answer for some outcomes.
 
@@ -87,6 +92,7 @@ def validation_of(
         claims=claims,
         unreached=unreached,
         coverage=coverage_of(outcomes, runs),
+        explanations=explanations,
     )
 
 
@@ -94,6 +100,7 @@ def validate(
     cases: str | PathLike[str] | None = None,
     groups: Sequence[str] = (),
     *,
+    explained: Sequence[str] = (),
     claims: bool = False,
     intervals: str | PathLike[str] | None = None,
     jobs: int | None = None,
@@ -108,6 +115,8 @@ def validate(
     ----------
     cases : YAML list of measured cases; the shipped ones if None
     groups : names of groups or patterns over them (``vtrain-*``); all if empty
+    explained : names or patterns of further groups, to explain the missing time of each by the
+        quantities that it follows
     claims : whether to predict the claims of papers with other cases as well, which takes a minute
     intervals : file of prediction-interval data to update with these runs
     jobs : number of processes; one per core if None
@@ -121,7 +130,8 @@ def validate(
     Raises
     ------
     ScenarioError, CatalogError
-        when a file cannot be used, or no case is of a requested group.
+        when a file cannot be used, no case is of a requested group, or a group to be explained has
+        fewer than five runs.
 
     Examples
     --------
@@ -133,12 +143,14 @@ def validate(
     True
     """
     entries = read_entries(Path(cases) if cases else shipped("validation") / "cases.yaml")
-    entries = select_groups(entries, groups)
-    everything = cases is None and not groups
+    for pattern in explained:
+        check_number(pattern, len(select_groups(entries, [pattern], "--explain")))
+    entries = select_groups(entries, [*groups, *explained])
+    everything = cases is None and not groups and not explained
     file = None if intervals is None else Path(intervals)
     earlier = [] if file is None else read_interval_data(file)  # before cases run for minutes
     with workers(min(jobs or cores(), max(len(entries), 1))) as executor:
-        outcomes = run_cases(entries, executor, on_progress)
+        outcomes = run_cases(entries, executor, on_progress, count=bool(explained))
         known = outcomes if cases is None else ()
         verdicts = judge_claims(executor, known) if claims or everything else ()
     interval_data = None
@@ -149,8 +161,12 @@ def validate(
         outcomes,
         curves=grade_curves(read_curves()) if everything else (),
         claims=verdicts,
-        unreached=explained_misses(read_targets(), outcomes, all_cases=not groups)
+        unreached=explained_misses(read_targets(), outcomes, all_cases=everything)
         if cases is None
         else (),
         interval_data=interval_data,
+        explanations=tuple(
+            explain(pattern, [each for each in outcomes if matches(pattern, each.group)])
+            for pattern in explained
+        ),
     )

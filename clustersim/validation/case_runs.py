@@ -9,6 +9,7 @@ Nothing is fitted.  A case that the model cannot express, or that leaves out req
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from clustersim.catalog.tree import nearest
@@ -16,6 +17,7 @@ from clustersim.errors import CatalogError, ClustersimError, PlanError, Scenario
 from clustersim.memory.verdict import Verdict
 from clustersim.runs.executors import InProcess, run_alone
 from clustersim.scenario.load import Loaded
+from clustersim.simulation.build import build_job
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.result import Result
 from clustersim.simulation.simulate import simulate
@@ -26,6 +28,7 @@ from clustersim.validation.cases.rows import Entry, Row
 from clustersim.validation.cases.scenario import scenario_of
 from clustersim.validation.cases.settings import CHEAPEST, RECOMPUTE
 from clustersim.validation.cases.texts import HARDWARE, MODEL
+from clustersim.validation.explanation.quantities import counted_quantities
 from clustersim.validation.grading import (
     SINGLE_LAYER,
     Grade,
@@ -45,8 +48,14 @@ MOST_BLOCKS: Final = 2_000_000
 """Blocks of the largest replay of one case: some 15 s."""
 
 
-def select_groups(entries: Sequence[Entry], groups: Sequence[str]) -> list[Entry]:
+def select_groups(
+    entries: Sequence[Entry], groups: Sequence[str], option: str = "--group"
+) -> list[Entry]:
     """Return the cases of some groups, by names or patterns (``vtrain-*``); all without any.
+
+    Parameters
+    ----------
+    option : where the groups were given, as errors quote it
 
     Raises
     ------
@@ -57,7 +66,7 @@ def select_groups(entries: Sequence[Entry], groups: Sequence[str]) -> list[Entry
     for pattern in groups:
         if not any(matches(pattern, name) for name in names):
             hint = nearest(pattern, names) or f" (groups: {', '.join(names)})"
-            raise ScenarioError(f"--group: no case is of group '{pattern}'{hint}")
+            raise ScenarioError(f"{option}: no case is of group '{pattern}'{hint}")
     if not groups:
         return list(entries)
     return [e for e in entries if any(matches(pattern, e.group) for pattern in groups)]
@@ -67,6 +76,8 @@ def run_cases(
     entries: Sequence[Entry],
     executor: Executor | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    *,
+    count: bool = False,
 ) -> list[Outcome]:
     """Run cases and grade them, in their order.
 
@@ -74,10 +85,11 @@ def run_cases(
     ----------
     executor : where scenarios run; in this process, one after another, without it
     on_progress : is called after each case with the number of finished cases, and of all
+    count : whether to count the quantities that missing time may follow
     """
     executor, finished = executor or InProcess(), 0
 
-    def count(_: Future[Outcome]) -> None:
+    def report(_: Future[Outcome]) -> None:
         nonlocal finished
         finished += 1
         if on_progress is not None:
@@ -85,35 +97,35 @@ def run_cases(
 
     futures = []
     for entry in entries:
-        future = executor.submit(run_case, entry)
-        future.add_done_callback(count)
+        future = executor.submit(run_case, entry, count=count)
+        future.add_done_callback(report)
         futures.append(future)
-    return [_outcome(entry, future) for entry, future in zip(entries, futures, strict=True)]
+    return [_outcome(*each, count) for each in zip(entries, futures, strict=True)]
 
 
-def _outcome(entry: Entry, future: Future[Outcome]) -> Outcome:
+def _outcome(entry: Entry, future: Future[Outcome], count: bool) -> Outcome:
     """Return an outcome; a case whose worker process died is run again in one of its own."""
     try:
         try:
             return future.result()
         except BrokenExecutor:
-            return run_alone(run_case, entry)
+            return run_alone(partial(run_case, count=count), entry)
     except BrokenExecutor as error:
         detail = f"its worker process died ({error})"
         return Outcome(entry.id, entry.group, (Reason("its worker process died", detail),))
 
 
 @garbage_collection_off()  # until the result, of which only numbers are kept, is freed
-def run_case(entry: Entry) -> Outcome:
-    """Run one case and grade it; any error becomes its reason."""
+def run_case(entry: Entry, *, count: bool = False) -> Outcome:
+    """Run one case and grade it, and count its quantities; any error becomes its reason."""
     try:
-        return _run(entry)
+        return _run(entry, count=count)
     except Exception as error:  # one case must not end the others: it is listed with the error
         detail = f"clustersim failed: {type(error).__name__}: {_one_line(str(error))}"
         return Outcome(entry.id, entry.group, (Reason("clustersim failed", detail),))
 
 
-def _run(entry: Entry) -> Outcome:
+def _run(entry: Entry, *, count: bool) -> Outcome:
     if entry.row is None:
         assert entry.problem is not None, "an entry has a row or a problem"
         return Outcome(entry.id, entry.group, (entry.problem,))
@@ -134,7 +146,7 @@ def _run(entry: Entry) -> Outcome:
     )
     try:
         _check(case)
-        graded, rates, result = _graded(case)
+        graded, rates, loaded, result = _graded(case)
     except Ungradable as problem:
         return replace(outcome, reasons=problem.reasons)
     except (ScenarioError, CatalogError) as problem:
@@ -159,6 +171,7 @@ def _run(entry: Entry) -> Outcome:
         memory_peak=result.memory.fullest.peak,
         memory_capacity=result.memory.capacity,
         wall=result.wall,
+        quantities=counted_quantities(build_job(loaded), result) if count else None,
     )
 
 
@@ -191,14 +204,14 @@ def _check(case: Case) -> None:
         raise Ungradable(*reasons)
 
 
-def _graded(case: Case) -> tuple[Grade, dict[str, float], Result | None]:
-    """Return the grade, the rates of a device, and the result unless of a single layer."""
+def _graded(case: Case) -> tuple[Grade, dict[str, float], Loaded, Result | None]:
+    """Return the grade, the rates of a device, the scenario, and its result unless of a layer."""
     if case.scope == SINGLE_LAYER:
         loaded = scenario_of(case)
         ahead, back, recomputed = layer_times(loaded)
         graded = grade_layer(_measure(case, loaded), ahead, back + recomputed)
         flops = layer_flops(loaded, graded.metric)
-        return graded, {kind: 1e3 * flops[kind] / graded.predicted for kind in flops}, None
+        return graded, {kind: 1e3 * flops[kind] / graded.predicted for kind in flops}, loaded, None
     modes = RECOMPUTE if case.settings.recompute == CHEAPEST else (case.settings.recompute,)
     for mode in modes:
         loaded = scenario_of(case, mode)
@@ -207,7 +220,7 @@ def _graded(case: Case) -> tuple[Grade, dict[str, float], Result | None]:
         if result.memory.within:
             break
     rates = {kind: result.flops_per_device(kind) for kind in (MODEL, HARDWARE)}
-    return grade(measure, result, case), rates, result
+    return grade(measure, result, case), rates, loaded, result
 
 
 def _measure(case: Case, loaded: Loaded) -> Measure:

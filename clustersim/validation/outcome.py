@@ -6,6 +6,7 @@ from typing import Any
 
 from clustersim.memory.verdict import can_fit
 from clustersim.validation.cases.reasons import Reason, join_reasons
+from clustersim.validation.explanation.quantities import Amount
 from clustersim.validation.grading import Grade
 
 
@@ -114,6 +115,7 @@ class Outcome:
         changes the step time
     rates : predicted throughput of a device by convention of FLOPs [FLOP/s]; None where nothing ran
     job : the job, a text that is equal for equal jobs
+    quantities : amounts that the model counts for the run, where missing time is explained
     """
 
     id: str
@@ -139,6 +141,7 @@ class Outcome:
     rates: Mapping[str, float] | None = None
     job: str | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)
+    quantities: Mapping[str, Amount] | None = None
 
     @property
     def gradable(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from clustersim.validation.answer import Validation
+from clustersim.validation.explanation.text import explanation_tables
 from clustersim.validation.result_tables import (
     CASES,
     CLAIMS,
@@ -43,11 +44,13 @@ FEW: Final = 30
 
 
 def validation_tables(answer: Validation) -> Iterator[tuple[Table, list[tuple[str, ...]]]]:
-    """Yield the tables that have rows, the shortest last, next to the prompt."""
+    """Yield the tables that have rows, the shortest last, then those of explanations."""
     for table in (CASES, UNGRADABLE, CURVES, CLAIMS, MEMORY, LAYOUTS, GROUPS, REASONS):
         rows = list(table.rows(answer))
         if rows and (table is not UNGRADABLE or len(rows) <= FEW):
             yield table, rows
+    for explanation in answer.explanations:
+        yield from explanation_tables(explanation)
 
 
 def to_markdown(answer: Validation) -> str:
@@ -56,6 +59,9 @@ def to_markdown(answer: Validation) -> str:
     for table in (GROUPS, MISSED, LAYOUTS, MEMORY, CLAIMS, CURVES, REASONS, CASES, UNGRADABLE):
         rows = list(table.rows(answer))
         if rows:
+            sections.append(f"## {table.title}\n\n{_markdown(table.headings, rows)}")
+    for explanation in answer.explanations:
+        for table, rows in explanation_tables(explanation):
             sections.append(f"## {table.title}\n\n{_markdown(table.headings, rows)}")
     intervals = _markdown(COVERAGE.headings, list(COVERAGE.rows(answer)))
     sections.append(f"## {COVERAGE.title}\n\n{coverage_line(answer.coverage)}\n\n{intervals}")

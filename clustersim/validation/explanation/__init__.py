@@ -1,0 +1,1 @@
+"""Which quantity of the model the missing time of a group of measured runs follows."""

@@ -1,0 +1,255 @@
+"""Missing time of runs is explained by the quantity that it follows, and by no other."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.catalog.finding import shipped
+from clustersim.cli import main
+from clustersim.errors import ScenarioError
+from clustersim.scenario.load import load
+from clustersim.simulation.build import build_job
+from clustersim.simulation.simulate import simulate
+from clustersim.validation.answer import validation_of
+from clustersim.validation.case_runs import run_cases, select_groups
+from clustersim.validation.cases.rows import read_entries
+from clustersim.validation.explanation.answer import explain
+from clustersim.validation.explanation.quantities import QUANTITIES, Amount, counted_quantities
+from clustersim.validation.explanation.regression import robust_fit
+from clustersim.validation.explanation.text import coefficient_text
+from clustersim.validation.grading import Grade
+from clustersim.validation.outcome import Outcome
+from clustersim.validation.text import to_markdown
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "explanation.md"
+SHIPPED = shipped("validation") / "cases.yaml"
+
+RUNS = 30
+
+COUNTED = {
+    "launches": (2e3, 2e5),
+    "matmul": (0.5, 20.0),
+    "attention": (0.05, 3.0),
+    "elementwise": (1e11, 1e13),
+    "tensor_calls": (1e2, 1e4),
+    "tensor_bytes": (1e10, 1e12),
+    "slots": (4.0, 200.0),
+}
+"""Quantities of synthetic runs, and between which amounts they are."""
+
+
+def run(name, predicted, measured, amounts):
+    """Return a graded run with some amounts, each with a second of predicted time."""
+    error = predicted / measured - 1
+    quantities = {key: Amount(amounts.get(key, 0.0), 1.0) for key in QUANTITIES}
+    quantities |= {"steps": Amount(1.0, predicted), "step_time": Amount(predicted, predicted)}
+    grade = Grade("step_time_s", None, measured, predicted, error, error)
+    return Outcome(name, "group", grade=grade, quantities=quantities)
+
+
+def runs_with(seconds, *, noise=0.01, seed=0, runs=RUNS):
+    """Return runs of 5 to 40 s whose missing time is a sum of quantities, and a little noise."""
+    random = np.random.default_rng(seed)
+    made = []
+    for number in range(runs):
+        amounts = {
+            key: low * (high / low) ** random.uniform() for key, (low, high) in COUNTED.items()
+        }
+        predicted = random.uniform(5, 40)
+        missing = sum(each * amounts[key] for key, each in seconds.items())
+        measured = (predicted + missing) * (1 + noise * random.normal())
+        made.append(run(f"run-{number}", predicted, measured, amounts))
+    return made
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1000), key=st.sampled_from(["launches", "tensor_calls", "slots"]))
+def test_a_planted_quantity_is_found_within_its_uncertainty(seed, key):
+    """Missing time of each unit of one quantity gives back the quantity, and its time."""
+    planted = 8.0 / COUNTED[key][1]
+    found = explain("group", runs_with({key: planted}, seed=seed))
+
+    first = found.chosen[0]
+    assert first.quantity == found.quantities[0].quantity == key
+    width = first.high - first.low
+    assert first.low - width < planted < first.high + width
+    assert width < planted
+    assert found.remaining < 0.015 < found.missing
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_planted_quantities_are_found_together(seed):
+    """Launches and calls that both take longer are both selected."""
+    planted = {"launches": 2e-5, "tensor_calls": 5e-4}
+    found = explain("group", runs_with(planted, seed=seed))
+
+    chosen = {each.quantity: each for each in found.chosen}
+    assert set(planted) <= set(chosen)
+    for key, seconds in planted.items():
+        assert chosen[key].seconds_each == pytest.approx(seconds, rel=0.1)
+
+
+def test_slow_runs_are_outliers_and_no_evidence():
+    """A fifth of the runs twice as slow for no reason are listed, and hardly move the rest."""
+    planted = 2e-5
+    runs = runs_with({"launches": planted})
+    clean = explain("group", runs).chosen[0]
+    slow = [
+        run(each.id, each.grade.predicted, 2 * each.grade.measured,
+            {key: amount.units for key, amount in each.quantities.items()})
+        for each in runs[::5]
+    ]  # fmt: skip
+    found = explain("group", [each for each in runs if each not in runs[::5]] + slow)
+
+    assert found.chosen[0].quantity == "launches"
+    assert found.chosen[0].seconds_each == pytest.approx(clean.seconds_each, rel=0.25)
+    assert {outlier.id for outlier in found.outliers} >= {each.id for each in slow}
+    assert all(outlier.remaining > 0.2 for outlier in found.outliers[: len(slow)])
+
+
+def test_a_quantity_that_is_counted_twice_is_over_counted():
+    """Runs that are predicted too slow, by calls, have a coefficient with that sign."""
+    found = explain("group", runs_with({"tensor_calls": -2e-4}))
+
+    first = found.chosen[0]
+    assert (first.quantity, first.over_counted) == ("tensor_calls", True)
+    assert first.low < first.seconds_each < first.high < 0
+    assert first.seconds_each == pytest.approx(-2e-4, rel=0.15)
+    assert found.too_slow > found.too_fast
+
+
+def test_no_more_is_over_counted_than_is_predicted():
+    """A quantity with a second of predicted time in a run is not over-counted by more."""
+    found = explain("group", runs_with({"tensor_calls": -5e-4}))
+
+    for each in found.chosen:
+        if each.over_counted and each.quantity in COUNTED:
+            mean = np.mean([run.quantities[each.quantity].units for run in runs_with({})])
+            assert -each.seconds_each * mean < 3
+
+
+def test_noise_is_seldom_explained():
+    """Missing time that follows no quantity selects one in at most two of ten draws."""
+    noises = [explain("group", runs_with({}, noise=0.1, seed=seed)) for seed in range(10)]
+
+    assert sum(bool(found.chosen) for found in noises) <= 2
+    assert all(each.held_out < 0.3 for found in noises for each in found.chosen)
+
+
+def test_the_same_runs_have_the_same_explanation():
+    """Bootstrap samples have a seed of their own."""
+    runs = runs_with({"launches": 2e-5})
+
+    assert explain("group", runs) == explain("group", runs)
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=2, max_size=3), st.integers(0, 100))
+def test_a_fit_to_exact_times_is_exact(seconds, seed):
+    """Columns times their coefficients give back the coefficients."""
+    columns = np.random.default_rng(seed).uniform(0.1, 1, (20, len(seconds)))
+
+    fitted = robust_fit(columns, columns @ seconds)
+
+    assert fitted == pytest.approx(np.array(seconds), rel=1e-6)
+
+
+# --- real runs ------------------------------------------------------------------------------------
+
+
+def outcomes_of(group):
+    return run_cases(select_groups(read_entries(SHIPPED), [group]), count=True)
+
+
+def test_quantities_of_a_run_are_those_of_its_layout():
+    """A run of 1F1B has its layers and microbatches, and those of a pipeline its waits."""
+    runs = outcomes_of("megatron21-weak")
+
+    for each in runs:
+        amounts, layout = each.quantities, each.layout
+        assert set(amounts) == set(QUANTITIES)
+        assert all(amount.units >= 0 for amount in amounts.values())
+        assert (amounts["pipeline_calls"].units > 0) == (layout["pipeline"] > 1)
+        assert (amounts["tensor_calls"].units > 0) == (layout["tensor"] > 1)
+        assert amounts["slots"].units <= amounts["layer_slots"].units
+        assert amounts["matmul"].units <= amounts["step_time"].units
+
+
+@pytest.mark.parametrize("microbatches", [8, 32])
+def test_slots_of_a_pipeline_are_those_of_its_closed_form(microbatches):
+    """A step of p stages with v chunks has m + (p - 1) / v slots: each takes its time so often."""
+    loaded = load("megatron21-t1-145b", {"batch.global": microbatches * 24 * 2})
+    job = build_job(loaded)
+    amounts = counted_quantities(job, simulate(loaded))
+
+    slots = microbatches + (job.plan.pipeline - 1) / job.plan.chunks
+    assert amounts["slots"].units == pytest.approx(slots, rel=0.05)
+    layers = job.model.layers / job.plan.pipeline
+    assert amounts["layer_slots"].units == pytest.approx(layers * amounts["slots"].units)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_an_explanation_is_the_golden_text():
+    """The tables of an explanation as Markdown."""
+    explained = explain("group", runs_with({"launches": 2e-5, "tensor_bytes": 4e-12}))
+    text = to_markdown(validation_of([], explanations=(explained,)))
+    tables = text[text.index("## Missing time") : text.index("## Coverage")]
+
+    assert tables == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_coefficients_have_the_units_of_their_quantities():
+    """Counts are times, bytes are rates, and seconds are shares."""
+    assert coefficient_text("slots", 0.02) == "20 ms a microbatch"
+    assert coefficient_text("gradients", -1e-10) == "over-counted: at 10 GB/s"
+    assert coefficient_text("tensor_bytes", 0.0) == "at no time"
+    assert coefficient_text("matmul", 0.1) == "10.0 % of it"
+
+
+def printed(arguments, capsys):
+    """Return what a command prints that succeeds."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_the_object_has_explanations(capsys):
+    """`--json` has an explanation for each pattern, and text has its tables."""
+    arguments = ["validate", "--explain", "megatron21-w*", "--jobs", "1"]
+    (explained,) = json.loads(printed([*arguments, "--json"], capsys))["explanations"]
+    shown = printed(arguments, capsys)
+
+    assert explained["group"] == "megatron21-w*"
+    assert explained["runs"] == 10 == explained["too_fast"] + explained["too_slow"]
+    assert "Missing time of megatron21-w*, 10 runs" in shown
+
+
+@pytest.mark.parametrize(
+    ("group", "complaint"),
+    [
+        ("bloom", "--explain: no case is of group 'bloom'"),
+        ("megatron-h100-weak", "group 'megatron-h100-weak' has 2 runs with a measured step time"),
+    ],
+)
+def test_a_group_that_cannot_be_explained_is_one_line(group, complaint, capsys):
+    """Unknown groups, and groups with fewer than five runs, end with code 2."""
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", "--explain", group, "--jobs", "1"])
+    captured = capsys.readouterr()
+
+    assert ended.value.code == 2
+    assert complaint in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_groups_without_enough_step_times_are_rejected():
+    """Layers and memory are not step times: five cases of layers are not explained."""
+    with pytest.raises(ScenarioError, match="0 runs with a measured step time"):
+        explain("korthikanti22-layer", outcomes_of("korthikanti22-layer"))
