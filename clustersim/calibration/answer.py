@@ -10,7 +10,8 @@ import numpy as np
 from clustersim.calibration.coefficients import Coefficient, accelerator_coefficients
 from clustersim.calibration.fit_rows import Rows
 from clustersim.calibration.fitting import DETERMINED, Fit, HeldOut, fit, hold_out
-from clustersim.calibration.linear import Array, Prior
+from clustersim.calibration.linear import Prior
+from clustersim.calibration.loss import Array
 from clustersim.calibration.measured_kernels import KernelRow
 from clustersim.calibration.measured_runs import MeasuredRun
 from clustersim.catalog.records import AcceleratorRecord
@@ -159,7 +160,7 @@ def fit_accelerator(
     rows = Rows(record, coefficients, kernels, runs, executor)
     low, high = np.array([coefficient.bounds for coefficient in coefficients]).T
     prior = Prior(np.array([coefficient.spread for coefficient in coefficients]), low, high)
-    fitted = fit(rows.predict, prior, len(rows), ROUNDS_OF_RUNS if runs else ROUNDS)
+    fitted = fit(rows.predict, prior, rows.are_runs, ROUNDS_OF_RUNS if runs else ROUNDS)
     held_out = hold_out(rows.predict, prior, fitted, rows.folds)
     return Calibration(
         accelerator=record.name,

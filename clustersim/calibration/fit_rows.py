@@ -15,7 +15,8 @@ import numpy as np
 
 from clustersim.calibration.coefficients import Coefficient, with_values
 from clustersim.calibration.fitting import Task
-from clustersim.calibration.linear import Array, Numbers
+from clustersim.calibration.linear import Numbers
+from clustersim.calibration.loss import Array, Flags
 from clustersim.calibration.measured_kernels import KernelRow, kernel_seconds
 from clustersim.calibration.measured_runs import MeasuredRun, run_seconds
 from clustersim.catalog.records import AcceleratorRecord
@@ -52,6 +53,11 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.kernels) + len(self.runs)
+
+    @property
+    def are_runs(self) -> Flags:
+        """Whether each row is a run."""
+        return np.arange(len(self)) >= len(self.kernels)
 
     @property
     def groups(self) -> list[str]:

@@ -6,8 +6,9 @@ measured time, sigma the scatter of r and s the spread of the prior of x.  The f
 .. math:: \min_x \sum_i \rho\left((r_i(x) / \sigma)^2\right) + \sum_j (x_j / s_j)^2
 
 between bounds, with the loss rho(z) = 2 (sqrt(1 + z) - 1), by which the pull of an outlier is that
-of a row at sigma.  It is found by the Gauss-Newton method: r is linearised around the last x, scipy
-solves the least squares, and r is evaluated again; its slopes only where it is not linear.
+of a row at sigma; that of a run slower than predicted falls further out (`loss`).  It is found by
+the Gauss-Newton method: r is linearised around the last x, scipy solves the least squares, and r is
+evaluated again; its slopes only where it is not linear.
 
 A coefficient with an error of more than half of its prior spread is not determined by the data: it
 keeps its value before, the worst one first, and the others are fitted again without it.
@@ -20,13 +21,12 @@ from typing import Final
 import numpy as np
 
 from clustersim.calibration.linear import (
-    Array,
-    Flags,
     Line,
     Numbers,
     Prior,
     solve_linear,
 )
+from clustersim.calibration.loss import Array, Flags, robust_loss, slow_rows, weights
 from clustersim.validation.robust import scatter
 
 Task = tuple[Array, Numbers]
@@ -79,28 +79,29 @@ class Fit:
 
 
 def fit(
-    predict: Predict, prior: Prior, rows: int, rounds: int = 12, known: float = DETERMINED
+    predict: Predict, prior: Prior, runs: Flags, rounds: int = 12, known: float = DETERMINED
 ) -> Fit:
     """Fit coefficients to rows.
 
     Parameters
     ----------
+    runs : for each row, whether it is a run, which can be slow for reasons of its own
     rounds : most evaluations of r around a point
     known : error over the prior spread, above which a coefficient keeps its value before
     """
     free = np.ones(len(prior.spread), dtype=bool)
-    line = _line(predict, np.zeros(len(free)), rows, free)
+    line = _line(predict, np.zeros(len(free)), runs, free)
     before = line.ratios
     free = np.abs(line.slopes).max(axis=0, initial=0.0) > 0
     line, spent = _descend(predict, line, prior, free, rounds)
     determined = _determined(line, prior, free, known)
     if (determined != free).any():
         x = np.where(determined, line.x, 0.0)
-        line = _line(predict, x, rows, determined, slopes=line.slopes)
+        line = _line(predict, x, runs, determined, slopes=line.slopes)
         line, _ = _descend(predict, line, prior, determined, max(2, rounds - spent))
         determined = _determined(line, prior, determined, known)
     x = solve_linear(line, prior, determined)
-    after = predict([(x, np.arange(rows, dtype=np.intp))])[0]
+    after = predict([(x, np.arange(len(runs), dtype=np.intp))])[0]
     line = replace(line, x=x, ratios=after)
     errors = np.where(determined, _errors_of(line, prior, determined), prior.spread)
     return Fit(
@@ -128,10 +129,10 @@ def _descend(
             return line, spent
         ratios = predict([(x, np.arange(rows, dtype=np.intp))])[0]
         sigma = scatter(line.at(x))
-        if _cost(ratios, x, prior, sigma) < _cost(line.ratios, line.x, prior, sigma):
+        if _cost(replace(line, x=x, ratios=ratios), prior, sigma) < _cost(line, prior, sigma):
             bent = float(np.median(np.abs(ratios - line.at(x)))) > BENT * sigma
             renewed = free if bent else np.zeros_like(free)
-            line = _line(predict, x, rows, renewed, ratios, line.slopes)
+            line = _line(predict, x, line.runs, renewed, ratios, line.slopes)
         else:
             reach = moved / 3
             if reach < CLOSE:
@@ -142,13 +143,13 @@ def _descend(
 def _line(
     predict: Predict,
     x: Array,
-    rows: int,
+    runs: Flags,
     free: Flags,
     ratios: Array | None = None,
     slopes: Array | None = None,
 ) -> Line:
     """Evaluate r around a point; coefficients that are not free keep their `slopes`."""
-    every = np.arange(rows, dtype=np.intp)
+    every = np.arange(len(runs), dtype=np.intp)
     where = np.flatnonzero(free)
     points: list[Task] = []
     for place in where:
@@ -158,16 +159,16 @@ def _line(
     here = [] if ratios is not None else [(x, every)]
     predicted = predict([*here, *points])
     at = ratios if ratios is not None else predicted.pop(0)
-    new = np.zeros((rows, len(x))) if slopes is None else slopes.copy()
+    new = np.zeros((len(runs), len(x))) if slopes is None else slopes.copy()
     for place, ahead in zip(where, predicted, strict=True):
         new[:, place] = (ahead - at) / STEP
-    return Line(x, at, new)
+    return Line(x, at, new, runs)
 
 
-def _cost(ratios: Array, x: Array, prior: Prior, sigma: float) -> float:
+def _cost(line: Line, prior: Prior, sigma: float) -> float:
     """Return the objective of the fit."""
-    z = (ratios / sigma) ** 2
-    return float(2 * (np.sqrt(1 + z) - 1).sum() + ((x / prior.spread) ** 2).sum())
+    rho = robust_loss((line.ratios / sigma) ** 2, slow_rows(line.ratios, line.runs))[0]
+    return float(rho.sum() + ((line.x / prior.spread) ** 2).sum())
 
 
 # --- errors of the coefficients -------------------------------------------------------------------
@@ -177,8 +178,8 @@ def _information(line: Line, prior: Prior, free: Flags) -> Array:
     """Return the inverse of the covariance of the free coefficients."""
     sigma = scatter(line.ratios, int(free.sum()))
     slopes = line.slopes[:, free] / sigma
-    weights = 1 / np.sqrt(1 + (line.ratios / sigma) ** 2)
-    inverse: Array = slopes.T @ (slopes * weights[:, None]) + np.diag(prior.spread[free] ** -2.0)
+    pulls = weights(line.ratios, sigma, line.runs)[:, None]
+    inverse: Array = slopes.T @ (slopes * pulls) + np.diag(prior.spread[free] ** -2.0)
     return inverse
 
 

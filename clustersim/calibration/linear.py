@@ -1,17 +1,15 @@
 """The linearised fit: ratios as linear functions of the coefficients, and their least squares."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from clustersim.calibration.loss import Array, Flags, robust_loss
 from clustersim.validation.robust import SHARPEST, scatter
 
-Array = npt.NDArray[np.float64]
-
 Numbers = npt.NDArray[np.intp]
-Flags = npt.NDArray[np.bool_]
 
 MOST_UPDATES: Final = 12
 """Most updates of the scatter of a fit."""
@@ -31,11 +29,12 @@ class Prior:
 
 @dataclass(frozen=True)
 class Line:
-    """r around a point: `ratios` at `x`, and `slopes` of each row by coefficient."""
+    """r around a point: `ratios` at `x`, `slopes` of each row by coefficient, which are `runs`."""
 
     x: Array
     ratios: Array
     slopes: Array
+    runs: Flags
 
     def at(self, x: Array) -> Array:
         """Return the linear approximation of r at x."""
@@ -49,7 +48,8 @@ def solve_linear(
     """Return the best x for linear r; coefficients that are not free are 0.
 
     The scatter of a fit is unknown before it is made: it starts next to zero, so that the data
-    outweigh the prior, and is updated until it converges.
+    outweigh the prior, and is updated until it converges.  Slow runs lose their weight only from
+    there on, because before it no run is known to be slow.
 
     Parameters
     ----------
@@ -63,16 +63,27 @@ def solve_linear(
     low, high = prior.low, prior.high
     if reach is not None:
         low, high = np.maximum(low, line.x - reach), np.minimum(high, line.x + reach)
-    subset = Line(line.x, line.ratios[kept], line.slopes[kept])
+    runs = line.runs[kept]
+    subset = Line(line.x, line.ratios[kept], line.slopes[kept], np.zeros_like(runs))
     inside = Prior(prior.spread, low, high)
-    spent, sigma = int(free.sum()), SHARPEST
+    x, sigma = _converged(subset, inside, free, x, SHARPEST)
+    if runs.any():
+        x, _ = _converged(replace(subset, runs=runs), inside, free, x, sigma)
+    return x
+
+
+def _converged(
+    line: Line, prior: Prior, free: Flags, x: Array, sigma: float
+) -> tuple[Array, float]:
+    """Return the best x and its scatter, from a first scatter."""
+    spent = int(free.sum())
     for _ in range(MOST_UPDATES):
-        x = _least_squares(subset, inside, free, x, sigma)
-        updated = scatter(subset.at(x), spent)
+        x = _least_squares(line, prior, free, x, sigma)
+        updated = scatter(line.at(x), spent)
         if abs(updated / sigma - 1) < CONVERGED:
             break
         sigma = updated
-    return x
+    return x, sigma
 
 
 def _least_squares(line: Line, prior: Prior, free: Flags, x: Array, sigma: float) -> Array:
@@ -84,22 +95,25 @@ def _least_squares(line: Line, prior: Prior, free: Flags, x: Array, sigma: float
     high = np.maximum(prior.high[where], low + 1e-6)
     slopes = line.slopes[:, where] / sigma
     base = line.at(np.where(free, 0.0, x)) / sigma
-    jacobian = np.vstack([slopes, np.diag(1 / spread)])
+    slow = np.repeat([False, True], len(base)) & np.tile(line.runs, 2)
 
     def misfit(y: Array) -> Array:
-        return np.concatenate([base + slopes @ y, y / spread])
+        """Return each row twice, above 0 and below, because the loss has no sign; the prior."""
+        ratios = base + slopes @ y
+        return np.concatenate([np.maximum(ratios, 0), np.minimum(ratios, 0), y / spread])
 
-    def loss(z: Array) -> Array:
+    def jacobian(y: Array) -> Array:
+        above = (base + slopes @ y > 0)[:, None]
+        return np.vstack([slopes * above, slopes * ~above, np.diag(1 / spread)])
+
+    def robust(z: Array) -> Array:
         """Return rho and its derivatives: robust for the data, squares for the prior."""
         rho: Array = np.vstack([z, np.ones_like(z), np.zeros_like(z)])
-        root = np.sqrt(1 + z[: len(base)])
-        rho[:, : len(base)] = 2 * (root - 1), 1 / root, -0.5 / root**3
+        rho[:, : len(slow)] = robust_loss(z[: len(slow)], slow)
         return rho
 
     start = np.clip(x[where], low + 1e-7, high - 1e-7)
-    solution: Any = least_squares(
-        misfit, start, jac=lambda _: jacobian, bounds=(low, high), loss=loss
-    )
+    solution: Any = least_squares(misfit, start, jac=jacobian, bounds=(low, high), loss=robust)
     best = np.where(free, x, 0.0)
     best[where] = solution.x
     return best

@@ -12,7 +12,8 @@ import numpy as np
 
 from clustersim.calibration.fitting import Fit, Task, fit
 from clustersim.calibration.kernel_words import Measurement
-from clustersim.calibration.linear import Array, Prior
+from clustersim.calibration.linear import Prior
+from clustersim.calibration.loss import Array
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.cost.surfaces.surface import Surface, Term, predict
 from clustersim.topology.accelerator import Accelerator
@@ -156,7 +157,7 @@ def _fitted(rows: SurfaceRows, terms: Sequence[Term], prior: Prior) -> Fit:
             results.append(rows.ratios(values)[numbers])
         return results
 
-    return fit(evaluate, prior, len(rows.rows), ROUNDS, KNOWN)
+    return fit(evaluate, prior, np.zeros(len(rows.rows), dtype=bool), ROUNDS, KNOWN)
 
 
 def found_terms(terms: Sequence[FittedTerm]) -> dict[str, float]:

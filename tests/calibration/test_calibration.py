@@ -182,7 +182,7 @@ def test_rows_that_are_held_out_are_not_what_they_are_graded_by(chip, tmp_path):
 def test_bounds_hold():
     """Rows beyond the bounds leave a coefficient at its bound."""
     prior = Prior(np.array([0.7]), np.array([-0.2]), np.array([0.2]))
-    rows = 20
+    rows = np.zeros(20, dtype=bool)
 
     def predict(tasks):
         return [np.full(len(which), -1.0) + x[0] for x, which in tasks]
