@@ -46,7 +46,10 @@ class MemoryFacts(Strict):
     it runs.  `bucket` is the buffer into which gradients are flattened to be reduced.  `step` is
     the bytes of flat buffers that the optimiser allocates for each parameter it updates, `norm` for
     each number of the largest tensor among them.  `outputs` is whether a stage keeps the output
-    that it has sent until its backward, which does not read it.
+    that it has sent until its backward, which does not read it.  In sequence parallelism
+    `gather_buffers` of the size of a layer's whole input are kept for gathers, and `held_results`
+    of a layer that were reduced over the tensor group are not reusable until the device has reduced
+    them, which the host is ahead of by `lead` layers.
     """
 
     loss_forward: Fact[NotNegative]
@@ -55,6 +58,9 @@ class MemoryFacts(Strict):
     step: Fact[NotNegative] | None = None
     norm: Fact[NotNegative] | None = None
     outputs: Fact[bool] | None = None
+    gather_buffers: Fact[Whole] | None = None
+    held_results: Fact[Whole] | None = None
+    lead: Fact[Whole] | None = None
 
 
 class PipelineFacts(Strict):

@@ -24,7 +24,7 @@ from clustersim.memory.levels import (
     levels,
 )
 from clustersim.memory.recipe import memory_recipe
-from clustersim.memory.states import boundary, on_host, steady_parts, step_buffers
+from clustersim.memory.states import boundary, on_host, steady_parts, step_buffers, whole_input
 from clustersim.memory.verdict import ChunkMemory, Parts, StageMemory, Verdict
 from clustersim.program.job import Job
 from clustersim.workload.finetune import linears
@@ -79,13 +79,15 @@ def _stage(job: Job, stage: int, alike: dict[Hashable, _Held]) -> StageMemory:
     moment = fullest_moment(changes, kind, chunk, steps)
     parts, in_flight = at_peak(moment, steady, step)
     moving = max(0.0, moment.nbytes)
-    parts["fragmentation"] = _cached(job, sum(parts.values()), max(moving, step), moving, step)
+    unused = _unused(job, moving, step) + _held_results(job, stage)
+    room = job.cluster.accelerator.memory_capacity - sum(parts.values())
+    parts["fragmentation"] = min(unused, max(0.0, room))
     ranks = plan.cell * plan.data
     return StageMemory(stage, steady, chunks, step, parts, in_flight, away, ranks)
 
 
-def _cached(job: Job, alive: float, counted: float, moving: float, step: float) -> float:
-    """Return what the allocator holds beyond live tensors, as far as the device has room [B].
+def _unused(job: Job, moving: float, step: float) -> float:
+    """Return the unused blocks that the allocator keeps at the peak of live tensors [B].
 
     Blocks that were allocated separately are not joined: allocations that come and go leave holes,
     and the flat buffers of the optimiser do not fit into the free blocks of activations.  Unused
@@ -94,16 +96,26 @@ def _cached(job: Job, alive: float, counted: float, moving: float, step: float) 
 
     Parameters
     ----------
-    alive, counted : all live tensors at the peak, and those of them that come and go [B]
     moving : the most that microbatches hold [B]
     step : buffers of the optimiser step [B]
     """
     share = memory_recipe(job).fragmentation
     if share is None:
         return 0.0
-    blocks = step + (1 + share) * moving
-    room = job.cluster.accelerator.memory_capacity - alive
-    return min(blocks - counted, max(0.0, room))
+    return step + (1 + share) * moving - max(moving, step)
+
+
+def _held_results(job: Job, stage: int) -> float:
+    """Return results of layers that the host has freed, but the device has not reduced yet [B].
+
+    A tensor that a collective reads on its own stream is reusable only after the collective:
+    PyTorch, ``ProcessGroupNCCL.cpp``, ``recordStream``, and ``CUDACachingAllocator.cpp``,
+    ``insert_events``.  The host issues the forward of a microbatch ahead of the device, up to
+    `lead` layers; the allocator waits for the device before an allocation fails.
+    """
+    recipe, plan = memory_recipe(job), job.plan
+    longest = max(len(job.layers.stacked(stage, chunk)) for chunk in range(plan.chunks))
+    return recipe.held_results * min(longest, recipe.lead) * whole_input(job.shard)
 
 
 # --- what microbatches hold -----------------------------------------------------------------------

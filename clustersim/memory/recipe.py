@@ -27,6 +27,9 @@ class MemoryRecipe:
         number of the largest tensor [B]
     keeps_output : whether a stage keeps its output until its backward
     loss_forward, loss_backward : bytes for each logit that the loss holds only while it runs [B]
+    gather_buffers : buffers of the size of a layer's whole input that are kept for gathers [count]
+    held_results : reduced results of a layer whose memory waits for their reduction [count]
+    lead : layers by which the host is ahead of the device [count]
     runtime : held before the first tensor, with the buffers of graphs [B]
     fragmentation : share of the memory that comes and goes; None where none is known [unitless]
     """
@@ -47,6 +50,9 @@ class MemoryRecipe:
     keeps_output: bool
     loss_forward: float
     loss_backward: float
+    gather_buffers: int
+    held_results: int
+    lead: int
     runtime: float
     fragmentation: float | None
 
@@ -73,6 +79,9 @@ def memory_recipe(job: Job) -> MemoryRecipe:
         keeps_output=bool(memory and memory.outputs and memory.outputs.value),
         loss_forward=memory.loss_forward.value if memory else 0.0,
         loss_backward=memory.loss_backward.value if memory else 0.0,
+        gather_buffers=memory.gather_buffers.value if memory and memory.gather_buffers else 0,
+        held_results=memory.held_results.value if memory and memory.held_results else 0,
+        lead=memory.lead.value if memory and memory.lead else 0,
         runtime=framework.runtime_memory.value + graph_buffers,
         fragmentation=framework.fragmentation.value if framework.fragmentation else None,
     )

@@ -28,7 +28,7 @@ def steady_parts(job: Job, stage: int) -> dict[str, float]:
     states["quantised_base"] += _constants(job, stage)
     return states | {
         "gathered_layers": _gathered(job, recipe, stage),
-        "communication_buffers": buffers,
+        "communication_buffers": buffers + recipe.gather_buffers * whole_input(job.shard),
         "transfers": 2 * boundary(job.shard) if job.plan.pipeline > 1 else 0.0,
         "offload_staging": _staging(job, stage),
         "runtime": recipe.runtime,
@@ -38,6 +38,11 @@ def steady_parts(job: Job, stage: int) -> dict[str, float]:
 def boundary(part: Slice) -> float:
     """Return the input of a layer, 2 s b h, over the tensor ranks where they share it [B]."""
     return part.width * part.residual
+
+
+def whole_input(part: Slice) -> float:
+    """Return the input of a layer that sequence-parallel ranks share, gathered; 0 if not [B]."""
+    return part.width * part.tokens * part.model.hidden if part.shared > 1 else 0.0
 
 
 def on_host(job: Job, stage: int) -> dict[str, float]:

@@ -218,6 +218,37 @@ def test_no_job_fails_for_blocks_that_nothing_uses():
     ).memory.within
 
 
+SHARED = ["plan.tensor=2", "plan.data=1", "plan.sequence_parallel=true"]
+WHOLE = [
+    *SHARED,
+    "framework.memory.held_results={value: 2, assumed: test}",
+    "framework.memory.gather_buffers={value: 3, assumed: test}",
+]
+
+
+@pytest.mark.parametrize("lead", [2, 1000])
+def test_results_that_a_reduction_still_reads_are_not_reusable(lead):
+    """Two whole results of each layer that the host is ahead, of one microbatch, are held."""
+    ahead = [*WHOLE, f"framework.memory.lead={{value: {lead}, assumed: test}}"]
+    job, _ = built(*ahead)
+    whole = job.shard.width * job.shard.tokens * job.model.hidden
+    layers = job.model.layers // job.plan.pipeline
+
+    held = parts(*ahead)["fragmentation"] - parts(*SHARED)["fragmentation"]
+
+    assert held == pytest.approx(2 * min(layers, lead) * whole)
+
+
+def test_whole_inputs_are_buffered_only_where_tokens_are_shared():
+    """The buffers of gathers have the size of a layer's whole input in sequence parallelism."""
+    job, _ = built(*WHOLE)
+    whole = job.shard.width * job.shard.tokens * job.model.hidden
+    apart = [*WHOLE, "plan.sequence_parallel=false"]
+    shared, alone = (parts(*changed)["communication_buffers"] for changed in (WHOLE, apart))
+
+    assert shared - alone == pytest.approx(3 * whole)
+
+
 def test_a_peak_within_the_error_of_predictions_is_tight_and_no_refusal():
     """A device that lacks a tenth may hold the job; one that lacks a third cannot."""
     stage = StageMemory(0, {}, (), 0.0, {"runtime": 11 * 2.0**30})
