@@ -4,13 +4,16 @@ generator(name, seed, replication, number)     the same numbers whatever else th
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
-from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from clustersim.disturbance.causes import Cause, Jitter, Pauses, SequenceLengths
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 Floats = NDArray[np.float64]
 
@@ -18,12 +21,12 @@ MOST_DRAWN = 4_096
 """Sequences that are drawn at once to fill microbatches."""
 
 
-def generator(cause: Cause, replication: int, number: int = 0) -> Generator:
+def generator(cause: Cause, replication: int, number: int = 0) -> "Generator":
     """Return the generator of a cause, for a replication and a device or a replica."""
-    return default_rng([crc32(cause.name.encode()), cause.seed, replication, number])
+    return np.random.default_rng([crc32(cause.name.encode()), cause.seed, replication, number])
 
 
-def jitter_factors(jitter: Jitter, rng: Generator, shape: tuple[int, ...]) -> Floats:
+def jitter_factors(jitter: Jitter, rng: "Generator", shape: tuple[int, ...]) -> Floats:
     r"""Return random factors of the time of kernels [unitless].
 
     .. math:: 1 + \sigma Z, \qquad e^{s Z - s^2 / 2}, \qquad 1 + \sigma E
@@ -55,7 +58,7 @@ def pauses_of_step(pauses: Pauses, replication: int, devices: int) -> dict[int, 
 
 
 def attention_loads(
-    cause: SequenceLengths, rng: Generator, microbatches: int, micro: int, sequence: int
+    cause: SequenceLengths, rng: "Generator", microbatches: int, micro: int, sequence: int
 ) -> Floats:
     r"""Return the attention of microbatches, relative to sequences of full length [unitless].
 
@@ -70,7 +73,7 @@ def attention_loads(
 
 
 def _row(
-    cause: SequenceLengths, lengths: NDArray[np.int64], rng: Generator, sequence: int
+    cause: SequenceLengths, lengths: NDArray[np.int64], rng: "Generator", sequence: int
 ) -> float:
     """Return the sum of squares of the sequences of a row, share of one of full length."""
     filled, squares = 0, 0.0
@@ -84,7 +87,9 @@ def _row(
     return squares / sequence**2
 
 
-def _chosen(weights: Sequence[float], rng: Generator, shape: tuple[int, ...]) -> NDArray[np.int64]:
+def _chosen(
+    weights: Sequence[float], rng: "Generator", shape: tuple[int, ...]
+) -> NDArray[np.int64]:
     """Return the numbers of drawn classes, each as often as its weight."""
     bounds = np.cumsum(weights)
     chosen = np.searchsorted(bounds, rng.random(shape) * bounds[-1], side="right")

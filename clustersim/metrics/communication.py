@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.arrays import ranked
 from clustersim.plan.placement import Placement
 from clustersim.program.links_in_use import LinksInUse
 from clustersim.program.program import Limit
@@ -215,7 +216,7 @@ def _links(cluster: Cluster, groups: Groups, *, closed: bool) -> tuple[Narrowest
     pairs = slice(None) if closed else slice(None, -1)
     routes = cluster.routes(groups[:, pairs].ravel(), following[:, pairs].ravel())
     narrowest: dict[str, float] = {}
-    for link in cluster.links.examples(np.unique(routes.links)):
+    for link in cluster.links.examples(ranked(routes.links)[0]):
         kind, wide = cluster.links.kinds[link], float(cluster.links.capacities[link])
         narrowest[kind] = min(wide, narrowest.get(kind, wide))
     ordered = sorted(narrowest.items(), key=lambda item: (item[1], item[0]))

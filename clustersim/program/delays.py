@@ -31,7 +31,7 @@ from clustersim.program.stretching import stretched_segments, stretched_units
 
 Floats = NDArray[np.float64]
 
-Draws = dict[int, list[tuple[Jitter, np.random.Generator]]]
+Draws = dict[int, list[tuple[Jitter, "np.random.Generator"]]]
 """For each device of a cell, its jitters with their generators."""
 
 
@@ -224,7 +224,7 @@ class Delays:
             extra[places[int(pause.after * len(places))]] += pause.seconds
 
 
-def _one_factor(jitters: list[tuple[Jitter, np.random.Generator]]) -> float:
+def _one_factor(jitters: list[tuple[Jitter, "np.random.Generator"]]) -> float:
     """Return a random factor of the optimiser step of a device."""
     return float(np.prod([float(jitter_factors(jitter, rng, (1,))[0]) for jitter, rng in jitters]))
 

@@ -130,7 +130,7 @@ class RankEffects:
         """Return the pauses of some devices in the step."""
         return [hits[device] for hits in self.pauses for device in cell.tolist() if device in hits]
 
-    def generators(self, device: int) -> list[tuple[Jitter, np.random.Generator]]:
+    def generators(self, device: int) -> list[tuple[Jitter, "np.random.Generator"]]:
         """Return the jitters of a device with random factors for each segment, ready to draw."""
         replication = self._job.replication
         return [

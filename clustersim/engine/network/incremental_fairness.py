@@ -22,6 +22,7 @@ joins the tight ones, and the rates are solved again.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -64,12 +65,15 @@ class IncrementalRates:
         self._crossings = Crossings()
         self._tight = np.zeros(0, dtype=bool)
         self._classes: FlowClasses | None = None
-        self._hasher = Hasher()
         self._hashes = np.zeros(0, dtype=np.uint64)  # of the crossings
         # Changes since the latest solution: links of removed rows, new rows, and their level.
         self._changed_links: list[Integers] = []
         self._new_rows: list[Integers] = []
         self._level = inf
+
+    @cached_property
+    def _hasher(self) -> Hasher:
+        return Hasher()
 
     # --- rows -------------------------------------------------------------------------------------
 
