@@ -1,5 +1,8 @@
 """Arrays of whole numbers: ranges one after another, and numbers for equal rows."""
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +25,16 @@ def ranges(first: Integers, counts: Integers) -> Integers:
     """
     before = np.cumsum(counts) - counts
     return np.repeat(first - before, counts) + np.arange(counts.sum())
+
+
+def adjacent(values: Sequence[object]) -> list[range]:
+    """Return the places of equal values next to each other.
+
+    >>> adjacent("abbc")
+    [range(0, 1), range(1, 3), range(3, 4)]
+    """
+    first = [at for at in range(len(values)) if not at or values[at] != values[at - 1]]
+    return [range(*ends) for ends in pairwise([*first, len(values)])]
 
 
 def ranked(values: Integers) -> tuple[Integers, Integers]:

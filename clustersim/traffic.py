@@ -70,9 +70,14 @@ class LinkRows:
         return len(self.starts) - 1
 
     @cached_property
+    def counts(self) -> Integers:
+        """Entries of each row."""
+        return self.starts[1:] - self.starts[:-1]
+
+    @cached_property
     def row(self) -> Integers:
         """The row of each entry."""
-        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+        return np.repeat(np.arange(len(self)), self.counts)
 
     def of_row(self, row: int) -> dict[int, float]:
         """Return the links of a row with their values."""
@@ -82,10 +87,16 @@ class LinkRows:
     def take(self, rows: "Sequence[int] | Integers | slice") -> "LinkRows":
         """Return some of the rows, in their order."""
         chosen = np.arange(len(self))[rows]
-        counts = np.diff(self.starts)[chosen]
+        counts = self.counts[chosen]
         entries = ranges(self.starts[chosen], counts)
         before = np.concatenate([[0], np.cumsum(counts)])
         return LinkRows(before, self.links[entries], self.values[entries])
+
+    def part(self, rows: slice) -> "LinkRows":
+        """Return adjacent rows, whose entries are not copied."""
+        starts = self.starts[rows.start : rows.stop + 1]
+        entries = slice(starts[0], starts[-1])
+        return LinkRows(starts - starts[0], self.links[entries], self.values[entries])
 
     def only(self, kept: Booleans) -> "LinkRows":
         """Return the entries for which `kept` is true."""
@@ -110,10 +121,16 @@ class LinkRows:
 
     def _reduced(self, ufunc: np.ufunc, values: Floats, empty: float) -> Floats:
         found = np.full(len(self), empty)
-        filled = np.diff(self.starts) > 0
+        filled = self.counts > 0
+        if filled.all():
+            return ufunc.reduceat(values, self.starts[:-1]) if len(self) else found
         if filled.any():
             found[filled] = ufunc.reduceat(values, self.starts[:-1][filled])
         return found
+
+    def add_to(self, totals: Floats, times: float = 1.0) -> None:
+        """Add all values, times a number, to the totals of their links."""
+        np.add.at(totals, self.links, self.values * times)
 
     def totals(self, links: int) -> Floats:
         """Return the sum of each link over all rows."""
@@ -132,7 +149,7 @@ def link_rows(row: Integers, links: Integers, values: Floats, rows: int) -> Link
 
 def stacked(parts: Sequence[LinkRows]) -> LinkRows:
     """Return the rows of several parts one after another."""
-    counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.starts) for part in parts)])
+    counts = np.concatenate([np.zeros(1, np.int64), *(part.counts for part in parts)])
     _, links, values = _entries(parts)
     return LinkRows(np.cumsum(counts), links, values)
 
@@ -188,6 +205,11 @@ class TrafficRows:
         weights = self.crossings.of_row(row)
         amounts = float(self.nbytes[row]), float(self.latency[row]), float(self.cap[row])
         return Traffic(self.name, tuple(weights), tuple(weights.values()), *amounts)
+
+    def part(self, name: str, rows: slice) -> "TrafficRows":
+        """Return the traffic of adjacent rows, by another name."""
+        crossings = self.crossings.part(rows)
+        return TrafficRows(name, crossings, self.nbytes[rows], self.latency[rows], self.cap[rows])
 
     def uncontended_rates(self, capacities: Floats) -> Floats:
         """Return the rate of one flow of each row with its links to itself [B/s]."""

@@ -8,8 +8,10 @@ parameters has 205,000 blocks of six kinds.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from clustersim.arrays import adjacent
 from clustersim.cost.compute import Seconds, chain_seconds, overlapped_step
 from clustersim.program.communicators import OF_CELL, Communicators, Pattern
 from clustersim.program.fold import Name
@@ -43,12 +45,11 @@ class Blocks:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self._by_role = {stage: _calls(job, stage) for stage in range(job.plan.pipeline)}
+        self._by_role = _calls_by_stage(job)
         self._calls = {stage: inner + moves for stage, (inner, moves) in self._by_role.items()}
         self.communicators = Communicators(job, _operations(self._calls.values()))
         self._blocks: dict[object, tuple[Seconds, Seconds]] = {}
         self._layers: dict[object, tuple[Seconds, Seconds]] = {}
-        self._carried: dict[int, LinkRows] = {}
         self._host = HostLink(job) if job.offload.any else None
 
     @property
@@ -262,31 +263,35 @@ class Blocks:
     def traffic_of(self, stage: int, call: Call) -> TrafficRows:
         """Return a collective of a stage as traffic: of each replica, or of all in one row."""
         name = f"{call.operation} of {call.axis} group, stage {stage}"
-        rows = self.communicators.rows(call.axis, stage)
+        rows = self.communicators.rows_of(call.axis, range(stage, stage + 1))
         return self.communicators.along(call.axis).traffic(name, call.operation, call.nbytes, rows)
 
-    def carried(self, stage: int) -> LinkRows:
-        """Return the load of the collectives of each cell on links, for one microbatch [B]."""
-        if stage not in self._carried:
-            self._carried[stage] = self._on_links(OF_CELL, stage, self.job.plan.data)
-        return self._carried[stage]
+    @cached_property
+    def runs(self) -> list[range]:
+        """Adjacent stages that run the same collectives for a microbatch."""
+        return adjacent([*self._calls.values()])
 
-    def carried_by_stage(self, stage: int) -> LinkRows:
-        """Return the load of collectives of all replicas of a stage on each link [B]."""
-        return self._on_links([axis for axis in self.axes if axis not in OF_CELL], stage, 1)
+    def carried(self, run: range) -> LinkRows:
+        """Return the load of collectives of each cell of a run on links, for a microbatch [B]."""
+        return self._on_links(OF_CELL, run, self.job.plan.data)
 
-    def carried_along(self, axis: Axis, stage: int) -> LinkRows:
+    def carried_by_stage(self, run: range) -> LinkRows:
+        """Return the load of collectives of all replicas of each stage of a run on links [B]."""
+        return self._on_links([axis for axis in self.axes if axis not in OF_CELL], run, 1)
+
+    def carried_along(self, axis: Axis, run: range) -> LinkRows:
         """Return the load of collectives of one axis on links, for one microbatch, by row [B]."""
         calls = [
             (call.operation, call.nbytes, times)
-            for call, times in self._calls[stage].items()
+            for call, times in self._calls[run.start].items()
             if call.axis == axis
         ]
-        return self.communicators.along(axis).carried(calls, self.communicators.rows(axis, stage))
+        rows = self.communicators.rows_of(axis, run)
+        return self.communicators.along(axis).carried(calls, rows)
 
-    def _on_links(self, axes: Iterable[Axis], stage: int, rows: int) -> LinkRows:
-        parts = [self.carried_along(axis, stage) for axis in axes if axis in self.axes]
-        return added(parts, rows)
+    def _on_links(self, axes: Iterable[Axis], run: range, rows: int) -> LinkRows:
+        parts = [self.carried_along(axis, run) for axis in axes if axis in self.axes]
+        return added(parts, rows * len(run))
 
 
 def _by_channel(seconds: float, moves: Sequence[Move]) -> Seconds:
@@ -337,6 +342,17 @@ def layer_kernels(job: Job, stacked: StackedLayer, kind: str) -> list[Kernel]:
         return forward(ops)
     repeated = [op for op in ops if op.name in stacked.recomputed and kind != WEIGHT]
     return forward(repeated) + backward_kernels(backward(ops), kind)
+
+
+def _calls_by_stage(job: Job) -> dict[int, tuple[Counter[Call], Counter[Call]]]:
+    """Return for each stage the calls of its ranks; stages of the same layers have the same."""
+    alike: dict[object, tuple[Counter[Call], Counter[Call]]] = {}
+    by_stage = {}
+    for stage in range(job.plan.pipeline):
+        places = [(stage, chunk) for chunk in range(job.plan.chunks)]
+        key = tuple((job.layers.stacked(*place), job.plan.ends(*place)) for place in places)
+        by_stage[stage] = alike[key] = alike.get(key) or _calls(job, stage)
+    return by_stage
 
 
 def _calls(job: Job, stage: int) -> tuple[Counter[Call], Counter[Call]]:

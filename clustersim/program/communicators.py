@@ -120,15 +120,15 @@ class AxisGroups:
         """Return for some rows the sum of loads, each times a factor of the row's class."""
         sums, order = [], []
         for all_rows, communicator in self._parts:
-            places = np.flatnonzero((all_rows >= rows.start) & (all_rows < rows.stop))
-            classes, parts = self.classes[all_rows[places]], []
+            own = slice(*np.searchsorted(all_rows, [rows.start, rows.stop]).tolist())
+            classes, parts = self.classes[all_rows[own]], []
             for key, of_class in factors.items():
                 times = of_class[classes]
                 if times.any():
-                    scaled = communicator.load(*key).total.take(places).scaled(times)
+                    scaled = communicator.load(*key).total.part(own).scaled(times)
                     parts.append(scaled if times.all() else scaled.only(scaled.values != 0))
-            sums.append(added(parts, len(places)))
-            order.append(all_rows[places])
+            sums.append(added(parts, len(classes)))
+            order.append(all_rows[own])
         if len(sums) == 1:
             return sums[0]
         return stacked(sums).take(np.argsort(np.concatenate(order)))
@@ -162,10 +162,10 @@ class Communicators:
             self._groups[key] = AxisGroups(self._parts[axis], key[1])
         return self._groups[key]
 
-    def rows(self, axis: Axis, stage: int) -> slice:
-        """Return the rows of a stage along an axis: its replicas, or only itself."""
+    def rows_of(self, axis: Axis, run: range) -> slice:
+        """Return the rows of adjacent stages along an axis: their replicas, or only themselves."""
         count = self.job.plan.data if axis in OF_CELL else 1
-        return slice(stage * count, (stage + 1) * count)
+        return slice(run.start * count, run.stop * count)
 
     @cached_property
     def _classes(self) -> dict[Axis, Integers]:

@@ -115,12 +115,12 @@ class ReplicaTraffic:
         refining : whether the colour of a link refines those of replicas
         """
         crossed, of_link, links = self._crossed, self._of_link, len(self._links)
-        refines = crossed.only(refining[crossed.link])
-        colours = self._of_replica
-        while True:
-            seen = _paired(refines.kind, colours[refines.replica])
-            sets = _sets(refines.link, seen, links)
-            met = _paired(refines.kind, numbered(np.stack([of_link, sets]).T)[refines.link])
+        refines, chosen = crossed.only(refining[crossed.link]), np.flatnonzero(refining)
+        link, own = (np.cumsum(refining) - 1)[refines.link], of_link[chosen]
+        colours = finer = self._of_replica
+        while len(link):
+            sets = _sets(link, _paired(refines.kind, colours[refines.replica]), len(chosen))
+            met = _paired(refines.kind, numbered(np.stack([own, sets]).T)[link])
             sets = _sets(refines.replica, met, len(colours))
             finer = numbered(np.stack([self._of_replica, colours, sets]).T)
             if finer.max() == colours.max():
@@ -186,7 +186,7 @@ def _tight(traffic: Sequence[TrafficRows], capacities: Floats) -> Booleans:
     """Return which links' capacity all traffic at once could exceed."""
     demand = np.zeros(len(capacities))
     for moved in traffic:
-        demand += moved.crossings.scaled(moved.cap).totals(len(capacities))
+        moved.crossings.scaled(moved.cap).add_to(demand)
     return demand > capacities * (1 + 1e-12)
 
 
@@ -244,7 +244,7 @@ def _sets(owner: Integers, items: Integers, owners: int) -> Integers:
     counts = np.bincount(owner, minlength=owners)
     first = np.cumsum(counts) - counts
     numbers = np.zeros(owners, dtype=np.int64)
-    for length in np.unique(counts).tolist():
+    for length in ranked(counts)[0].tolist():
         same = np.flatnonzero(counts == length)
         rows = items[first[same][:, None] + np.arange(length)]
         found = numbered(rows) if length else np.zeros(len(same), dtype=np.int64)

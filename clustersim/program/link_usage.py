@@ -43,19 +43,20 @@ class LinkUsage:
         self._sends, self._joint = sends, joint
         self._links = job.cluster.links
 
-    @property
-    def _stages(self) -> range:
-        return range(self._job.plan.pipeline)
+    def _loads(self) -> Iterator[tuple[range, LinkRows, LinkRows]]:
+        """Yield by run of stages the bytes of collectives for one microbatch [B].
+
+        First those of each cell, then those of all replicas of each stage.
+        """
+        return zip(self._blocks.runs, self._of_cells, self._of_stages, strict=True)
 
     @cached_property
-    def _of_stages(self) -> dict[int, LinkRows]:
-        """By stage, the bytes of collectives of all its replicas for one microbatch [B]."""
-        return {stage: self._blocks.carried_by_stage(stage) for stage in self._stages}
+    def _of_cells(self) -> list[LinkRows]:
+        return [self._blocks.carried(run) for run in self._blocks.runs]
 
     @cached_property
-    def _of_cells(self) -> dict[int, LinkRows]:
-        """By stage, the bytes of collectives of each of its cells for one microbatch [B]."""
-        return {stage: self._blocks.carried(stage) for stage in self._stages}
+    def _of_stages(self) -> list[LinkRows]:
+        return [self._blocks.carried_by_stage(run) for run in self._blocks.runs]
 
     # --- fusion ----------------------------------------------------------------------------------
 
@@ -70,17 +71,16 @@ class LinkUsage:
             return 0.0
         totals = self._bytes_of_microbatch()
         worst = 0.0
-        for stage in self._stages:
-            of_stage = self._delays(totals, self._of_stages[stage])[0]
-            delays = np.maximum(of_stage, self._delays(totals, self._of_cells[stage]))
-            seconds = shortest_blocks(self._job, self._blocks, stage)
-            worst = max(worst, float((delays / seconds).max()))
+        for run, of_cells, of_stages in self._loads():
+            seconds = [shortest_blocks(self._job, self._blocks, stage) for stage in run]
+            of_cell = self._delays(totals, of_cells).reshape(len(run), -1)
+            delays = np.maximum(self._delays(totals, of_stages)[:, None], of_cell)
+            worst = max(worst, float((delays / np.stack(seconds)).max()))
         return worst
 
     def _bytes_of_microbatch(self) -> Floats:
         """Return the bytes on each link while a stage runs one microbatch of a chunk [B]."""
         plan = self._job.plan
-        inside = [*self._of_cells.values(), *self._of_stages.values()]
         totals = np.zeros(len(self._links))  # all links have their numbers by now
         for traffic in self._sends.values():
             self._add(totals, traffic, 1.0)
@@ -88,8 +88,8 @@ class LinkUsage:
             for (kind, *_), traffic in self._joint.items():
                 if kind == "gradients":
                     self._add(totals, traffic, 1.0 / plan.microbatches)
-        for carried in inside:
-            totals += carried.totals(len(totals)) / plan.chunks
+        for carried in (*self._of_cells, *self._of_stages):
+            carried.add_to(totals, 1.0 / plan.chunks)
         return totals
 
     def _delays(self, totals: Floats, own: LinkRows) -> Floats:
@@ -109,8 +109,8 @@ class LinkUsage:
             if name[0] == "send":
                 self._add(totals, traffic, float(times[name]))
         if self._blocks.axes:
-            for carried in [*self._of_cells.values(), *self._of_stages.values()]:
-                totals += carried.totals(len(totals)) * (plan.microbatches / plan.wired.copies)
+            for carried in (*self._of_cells, *self._of_stages):
+                carried.add_to(totals, plan.microbatches / plan.wired.copies)
         (used,) = np.nonzero(totals)
         return LinksInUse(self._links, used, totals[used])
 
@@ -121,7 +121,8 @@ class LinkUsage:
         """
         loads: dict[str, LinkRows] = {}
         for axis in self._blocks.axes:
-            rows = (self._blocks.carried_along(axis, stage).take([0]) for stage in self._stages)
+            stages = (range(run.start, run.start + 1) for run in self._blocks.runs)
+            rows = (self._blocks.carried_along(axis, stage).take([0]) for stage in stages)
             loads[axis] = next(row for row in rows if len(row.links))
         for kind, prefix, transfers in (
             ("pipeline", "send", self._sends),
@@ -149,10 +150,16 @@ class LinkUsage:
         crossings = {link: Crossing({}, {}) for link in used.busiest_numbers}
         chosen = np.zeros(len(self._links), dtype=np.bool_)
         chosen[[*crossings]] = True
-        for stage, rows, load in self._inside():
+        inside = (
+            (run, *each)
+            for run, of_cells, of_stages in self._loads()
+            for each in ((of_cells, 0, self._job.plan.data), (of_stages, JOINT, 1))
+        )
+        for run, load, first, rows in inside:
             few = load.only(chosen[load.links])
             for row, link, nbytes in zip(few.row, few.links, few.values, strict=True):
-                crossings[int(link)].inside[stage, rows + int(row)] = float(nbytes)
+                stage, replica = divmod(int(row), rows)
+                crossings[int(link)].inside[run[stage], first + replica] = float(nbytes)
         for replica, transfers in ((0, self._sends), (JOINT, self._joint)):
             for traffic in transfers.values():
                 few = traffic.crossings.only(chosen[traffic.crossings.links])
@@ -160,17 +167,9 @@ class LinkUsage:
                     crossings[int(link)].moved[traffic.name, replica + int(row)] = float(weight)
         return {self._links.names[link]: crossing for link, crossing in crossings.items()}
 
-    def _inside(self) -> Iterator[tuple[int, int, LinkRows]]:
-        """Yield the bytes of collectives inside blocks by stage, the replica of the first row."""
-        if self._blocks.axes:
-            for stage, carried in self._of_cells.items():
-                yield stage, 0, carried
-        for stage, carried in self._of_stages.items():
-            yield stage, JOINT, carried
-
     def _add(self, totals: Floats, traffic: TrafficRows, times: float) -> None:
         """Add the bytes of traffic on each link, times a number."""
-        totals += traffic.crossings.scaled(traffic.nbytes * times).totals(len(totals))
+        traffic.crossings.scaled(traffic.nbytes).add_to(totals, times)
 
 
 def shortest_blocks(job: Job, blocks: Blocks, stage: int) -> Floats:

@@ -1,10 +1,12 @@
 """Transfers of stages and replicas as traffic on the links of the machine."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from clustersim.arrays import adjacent, numbered
 from clustersim.cost import closed_form
 from clustersim.plan.wiring import Wiring
 from clustersim.program.communicators import Communicators
@@ -19,16 +21,33 @@ Call = tuple[Axis, str, float]
 """Axis, operation, and bytes of the buffer [B]."""
 
 
+MOST_MESSAGES: Final = 1 << 17
+"""Messages whose routes are computed at once, which bounds memory."""
+
+
 def stage_transfers(job: Job) -> dict[Name, TrafficRows]:
     """Return the transfers of all replicas from stage to stage, by their `send_name`."""
-    plan, transfers = job.plan, dict[Name, TrafficRows]()
+    plan, hops = job.plan, dict[Name, Hop]()
     for kind, stage, chunk in product(WHOLE, range(plan.pipeline), range(plan.chunks)):
         place = plan.wired.onward(stage, chunk, forward=kind == FORWARD)
         name = send_name(kind, stage, chunk, plan.wired)
-        if place is not None and place.stage != stage and name not in transfers:
+        if place is not None and place.stage != stage and name not in hops:
             title = f"send {kind} from stage {stage} to {place.stage}"
-            transfers[name] = _stage_transfer(job, title, stage, place.stage)
+            hops[name] = Hop(title, stage, place.stage)
+    transfers, listed = dict[Name, TrafficRows](), [*hops.items()]
+    at_once = max(1, MOST_MESSAGES // (plan.data * plan.cell))
+    for first in range(0, len(listed), at_once):
+        some = dict(listed[first : first + at_once])
+        transfers |= zip(some, _transfers_along(job, [*some.values()]), strict=True)
     return transfers
+
+
+class Hop(NamedTuple):
+    """A transfer from a stage to another one, and its title."""
+
+    title: str
+    stage: int
+    to: int
 
 
 def send_name(kind: str, stage: int, chunk: int, wiring: Wiring) -> Name:
@@ -37,38 +56,46 @@ def send_name(kind: str, stage: int, chunk: int, wiring: Wiring) -> Name:
     return "send", FORWARD if forward else BACKWARD, stage, wiring.upward(chunk, forward=forward)
 
 
-def _stage_transfer(job: Job, name: str, stage: int, to: int) -> TrafficRows:
-    """Return one transfer of every replica: a flow from every rank of a cell to its peer."""
+def _transfers_along(job: Job, hops: Sequence[Hop]) -> list[TrafficRows]:
+    """Return transfers of every replica: a flow from every rank of a cell to its peer."""
     plan, cluster, shard = job.plan, job.cluster, job.shard
     ranks = plan.tensor if job.software.pipeline.sharded else shard.shared
-    nbytes = shard.width * shard.stream / ranks
-    cells = job.placement.cells
-    routes = cluster.routes(cells[stage].ravel(), cells[to].ravel())
-    row = np.repeat(np.arange(plan.data), plan.cell)[routes.message]
-    crossings = link_rows(row, routes.links, np.ones(len(routes.links)), plan.data)
-    capacities = cluster.links.capacities
-    rates = crossings.smallest(capacities[crossings.links] / crossings.values)
-    network = routes.network.reshape(plan.data, plan.cell).any(axis=1)
-    latency = routes.latency.reshape(plan.data, plan.cell).max(axis=1)
+    nbytes, count = shard.width * shard.stream / ranks, plan.data
+    cells = job.placement.cells.reshape(plan.pipeline, -1)
+    routes = cluster.routes(
+        cells[[hop.stage for hop in hops]].ravel(), cells[[hop.to for hop in hops]].ravel()
+    )
+    rows = count * len(hops)
+    row = np.repeat(np.arange(rows), plan.cell)[routes.message]
+    crossings = link_rows(row, routes.links, np.ones(len(routes.links)), rows)
+    rates = crossings.smallest(cluster.links.capacities[crossings.links] / crossings.values)
+    network = routes.network.reshape(rows, plan.cell).any(axis=1)
+    latency = routes.latency.reshape(rows, plan.cell).max(axis=1)
     facts = np.stack([network, rates, latency], axis=1)
-    different, inverse = np.unique(facts, axis=0, return_inverse=True)
+    kinds = numbered(facts.view(np.int64))
+    _, first = np.unique(kinds, return_index=True)
     costs = [
         closed_form.message_cost(nbytes, bool(network), rate, latency, cluster.library)
-        for network, rate, latency in different.tolist()
+        for network, rate, latency in facts[first].tolist()
     ]
-    amounts = np.array([(cost.nbytes, cost.latency, cost.rate) for cost in costs])
-    return TrafficRows(name, crossings, *amounts[inverse.ravel()].T)
+    amounts = np.array([(cost.nbytes, cost.latency, cost.rate) for cost in costs])[kinds].T
+    moved = TrafficRows("", crossings, *amounts)
+    return [
+        moved.part(hop.title, slice(at * count, (at + 1) * count)) for at, hop in enumerate(hops)
+    ]
 
 
 def joint_collectives(job: Job, communicators: Communicators) -> dict[Name, TrafficRows]:
     """Return the collectives of all replicas: over the data axis and of the embedding."""
     plan = job.plan
     joint: dict[Name, TrafficRows] = {}
-    for stage in range(plan.pipeline):
-        for kind, collectives in (("gradients", _reductions), ("parameters", _gathers)):
-            for axis, operation, nbytes in collectives(job, stage):
-                moved = _over(communicators, axis, operation, nbytes, stage)
-                joint[kind, stage, axis] = moved
+    stages = range(plan.pipeline)
+    calls = [((*_reductions(job, stage),), (*_gathers(job, stage),)) for stage in stages]
+    for run in adjacent(calls):
+        for kind, collectives in zip(("gradients", "parameters"), calls[run.start], strict=True):
+            for axis, operation, nbytes in collectives:
+                moved = _over(communicators, axis, operation, nbytes, run)
+                joint |= {(kind, stage, axis): of_stage for stage, of_stage in moved.items()}
     if job.reduces_embedding:
         rows = job.model.vocab * job.model.hidden / plan.tensor
         nbytes = rows * job.software.gradients.reduced
@@ -123,13 +150,20 @@ def _gathers(job: Job, stage: int) -> Iterator[Call]:
 
 
 def _over(
-    communicators: Communicators, axis: Axis, operation: str, nbytes: float, stage: int
-) -> TrafficRows:
-    """Return a collective of the groups of an axis of a stage."""
+    communicators: Communicators, axis: Axis, operation: str, nbytes: float, run: range
+) -> dict[int, TrafficRows]:
+    """Return a collective of the groups of an axis of some stages, by stage."""
     groups = communicators.along(axis, operation)
     prefix = "" if axis == "data" else f"{axis} of "
-    title = _title(operation, groups.ranks, f"{prefix}stage {stage}")
-    return groups.traffic(title, operation, nbytes, communicators.rows(axis, stage))
+    moved = groups.traffic("", operation, nbytes, communicators.rows_of(axis, run))
+    rows = len(moved) // len(run)
+    return {
+        stage: moved.part(
+            _title(operation, groups.ranks, f"{prefix}stage {stage}"),
+            slice(at * rows, (at + 1) * rows),
+        )
+        for at, stage in enumerate(run)
+    }
 
 
 def _title(operation: str, ranks: int, place: str) -> str:
