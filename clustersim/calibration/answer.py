@@ -7,7 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.calibration.coefficients import Coefficient, accelerator_coefficients
+from clustersim.calibration.coefficients import (
+    Coefficient,
+    accelerator_coefficients,
+    with_products,
+)
 from clustersim.calibration.fit_rows import Rows
 from clustersim.calibration.fitting import DETERMINED, Fit, HeldOut, fit, hold_out
 from clustersim.calibration.linear import Prior
@@ -156,6 +160,8 @@ def fit_accelerator(
     executor : where runs are replayed
     rows_of, not_fitted, left_out : parts of the answer that describe the measurements
     """
+    if any(row.kind == "gemm" for row in kernels):
+        record = with_products(record)
     coefficients = chosen(record, kernels, runs)
     rows = Rows(record, coefficients, kernels, runs, executor)
     low, high = np.array([coefficient.bounds for coefficient in coefficients]).T
@@ -182,7 +188,7 @@ def chosen(
 ) -> list[Coefficient]:
     """Return the coefficients to fit: tiles only to single products, dispatch only to runs."""
     coefficients = accelerator_coefficients(
-        record, tiles=any(row.kind == "gemm" for row in kernels)
+        record, alone=any(row.kind == "gemm" for row in kernels)
     )
     of_frameworks = {(c.owner, c.path): c for run in runs for c in run.coefficients}
     return coefficients + [of_frameworks[key] for key in sorted(of_frameworks)]

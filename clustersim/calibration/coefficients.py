@@ -14,6 +14,8 @@ from pydantic import BaseModel
 from clustersim.catalog.facts import Fact
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.records import AcceleratorRecord
+from clustersim.cost.matrix_products import measured_terms
+from clustersim.topology.accelerator import build_accelerator
 
 assumed_spreads: Final[Mapping[str | None, float]] = {
     "high": 0.05, "medium": 0.2, "low": 0.7, None: 0.2,
@@ -49,9 +51,11 @@ def flash_facts(owner: str, direction: str) -> tuple[str, str, str]:
 _ACCELERATOR: Final[Mapping[str, tuple[float, float]]] = {
     "gemm.best": SHARE,
     "gemm.inner_half": LENGTH,
+    "gemm.sustained": SHARE,
     "gemm.ragged": (1e9, 1e16),
     "gemm.narrow_best": SHARE,
     "gemm.narrow_inner_half": LENGTH,
+    "gemm.narrow_sustained": SHARE,
     "memory.achieved": SHARE,
     "launch_overhead": SECONDS,
     **{
@@ -62,6 +66,8 @@ _ACCELERATOR: Final[Mapping[str, tuple[float, float]]] = {
     },
 }
 """Coefficients of an accelerator, and their bounds."""
+
+_SUSTAINED: Final = ("gemm.sustained", "gemm.narrow_sustained")
 
 _FRAMEWORK: Final[Mapping[str, tuple[float, float]]] = {"dispatch": SECONDS}
 """Those of a framework."""
@@ -96,16 +102,34 @@ class Coefficient:
         return math.log(low / self.prior), math.log(high / self.prior)
 
 
-def accelerator_coefficients(record: AcceleratorRecord, *, tiles: bool) -> list[Coefficient]:
+def with_products(record: AcceleratorRecord) -> AcceleratorRecord:
+    """Return a record that states its products, with the fits of measured kernels as facts."""
+    if record.gemm.tiles is not None:
+        return record
+    terms = measured_terms(build_accelerator(record).fits, narrow=False)
+    stated: dict[str, Fact[float]] = {
+        name: Fact(value=terms[name], assumed="fit of measured kernels", confidence="medium")
+        for name in ("best", "inner_half")
+        if getattr(record.gemm, name) is None
+    }
+    return record.model_copy(update={"gemm": record.gemm.model_copy(update=stated)})
+
+
+def accelerator_coefficients(record: AcceleratorRecord, *, alone: bool) -> list[Coefficient]:
     """Return the coefficients of an accelerator.
 
     Parameters
     ----------
-    tiles : whether to include the efficiencies of its tiles; that of the best ones is fixed,
-        because `gemm.best` is its rate
+    alone : whether single products are among the rows: they determine the efficiencies of tiles,
+        but for that of the best ones, of which `gemm.best` is the rate, and not what a device
+        sustains in training
     """
     coefficients = _coefficients(record, _ACCELERATOR)
+    if not alone:
+        return coefficients
     fact = record.gemm.tiles
+    if fact is None:
+        return [each for each in coefficients if each.path not in _SUSTAINED]
     best = max(tile.efficiency for tile in fact.value)
     return coefficients + [
         Coefficient(
@@ -117,7 +141,7 @@ def accelerator_coefficients(record: AcceleratorRecord, *, tiles: bool) -> list[
             best,
         )
         for place, tile in enumerate(fact.value)
-        if tiles and tile.efficiency < best
+        if tile.efficiency < best
     ]
 
 
@@ -166,7 +190,9 @@ def with_values(record: R, values: Mapping[str, float]) -> R:
 
 
 def _changed(record: Any, path: list[str], value: float) -> Any:
-    """Return a record, a fact or a list with one value inside it changed."""
+    """Return a record, a fact or a list with one value inside it changed, or a missing fact."""
+    if not path and record is None:
+        return Fact(value=value, assumed="fit of measured kernels")
     if not path:
         return record.model_copy(update={"value": value}) if isinstance(record, Fact) else value
     name, _, place = path[0].partition("[")

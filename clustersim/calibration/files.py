@@ -19,6 +19,7 @@ from clustersim.catalog.records import AcceleratorRecord
 from clustersim.catalog.tree import Tree, is_fact
 from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError
+from clustersim.topology.accelerator import kernel_fits
 
 _CONFIDENCE: Final = ((0.05, "high"), (0.2, "medium"), (float("inf"), "low"))
 """Confidence of a value by its standard error, as in `coefficients.assumed_spreads`."""
@@ -58,6 +59,8 @@ def accelerator_text(calibration: Calibration, document: Document, name: str) ->
     """Return the accelerator's file with the fitted values, under a new name."""
     data = _copied(document.mapping()) | {"name": name}
     data.pop("calibration", None)  # that was of another fit
+    if name != calibration.accelerator and kernel_fits(calibration.accelerator) is not None:
+        data["kernels_like"] = {"value": calibration.accelerator, "assumed": "calibrated from it"}
     own = [c for c in calibration.coefficients if c.owner == calibration.accelerator]
     for coefficient in own:
         if coefficient.fitted:
@@ -111,11 +114,12 @@ def _put(data: dict[str, Any], coefficient: FittedCoefficient, calibration: Cali
     owner: Any = data
     for parent in parents:
         name, _, place = parent.partition("[")
-        owner = owner[name]
+        owner = owner.setdefault(name, {})
         if place:
             _describe_list(owner, calibration)
             owner = owner["value"][int(place.removesuffix("]"))]
-    owner[last] = _fact(coefficient) if is_fact(owner[last]) else four_digits(coefficient.value)
+    single = last in owner and not is_fact(owner[last])
+    owner[last] = four_digits(coefficient.value) if single else _fact(coefficient)
 
 
 def _describe_list(fact: dict[str, Any], calibration: Calibration) -> None:

@@ -47,21 +47,42 @@ class Tile(Strict):
 
 
 class GemmFacts(Strict):
-    """The efficiency surface of matrix products.
+    """The efficiency of matrix products: measured kernels, or a roofline if `tiles` are given.
 
     `best` is the share of peak on the best shape; `inner_half` the inner dimension at which half
-    of the pipeline's depth is hidden; `tiles` the tiles of the library. `narrow_best` and
-    `narrow_inner_half` are those of products of 8-bit numbers, the same if missing. `ragged` is the
-    peak of products whose rows are not whole vectors of 16 bytes, where the library has no kernels
-    of tensor cores for them; the same peak if missing.
+    of the pipeline's depth is hidden; `tiles` the tiles of the library, with which both others are
+    required.  Without tiles, products are those of the fits of measured kernels of this
+    accelerator, or of the one that it is like, and `best` and `inner_half` replace theirs.
+    `sustained` is the share of a fit's rate that a device sustains in training, by default what
+    the fit found for long kernels.  `narrow_best`, `narrow_inner_half` and `narrow_sustained` are
+    those of products of 8-bit numbers, the same if missing.  `ragged` is the peak of products whose
+    rows are not whole vectors of 16 bytes, where the library has no kernels of tensor cores for
+    them; the same peak if missing.
     """
 
-    best: Fact[Fraction]
-    inner_half: Fact[NotNegative]
+    best: Fact[Fraction] | None = None
+    inner_half: Fact[NotNegative] | None = None
+    sustained: Fact[Fraction] | None = None
     ragged: Fact[FlopsPerSecond] | None = None
     narrow_best: Fact[Fraction] | None = None
     narrow_inner_half: Fact[NotNegative] | None = None
-    tiles: Fact[Annotated[list[Tile], Field(min_length=1, max_length=MAX_IN_NODE)]]
+    narrow_sustained: Fact[Fraction] | None = None
+    tiles: Fact[Annotated[list[Tile], Field(min_length=1, max_length=MAX_IN_NODE)]] | None = None
+
+    @model_validator(mode="after")
+    def _needs_a_roofline_whole(self) -> Self:
+        """Refuse tiles without the rest of the roofline, and a share of fits that are not used."""
+        if self.tiles is not None:
+            missing = [name for name in ("best", "inner_half") if getattr(self, name) is None]
+            if missing:
+                raise ValueError(f"{missing[0]}: missing, but the file gives tiles (give it too)")
+            for name in ("sustained", "narrow_sustained"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"{name}: is a share of measured kernels, which tiles replace (give only"
+                        " one of both)"
+                    )
+        return self
 
 
 class FlashKernelFacts(Strict):
@@ -127,7 +148,7 @@ class AcceleratorRecord(Record):
     memory: DeviceMemoryFacts
     compute_units: Fact[Count]
     launch_overhead: Fact[Seconds]
-    gemm: GemmFacts
+    gemm: GemmFacts = Field(default_factory=GemmFacts)
     flash_attention: FlashFacts
     calibration: CalibrationFacts | None = None
     measured_as: list[Line] = Field(default_factory=list)

@@ -1,71 +1,22 @@
-"""Time of kernels on a device: a roofline with a roof that depends on the shape.
+"""Time of kernels on a device, and of chains of them.
 
-A matrix product runs at
-
-    peak * best * e_tile * e_wave * k / (k + k_half)
-
-where the idle part of the last wave of output tiles, and the part of a tile outside the matrix, are
-wasted work, or at the rate of memory if that is lower.  Streams run at the achieved share of memory
-bandwidth.  Every kernel has a launch overhead.
+product, fused attention    the longer of its work and of its operands through memory
+stream                      bytes at the achieved share of memory bandwidth
+chain                       one after another, each with a launch overhead
 """
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 
-from clustersim.topology.accelerator import Accelerator, Tile
+from clustersim.cost.matrix_products import gemm_seconds, stream_seconds
+from clustersim.topology.accelerator import Accelerator
 from clustersim.workload.kernels import (
     Collective,
     Flash,
-    Gemm,
     Kernel,
     Overlapped,
     Stream,
 )
-
-
-def gemm_efficiency(gemm: Gemm, device: Accelerator) -> float:
-    r"""Return the share of peak that a product of this shape reaches, if not limited by memory.
-
-    .. math:: e_{best} \max_{tile} e_{tile} \frac{m n / r c}{\lceil waves \rceil U}
-              \frac{k}{k + k_{1/2}}
-
-    with r, c the tile's rows and columns, U = `compute_units` and waves = tiles / U. The library
-    picks the best tile. Products of 8-bit numbers may have a rate and a depth of their own. Filling
-    the pipeline takes as long at a lower peak, so that k_1/2 shrinks with it.
-    """
-    best, half = device.gemm_best, device.gemm_inner_half
-    if gemm.width == 1:
-        best = best if device.narrow_best is None else device.narrow_best
-        half = half if device.narrow_inner_half is None else device.narrow_inner_half
-    shape = max(_tile_share(gemm, tile, device.compute_units) for tile in device.tiles)
-    slower = _peak(gemm, device) / device.peak_rate(gemm.peak)
-    return best * shape * gemm.k / (gemm.k + half * slower)
-
-
-def _peak(gemm: Gemm, device: Accelerator) -> float:
-    """Return the peak of a product: that of ragged rows where it has them [FLOP/s]."""
-    peak = device.peak_rate(gemm.peak)
-    return min(peak, device.gemm_ragged) if gemm.ragged and device.gemm_ragged else peak
-
-
-def _tile_share(gemm: Gemm, tile: Tile, units: int) -> float:
-    """Return useful work over work done, with the waste of edge tiles and the last wave."""
-    tiles = gemm.batch * math.ceil(gemm.m / tile.rows) * math.ceil(gemm.n / tile.columns)
-    waves = math.ceil(tiles / units)
-    useful = gemm.batch * gemm.m * gemm.n / (tile.rows * tile.columns)
-    return tile.efficiency * useful / (waves * units)
-
-
-def gemm_seconds(gemm: Gemm, device: Accelerator) -> float:
-    """Return the time of a matrix product on the device [s]."""
-    rate = _peak(gemm, device) * gemm_efficiency(gemm, device)
-    return max(gemm.flops / rate, stream_seconds(gemm.nbytes, device)) + device.launch_overhead
-
-
-def stream_seconds(nbytes: float, device: Accelerator) -> float:
-    """Return the time to move `nbytes` through device memory [s]."""
-    return nbytes / (device.memory_bandwidth * device.memory_achieved)
 
 
 def pass_seconds(nbytes: float, device: Accelerator) -> float:

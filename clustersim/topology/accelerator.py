@@ -1,10 +1,17 @@
 """One device: compute rates, memory, and the calibrated efficiency of its kernels."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 from clustersim.catalog.facts import Fact
+from clustersim.catalog.kernel_records import find_kernel_fits
 from clustersim.catalog.records import AcceleratorRecord, FlashKernelFacts
 from clustersim.errors import CatalogError
+
+MEASURED_PRODUCTS: Final = ("training-gemm", "gemm")
+"""Kinds of measured kernels that are products of training, the first one preferred."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,59 @@ class FlashKernel:
     backward: FlashRate
 
 
+@dataclass(frozen=True, eq=False)
+class KernelFits:
+    """The fits of measured kernels of an accelerator.
+
+    Attributes
+    ----------
+    name : of the accelerator
+    found : values of terms in SI units, by kind of kernel and number format or library; terms that
+        are missing have the priors of `cost.surfaces`
+    """
+
+    name: str
+    found: Mapping[tuple[str, str], Mapping[str, float]]
+
+
+@lru_cache(maxsize=64)
+def kernel_fits(name: str) -> KernelFits | None:
+    """Return the shipped fits of an accelerator; None without any.
+
+    Raises
+    ------
+    CatalogError
+        when its file is not valid.
+    """
+    record = find_kernel_fits(name)
+    if record is None:
+        return None
+    return KernelFits(
+        name,
+        {
+            (kind, variant): {term: fitted.value for term, fitted in fit.found.items()}
+            for kind, by_variant in record.kernels.items()
+            for variant, fit in by_variant.items()
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Products:
+    """Matrix products in one width of numbers: what the device's file states of them.
+
+    Attributes
+    ----------
+    best : share of peak on the best shape
+    inner_half : inner dimension at which a product runs at half of that
+    sustained : share of the rate of a kernel alone that training sustains
+    """
+
+    best: float | None = None
+    inner_half: float | None = None
+    sustained: float | None = None
+
+
 @dataclass(frozen=True)
 class Accelerator:
     """A device as the cost model sees it, in SI units.
@@ -63,10 +123,10 @@ class Accelerator:
     memory_achieved : share of the bandwidth that streaming kernels reach
     compute_units : streaming multiprocessors or compute units
     launch_overhead : time between two kernels on a busy stream [s]
-    gemm_best : share of peak on the best shape
-    gemm_inner_half : inner dimension at which a product runs at half of that
-    narrow_best, narrow_inner_half : the same for 8-bit products, where they differ
-    tiles : candidate output tiles of the library
+    products, narrow_products : matrix products, and those of 8-bit numbers
+    tiles : candidate output tiles of the library, of a roofline of products; none if they are those
+        of `fits`
+    fits : of measured kernels: its own, then those of the accelerator that it is like
     flash, cudnn : fused attention, and that of cuDNN where it differs
     flash_head_sizes : head sizes that its kernels support, ascending
     gemm_ragged : peak of products whose rows are not aligned to vectors; the usual peak if None
@@ -81,16 +141,15 @@ class Accelerator:
     memory_achieved: float
     compute_units: int
     launch_overhead: float
-    gemm_best: float
-    gemm_inner_half: float
+    products: Products
+    narrow_products: Products
     tiles: tuple[Tile, ...]
     flash: FlashKernel
     flash_head_sizes: tuple[int, ...]
     gemm_ragged: float | None = None
     passes_limit: float = 1.0
     cudnn: FlashKernel | None = None
-    narrow_best: float | None = None
-    narrow_inner_half: float | None = None
+    fits: tuple[KernelFits, ...] = ()
 
     def peak_rate(self, precision: str) -> float:
         """Return the dense peak of a precision [FLOP/s].
@@ -113,8 +172,15 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
     ----------
     passes : upper limit of elementwise kernels as share of memory bandwidth, where the software is
         slower than the device
+
+    Raises
+    ------
+    CatalogError
+        when the file describes no roofline of products, and none are measured.
     """
     cudnn = record.flash_attention.cudnn
+    gemm = record.gemm
+    tiles = () if gemm.tiles is None else gemm.tiles.value
     return Accelerator(
         name=record.name,
         peak={precision: fact.value for precision, fact in record.peak.items()},
@@ -123,17 +189,37 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
         memory_achieved=record.memory.achieved.value,
         compute_units=record.compute_units.value,
         launch_overhead=record.launch_overhead.value,
-        gemm_best=record.gemm.best.value,
-        gemm_inner_half=record.gemm.inner_half.value,
-        tiles=tuple(Tile(t.rows, t.columns, t.efficiency) for t in record.gemm.tiles.value),
+        products=_products(gemm.best, gemm.inner_half, gemm.sustained),
+        narrow_products=_products(gemm.narrow_best, gemm.narrow_inner_half, gemm.narrow_sustained),
+        tiles=tuple(Tile(t.rows, t.columns, t.efficiency) for t in tiles),
         flash=_flash(record.flash_attention),
         flash_head_sizes=tuple(sorted(record.flash_attention.head_sizes.value)),
         gemm_ragged=None if record.gemm.ragged is None else record.gemm.ragged.value,
         passes_limit=1.0 if passes is None else passes,
         cudnn=None if cudnn is None else _flash(cudnn),
-        narrow_best=_value(record.gemm.narrow_best),
-        narrow_inner_half=_value(record.gemm.narrow_inner_half),
+        fits=_fits(record),
     )
+
+
+def _products(
+    best: Fact[float] | None, inner_half: Fact[float] | None, sustained: Fact[float] | None
+) -> Products:
+    return Products(_value(best), _value(inner_half), _value(sustained))
+
+
+def _fits(record: AcceleratorRecord) -> tuple[KernelFits, ...]:
+    """Return the fits of measured kernels, where products need them."""
+    if record.gemm.tiles is not None:
+        return ()
+    like = record.kernels_like
+    names = (record.name,) if like is None else (record.name, like.value)
+    fits = tuple(found for name in names if (found := kernel_fits(name)) is not None)
+    if not any(kind in MEASURED_PRODUCTS for found in fits for kind, _ in found.found):
+        raise CatalogError(
+            f"{record.name}: gemm.tiles: missing, and no products are measured on this accelerator"
+            " (give best, inner_half and tiles, or kernels_like: an accelerator with kernels)"
+        )
+    return fits
 
 
 def _value(fact: Fact[float] | None) -> float | None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clustersim.calibration.answer import fit_accelerator
 from clustersim.calibration.arguments import calibrate, read_request
-from clustersim.calibration.coefficients import fact_at, with_values
+from clustersim.calibration.coefficients import fact_at, with_products, with_values
 from clustersim.calibration.files import catalogue_files
 from clustersim.calibration.fitting import fit
 from clustersim.calibration.linear import Prior
@@ -54,7 +54,7 @@ SHAPES = [
 
 
 def shipped_chip():
-    return checked(AcceleratorRecord, Tree.of(finding.find("accelerator", CHIP)))
+    return with_products(checked(AcceleratorRecord, Tree.of(finding.find("accelerator", CHIP))))
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +302,11 @@ def test_the_file_says_what_was_left_and_why(measured, capsys):
     assert text.startswith("# Fitted by clustersim calibrate to 44 rows.\n")
     assert "# gemm.ragged is not fitted: no row depends on it.\n" in text
     assert "\nname: my-a100\n" in text
+    Path("mine.yaml").write_text(
+        (finding.shipped("scenario") / "megatron21-t1-1.7b.yaml").read_text()
+    )
+    changed = simulate("mine.yaml", ["cluster.node.accelerator=my-a100"])
+    assert changed.step_time > 1.03 * simulate("mine.yaml").step_time
 
 
 def test_the_object_has_each_coefficient_and_group(measured, capsys):

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.cost.compute import Seconds, gemm_efficiency, gemm_seconds
+from clustersim.cost.compute import Seconds
+from clustersim.cost.matrix_products import gemm_efficiency, gemm_seconds
 from clustersim.plan.parallelism import even_layers, filled
 from clustersim.scenario.load import load
 from clustersim.simulation.build import build_job
 from clustersim.simulation.simulate import simulate
-from clustersim.topology.accelerator import Tile
+from clustersim.topology.accelerator import Products, Tile
 from clustersim.workload.kernels import Gemm, Stream
 from enumerated import joint_traffic
 
@@ -52,7 +53,7 @@ def test_a_ragged_product_runs_at_its_peak_by_hand():
     256 tiles of 128 x 128 are 2.37 waves of 108 units, so 3: 256 of 324 of the best, 0.8.
     """
     tiles = (Tile(128, 128, 1.0),)
-    device = replace(A100, tiles=tiles, gemm_best=0.8, gemm_inner_half=180.0)
+    device = replace(A100, tiles=tiles, products=Products(0.8, 180.0))
     product = Gemm("x", 2048, 2048, 1024, peak="fp16", row=4)
     share = 0.8 * (256 / 324) * 1024 / 1035.25
 

@@ -6,11 +6,11 @@ The library picks the tile, and the number of parts of k, that finish first.  A 
 fill the device is limited by the chain of loads along k, whatever its bytes: `depth`.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from clustersim.cost.surfaces.formats import FORMATS, NumberFormat, format_peak
+from clustersim.cost.surfaces.formats import FORMATS, format_peak
 from clustersim.cost.surfaces.surface import (
     Array,
     Shapes,
@@ -49,6 +49,23 @@ CONVERSION: Final = (
 """The same of quantised activations; `conversion` is bytes that each of them moves before."""
 
 
+class Roof(NamedTuple):
+    """What limits products on a device.
+
+    Attributes
+    ----------
+    peak, bandwidth : of the device, as specified [FLOP/s], [B/s]
+    units : compute units
+    activation, weight : size of a number of either operand [B]
+    """
+
+    peak: float
+    bandwidth: float
+    units: int
+    activation: float
+    weight: float
+
+
 def product_terms(variant: str) -> tuple[Term, ...]:
     """Return the terms of products in a number format."""
     return CONVERSION if FORMATS[variant].quantised else TERMS
@@ -70,31 +87,43 @@ def product_seconds(device: Accelerator, shapes: Shapes, variant: str, values: V
         it is added to one in memory
     """
     form = FORMATS[variant]
-    batch, m, n, k = (shapes[name] for name in ("batch", *"mnk"))
-    bandwidth = device.memory_bandwidth * values["memory"]
-    work = _tile_seconds(device, shapes, form, values)
-    numbers = form.activation * m * k + form.weight * n * k + shapes["result"] * m * n
-    moved = batch * numbers / bandwidth
-    chain = values["depth"] * np.sqrt(k / 4096)
-    seconds = values["launch"] + chain + smooth_maximum(work, moved, values["sharpness"])
+    roof = Roof(
+        device.peak_rate(form.peak),
+        device.memory_bandwidth,
+        device.compute_units,
+        form.activation,
+        form.weight,
+    )
+    work, cold = cold_seconds(roof, shapes, values)
+    seconds = values["launch"] + cold
     if form.quantised:
-        seconds = seconds + values["conversion"] * batch * m * k / device.memory_bandwidth
+        converted = shapes["batch"] * shapes["m"] * shapes["k"]
+        seconds = seconds + values["conversion"] * converted / device.memory_bandwidth
     return warmed(seconds, work, values["heat"])
 
 
-def _tile_seconds(device: Accelerator, shapes: Shapes, form: NumberFormat, values: Values) -> Array:
+def cold_seconds(roof: Roof, shapes: Shapes, values: Values) -> tuple[Array, Array]:
+    """Return the times of tiles, and of whole products on a cool device without launch [s]."""
+    batch, m, n, k = (shapes[name] for name in ("batch", *"mnk"))
+    bandwidth = roof.bandwidth * values["memory"]
+    work = _tile_seconds(roof, shapes, values)
+    numbers = roof.activation * m * k + roof.weight * n * k + shapes["result"] * m * n
+    chain = values["depth"] * np.sqrt(k / 4096)
+    return work, chain + smooth_maximum(work, batch * numbers / bandwidth, values["sharpness"])
+
+
+def _tile_seconds(roof: Roof, shapes: Shapes, values: Values) -> Array:
     """Return the time of the waves of the fastest tiles [s]."""
     batch, m, n, k = (shapes[name] for name in ("batch", *"mnk"))
     rows, columns, parts = _CANDIDATES
-    units = device.compute_units
-    peak = device.peak_rate(form.peak) * values["best"]
+    peak = roof.peak * values["best"]
     loads = (rows + columns) / (rows * columns) / _LEAST_LOADS
     slower = 1 + values["small_tile"] * (loads - 1)
-    waves = np.ceil(batch * np.ceil(m / rows) * np.ceil(n / columns) * parts / units)
+    waves = np.ceil(batch * np.ceil(m / rows) * np.ceil(n / columns) * parts / roof.units)
     flops = 2 * rows * columns * (k / parts + values["inner_half"])
     added = np.where(parts > 1, 2 * 4 * parts * batch * m * n, 0.0)
-    bandwidth = device.memory_bandwidth * values["memory"]
-    seconds: Array = (waves * flops * slower * units / peak + added / bandwidth).min(axis=0)
+    bandwidth = roof.bandwidth * values["memory"]
+    seconds: Array = (waves * flops * slower * roof.units / peak + added / bandwidth).min(axis=0)
     return seconds
 
 

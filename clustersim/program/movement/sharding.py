@@ -14,7 +14,7 @@ over the copies once they are reduced within them.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from clustersim.cost.compute import stream_seconds
+from clustersim.cost.matrix_products import stream_seconds
 from clustersim.program.framework import Sharding
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
