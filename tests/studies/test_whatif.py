@@ -276,7 +276,7 @@ ONE_NODE = ("plan.data=8", "cluster.nodes=1", "batch.global=128")
 
 
 def test_twice_the_peak_halves_the_products():
-    """Without gaps between kernels half their time is saved, and that of attention's products."""
+    """Half their time is saved, but for what memory limits, and that of attention's products."""
     base = Variant(
         "megatron21-t1-1.7b", (*ONE_NODE, "cluster.node.accelerator.launch_overhead=0 s")
     )
@@ -285,7 +285,7 @@ def test_twice_the_peak_halves_the_products():
     (change,) = rank_changes(question, runs).changes
     products, parts = runs[0].answer.attribution["matmul"], change.parts
 
-    assert parts["matmul"] == pytest.approx(-products / 2, rel=1e-9)
+    assert parts["matmul"] == pytest.approx(-products / 2, rel=0.1)
     assert change.saved_s == pytest.approx(-parts["matmul"] - parts["attention"], rel=1e-9)
     assert change.part == "matmul"
 
