@@ -71,7 +71,7 @@ class GemmFacts(Strict):
 
     @model_validator(mode="after")
     def _needs_a_roofline_whole(self) -> Self:
-        """Refuse tiles without the rest of the roofline, and a share of fits that are not used."""
+        """Reject tiles without the rest of the roofline, and a share of fits that are not used."""
         if self.tiles is not None:
             missing = [name for name in ("best", "inner_half") if getattr(self, name) is None]
             if missing:
