@@ -96,9 +96,11 @@ class KernelFacts(Strict):
     one pass.  `dropout_mask` is the bytes of a number of a dropout's mask as it is kept, 1 if
     missing.  `gradient_accumulation` is 0 where the products themselves add to the sum.
     `attention_cudnn`: attention uses cuDNN's kernels on devices whose file has them, those of
-    FlashAttention-2 otherwise.  `attention_share` is the rate of flash attention as a share of the
-    rate in that file; 1 if missing.  `loss_kept` is the bytes for each logit that the loss keeps
-    for its backward; its own width and 32 bits if missing.  `weight_cast_forward` and
+    FlashAttention-2 otherwise.  `products_share` and `attention_share` are the rates of matrix
+    products and of flash attention as shares of the rates in that file, where the library of a
+    release is slower or faster than the one measured there; 1 if missing.  `loss_kept` is the bytes
+    for each logit that the loss keeps for its backward; its own width and 32 bits if missing.
+    `weight_cast_forward` and
     `weight_cast_backward` are the bytes moved for each weight of an 8-bit product to cast it
     whenever the product runs; 0 if missing, as weights are cast once a step. `query_copies`,
     `key_copies` and `result_copies` are how often queries, keys with values, and the result are
@@ -111,6 +113,7 @@ class KernelFacts(Strict):
     """
 
     attention: Fact[Literal["unfused", "fused-softmax", "flash"]]
+    products_share: Fact[Positive] | None = None
     attention_share: Fact[Positive] | None = None
     attention_cudnn: Fact[bool] | None = None
     bias_gelu_fused: Fact[bool]

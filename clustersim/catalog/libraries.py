@@ -46,7 +46,9 @@ class ProtocolFacts(Strict):
     `base` is paid once, `device_hop` and `network_hop` for each step between neighbours in a node
     and across the network; `bandwidth` is the share of the link that carries payload. `chunk` is
     added to each step for every chunk of a pipelined buffer. `limit` is the highest bus bandwidth
-    of the protocol in a node, and `network_limit` the same over several nodes.
+    of the protocol in a node, and `network_limit` the same over several nodes. `shared_limit` is
+    the same for each rank that a group has on a node, where other groups of the same nodes run
+    concurrently and share their NICs.
     """
 
     base: Fact[Seconds]
@@ -56,6 +58,7 @@ class ProtocolFacts(Strict):
     chunk: Fact[Seconds] | None = None
     limit: Fact[Bandwidth] | None = None
     network_limit: Fact[Bandwidth] | None = None
+    shared_limit: Fact[Bandwidth] | None = None
 
 
 class LibraryRecord(Record):

@@ -30,11 +30,13 @@ class GroupSpan(NamedTuple):
     ranks : of one group
     nodes : that it spans
     fullest : ranks on the node with most of them
+    shared : whether other groups on its nodes run the same at the same time
     """
 
     ranks: int
     nodes: int
     fullest: int
+    shared: bool = False
 
 
 class StepCounts(NamedTuple):
@@ -223,7 +225,7 @@ def collective_cost(
         latency = _latency(protocol, steps)
         if algorithm == "grouped":
             latency += (span.ranks - 1) * library.post
-        limit = protocol.limit if span.nodes == 1 else protocol.network_limit
+        limit = _limit(protocol, span)
         limited = bus_factor(operation, span.ranks) / limit
         moving = nbytes * max(seconds_per_byte / protocol.bandwidth, limited)
         pieces = _pieces(protocol, steps, moving) if algorithm in PIPELINED else 0.0
@@ -249,6 +251,14 @@ def protocols(library: Library, algorithm: str) -> tuple[Protocol, ...]:
 def ranked_first(costs: Iterable[Cost]) -> Cost:
     """Return the cost that a tuner would choose."""
     return min(costs, key=lambda cost: cost.ranked)
+
+
+def _limit(protocol: Protocol, span: GroupSpan) -> float:
+    """Return the highest bus bandwidth of a protocol in a group of this extent [B/s]."""
+    if span.nodes == 1:
+        return protocol.limit
+    shared = span.fullest * protocol.shared_limit if span.shared else math.inf
+    return min(protocol.network_limit, shared)
 
 
 def _latency(protocol: Protocol, steps: StepCounts) -> float:

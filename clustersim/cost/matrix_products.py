@@ -31,7 +31,7 @@ def gemm_seconds(gemm: Gemm, device: Accelerator) -> float:
     """Return the time of a matrix product on the device [s]."""
     if not device.tiles:
         return _measured_seconds(gemm, device) + device.launch_overhead
-    rate = _peak(gemm, device) * gemm_efficiency(gemm, device)
+    rate = gemm.share * _peak(gemm, device) * gemm_efficiency(gemm, device)
     return max(gemm.flops / rate, stream_seconds(gemm.nbytes, device)) + device.launch_overhead
 
 
@@ -56,7 +56,9 @@ def _measured_seconds(gemm: Gemm, device: Accelerator) -> float:
     """
     stated = device.narrow_products if gemm.width == 1 else device.products
     peak = _peak(gemm, device)
-    roof = Roof(peak, device.memory_bandwidth, device.compute_units, gemm.width, gemm.width)
+    roof = Roof(
+        gemm.share * peak, device.memory_bandwidth, device.compute_units, gemm.width, gemm.width
+    )
     slower = peak / device.peak_rate(gemm.peak)
     shape = gemm.batch, gemm.m, gemm.n, gemm.k
     return _sustained_seconds(device.fits, gemm.width == 1, stated, roof, slower, shape)

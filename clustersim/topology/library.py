@@ -18,6 +18,7 @@ class Protocol:
     bandwidth : share of a link that carries payload
     chunk : cost per step for every chunk of a pipelined buffer [s]
     limit, network_limit : highest bus bandwidth inside a node, and over several [B/s]
+    shared_limit : the same for each rank on a node, where groups share the NICs of nodes [B/s]
     """
 
     name: str
@@ -28,6 +29,7 @@ class Protocol:
     chunk: float = 0.0
     limit: float = inf
     network_limit: float = inf
+    shared_limit: float = inf
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def _protocol(name: str, facts: ProtocolFacts) -> Protocol:
         chunk=_or(facts.chunk, 0.0),
         limit=_or(facts.limit, inf),
         network_limit=_or(facts.network_limit, inf),
+        shared_limit=_or(facts.shared_limit, inf),
     )
 
 

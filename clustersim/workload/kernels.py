@@ -23,7 +23,7 @@ class Gemm(NamedTuple):
     `peak` names the peak rate of the device, `width` is the bytes of an element. `of_weight`: they
     compute the gradient of a weight, on which nothing depends.  `row` is the number of contiguous
     elements of which the rows of all operands are multiples, to find rows that are not aligned to
-    vectors; 0 for aligned rows.
+    vectors; 0 for aligned rows.  `share` is its rate relative to the device's own.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Gemm(NamedTuple):
     width: int = HALF
     of_weight: bool = False
     row: int = 0
+    share: float = 1.0
 
     @property
     def ragged(self) -> bool:

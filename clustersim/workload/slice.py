@@ -35,6 +35,7 @@ class KernelChoice:
     dispatched : bytes per element of dispatched activations; their stored width if None [B]
     rows_sorted : whether received rows are copied into the order of the experts, and back
     rows_counted : whether row counts and routing weights are separate messages
+    products_share : rate of matrix products relative to the device file
     attention_share : rate of flash attention relative to the device file
     attention_cudnn : whether flash attention is cuDNN's, if the device file has it
     query_copies, key_copies, result_copies : layout copies of queries, keys with values, and the
@@ -68,6 +69,7 @@ class KernelChoice:
     dispatched: float | None = None
     rows_sorted: bool = False
     rows_counted: bool = False
+    products_share: float = 1.0
     attention_share: float = 1.0
     attention_cudnn: bool = False
     loss_kept: float | None = None
@@ -201,12 +203,14 @@ class Slice:
     ) -> Gemm:
         """Return a matrix product of a linear layer in this slice's precision."""
         peak, width = self.precision.peak, self.precision.operand
-        return Gemm(name, m, n, k, batch, peak=peak, width=width, of_weight=of_weight)
+        share = self.kernels.products_share
+        return Gemm(name, m, n, k, batch, peak=peak, width=width, of_weight=of_weight, share=share)
 
     def wide(self, name: str, m: int, n: int, k: int, *, of_weight: bool = False) -> Gemm:
         """Return a matrix product that stays in 16 bits in 8-bit recipes."""
         peak, width = self.precision.wide, self.width
-        return Gemm(name, m, n, k, peak=peak, width=width, of_weight=of_weight)
+        share = self.kernels.products_share
+        return Gemm(name, m, n, k, peak=peak, width=width, of_weight=of_weight, share=share)
 
     def core(self, name: str, m: int, n: int, k: int, batch: int) -> Gemm:
         """Return a product of the attention core, which stays in 16 bits in 8-bit recipes.
@@ -214,7 +218,10 @@ class Slice:
         Rows of its operands have the width of a head or the number of keys; heads are adjacent.
         """
         peak, row = self.precision.wide, math.gcd(m, n, k)
-        return Gemm(name, m, n, k, batch, attention=True, peak=peak, width=self.width, row=row)
+        width, share = self.width, self.kernels.products_share
+        return Gemm(
+            name, m, n, k, batch, attention=True, peak=peak, width=width, row=row, share=share
+        )
 
     def over_tensor(self, name: str, operation: str, nbytes: float) -> list[Collective]:
         """Return a collective of the tensor group; none for a single rank."""

@@ -339,9 +339,9 @@ def test_files_that_cannot_be_read_are_named(tmp_path, monkeypatch):
             "case.yaml:3: model: no model named 'gpt-22' (did you mean 'gpt-22b'?)",
         ),
         (
-            "name: megatron-deepspeed,", "name: megatron-depspeed,",
-            "case.yaml:8: framework: no framework named 'megatron-depspeed'"
-            " (did you mean 'megatron-deepspeed'?)",
+            "name: megatron-deepspeed-rocm5,", "name: megatron-depspeed-rocm5,",
+            "case.yaml:8: framework: no framework named 'megatron-depspeed-rocm5'"
+            " (did you mean 'megatron-deepspeed-rocm5'?)",
         ),
         (
             "model: gpt-22b", "model: zzzzzzz",

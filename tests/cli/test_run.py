@@ -51,7 +51,7 @@ N, P = r"[\d.,]+(?:e[+-]\d+)?", r"[\d.]+ %"  # a number, a share
 ANSWER = rf"""
 GPT 22B on 16 GCDs of Frontier
 machine       2 nodes of frontier, 16 x mi250x-gcd
-model         gpt-22b in fp16, megatron-deepspeed
+model         gpt-22b in fp16, megatron-deepspeed-rocm5
 layout        tensor 1 x pipeline 8 x data 2, 1f1b, ZeRO-1, full recomputation
 batch         32 sequences of 2,048 tokens: 16 microbatches of 1 per replica
 step time     {N} s, {N} tokens/s, {N} sequences/s

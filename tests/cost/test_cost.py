@@ -115,6 +115,20 @@ def test_a_protocol_moves_no_more_than_its_limit():
     ).seconds == pytest.approx(175e-3)
 
 
+def test_groups_that_share_the_nics_of_nodes_have_their_limit():
+    """4 ranks a node at 2 GB/s each, where other groups run there: 1.75 GB in 219 ms, not 175."""
+    limited = replace(SLOW, base=0.0, device_hop=0.0, network_hop=0.0)
+    limited = replace(limited, network_limit=10e9, shared_limit=2e9)
+    alone, shared, inside = (
+        price("all-reduce", 1e9, span, library=only(limited)).seconds
+        for span in (GroupSpan(8, 2, 4), GroupSpan(8, 2, 4, True), GroupSpan(8, 1, 8, True))
+    )
+
+    assert alone == pytest.approx(175e-3)
+    assert shared == pytest.approx(1.75e9 / 8e9)
+    assert inside == pytest.approx(17.5e-3)
+
+
 def test_messages_posted_at_once_each_cost_their_sender_a_post():
     """8 ranks exchange: 8 us base, 1 hop of 3 us, 7 posts of 1 us; 7 / 8 x 1 GB in 8.75 ms."""
     library = replace(only(SLOW, algorithm="grouped"), post=1e-6)
@@ -232,6 +246,15 @@ def test_a_product_is_never_faster_than_its_roofs(device, m, n, k):
 
     assert seconds >= gemm.flops / device.peak_rate("bf16")
     assert seconds >= gemm.nbytes / device.memory_bandwidth
+
+
+def test_a_slower_library_takes_longer_for_the_work_of_a_product():
+    """Half of the rate doubles the time where compute limits it, not where memory does."""
+    deep, flat = Gemm("deep", 10000, 10000, 10000), Gemm("flat", 10000, 10000, 1)
+
+    for product, times in ((deep, 2.0), (flat, 1.0)):
+        slower = gemm_seconds(product._replace(share=0.5), PLAIN)
+        assert slower == pytest.approx(times * gemm_seconds(product, PLAIN))
 
 
 def test_the_last_wave_counts_as_a_whole():

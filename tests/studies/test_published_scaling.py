@@ -37,10 +37,13 @@ def lost(point, *names):
 
 @LARGE
 def test_frontier_loses_to_the_bubble_in_strong_scaling():
-    """Nine tenths of what 175B loses at 1,024 devices are bubble; claim 6 has how much it is."""
+    """Most of what 175B loses at 1,024 devices is bubble; claim 6 has how much it is.
+
+    The rest are reductions of gradients by groups that share the NICs of their nodes.
+    """
     last = points(curves("frontier-175b", "strong", 128, 1024))[1024]
 
-    assert lost(last, "bubble") > 0.9 * (1 - last.efficiency)
+    assert lost(last, "bubble") > 0.85 * (1 - last.efficiency)
 
 
 @LARGE

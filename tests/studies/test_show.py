@@ -368,7 +368,7 @@ def test_injection_is_what_buses_nics_and_links_let_through():
     cluster, found = measure(record, 2)
     widths = cluster.node.widths
 
-    assert node_injection(frontier, 0) == pytest.approx(4 * 25e9 * 0.92)
+    assert node_injection(frontier, 0) == pytest.approx(4 * 25e9 * 0.95)
     assert node_injection(box, 0) == pytest.approx(1.25e9 * 0.94)
     assert found.injection == pytest.approx(widths["pcie0", "cpu0"] + widths["cpu1", "cpu0"])
 

@@ -315,7 +315,7 @@ def test_the_links_of_a_frontier_node_are_symmetric():
 
     assert widths == {(b, a): width for (a, b), width in widths.items()}
     assert {sum(a == d for a, _ in widths) for d in range(8)} == {3}
-    assert sum(widths.values()) == pytest.approx(2 * 0.72 * (4 * 200e9 + 2 * 100e9 + 6 * 50e9))
+    assert sum(widths.values()) == pytest.approx(2 * 0.75 * (4 * 200e9 + 2 * 100e9 + 6 * 50e9))
 
 
 def test_every_gcd_uses_the_nic_of_its_own_package():
@@ -334,7 +334,7 @@ def test_gcd_0_has_no_direct_link_to_gcd_4():
 
     assert (0, 4) not in cluster.node.widths
     assert [hop.name for hop in cluster.hops(0, 4)] == ["n0.dev0>n0.dev2", "n0.dev2>n0.dev4"]
-    assert [hop.bandwidth for hop in cluster.hops(0, 4)] == pytest.approx([36e9, 72e9])
+    assert [hop.bandwidth for hop in cluster.hops(0, 4)] == pytest.approx([37.5e9, 75e9])
 
 
 @MODEST
@@ -386,8 +386,8 @@ def test_rings_of_a_frontier_node_use_links_within_their_width():
     assert max(full) == pytest.approx(1.0)
 
 
-def test_all_reduce_over_a_frontier_node_runs_at_144_gb_a_second():
-    """The 8 GCDs have four rings of 50 GB/s x 0.72 = 36 GB/s of payload, so 4 x 36 = 144 GB/s.
+def test_rings_of_a_frontier_node_carry_150_gb_a_second():
+    """The 8 GCDs have four rings of 50 GB/s x 0.75 = 37.5 GB/s of payload: 150 GB/s.
 
     Each way, two of them share every link of 100 GB/s and each package; the links of 50 GB/s carry
     one, but for 0-2 and 4-6, over which no further circle closes.
@@ -396,7 +396,7 @@ def test_all_reduce_over_a_frontier_node_runs_at_144_gb_a_second():
     phase = ring_phase(cluster, range(8))
     crossed = Counter(round(share * 4) for share in phase.values())
 
-    assert stream(cluster, phase) == pytest.approx(144e9)
+    assert stream(cluster, phase) == pytest.approx(150e9)
     assert crossed == {2: 2 * (4 + 2), 1: 2 * 4}
 
 

@@ -66,8 +66,8 @@ def test_a_slow_link_has_its_share_of_the_bandwidth():
     capacity = {cluster.links.names[row]: cluster.links.capacities[row] for row in out.links}
 
     assert share == pytest.approx(0.99 / 1.99)
-    assert capacity[link] == pytest.approx(0.99 / 1.99 * 23e9)
-    assert min(cluster.links.capacities[row] for row in home.links) == pytest.approx(23e9)
+    assert capacity[link] == pytest.approx(0.99 / 1.99 * 23.75e9)
+    assert min(cluster.links.capacities[row] for row in home.links) == pytest.approx(23.75e9)
 
 
 def test_a_slow_nic_is_slow_in_both_directions():
@@ -76,7 +76,7 @@ def test_a_slow_nic_is_slow_in_both_directions():
 
     for a, b in ((0, 8), (8, 0)):
         rows = cluster.route(a, b).links
-        assert min(cluster.links.capacities[row] for row in rows) == pytest.approx(2.3e9)
+        assert min(cluster.links.capacities[row] for row in rows) == pytest.approx(2.375e9)
 
 
 def test_a_bundle_without_one_cable_carries_the_rest():

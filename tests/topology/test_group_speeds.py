@@ -22,12 +22,16 @@ def seconds(name, groups, nbytes, operation="all-reduce"):
 
 @pytest.mark.parametrize("nbytes", [8 * MiB, 64 * MiB, 1024 * MiB])
 def test_a_tensor_group_of_frontier_is_slower_the_farther_it_reaches(nbytes):
-    """Per byte: 2 GCDs of a package, then 8 of a node, then 16 and 32 over nodes."""
+    """Per byte: 2 GCDs of a package, then 8 of a node, then 16 and 32 over nodes.
+
+    The bus bandwidth is 86 GB/s in a node and 88 over nodes, as measured, so that little more than
+    the number of ranks tells large reductions apart.
+    """
     times = [seconds("frontier", [range(size)], nbytes) for size in (2, 8, 16, 32)]
 
     assert times == sorted(times)
     assert times[1] > 1.7 * times[0]
-    assert times[3] > 1.7 * times[1]
+    assert times[3] > 1.1 * times[1]
 
 
 def test_reductions_across_pods_of_meta_are_limited_by_the_links_between_pods():

@@ -191,7 +191,7 @@ def test_runs_of_one_group_have_the_release_that_their_source_names():
     earlier = normalised(row_of(**group, id="a-fsdp-run")).framework
     later = normalised(row_of(**group, id="a-run")).framework
 
-    assert (earlier.framework, later.framework) == ("pytorch-fsdp", "torchtitan-eager")
+    assert (earlier.framework, later.framework) == ("pytorch-fsdp", "torchtitan-rocm6")
 
 
 def test_offloaded_parameters_take_the_optimiser_along():

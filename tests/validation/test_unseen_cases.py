@@ -229,7 +229,7 @@ def test_a_schedule_goes_by_its_name_in_other_software(stated, named, chunks):
         ("H200 SXM", "dgx-h200"),
         ("Tesla V100-SXM2-32GB", "dgx-1v"),
         ("AMD Instinct MI300X", "mi300x-roce"),
-        ("AMD Instinct MI250 (1 GCD)", "mi250-roce"),
+        ("AMD Instinct MI250 (1 GCD)", "frontier"),
         ("H800-80GB-SXM", "deepseek-h800"),
         ("NVIDIA GeForce RTX 4090", "desktop-2x4090"),
         ("TPU v5p", "tpu-v5p-pod"),

@@ -86,7 +86,8 @@ class Communicator:
         self._devices = devices if devices.ndim == 3 else devices[None]
         numbers, found = arrangements(cluster, self._devices[0])
         self._kinds = [(kind, np.flatnonzero(numbers == i)) for i, kind in enumerate(found)]
-        self.span = max((kind.span for kind in found), key=lambda span: (span.nodes, span.ranks))
+        span = max((kind.span for kind in found), key=lambda span: (span.nodes, span.ranks))
+        self.span = span._replace(shared=_share_nodes(cluster, self._devices[0]))
         self._fixed = fixed or {}
         self._loads: dict[tuple[str, str], Load] = {}
         self._costs: dict[tuple[str, float, int], Cost] = {}
@@ -278,6 +279,14 @@ class Communicator:
         if algorithm in ("doubling", "halving-doubling"):
             return "a power of two of ranks", span.ranks & (span.ranks - 1) == 0
         return "", True
+
+
+def _share_nodes(cluster: Cluster, groups: Integers) -> bool:
+    """Return whether two of some groups have members on the same node."""
+    nodes = np.sort(groups // cluster.node.devices, axis=1)
+    own = np.ones_like(nodes, dtype=np.bool_)
+    own[:, 1:] = nodes[:, 1:] != nodes[:, :-1]
+    return bool(len(np.unique(nodes)) < np.count_nonzero(own))
 
 
 def load_of_messages(

@@ -157,6 +157,10 @@ ATTENTION: Final = (
         },
     ),
     Rule(
+        ("kernels.products_share",),
+        lambda share: f"Matrix products run at {share:g} times the rate of the device file.",
+    ),
+    Rule(
         ("kernels.attention_share",),
         lambda share: f"The attention kernel runs at {share:g} times the rate of the device file.",
     ),
