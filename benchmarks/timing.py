@@ -43,7 +43,7 @@ def cost_of(
     folder: Path | None = None,
     environment: Mapping[str, str] = {},
 ) -> Cost:
-    """Return what a command takes.
+    """Return what a command takes, with its modules compiled as those of an installed package.
 
     Raises
     ------
@@ -51,8 +51,9 @@ def cost_of(
         when it fails, or does not exist.
     """
     costs: list[Cost] = []
+    compiled = {"PYTHONDONTWRITEBYTECODE": "", **environment}
     while len(costs) < repeats and sum(cost.wall for cost in costs) < ENOUGH:
-        costs.append(_cost(command, folder, {**os.environ, **environment}))
+        costs.append(_cost(command, folder, {**os.environ, **compiled}))
     return Cost(
         min(cost.wall for cost in costs),
         min(cost.processor for cost in costs),
