@@ -105,7 +105,7 @@ class LinkRows:
 
     def scaled(self, factors: Floats) -> "LinkRows":
         """Return the rows, each multiplied by its factor."""
-        return LinkRows(self.starts, self.links, self.values * factors[self.row])
+        return LinkRows(self.starts, self.links, self.values * np.repeat(factors, self.counts))
 
     def with_values(self, values: Floats) -> "LinkRows":
         """Return the same links with other values."""

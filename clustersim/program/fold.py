@@ -114,7 +114,7 @@ class ReplicaTraffic:
         ----------
         refining : whether the colour of a link refines those of replicas
         """
-        crossed, of_link, links = self._crossed, self._of_link, len(self._links)
+        of_link, crossed, links = self._of_link, self._crossed, len(self._links)
         refines, chosen = crossed.only(refining[crossed.link]), np.flatnonzero(refining)
         link, own = (np.cumsum(refining) - 1)[refines.link], of_link[chosen]
         colours = finer = self._of_replica
@@ -240,13 +240,16 @@ def _paired(kind: Integers, colour: Integers) -> Integers:
 def _sets(owner: Integers, items: Integers, owners: int) -> Integers:
     """Return a number for each owner, equal where the multisets of their items are equal."""
     width = int(items.max(initial=0)) + 1
-    items = np.sort(owner * width + items) % width
+    keys = owner * width  # in place, as there are millions
+    keys += items
+    keys.sort()
+    keys %= width
     counts = np.bincount(owner, minlength=owners)
     first = np.cumsum(counts) - counts
     numbers = np.zeros(owners, dtype=np.int64)
     for length in ranked(counts)[0].tolist():
         same = np.flatnonzero(counts == length)
-        rows = items[first[same][:, None] + np.arange(length)]
+        rows = keys[first[same][:, None] + np.arange(length)]
         found = numbered(rows) if length else np.zeros(len(same), dtype=np.int64)
         numbers[same] = numbers.max(initial=0) + 1 + found
     return numbers

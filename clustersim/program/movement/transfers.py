@@ -21,7 +21,7 @@ Call = tuple[Axis, str, float]
 """Axis, operation, and bytes of the buffer [B]."""
 
 
-MOST_MESSAGES: Final = 1 << 17
+MOST_MESSAGES: Final = 1 << 15
 """Messages whose routes are computed at once, which bounds memory."""
 
 
