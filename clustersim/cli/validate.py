@@ -35,7 +35,7 @@ def validate(
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="Explain the missing time of this group by what the model counts. Repeatable.",
+            help="Explain the missing time of this group, or of these cases. Repeatable.",
         ),
     ] = None,
     claims: Annotated[

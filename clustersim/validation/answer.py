@@ -1,6 +1,6 @@
 """The typed answer of `clustersim validate`, and the function that returns it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -8,10 +8,9 @@ from pathlib import Path
 from clustersim.catalog.finding import shipped
 from clustersim.metrics.prediction_interval import MeasuredRuns, shipped_interval_data
 from clustersim.runs.executors import cores, workers
-from clustersim.validation.case_runs import run_cases, select_groups
-from clustersim.validation.cases.machines import matches
+from clustersim.validation.case_runs import run_cases, select_groups, select_runs
 from clustersim.validation.cases.reasons import ReasonCount, count_reasons
-from clustersim.validation.cases.rows import read_entries
+from clustersim.validation.cases.rows import Entry, read_entries
 from clustersim.validation.claims import ClaimVerdict, judge_claims
 from clustersim.validation.curves import CurveErrors, grade_curves, read_curves
 from clustersim.validation.explanation.answer import Explanation, check_number, explain
@@ -43,9 +42,9 @@ class Validation:
     layouts : jobs that were measured in several layouts
     curves : measured curves of collectives; with all shipped cases
     claims : claims of papers; with all shipped cases, or on request
-    unreached : missed accuracy targets; with shipped cases
+    unreached : missed accuracy targets; with shipped cases, and no explanation
     coverage : how often prediction intervals hold
-    explanations : what the missing time of the requested groups follows
+    explanations : what the missing time of the requested runs follows
     """
 
     cases: tuple[CaseAnswer, ...]
@@ -115,8 +114,8 @@ def validate(
     ----------
     cases : YAML list of measured cases; the shipped ones if None
     groups : names of groups or patterns over them (``vtrain-*``); all if empty
-    explained : names or patterns of further groups, to explain the missing time of each by the
-        quantities that it follows
+    explained : names of groups or cases, or patterns over them, to explain the missing time of the
+        runs of each by the quantities that it follows
     claims : whether to predict the claims of papers with other cases as well, which takes a minute
     intervals : file of prediction-interval data to update with these runs
     jobs : number of processes; one per core if None
@@ -143,9 +142,10 @@ def validate(
     True
     """
     entries = read_entries(Path(cases) if cases else shipped("validation") / "cases.yaml")
-    for pattern in explained:
-        check_number(pattern, len(select_groups(entries, [pattern], "--explain")))
-    entries = select_groups(entries, [*groups, *explained])
+    selected = {pattern: {e.id for e in select_runs(entries, pattern)} for pattern in explained}
+    for pattern, names in selected.items():
+        check_number(pattern, len(names))
+    entries = _entries(entries, groups, selected)
     everything = cases is None and not groups and not explained
     file = None if intervals is None else Path(intervals)
     earlier = [] if file is None else read_interval_data(file)  # before cases run for minutes
@@ -162,11 +162,22 @@ def validate(
         curves=grade_curves(read_curves()) if everything else (),
         claims=verdicts,
         unreached=explained_misses(read_targets(), outcomes, all_cases=everything)
-        if cases is None
+        if cases is None and not explained
         else (),
         interval_data=interval_data,
         explanations=tuple(
-            explain(pattern, [each for each in outcomes if matches(pattern, each.group)])
-            for pattern in explained
+            explain(pattern, [each for each in outcomes if each.id in names])
+            for pattern, names in selected.items()
         ),
     )
+
+
+def _entries(
+    entries: Sequence[Entry], groups: Sequence[str], selected: Mapping[str, Set[str]]
+) -> list[Entry]:
+    """Return the cases of some groups and selections, in their order; all without any."""
+    if selected and not groups:
+        names = set().union(*selected.values())
+    else:
+        names = {e.id for e in select_groups(entries, groups)}.union(*selected.values())
+    return [entry for entry in entries if entry.id in names]

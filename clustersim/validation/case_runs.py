@@ -72,6 +72,21 @@ def select_groups(
     return [e for e in entries if any(matches(pattern, e.group) for pattern in groups)]
 
 
+def select_runs(entries: Sequence[Entry], pattern: str) -> list[Entry]:
+    """Return the cases whose missing time is to be explained: of groups, or by their own names.
+
+    Raises
+    ------
+    ScenarioError
+        when neither a group nor a case matches.
+    """
+    if not any(matches(pattern, entry.group) for entry in entries):
+        by_name = [entry for entry in entries if matches(pattern, entry.id)]
+        if by_name:
+            return by_name
+    return select_groups(entries, [pattern], "--explain")
+
+
 def run_cases(
     entries: Sequence[Entry],
     executor: Executor | None = None,

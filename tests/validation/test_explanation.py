@@ -14,7 +14,7 @@ from clustersim.errors import ScenarioError
 from clustersim.scenario.load import load
 from clustersim.simulation.build import build_job
 from clustersim.simulation.simulate import simulate
-from clustersim.validation.answer import validation_of
+from clustersim.validation.answer import validate, validation_of
 from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.cases.rows import read_entries
 from clustersim.validation.explanation.answer import explain
@@ -234,7 +234,7 @@ def test_the_object_has_explanations(capsys):
     ("group", "complaint"),
     [
         ("bloom", "--explain: no case is of group 'bloom'"),
-        ("megatron-h100-weak", "group 'megatron-h100-weak' has 2 runs with a measured step time"),
+        ("megatron-h100-weak", "'megatron-h100-weak' has 2 runs with a measured step time"),
     ],
 )
 def test_a_group_that_cannot_be_explained_is_one_line(group, complaint, capsys):
@@ -247,6 +247,16 @@ def test_a_group_that_cannot_be_explained_is_one_line(group, complaint, capsys):
     assert complaint in captured.err
     assert captured.err.count("\n") == 1
     assert captured.out == ""
+
+
+def test_cases_are_explained_by_their_names():
+    """A pattern that no group matches selects cases; only these run."""
+    answer = validate(explained=["vtrain-single-*-tp8-*"], jobs=1)
+    (explained,) = answer.explanations
+
+    assert explained.runs == len(answer.cases) == 10
+    assert {case.layout["tensor"] for case in answer.cases} == {8}
+    assert answer.unreached == ()
 
 
 def test_groups_without_enough_step_times_are_rejected():

@@ -94,7 +94,7 @@ class Explanation:
 
     Attributes
     ----------
-    group : name of the group, or a pattern over groups
+    group : name of a group or a case, or a pattern
     runs : runs with a measured and a predicted step time
     left_out : other cases of the group
     too_fast : runs with missing time: they are predicted too fast
@@ -119,10 +119,10 @@ class Explanation:
 
 
 def check_number(group: str, runs: int) -> None:
-    """Raise a `ScenarioError` for too few runs of a group."""
+    """Raise a `ScenarioError` for too few runs of a group or a pattern."""
     if runs < LEAST_RUNS:
         raise ScenarioError(
-            f"--explain: group '{group}' has {counted(runs, 'run')} with a measured step time;"
+            f"--explain: '{group}' has {counted(runs, 'run')} with a measured step time;"
             f" at least {LEAST_RUNS} are required"
         )
 
