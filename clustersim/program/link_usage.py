@@ -80,15 +80,15 @@ class LinkUsage:
 
     def _bytes_of_microbatch(self) -> Floats:
         """Return the bytes on each link while a stage runs one microbatch of a chunk [B]."""
-        plan = self._job.plan
-        totals = np.zeros(len(self._links))  # all links have their numbers by now
+        plan, blocks = self._job.plan, (*self._of_cells, *self._of_stages)
+        totals = np.zeros(len(self._links))  # the loads of blocks have numbered their links
         for traffic in self._sends.values():
             self._add(totals, traffic, 1.0)
         if self._job.overlapped_reduction:
             for (kind, *_), traffic in self._joint.items():
                 if kind == "gradients":
                     self._add(totals, traffic, 1.0 / plan.microbatches)
-        for carried in (*self._of_cells, *self._of_stages):
+        for carried in blocks:
             carried.add_to(totals, 1.0 / plan.chunks)
         return totals
 
@@ -101,16 +101,17 @@ class LinkUsage:
 
     def carried(self) -> LinksInUse:
         """Return the load of every link in the step."""
-        plan, totals = self._job.plan, np.zeros(len(self._links))
+        plan = self._job.plan
+        blocks = (*self._of_cells, *self._of_stages) if self._blocks.axes else ()
+        totals = np.zeros(len(self._links))
         for traffic in self._joint.values():
             self._add(totals, traffic, 1.0)
         times = _sends_of_step(plan)
         for name, traffic in self._sends.items():
             if name[0] == "send":
                 self._add(totals, traffic, float(times[name]))
-        if self._blocks.axes:
-            for carried in (*self._of_cells, *self._of_stages):
-                carried.add_to(totals, plan.microbatches / plan.wired.copies)
+        for carried in blocks:
+            carried.add_to(totals, plan.microbatches / plan.wired.copies)
         (used,) = np.nonzero(totals)
         return LinksInUse(self._links, used, totals[used])
 

@@ -143,3 +143,14 @@ def test_replicas_folded_or_not_share_links_alike():
     unfolded = simulate(loaded(*L40S, fold=False))
 
     assert unfolded.step_time == pytest.approx(folded.step_time, rel=1e-9)
+
+
+def test_links_that_only_blocks_use_are_counted():
+    """Their gathers cross links that no other transfer does; they were numbered too late."""
+    plan, batch = {"data": 512, "zero": 3}, (1536, 3, 8192)
+    result = simulate(
+        loaded("frontier", 64, "llama3-8b", plan, batch, "pytorch-fsdp", recompute="full")
+    )
+
+    assert result.attribution["sharding_communication"] >= 0
+    assert max(link.nbytes for link in result.links) > 0
