@@ -5,6 +5,7 @@ from typing import Final
 
 from clustersim.validation.answer import Validation
 from clustersim.validation.explanation.text import explanation_tables
+from clustersim.validation.fitted_coefficients import FITTED
 from clustersim.validation.result_tables import (
     CASES,
     CLAIMS,
@@ -35,9 +36,14 @@ Each missed accuracy target has its likely cause and the measurement that would 
 A claim holds if each of its numbers is within its tolerance.
 Collectives are compared with curves measured by size and by number of devices.
 Cases that are *not scored* are of low confidence, or lack settings that had to be assumed.
-The data behind each fitted coefficient is named in its file in `topologies/` and `workloads/`.
+A table has the fitted coefficients of devices and software, with the data of each fit.
+All others have it in their files in `topologies/`.
 """
 """The text above the tables; one sentence a line."""
+
+_OF_THE_PAGE: Final = (
+    GROUPS, MISSED, FITTED, LAYOUTS, MEMORY, CLAIMS, CURVES, REASONS, CASES, UNGRADABLE,
+)  # fmt: skip
 
 FEW: Final = 30
 """Most cases without a grade that are listed on a terminal."""
@@ -56,7 +62,7 @@ def validation_tables(answer: Validation) -> Iterator[tuple[Table, list[tuple[st
 def to_markdown(answer: Validation) -> str:
     """Return all tables as a page of Markdown, the shortest first."""
     sections = [INTRODUCTION]
-    for table in (GROUPS, MISSED, LAYOUTS, MEMORY, CLAIMS, CURVES, REASONS, CASES, UNGRADABLE):
+    for table in _OF_THE_PAGE:
         rows = list(table.rows(answer))
         if rows:
             sections.append(f"## {table.title}\n\n{_markdown(table.headings, rows)}")
