@@ -1,12 +1,13 @@
 r"""The interval that a measured step time is expected in, from runs that were measured before.
 
-    runs --similar ones--> |log(measured / predicted)|, weighted --quantile--> factor f
-    predicted step time t --> [t / f, t f]
+    runs --similar ones--> log(measured / predicted), weighted --quantiles--> factors a, b
+    predicted step time t --> [t / a, t b]
 
-No distribution of the errors is assumed: the quantile is that of conformal prediction
-(Lei et al. 2018, section 2, arXiv:1604.04173), with a run at infinity for the one to come.  Runs of
-one source share a machine, a model family and a way of measuring, so n of them count less than n
-independent ones:
+No distribution of the errors is assumed: the quantiles are those of conformal prediction
+(Lei et al. 2018, section 2, arXiv:1604.04173), with a run at infinity for the one to come, and as
+many runs are below the interval as above.  A run can be slower than its machine for many reasons
+and faster for none, so the interval is longer above the prediction.  Runs of one source share a
+machine, a model family and a way of measuring, so n of them count less than n independent ones:
 
 .. math:: \frac{n}{1 + (n - 1) \rho}
 
@@ -27,7 +28,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from statistics import fmean
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -74,12 +75,10 @@ SIZES: Final[Mapping[Nodes, str]] = {"one": "one node", "several": "several node
 """Sizes of a job in words."""
 
 SOURCES: Final = 9
-"""Sources from which on jobs of one size have an interval of their own.
-
-With 9 there is a bound even if all runs of a source were one: 9 of 9 + 1 are `LEVEL`."""
+"""Sources from which on jobs of one size have an interval of their own; assumed."""
 
 Errors = Mapping[str, Sequence[float]]
-"""|log(measured / predicted)| of runs, by source."""
+"""log(measured / predicted) of runs, by source."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +87,14 @@ class Reach:
 
     Attributes
     ----------
-    factor : measured over predicted, or the inverse, at most, at `LEVEL`; None without evidence
+    below : predicted over measured at most, at `LEVEL`; None without evidence
+    above : measured over predicted at most; None without evidence
     rows : measured runs that it is based on
-    why : which runs these are; without a factor, why there is none
+    why : which runs these are; without factors, why there are none
     """
 
-    factor: float | None
+    below: float | None
+    above: float | None
     rows: int
     why: str
 
@@ -121,12 +122,12 @@ class Interval:
 def interval(step_time: float, reach: Reach) -> Interval:
     """Return the interval around a predicted step time [s].
 
-    >>> interval(10.0, Reach(1.25, 12, "12 measured runs"))
-    Interval(low_s=8.0, high_s=12.5, level=0.9, rows=12, why='12 measured runs')
+    >>> interval(10.0, Reach(1.25, 1.5, 12, "12 measured runs"))
+    Interval(low_s=8.0, high_s=15.0, level=0.9, rows=12, why='12 measured runs')
     """
-    if reach.factor is None:
+    if reach.below is None or reach.above is None:
         return Interval(None, None, LEVEL, reach.rows, reach.why)
-    low, high = step_time / reach.factor, step_time * reach.factor
+    low, high = step_time / reach.below, step_time * reach.above
     return Interval(low, high, LEVEL, reach.rows, reach.why)
 
 
@@ -140,15 +141,16 @@ def reach_of(runs: Iterable[MeasuredRuns], accelerator: str, nodes: Nodes) -> Re
     known = list(runs)
     own = [run for run in known if run.accelerator == accelerator]
     if not own:
-        return Reach(None, 0, f"no measured runs on {accelerator}")
+        return Reach(None, None, 0, f"no measured runs on {accelerator}")
     rho = intraclass_correlation(_errors(known))
     sized = [run for run in own if run.nodes == nodes]
-    chosen, where = own, f"on {accelerator}"
     if len({run.source for run in sized}) >= SOURCES:
-        chosen, where = sized, f"{where}, {SIZES[nodes]}"
-    bound = quantile(_errors(chosen), rho, LEVEL)
-    if math.isfinite(bound):
-        return Reach(math.exp(bound), _count(chosen), _count_text(chosen, where))
+        found = central(_errors(sized), rho, LEVEL)
+        if found is not None:
+            return _reach(found, sized, f"on {accelerator}, {SIZES[nodes]}")
+    found = central(_errors(own), rho, LEVEL)
+    if found is not None:
+        return _reach(found, own, f"on {accelerator}")
     return _of_all(known, own, rho, accelerator)
 
 
@@ -157,17 +159,51 @@ def _of_all(
 ) -> Reach:
     """Return the error on an accelerator that has too few runs of its own for a bound."""
     text = f"{_count_text(known, 'on all accelerators')}, {_count(own)} of them on {accelerator}"
-    bound = quantile(_errors(known), rho, LEVEL)
-    if math.isinf(bound):
-        return Reach(None, _count(known), f"{text}, are too few")
-    bound = max(bound, quantile(_errors(own), rho, LEVEL, ahead=0.0))
-    return Reach(math.exp(bound), _count(known), text)
+    every = central(_errors(known), rho, LEVEL)
+    few = central(_errors(own), rho, LEVEL, ahead=0.0)
+    if every is None or few is None:
+        return Reach(None, None, _count(known), f"{text}, are too few")
+    widest = Range(min(every.low, few.low), max(every.high, few.high))
+    return Reach(math.exp(-widest.low), math.exp(widest.high), _count(known), text)
+
+
+def _reach(found: "Range", runs: Sequence[MeasuredRuns], where: str) -> Reach:
+    """Return the error of predictions from some of the runs."""
+    text = _count_text(runs, where)
+    return Reach(math.exp(-found.low), math.exp(found.high), _count(runs), text)
+
+
+class Range(NamedTuple):
+    """A range of log(measured / predicted) with the prediction, 0, in it."""
+
+    low: float
+    high: float
+
+    @property
+    def length(self) -> float:
+        """Its length."""
+        return self.high - self.low
+
+
+def central(errors: Errors, rho: float, level: float, ahead: float = 1.0) -> Range | None:
+    """Return the range with as much weight below as above it; None if it has no end.
+
+    `ahead` is the weight of runs to come, whose errors are unbounded.
+
+    >>> central({str(i): [i / 10] for i in range(1, 20)}, rho=0.0, level=0.9)
+    Range(low=0.0, high=1.9)
+    >>> central({str(i): [i / 10] for i in range(1, 19)}, rho=0.0, level=0.9)
+    """
+    tail = (1 + level) / 2
+    above = quantile(errors, rho, tail, ahead)
+    below = quantile({name: [-e for e in of] for name, of in errors.items()}, rho, tail, ahead)
+    if math.isinf(above) or math.isinf(below):
+        return None
+    return Range(min(0.0, -below), max(0.0, above))
 
 
 def quantile(errors: Errors, rho: float, level: float, ahead: float = 1.0) -> float:
     """Return the smallest error that bounds `level` of all weight; infinite if none does.
-
-    `ahead` is the weight of runs to come, whose errors are unbounded.
 
     >>> quantile({str(i): [i / 10] for i in range(1, 10)}, rho=0.0, level=0.9)
     0.9
@@ -185,7 +221,7 @@ def quantile(errors: Errors, rho: float, level: float, ahead: float = 1.0) -> fl
 
 
 def intraclass_correlation(errors: Errors) -> float:
-    r"""Return the correlation of the errors of one source, from 0 to 1 [unitless].
+    r"""Return the correlation of the sizes of errors of one source, from 0 to 1 [unitless].
 
     .. math:: \frac{B - W}{B + (n_0 - 1) W}
 
@@ -198,6 +234,7 @@ def intraclass_correlation(errors: Errors) -> float:
     >>> intraclass_correlation({"a": [0.1, 0.3], "b": [0.1, 0.3]})
     0.0
     """
+    errors = {name: [abs(error) for error in of] for name, of in errors.items()}
     sizes = [len(of) for of in errors.values()]
     rows, sources = sum(sizes), len(sizes)
     if sources < 2 or rows == sources:
@@ -215,7 +252,7 @@ def intraclass_correlation(errors: Errors) -> float:
 def _errors(runs: Iterable[MeasuredRuns]) -> Errors:
     errors: defaultdict[str, list[float]] = defaultdict(list)
     for run in runs:
-        errors[run.source] += [abs(math.log(ratio)) for ratio in run.ratios]
+        errors[run.source] += [math.log(ratio) for ratio in run.ratios]
     return errors
 
 

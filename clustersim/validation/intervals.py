@@ -121,22 +121,28 @@ class Coverage:
     level : share of measured runs that intervals are made to contain
     all : of all cases
     groups : of each group with a graded step
+    accelerators : of each accelerator with a graded step
     """
 
     level: float
     all: GroupCoverage
     groups: Mapping[str, GroupCoverage]
+    accelerators: Mapping[str, GroupCoverage]
 
 
 def coverage_of(outcomes: Sequence[Outcome], runs: Iterable[MeasuredRuns]) -> Coverage:
-    """Return the coverage of all outcomes together, and of each group."""
-    verdicts: dict[str, list[bool | None]] = {}
-    for outcome, inside in _judged(outcomes, tuple(runs)):
-        verdicts.setdefault(outcome.group, []).append(inside)
+    """Return the coverage of all outcomes together, of each group and of each accelerator."""
+    judged = list(_judged(outcomes, tuple(runs)))
+    groups: defaultdict[str, list[bool | None]] = defaultdict(list)
+    accelerators: defaultdict[str, list[bool | None]] = defaultdict(list)
+    for outcome, inside in judged:
+        groups[outcome.group].append(inside)
+        accelerators[outcome.accelerator or ""].append(inside)
     return Coverage(
         level=LEVEL,
-        all=_counted(list(chain.from_iterable(verdicts.values()))),
-        groups={group: _counted(of_group) for group, of_group in sorted(verdicts.items())},
+        all=_counted([inside for _, inside in judged]),
+        groups={name: _counted(inside) for name, inside in sorted(groups.items())},
+        accelerators={name: _counted(inside) for name, inside in sorted(accelerators.items())},
     )
 
 
@@ -159,5 +165,8 @@ def _judged(
         ratio = ratio_of(outcome)
         if ratio is None or outcome.accelerator is None or outcome.nodes is None:
             continue
-        factor = reach(outcome.group, outcome.accelerator, size_of(outcome.nodes)).factor
-        yield outcome, None if factor is None else 1 / factor <= ratio <= factor
+        found = reach(outcome.group, outcome.accelerator, size_of(outcome.nodes))
+        if found.below is None or found.above is None:
+            yield outcome, None
+        else:
+            yield outcome, 1 / found.below <= ratio <= found.above

@@ -267,7 +267,7 @@ def coverage_line(coverage: Coverage) -> str:
     """Return the coverage of all cases in a line.
 
     >>> from clustersim.validation.intervals import GroupCoverage
-    >>> print(coverage_line(Coverage(0.9, GroupCoverage(40, 37, 0.925, 2), {})))
+    >>> print(coverage_line(Coverage(0.9, GroupCoverage(40, 37, 0.925, 2), {}, {})))
     90 % prediction intervals contain 37 of 40 measured runs (92.5 %); 2 runs have no interval.
     """
     whole = coverage.all
@@ -281,8 +281,9 @@ def coverage_line(coverage: Coverage) -> str:
 
 
 def coverage_rows(answer: Validation) -> Rows:
-    """Yield the coverage of each group, and of all cases."""
-    for name, group in [*answer.coverage.groups.items(), ("all", answer.coverage.all)]:
+    """Yield the coverage of each group, of each accelerator, and of all cases."""
+    found = answer.coverage
+    for name, group in [*found.groups.items(), *found.accelerators.items(), ("all", found.all)]:
         share = "" if group.share is None else percent(group.share)
         yield name, f"{group.count:,}", f"{group.inside:,}", share, f"{group.without:,}"
 

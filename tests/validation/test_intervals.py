@@ -69,7 +69,7 @@ def test_a_coverage_counts_who_is_inside_who_is_not_and_who_has_none():
     seen = runs_of(*[[1.1]] * 20)
     cases = [
         outcome(1.05),
-        outcome(0.92),
+        outcome(1.02),
         outcome(1.3),
         outcome(1.0, source="far", accelerator="unknown"),
         Outcome("rejected", "new"),
@@ -84,6 +84,8 @@ def test_a_coverage_counts_who_is_inside_who_is_not_and_who_has_none():
     assert list(coverage_rows(SimpleNamespace(coverage=coverage_of(cases, seen)))) == [
         ("far", "0", "0", "", "1"),
         ("new", "3", "2", "66.7 %", "0"),
+        ("chip", "3", "2", "66.7 %", "0"),
+        ("unknown", "0", "0", "", "1"),
         ("all", "3", "2", "66.7 %", "1"),
     ]
     assert validation_of(cases, interval_data=seen).coverage == coverage_of(cases, seen)
