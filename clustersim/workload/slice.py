@@ -141,6 +141,10 @@ class Slice:
         """Whether the weights of the model are frozen, so that they have no gradients."""
         return self.finetune is not None
 
+    def adapts(self, target: str) -> bool:
+        """Whether linear layers have adapters: ``qkv``, ``output`` or ``mlp``."""
+        return self.finetune is not None and target in self.finetune.targets
+
     def freezes(self, end: str) -> bool:
         """Whether an end of the model is frozen: ``embedding`` or ``logits``."""
         return self.frozen or end in self.frozen_ends

@@ -17,10 +17,11 @@ from clustersim.workload.finetune import (
     tuned_flops,
 )
 from clustersim.workload.flops import model_flops
-from clustersim.workload.kernels import Gemm, Stream
+from clustersim.workload.kernels import Collective, Gemm, Overlapped, Stream
 from clustersim.workload.layers import layer_ops
 from clustersim.workload.layers.adapters import linear
 from clustersim.workload.layers.ends import embedding_ops, head_ops
+from clustersim.workload.layers.pieces import column_op, row_op
 from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.ops import backward
 from clustersim.workload.parameters import layer_parameters
@@ -141,6 +142,51 @@ def test_frozen_products_in_8_bits_cast_what_they_read_in_one_way():
 
     assert passes(found.forward, "cast") == 3 * 2048 * 8192
     assert passes(found.backward, "cast") == 3 * 2048 * 28672
+
+
+def test_products_of_an_adapter_stay_in_16_bits():
+    """Layers in 8 bits are Transformer Engine's; an adapter next to one is not."""
+    part = replace(part_of(lora()), precision=PRECISIONS["fp8"])
+    found = linear(part, "up", "mlp", 2048, 28672, 8192)
+    small = [k for k in found.forward + found.backward if isinstance(k, Gemm) and "adapt" in k.name]
+
+    assert {(kernel.peak, kernel.width) for kernel in small} == {("bf16", 2)}
+
+
+def gathers(op):
+    """Bytes gathered over the tensor group in the forward and the backward of an operation."""
+    chains = (op.forward, op.backward)
+    return [sum(k.nbytes for k in chain if isinstance(k, Collective)) for chain in chains]
+
+
+def test_a_frozen_layer_does_not_gather_its_input_again():
+    """Only the weight gradient reads the input, so the backward has the reduction alone."""
+    tokens, width = 2048, 2
+    split = replace(part_of(lora(targets=frozenset()), tensor=4), sequence_parallel=True)
+    trained = replace(split, finetune=None)
+    up, same = (column_op("up", part, "up", "mlp", 7168, 8192) for part in (split, trained))
+
+    assert gathers(up) == [width * tokens * 8192] * 2
+    assert gathers(same) == [width * tokens * 8192, 2 * width * tokens * 8192]
+
+
+def test_tokens_that_an_adapter_reads_are_gathered_in_16_bits():
+    """Without an adapter they are cast to 8 bits first."""
+    part = replace(part_of(lora(), tensor=4), sequence_parallel=True, precision=PRECISIONS["fp8"])
+    bare = replace(part, finetune=lora(targets=frozenset()))
+    with_adapter, without = (column_op("up", p, "up", "mlp", 7168, 8192) for p in (part, bare))
+
+    assert gathers(with_adapter)[0] == 2 * gathers(without)[0]
+
+
+def test_collectives_overlap_with_the_products_of_frozen_weights():
+    """With pipelining the largest product is cut, not that of an adapter in front of it."""
+    piped = replace(CHOICE, tensor_pipelined=True)
+    part = replace(part_of(lora(), tensor=4), sequence_parallel=True, kernels=piped)
+    down = row_op("down", part, "down", "mlp", 8192, 7168)
+    overlapped = [k for k in down.forward + down.backward if isinstance(k, Overlapped)]
+
+    assert [k.kernels[0].name for k in overlapped] == ["down", "down input gradient"]
 
 
 def test_targets_choose_the_layers_that_have_an_adapter():

@@ -68,10 +68,12 @@ def linear(
         return _trained(shard, name, (m, sum(widths), k), shared)
     if shard.finetune.merged:
         widths = [sum(widths)]
+    if shard.adapts(target) and shared == "input":
+        shared = None  # gathered in 16 bits, which the adapter reads
     found = Linear()
     for n in widths:
         found = found.then(_frozen(shard, shard.finetune, name, target, (m, n, k), shared))
-        if target in shard.finetune.targets:
+        if shard.adapts(target):
             found = found.then(_adapter(shard, shard.finetune, name, m, n, k))
     return found
 
@@ -180,7 +182,9 @@ def widened(finetune: Finetune, name: str, n: int, k: int, width: int) -> tuple[
 def _adapter(shard: Slice, finetune: Finetune, name: str, m: int, n: int, k: int) -> Linear:
     """The input with dropout multiplied by A and B, scaled and added to the output.
 
-    Products may include the scale: NeMo AutoModel, ``_peft/lora_kernel.py``.
+    Products may include the scale: NeMo AutoModel, ``_peft/lora_kernel.py``.  They stay in 16 bits
+    in 8-bit recipes, as adapters are no layers of Transformer Engine: Megatron-Bridge,
+    ``peft/utils.py``, ``ParallelLinearAdapter``.
 
     Saved are the mask, the input with dropout and the output of A; without dropout the input
     itself, which other readers may save as well. The output of a quantised layer is copied before
@@ -192,8 +196,8 @@ def _adapter(shard: Slice, finetune: Finetune, name: str, m: int, n: int, k: int
     scaled = 0 if shard.kernels.adapters_scaled else 2
     ahead: list[Gemm | Stream] = [
         *([Stream(f"{name} adapter dropout", (2 * w + 1) * m * k)] if drops else []),
-        shard.gemm(f"{name} adapter down", m, r, k),
-        shard.gemm(f"{name} adapter up", m, n, r),
+        shard.wide(f"{name} adapter down", m, r, k),
+        shard.wide(f"{name} adapter up", m, n, r),
         Stream(
             f"{name} adapter sum",
             copied + (scaled + 3) * w * m * n,
@@ -202,10 +206,10 @@ def _adapter(shard: Slice, finetune: Finetune, name: str, m: int, n: int, k: int
     ]
     back: list[Gemm | Stream] = [
         *([Stream(f"{name} adapter scale backward", scaled * w * m * n)] if scaled else []),
-        shard.gemm(f"{name} adapter up input gradient", m, r, n),
-        shard.gemm(f"{name} adapter up weight gradient", n, r, m, of_weight=True),
-        shard.gemm(f"{name} adapter down input gradient", m, k, r),
-        shard.gemm(f"{name} adapter down weight gradient", r, k, m, of_weight=True),
+        shard.wide(f"{name} adapter up input gradient", m, r, n),
+        shard.wide(f"{name} adapter up weight gradient", n, r, m, of_weight=True),
+        shard.wide(f"{name} adapter down input gradient", m, k, r),
+        shard.wide(f"{name} adapter down weight gradient", r, k, m, of_weight=True),
         *([Stream(f"{name} adapter dropout backward", (2 * w + 1) * m * k)] if drops else []),
         Stream(f"{name} adapter gradient sum", 3 * w * m * k),
     ]

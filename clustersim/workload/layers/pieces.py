@@ -24,21 +24,31 @@ def column_op(
 
     In sequence parallelism tokens are gathered before the product, and again for the weight
     gradient instead of being saved. Megatron-LM, ``mpu/layers.py``, commit 02bb1f5,
-    ``ColumnParallelLinearWithSequenceParallelism``.
+    ``ColumnParallelLinearWithSequenceParallelism``.  An adapter reads the gathered tokens as well,
+    so that they are gathered in 16 bits, not pipelined with the product: Transformer Engine,
+    ``module/layernorm_linear.py``, ``return_layernorm_output``.
     """
     found = linear(shard, name, target, shard.tokens, columns, k, "input")
     numbers = columns if isinstance(columns, int) else sum(columns)
     bias = shard.width * shard.tokens * numbers
     summed_up = biased and not shard.frozen
     after = (Stream(f"{name} bias gradient", bias, of_weight=True),) if summed_up else ()
-    gather = gathered(shard, name, k, shard.precision.operand)
     return Op(
         op,
-        forward=_pipelined(shard, gather, found.forward),
+        forward=_column_forward(shard, name, target, k, found),
         backward=_column_backward(shard, name, k, found, after),
         inputs=found.inputs / shard.shared,
         inside=found.inside,
     )
+
+
+def _column_forward(
+    shard: Slice, name: str, target: str, k: int, found: Linear
+) -> tuple[Kernel, ...]:
+    """The gather of tokens comes before the product, or is pipelined with it."""
+    if shard.adapts(target):
+        return (*gathered(shard, name, k, shard.width), *found.forward)
+    return _pipelined(shard, gathered(shard, name, k, shard.precision.operand), found.forward)
 
 
 def _column_backward(
@@ -46,11 +56,14 @@ def _column_backward(
 ) -> tuple[Kernel, ...]:
     """The input gradient comes first, so that its reduction can overlap with the weight gradient.
 
-    Only the last product of a trained layer is the weight gradient.
+    Only the last product of a trained layer is the weight gradient.  A frozen layer has none, so
+    that its input is not gathered again, and nothing overlaps with the reduction.
     """
-    gather = gathered(shard, f"{name} again", k, shard.precision.operand)
     total = summed(shard, f"{name} backward", k)
-    if shard.finetune is not None or not shard.kernels.tensor_overlap:
+    if shard.frozen:
+        return (*found.backward, *total)
+    gather = gathered(shard, f"{name} again", k, shard.precision.operand)
+    if not shard.kernels.tensor_overlap:
         return (*gather, *found.backward, *after, *total)
     first, last = found.backward[:-1], (*found.backward[-1:], *after)
     return (*_overlapped(gather, first), *_overlapped(total, last))
@@ -69,8 +82,9 @@ def _pipelined(
 ) -> tuple[Kernel, ...]:  # fmt: skip
     r"""Return kernels with a collective before or after them, or pipelined with them.
 
-    With pipelining, their first product is cut into one piece per rank, and all but one overlap
-    with the communication: the tokens of the rank itself need none.
+    With pipelining, their largest product, that of the weight where there is an adapter as well, is
+    cut into one piece per rank, and all but one overlap with the communication: the tokens of the
+    rank itself need none.
 
     .. math:: \max(T, \frac{t - 1}{t} C) + \frac{C}{t}
 
@@ -79,10 +93,10 @@ def _pipelined(
     ``comm_gemm_overlap``, ring exchange; NeMo, *Communication Overlap*, pipelined overlap; PyTorch,
     ``torch/distributed/_symmetric_memory``, ``_fused_matmul_reduce_scatter``.
     """
-    shared = shard.sequence_parallel and shard.finetune is None
-    if not (moved and shared and shard.kernels.tensor_pipelined):
+    if not (moved and shard.sequence_parallel and shard.kernels.tensor_pipelined):
         return (*kernels, *moved) if behind else (*moved, *kernels)
-    place = next(i for i, kernel in enumerate(kernels) if isinstance(kernel, Gemm))
+    products = {i: kernel.flops for i, kernel in enumerate(kernels) if isinstance(kernel, Gemm)}
+    place = max(products, key=products.__getitem__)
     piece, rest = _piece(shard, kernels[place]), shard.tensor - 1
     sums = (1 + 1 / shard.tensor) * moved[0].nbytes
     return (
