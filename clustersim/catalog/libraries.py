@@ -4,7 +4,16 @@ from typing import Final, Literal, Self
 
 from pydantic import model_validator
 
-from clustersim.catalog.facts import Bandwidth, Fact, Fraction, Parts, Record, Seconds, Strict
+from clustersim.catalog.facts import (
+    Bandwidth,
+    Fact,
+    Fraction,
+    Parts,
+    Positive,
+    Record,
+    Seconds,
+    Strict,
+)
 
 OPERATIONS: Final = (
     "all-reduce",
@@ -69,7 +78,8 @@ class LibraryRecord(Record):
     another rail is forwarded by the neighbour on that rail (NCCL's PXN). `channels` is the number
     of compute units that a collective occupies while kernels run; 0 if missing. `message` is the
     highest rate of one message to another node, where it has fewer blocks of threads than would
-    fill a NIC; that of the NIC if missing.
+    fill a NIC; that of the NIC if missing. `pairing` is the time of a byte in a ring of half as
+    many devices of a node, over that of the whole; 1 if missing.
     """
 
     kind: Literal["library"]
@@ -80,6 +90,7 @@ class LibraryRecord(Record):
     relay: Fact[bool] | None = None
     channels: Fact[Parts] | None = None
     message: Fact[Bandwidth] | None = None
+    pairing: Fact[Positive] | None = None
 
     @model_validator(mode="after")
     def _choices_exist(self) -> Self:

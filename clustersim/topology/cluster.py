@@ -413,7 +413,7 @@ def build_cluster(
         nodes=nodes,
         node=node,
         accelerator=build_accelerator(record.node.accelerator, passes),
-        library=build_library(record.node.library),
+        library=build_library(record.node.library, record.node.devices.value),
         fabric=fabric,
         faults=find_faults(faults, node, fabric, nodes) if faults else NO_FAULTS,
     )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf
+from typing import Final
 
 from clustersim.catalog.facts import Fact
 from clustersim.catalog.libraries import LibraryRecord, ProtocolFacts
@@ -32,6 +33,10 @@ class Protocol:
     shared_limit: float = inf
 
 
+MEASURED_RANKS: Final = 8
+"""Devices of the groups whose bus bandwidth the files of larger nodes state."""
+
+
 @dataclass(frozen=True)
 class Library:
     """NCCL, RCCL, an MPI or another library.
@@ -45,6 +50,8 @@ class Library:
     relay : whether a message to another rail is forwarded by the device on that rail
     channels : compute units that a collective occupies while others compute
     message : highest rate of one message to another node [B/s]
+    pairing : time of a byte in a ring of half as many devices of a node, over that of the whole
+    whole : devices of a group whose bus bandwidth the file of the node states
     """
 
     name: str
@@ -55,10 +62,12 @@ class Library:
     relay: bool = False
     channels: int = 0
     message: float = inf
+    pairing: float = 1.0
+    whole: int = MEASURED_RANKS
 
 
-def build_library(record: LibraryRecord) -> Library:
-    """Return the library that a catalogue file describes."""
+def build_library(record: LibraryRecord, devices: int = MEASURED_RANKS) -> Library:
+    """Return the library that a catalogue file describes, on nodes of some devices."""
     return Library(
         name=record.name,
         call_overhead=record.call_overhead.value,
@@ -73,6 +82,8 @@ def build_library(record: LibraryRecord) -> Library:
         relay=record.relay is not None and record.relay.value,
         channels=0 if record.channels is None else record.channels.value,
         message=_or(record.message, inf),
+        pairing=_or(record.pairing, 1.0),
+        whole=min(MEASURED_RANKS, devices),
     )
 
 

@@ -53,6 +53,20 @@ def price(operation, nbytes, span, *, library=LIBRARY, bandwidth=1e11, algorithm
     )
 
 
+@MODEST
+@given(st.sampled_from([2, 4, 8, 16]), st.floats(1, 1.5))
+def test_a_byte_takes_longer_among_few_devices_of_a_node(ranks, pairing):
+    """`pairing` for each halving below eight, and nothing across nodes or above."""
+    library = replace(only(SLOW), pairing=pairing)
+    expected = pairing ** max(0, 3 - math.log2(ranks))
+
+    for nodes, longer in ((1, expected), (2, 1.0)):
+        span = GroupSpan(ranks=ranks, nodes=nodes, fullest=ranks // nodes)
+        paired = price("all-reduce", 1e9, span, library=library)
+        plain = price("all-reduce", 1e9, span, library=replace(library, pairing=1.0))
+        assert paired.nbytes / paired.rate == pytest.approx(longer * plain.nbytes / plain.rate)
+
+
 def only(protocol, *, algorithm="ring", call=0.0):
     """Return a library of one protocol."""
     return Library("one", call, {algorithm: (protocol,)}, {})
