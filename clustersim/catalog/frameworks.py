@@ -108,8 +108,11 @@ class KernelFacts(Strict):
     copied to the queries that share them before flash attention. `ring_result` and `ring_gradients`
     are the bytes moved to join the results of the steps of a ring whose ranks share a sequence:
     once, and at each step but the first; for each number of the result forward, and of queries,
-    keys and values backward.  `tensor_pipelined`: in linear layers the collectives of the tensor
-    group run in pieces that overlap the products before or after them, forward and backward.
+    keys and values backward.  `ring_sent` is the bytes that a rank sends backward for each number
+    of its keys and values, as often; both and their gradients at each step if missing.
+    `ring_waits`: transfers of the ring do not overlap attention.  `tensor_pipelined`: in linear
+    layers the collectives of the tensor group run in pieces that overlap the products before or
+    after them, forward and backward.
     """
 
     attention: Fact[Literal["unfused", "fused-softmax", "flash"]]
@@ -130,6 +133,8 @@ class KernelFacts(Strict):
     kv_repeated: Fact[bool] | None = None
     ring_result: Fact[OnceAndEach] | None = None
     ring_gradients: Fact[OnceAndEach] | None = None
+    ring_sent: Fact[OnceAndEach] | None = None
+    ring_waits: Fact[bool] | None = None
     tensor_pipelined: Fact[bool] | None = None
     tensor_overlap: Fact[bool] | None = None
     gated_fused: Fact[bool] | None = None

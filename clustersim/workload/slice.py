@@ -46,6 +46,9 @@ class KernelChoice:
     ring_result, ring_gradients : bytes moved to merge the partial results of ring attention, once
         and for each step after the first, per element of the result, and of queries, keys and
         values [B]
+    ring_sent : bytes that each rank of a ring sends in the backward, once and for each step after
+        the first, per element of its keys and values; both and their gradients if None [B]
+    ring_waits : whether transfers of the ring are waited for before attention
     tensor_pipelined : whether tensor-parallel collectives are pipelined with adjacent products
     loss_kept : bytes saved per logit by the loss; None for both widths of it [B]
     weight_cast_forward, weight_cast_backward : bytes moved per use to cast a weight to 8 bits; none
@@ -82,6 +85,8 @@ class KernelChoice:
     adapters_scaled: bool = False
     ring_result: tuple[float, float] = (0.0, 0.0)
     ring_gradients: tuple[float, float] = (0.0, 0.0)
+    ring_sent: tuple[float, float] | None = None
+    ring_waits: bool = False
     tensor_pipelined: bool = False
 
 

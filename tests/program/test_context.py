@@ -87,6 +87,43 @@ def test_a_ring_hides_what_gathering_shows():
     assert exposed["ring"] < 0.2 * exposed["all-gather"]
 
 
+def backward_core(job):
+    """Kernels of the attention of one layer, backward, one after another."""
+    return flat([k for op in job.layers.ops(PLAIN) if op.name == "attention" for k in op.backward])
+
+
+@pytest.mark.parametrize("context", [2, 4])
+def test_gradients_of_a_ring_are_sent_as_the_framework_does(context):
+    """A rank sends 4 bytes once and 6 in each other step, of its 8 heads of 128 keys and values.
+
+    An all-gather of n bytes over c ranks sends (c - 1) / c of n from each.
+    """
+    laid = ["framework.kernels.ring_sent=[4, 6]"]
+    job = build_job(scenario(*laid, data=16 // context, context=context))
+    [sent] = [k.nbytes * (context - 1) / context for k in backward_core(job) if moves(k)]
+
+    assert sent == pytest.approx((4 + 6 * (context - 1)) * 32768 / context * 2 * 8 * 128)
+
+
+def test_copies_of_keys_and_values_are_sent_where_they_are_made():
+    """32 query heads share 8 of keys and values: four times the bytes."""
+    laid = ["framework.kernels.kv_repeated=true"]
+    sent = [
+        [k.nbytes for k in core(build_job(scenario(*changes))) if moves(k)]
+        for changes in ([], laid)
+    ]
+
+    assert sent[1] == [4 * nbytes for nbytes in sent[0]]
+
+
+def test_a_ring_that_waits_hides_nothing():
+    """Its transfers come before attention, as gathers do."""
+    waits = simulate(scenario("framework.kernels.ring_waits=true")).attribution
+    hides = simulate(scenario()).attribution
+
+    assert waits["context_communication"] > 5 * hides["context_communication"]
+
+
 def test_sharing_sequences_shares_out_activations_and_not_weights():
     """Each rank keeps its tokens; weights and gradients stay those of the model."""
     alone, shared = (

@@ -475,6 +475,17 @@ def test_processes_give_the_same_answer():
     assert parallel == serial
 
 
+def test_runs_that_state_no_compilation_are_eager():
+    """torch.compile is off by default; the note of a run states it."""
+    compiled = row_of(group="torchtitan-h100", note="torch.compile + float8")
+    eager = row_of(group="torchtitan-h100", note="per-op selective activation checkpointing")
+
+    assert [framework_of(row).framework for row in (compiled, eager)] == [
+        "torchtitan",
+        "torchtitan-eager",
+    ]
+
+
 def test_the_tables_of_machines_and_frameworks_are_whole():
     """Each entry has a source or an assumption, and matching goes by the words of a case."""
     named = [*machines(), *frameworks().frameworks, *frameworks().defaults]

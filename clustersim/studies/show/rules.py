@@ -179,6 +179,18 @@ ATTENTION: Final = (
         ("kernels.ring_gradients",),
         lambda moved: _ringed("the gradients of queries, keys and values", moved),
     ),
+    Rule(
+        ("kernels.ring_sent",),
+        lambda sent: (
+            f"In the backward of ring attention each rank sends {sent[0]:g} bytes once and"
+            f" {sent[1]:g} in each step after the first, per element of its keys and values."
+        ),
+    ),
+    either(
+        "kernels.ring_waits",
+        "Transfers of ring attention do not overlap with it.",
+        "Transfers of ring attention overlap with it.",
+    ),
     Rule(("kernels.query_copies",), lambda times: _copied("Queries are", times)),
     Rule(("kernels.key_copies",), lambda times: _copied("Keys and values are", times)),
     Rule(

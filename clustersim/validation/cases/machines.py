@@ -87,7 +87,8 @@ class FrameworkChoice(Choice):
     """A framework profile for the cases of some groups, and the options that they ran it with.
 
     `runs` are patterns over the id of a case and the note of its source, which names the release
-    of the software that ran: of a group with several releases, each has an entry.
+    of the software that ran: of a group with several releases, each has an entry.  `notes` are
+    patterns over the note of a case, which names options of the software.
     `stated` has options by patterns over the id and the note of a case.
     `recompute` has the operations that the software recomputes by its word for them (*selective*),
     `usual` the values of its recipes for settings that a case does not state, `modes` the options
@@ -102,6 +103,7 @@ class FrameworkChoice(Choice):
     groups: list[str] = Field(default_factory=list)
     titles: list[str] = Field(default_factory=list)
     runs: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
     framework: str
     settings: dict[str, Any] = Field(default_factory=dict)
     stated: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -117,7 +119,9 @@ class FrameworkChoice(Choice):
     def is_release_of(self, row: Row) -> bool:
         """Whether a row ran this release of its software."""
         texts = [row.id, row.source.note or ""]
-        return not self.runs or any(matches(run, text) for run in self.runs for text in texts)
+        released = any(matches(run, text) for run in self.runs for text in texts)
+        noted = any(matches(note, row.note) for note in self.notes)
+        return (released or not self.runs) and (noted or not self.notes)
 
     def can_run(self, zero: int, context: int) -> bool:
         """Whether the software supports a layout."""

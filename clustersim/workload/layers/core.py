@@ -172,8 +172,12 @@ _CORES: dict[str, Callable[[Slice, Layer], Core]] = {
 
 
 def _keys_values(shard: Slice) -> float:
-    """Return the keys and values of whole sequences on the heads of this rank [B]."""
-    each = shard.kv_heads * (shard.model.head_size + shard.model.value_size)
+    """Return the keys and values of whole sequences on the heads of this rank [B].
+
+    Where they are copied to each query first, the copies are sent.
+    """
+    heads = shard.heads if shard.kernels.kv_repeated else shard.kv_heads
+    each = heads * (shard.model.head_size + shard.model.value_size)
     return float(shard.width * shard.context * shard.tokens * each)
 
 
@@ -183,18 +187,35 @@ def _ring(shard: Slice, made: Core) -> Core:
     In the backward their gradients circulate as well. Blocks are assigned in pairs from both ends
     of a sequence, for equal work. Liu et al. 2023, arXiv:2310.01889; Transformer Engine,
     ``attention.py``, ``AttnFuncWithCPAndKVP2P``. Partial results are merged in separate passes:
-    results by their sums of exponentials, gradients by addition.
+    results by their sums of exponentials, gradients by addition.  A traced program waits for each
+    transfer at once: PyTorch, ``_functional_collectives.py``, ``_maybe_wrap_tensor``.
     """
     facts, result = shard.kernels, float(shard.tokens * shard.heads * shard.model.value_size)
     joined = _joined(shard, "ring result", facts.ring_result, result)
     summed = _joined(shard, "ring gradients", facts.ring_gradients, made.numbers)
     whole = _keys_values(shard)
     ahead = Collective("ring of keys and values", "all-gather", whole, "context")
-    back = Collective("ring backward", "all-gather", 2 * whole, "context")
+    back = Collective("ring backward", "all-gather", whole * _circulating(shard), "context")
+    forward, backward = [*made.forward, *joined], [*made.backward, *summed]
+    if facts.ring_waits:
+        return made._replace(forward=[ahead, *forward], backward=[back, *backward])
     return made._replace(
-        forward=[Overlapped(ahead, _kernels([*made.forward, *joined]))],
-        backward=[Overlapped(back, _kernels([*made.backward, *summed]))],
+        forward=[Overlapped(ahead, _kernels(forward))],
+        backward=[Overlapped(back, _kernels(backward))],
     )
+
+
+def _circulating(shard: Slice) -> float:
+    r"""Return the bytes that circulate in the backward, relative to keys and values.
+
+    .. math:: \frac{f_1 + f_2 (c - 1)}{w (c - 1)}
+
+    with f bytes per element, once and for each step after the first: both and their gradients, 2 w,
+    where the framework sends no others.
+    """
+    sent, steps = shard.kernels.ring_sent, shard.context - 1
+    once, step = (0.0, 2.0 * shard.width) if sent is None else sent
+    return (once + step * steps) / (shard.width * steps)
 
 
 def _joined(shard: Slice, name: str, moved: tuple[float, float], numbers: float) -> list[Stream]:
