@@ -20,6 +20,15 @@ def row_of(**fields):
     return entry.row
 
 
+@pytest.mark.parametrize(("layers", "chunks"), [(96, 2), (112, 7), (126, 2)])
+def test_chunks_that_are_not_stated_are_the_fewest_that_layers_fill(layers, chunks):
+    """16 stages of 112 layers have 7 each, 96 are 2 chunks of 3, and 126 and both ends 2 of 4."""
+    row = row_of(model={"layers": layers}, parallel={"pp": 16})
+    settings = case_settings(row, {"schedule": "interleaved-1f1b"})
+
+    assert (settings.schedule, settings.chunks) == ("interleaved-1f1b", chunks)
+
+
 # --- models ---------------------------------------------------------------------------------------
 
 

@@ -497,7 +497,7 @@ def test_the_tables_of_machines_and_frameworks_are_whole():
     assert machine_of(other).cluster == "dgx-a100"
     titled = row_of(source={"title": "torchtitan on a new machine"})
 
-    assert framework_of(row_of(group="frontier")).framework == "megatron-deepspeed"
+    assert framework_of(row_of(group="frontier")).framework == "megatron-deepspeed-rocm5"
     assert framework_of(row_of(group="nobody")) is None
     assert framework_of(titled).framework == "torchtitan"
     assert [default_framework(zero, 1).framework for zero in (0, 1, 3)] == [

@@ -145,7 +145,7 @@ def case_settings(row: Row, usual: Mapping[str, Any] | None = None) -> Settings:
     chooser = _Chooser(row, usual or {})
     take, parallel, model = chooser.take, row.parallel, row.model
     devices, tensor, pipeline, data = _degrees(chooser, row)
-    schedule, chunks = _schedule(chooser, parallel, pipeline)
+    schedule, chunks = _schedule(chooser, parallel, pipeline, model.layers or 0)
     sequences, micro = _batch(chooser, row.batch, data, pipeline or 1)
     zero, shard, reshard = _sharding(chooser, row)
     vocab = _readable(count, row.assumed.get("padded_vocab"))
@@ -229,9 +229,12 @@ def _usual_steps(chooser: _Chooser, pipeline: int) -> int | None:
 
 
 def _schedule(
-    chooser: _Chooser, parallel: Parallel, pipeline: int | None
+    chooser: _Chooser, parallel: Parallel, pipeline: int | None, layers: int
 ) -> tuple[str | None, int | None]:
-    """Return the schedule and its chunks; without a pipeline there is no choice."""
+    """Return the schedule and its chunks; without a pipeline there is no choice.
+
+    Chunks that are not stated are the fewest that the schedule supports and the layers fill.
+    """
     if pipeline == 1:
         return "1f1b", 1
     chunks = chooser.take("chunks", parallel.interleave, count, ("interleave",))
@@ -249,8 +252,19 @@ def _schedule(
     if known is not None and known.chunks == (least, least):
         return schedule, least
     if chunks is None and least > 1:
-        return schedule, chooser.take("chunks", None, count, (), (least, "not stated: the fewest"))
+        fewest = _fewest_chunks(layers, pipeline or 1, least)
+        return schedule, chooser.take("chunks", None, count, (), (fewest, "not stated: the fewest"))
     return schedule, chunks or 1
+
+
+def _fewest_chunks(layers: int, pipeline: int, least: int) -> int:
+    """Return the fewest chunks, at least some, that layers divide into, alone or with both ends."""
+    whole = (
+        chunks
+        for chunks in range(least, layers // pipeline + 1)
+        if 0 in (layers % (pipeline * chunks), (layers + 2) % (pipeline * chunks))
+    )
+    return next(whole, least)
 
 
 def _sharding(chooser: _Chooser, row: Row) -> tuple[int | None, int, bool]:
