@@ -1,13 +1,15 @@
 """Tokens of each expert of a device, for the routings that kernels of experts are measured with.
 
 balanced         every expert has the same number of tokens
-power_law_1.2    tokens of an expert follow a power law; the device is the one with most of them
+power_law_1.2    tokens of an expert follow a power law; the device is the one with most tokens
 """
 
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+
+from clustersim.calibration.loss import Array
 
 POWER_LAW: Final = "power_law_"
 """Prefix of the names of skewed routings."""
@@ -18,6 +20,9 @@ _SCARCE: Final = (0.01, 2.0)
 _MOST: Final = 0.8
 """Upper end otherwise, as a share of all tokens; the lower end is 1."""
 
+_PLACEMENTS: Final = 9
+"""Random placements of experts on devices, of which the median is taken."""
+
 
 def expert_loads(
     tokens: float, chosen: int, experts: int, groups: int, distribution: str
@@ -25,8 +30,8 @@ def expert_loads(
     """Return the tokens of each expert of one device.
 
     A power law is that of the generator in ai-dynamo/aiconfigurator, ``collector/helper.py``
-    (``power_law_logits_v3``), whose random numbers are replaced by quantiles: the device has the
-    hottest expert, and an even choice among the others.
+    (``power_law_logits_v3``), whose random loads are replaced by quantiles.  Experts are placed at
+    random; the device is the one with most tokens, in the median placement.
 
     Parameters
     ----------
@@ -67,17 +72,31 @@ def expert_loads(
 def _hottest(
     tokens: float, routed: float, experts: int, local: int, alpha: float
 ) -> Sequence[float]:
-    """Return the loads of the device with the hottest expert."""
+    """Return the loads of the device with most tokens."""
     low, high = (1.0, max(2.0, _MOST * tokens)) if routed > experts else _SCARCE
     quantile = (np.arange(experts) + 0.5) / experts
     ends = low ** (1 - alpha), high ** (1 - alpha)
     weights = ((ends[1] - ends[0]) * quantile + ends[0]) ** (1 / (1 - alpha))
-    loads = weights / weights.sum() * routed
-    others, hottest = loads[:-1], loads[-1:]
-    if local > 1:
-        places = ((np.arange(local - 1) + 0.5) / (local - 1) * len(others)).astype(int)
-        hottest = np.concatenate([others[places], hottest])
-    rounded = np.round(np.minimum(hottest, tokens))
-    if not rounded.any():
-        rounded[-1] = 1.0
-    return [float(load) for load in rounded]
+    loads = _whole(weights / weights.sum() * routed, tokens, routed)
+    placed = np.random.default_rng(0)
+    devices = [_busiest(placed.permutation(loads), local) for _ in range(_PLACEMENTS)]
+    chosen = sorted(devices, key=sum)[_PLACEMENTS // 2]
+    return [float(load) for load in chosen]
+
+
+def _whole(loads: Array, tokens: float, routed: float) -> Array:
+    """Return whole tokens; what rounding leaves goes to the hottest experts, one each in turn."""
+    rounded = np.round(np.minimum(loads, tokens))
+    missing = max(0, round(routed - rounded.sum()))
+    each, rest = divmod(missing, len(loads))
+    rounded += each
+    rounded[len(loads) - rest :] += 1
+    whole: Array = np.minimum(rounded, tokens)
+    return whole
+
+
+def _busiest(loads: Array, local: int) -> Array:
+    """Return the loads of the device with most tokens, of `local` experts each."""
+    devices = loads[: len(loads) // local * local].reshape(-1, local)
+    busiest: Array = devices[devices.sum(axis=1).argmax()]
+    return busiest

@@ -125,11 +125,12 @@ def _product_seconds(cells: Cells, shape: Mapping[str, float]) -> float:
     return flops / (1e12 * cells.seconds("achieved_tflops"))
 
 
-def _attention(cells: Cells, *, queries: bool) -> Rows:
+def _attention(cells: Cells, *, queries: bool, packs_all: bool = False) -> Rows:
     head = cells.number("head_dim")
     heads = ("batch", "heads", "kv_heads")
     shape = {name: cells.number(name) for name in heads} | {"key": head, "value": head}
-    yield _attended(cells, "attention", shape, queries=queries)
+    packed = shape["heads"] if packs_all else float(assumed_packed)
+    yield _attended(cells, "attention", shape, packed, queries=queries)
 
 
 def _latent(cells: Cells, *, queries: bool) -> Rows:
@@ -143,11 +144,11 @@ def _latent(cells: Cells, *, queries: bool) -> Rows:
         "key": key,
         "value": value,
     }
-    yield _attended(cells, "latent", shape, queries=queries)
+    yield _attended(cells, "latent", shape, heads, queries=queries)
 
 
 def _attended(
-    cells: Cells, family: str, shape: Mapping[str, float], *, queries: bool
+    cells: Cells, family: str, shape: Mapping[str, float], packed: float, *, queries: bool
 ) -> Measurement:
     formats = cells.format(), cells.format("kv_dtype")
     for column, name in zip(("dtype", "kv_dtype"), formats, strict=True):
@@ -160,22 +161,16 @@ def _attended(
         return Measurement(f"{family}-prefill", variant, shape, cells.seconds())
     latent = family == "latent"
     read = shape["key"] if latent else shape["key"] + shape["value"]
-    packed = shape["heads"] if latent else float(assumed_packed)
     shape = {**shape, "read": read, "packed": packed, **keys}
     return Measurement(f"{family}-decode", variant, shape, cells.seconds())
 
 
 def _experts(cells: Cells) -> Rows:
     experts, groups = int(cells.number("experts")), int(cells.number("moe_ep"))
-    loads = expert_loads(
-        cells.number("tokens"),
-        int(cells.number("topk")),
-        experts,
-        groups,
-        cells.word("distribution"),
-    )
+    tokens, chosen = cells.number("tokens"), int(cells.number("topk"))
+    loads = expert_loads(tokens, chosen, experts, groups, cells.word("distribution"))
     hidden, inner = cells.number("hidden"), cells.number("inter") / cells.number("moe_tp")
-    shape = {**tile_counts(loads), "hidden": hidden, "inner": inner}
+    shape = {**tile_counts(loads), "tokens": tokens, "hidden": hidden, "inner": inner}
     yield Measurement("experts", cells.format(), shape, cells.seconds())
 
 
@@ -229,7 +224,7 @@ KERNELS: Final[Mapping[str, Callable[[Cells], Rows]]] = {
     "attn_prefill": partial(_attention, queries=True),
     "mha_prefill": partial(_attention, queries=True),
     "attn_decode": partial(_attention, queries=False),
-    "mha_decode": partial(_attention, queries=False),
+    "mha_decode": partial(_attention, queries=False, packs_all=True),
     "mla_prefill": partial(_latent, queries=True),
     "mla_decode": partial(_latent, queries=False),
     "moe_grouped_gemm": _experts,
@@ -249,8 +244,9 @@ KERNELS: Final[Mapping[str, Callable[[Cells], Rows]]] = {
     "alltoall_combine": partial(_exchange, kind="combine"),
     "alltoall_combine_low_precision": partial(_exchange, kind="combine", suffix="-narrow"),
 }
-"""Kernels by the word of the column `kernel`.  A word with a colon, as ``gemm:mlp_up_proj``, is the
-kernel before it, at some place of a model."""
+"""Kernels by the word of the column `kernel`; `mha` is FlashAttention, which packs all query heads
+that share keys in a tile (`pack_gqa`), unlike `attn`, TensorRT-LLM's.  A word with a colon, as
+``gemm:mlp_up_proj``, is the kernel before it, at some place of a model."""
 
 NOT_MODELLED: Final[Mapping[str, str]] = {
     "elementwise": "passes over memory are not fitted by shape",

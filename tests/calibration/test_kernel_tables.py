@@ -59,6 +59,14 @@ def test_attention_has_formats_of_queries_and_keys(tmp_path):
     assert (row.shape["keys"], row.shape["read"], row.shape["packed"]) == (1000, 256, 32)
 
 
+def test_flash_attention_packs_all_heads_that_share_keys(tmp_path):
+    """64 query heads on one of keys are one tile of FlashAttention, two of TensorRT-LLM."""
+    head = "accelerator,kernel,dtype,kv_dtype,batch,heads,kv_heads,head_dim,seq_q,seq_kv,seconds"
+    row = only(tmp_path, head, "x,mha_decode,bf16,bf16,4,64,1,128,1,1000,1e-5")
+
+    assert row.shape["packed"] == 64
+
+
 def test_latent_attention_caches_one_vector_for_all_heads(tmp_path):
     """A token stores 576 numbers, whatever the heads, all of which a tile packs."""
     row = only(
@@ -208,6 +216,11 @@ def test_the_measured_device_has_the_hottest_expert(distribution):
 def test_one_device_with_all_experts_has_all_tokens():
     """Quantiles of a power law add up to the routed tokens, but for rounding."""
     assert sum(expert_loads(4096, 8, 256, 1, "power_law_1.2")) == pytest.approx(4096 * 8, rel=0.05)
+
+
+def test_few_tokens_under_skewed_routing_reach_some_expert_each():
+    """4 tokens with 4 experts each are 16 tokens of experts, also where most round to none."""
+    assert sum(expert_loads(4, 4, 128, 1, "power_law_1.2")) == 16
 
 
 @pytest.mark.parametrize(

@@ -160,8 +160,10 @@ def test_keys_of_8_bits_are_read_in_half_the_time():
 # --- experts and exchanges --------------------------------------------------------------------
 
 
-def experts(loads, variant="bf16", hidden=4096, inner=1536):
-    return seconds(EXPERTS, variant, hidden=hidden, inner=inner, **tile_counts(loads))
+def experts(loads, variant="bf16", hidden=4096, inner=1536, tokens=None):
+    tokens = sum(loads) if tokens is None else tokens
+    columns = {**tile_counts(loads), "tokens": tokens, "hidden": hidden, "inner": inner}
+    return seconds(EXPERTS, variant, **columns)
 
 
 def test_experts_without_tokens_are_not_read():
@@ -174,6 +176,33 @@ def test_experts_without_tokens_are_not_read():
 def test_a_token_more_than_a_tile_holds_needs_another_tile():
     """257 tokens of each expert take longer than 256 by more than a token."""
     assert experts([257] * 64) > 1.05 * experts([256] * 64)
+
+
+def test_every_device_prepares_the_tokens_of_all_that_share_its_experts():
+    """8 experts of one device take longer where 64 devices send their tokens, most elsewhere."""
+    alone = experts([64] * 8)
+
+    assert experts([64] * 8, tokens=64 * 512) > 1.5 * alone
+
+
+def test_tiles_of_decode_start_while_others_read():
+    """Tiles next to a long cache add less than their own time to it."""
+    quick, slow = {"tile": 1e-8, "row": 1e-10}, {"tile": 5e-6, "row": 1e-10}
+    start = 64 * 8 * 5e-6 / DEVICE.compute_units
+    added = decode(65536, found=slow) - decode(65536, found=quick)
+
+    assert 0 < added < 0.1 * start
+
+
+def test_a_call_without_a_graph_takes_at_least_the_time_of_the_host():
+    """Messages up to a size take the time of a call by PyTorch; large ones that of their bytes."""
+    small, large = {"devices": 8, "bytes": 2**12}, {"devices": 8, "bytes": 2**30}
+    found = {"host": 40e-6}
+
+    assert seconds(TWICE, "torch", found, **small) == pytest.approx(40e-6, rel=0.01)
+    assert seconds(TWICE, "torch", found, **large) == pytest.approx(
+        seconds(TWICE, "nccl", **large), rel=0.01
+    )
 
 
 def test_an_all_reduce_moves_twice_the_bytes_of_a_gather():

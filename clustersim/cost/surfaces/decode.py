@@ -1,6 +1,6 @@
 r"""Fused attention of one query for each sequence, which reads all its keys and values.
 
-    t = launch + depth sqrt(keys / 4096) + tiles + smooth maximum of (products, bytes)
+    t = launch + depth sqrt(keys / 4096) + smooth maximum of (tiles and products, bytes)
 
 Query heads that share keys are packed in a tile, up to a number of them; where there are more, each
 query head reads the keys again, from the cache.
@@ -28,7 +28,7 @@ and 64: kernels of larger groups are several times slower."""
 TERMS: Final = (
     Term("launch", 9.0e-6, 0.6, 1e-7, 1e-3, "s"),
     Term("memory", 0.95, 0.15, 0.05, 1.5),
-    Term("best", 0.50, 0.5, 0.01, 1.2),
+    Term("best", 0.25, 0.7, 0.01, 1.2),
     Term("sharpness", 3.0, 0.4, 0.1, 20),
     Term("tile", 1.3e-6, 0.5, 1e-8, 1e-4, "s"),
     Term("row", 0.05e-6, 1.0, 1e-10, 1e-5, "s"),
@@ -67,7 +67,7 @@ def decode_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Va
     work = np.maximum(flops / (device.peak_rate(precision) * values["best"]), reread)
     moved = nbytes * kv_heads / bandwidth
     chain = values["depth"] * np.sqrt(keys / 4096)
-    return launch + chain + start + smooth_maximum(work, moved, values["sharpness"])
+    return launch + chain + smooth_maximum(start + work, moved, values["sharpness"])
 
 
 DECODE: Final = Surface(

@@ -2,7 +2,8 @@ r"""Products of experts: one for each expert, over the tokens that are routed to
 
     t = launch + experts + tokens moved + smooth maximum of (waves of tiles, bytes)
 
-Tokens of an expert fill tiles of their own.  Experts without tokens are not read.
+Tokens of an expert fill tiles of their own.  Experts without tokens are not read.  All tokens of
+the devices that share the experts are prepared and summed on each, wherever they are routed.
 """
 
 from collections.abc import Sequence
@@ -37,13 +38,15 @@ TERMS: Final = (
     Term("launch", 26.0e-6, 0.7, 1e-7, 1e-3, "s"),
     Term("best", 0.70, 0.35, 0.02, 1.4),
     Term("inner_half", 120, 0.5, 4, 4000),
-    Term("memory", 0.78, 0.15, 0.02, 1.2),
+    Term("memory", 0.78, 0.30, 0.02, 1.2),
     Term("sharpness", 2.7, 0.4, 0.1, 20),
-    Term("moved", 22.0, 1.0, 0.05, 1000),
+    Term("moved", 15.0, 1.0, 0.05, 1000),
+    Term("shared", 13.0, 1.0, 0.01, 1000),
     Term("expert", 0.06e-6, 1.0, 1e-10, 1e-5, "s"),
 )
 """`moved` are bytes that each number of a routed token moves next to the products: conversion,
-permutation and sum; `expert` is the time of each expert of the device."""
+permutation and sum; `shared` the same of each token of the devices that share the experts, routed
+here or not; `expert` is the time of each expert of the device."""
 
 
 ALONE: Final = (
@@ -83,8 +86,9 @@ def expert_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Va
     hidden, inner = shapes["hidden"], shapes["inner"]
     form = FORMATS[variant]
     layers = ((2 * inner, hidden), (hidden, inner))
-    results = OUTPUT * (2 * inner + hidden)
-    return _grouped(device, shapes, variant, values, layers, form.activation * inner + results)
+    between = form.activation * inner + OUTPUT * (2 * inner + hidden)
+    shared = values["shared"] * shapes["tokens"] * hidden / device.memory_bandwidth
+    return shared + _grouped(device, shapes, variant, values, layers, between)
 
 
 def grouped_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Values) -> Array:
@@ -132,8 +136,11 @@ def _grouped(
 
 _TILES: Final = ("routed", "active", "local", *(f"tiles{rows}" for rows in ROWS))
 
-EXPERTS: Final = Surface((*_TILES, "hidden", "inner"), format_peak, expert_terms, expert_seconds)
-"""Both layers of the experts of a device, from routed tokens to their weighted sum."""
+EXPERTS: Final = Surface(
+    (*_TILES, "tokens", "hidden", "inner"), format_peak, expert_terms, expert_seconds
+)
+"""Both layers of the experts of a device, from routed tokens to their weighted sum; `tokens` are
+those of all devices that share the experts."""
 
 GROUPED: Final = Surface((*_TILES, "n", "k"), format_peak, grouped_terms, grouped_seconds)
 """One product for each expert."""

@@ -3,6 +3,7 @@ r"""Collectives of devices in a node, called alone.
     t = base + (p - 1) hop + x + 2 sqrt((p - 1) piece x),   x = bus factor * bytes / rate(p)
 
 The last term is that of a buffer cut into pieces of the best size, as in `cost.closed_form`.
+Without a CUDA graph the host issues each call, and the device waits for it: the longer of the two.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,15 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.cost.surfaces.surface import Array, Shapes, Surface, Term, Values, no_peak
+from clustersim.cost.surfaces.surface import (
+    Array,
+    Shapes,
+    Surface,
+    Term,
+    Values,
+    no_peak,
+    smooth_maximum,
+)
 from clustersim.topology.accelerator import Accelerator
 
 TERMS: Final = (
@@ -24,10 +33,19 @@ TERMS: Final = (
 """`rate` is the bus bandwidth of four devices, and `growth` its factor for each doubling of them:
 above 1 where a switch reduces, far below 1 where pairs of devices share a path over the host."""
 
+ISSUED: Final = frozenset({"torch", "sglang-customallreduce-eager", "vllm-custom-eager"})
+"""Libraries measured call by call, without CUDA graphs."""
+
+HOST: Final = Term("host", 30.0e-6, 0.5, 1e-7, 1e-3, "s")
+"""Time of the host for a call."""
+
+assumed_edge: Final = 10.0
+"""Sharpness of the maximum of host and device, which do not hinder each other; assumed."""
+
 
 def in_node_terms(variant: str) -> tuple[Term, ...]:
     """Return the terms of a collective of a library."""
-    return TERMS
+    return (*TERMS, HOST) if variant in ISSUED else TERMS
 
 
 def in_node_seconds(
@@ -44,7 +62,9 @@ def in_node_seconds(
     x = passes * (devices - 1) / devices * nbytes / rate
     pieces = 2 * np.sqrt(values["piece"] * (devices - 1) * x)
     seconds: Array = values["base"] + values["hop"] * (devices - 1) + x + pieces
-    return seconds
+    if variant not in ISSUED:
+        return seconds
+    return smooth_maximum(seconds, np.full_like(seconds, values["host"]), assumed_edge)
 
 
 def _surface(seconds: Callable[[Accelerator, Shapes, str, Values], Array]) -> Surface:
