@@ -112,7 +112,8 @@ class KernelFacts(Strict):
     of its keys and values, as often; both and their gradients at each step if missing.
     `ring_waits`: transfers of the ring do not overlap attention.  `tensor_pipelined`: in linear
     layers the collectives of the tensor group run in pieces that overlap the products before or
-    after them, forward and backward.
+    after them, forward and backward.  `cast_searched`: the scale of a tensor that is converted to 8
+    bits is its own maximum, found by a pass before; otherwise that of earlier steps.
     """
 
     attention: Fact[Literal["unfused", "fused-softmax", "flash"]]
@@ -145,6 +146,7 @@ class KernelFacts(Strict):
     norm_fused: Fact[bool] | None = None
     norm_persistent: Fact[bool] | None = None
     dropout_mask: Fact[NotNegative] | None = None
+    cast_searched: Fact[bool] | None = None
 
 
 class OptimiserFacts(Strict):
@@ -220,7 +222,14 @@ class ExpertFacts(Strict):
     the bytes of a number on its way to its expert, the width in which it is kept if missing.
     `sorted`: rows received from other ranks are copied into the order of the experts, and back
     before they return. `counted`: ranks exchange the numbers of rows, and the weights of their
-    tokens, in separate messages.
+    tokens, in separate messages. `separate`: the host issues the products and conversions of each
+    expert separately, on several streams that fill the device as one kernel does. `bookkeeping` is
+    the small kernels, forward and backward, that count and number rows. `synchronised`: the host
+    waits for the numbers of rows before it issues the exchange, so that it is not ahead of the
+    device. `overlapped`: the exchange of a microbatch overlaps the computation of another one.
+    `exchange_units` is the compute units that the exchange occupies, those of the library if
+    missing. `padded`: the rows of each expert are copied to multiples that 8-bit products need, and
+    back. `fused`: activation and conversions between the two products are part of the products.
     """
 
     grouped: Fact[bool]
@@ -228,18 +237,26 @@ class ExpertFacts(Strict):
     dispatched: Fact[NotNegative] | None = None
     sorted: Fact[bool] | None = None
     counted: Fact[bool] | None = None
+    separate: Fact[bool] | None = None
+    bookkeeping: Fact[BothWays] | None = None
+    synchronised: Fact[bool] | None = None
+    overlapped: Fact[bool] | None = None
+    exchange_units: Fact[Count] | None = None
+    padded: Fact[bool] | None = None
+    fused: Fact[bool] | None = None
 
 
 class GraphFacts(Strict):
     """Which kernels the host issues as CUDA graphs: captured once, replayed as a whole.
 
     `parts` are the captured parts of a layer: `attention` and `mlp` with the norm before and the
-    residual after, `router` with the norm before it and the shared experts. The captured parts of a
-    layer are one graph forward and one backward. `replay` is the time of the host for each of them,
+    residual after, `router` with the norm before it and the shared experts, `experts` from the
+    exchange of tokens to the residual. The captured parts of a layer are one graph forward and one
+    backward. `replay` is the time of the host for each of them,
     `memory` the size of their buffers, which are not freed.
     """
 
-    parts: Fact[list[Literal["attention", "mlp", "router"]]]
+    parts: Fact[list[Literal["attention", "mlp", "router", "experts"]]]
     replay: Fact[Seconds]
     memory: Fact[Bytes] | None = None
 

@@ -119,9 +119,11 @@ class Seconds:
         Its time is the larger of its device time and what the host takes to issue it: its
         launches times this, those of its autograd engine times `autograd` where that differs, and
         its replays times `replay`; both one after the other where the host waits for each kernel.
+        A `dispatch` that it already has is the idle time of a device that the host follows.
         """
         issued = self.issued(seconds, replay, autograd)
-        return replace(self, dispatch=issued if waits else max(0.0, issued - self.busy))
+        idle = max(self.dispatch, issued - self.busy)
+        return replace(self, dispatch=issued if waits else idle)
 
     def issued(self, seconds: float, replay: float = 0.0, autograd: float | None = None) -> float:
         """Return the time of the host to issue the chain, as in `dispatched` [s]."""
@@ -130,7 +132,26 @@ class Seconds:
         return issued + self.replays * replay
 
 
-def overlapped_step(own: Seconds, other: Seconds, occupied: float) -> Seconds:
+def followed_seconds(chain: Iterable[tuple[float, float]]) -> float:
+    r"""Return by how long a device with an empty queue is idle while the host issues a chain [s].
+
+    .. math:: \max_i \Bigl( \sum_{j \le i} h_j - \sum_{j < i} d_j \Bigr) - d_i
+
+    at least 0, with h and d the time of the host to issue an operation and that of the device to
+    run it: the makespan of two machines in series, whose second one starts an operation with its
+    first kernel and ends it no earlier than the host has issued its last.
+
+    >>> followed_seconds([(1.0, 3.0), (1.0, 1.0)]), followed_seconds([(3.0, 1.0), (1.0, 3.0)])
+    (0.0, 2.0)
+    """
+    host = device = busy = 0.0
+    for issued, run in chain:
+        host, busy = host + issued, busy + run
+        device = max(device + run, host)
+    return device - busy
+
+
+def overlapped_step(own: Seconds, other: Seconds, occupied: float, share: float = 1.0) -> Seconds:
     """Return a chain concurrent with another: its expert exchange overlaps with their compute.
 
     DeepSeek-AI 2024, section 3.2.1, arXiv:2412.19437.  Other exposed components stay exposed.
@@ -138,8 +159,9 @@ def overlapped_step(own: Seconds, other: Seconds, occupied: float) -> Seconds:
     Parameters
     ----------
     occupied : share of the device's compute units that the exchange takes from the other
+    share : of the chains of a step that run concurrently with another
     """
-    hidden = min(own.expert, other.compute)
+    hidden = share * min(own.expert, other.compute)
     slowed = own.slowed + occupied * hidden
     return replace(own, expert=own.expert - hidden, slowed=slowed, dispatch=0.0)
 
@@ -181,7 +203,8 @@ def _seconds(
     if isinstance(kernel, Flash):
         return Seconds(attention=flash_seconds(kernel, device), launches=1, flops=kernel.flops)
     component = "attention" if kernel.attention else "gemm"
-    return Seconds(**{component: gemm_seconds(kernel, device)}, launches=1, flops=kernel.flops)
+    seconds = gemm_seconds(kernel, device)
+    return Seconds(**{component: seconds}, launches=kernel.launches, flops=kernel.flops)
 
 
 def _communication(collective: Collective, seconds: float) -> Seconds:

@@ -8,12 +8,14 @@ parameters has 205,000 blocks of six kinds.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from clustersim.arrays import adjacent
-from clustersim.cost.compute import Seconds, chain_seconds, overlapped_step
+from clustersim.cost.compute import Seconds, chain_seconds, followed_seconds, overlapped_step
 from clustersim.program.communicators import OF_CELL, Communicators, Pattern
+from clustersim.program.expert_exchange import OPPOSITE, overlapped_exchange
 from clustersim.program.fold import Name
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
@@ -73,9 +75,15 @@ class Blocks:
     def block(self, stage: int, chunk: int, kind: str, pattern: Pattern) -> tuple[Seconds, Seconds]:
         """Return the time of a block, and the share of it that is recomputed."""
         job = self.job
-        key = job.layers.stacked(stage, chunk), job.plan.ends(stage, chunk), kind, pattern
+        overlapped = job.software.experts.overlapped and kind in OPPOSITE
+        alike = job.layers.stacked(stage, chunk), job.plan.ends(stage, chunk), kind, pattern
+        key = (*alike, stage if overlapped else None)
         if key not in self._blocks:
-            self._blocks[key] = self._block(stage, chunk, kind, pattern)
+            own, recomputed = self._block(stage, chunk, kind, pattern)
+            if overlapped:
+                other, _ = self._block(stage, chunk, OPPOSITE[kind], pattern)
+                own = overlapped_exchange(job, stage, own, other)
+            self._blocks[key] = own, recomputed
         return self._blocks[key]
 
     def step(self, stage: int, code: Code, pattern: Pattern) -> tuple[Seconds, Seconds]:
@@ -205,7 +213,8 @@ class Blocks:
         self, stage: int, code: Code, pattern: Pattern, shared: "SharedCollectives"
     ) -> Units | None:
         """Return a block unit by unit; None where none of its collectives shares links."""
-        if not shared or (code.paired is not None and not shared.serial):
+        concurrent = code.paired is not None or self.job.software.experts.overlapped
+        if not shared or (concurrent and not shared.serial):
             return None
         moves = moves_of(self.job, stage, code.chunk, code.kind)
         moves = moves or [([], [])] * (len(self.job.layers.stacked(stage, code.chunk)) + 2)
@@ -227,8 +236,21 @@ class Blocks:
             recomputed = [op for op in ops if op.name in stacked.recomputed and repeats]
             graph = Seconds(replays=float(bool(captured)))
             own = self._ops(ops, kind, pattern, captured) + graph
+            if kind == FORWARD and self.job.software.experts.synchronised:
+                own = replace(own, dispatch=self._followed(stacked, pattern))
             self._layers[key] = own, self._ops(recomputed, FORWARD, pattern, captured)
         return self._layers[key]
+
+    def _followed(self, stacked: StackedLayer, pattern: Pattern) -> float:
+        """Return the idle time of a layer's forward after the host has waited for its routing."""
+        layers, dispatch = self.job.layers, self.job.software.dispatch
+        captured, followed = layers.captured(stacked.layer), layers.followed(stacked.layer)
+        chains = [
+            self._ops([op], FORWARD, pattern, captured)
+            for op in layers.ops(stacked.layer)
+            if op.name in followed
+        ]
+        return followed_seconds((dispatch.issued(chain), chain.busy) for chain in chains)
 
     def _ops(
         self, ops: Iterable[Op], kind: str, pattern: Pattern, captured: Collection[str]

@@ -97,6 +97,15 @@ class Sharding:
 
 
 @dataclass(frozen=True)
+class Experts:
+    """How the host and the exchange of experts are timed, as `ExpertFacts`."""
+
+    synchronised: bool = False
+    overlapped: bool = False
+    exchange_units: int | None = None
+
+
+@dataclass(frozen=True)
 class Framework:
     """What a program needs of its framework; `sharding` is None where it shards no gradients.
 
@@ -108,6 +117,7 @@ class Framework:
     gradients: Gradients
     optimiser: Optimiser
     sharding: Sharding | None
+    experts: Experts
     weight_bytes: float
     gate_merged: bool
 
@@ -131,6 +141,7 @@ def plain_framework(record: FrameworkRecord, precision: str) -> Framework:
             host_updated=(optimiser.host_updated or optimiser.updated).value,
         ),
         sharding=None if record.sharding is None else _plain(Sharding, record.sharding),
+        experts=Experts() if record.experts is None else _plain(Experts, record.experts),
         weight_bytes=recipe.weights.value,
         gate_merged=record.kernels.gate_merged is None or record.kernels.gate_merged.value,
     )

@@ -54,6 +54,7 @@ class Layers:
             layer: captured_ops(shard, layer, graph_parts) if graph_parts else frozenset[str]()
             for layer in kinds
         }
+        self._followed = {layer: captured_ops(shard, layer, ("experts",)) for layer in kinds}
         self._places = list(product(range(plan.pipeline), range(plan.chunks)))
         self._stacks = {place: self._stacked(*place) for place in self._places}
         self._kept: dict[StackedLayer, float] = {}
@@ -93,6 +94,10 @@ class Layers:
     def captured(self, layer: Layer) -> frozenset[str]:
         """Return the names of the operations of a layer that the host issues as one graph."""
         return self._captured[layer]
+
+    def followed(self, layer: Layer) -> frozenset[str]:
+        """Return the names of the operations of a layer that need the routing of its tokens."""
+        return self._followed[layer]
 
     def kept(self, stacked: StackedLayer) -> float:
         """Return what a layer keeps of a microbatch from forward to backward [B]."""

@@ -113,7 +113,8 @@ def _routing(given: Scenario, model: Transformer, placement: Placement) -> Routi
     if facts is not None and facts.once_per_node.value:
         devices = given.cluster.node.devices.value
         nodes = [{*group} for group in (placement.expert_groups()[0] // devices).tolist()]
-        sent = nodes_of_token(shape, max(map(len, nodes)))
+        among = max(map(len, nodes))
+        sent = nodes_of_token(shape, among if among > 1 else placement.plan.expert)
     shares = _shares(given, shape.count, placement)
     return route(shares, placement.plan.expert, shape.capacity, sent)
 

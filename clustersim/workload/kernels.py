@@ -23,7 +23,8 @@ class Gemm(NamedTuple):
     `peak` names the peak rate of the device, `width` is the bytes of an element. `of_weight`: they
     compute the gradient of a weight, on which nothing depends.  `row` is the number of contiguous
     elements of which the rows of all operands are multiples, to find rows that are not aligned to
-    vectors; 0 for aligned rows.  `share` is its rate relative to the device's own.
+    vectors; 0 for aligned rows.  `share` is its rate relative to the device's own.  `launches` is
+    the kernels as which the host issues the products, concurrent on the device.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Gemm(NamedTuple):
     of_weight: bool = False
     row: int = 0
     share: float = 1.0
+    launches: int = 1
 
     @property
     def ragged(self) -> bool:

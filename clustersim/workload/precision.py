@@ -12,6 +12,7 @@ class Precision(NamedTuple):
     width : bytes of an activation in storage and communication [B]
     operand : bytes of an input of a matrix product [B]
     cast : whether inputs of products are converted first, with a search for their maximum
+    whole : whether converted tensors have one scale
     """
 
     name: str
@@ -19,6 +20,7 @@ class Precision(NamedTuple):
     width: int
     operand: int
     cast: bool = False
+    whole: bool = False
 
     @property
     def wide(self) -> str:
@@ -33,7 +35,7 @@ PRECISIONS: Final = {
         Precision("tf32", "tf32", 4, 4),
         Precision("fp16", "fp16", 2, 2),
         Precision("bf16", "bf16", 2, 2),
-        Precision("fp8", "fp8", 2, 1, cast=True),
+        Precision("fp8", "fp8", 2, 1, cast=True, whole=True),
         Precision("mxfp8", "fp8", 2, 1, cast=True),
     )
 }

@@ -35,6 +35,10 @@ class KernelChoice:
     dispatched : bytes per element of dispatched activations; their stored width if None [B]
     rows_sorted : whether received rows are copied into the order of the experts, and back
     rows_counted : whether row counts and routing weights are separate messages
+    experts_separate : whether products and conversions are issued for each expert
+    experts_fused : whether activation and conversions are part of the experts' products
+    experts_padded : whether rows are copied to multiples that 8-bit products need, and back
+    bookkeeping : small kernels that count and number rows, forward and backward
     products_share : rate of matrix products relative to the device file
     attention_share : rate of flash attention relative to the device file
     attention_cudnn : whether flash attention is cuDNN's, if the device file has it
@@ -50,6 +54,7 @@ class KernelChoice:
         the first, per element of its keys and values; both and their gradients if None [B]
     ring_waits : whether transfers of the ring are waited for before attention
     tensor_pipelined : whether tensor-parallel collectives are pipelined with adjacent products
+    cast_searched : whether a separate pass finds the scale of a tensor converted to 8 bits
     loss_kept : bytes saved per logit by the loss; None for both widths of it [B]
     weight_cast_forward, weight_cast_backward : bytes moved per use to cast a weight to 8 bits; none
         if weights are cast once per step [B]
@@ -72,6 +77,11 @@ class KernelChoice:
     dispatched: float | None = None
     rows_sorted: bool = False
     rows_counted: bool = False
+    experts_separate: bool = False
+    experts_fused: bool = False
+    experts_padded: bool = False
+    bookkeeping: tuple[int, int] = (0, 0)
+    cast_searched: bool = False
     products_share: float = 1.0
     attention_share: float = 1.0
     attention_cudnn: bool = False
@@ -103,6 +113,8 @@ def kernel_choice(framework: FrameworkRecord, recipe: str) -> KernelChoice:
     if experts is not None:
         chosen |= {"experts_grouped": experts.grouped, "dispatched": experts.dispatched}
         chosen |= {"rows_sorted": experts.sorted, "rows_counted": experts.counted}
+        chosen |= {"experts_separate": experts.separate, "experts_fused": experts.fused}
+        chosen |= {"bookkeeping": experts.bookkeeping, "experts_padded": experts.padded}
     if (own := framework.state[recipe].accumulation) is not None:
         chosen["gradient_accumulation"] = own
     return KernelChoice(**{name: fact.value for name, fact in chosen.items() if fact is not None})

@@ -85,6 +85,11 @@ KERNELS: Final = (
         "The backward of a norm computes parameter gradients in a second pass.",
     ),
     either(
+        "kernels.cast_searched",
+        "A pass before each conversion to 8 bits finds the maximum of a tensor, which scales it.",
+        "A conversion to 8 bits is one pass, scaled by the maximum of earlier steps.",
+    ),
+    either(
         "kernels.tensor_overlap",
         "In the backward, tensor-parallel collectives overlap with matrix products.",
         "In the backward, tensor-parallel collectives do not overlap with matrix products.",
@@ -224,6 +229,41 @@ EXPERTS: Final = (
         "experts.counted",
         "Token counts and routing weights are sent in separate messages.",
         "Only tokens are sent, without separate messages for counts and weights.",
+    ),
+    either(
+        "experts.separate",
+        "The host issues the products of each expert separately, and they run concurrently.",
+        "The host issues the products of all experts together.",
+    ),
+    Rule(
+        ("experts.bookkeeping",),
+        lambda kernels: (
+            f"{kernels[0]} small kernels count and number rows forward, and {kernels[1]} backward."
+        ),
+    ),
+    either(
+        "experts.synchronised",
+        "The host waits for the row counts of each layer before it issues the exchange.",
+        "The host issues the exchange without waiting for row counts.",
+    ),
+    either(
+        "experts.overlapped",
+        "The exchange of a microbatch overlaps the computation of another one.",
+        "The exchange does not overlap the computation of other microbatches.",
+    ),
+    Rule(
+        ("experts.exchange_units",),
+        lambda units: f"The exchange occupies {counted(units, 'compute unit')}.",
+    ),
+    either(
+        "experts.padded",
+        "Rows are copied to multiples that 8-bit products need, and back.",
+        "Rows are not padded in a separate pass.",
+    ),
+    either(
+        "experts.fused",
+        "Activation and conversions of the experts are part of their products.",
+        "Activation and conversions of the experts are separate kernels.",
     ),
 )
 

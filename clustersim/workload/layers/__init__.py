@@ -63,5 +63,6 @@ def captured_ops(shard: Slice, layer: Layer, parts: Collection[str]) -> frozense
     Shared experts are captured with the router: Megatron-Core, ``TransformerLayer``.
     """
     captured = {*parts, "shared"} if "router" in parts else {*parts}
+    captured |= {"end"} if "experts" in parts else set()
     of_layer = ops_by_part(shard, layer)
     return frozenset(op.name for name in of_layer if name in captured for op in of_layer[name])

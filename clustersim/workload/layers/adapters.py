@@ -137,12 +137,15 @@ def narrowed(shard: Slice, name: str, numbers: int, ways: int = 2) -> tuple[Stre
     """Return the pass that finds the maximum of some elements and writes them in 8 bits.
 
     It writes them by rows and by columns, as products read them in forward and backward:
-    Transformer Engine, ``cast_transpose``.
+    Transformer Engine, ``cast_transpose``. Where their own maximum is the scale, and not that of
+    earlier steps, a pass before it finds that: ``Float8CurrentScalingQuantizer``.
     """
     recipe = shard.precision
     if not recipe.cast:
         return ()
-    return (Stream(f"{name} cast", float((recipe.width + ways * recipe.operand) * numbers)),)
+    found = recipe.width if recipe.whole and shard.kernels.cast_searched else 0
+    moved = found + recipe.width + ways * recipe.operand
+    return (Stream(f"{name} cast", float(moved * numbers)),)
 
 
 def _frozen(

@@ -11,7 +11,7 @@ wait for the busiest one.  Megatron-Core,
 
 from dataclasses import replace
 
-from clustersim.workload.kernels import Collective, Kernel, Stream
+from clustersim.workload.kernels import Collective, Gemm, Kernel, Stream
 from clustersim.workload.layers.adapters import narrowed
 from clustersim.workload.layers.mlp import activation_op, mlp_ops
 from clustersim.workload.ops import Op
@@ -27,10 +27,16 @@ def experts_ops(shard: Slice) -> list[Op]:
     shape, m = shard.model.experts, shard.model
     assert shape is not None
     columns = shape.ffn // shard.expert_tensor
+    fused = shard.kernels.experts_fused
+    activation = activation_op(shard, float(_rows(shard) * columns), "expert activation")
+    padding = _padding(shard)
     experts = [
-        _product(shard, "expert up", (2 if m.gated else 1) * columns, m.hidden),
-        activation_op(shard, float(_rows(shard) * columns), "expert activation"),
-        _product(shard, "expert down", m.hidden, columns),
+        *padding,
+        _product(shard, "expert up", (2 if m.gated else 1) * columns, m.hidden, made=fused),
+        replace(activation, forward=(), backward=()) if fused else activation,
+        _product(shard, "expert down", m.hidden, columns, read=fused),
+        *_biases(shard),
+        *(replace(op, name="expert unpadding") for op in padding),
     ]
     return [
         _router(shard),
@@ -75,13 +81,16 @@ def _router(shard: Slice) -> Op:
     m, shape = shard.model, shard.model.experts
     assert shape is not None
     tokens, scores = _tokens(shard), 4.0 * _tokens(shard) * shape.count
+    ahead, back = shard.kernels.bookkeeping
     return Op(
         "router",
         forward=(
             shard.wide("router", tokens, shape.count, m.hidden),
             Stream("router choice", ROUTER_PASSES * scores, ROUTER_PASSES),
+            *([Stream("row counts", 0.0, ahead)] if ahead else []),
         ),
         backward=(
+            *([Stream("row counts backward", 0.0, back)] if back else []),
             Stream("router choice backward", ROUTER_PASSES * scores, ROUTER_PASSES),
             shard.wide("router input gradient", tokens, m.hidden, shape.count),
             shard.wide("router weight gradient", shape.count, m.hidden, tokens, of_weight=True),
@@ -189,27 +198,84 @@ def _over_expert(shard: Slice, name: str, operation: str, nbytes: float) -> list
     return [Collective(name, operation, nbytes * shard.routing.skew, "expert-tensor")]
 
 
-def _product(shard: Slice, name: str, columns: int, k: int) -> Op:
-    """One product per expert of this rank, grouped or one after another."""
+def _product(
+    shard: Slice, name: str, columns: int, k: int, *, read: bool = False, made: bool = False
+) -> Op:
+    """One product per expert of this rank: grouped, on several streams, or one after another.
+
+    Issued separately, the weight of each expert is a parameter, for whose gradient the host runs a
+    hook as well: Megatron-Core, ``DistributedDataParallel``, ``_make_backward_post_hook``.
+
+    Parameters
+    ----------
+    read : whether the input comes from a fused product, as it is read
+    made : whether the gradient of the result does
+    """
     shape = shard.model.experts
     assert shape is not None
     local = shape.count // shard.expert
     rows = _rows(shard)
     m = max(1, round(rows / local))
     batch, times = (local, 1) if shard.kernels.experts_grouped else (1, local)
+    launches = local if shard.kernels.experts_separate else 1
+    assert times == 1 or launches == 1, "products run one after another or concurrently"
+
+    def products(of: str, m: int, n: int, k: int, *, of_weight: bool = False) -> list[Gemm]:
+        product = shard.gemm(of, m, n, k, batch, of_weight=of_weight)
+        hooks = launches if of_weight and shard.kernels.experts_separate else 0
+        return [product._replace(launches=launches + hooks)] * times
+
+    def casts(of: str, numbers: int) -> list[Stream]:
+        return [cast._replace(launches=launches) for cast in narrowed(shard, of, numbers)]
+
     return Op(
         name,
         forward=(
-            *narrowed(shard, name, rows * k),
-            *[shard.gemm(name, m, columns, k, batch)] * times,
+            *([] if read else casts(name, rows * k)),
+            *products(name, m, columns, k),
         ),
         backward=(
-            *narrowed(shard, f"{name} gradient", rows * columns),
-            *[shard.gemm(f"{name} input gradient", m, k, columns, batch)] * times,
-            *[shard.gemm(f"{name} weight gradient", columns, k, m, batch, of_weight=True)] * times,
+            *([] if made else casts(f"{name} gradient", rows * columns)),
+            *products(f"{name} input gradient", m, k, columns),
+            *products(f"{name} weight gradient", columns, k, m, of_weight=True),
         ),
         inputs=float(shard.precision.operand * rows * k),
     )
+
+
+def _padding(shard: Slice) -> list[Op]:
+    """Copy the rows of experts to multiples that 8-bit products need, or back.
+
+    Megatron-Core, ``moe/experts.py``, ``TEGroupedMLP``, ``Fp8Padding`` and ``Fp8Unpadding``.
+    """
+    if not (shard.kernels.experts_padded and shard.precision.cast):
+        return []
+    copied = Stream("expert padding", 2.0 * shard.width * _rows(shard) * shard.model.hidden)
+    return [Op("expert padding", forward=(copied,), backward=(copied,))]
+
+
+def _biases(shard: Slice) -> list[Op]:
+    """Add the biases of experts after their products, where each expert is issued separately.
+
+    Forward: that of the first product is added to an expert's rows (2), that of the second is
+    multiplied by the routing weights (1) and added (3), and the rows of all experts are joined
+    (2 each). Backward: the gradients of each bias are a product and a sum over the rows (3 and 1),
+    those of the routing weights the same over the columns. Megatron-Core, ``moe/experts.py``,
+    ``TEGroupedMLP``, ``_apply_bias``.
+    """
+    shape, m = shard.model.experts, shard.model
+    assert shape is not None
+    if "mlp" not in m.biases or not shard.kernels.experts_separate:
+        return []
+    local, rows = shape.count // shard.expert, shard.width * float(_rows(shard))
+    first, second = rows * (2 if m.gated else 1) * shape.ffn / shard.expert_tensor, rows * m.hidden
+    return [
+        Op(
+            "expert bias",
+            forward=(Stream("expert bias", 4 * first + 6 * second, 3 * local + 2),),
+            backward=(Stream("expert bias backward", first + 2 * 4 * second, 5 * local),),
+        )
+    ]
 
 
 def _unpermute(shard: Slice) -> Op:
