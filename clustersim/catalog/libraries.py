@@ -78,8 +78,8 @@ class LibraryRecord(Record):
     another rail is forwarded by the neighbour on that rail (NCCL's PXN). `channels` is the number
     of compute units that a collective occupies while kernels run; 0 if missing. `message` is the
     highest rate of one message to another node, where it has fewer blocks of threads than would
-    fill a NIC; that of the NIC if missing. `pairing` is the time of a byte in a ring of half as
-    many devices of a node, over that of the whole; 1 if missing.
+    fill a NIC; that of the NIC if missing. `pairing` is the time of a byte in a ring of two
+    devices of a larger node, over that of a larger ring; 1 if missing.
     """
 
     kind: Literal["library"]

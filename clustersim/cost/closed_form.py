@@ -227,7 +227,7 @@ def collective_cost(
             latency += (span.ranks - 1) * library.post
         limit = _limit(protocol, span)
         limited = bus_factor(operation, span.ranks) / limit
-        slower = _few_devices(algorithm, span, library)
+        slower = _paired(algorithm, span, library)
         moving = nbytes * max(slower * seconds_per_byte / protocol.bandwidth, limited)
         pieces = _pieces(protocol, steps, moving) if algorithm in PIPELINED else 0.0
         wire = nbytes * unit / protocol.bandwidth
@@ -244,15 +244,10 @@ def collective_cost(
     return ranked_first(costs)
 
 
-def _few_devices(algorithm: str, span: GroupSpan, library: Library) -> float:
-    """Return how much longer a byte takes in a ring of few devices of one node.
-
-    Fewer neighbours send, receive and add at the same time: `Library.pairing` for each halving.
-    """
-    if algorithm != "ring" or span.nodes > 1:
-        return 1.0
-    halvings = max(0.0, math.log2(library.whole / span.ranks))
-    return math.pow(library.pairing, halvings)
+def _paired(algorithm: str, span: GroupSpan, library: Library) -> float:
+    """Return how much longer a byte takes in a ring of two devices of a larger node."""
+    pair = algorithm == "ring" and span.nodes == 1 and span.ranks == 2
+    return library.pairing if pair else 1.0
 
 
 def protocols(library: Library, algorithm: str) -> tuple[Protocol, ...]:

@@ -33,8 +33,8 @@ class Protocol:
     shared_limit: float = inf
 
 
-MEASURED_RANKS: Final = 8
-"""Devices of the groups whose bus bandwidth the files of larger nodes state."""
+PAIR: Final = 2
+"""Devices of a node whose file states the bandwidth of a pair."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,7 @@ class Library:
     relay : whether a message to another rail is forwarded by the device on that rail
     channels : compute units that a collective occupies while others compute
     message : highest rate of one message to another node [B/s]
-    pairing : time of a byte in a ring of half as many devices of a node, over that of the whole
-    whole : devices of a group whose bus bandwidth the file of the node states
+    pairing : time of a byte in a ring of two devices of a larger node, over that of a larger ring
     """
 
     name: str
@@ -63,10 +62,9 @@ class Library:
     channels: int = 0
     message: float = inf
     pairing: float = 1.0
-    whole: int = MEASURED_RANKS
 
 
-def build_library(record: LibraryRecord, devices: int = MEASURED_RANKS) -> Library:
+def build_library(record: LibraryRecord, devices: int) -> Library:
     """Return the library that a catalogue file describes, on nodes of some devices."""
     return Library(
         name=record.name,
@@ -82,8 +80,7 @@ def build_library(record: LibraryRecord, devices: int = MEASURED_RANKS) -> Libra
         relay=record.relay is not None and record.relay.value,
         channels=0 if record.channels is None else record.channels.value,
         message=_or(record.message, inf),
-        pairing=_or(record.pairing, 1.0),
-        whole=min(MEASURED_RANKS, devices),
+        pairing=_or(record.pairing, 1.0) if devices > PAIR else 1.0,
     )
 
 
