@@ -118,6 +118,13 @@ class Source(Strict):
     read: str | None = None
 
 
+class Fitted(Strict):
+    """Fitted value of a coefficient, in SI units, and its standard error as a share of it."""
+
+    value: float
+    error: NotNegative
+
+
 class Record(Strict):
     """A catalogue file: its kind, its name and the sources that its facts refer to."""
 

@@ -9,8 +9,9 @@ from typing import Literal
 
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
-from clustersim.catalog.facts import Count, Line, NotNegative, Record, Strict
-from clustersim.catalog.records import Fitted
+from clustersim.catalog.facts import Count, Fitted, Line, NotNegative, Record, Strict
+from clustersim.catalog.reading import read_yaml
+from clustersim.catalog.text_files import is_file
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError
 
@@ -30,6 +31,10 @@ class KernelFit(Strict):
     found: dict[str, Fitted]
 
 
+Kernels = dict[str, dict[str, KernelFit]]
+"""Fits by kind of kernel, and then by number format or library."""
+
+
 class KernelsRecord(Record):
     """``topologies/kernels/*.yaml``: fits of measured kernels of the accelerator of that name.
 
@@ -37,7 +42,7 @@ class KernelsRecord(Record):
     """
 
     kind: Literal["kernels"]
-    kernels: dict[str, dict[str, KernelFit]]
+    kernels: Kernels
 
 
 def find_kernel_fits(accelerator: str, folder: Path | None = None) -> KernelsRecord | None:
@@ -48,13 +53,18 @@ def find_kernel_fits(accelerator: str, folder: Path | None = None) -> KernelsRec
     CatalogError
         when the file is not valid.
     """
-    path = None if folder is None else folder / f"{accelerator}.yaml"
-    if accelerator not in finding.entry_names("kernels") and (path is None or not path.is_file()):
+    own = None if folder is None else kernel_fits_in(folder, accelerator)
+    if own is not None or accelerator not in finding.entry_names("kernels"):
+        return own
+    return checked(KernelsRecord, Tree.of(finding.find("kernels", accelerator)), CatalogError)
+
+
+def kernel_fits_in(folder: Path, accelerator: str) -> KernelsRecord | None:
+    """Return the fits of an accelerator from a folder; None if it has no such file of this kind."""
+    path = folder / f"{accelerator}.yaml"
+    if not is_file(path):
         return None
-    try:
-        document = finding.find("kernels", accelerator, folder)
-    except CatalogError:
-        if accelerator in finding.entry_names("kernels"):
-            raise
-        return None  # the file in the folder is of another kind
+    document = read_yaml(path, CatalogError)
+    if not isinstance(document.data, dict) or document.data.get("kind") != "kernels":
+        return None
     return checked(KernelsRecord, Tree.of(document), CatalogError)

@@ -14,6 +14,7 @@ from clustersim.catalog.facts import (
     Bytes,
     Count,
     Fact,
+    Fitted,
     FlopsPerSecond,
     Fraction,
     InNode,
@@ -25,6 +26,7 @@ from clustersim.catalog.facts import (
     Strict,
     Whole,
 )
+from clustersim.catalog.kernel_records import Kernels
 from clustersim.catalog.libraries import LibraryRecord
 
 # --- accelerators ------------------------------------------------------------------------------
@@ -112,13 +114,6 @@ class FlashFacts(FlashKernelFacts):
     cudnn: FlashKernelFacts | None = None
 
 
-class Fitted(Strict):
-    """Fitted value of a coefficient, in SI units, and its standard error as a share of it."""
-
-    value: float
-    error: NotNegative
-
-
 class CalibrationFacts(Strict):
     """The calibration of a file by `clustersim calibrate`, and whether the file has its values.
 
@@ -141,6 +136,7 @@ class AcceleratorRecord(Record):
 
     `measured_as` are its names in tables of measured kernels.  Kernels without a fit of its own
     are predicted by the fits of `kernels_like`, the most similar accelerator that has them.
+    `fits` are those of files in the scenario's folder, by accelerator; they win over shipped ones.
     """
 
     kind: Literal["accelerator"]
@@ -153,6 +149,7 @@ class AcceleratorRecord(Record):
     calibration: CalibrationFacts | None = None
     measured_as: list[Line] = Field(default_factory=list)
     kernels_like: Fact[Line] | None = None
+    fits: dict[str, Kernels] = Field(default_factory=dict)
 
 
 # --- nodes and clusters ------------------------------------------------------------------------

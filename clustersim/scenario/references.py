@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from clustersim.catalog import finding
 from clustersim.catalog.changes import Change
+from clustersim.catalog.kernel_records import kernel_fits_in
 from clustersim.catalog.reading import Document, Key
 from clustersim.catalog.text_files import is_file, read_text, shown
 from clustersim.catalog.tree import Tree, dotted
@@ -91,6 +92,18 @@ def look_up(tree: Tree, path: Key, kind: str, folder: Path | None) -> None:
     document = finding.find(kind, given["name"], folder, f"{place}: {dotted(path)}: ")
     owner[path[-1]] = given
     tree.graft(path, document)
+    if kind == "accelerator" and folder is not None:
+        _add_fits(owner[path[-1]], folder)
+
+
+def _add_fits(accelerator: dict[str, Any], folder: Path) -> None:
+    """Add the fits of measured kernels that the folder of a scenario has."""
+    like = accelerator.get("kernels_like")
+    names = [accelerator["name"], *([like["value"]] if isinstance(like, dict) else [])]
+    found = {name: fits for name in names if (fits := kernel_fits_in(folder, name)) is not None}
+    if found:
+        own = {name: fits.model_dump()["kernels"] for name, fits in found.items()}
+        accelerator["fits"] = {**own, **accelerator.get("fits", {})}
 
 
 def _imported(file: str, folder: Path | None, where: str) -> Document:

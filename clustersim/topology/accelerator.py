@@ -1,12 +1,12 @@
 """One device: compute rates, memory, and the calibrated efficiency of its kernels."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from clustersim.catalog.facts import Fact
-from clustersim.catalog.kernel_records import find_kernel_fits
+from clustersim.catalog.kernel_records import Kernels, find_kernel_fits
 from clustersim.catalog.records import AcceleratorRecord, FlashKernelFacts
 from clustersim.errors import CatalogError
 
@@ -84,13 +84,15 @@ def kernel_fits(name: str) -> KernelFits | None:
         when its file is not valid.
     """
     record = find_kernel_fits(name)
-    if record is None:
-        return None
+    return None if record is None else _kernel_fits(name, record.kernels)
+
+
+def _kernel_fits(name: str, kernels: Kernels) -> KernelFits:
     return KernelFits(
         name,
         {
             (kind, variant): {term: fitted.value for term, fitted in fit.found.items()}
-            for kind, by_variant in record.kernels.items()
+            for kind, by_variant in kernels.items()
             for variant, fit in by_variant.items()
         },
     )
@@ -126,7 +128,8 @@ class Accelerator:
     products, narrow_products : matrix products, and those of 8-bit numbers
     tiles : candidate output tiles of the library, of a roofline of products; none if they are those
         of `fits`
-    fits : of measured kernels: its own, then those of the accelerator that it is like
+    fits : of measured kernels: its own, then those of the accelerator that it is like; of each,
+        those of the scenario's folder first
     flash, cudnn : fused attention, and that of cuDNN where it differs
     flash_head_sizes : head sizes that its kernels support, ascending
     gemm_ragged : peak of products whose rows are not aligned to vectors; the usual peak if None
@@ -213,13 +216,21 @@ def _fits(record: AcceleratorRecord) -> tuple[KernelFits, ...]:
         return ()
     like = record.kernels_like
     names = (record.name,) if like is None else (record.name, like.value)
-    fits = tuple(found for name in names if (found := kernel_fits(name)) is not None)
+    fits = tuple(found for name in names for found in _named_fits(name, record))
     if not any(kind in MEASURED_PRODUCTS for found in fits for kind, _ in found.found):
         raise CatalogError(
             f"{record.name}: gemm.tiles: missing, and no products are measured on this accelerator"
             " (give best, inner_half and tiles, or kernels_like: an accelerator with kernels)"
         )
     return fits
+
+
+def _named_fits(name: str, record: AcceleratorRecord) -> Iterator[KernelFits]:
+    """Yield the fits of one accelerator: those of the scenario's folder, then the shipped ones."""
+    if name in record.fits:
+        yield _kernel_fits(name, record.fits[name])
+    if (shipped := kernel_fits(name)) is not None:
+        yield shipped
 
 
 def _value(fact: Fact[float] | None) -> float | None:

@@ -21,6 +21,7 @@ from clustersim.catalog.tree import Tree
 from clustersim.cli import main
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.runs.executors import InProcess
+from clustersim.simulation.simulate import simulate
 
 SIZES = (1, 16, 128, 1024, 8192)
 
@@ -177,6 +178,24 @@ def test_a_fit_is_in_the_file_and_its_rows_are_not(tmp_path, monkeypatch):
     assert "28672" not in text
     assert graded.fitted
     assert graded.errors.median == pytest.approx(answer.fits[0].after.median, abs=0.002)
+
+
+def test_fits_in_the_folder_of_a_scenario_are_those_of_its_runs(tmp_path, monkeypatch):
+    """Products measured at a lower rate make the step of a scenario next to them longer."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(
+        "title: products of my own\ncluster: {name: dgx-b200, nodes: 1}\nmodel: gpt-22b\n"
+        "plan: {tensor: 8}\nbatch: {global: 8, micro: 4, sequence: 2048}\nprecision: bf16\n"
+        "framework: megatron-core\n"
+    )
+    before = simulate("mine.yaml").step_time
+    file = written(tmp_path, ("gemm", "bf16"), scale=lambda row: 2.0)
+    file.write_text(file.read_text().replace("gemm,bf16", "matmul,bf16"))  # those of training
+
+    with pytest.raises(SystemExit, match="0"):
+        main(["calibrate", "--from", str(file), "--out", ".", "--jobs", "1"])
+
+    assert simulate("mine.yaml").step_time > 1.1 * before
 
 
 def test_other_fits_of_a_file_stay(tmp_path, monkeypatch):

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clustersim.catalog.records import ClusterRecord, NodeRecord
+from clustersim.catalog.kernel_records import find_kernel_fits
+from clustersim.catalog.records import AcceleratorRecord, ClusterRecord, NodeRecord
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import ScenarioError
 from clustersim.studies.show.derived import Derived, derived_of, derived_of_cluster
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from clustersim.scenario.entries import Entry
     from clustersim.topology.measures import Measures
 
-_HEAD = {"kind", "name", "title", "extends", "sources", "source", "assumed", "calibration"}
+_HEAD = {"kind", "name", "title", "extends", "sources", "source", "assumed", "calibration", "fits"}
 """Keys of a file that are not facts about the entry itself."""
 
 
@@ -48,6 +49,27 @@ class FactRow:
 
 
 @dataclass(frozen=True)
+class KernelRow:
+    """The fit of one kind of measured kernels.
+
+    Attributes
+    ----------
+    kernel : kind of kernel
+    format : number format, formats of queries and of keys, or library
+    rows : number of measurements
+    median, p90 : of the absolute errors of the time, each row by a fit without its shape
+    source : of the measurements
+    """
+
+    kernel: str
+    format: str
+    rows: int
+    median: float
+    p90: float
+    source: str
+
+
+@dataclass(frozen=True)
 class EntryAnswer:
     """What `clustersim show --json` prints.
 
@@ -57,6 +79,7 @@ class EntryAnswer:
     facts : values of the file in their order
     derived : derived quantities in SI units, by key
     words : sentences about a framework; none for other kinds
+    kernels : fits of measured kernels of an accelerator; none for other kinds
     """
 
     name: str
@@ -65,6 +88,7 @@ class EntryAnswer:
     facts: tuple[FactRow, ...]
     derived: dict[str, Any]
     words: tuple[Sentence, ...] = ()
+    kernels: tuple[KernelRow, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,12 +101,15 @@ class Page:
     facts: tuple[FactRow, ...]
     derived: tuple[Derived, ...]
     words: tuple[Sentence, ...] = ()
+    kernels: tuple[KernelRow, ...] = ()
 
     @property
     def answer(self) -> EntryAnswer:
         """The answer of `clustersim show --json`."""
         derived = {row.key: row.value for row in self.derived}
-        return EntryAnswer(self.name, self.kind, self.title, self.facts, derived, self.words)
+        return EntryAnswer(
+            self.name, self.kind, self.title, self.facts, derived, self.words, self.kernels
+        )
 
 
 def page(entry: "Entry", measures: "Measures | None" = None) -> Page:
@@ -90,7 +117,8 @@ def page(entry: "Entry", measures: "Measures | None" = None) -> Page:
     derived = derived_of(entry.record) if measures is None else derived_of_cluster(measures)
     rows = tuple(fact_rows(entry.data))
     words = describe_profile(entry.data) if entry.kind == "framework" else ()
-    return Page(entry.name, entry.kind, entry.title, rows, tuple(derived), words)
+    kernels = tuple(kernel_rows(entry.record))
+    return Page(entry.name, entry.kind, entry.title, rows, tuple(derived), words, kernels)
 
 
 def machine_page(entry: "Entry", nodes: int | None = None) -> tuple[Page, "Mapping[str, Diagram]"]:
@@ -117,6 +145,19 @@ def machine_page(entry: "Entry", nodes: int | None = None) -> tuple[Page, "Mappi
         "fabric": layouts.fabric(record, cluster, measures),
     }
     return page(entry, measures), pictures
+
+
+def kernel_rows(record: object) -> Iterator[KernelRow]:
+    """Yield the fits of measured kernels of an accelerator."""
+    if not isinstance(record, AcceleratorRecord):
+        return
+    shipped = find_kernel_fits(record.name)
+    kernels = {} if shipped is None else dict(shipped.kernels)
+    for kind, variants in record.fits.get(record.name, {}).items():
+        kernels[kind] = {**kernels.get(kind, {}), **variants}
+    for kind, variants in sorted(kernels.items()):
+        for variant, fit in sorted(variants.items()):
+            yield KernelRow(kind, variant, fit.rows, fit.median, fit.p90, fit.measured)
 
 
 # --- facts ----------------------------------------------------------------------------------------
@@ -172,4 +213,4 @@ def _proof_of_plain(
     return str(sources.get(source, {}).get("title", source)), None
 
 
-__all__ = ["EntryAnswer", "FactRow", "Page", "fact_rows", "machine_page", "page"]
+__all__ = ["EntryAnswer", "FactRow", "KernelRow", "Page", "fact_rows", "machine_page", "page"]

@@ -1,5 +1,6 @@
 """The page of a catalogue entry as text for the terminal, and as files with pictures."""
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -7,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from clustersim.answers import to_json
 from clustersim.escaping import escaped
+from clustersim.render.tables import percent
 from clustersim.render.words import format_value
-from clustersim.studies.show.answer import Page
+from clustersim.studies.show.answer import KernelRow, Page
 from clustersim.studies.show.profile import Sentence
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ _REMARKS: Final = {"cluster": _BANDWIDTHS, "node": _BANDWIDTHS, "model": "comput
 
 
 def tables(page: Page) -> "list[Table]":
-    """Return facts and derived quantities as tables for the terminal."""
+    """Return facts, derived quantities and fits of kernels as tables for the terminal."""
     from rich.table import Table
 
     made = []
@@ -46,7 +48,33 @@ def tables(page: Page) -> "list[Table]":
         for quantity in labelled:
             derived.add_row(escaped(quantity.label), escaped(quantity.text))
         made.append(derived)
-    return made
+    return [*made, _kernel_table(page.kernels)] if page.kernels else made
+
+
+def _kernel_table(kernels: Sequence[KernelRow]) -> "Table":
+    """Return the fits of measured kernels; errors are of held-out shapes."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in ("kernels", "format"):
+        table.add_column(name, no_wrap=True)
+    for name in ("rows", "median error", "90th percentile"):
+        table.add_column(name, no_wrap=True, justify="right")
+    table.add_column("source", overflow="fold")
+    for row in kernels:
+        errors = percent(row.median), percent(row.p90)
+        source = escaped(", ".join(_repositories(row.source)))
+        table.add_row(row.kernel, row.format, str(row.rows), *errors, source)
+    return table
+
+
+def _repositories(source: str) -> list[str]:
+    """Return sources without their files.
+
+    >>> _repositories("a/x@1:gemm.parquet, b/y@2 (6 files)")
+    ['a/x@1', 'b/y@2']
+    """
+    return [re.split(r":| \(", one)[0] for one in source.split(", ")]
 
 
 def paragraphs(sentences: Iterable[Sentence]) -> str:
