@@ -1,7 +1,8 @@
 """The answer of `clustersim calibrate --grade`: errors of measured kernels, without a fit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from clustersim.calibration.kernel_tables import read_tables
 from clustersim.calibration.loss import Array
 from clustersim.calibration.measured_accelerators import measured_groups
 from clustersim.calibration.surface_fits import KernelErrors, kernel_errors
+from clustersim.catalog.text_files import shown
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,44 @@ class KernelGrade:
 
 
 @dataclass(frozen=True)
+class TableGrade:
+    """Errors of the rows of one table of one kind, format or library, and accelerator.
+
+    Attributes
+    ----------
+    file : the table
+    accelerator : the accelerator
+    kernel : kind of kernel
+    dtype : number format, formats of queries and of keys, or library
+    count : number of measurements
+    median : median of the absolute errors of the predicted time
+    p90 : 90th percentile of the absolute errors
+    bias : mean error; above 0 where predictions are too slow
+    """
+
+    file: str
+    accelerator: str
+    kernel: str
+    dtype: str
+    count: int
+    median: float
+    p90: float
+    bias: float
+
+
+@dataclass(frozen=True)
 class KernelGrades:
     """Errors of measured kernels with the fitted terms of their accelerators.
 
     Attributes
     ----------
+    tables : by table, kind, format or library, and accelerator
     groups : by kind, format or library, and accelerator
     kinds : by kind and format or library, over all accelerators
     left_out : number of rows without a grade or a fit, by reason
     """
 
+    tables: tuple[TableGrade, ...]
     groups: tuple[KernelGrade, ...]
     kinds: tuple[KernelGrade, ...]
     left_out: Mapping[str, int]
@@ -86,7 +116,25 @@ def grade_kernels(paths: Sequence[Path], accelerator: str | None = None) -> Kern
         )
         groups.append(replace(one, like=like))
     ordered = sorted(groups, key=lambda one: (one.kind, one.variant, one.accelerator))
-    return KernelGrades(tuple(ordered), tuple(kinds), measured.left_out)
+    tables = chain.from_iterable(_of_table(path, accelerator) for path in paths)
+    return KernelGrades(tuple(tables), tuple(ordered), tuple(kinds), measured.left_out)
+
+
+def _of_table(path: Path, accelerator: str | None) -> Iterator[TableGrade]:
+    """Yield the errors of one table."""
+    for group in measured_groups(read_tables([path]), accelerator).groups:
+        ratios = group.rows.ratios(group.terms)
+        found = kernel_errors(ratios)
+        yield TableGrade(
+            shown(path),
+            group.record.name,
+            group.rows.kind,
+            group.rows.variant,
+            len(ratios),
+            found.median,
+            found.p90,
+            found.bias,
+        )
 
 
 def _grade(

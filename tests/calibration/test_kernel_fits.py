@@ -274,6 +274,9 @@ def test_grades_are_without_a_fit(tmp_path, capsys):
     (one,) = answer.groups
     assert (one.kind, one.variant, one.accelerator, one.rows) == ("gemm", "bf16", "b200", 45)
     assert one.errors.bias < 0
+    (table,) = answer.tables
+    assert (table.file, table.kernel, table.dtype) == (str(file), "gemm", "bf16")
+    assert (table.count, table.bias) == (one.rows, one.errors.bias)
     assert grade_kernels([file]) == answer
 
 

@@ -260,15 +260,15 @@ def test_groups_have_the_links_between_their_neighbours():
     data, stages, ends = links_of_groups(job.cluster, job.placement, embedding=True)
 
     assert (data.group, data.ranks, data.groups, data.nodes) == ("data", 2, 8, NodeSpan(1, 1))
-    assert bandwidths(data) == {"xgmi": 4 * 36e9}
+    assert bandwidths(data) == {"xgmi": 4 * 37.5e9}
     assert (stages.group, stages.ranks, stages.groups, stages.nodes) == (
         "pipeline",
         8,
         2,
         NodeSpan(2, 2),
     )
-    assert bandwidths(stages).items() >= {"xgmi": 36e9, "bus": 50e9}.items()
-    assert min(link.bandwidth for link in stages.links) == stages.links[0].bandwidth == 23e9
+    assert bandwidths(stages).items() >= {"xgmi": 37.5e9, "bus": 50e9}.items()
+    assert min(link.bandwidth for link in stages.links) == stages.links[0].bandwidth == 23.75e9
     assert (ends.group, ends.ranks, ends.groups, ends.nodes) == ("embedding", 2, 2, NodeSpan(2, 2))
 
 
@@ -332,10 +332,10 @@ def test_the_answer_and_the_json_tell_the_same_groups():
     data, stages, _ = to_json(result.answer)["groups"]
 
     assert stages["nodes"] == {"fewest": 1, "most": 1}
-    assert data["links"][0]["bandwidth"] == 23e9
+    assert data["links"][0]["bandwidth"] == 23.75e9
     lines = answer(result)
     assert "placement     pipeline, data (innermost first)" in lines
-    assert "pipeline      8 ranks on 1 node, over xgmi 36 GB/s" in lines
+    assert "pipeline      8 ranks on 1 node, over xgmi 37.5 GB/s" in lines
     assert [line for line in lines if line.startswith("data group    2 ranks on 2 nodes, over ")]
 
 

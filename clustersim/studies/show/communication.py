@@ -272,6 +272,17 @@ MEMORY: Final = (
             f" parameter{f', and {norm:g} per element of the largest tensor' if norm else ''}."
         ),
     ),
+    Rule(
+        ("memory.gather_buffers",),
+        lambda count: f"{count} buffers of a layer's whole input are kept for gathers.",
+    ),
+    Rule(
+        ("memory.held_results", "memory.lead"),
+        lambda count, lead: (
+            f"{count} results of each layer are held until they are reduced; the host is {lead}"
+            " layers ahead."
+        ),
+    ),
     either(
         "memory.outputs",
         "A stage keeps its output until its backward.",
