@@ -144,7 +144,7 @@ def test_transfers_replayed_alone_and_in_the_network_give_the_same_bits(name, bl
 
 def test_a_contended_step_is_replayed_in_the_network():
     """Where transfers contend, the answer is that of the event replay."""
-    program = simulate("megatron21-t1-530b").program
+    program = simulate("frontier-22b", ["batch.global=64", "cluster.nic.bandwidth=/8"]).program
     direct = run_to_end(DirectReplay(program))
     events = outcome(run_to_end(EventReplay(program, direct.grid)))
 
