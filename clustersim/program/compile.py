@@ -129,12 +129,13 @@ class Compilation:
         """Return the actors: by replica class, then stage, then tensor rank where not folded."""
         job, plan, blocks = self._job, self._job.plan, self._blocks
         tails = [_tail(job, stage, folded) for stage in range(plan.pipeline)]
+        others = [self._usage.seconds_of_others(stage) for stage in range(plan.pipeline)]
         actors = []
         for number, replicas in enumerate(folded.classes):
             traffic = _of_class(folded, number)
             for stage in range(plan.pipeline):
                 pattern = blocks.pattern(stage, replicas[0])
-                tail = expose_gathers(job, blocks, stage, pattern, tails[stage])
+                tail = expose_gathers(job, blocks, stage, pattern, tails[stage], others[stage])
                 own = None if self._whole else traffic
                 shared = SharedCollectives(self._contention, stage, traffic, folded.joint)
                 numbers = sorted({*job.order.of[stage].tolist()})

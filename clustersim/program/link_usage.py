@@ -101,6 +101,25 @@ class LinkUsage:
 
     def carried(self) -> LinksInUse:
         """Return the load of every link in the step."""
+        (used,) = np.nonzero(self._totals)
+        return LinksInUse(self._links, used, self._totals[used])
+
+    def seconds_of_others(self, stage: int) -> list[float]:
+        """Return for each gather of a stage's new weights how long others occupy its links [s].
+
+        The time of the bytes of all other traffic of the step, on the link where it is longest.
+        """
+        seconds = []
+        for (kind, *rest), traffic in self._joint.items():
+            if (kind, *rest[:1]) == ("parameters", stage):
+                crossed = traffic.crossings.scaled(traffic.nbytes)
+                others = self._totals[crossed.links] - crossed.values
+                seconds.append(float((others / self._links.capacities[crossed.links]).max()))
+        return seconds
+
+    @cached_property
+    def _totals(self) -> Floats:
+        """The bytes of the step on each link [B]."""
         plan = self._job.plan
         blocks = (*self._of_cells, *self._of_stages) if self._blocks.axes else ()
         totals = np.zeros(len(self._links))
@@ -112,8 +131,7 @@ class LinkUsage:
                 self._add(totals, traffic, float(times[name]))
         for carried in blocks:
             carried.add_to(totals, plan.microbatches / plan.wired.copies)
-        (used,) = np.nonzero(totals)
-        return LinksInUse(self._links, used, totals[used])
+        return totals
 
     def limits(self) -> dict[str, Limit]:
         """Return the link that limits each kind of communication of replica 0, without contention.

@@ -84,3 +84,23 @@ def test_width_of_gathered_weights_is_their_own():
 
     assert whole
     assert half == {name: pytest.approx(nbytes / 2) for name, nbytes in whole.items()}
+
+
+def test_links_busy_with_other_collectives_hide_no_gather():
+    """Tensor groups over two nodes keep their adapters busy while a forward runs."""
+    between_nodes = {
+        "title": "between nodes",
+        "cluster": {"name": "desktop-2x3090", "nodes": 4},
+        "model": "mpt-760m",
+        "plan": {
+            "tensor": 2, "pipeline": 2, "data": 2, "zero": 1,
+            "placement": {"order": ["pipeline", "data", "tensor", "context"]},
+        },
+        "batch": {"global": 2, "micro": 1, "sequence": 4096},
+        "precision": "bf16", "framework": "megatron-bridge",
+    }  # fmt: skip
+    result = simulate(from_mapping("between nodes", between_nodes, []))
+
+    busiest = result.links[0]
+    assert ".nic" in busiest.name
+    assert busiest.nbytes / busiest.capacity <= result.step_time

@@ -5,37 +5,55 @@
 
 Chunks of an interleaved stage begin their first forward one after another, each p microbatches
 after the previous one.  Software that gathers chunk by chunk hides all but the first gather, as far
-as they are short enough.
+as they are short enough, and as other traffic of the step leaves their links free.
 
 Software that copies the gathered shares on the host, tensor by tensor, adds the time of the copies:
 the device waits for them, as no other work remains in the step.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 from clustersim.program.blocks import Blocks
 from clustersim.program.communicators import Pattern
 from clustersim.program.job import Job
 from clustersim.program.program import Tail
-from clustersim.program.steps import FORWARD
+from clustersim.program.steps import FORWARD, WHOLE
 from clustersim.traffic import Traffic
 
 TENSORS_OF_ENDS = 3
 """Tensors of embedding, final norm and logits."""
 
 
-def expose_gathers(job: Job, blocks: Blocks, stage: int, pattern: Pattern, tail: Tail) -> Tail:
-    """Return the tail of a stage without the part of its gathers that forwards hide."""
+def expose_gathers(
+    job: Job, blocks: Blocks, stage: int, pattern: Pattern, tail: Tail, occupied: Sequence[float]
+) -> Tail:
+    """Return the tail of a stage without the part of its gathers that forwards hide.
+
+    Parameters
+    ----------
+    occupied : for each gather, how long other traffic of the step occupies its links [s]
+    """
     plan = job.plan
-    if not job.software.gradients.gather_overlap:
+    if not job.software.gradients.gather_overlap or not tail.parameters:
         return tail
-    block = blocks.block(stage, 0, FORWARD, pattern)[0].total
+    forward = blocks.block(stage, 0, FORWARD, pattern)[0].total
     layers = max(1, len(plan.layers_of(stage, 0)))
-    pieces, window = (plan.chunks, plan.pipeline * block) if plan.chunks > 1 else (
-        layers, block / layers
+    pieces, window = (plan.chunks, plan.pipeline * forward) if plan.chunks > 1 else (
+        layers, forward / layers
     )  # fmt: skip
-    exposed = tuple(exposed_gather(traffic, pieces, window) for traffic in tail.parameters)
-    return replace(tail, parameters=exposed)
+    chunks = product(range(plan.chunks), WHOLE)
+    blocks_of_step = (
+        plan.microbatches
+        / plan.wired.copies
+        * sum(blocks.block(stage, chunk, kind, pattern)[0].total for chunk, kind in chunks)
+    )
+    exposed = (
+        exposed_gather(traffic, pieces, window * max(0.0, 1 - others / blocks_of_step))
+        for traffic, others in zip(tail.parameters, occupied, strict=True)
+    )
+    return replace(tail, parameters=tuple(exposed))
 
 
 def exposed_gather(traffic: Traffic, pieces: int, window: float) -> Traffic:
