@@ -68,13 +68,16 @@ class PipelineFacts(Strict):
 
     `sharded`: each tensor rank sends its share and the receivers gather it; otherwise every rank
     sends the whole.  `blocking`: a stage waits for its send before it computes on.  The gathers are
-    all-gathers over the tensor group for each microbatch, where shares are sent.
+    all-gathers over the tensor group for each microbatch, where shares are sent.  `forwards_first`:
+    an interleaved pipeline with as many microbatches as stages runs all forwards before the first
+    backward; true if missing.
     """
 
     sharded: Fact[bool]
     blocking: Fact[bool]
     gathers_forward: Fact[Whole]
     gathers_backward: Fact[Whole]
+    forwards_first: Fact[bool] | None = None
 
 
 Times = Whole

@@ -5,6 +5,7 @@ from pathlib import Path
 from clustersim.catalog.text_files import is_file
 from clustersim.plan.parallelism import Plan, by_work, even_layers, filled, with_ends
 from clustersim.program.schedules import SCHEDULES, Schedule
+from clustersim.program.schedules.classic import INTERLEAVED, INTERLEAVED_EARLY
 from clustersim.program.schedules.written import read_schedule
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import RecomputeFile, Scenario
@@ -48,7 +49,10 @@ def schedule_of(loaded: Loaded) -> Schedule:
     """
     file = schedule_file(loaded)
     if file is None:
-        return SCHEDULES[loaded.scenario.plan.schedule]
+        schedule = SCHEDULES[loaded.scenario.plan.schedule]
+        first = loaded.scenario.framework.pipeline.forwards_first
+        early = schedule is INTERLEAVED and first is not None and not first.value
+        return INTERLEAVED_EARLY if early else schedule
     return read_schedule(file, loaded.where("plan", "schedule"))
 
 

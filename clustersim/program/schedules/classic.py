@@ -1,6 +1,7 @@
 """Schedules with whole backwards: GPipe, 1F1B, interleaved 1F1B, looped breadth-first."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from clustersim.program.steps import BACKWARD, FORWARD, Schedule, Step, whole_batch
@@ -44,9 +45,25 @@ def interleaved(stage: int, stages: int, microbatches: int, chunks: int) -> Iter
     forwards come first. Narayanan et al. 2021, section 2.2.2, arXiv:2104.04473; the order is that
     of ``forward_backward_pipelining_with_interleaving`` in Megatron-LM, ``megatron/schedules.py``.
     """
+    first = microbatches * chunks if microbatches == stages else 0
+    yield from interleaved_early(stage, stages, microbatches, chunks, first)
+
+
+def interleaved_early(
+    stage: int, stages: int, microbatches: int, chunks: int, first: int = 0
+) -> Iterator[Step]:
+    """Yield the steps of `interleaved` with backwards as early as possible.
+
+    The last stage keeps a microbatch of its last chunk only until it has computed its loss, also
+    with as many microbatches as stages: PyTorch, ``torch/distributed/pipelining/schedules.py``,
+    ``_get_warmup_ops``.
+
+    Parameters
+    ----------
+    first : forwards that at least come before any backward
+    """
     total = microbatches * chunks
-    warmup = 2 * (stages - stage - 1) + (chunks - 1) * stages
-    warmup = total if microbatches == stages else min(warmup, total)
+    warmup = max(first, min(2 * (stages - stage - 1) + (chunks - 1) * stages, total))
     forwards = _turns(FORWARD, stages, microbatches, chunks)
     backwards = _turns(BACKWARD, stages, microbatches, chunks)
     yield from forwards[:warmup]
@@ -83,6 +100,8 @@ INTERLEAVED = Schedule(
     obstacle=_interleaved_obstacle,
     period=lambda stages: stages,
 )
+
+INTERLEAVED_EARLY = replace(INTERLEAVED, steps=interleaved_early)
 
 
 def looped(stage: int, stages: int, microbatches: int, chunks: int) -> Iterator[Step]:
