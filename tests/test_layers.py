@@ -25,7 +25,7 @@ LAYERS = """
     scenario      metrics       engine
     memory
     program
-    plan          cost
+    plan          cost          reliability
     topology      workload    timeline    traffic    disturbance
     catalog
     units         errors      answers   arrays

@@ -1,0 +1,1 @@
+"""Failures of long runs: rates, checkpoint intervals in closed form, spares and replications."""
