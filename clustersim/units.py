@@ -173,6 +173,16 @@ def format_flops_per_second(rate: float, digits: int = 4) -> str:
     return _with_prefix(rate, "FLOP/s", digits)
 
 
+def format_watts(watts: float, digits: int = 3) -> str:
+    """Return an electrical power: ``'7.55 kW'``."""
+    return _with_prefix(watts, "W", digits)
+
+
+def format_joules(joules: float, digits: int = 3) -> str:
+    """Return an energy: ``'2.4 MJ'``."""
+    return _with_prefix(joules, "J", digits)
+
+
 def format_seconds(seconds: float, digits: int = 4) -> str:
     """Return a time in a suitable unit: ``'860.1 s'``, ``'1.2 ms'``, ``'4 us'``."""
     magnitude = abs(seconds)

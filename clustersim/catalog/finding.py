@@ -2,6 +2,7 @@
 
     topologies/accelerators/*.yaml   topologies/nodes/*.yaml   topologies/clusters/*.yaml
     topologies/kernels/*.yaml        topologies/libraries/*.yaml
+    topologies/prices/*.yaml         topologies/sites/*.yaml
     workloads/models/*.yaml          workloads/frameworks/*.yaml
     scenarios/*.yaml                 validation/*.yaml
 
@@ -23,6 +24,8 @@ FOLDERS: Final = {
     "node": "topologies/nodes",
     "cluster": "topologies/clusters",
     "library": "topologies/libraries",
+    "prices": "topologies/prices",
+    "site": "topologies/sites",
     "model": "workloads/models",
     "framework": "workloads/frameworks",
     "scenario": "scenarios",

@@ -24,10 +24,12 @@ from clustersim.catalog.facts import (
     Record,
     Seconds,
     Strict,
+    Watts,
     Whole,
 )
 from clustersim.catalog.kernel_records import Kernels
 from clustersim.catalog.libraries import LibraryRecord
+from clustersim.catalog.power_records import NetworkPowerFacts, NodePowerFacts, PowerFacts
 
 # --- accelerators ------------------------------------------------------------------------------
 
@@ -137,6 +139,8 @@ class AcceleratorRecord(Record):
     `measured_as` are its names in tables of measured kernels.  Kernels without a fit of its own
     are predicted by the fits of `kernels_like`, the most similar accelerator that has them.
     `fits` are those of files in the scenario's folder, by accelerator; they win over shipped ones.
+    `power` is missing where no power is known; `power_cap` is a limit that the operator sets below
+    that of the board.
     """
 
     kind: Literal["accelerator"]
@@ -150,6 +154,25 @@ class AcceleratorRecord(Record):
     measured_as: list[Line] = Field(default_factory=list)
     kernels_like: Fact[Line] | None = None
     fits: dict[str, Kernels] = Field(default_factory=dict)
+    power: PowerFacts | None = None
+    power_cap: Fact[Watts] | None = None
+
+    @model_validator(mode="after")
+    def _cap_is_between_idle_and_limit(self) -> Self:
+        cap, power = self.power_cap, self.power
+        if cap is None:
+            return self
+        if power is None:
+            raise ValueError(
+                "power_cap: needs the power of the device (add power, or remove power_cap)"
+            )
+        low, high = power.idle.value, power.limit.value
+        if not low < cap.value <= high:
+            raise ValueError(
+                f"power_cap: {cap.value:g} W is not above the idle power of {low:g} W and at most"
+                f" the limit of {high:g} W"
+            )
+        return self
 
 
 # --- nodes and clusters ------------------------------------------------------------------------
@@ -236,6 +259,7 @@ class NodeRecord(Record):
     nics: NicPort
     library: LibraryRecord
     host: HostFacts | None = None
+    power: NodePowerFacts | None = None
 
     @model_validator(mode="after")
     def _ends_exist(self) -> Self:
@@ -286,6 +310,7 @@ class ClusterRecord(Record):
     size: Fact[Nodes]
     nic: NicFacts
     fabric: FabricShape
+    power: NetworkPowerFacts | None = None
 
     @model_validator(mode="after")
     def _every_nic_has_a_switch(self) -> Self:

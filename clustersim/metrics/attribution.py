@@ -13,10 +13,12 @@ tail      data_, embedding_communication, synchronisation, optimiser; waiting un
           ranks are ready, and until the end of the step, is bubble_drain
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clustersim.program.program import Actor, Block, Program
 from clustersim.timeline import (
@@ -58,13 +60,14 @@ BUBBLES = ("bubble_fill", "bubble_steady", "bubble_drain")
 ROUNDING = 1e-12
 """Share of the time of blocks by which sums of their components may differ from it."""
 
-_TAIL = {
+TAIL_PARTS: Final = {
     GRADIENTS: "data_communication",
     PARAMETERS: "data_communication",
     EMBEDDING: "embedding_communication",
     NORM: "synchronisation",
     OPTIMISER: "optimiser",
 }
+"""The component of each operation after the blocks."""
 
 
 def attribute(track: Track, actor: Actor, duration: float) -> dict[str, float]:
@@ -74,21 +77,41 @@ def attribute(track: Track, actor: Actor, duration: float) -> dict[str, float]:
     _waits(parts, track)
     for span in track.tail:
         parts["bubble_drain"] += span.start - span.ready
-        parts[_TAIL[span.name]] += span.end - span.start
+        parts[TAIL_PARTS[span.name]] += span.end - span.start
     parts["bubble_drain"] += duration - track.finish
     return parts
 
 
 def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
+    for _, own in parts_by_code(track, actor):
+        for part, seconds in own.items():
+            parts[part] += seconds
+
+
+def parts_by_code(
+    track: Track, actor: Actor
+) -> Iterator[tuple[NDArray[np.bool_], dict[str, float]]]:
+    """Yield the blocks of each code as rows, and their seconds by component [s].
+
+    The sum of these components is the time of the blocks.
+    """
     order = actor.order
     codes = order.of[actor.position.stage]
     for code, block in actor.blocks.items():
-        rows, seconds = codes == order.codes.index(code), block.seconds
-        count = int(rows.sum())
-        parts["matmul"] += count * seconds.gemm
-        parts["attention"] += count * seconds.attention
-        parts["memory_bound"] += count * seconds.stream
+        rows = codes == order.codes.index(code)
+        yield rows, _parts_of(block, rows, track, actor)
+
+
+def _parts_of(
+    block: Block, rows: NDArray[np.bool_], track: Track, actor: Actor
+) -> dict[str, float]:
+    seconds, count = block.seconds, int(rows.sum())
+    parts = {
+        part: count * seconds_each
         for part, seconds_each in (
+            ("matmul", seconds.gemm),
+            ("attention", seconds.attention),
+            ("memory_bound", seconds.stream),
             ("dispatch", seconds.dispatch),
             ("tensor_communication", 0.0 if block.units is None else seconds.tensor),
             ("context_communication", seconds.context),
@@ -98,14 +121,15 @@ def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
             ("imbalance", seconds.imbalance),
             ("overlap_slowdown", seconds.slowed),
             ("disturbance", block.late),
-        ):
-            parts[part] += count * seconds_each
-        taken = float((track.end[rows] - track.start[rows]).sum())
-        fixed = seconds.total if block.units is not None else seconds.total - seconds.tensor
-        drawn = 0.0 if actor.extra is None else float(actor.extra[rows].sum())
-        parts["disturbance"] += drawn
-        rest = taken - count * (fixed + block.late) - drawn
-        parts[_slowed_by_sharing(block)] += rest if rest > ROUNDING * taken else 0.0
+        )
+    }
+    taken = float((track.end[rows] - track.start[rows]).sum())
+    fixed = seconds.total if block.units is not None else seconds.total - seconds.tensor
+    drawn = 0.0 if actor.extra is None else float(actor.extra[rows].sum())
+    parts["disturbance"] += drawn
+    rest = taken - count * (fixed + block.late) - drawn
+    parts[_slowed_by_sharing(block)] += rest if rest > ROUNDING * taken else 0.0
+    return parts
 
 
 def _slowed_by_sharing(block: Block) -> str:

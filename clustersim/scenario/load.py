@@ -28,7 +28,7 @@ from clustersim.scenario.references import REFERENCES, is_reference, look_up, re
 from clustersim.scenario.schema import ClusterUse, Scenario
 
 DESCRIPTIVE: Final = frozenset(
-    {"title", "published", "assumed", "scaling", "fold", "exact", "fusion_bound"}
+    {"title", "published", "assumed", "scaling", "costs", "fold", "exact", "fusion_bound"}
 )
 """Keys of a scenario that do not state what is run."""
 

@@ -32,6 +32,7 @@ from clustersim.catalog.models import ModelRecord
 from clustersim.catalog.records import ClusterRecord
 from clustersim.plan.parallelism import AXES
 from clustersim.program.schedules import SCHEDULES
+from clustersim.scenario.costs import CostsFile
 from clustersim.scenario.disturbances import Disturbance
 from clustersim.scenario.scaling import Scaling
 from clustersim.workload.finetune import ENDS
@@ -323,6 +324,7 @@ class ScenarioBase(Strict):
     disturbances: list[Disturbance] = Field(
         [], description="what makes some ranks differ from the others"
     )
+    costs: CostsFile = Field(CostsFile(), description="site and price of the machine")
     fold: bool = Field(True, description="whether ranks that behave alike are replayed once")
     exact: bool = Field(
         False, description="whether periods of the pipeline that repeat are replayed one by one"

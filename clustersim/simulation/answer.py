@@ -63,6 +63,23 @@ class ExpertBalance:
 
 
 @dataclass(frozen=True)
+class PowerAnswer:
+    """Electrical power of the machine that a job uses, before the cooling of its site.
+
+    Attributes
+    ----------
+    mean : mean of the step [W]
+    peak : highest power in the step; in a block it is the mean of its kernels [W]
+    parts : mean by component: `devices`, `hosts`, `fans`, `supplies` (losses of power supplies),
+        `network` [W]
+    """
+
+    mean: float
+    peak: float
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class PublishedCheck:
     """A published number and the predicted one; whether a run fits its devices is 1 or 0.
 
@@ -242,6 +259,8 @@ class RunAnswer:
     assumed : keys that no source states, with the reason: `assumed` of the scenario, and plain
         values of the user's own files
     wall_s : time that the simulation took [s]
+    power_w : electrical power of the machine; null where the catalogue states none [W]
+    energy_per_step_j : its energy in a step; null where the catalogue states no power [J]
     disturbances : what makes ranks differ, in the order of the scenario
     replications : the step time over several steps with random numbers of their own, and what each
         disturbance costs; null without `--replications`
@@ -273,6 +292,8 @@ class RunAnswer:
     counts: RunCounts
     assumed: Mapping[str, str]
     wall_s: float
+    power_w: PowerAnswer | None = None
+    energy_per_step_j: float | None = None
     disturbances: tuple[DisturbanceAnswer, ...] = ()
     replications: Replications | None = None
 
@@ -285,6 +306,7 @@ __all__ = [
     "ExpertBalance",
     "ExposedCommunication",
     "Fusion",
+    "PowerAnswer",
     "PublishedCheck",
     "Replications",
     "RunAnswer",

@@ -6,10 +6,12 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from clustersim.catalog.stated import STATED, stated_keys
+from clustersim.cost.power import machine_power
 from clustersim.memory.levels import MemoryCurve, memory_curves
 from clustersim.memory.verdict import Verdict
 from clustersim.metrics.attribution import BUBBLES, SlowestStage, slowest_stage
 from clustersim.metrics.communication import Exposed, GroupLinks, HotLink, exposed
+from clustersim.metrics.energy import PowerTrace, StepEnergy, power_trace, step_energy
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.program.program import Program
 from clustersim.scenario.schema import Published, Scenario
@@ -19,6 +21,7 @@ from clustersim.simulation.answer import (
     ExpertBalance,
     ExposedCommunication,
     Fusion,
+    PowerAnswer,
     PublishedCheck,
     Replications,
     RunAnswer,
@@ -166,6 +169,28 @@ class Result:
         return exposed(self.attribution, self.program.limits)
 
     @cached_property
+    def energy(self) -> StepEnergy | None:
+        """Energy of the step; None where the catalogue has no power of the machine."""
+        cluster = self.scenario.cluster
+        machine = machine_power(cluster, cluster.nodes)
+        return None if machine is None else step_energy(self.attribution, machine)
+
+    @cached_property
+    def power(self) -> PowerTrace | None:
+        """Power of the job over the step; None where `energy` is."""
+        if self.energy is None:
+            return None
+        return power_trace(self.timeline, self.program.actors, self.energy.machine)
+
+    @property
+    def power_answer(self) -> PowerAnswer | None:
+        """Mean and highest power of the job, and the mean by component [W]."""
+        energy, trace = self.energy, self.power
+        if energy is None or trace is None:
+            return None
+        return PowerAnswer(energy.mean.total, trace.peak, energy.mean._asdict())
+
+    @cached_property
     def published(self) -> list[PublishedCheck]:
         """Each published number with the predicted one, in its own convention."""
         return [self._check(given) for given in self.scenario.published]
@@ -254,6 +279,8 @@ class Result:
             limits=program.limits,
             groups=tuple(self.groups),
             experts=routing and ExpertBalance(routing.skew, 1 - routing.kept),
+            power_w=self.power_answer,
+            energy_per_step_j=None if self.energy is None else self.energy.joules,
             published=tuple(self.published),
             fusion=Fusion(program.fused.whole, program.fused.bound, self.scenario.fusion_bound),
             counts=RunCounts(

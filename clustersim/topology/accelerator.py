@@ -9,6 +9,7 @@ from clustersim.catalog.facts import Fact
 from clustersim.catalog.kernel_records import Kernels, find_kernel_fits
 from clustersim.catalog.records import AcceleratorRecord, FlashKernelFacts
 from clustersim.errors import CatalogError
+from clustersim.topology.device_power import DevicePower, device_power
 
 MEASURED_PRODUCTS: Final = ("training-gemm", "gemm")
 """Kinds of measured kernels that are products of training, the first one preferred."""
@@ -135,6 +136,8 @@ class Accelerator:
     gemm_ragged : peak of products whose rows are not aligned to vectors; the usual peak if None
         [FLOP/s]
     passes_limit : upper limit of the elementwise kernels of its software, as share of bandwidth
+    power : electrical power; None where it is not known. Its clock under a power cap is part of
+        `peak` and `gemm_ragged`
     """
 
     name: str
@@ -153,6 +156,12 @@ class Accelerator:
     passes_limit: float = 1.0
     cudnn: FlashKernel | None = None
     fits: tuple[KernelFits, ...] = ()
+    power: DevicePower | None = None
+
+    @property
+    def clock(self) -> float:
+        """Share of its clock at which products run under a power cap."""
+        return 1.0 if self.power is None else self.power.clock
 
     def peak_rate(self, precision: str) -> float:
         """Return the dense peak of a precision [FLOP/s].
@@ -184,9 +193,12 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
     cudnn = record.flash_attention.cudnn
     gemm = record.gemm
     tiles = () if gemm.tiles is None else gemm.tiles.value
+    power = device_power(record)
+    clock = 1.0 if power is None else power.clock
+    ragged = _value(gemm.ragged)
     return Accelerator(
         name=record.name,
-        peak={precision: fact.value for precision, fact in record.peak.items()},
+        peak={precision: clock * fact.value for precision, fact in record.peak.items()},
         memory_capacity=record.memory.capacity.value,
         memory_bandwidth=record.memory.bandwidth.value,
         memory_achieved=record.memory.achieved.value,
@@ -197,10 +209,11 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
         tiles=tuple(Tile(t.rows, t.columns, t.efficiency) for t in tiles),
         flash=_flash(record.flash_attention),
         flash_head_sizes=tuple(sorted(record.flash_attention.head_sizes.value)),
-        gemm_ragged=None if record.gemm.ragged is None else record.gemm.ragged.value,
+        gemm_ragged=None if ragged is None else clock * ragged,
         passes_limit=1.0 if passes is None else passes,
         cudnn=None if cudnn is None else _flash(cudnn),
         fits=_fits(record),
+        power=power,
     )
 
 

@@ -63,6 +63,7 @@ exposed       communication {P}: pipeline {N} m?s, data {N} m?s over n0.dev0>n0.
 memory        fits: {N} of 59.6 GiB on stage 0
 memory use    optimiser {N}(?:, [a-z ]+ {N}){{4}}, other {N} GiB
 busiest link  [\w.]+>[\w.]+, {P} of {N} GB/s, mean of the step
+power         {N} kW mean, {N} kW peak; {N} W per device; {N} kJ per step, {N} J per token
 data group    2 ranks on 1 node, over xgmi {N} GB/s
 pipeline      8 ranks on 2 nodes, over nic {N} GB/s, xgmi {N} GB/s, bus {N} GB/s.*
 embedding     2 ranks on 2 nodes, over nic {N} GB/s, bus {N} GB/s, xgmi {N} GB/s.*

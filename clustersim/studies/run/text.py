@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from clustersim.cost.power import missing_power
 from clustersim.render.tables import (
     Row,
     kind_of,
@@ -13,7 +14,14 @@ from clustersim.render.tables import (
     words,
 )
 from clustersim.render.words import UNMASKED, metric_name, metric_value
-from clustersim.units import GIB, counted, format_bandwidth, format_seconds
+from clustersim.units import (
+    GIB,
+    counted,
+    format_bandwidth,
+    format_joules,
+    format_seconds,
+    format_watts,
+)
 
 if TYPE_CHECKING:
     from clustersim.metrics.communication import GroupLinks
@@ -58,6 +66,7 @@ def rows(result: "Result") -> list[Row]:
         *(verdict if within else []),
         Row("memory use", _memory(result)),
         Row("busiest link", _busiest(result)),
+        Row("power", power_text(result)),
         *_experts(result),
         *(Row(_GROUPS[group.group], _span(group)) for group in result.groups),
         *(Row("published", _published(check)) for check in result.published),
@@ -277,6 +286,24 @@ def _busiest(result: "Result") -> str:
     return f"{link.name}, {share}, mean of the step"
 
 
+def power_text(result: "Result") -> str:
+    """Return the electrical power of the machine and its energy in a step, with its power cap."""
+    energy, trace = result.energy, result.power
+    cluster = result.scenario.cluster
+    if energy is None or trace is None:
+        return f"not known: {missing_power(cluster)}"
+    mean, peak = format_watts(energy.mean.total), format_watts(trace.peak)
+    per_token = energy.joules / result.tokens_per_s / result.step_time
+    cap = cluster.node.accelerator.power_cap
+    capped = "" if cap is None else f", capped at {format_watts(cap.value)}"
+    clock = energy.machine.device.clock
+    slower = f": products at {percent(clock)} of the clock" if clock < 1 else ""
+    return (
+        f"{mean} mean, {peak} peak; {format_watts(energy.device)} per device{capped}{slower};"
+        f" {format_joules(energy.joules)} per step, {format_joules(per_token)} per token"
+    )
+
+
 def _experts(result: "Result") -> list[Row]:
     """Return how unevenly experts are loaded, and the share of tokens that they drop."""
     routing = result.routing
@@ -332,6 +359,7 @@ __all__ = [
     "cost_of_blame",
     "differs",
     "file_row",
+    "power_text",
     "remedies",
     "replicated_step",
     "rows",

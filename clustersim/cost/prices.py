@@ -1,0 +1,131 @@
+"""Money and carbon of a machine: the price of a device and hour, and the energy of its site.
+
+rented      devices x hours x quoted rate
+purchased   devices x hours x price / years of use, and the electricity of the site
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final, Literal
+
+from clustersim.catalog.price_records import PricesRecord, SiteRecord, find_prices
+from clustersim.errors import CatalogError
+
+Term = Literal["on-demand", "one-year", "three-year", "purchase"]
+
+TERMS: Final[tuple[Term, ...]] = ("on-demand", "one-year", "three-year", "purchase")
+"""How devices are paid for: rented with some commitment, or purchased."""
+
+HOURS_A_YEAR: Final = 8766.0
+
+assumed_years_of_use: Final = 4.0
+"""Years over which a purchase is written off; assumed, as usual for servers."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """The price of a device.
+
+    Attributes
+    ----------
+    usd_per_device_hour : the rate, without electricity if purchased [USD/h]
+    term : how it is paid for; ``stated`` for a rate of the user
+    quote : the quotes that it is from, with their dates
+    """
+
+    usd_per_device_hour: float
+    term: str
+    quote: str
+
+    @property
+    def includes_electricity(self) -> bool:
+        """Whether energy is part of the rate."""
+        return self.term != "purchase"
+
+
+def price_of(accelerator: str, term: str, years: float = assumed_years_of_use) -> Price | None:
+    """Return the price of an accelerator: the median of the quotes of the last year with any.
+
+    Parameters
+    ----------
+    term : one of `TERMS`
+    years : of use, over which a purchase is divided
+
+    Returns
+    -------
+    None where no quote of that term is known.
+
+    Raises
+    ------
+    CatalogError
+        when the term is not known.
+    """
+    if term not in TERMS:
+        raise CatalogError(f"price: no term '{term}' (allowed: {', '.join(TERMS)})")
+    record = find_prices(accelerator)
+    if record is None:
+        return None
+    if term == "purchase":
+        return _purchase(record, years)
+    key = term.replace("-", "_")
+    quoted = [(quote.date, getattr(quote, key)) for quote in record.rental]
+    found = _latest([(day, rate) for day, rate in quoted if rate is not None])
+    if not found:
+        return None
+    rates = [rate for _, rate in found]
+    first, last = min(found)[0][:7], max(found)[0][:7]
+    between = f"{len(rates)} quotes of {first} to {last}, {min(rates):g} to {max(rates):g} USD/h"
+    return Price(median(rates), term, between if len(rates) > 1 else f"quote of {last}")
+
+
+def _purchase(record: PricesRecord, years: float) -> Price | None:
+    """Return the rate of a purchase: shares of systems where some are quoted."""
+    systems = [quote for quote in record.purchase if quote.basis == "system"]
+    quotes = systems or record.purchase
+    if not quotes:
+        return None
+    latest = _latest([(quote.date, quote.usd) for quote in quotes])
+    usd = median(price for _, price in latest)
+    what = "share of a system" if systems else "device alone"
+    quote = f"{what} at {usd:,.0f} USD ({max(latest)[0][:7]}) over {years:g} years"
+    return Price(usd / years / HOURS_A_YEAR, "purchase", quote)
+
+
+def _latest(quotes: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Return the quotes of the year before the latest one, by their dates."""
+    if not quotes:
+        return []
+    day = max(quotes)[0]
+    return [quote for quote in quotes if quote[0] > f"{int(day[:4]) - 1}{day[4:]}"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a machine stands.
+
+    Attributes
+    ----------
+    pue : energy of the site over that of its machines
+    carbon : emissions [kg CO2e/kWh]; None if not known
+    electricity : price [USD/kWh]; None if not known
+    """
+
+    name: str
+    pue: float
+    carbon: float | None
+    electricity: float | None
+
+
+def build_site(record: SiteRecord) -> Site:
+    """Return the site that a catalogue file describes."""
+    carbon, electricity = record.carbon, record.electricity
+    return Site(
+        name=record.name,
+        pue=record.pue.value,
+        carbon=None if carbon is None else carbon.value / 1e3,
+        electricity=None if electricity is None else electricity.value,
+    )
+
+
+__all__ = ["TERMS", "Price", "Site", "Term", "build_site", "price_of"]

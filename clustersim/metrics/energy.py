@@ -1,0 +1,151 @@
+r"""Energy of a step: the integral of electrical power over its timeline.
+
+    E = \sum_{parts} (device power in the state of the part) x seconds x devices     devices
+        + (hosts, fans, losses, network) x step time                                 the rest
+
+The trace has the power of the whole job over the step, a level for each interval between two
+events.  Within a block it is the mean of its kernels, so that swings of milliseconds are not shown.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from clustersim.cost.power import Draw, MachinePower
+from clustersim.metrics.attribution import TAIL_PARTS, parts_by_code
+from clustersim.program.program import Actor
+from clustersim.timeline import Floats, Timeline, Track
+
+
+class PowerTrace(NamedTuple):
+    """Power of a job over a step: `watts[i]` from `time[i]` to `time[i + 1]` [s], [W]."""
+
+    time: Floats
+    watts: Floats
+
+    @property
+    def peak(self) -> float:
+        """Highest level [W]."""
+        return float(self.watts.max())
+
+    @property
+    def energy(self) -> float:
+        """Integral over the step [J]."""
+        return float((self.watts * np.diff(self.time)).sum())
+
+    def thinned(self, levels: int) -> "PowerTrace":
+        """Return the means over at most `levels` equal intervals, with the same energy."""
+        if len(self.watts) <= levels:
+            return self
+        total = np.concatenate([[0.0], np.cumsum(self.watts * np.diff(self.time))])
+        time = np.linspace(self.time[0], self.time[-1], levels + 1)
+        return PowerTrace(time, np.diff(np.interp(time, self.time, total)) / np.diff(time))
+
+
+@dataclass(frozen=True)
+class StepEnergy:
+    """Energy of one step of a job.
+
+    Attributes
+    ----------
+    seconds : time of the step [s]
+    machine : the power of its nodes
+    by_part : energy of the devices by component of the step, which adds up to theirs [J]
+    mean : power by component of the machine, mean of the step [W]
+    """
+
+    seconds: float
+    machine: MachinePower
+    by_part: Mapping[str, float]
+    mean: Draw
+
+    @property
+    def joules(self) -> float:
+        """Energy of the step, all components of the machine [J]."""
+        return self.mean.total * self.seconds
+
+    @property
+    def device(self) -> float:
+        """Power of a device, mean of devices and time [W]."""
+        return self.mean.devices / self.machine.devices
+
+
+def step_energy(attribution: Mapping[str, float], machine: MachinePower) -> StepEnergy:
+    """Return the energy of a step.
+
+    Parameters
+    ----------
+    attribution : seconds of each component, mean of all ranks, which add up to the step time [s]
+    """
+    seconds = sum(attribution.values())
+    by_part = {
+        part: machine.devices * machine.watts(part) * taken for part, taken in attribution.items()
+    }
+    device = sum(by_part.values()) / machine.devices / seconds
+    return StepEnergy(seconds, machine, by_part, machine.of(device))
+
+
+# --- over the step --------------------------------------------------------------------------------
+
+
+class _Intervals(NamedTuple):
+    """Intervals of one rank class with a constant power of a device each."""
+
+    start: Floats
+    end: Floats
+    watts: Floats | float
+
+
+def power_trace(timeline: Timeline, actors: Sequence[Actor], machine: MachinePower) -> PowerTrace:
+    """Return the power of a job over a step; its energy is that of `step_energy`."""
+    ranks = sum(track.multiplicity for track in timeline.tracks)
+    share = machine.devices / ranks  # devices without a rank are assumed to do as the others
+    times, changes = [np.array([0.0])], [np.array([0.0])]
+    for track, actor in zip(timeline.tracks, actors, strict=True):
+        for piece in _pieces(track, actor, timeline.duration, machine):
+            some = piece.end > piece.start
+            watts = np.broadcast_to(share * track.multiplicity * piece.watts, some.shape)[some]
+            times += [piece.start[some], piece.end[some]]
+            changes += [watts, -watts]
+    at, change = np.concatenate(times), np.concatenate(changes)
+    order = np.argsort(at)
+    at = at[order]
+    first = np.flatnonzero(np.diff(at, prepend=-1.0) > 0)
+    edges = at[first]
+    device = np.cumsum(np.add.reduceat(change[order], first))[:-1] / machine.devices
+    rest = machine.of(0.0).total
+    slope = machine.of(1.0).total - rest
+    return PowerTrace(edges, rest + slope * device)
+
+
+def _pieces(
+    track: Track, actor: Actor, duration: float, machine: MachinePower
+) -> Iterator[_Intervals]:
+    """Yield the intervals of a rank class from the start of the step to its end."""
+    waiting, moving = machine.in_state("waiting"), machine.in_state("communication")
+    free, start, end = track.free, track.start, track.end
+    watts = np.zeros(len(start))
+    for rows, parts in parts_by_code(track, actor):
+        taken = sum(parts.values())
+        watts[rows] = _energy(parts, machine) / taken if taken else waiting
+    arrival = np.where(np.isnan(track.sent), start, np.fmax(free[: len(start)], track.sent))
+    arrival = np.minimum(arrival, start)
+    yield _Intervals(free[: len(start)], arrival, waiting)
+    yield _Intervals(arrival, start, moving)
+    yield _Intervals(start, end, watts)
+    yield _Intervals(end, free[1:], moving)
+    for span in track.tail:
+        busy = machine.watts(TAIL_PARTS[span.name])
+        yield _Intervals(np.array([span.ready]), np.array([span.start]), waiting)
+        yield _Intervals(np.array([span.start]), np.array([span.end]), busy)
+    yield _Intervals(np.array([track.finish]), np.array([duration]), waiting)
+
+
+def _energy(parts: Mapping[str, float], machine: MachinePower) -> float:
+    """Return the energy of one device in some components [J]."""
+    return sum(seconds * machine.watts(part) for part, seconds in parts.items())
+
+
+__all__ = ["PowerTrace", "StepEnergy", "power_trace", "step_energy"]

@@ -1,0 +1,47 @@
+"""The section `costs:` of a scenario: where a machine stands, and how it is paid for."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from clustersim.catalog.facts import Line, Positive, Strict
+from clustersim.catalog.price_records import find_site
+from clustersim.cost.prices import Price, Site, assumed_years_of_use, build_site, price_of
+
+
+class CostsFile(Strict):
+    """Where a machine stands, and how its devices are paid for."""
+
+    site: Line | None = Field(
+        None, description="site of the catalogue, for cooling, carbon and electricity"
+    )
+    price: Literal["on-demand", "one-year", "three-year", "purchase"] = Field(
+        "on-demand", description="rental with a commitment, or purchase; the latest quotes"
+    )
+    usd_per_device_hour: Positive | None = Field(
+        None, description="rate of a device [USD/h], instead of quotes"
+    )
+    years: Annotated[float, Field(gt=0, le=30)] = Field(
+        assumed_years_of_use, description="years of use of a purchase"
+    )
+
+
+def site_of(costs: CostsFile, where: str = "") -> Site | None:
+    """Return the site of a scenario; None without one.
+
+    Raises
+    ------
+    CatalogError
+        when there is none of that name; the message begins with `where`.
+    """
+    return None if costs.site is None else build_site(find_site(costs.site, where))
+
+
+def rate_of(costs: CostsFile, accelerator: str) -> Price | None:
+    """Return the price of a device of a scenario; None where no quote of it is known."""
+    if costs.usd_per_device_hour is not None:
+        return Price(costs.usd_per_device_hour, "stated", "stated by the user")
+    return price_of(accelerator, costs.price, costs.years)
+
+
+__all__ = ["CostsFile", "rate_of", "site_of"]
