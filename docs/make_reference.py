@@ -19,7 +19,7 @@ from clustersim.answers import schema
 from clustersim.calibration.answer import Calibration
 from clustersim.calibration.kernel_fits import KernelFits
 from clustersim.calibration.kernel_grades import KernelGrades
-from clustersim.catalog import frameworks, models, records
+from clustersim.catalog import engines, frameworks, models, records
 from clustersim.catalog.facts import LEAST, MAX_COUNT, MOST
 from clustersim.catalog.finding import FOLDERS, entry_names
 from clustersim.catalog.reading import read_yaml
@@ -55,6 +55,7 @@ CATALOGUE: dict[str, type[BaseModel]] = {
     "library": records.LibraryRecord,
     "model": models.ModelRecord,
     "framework": frameworks.FrameworkRecord,
+    "engine": engines.EngineRecord,
 }
 """The kinds of catalogue files and their schemas."""
 

@@ -23,7 +23,7 @@ LAYERS = """
     runs          render
     simulation
     scenario      metrics       engine
-    memory
+    memory        serving
     program
     plan          cost          reliability
     topology      workload    timeline    traffic    disturbance

@@ -3,7 +3,7 @@
     topologies/accelerators/*.yaml   topologies/nodes/*.yaml   topologies/clusters/*.yaml
     topologies/kernels/*.yaml        topologies/libraries/*.yaml
     topologies/prices/*.yaml         topologies/sites/*.yaml
-    workloads/models/*.yaml          workloads/frameworks/*.yaml
+    workloads/models/*.yaml          workloads/frameworks/*.yaml      workloads/engines/*.yaml
     scenarios/*.yaml                 validation/*.yaml
 
 In a checkout the folders are next to the package; in an installed wheel, inside it.
@@ -28,12 +28,13 @@ FOLDERS: Final = {
     "site": "topologies/sites",
     "model": "workloads/models",
     "framework": "workloads/frameworks",
+    "engine": "workloads/engines",
     "scenario": "scenarios",
     "validation": "validation",
 }
 """The folder of each kind of catalogue file."""
 
-EXTENDED: Final = frozenset({"framework"})
+EXTENDED: Final = frozenset({"framework", "engine"})
 """Kinds whose files may extend another one: ``extends: megatron-core``."""
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
+from clustersim.catalog.engines import EngineRecord
 from clustersim.catalog.facts import Record
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.libraries import LibraryRecord
@@ -35,6 +36,7 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
     "library": LibraryRecord,
     "model": ModelRecord,
     "framework": FrameworkRecord,
+    "engine": EngineRecord,
 }
 
 KINDS: Final = (*RECORDS, "scenario")

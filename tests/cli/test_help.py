@@ -127,8 +127,8 @@ def test_show_prints_the_chunk_of_each_step(capsys, tmp_path, monkeypatch):
         (
             ["schema", "scenarios"],
             "scenarios: no schema of that name (did you mean 'scenario'?) (known: scenario,"
-            " cluster, node, accelerator, library, model, framework, run, scale, compare, whatif,"
-            " sweep, study, validate, calibrate, collective, flows, show, list, import)\n",
+            " cluster, node, accelerator, library, model, framework, engine, run, scale, compare,"
+            " whatif, sweep, study, validate, calibrate, collective, flows, show, list, import)\n",
         ),
     ],
 )

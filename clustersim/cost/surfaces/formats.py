@@ -34,6 +34,7 @@ FORMATS: Final[Mapping[str, NumberFormat]] = {
     "int8-weights": NumberFormat("bf16", 2, 1),
     "int4-weights": NumberFormat("bf16", 2, 0.5),
     "nvfp4": NumberFormat("fp4", 9 / 16, 9 / 16, quantised=True),
+    "nvfp4-weights": NumberFormat("bf16", 2, 9 / 16),
     "mxfp4": NumberFormat("fp4", 17 / 32, 17 / 32),
     "mxfp4-weights": NumberFormat("bf16", 2, 17 / 32),
     "mxfp4-mxfp8": NumberFormat("fp8", 33 / 32, 17 / 32, quantised=True),

@@ -9,6 +9,7 @@ PLURALS: Final = {
     "libraries": "library",
     "models": "model",
     "frameworks": "framework",
+    "engines": "engine",
     "scenarios": "scenario",
     "schedules": "schedule",
 }

@@ -1,0 +1,149 @@
+"""Engine files: how an inference engine runs a step, each value with its source or its fit."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from clustersim.catalog.facts import (
+    Bytes,
+    Count,
+    Fact,
+    Fraction,
+    NotNegative,
+    Record,
+    Seconds,
+    Strict,
+)
+
+WeightFormat = Literal["fp16", "bf16", "fp8", "fp8-block", "int8", "int4", "nvfp4", "mxfp4"]
+KvFormat = Literal["fp16", "bf16", "fp8", "int8"]
+ActivationFormat = Literal["fp16", "bf16", "fp8", "int8", "nvfp4", "mxfp4", "mxfp8"]
+
+
+def _ascending(sizes: list[int]) -> list[int]:
+    if sizes != sorted(set(sizes)) or not sizes:
+        raise ValueError("must be ascending numbers, at least one")
+    return sizes
+
+
+Sizes = Annotated[list[Count], AfterValidator(_ascending)]
+
+
+class EngineFormats(Strict):
+    """Number formats of an engine: of weights, of activations in products, of cached keys."""
+
+    weights: Fact[list[WeightFormat]]
+    activations: Fact[list[ActivationFormat]]
+    kv: Fact[list[KvFormat]]
+
+
+class SchedulerFacts(Strict):
+    """How an engine forms the batch of a step.
+
+    `batching` is ``continuous`` where requests join and leave at every step, ``static`` where a
+    batch runs until all its requests end.  `sequences` is the most that decode at the same time,
+    `tokens` the most that a step processes, and `chunked` whether a prompt is divided to stay
+    below; a prompt runs whole if it is not.  `mixed` is whether prompts and decoding sequences
+    share a step.  `block` is the tokens of a block of the KV cache.  `preemption` is what happens
+    to a request whose blocks are needed: its tokens are computed or copied from the host later.
+    """
+
+    batching: Fact[Literal["continuous", "static"]]
+    sequences: Fact[Count]
+    tokens: Fact[Count]
+    chunked: Fact[bool]
+    mixed: Fact[bool]
+    block: Fact[Count]
+    preemption: Fact[Literal["recompute", "swap"]]
+
+
+class EngineGraphs(Strict):
+    """CUDA graphs of steps: the captured numbers of tokens, to the next of which a step is padded.
+
+    Steps of more tokens are issued kernel by kernel.  `mixed` is whether steps with prompts run as
+    graphs as well.
+    """
+
+    sizes: Fact[Sizes]
+    mixed: Fact[bool]
+
+
+class EngineKernels(Strict):
+    """Which elementwise kernels of a layer are fused.
+
+    `residual_norm`: a residual sum and the norm after it are one kernel.  `norm_reduced`: both are
+    part of the all-reduce before them, where there is one.  `rotary_cached`: rotation by position
+    and the write into the cache are one kernel.  `rotary_attended`: both are part of attention.
+    `gate`: the activation of an MLP and its gate are one kernel.  `bias`: biases are part of the
+    product or of the kernel after it.  `cast`: the kernel before a product in a narrow format
+    converts its input.  `norm`: a norm is one kernel, otherwise several that each
+    read and write the whole.
+    """
+
+    norm: Fact[bool]
+    residual_norm: Fact[bool]
+    norm_reduced: Fact[bool]
+    rotary_cached: Fact[bool]
+    rotary_attended: Fact[bool]
+    gate: Fact[bool]
+    bias: Fact[bool]
+    cast: Fact[bool]
+
+
+class EngineCollectives(Strict):
+    """Collectives of an engine.
+
+    `library` is that of all-reduces in a node as `topologies/kernels` names it, and `limit` the
+    largest buffer that it reduces, by devices; the collective library reduces larger ones, and all
+    if `library` is missing.  `decode` and `prefill` are the libraries that exchange tokens of
+    experts.  `overlapped` is whether two halves of a batch alternate, so that the exchange of one
+    runs during the computation of the other.
+    """
+
+    library: Fact[str] | None = None
+    limit: Fact[dict[Literal["2", "4", "6", "8"], Bytes]] | None = None
+    decode: Fact[str]
+    prefill: Fact[str]
+    overlapped: Fact[bool]
+
+    @model_validator(mode="after")
+    def _limited(self) -> Self:
+        if (self.library is None) != (self.limit is None):
+            raise ValueError("needs both library and limit, or neither")
+        return self
+
+
+class EngineMemory(Strict):
+    """Memory of a device: `share` of it is for weights, KV cache, activations and buffers.
+
+    `buffers` are those of graphs and communication, `activations` the bytes for each token of a
+    step and number of the hidden width.
+    """
+
+    share: Fact[Fraction]
+    buffers: Fact[Bytes]
+    activations: Fact[NotNegative]
+
+
+class EngineRecord(Record):
+    """``workloads/engines/*.yaml``: how an inference engine runs a step.
+
+    `extends` names the engine file that this one changes: its values win one by one.  `step` is the
+    time of the host between two steps, in which the device is idle, and `sequence` that for each
+    sequence of the batch.  `first` is the time of a request before and after the engine: network,
+    tokenisation, scheduling.  `dispatch` is the time of the host for each kernel that is not in a
+    graph.
+    """
+
+    kind: Literal["engine"]
+    extends: str | None = None
+    formats: EngineFormats
+    scheduler: SchedulerFacts
+    graphs: EngineGraphs | None = None
+    kernels: EngineKernels
+    collectives: EngineCollectives
+    memory: EngineMemory
+    step: Fact[Seconds]
+    sequence: Fact[Seconds]
+    first: Fact[Seconds]
+    dispatch: Fact[Seconds] = Field(description="time of the host for a kernel without a graph")

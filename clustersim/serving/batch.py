@@ -1,0 +1,47 @@
+"""What a step of an inference engine processes, and the time that it takes."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Prompt(NamedTuple):
+    """Prompt tokens that a step processes for a request.
+
+    Attributes
+    ----------
+    tokens : new tokens: a chunk, or the whole prompt
+    before : tokens of the request that are already in the KV cache
+    """
+
+    tokens: int
+    before: int = 0
+
+
+class Batch(NamedTuple):
+    """What a step of one replica processes.
+
+    Attributes
+    ----------
+    sequences : decoding sequences, one token each, or one and the drafted ones
+    context : sum of the cached tokens of these sequences
+    prompts : of requests that have no output yet
+    """
+
+    sequences: int
+    context: int
+    prompts: tuple[Prompt, ...] = ()
+
+
+class StepTime(NamedTuple):
+    """Time of a step.
+
+    Attributes
+    ----------
+    seconds : from the start of the step to its tokens, through all stages [s]
+    parts : the same by cause, which add up to it [s]
+    slowest : time of the slowest stage, after which the next microbatch can follow [s]
+    """
+
+    seconds: float
+    parts: Mapping[str, float]
+    slowest: float

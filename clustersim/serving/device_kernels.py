@@ -1,0 +1,176 @@
+"""Kernels of a served model on a device, by the fits of measured kernels.
+
+A kernel without a fit on the device, or on the one that it is like, has the terms of the nearest
+number format that has one, and else the median terms of all measured accelerators; either is named
+in `substitutes`.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from clustersim.arrays import Booleans, Floats
+from clustersim.cost.surfaces.decode import DECODE, assumed_packed
+from clustersim.cost.surfaces.exchange import EXCHANGE
+from clustersim.cost.surfaces.formats import FORMATS, OUTPUT
+from clustersim.cost.surfaces.grouped import EXPERTS
+from clustersim.cost.surfaces.kernel_kinds import SURFACES
+from clustersim.cost.surfaces.prefill import PREFILL
+from clustersim.cost.surfaces.products import PRODUCTS, TERMS
+from clustersim.cost.surfaces.surface import Surface, predict
+from clustersim.topology.accelerator import Accelerator, kernel_fits
+
+NEAREST: Final[Mapping[str, tuple[str, ...]]] = {
+    "fp16": ("bf16",),
+    "bf16": ("fp16",),
+    "fp8": ("fp8-row", "fp8-block"),
+    "fp8-block": ("fp8-block-alone", "fp8"),
+    "int8": ("fp8",),
+    "int8-weights": ("bf16", "fp16"),
+    "int4-weights": ("int8-weights", "bf16", "fp16"),
+    "nvfp4-weights": ("mxfp4-weights", "int4-weights", "bf16"),
+    "mxfp4-weights": ("nvfp4-weights", "int4-weights", "bf16"),
+    "nvfp4": ("mxfp4",),
+    "mxfp4": ("nvfp4",),
+    "mxfp4-mxfp8": ("fp8", "mxfp4-weights"),
+    "bf16/fp8": ("bf16/bf16",),
+    "fp8/fp8": ("bf16/fp8", "bf16/bf16"),
+}
+"""Number formats whose terms another one has where it is not measured, the nearest first."""
+
+
+_LAUNCH: Final = next(term.prior for term in TERMS if term.name == "launch")
+"""Launch of a product of 16 bits on accelerators without a fit [s]."""
+
+
+class Head(NamedTuple):
+    """The attention of one device.
+
+    Attributes
+    ----------
+    heads, kv_heads : of queries, and of keys and values
+    key, value : widths of a head
+    read : numbers of a cached token and head of keys
+    latent : whether queries are multiplied with latent vectors
+    """
+
+    heads: int
+    kv_heads: int
+    key: int
+    value: int
+    read: int
+    latent: bool = False
+
+
+class Kernels:
+    """The kernels of a device.
+
+    Parameters
+    ----------
+    cast_fused : whether the kernel before a product in a narrow format converts its input: the
+        product then starts as one in 16 bits does, and moves no bytes to convert
+    """
+
+    def __init__(self, device: Accelerator, *, cast_fused: bool = False) -> None:
+        self.device, self._cast_fused = device, cast_fused
+        own = kernel_fits(device.name)
+        self._fits = device.fits or (() if own is None else (own,))
+        self.substitutes: dict[str, str] = {}
+
+    def products(
+        self, kernel: str, m: Floats, n: float, k: float, batch: float = 1
+    ) -> tuple[Floats, Booleans]:
+        """Return the times of products (m, k) and (k, n) [s], and whether memory limits each.
+
+        Parameters
+        ----------
+        kernel : number format of `cost.surfaces.formats`
+        """
+        shapes = _columns(m, batch=batch, m=m, n=n, k=k, result=OUTPUT)
+        form = FORMATS[kernel]
+        terms = self._found("gemm", kernel)
+        if form.quantised and self._cast_fused:
+            wide = self._found("gemm", "bf16").get("launch", _LAUNCH)
+            terms = {**terms, "launch": min(wide, terms.get("launch", wide)), "conversion": 0.0}
+        seconds = predict(PRODUCTS, self.device, shapes, kernel, terms)
+        moved = batch * (form.weight * n * k + form.activation * m * k + OUTPUT * m * n)
+        work = 2 * batch * m * n * k / self.device.peak_rate(form.peak)
+        return seconds, moved / self.device.memory_bandwidth >= work
+
+    def decode(self, kernel: str, head: Head, batch: Floats, keys: Floats) -> Floats:
+        """Return the times of attention of one query of each sequence over `keys` tokens [s]."""
+        packed = head.heads if head.latent else assumed_packed
+        shapes = _columns(
+            batch, batch=batch, heads=head.heads, kv_heads=head.kv_heads, key=head.key,
+            value=head.value, read=head.read, packed=packed, keys=keys,
+        )  # fmt: skip
+        kind = "latent-decode" if head.latent else "attention-decode"
+        return self._predict(kind, DECODE, kernel, shapes)
+
+    def prefill(self, kernel: str, head: Head, queries: Floats, keys: Floats) -> Floats:
+        """Return the times of causal attention of the last `queries` of `keys` tokens [s]."""
+        shapes = _columns(
+            queries, batch=1, heads=head.heads, kv_heads=head.kv_heads, key=head.key,
+            value=head.value, queries=queries, keys=keys,
+        )  # fmt: skip
+        kind = "latent-prefill" if head.latent else "attention-prefill"
+        return self._predict(kind, PREFILL, kernel, shapes)
+
+    def experts(
+        self, kernel: str, tiles: Mapping[str, Floats], tokens: Floats, hidden: float, inner: float
+    ) -> Floats:
+        """Return the times of both layers of the experts of a device [s].
+
+        Parameters
+        ----------
+        tiles : as of `cost.surfaces.grouped.tile_counts`
+        tokens : of all devices that share the experts
+        """
+        shapes = _columns(tokens, **tiles, tokens=tokens, hidden=hidden, inner=inner)
+        return self._predict("experts", EXPERTS, kernel, shapes)
+
+    def has(self, kind: str, library: str) -> bool:
+        """Whether a library's kernels of a kind are measured on the device."""
+        return any((kind, library) in fits.found for fits in self._fits)
+
+    def collective(self, operation: str, library: str, devices: int, nbytes: Floats) -> Floats:
+        """Return the times of collectives of a library in a node [s]."""
+        shapes = _columns(nbytes, devices=devices, bytes=nbytes)
+        return self._predict(operation, SURFACES[operation], library, shapes)
+
+    def exchange(self, kind: str, library: str, tokens: Floats, **shape: float) -> Floats:
+        """Return the times of a dispatch or a combination of tokens [s]."""
+        shapes = _columns(tokens, tokens=tokens, units=0.0, **shape)
+        return self._predict(kind, EXCHANGE, library, shapes)
+
+    def passes(self, nbytes: Floats, launches: float) -> Floats:
+        """Return the time of elementwise kernels that move `nbytes` in all [s]."""
+        device = self.device
+        rate = device.memory_bandwidth * device.memory_achieved
+        seconds: Floats = nbytes / rate + launches * device.launch_overhead
+        return seconds
+
+    def _predict(
+        self, kind: str, surface: Surface, variant: str, shapes: Mapping[str, Floats]
+    ) -> Floats:
+        return predict(surface, self.device, shapes, variant, self._found(kind, variant))
+
+    def _found(self, kind: str, variant: str) -> Mapping[str, float]:
+        """Return the measured terms of a kernel, of itself or of its nearest format."""
+        for name in (variant, *NEAREST.get(variant, ())):
+            for fits in self._fits:
+                if (kind, name) in fits.found:
+                    if name != variant or fits.name != self.device.name:
+                        self.substitutes[f"{kind} {variant}"] = f"{name} of {fits.name}"
+                    return fits.found[kind, name]
+        self.substitutes[f"{kind} {variant}"] = "median of measured accelerators"
+        return {}
+
+
+def _columns(like: Floats, **columns: Floats | float) -> dict[str, Floats]:
+    """Return columns of the same length."""
+    return {
+        name: np.broadcast_to(np.asarray(value, dtype=float), like.shape)
+        for name, value in columns.items()
+    }

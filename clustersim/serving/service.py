@@ -1,0 +1,364 @@
+"""The cost of a step of a replica: its model, layout, number formats and engine, built once.
+
+    batch --tokens, rows, keys--> parts of each stage --> sum of stages, and the slowest
+
+Steps are looked up in tables; `Service.step` computes one exactly, with its parts.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from math import ceil
+from typing import Any, Final
+
+import numpy as np
+
+from clustersim.arrays import Floats
+from clustersim.catalog.engines import EngineRecord
+from clustersim.catalog.facts import Fact
+from clustersim.serving.batch import Batch, Prompt, StepTime
+from clustersim.serving.device_kernels import Kernels
+from clustersim.serving.experts import ExpertLoads
+from clustersim.serving.layer_work import HALF
+from clustersim.serving.links import Links
+from clustersim.serving.memory import ReplicaMemory, replica_memory
+from clustersim.serving.number_formats import Formats, check_formats
+from clustersim.serving.replica_layout import Layout, check_replica
+from clustersim.serving.stage import Replica, Stage
+from clustersim.serving.step_tables import Line, Plane, knots, tabulate
+from clustersim.topology.cluster import Cluster
+from clustersim.workload.model import Layer, Transformer
+
+MOST_TOKENS: Final = 2**16
+MOST_SEQUENCES: Final = 2**12
+MOST_KEYS: Final = 2**17
+"""Last knots of tables: tokens of a step, decoding sequences, and tokens of a sequence."""
+
+
+class Service:
+    """A replica that serves a model.
+
+    Parameters
+    ----------
+    cluster : the machine, of which the replica has the devices `first` and after
+    shares : of each expert in the tokens of a layer, in any unit; None for equal ones
+    drafted : tokens that are drafted for each sequence and verified by the step
+
+    Raises
+    ------
+    PlanError
+        when the layout does not fit model or machine, or the engine lacks a number format.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        model: Transformer,
+        layout: Layout,
+        formats: Formats,
+        engine: EngineRecord,
+        shares: list[float] | None = None,
+        first: int = 0,
+        drafted: int = 0,
+    ) -> None:
+        check_replica(layout, model, cluster.devices - first)
+        facts = engine.formats
+        allowed: dict[str, Fact[Any]] = {
+            "weights": facts.weights, "attention": facts.weights, "experts": facts.weights,
+            "activations": facts.activations, "kv": facts.kv,
+        }  # fmt: skip
+        check_formats(
+            formats, {part: (*fact.value,) for part, fact in allowed.items()}, engine.name
+        )
+        kernels = Kernels(cluster.accelerator, cast_fused=engine.kernels.cast.value)
+        links = Links(cluster, layout, engine.collectives, kernels, first)
+        loads = _loads(model, layout, shares)
+        self.model, self.layout, self.engine = model, layout, engine
+        self.formats, self.kernels, self.drafted = formats, kernels, drafted
+        self.replica = Replica(model, layout, formats, engine, kernels, links, loads)
+        self.stages = [*_stages(self.replica)]
+        graphs = engine.graphs
+        self._mixed = graphs is not None and graphs.mixed.value
+        self._padded = _padding([] if graphs is None else graphs.sizes.value)
+
+    # --- memory ----------------------------------------------------------------------------------
+
+    @cached_property
+    def memory(self) -> ReplicaMemory:
+        """What the fullest device holds, and the tokens that its KV cache has room for."""
+        return replica_memory(self.replica)
+
+    @property
+    def kv_bytes_per_token(self) -> float:
+        """Bytes of a cached token on all devices of the replica [B]."""
+        return self.memory.token
+
+    @property
+    def kv_pool_bytes(self) -> float:
+        """Bytes of the KV cache on all devices of the replica [B]."""
+        return self.memory.tokens * self.memory.token
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens that the KV cache of the replica has room for."""
+        return self.memory.tokens
+
+    @property
+    def max_context(self) -> int:
+        """Tokens of the longest request: of the model, and of one group's KV cache."""
+        return min(self.model.sequence, self.memory.tokens // self.layout.attention_data)
+
+    # --- exact ------------------------------------------------------------------------------------
+
+    def step(self, batch: Batch) -> StepTime:
+        """Return the time of a step by cause, without tables."""
+        stages = [self._stage_parts(stage, batch) for stage, _ in self._kinds]
+        parts: defaultdict[str, float] = defaultdict(float)
+        for (_, count), of_stage in zip(self._kinds, stages, strict=True):
+            for name, seconds in of_stage.items():
+                parts[name] += count * seconds
+        slowest = max(sum(of_stage.values()) for of_stage in stages)
+        sent = self._sent(batch)
+        parts["pipeline"] += sent
+        host = self._host(batch, sum(parts.values()))
+        parts["host"] += host
+        shown = {name: seconds for name, seconds in parts.items() if seconds}
+        total = sum(shown.values())
+        alone = len(self.stages) == 1
+        return StepTime(total, shown, total if alone else slowest + host + sent / self._hops)
+
+    def _stage_parts(self, stage: Stage, batch: Batch) -> dict[str, float]:
+        """Return the parts of a step on one stage; two halves of a batch may overlap."""
+        if not self._overlaps:
+            return self._parts(stage, batch, 1.0)
+        half = {name: 2 * seconds for name, seconds in self._parts(stage, batch, 0.5).items()}
+        others = sum(half.values()) - half["expert"]
+        return {**half, "expert": max(0.0, half["expert"] - others)}
+
+    def _parts(self, stage: Stage, batch: Batch, share: float) -> dict[str, float]:
+        """Return the parts of a stage for a share of the batch, without overlap."""
+        each, whole, rows = self._tokens(batch)
+        parts = {name: _of(found) for name, found in stage.dense(_one(each * share)).items()}
+        parts["experts"] = _of(stage.routed(_one(whole * share)))
+        prompts = bool(batch.prompts)
+        parts["expert"] = _of(stage.exchange(_one(each * share), prompts=prompts))
+        parts["sampling"] = _of(stage.head(_one(rows * share)))
+        if batch.sequences:
+            sequences = batch.sequences / self.layout.attention_data * share
+            keys = batch.context / batch.sequences
+            parts["kv"] = _of(stage.decode(_one(max(1.0, sequences)), _one(keys), 1 + self.drafted))
+        if prompts:
+            attended = [
+                _of(stage.prefill(_one(p.tokens), _one(p.tokens + p.before))) for p in batch.prompts
+            ]
+            parts["prefill"] = share * self._of_groups(attended)
+        return parts
+
+    # --- what a step is ------------------------------------------------------------------------
+
+    def _tokens(self, batch: Batch) -> tuple[float, float, float]:
+        """Return the tokens of a device, of the replica, and the rows of logits of a device.
+
+        Sequences are even over groups of attention; a prompt belongs to one of them.
+        """
+        groups, verified = self.layout.attention_data, 1 + self.drafted
+        own = ceil(batch.sequences / groups) * verified
+        rows = own + ceil(len(batch.prompts) / groups)
+        lengths = [prompt.tokens for prompt in batch.prompts]
+        each = own + self._of_groups(lengths) / self.layout.context
+        whole = batch.sequences * verified + sum(lengths)
+        if each <= len(self._padded) - 1 and (self._mixed or not lengths):
+            padded = self._padded[ceil(each)]
+            whole, each = max(whole, padded * groups), padded
+        return each, whole, rows
+
+    def _of_groups(self, amounts: list[float] | list[int]) -> float:
+        """Return the amount of the group of attention with most of it."""
+        if not amounts:
+            return 0.0
+        return max(max(amounts), sum(amounts) / self.layout.attention_data)
+
+    def _host(self, batch: Batch, device: float) -> float:
+        """Return how long the devices wait for the host [s]."""
+        engine, count = self.engine, batch.sequences + len(batch.prompts)
+        gap = engine.step.value + count * engine.sequence.value
+        tokens = batch.sequences * (1 + self.drafted) + sum(p.tokens for p in batch.prompts)
+        each = tokens / self.layout.attention_data
+        captured = each <= len(self._padded) - 1 and (self._mixed or not batch.prompts)
+        if captured:
+            return gap
+        issued = self._launches * engine.dispatch.value
+        return gap + max(0.0, issued - device)
+
+    def _sent(self, batch: Batch) -> float:
+        """Return the time of all messages between stages [s]."""
+        if len(self.stages) == 1:
+            return 0.0
+        return self._send(self._tokens(batch)[0])
+
+    @cached_property
+    def _hops(self) -> int:
+        return max(1, len(self.stages) - 1)
+
+    @cached_property
+    def _launches(self) -> float:
+        return sum(stage.launches for stage in self.stages)
+
+    @cached_property
+    def _overlaps(self) -> bool:
+        overlapped = self.engine.collectives.overlapped.value
+        return overlapped and self.layout.attention_data > 1 and self.model.experts is not None
+
+    @cached_property
+    def _kinds(self) -> list[tuple[Stage, int]]:
+        """Stages that differ, and how many of each there are."""
+        kinds: dict[tuple[object, bool], list[Stage]] = {}
+        for stage in self.stages:
+            key = (frozenset(stage.layers.items()), stage.last)
+            kinds.setdefault(key, []).append(stage)
+        return [(same[0], len(same)) for same in kinds.values()]
+
+    # --- tables ---------------------------------------------------------------------------------
+
+    def seconds(self, batch: Batch) -> float:
+        """Return the time of a step from tables [s]: exact at their knots, linear between them."""
+        if self._overlaps:
+            return self.step(batch).seconds
+        device = sum(count * self._tabled(place, batch) for place, count in self._places)
+        if len(self.stages) > 1:
+            device += self._sent(batch)
+        return device + self._host(batch, device)
+
+    def slowest(self, batch: Batch) -> float:
+        """Return the time of the slowest stage from tables [s]."""
+        if len(self.stages) == 1 or self._overlaps:
+            return self.step(batch).slowest if self._overlaps else self.seconds(batch)
+        stages = [self._tabled(place, batch) for place, _ in self._places]
+        device = sum(count * stages[place] for place, count in self._places)
+        sent = self._sent(batch)
+        return max(stages) + self._host(batch, device + sent) + sent / self._hops
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int]]:
+        return [(place, count) for place, (_, count) in enumerate(self._kinds)]
+
+    @cached_property
+    def _tables(self) -> list["_StageTables"]:
+        return [_StageTables(stage, 1 + self.drafted) for stage, _ in self._kinds]
+
+    @cached_property
+    def _send(self) -> Line:
+        width = HALF * self.model.hidden
+        return tabulate(knots(MOST_TOKENS), lambda tokens: self.replica.links.send(width * tokens))
+
+    def _tabled(self, place: int, batch: Batch) -> float:
+        tables = self._tables[place]
+        each, whole, rows = self._tokens(batch)
+        prompts = batch.prompts
+        seconds = tables.dense(each) + tables.head(rows)
+        if self.model.experts is not None:
+            seconds += tables.routed(whole)
+            if self.layout.attention_data > 1:
+                seconds += (tables.prompted if prompts else tables.exchanged)(each)
+        sequences = batch.sequences
+        if sequences:
+            own = sequences / self.layout.attention_data
+            seconds += tables.decode(own if own > 1 else 1.0, batch.context / sequences)
+        if prompts:
+            seconds += self._of_groups([tables.prefill(prompt) for prompt in prompts])
+        return seconds
+
+
+class _StageTables:
+    """The tables of a stage."""
+
+    def __init__(self, stage: Stage, queries: int) -> None:
+        self._stage, self._queries = stage, queries
+        self._prefills: dict[Prompt, float] = {}
+
+    @cached_property
+    def dense(self) -> Line:
+        return tabulate(
+            knots(MOST_TOKENS), lambda tokens: _sum(self._stage.dense(tokens).values(), tokens)
+        )
+
+    @cached_property
+    def head(self) -> Line:
+        return tabulate(knots(MOST_SEQUENCES), self._stage.head)
+
+    @cached_property
+    def routed(self) -> Line:
+        return tabulate(knots(MOST_TOKENS), self._stage.routed)
+
+    @cached_property
+    def exchanged(self) -> Line:
+        return tabulate(
+            knots(MOST_SEQUENCES), lambda tokens: self._stage.exchange(tokens, prompts=False)
+        )
+
+    @cached_property
+    def prompted(self) -> Line:
+        return tabulate(
+            knots(MOST_TOKENS), lambda tokens: self._stage.exchange(tokens, prompts=True)
+        )
+
+    @cached_property
+    def decode(self) -> Plane:
+        return Plane(
+            knots(MOST_SEQUENCES),
+            knots(MOST_KEYS)[DENSE_KEYS:],
+            lambda sequences, keys: self._stage.decode(sequences, keys, self._queries),
+        )
+
+    def prefill(self, prompt: Prompt) -> float:
+        """Return the time of attention of a prompt, computed once [s]."""
+        found = self._prefills.get(prompt)
+        if found is None:
+            queries, keys = _one(prompt.tokens), _one(prompt.tokens + prompt.before)
+            found = self._prefills[prompt] = _of(self._stage.prefill(queries, keys))
+        return found
+
+
+DENSE_KEYS: Final = 15
+"""Knots of few tokens that tables of attention leave out: it costs its launch there."""
+
+
+def _stages(replica: Replica) -> Iterator[Stage]:
+    """Yield the stages of a replica in order."""
+    first, stack = 0, replica.model.stack
+    shares = replica.layout.layers(replica.model)
+    for place, count in enumerate(shares):
+        layers: Counter[Layer] = Counter(stack[first : first + count])
+        yield Stage(replica, layers, last=place == len(shares) - 1)
+        first += count
+
+
+def _loads(model: Transformer, layout: Layout, shares: list[float] | None) -> ExpertLoads | None:
+    if model.experts is None:
+        return None
+    given = [1.0] * model.experts.count if shares is None else shares
+    return ExpertLoads(given, model.experts.top_k, layout.expert)
+
+
+def _padding(sizes: list[int]) -> list[int]:
+    """Return for each number of tokens the captured number that it is padded to."""
+    padded, low = [], 0
+    for size in sizes:
+        padded += [size] * (size - low + (not low))
+        low = size
+    return padded
+
+
+def _one(value: float) -> Floats:
+    return np.array([float(value)])
+
+
+def _of(found: Floats) -> float:
+    return float(found[0])
+
+
+def _sum(parts: Iterable[Floats], like: Floats) -> Floats:
+    total = np.zeros_like(like)
+    for part in parts:
+        total = total + part
+    return total

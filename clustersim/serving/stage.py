@@ -1,0 +1,199 @@
+"""The time of one stage of a replica, by cause, for arrays of steps at once.
+
+weights, compute    products that read their weights for longer than they multiply, and the others
+experts             routed experts; `exchange` of tokens before and after them
+kv, prefill         attention of decoding sequences, and of prompts
+elementwise         passes over memory
+tensor              collectives of the tensor group
+sampling            logits and the choice of tokens
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from clustersim.arrays import Floats
+from clustersim.catalog.engines import EngineRecord
+from clustersim.serving.device_kernels import Kernels
+from clustersim.serving.experts import ExpertLoads
+from clustersim.serving.layer_work import HALF, LayerWork, head_of, layer_work, prompt_head_of
+from clustersim.serving.links import Links
+from clustersim.serving.number_formats import WEIGHTS, Formats
+from clustersim.serving.replica_layout import Layout
+from clustersim.workload.model import Layer, Transformer
+
+Parts = dict[str, Floats]
+"""Times by cause [s]."""
+
+_SAMPLING: Final = (3, 12.0)
+"""Kernels that choose a token, and the bytes that they move for each logit: conversion to 32 bits,
+softmax, and the choice."""
+
+_ATTENTION_KERNELS: Final = 2
+"""Kernels of the attention of a layer: the parts of a long sequence are joined by another one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Replica:
+    """What the stages of a replica have in common."""
+
+    model: Transformer
+    layout: Layout
+    formats: Formats
+    engine: EngineRecord
+    kernels: Kernels
+    links: Links
+    loads: ExpertLoads | None
+
+
+class Stage:
+    """One stage.
+
+    Parameters
+    ----------
+    layers : how many layers of each kind it has
+    last : whether it computes the logits
+    """
+
+    def __init__(self, replica: Replica, layers: Mapping[Layer, int], *, last: bool) -> None:
+        self.replica, self.layers, self.last = replica, layers, last
+
+    @cached_property
+    def _work(self) -> list[tuple[LayerWork, int]]:
+        given = self.replica
+        kinds: Counter[Layer] = Counter()
+        for layer, count in self.layers.items():
+            kinds[Layer(layer.experts)] += count
+        return [
+            (
+                layer_work(
+                    given.model, layer, given.layout, given.formats, given.engine.kernels,
+                    given.kernels.device,
+                ),
+                count,
+            )
+            for layer, count in kinds.items()
+        ]  # fmt: skip
+
+    @property
+    def with_experts(self) -> int:
+        """Layers with experts."""
+        return sum(count for layer, count in self.layers.items() if layer.experts)
+
+    @property
+    def count(self) -> int:
+        """Layers."""
+        return sum(self.layers.values())
+
+    @cached_property
+    def launches(self) -> float:
+        """Kernels that the host issues where no graph has them [count]."""
+        given = self.replica
+        reduces = 2 if given.layout.tensor > 1 else 0
+        each = sum(
+            count * (len(work.products) + sum(one.launches for one in work.passes))
+            for work, count in self._work
+        )
+        more = self.count * (_ATTENTION_KERNELS + reduces) + 4 * self.with_experts
+        return each + more + (_SAMPLING[0] + 1 if self.last else 0)
+
+    # --- parts ---------------------------------------------------------------------------------
+
+    def dense(self, tokens: Floats) -> Parts:
+        """Return the times of everything that depends on the tokens of a device alone [s]."""
+        given = self.replica
+        weights, compute, passes = (np.zeros_like(tokens) for _ in range(3))
+        for work, count in self._work:
+            for product in work.products:
+                seconds, limited = given.kernels.products(
+                    product.kernel, tokens, product.n, product.k, product.batch
+                )
+                weights = weights + np.where(limited, count * seconds, 0.0)
+                compute = compute + np.where(limited, 0.0, count * seconds)
+            for one in work.passes:
+                passes = passes + count * given.kernels.passes(one.nbytes * tokens, one.launches)
+        nbytes = HALF * given.model.hidden * tokens
+        reduces = 2 * self.count - (self.with_experts if given.layout.attention_data > 1 else 0)
+        tensor = reduces * given.links.tensor_reduce(nbytes)
+        return {"weights": weights, "compute": compute, "elementwise": passes, "tensor": tensor}
+
+    def routed(self, tokens: Floats) -> Floats:
+        """Return the times of the routed experts for tokens of the whole replica [s]."""
+        given, loads = self.replica, self.replica.loads
+        shape = given.model.experts
+        if not self.with_experts or loads is None or shape is None:
+            return np.zeros_like(tokens)
+        inner = shape.ffn / given.layout.expert_tensor
+        if not given.model.gated:
+            inner *= 2 / 3  # an expert without a gate has two matrices instead of three
+        kernel = given.formats.kernel("experts", given.kernels.device)
+        repeated = np.tile(tokens, loads.kinds)
+        seconds = given.kernels.experts(
+            kernel, loads.tiles(tokens), repeated, given.model.hidden, inner
+        )
+        return self.with_experts * loads.slowest(seconds)
+
+    def exchange(self, tokens: Floats, *, prompts: bool) -> Floats:
+        """Return the times to exchange the tokens of each device with experts elsewhere [s].
+
+        Without groups of attention all devices of a stage have all tokens, whose results an
+        all-reduce of the tensor group sums.
+        """
+        given = self.replica
+        shape = given.model.experts
+        if not self.with_experts or given.layout.attention_data == 1 or shape is None:
+            return np.zeros_like(tokens)
+        width = 1.0 if WEIGHTS[given.formats.weight("experts")] <= WEIGHTS["fp8-block"] else HALF
+        share = tokens / given.layout.tensor
+        return self.with_experts * given.links.exchange(
+            share, shape.top_k, given.model.hidden, width, prompts=prompts
+        )
+
+    def decode(self, sequences: Floats, keys: Floats, queries: int = 1) -> Floats:
+        """Return the times of attention of sequences with `keys` cached tokens each [s]."""
+        given = self.replica
+        head = head_of(given.model, given.layout.tensor)
+        head = head._replace(heads=head.heads * queries)
+        seconds = np.zeros_like(keys)
+        for window, count in self._windows.items():
+            seen = keys if window is None else np.minimum(keys, window)
+            seen = np.maximum(seen / given.layout.context, 1.0)
+            kernel = given.formats.attention_kernel()
+            seconds = seconds + count * given.kernels.decode(kernel, head, sequences, seen)
+        return seconds
+
+    def prefill(self, queries: Floats, keys: Floats) -> Floats:
+        """Return the times of attention of the last `queries` of `keys` tokens of a prompt [s]."""
+        given = self.replica
+        head = prompt_head_of(given.model, given.layout.tensor)
+        seconds = np.zeros_like(keys)
+        for window, count in self._windows.items():
+            seen = keys if window is None else np.minimum(keys, np.maximum(window, queries))
+            own = np.maximum(queries / given.layout.context, 1.0)
+            kernel = given.formats.attention_kernel()
+            seconds = seconds + count * given.kernels.prefill(kernel, head, own, seen)
+        return seconds
+
+    def head(self, rows: Floats) -> Floats:
+        """Return the times of logits of `rows` tokens and of their choice [s]."""
+        if not self.last:
+            return np.zeros_like(rows)
+        given, tensor = self.replica, self.replica.layout.tensor
+        model = given.model
+        seconds, _ = given.kernels.products(
+            given.formats.wide, rows, model.vocab / tensor, model.hidden
+        )
+        launches, nbytes = _SAMPLING
+        chosen = given.kernels.passes(nbytes * rows * model.vocab, launches)
+        return seconds + chosen + given.links.tensor_gather(HALF * rows * model.vocab)
+
+    @cached_property
+    def _windows(self) -> Mapping[int | None, int]:
+        counted: Counter[int | None] = Counter()
+        for layer, count in self.layers.items():
+            counted[layer.window] += count
+        return counted

@@ -1,0 +1,96 @@
+"""A step of a replica: its parts, its tables, and what parallelism does to it."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.errors import PlanError
+from clustersim.scenario.entries import entry
+from clustersim.serving.batch import Batch, Prompt
+from clustersim.serving.number_formats import Formats
+from clustersim.serving.replica_layout import Layout
+from clustersim.serving.service import Service
+from clustersim.topology.cluster import build_cluster
+from clustersim.workload.model import build_model
+
+ALONE = Layout()
+WIDE = Formats()
+
+
+def service(
+    layout=ALONE, *, model="llama3-8b", cluster="dgx-h100", nodes=1, formats=WIDE,
+    engine="vllm", **more,
+):  # fmt: skip
+    """Return a replica from the catalogue."""
+    record = entry("model", model).record
+    return Service(
+        build_cluster(entry("cluster", cluster).record, nodes),
+        build_model(record, record.sequence, 1, 1),
+        layout,
+        formats,
+        entry("engine", engine).record,
+        **more,
+    )
+
+
+EXAMPLE = service(Layout(tensor=2))
+
+
+@given(
+    st.integers(1, 512),
+    st.integers(1, 8000),
+    st.lists(st.builds(Prompt, st.integers(1, 4000), st.integers(0, 4000)), max_size=3),
+)
+@settings(max_examples=60, deadline=None)
+def test_tables_are_within_a_thirtieth_of_the_exact_step(sequences, keys, prompts):
+    """Interpolation between knots costs accuracy of at most 3 %."""
+    batch = Batch(sequences, sequences * keys, tuple(prompts))
+
+    assert EXAMPLE.seconds(batch) == pytest.approx(EXAMPLE.step(batch).seconds, rel=0.03)
+
+
+def test_parts_of_a_step_add_up_to_its_time():
+    """No part of a step is lost or counted twice."""
+    step = EXAMPLE.step(Batch(16, 16_000, (Prompt(512),)))
+
+    assert sum(step.parts.values()) == pytest.approx(step.seconds)
+    assert {"compute", "kv", "prefill", "tensor", "host"} <= {*step.parts}
+
+
+def test_a_step_is_looked_up_in_twenty_microseconds():
+    """A hundred thousand steps cost two seconds."""
+    EXAMPLE.seconds(Batch(8, 8_000))
+    start = time.perf_counter()
+    for context in range(2_000):
+        EXAMPLE.seconds(Batch(8, 8_000 + context))
+
+    assert (time.perf_counter() - start) / 2_000 < 60e-6  # three times the aim, on a busy machine
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        ({"layout": Layout(tensor=16)}, "plan: a replica needs 16 devices, but the cluster has 8"),
+        (
+            {"layout": Layout(tensor=3)},
+            "plan.tensor: 3 does not divide the 32 attention heads of 'llama3-8b' (divisors up to"
+            " 16: 1, 2, 4, 8, 16)",
+        ),
+        (
+            {"layout": Layout(expert=2, tensor=2)},
+            "plan.expert: 'llama3-8b' has no experts (leave expert out)",
+        ),
+        (
+            {"formats": Formats(kv="int8")},
+            "precision.kv: engine 'vllm' has no int8 (allowed: fp16, bf16, fp8)",
+        ),
+    ],
+)
+def test_a_replica_that_cannot_be_built_is_described(more, complaint):
+    """One line names the key, the value and what is allowed."""
+    with pytest.raises(PlanError) as problem:
+        service(**more)
+
+    assert str(problem.value) == complaint
