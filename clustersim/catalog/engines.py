@@ -41,11 +41,13 @@ class SchedulerFacts(Strict):
     """How an engine forms the batch of a step.
 
     `batching` is ``continuous`` where requests join and leave at every step, ``static`` where a
-    batch runs until all its requests end.  `sequences` is the most that decode at the same time,
-    `tokens` the most that a step processes, and `chunked` whether a prompt is divided to stay
-    below; a prompt runs whole if it is not.  `mixed` is whether prompts and decoding sequences
-    share a step.  `block` is the tokens of a block of the KV cache.  `preemption` is what happens
-    to a request whose blocks are needed: its tokens are computed or copied from the host later.
+    batch runs until all its requests end.  `sequences` is the most that decode at the same
+    time, `tokens` the most that a step processes, and `chunked` whether a prompt is divided to
+    stay below; a prompt runs whole if it is not.  `mixed` is whether prompts and decoding
+    sequences share a step.  `block` is the tokens of a block of the KV cache, and `reserved`
+    whether a request is admitted only with room for all its tokens, so that none is preempted.
+    `preemption` is what happens to a request whose blocks are needed: its tokens are computed
+    or copied from the host later.
     """
 
     batching: Fact[Literal["continuous", "static"]]
@@ -54,6 +56,7 @@ class SchedulerFacts(Strict):
     chunked: Fact[bool]
     mixed: Fact[bool]
     block: Fact[Count]
+    reserved: Fact[bool]
     preemption: Fact[Literal["recompute", "swap"]]
 
 
@@ -71,13 +74,14 @@ class EngineGraphs(Strict):
 class EngineKernels(Strict):
     """Which elementwise kernels of a layer are fused.
 
-    `residual_norm`: a residual sum and the norm after it are one kernel.  `norm_reduced`: both are
-    part of the all-reduce before them, where there is one.  `rotary_cached`: rotation by position
-    and the write into the cache are one kernel.  `rotary_attended`: both are part of attention.
-    `gate`: the activation of an MLP and its gate are one kernel.  `bias`: biases are part of the
-    product or of the kernel after it.  `cast`: the kernel before a product in a narrow format
-    converts its input.  `norm`: a norm is one kernel, otherwise several that each
-    read and write the whole.
+    `residual_norm`: a residual sum and the norm after it are one kernel.  `norm_reduced`: both
+    are part of the all-reduce before them, where there is one.  `rotary_cached`: rotation by
+    position and the write into the cache are one kernel.  `rotary_attended`: both are part of
+    attention.  `packed`: most query heads that share keys in attention of one query; where more
+    share them, each reads the keys again.  `gate`: the activation of an MLP and its gate are
+    one kernel.  `bias`: biases are part of the product or of the kernel after it.  `cast`: the
+    kernel before a product in a narrow format converts its input.  `norm`: a norm is one
+    kernel, otherwise several that each read and write the whole.
     """
 
     norm: Fact[bool]
@@ -86,6 +90,7 @@ class EngineKernels(Strict):
     rotary_cached: Fact[bool]
     rotary_attended: Fact[bool]
     gate: Fact[bool]
+    packed: Fact[Count]
     bias: Fact[bool]
     cast: Fact[bool]
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats
-from clustersim.cost.surfaces.decode import DECODE, assumed_packed
+from clustersim.cost.surfaces.decode import DECODE
 from clustersim.cost.surfaces.exchange import EXCHANGE
 from clustersim.cost.surfaces.formats import FORMATS, OUTPUT
 from clustersim.cost.surfaces.grouped import EXPERTS
@@ -98,9 +98,15 @@ class Kernels:
         work = 2 * batch * m * n * k / self.device.peak_rate(form.peak)
         return seconds, moved / self.device.memory_bandwidth >= work
 
-    def decode(self, kernel: str, head: Head, batch: Floats, keys: Floats) -> Floats:
-        """Return the times of attention of one query of each sequence over `keys` tokens [s]."""
-        packed = head.heads if head.latent else assumed_packed
+    def decode(self, kernel: str, head: Head, batch: Floats, keys: Floats, packed: int) -> Floats:
+        """Return the times of attention of one query of each sequence over `keys` tokens [s].
+
+        Parameters
+        ----------
+        packed : most query heads that share keys in a tile; all of latent attention do
+        """
+        if head.latent:
+            packed = head.heads
         shapes = _columns(
             batch, batch=batch, heads=head.heads, kv_heads=head.kv_heads, key=head.key,
             value=head.value, read=head.read, packed=packed, keys=keys,

@@ -133,7 +133,9 @@ class Service:
             return self._parts(stage, batch, 1.0)
         half = {name: 2 * seconds for name, seconds in self._parts(stage, batch, 0.5).items()}
         others = sum(half.values()) - half["expert"]
-        return {**half, "expert": max(0.0, half["expert"] - others)}
+        overlapped = {**half, "expert": max(0.0, half["expert"] - others)}
+        whole = self._parts(stage, batch, 1.0)
+        return min(overlapped, whole, key=lambda parts: sum(parts.values()))
 
     def _parts(self, stage: Stage, batch: Batch, share: float) -> dict[str, float]:
         """Return the parts of a stage for a share of the batch, without overlap."""

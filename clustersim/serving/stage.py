@@ -163,7 +163,8 @@ class Stage:
             seen = keys if window is None else np.minimum(keys, window)
             seen = np.maximum(seen / given.layout.context, 1.0)
             kernel = given.formats.attention_kernel()
-            seconds = seconds + count * given.kernels.decode(kernel, head, sequences, seen)
+            packed = queries * given.engine.kernels.packed.value
+            seconds = seconds + count * given.kernels.decode(kernel, head, sequences, seen, packed)
         return seconds
 
     def prefill(self, queries: Floats, keys: Floats) -> Floats:
