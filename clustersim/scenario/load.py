@@ -1,4 +1,4 @@
-"""From a scenario file to a checked `Scenario`.
+"""From a scenario file to a checked `Scenario`, or `ServingScenario` if it has the key `load`.
 
     file --names looked up--> tree --settings--> tree --schema--> Loaded --changed--> Loaded
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, Self, TypeVar
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
@@ -26,6 +26,9 @@ from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
 from clustersim.scenario.references import REFERENCES, is_reference, look_up, rename
 from clustersim.scenario.schema import ClusterUse, Scenario
+from clustersim.scenario.serving import ServingScenario
+
+Checked = TypeVar("Checked", Scenario, ServingScenario)
 
 DESCRIPTIVE: Final = frozenset(
     {"title", "published", "assumed", "scaling", "costs", "fold", "exact", "fusion_bound"}
@@ -50,8 +53,8 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A scenario with the places of its values.
+class LoadedFile(Generic[Checked]):
+    """A scenario of either kind with the places of its values.
 
     Attributes
     ----------
@@ -62,11 +65,11 @@ class Loaded:
     unchanged : the scenario without these, where it has been loaded
     """
 
-    scenario: Scenario
+    scenario: Checked
     tree: Tree
     origin: Origin
     changes: tuple[Change, ...] = ()
-    unchanged: "Loaded | None" = field(default=None, repr=False, compare=False)
+    unchanged: "LoadedFile[Checked] | None" = field(default=None, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how another process makes the scenario again."""
@@ -103,7 +106,7 @@ class Loaded:
         """Return ``file:line: key`` of the value at `path`, with which a message begins."""
         return f"{self.place(*path)}: {dotted(path)}"
 
-    def changed(self, settings: Settings) -> "Loaded":
+    def changed(self, settings: Settings) -> Self:
         """Return the scenario with more changes, checked again.
 
         Files are read again only where a change names another one, and only the tables with a
@@ -118,10 +121,10 @@ class Loaded:
         ScenarioError, CatalogError
             as `load` does.
         """
-        more = changes_of(settings)
+        more: tuple[Change, ...] = changes_of(settings)
         changes = (*self.changes, *more)
         if any(map(is_reference, more)):
-            return _loaded(self.origin, changes)
+            return self._same_kind(_loaded(self.origin, changes))
         tree = self.tree.branch()
         for change in more:
             tree.set(change)
@@ -129,10 +132,68 @@ class Loaded:
         same = {key: getattr(self.scenario, key) for key in tree.data if key not in touched}
         tables = {key: value for key, value in same.items() if isinstance(value, BaseModel)}
         unchanged = self.unchanged if self.changes else self
-        return replace(_checked(tree, self.origin, changes, tables), unchanged=unchanged)
+        found = self._same_kind(_checked(tree, self.origin, changes, tables))
+        return replace(found, unchanged=unchanged)
+
+    def _same_kind(self, other: "Loaded | LoadedService") -> Self:
+        """Return a scenario of the same kind as this one; `load` is no change."""
+        if not isinstance(other, type(self)):
+            raise ScenarioError(f"{other.where('load')}: cannot be set on a training scenario")
+        return other
+
+
+@dataclass(frozen=True)
+class Loaded(LoadedFile[Scenario]):
+    """A scenario of a training step with the places of its values."""
+
+
+@dataclass(frozen=True)
+class LoadedService(LoadedFile[ServingScenario]):
+    """A serving scenario with the places of its values."""
 
 
 def load(path: str | Path, settings: Settings = ()) -> Loaded:
+    """Read the scenario of a training step, as `load_any` does.
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        also for a serving scenario.
+    """
+    return training_step(load_any(path, settings))
+
+
+def load_service(path: str | Path, settings: Settings = ()) -> LoadedService:
+    """Read a serving scenario, as `load_any` does.
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        also for the scenario of a training step.
+    """
+    return service(load_any(path, settings))
+
+
+def training_step(loaded: "Loaded | LoadedService") -> Loaded:
+    """Return the scenario of a training step; reject a serving scenario."""
+    if isinstance(loaded, LoadedService):
+        raise ScenarioError(
+            f"{loaded.where('load')}: a serving scenario (simulate it with: clustersim serve)"
+        )
+    return loaded
+
+
+def service(loaded: "Loaded | LoadedService") -> LoadedService:
+    """Return a serving scenario; reject the scenario of a training step."""
+    if isinstance(loaded, Loaded):
+        raise ScenarioError(
+            f"{loaded.place()}: load: missing (the scenario of a training step; simulate it with:"
+            " clustersim run)"
+        )
+    return loaded
+
+
+def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedService":
     """Read a scenario file, or a shipped scenario by its bare name.
 
     Parameters
@@ -162,15 +223,29 @@ def name_of(path: str | Path) -> str:
 
 
 def from_mapping(name: str, data: Mapping[str, Any], settings: Settings = ()) -> Loaded:
-    """Return a scenario from plain values, as `load` does from a file."""
-    return from_document(name, Document(name, dict(data), {(): Place(name)}), None, settings)
+    """Return the scenario of a training step from plain values, as `load` does from a file."""
+    return training_step(_from_mapping(name, data, settings))
+
+
+def service_from_mapping(
+    name: str, data: Mapping[str, Any], settings: Settings = ()
+) -> LoadedService:
+    """Return a serving scenario from plain values."""
+    return service(_from_mapping(name, data, settings))
+
+
+def _from_mapping(
+    name: str, data: Mapping[str, Any], settings: Settings
+) -> "Loaded | LoadedService":
+    document = Document(name, dict(data), {(): Place(name)})
+    return _loaded(Origin(name, document, None), changes_of(settings))
 
 
 def from_document(
     name: str, document: Document, folder: Path | None, settings: Settings = ()
 ) -> Loaded:
     """Return a scenario from a file that has been read; `folder` as in `Origin`."""
-    return _loaded(Origin(name, document, folder), changes_of(settings))
+    return training_step(_loaded(Origin(name, document, folder), changes_of(settings)))
 
 
 def load_cluster(
@@ -206,7 +281,7 @@ class _MachineUse(Strict):
     cluster: ClusterUse
 
 
-def _loaded(origin: Origin, changes: tuple[Change, ...]) -> Loaded:
+def _loaded(origin: Origin, changes: tuple[Change, ...]) -> Loaded | LoadedService:
     tree = Tree.of(origin.document).copy()
     _complete(tree, origin.folder, changes)
     return _checked(tree, origin, changes)
@@ -228,10 +303,15 @@ def _checked(
     origin: Origin,
     changes: tuple[Change, ...],
     known: Mapping[str, BaseModel] = NONE_KNOWN,
-) -> Loaded:
+) -> Loaded | LoadedService:
     """Return a tree as a checked scenario; `known` are the records of unchanged keys."""
     _check_extends(tree)
     _check_nodes(tree, origin.document)
+    if "load" in tree.data:
+        serving = checked(ServingScenario, tree, known=known)
+        if origin.folder is not None:
+            _check_assumed(tree, serving)
+        return LoadedService(serving, tree, origin, changes)
     scenario = checked(Scenario, tree, known=known)
     if origin.folder is not None:  # measured cases name their own settings
         _check_assumed(tree, scenario)
@@ -269,9 +349,9 @@ def _check_nodes(tree: Tree, document: Document) -> None:
         )
 
 
-def _check_assumed(tree: Tree, scenario: Scenario) -> None:
+def _check_assumed(tree: Tree, scenario: Scenario | ServingScenario) -> None:
     """Reject reasons for keys that a scenario does not have."""
-    known = [field.alias or name for name, field in Scenario.model_fields.items()]
+    known = [field.alias or name for name, field in type(scenario).model_fields.items()]
     problems = [
         f"{tree.place(('assumed', key))}: assumed.{key}: a scenario has no key"
         f" '{key.split('.')[0]}'{nearest(key, known)}"
@@ -307,4 +387,17 @@ def _file(path: Path) -> Path:
     return shipped
 
 
-__all__ = ["Loaded", "Origin", "from_document", "from_mapping", "load", "load_cluster", "name_of"]
+__all__ = [
+    "Loaded",
+    "LoadedFile",
+    "LoadedService",
+    "Origin",
+    "from_document",
+    "from_mapping",
+    "load",
+    "load_any",
+    "load_cluster",
+    "load_service",
+    "name_of",
+    "service_from_mapping",
+]

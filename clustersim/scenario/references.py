@@ -24,6 +24,7 @@ REFERENCES: Final[dict[Key, str]] = {
     ("cluster", "node", "library"): "library",
     ("model",): "model",
     ("framework",): "framework",
+    ("engine",): "engine",
 }
 """Keys of a scenario that hold the name of a catalogue file, outer before inner, and its kind."""
 

@@ -1,0 +1,1 @@
+"""Requests in time: engines that batch requests step by step, on one clock."""

@@ -1,0 +1,259 @@
+"""The batches of one engine: admission by KV blocks, chunked prompts, preemption.
+
+    waiting --admitted, first chunk--> prompts --last chunk--> sequences --last token--> finished
+       ^                                  |                        |
+       `------------- preempted ----------+------------------------'
+
+A replica with pipeline stages has a batcher for each batch in flight; they share its KV blocks.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from clustersim.engine.requests.kv_blocks import BlockPool
+from clustersim.engine.requests.request import Request
+from clustersim.engine.requests.scheduling import ReplicaModel
+from clustersim.engine.requests.sequences import Left, Sequences
+from clustersim.serving.batch import Batch, Prompt
+
+
+class Work(NamedTuple):
+    """A step: its batch, the requests whose prompts it processes, and copies of KV blocks [s]."""
+
+    batch: Batch
+    chunks: list[tuple[Request, int]]
+    copying: float
+
+
+class Batcher:
+    """Requests of one batch in flight.
+
+    Attributes
+    ----------
+    waiting : requests without KV blocks, the first to be admitted first
+    prompts : admitted requests whose prompts are not complete, in order
+    sequences : decoding sequences
+    emitted : tokens generated so far
+    handoff : receives a request whose prompt is complete, in a pool for prefill; else None
+    fetch : starts the transfer of a KV cache, in a pool for decode
+    finished : receives a request with its last token, and the time
+    """
+
+    def __init__(self, model: ReplicaModel, pool: BlockPool) -> None:
+        rules = model.scheduling
+        self.waiting: deque[Request] = deque()
+        self.prompts: deque[Request] = deque()
+        self.sequences = Sequences(pool.tokens, model.gain, grow=not rules.reserve)
+        self.emitted = 0.0
+        self.handoff: Callable[[Request], None] | None = None
+        self.fetch: Callable[[Request], None] = self.arrive  # the cache is there already
+        self.finished: Callable[[Request, float], None] = lambda _request, _now: None
+        self._pool, self._rules, self._gain = pool, rules, model.gain
+        self._most = max(1, rules.sequences // model.stages)
+        self._active: dict[Request, None] = {}
+        self._ended: list[Request] = []  # of a static batch, which returns as a whole
+        self._arrived: list[Request] = []
+        self._copying = 0.0
+
+    @property
+    def load(self) -> int:
+        """Requests that are admitted or wait."""
+        return len(self.waiting) + len(self._active)
+
+    def check_empty(self) -> None:
+        """Check that nothing remains when all requests are complete."""
+        assert not self._active, "a request remains on an engine"
+        assert not self.sequences.count, "a sequence remains in a batch"
+
+    # --- forming a step -------------------------------------------------------------------------
+
+    def next_step(self, now: float) -> Work | None:
+        """Return the next step; None while there is none to make."""
+        self._join_arrived(now)
+        preempted = self._make_room()
+        self._copying, copied = 0.0, self._copying
+        chunks = self._chunks(now, admit=not preempted)
+        self._join_arrived(now)
+        decoding = self.sequences if self._rules.mixed or not chunks else None
+        count = decoding.count if decoding is not None else 0
+        if not count and not chunks:
+            self._copying += copied
+            return None
+        if decoding is not None and count:
+            self._pool.take(decoding.new_blocks())
+        prompts = tuple(Prompt(tokens, request.processed) for request, tokens in chunks)
+        context = round(self.sequences.context) if count else 0
+        copying, self._copying = copied + self._copying, 0.0
+        return Work(Batch(count, context, prompts), chunks, copying)
+
+    def _make_room(self) -> bool:
+        """Preempt requests, the last admitted first, until the next tokens have KV blocks."""
+        preempted = False
+        while self.sequences.new_blocks() > self._pool.free:
+            self._preempt(next(reversed(self._active)))
+            preempted = True
+        return preempted
+
+    def _chunks(self, now: float, *, admit: bool) -> list[tuple[Request, int]]:
+        """Return the prompts of the next step with their new tokens."""
+        rules, chunks = self._rules, []
+        budget = rules.budget - (self.sequences.count if rules.mixed else 0)
+        for request in self.prompts:
+            tokens = int(min(request.prompt - request.processed, budget))
+            if tokens <= 0:
+                break
+            chunks.append((request, tokens))
+            budget -= tokens
+        closed = not rules.continuous and self.sequences.count
+        while admit and not closed and self.waiting and budget > 0:
+            request = self.waiting[0]
+            tokens = 0 if request.swapped or request.transferred else request.prompt
+            if tokens > budget:
+                if rules.chunked:
+                    tokens = int(budget)
+                elif chunks:
+                    break
+            if len(self._active) >= self._most or not self._admit(request, now):
+                break
+            if tokens:
+                self.prompts.append(request)
+                chunks.append((request, tokens))
+                budget -= tokens
+        return chunks
+
+    def _admit(self, request: Request, now: float) -> bool:
+        """Give a request its KV blocks; return whether there were enough."""
+        tokens, pool = self._cached(request), self._pool
+        if self._rules.reserve and self.handoff is None:
+            tokens += request.output - request.emitted
+        blocks = pool.blocks_of(tokens)
+        growth = self.sequences.new_blocks()
+        if request.swapped or request.transferred:
+            growth += self.sequences.first_block(tokens)
+        if blocks + growth > pool.free:
+            return False
+        pool.take(blocks)
+        self.waiting.popleft()
+        self._active[request] = None
+        request.blocks, request.processed = blocks, 0
+        if request.transferred:
+            self.fetch(request)
+        elif request.swapped:
+            self._resume(request)
+        if request.admitted != request.admitted:
+            request.admitted = now
+        return True
+
+    def _cached(self, request: Request) -> int:
+        """Return the tokens of a request that are cached when it begins to decode."""
+        if request.swapped:
+            return request.context
+        return request.prompt
+
+    def _resume(self, request: Request) -> None:
+        """Decode a request again, with its KV cache from the host."""
+        tokens = request.context
+        self._copying += tokens * self._rules.swap
+        request.swapped, request.processed = False, request.prompt
+        self.sequences.join(request, tokens, request.output - request.emitted)
+
+    def arrive(self, request: Request) -> None:
+        """Take a request whose KV cache has been transferred; it joins the next step."""
+        self._arrived.append(request)
+
+    def _join_arrived(self, now: float) -> None:
+        """Decode the requests whose KV cache has arrived; their first token comes with it."""
+        for request in self._arrived:
+            request.transferred, request.processed = False, request.prompt
+            self._begin(request, now)
+        self._arrived.clear()
+
+    def _preempt(self, request: Request) -> None:
+        del self._active[request]
+        request.preemptions += 1
+        if request.processed < request.prompt:
+            self.prompts.remove(request)
+            left = Left(0, 0, 0)
+        else:
+            remaining = request.output - request.emitted
+            left = self.sequences.remove(request, remaining)
+            whole = min(int(left.gained), remaining - 1)
+            request.emitted += whole
+            self.emitted -= left.gained - whole
+            self._evict(request, left)
+        self._pool.release(request.blocks + left.blocks)
+        request.blocks = 0
+        self.waiting.appendleft(request)
+
+    def _evict(self, request: Request, left: Left) -> None:
+        """Prepare a sequence without KV blocks to be resumed."""
+        cached = request.input + request.emitted
+        if self._rules.preemption == "swap":
+            request.swapped, request.context = True, cached - 1
+            self._copying += left.context * self._rules.swap
+        else:
+            request.prompt = cached
+
+    # --- completing a step ----------------------------------------------------------------------
+
+    def complete(self, work: Work, now: float) -> None:
+        """Count the tokens of a step that ends now."""
+        if work.batch.sequences:
+            self.emitted += self._gain * work.batch.sequences
+            for request in self.sequences.advance():
+                self._finish_sequence(request, now)
+        for request, tokens in work.chunks:
+            request.processed += tokens
+            if request.processed == request.prompt:
+                self._finish_prompt(request, now)
+        if self._ended and not self.sequences.count:
+            for request in self._ended:
+                self._end(request, now)
+            self._ended = []
+
+    def _finish_prompt(self, request: Request, now: float) -> None:
+        """Take the token at the end of a prompt; decode the request, or hand it over."""
+        assert self.prompts[0] is request, "prompts are completed in order"
+        self.prompts.popleft()
+        if request.prompted != request.prompted:
+            request.prompted = now
+        if self.handoff is not None:
+            del self._active[request]
+            self.handoff(request)
+            return
+        self._begin(request, now)
+
+    def _begin(self, request: Request, now: float) -> None:
+        """Count the token after a prompt, and decode the others."""
+        if not request.begun:
+            request.first = now
+        request.emitted += 1
+        self.emitted += 1
+        remaining = request.output - request.emitted
+        if remaining:
+            self.sequences.join(request, request.prompt, remaining)
+        else:
+            self._return(request, request.blocks, now)
+
+    def _finish_sequence(self, request: Request, now: float) -> None:
+        left = self.sequences.leave(request)
+        self.emitted -= left.gained - (request.output - request.emitted)
+        request.emitted = request.output
+        self._return(request, request.blocks + left.blocks, now)
+
+    def _return(self, request: Request, blocks: int, now: float) -> None:
+        """Take back the KV blocks of a request with all its tokens."""
+        self._pool.release(blocks)
+        del self._active[request]
+        if self._rules.continuous:
+            self._end(request, now)
+        else:
+            self._ended.append(request)
+
+    def _end(self, request: Request, now: float) -> None:
+        request.finish = now
+        self.finished(request, now)
+
+
+__all__ = ["Batcher", "Work"]

@@ -1,0 +1,97 @@
+"""KV caches on their way from replicas for prefill to those for decode, over the machine's links.
+
+    prompt complete --> queued for decode --blocks there--> transfer --> joins the next step
+    (holds its blocks for prefill until the transfer is complete)
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from simpy import Environment
+
+from clustersim.engine.network.network import Network
+from clustersim.engine.requests.batcher import Batcher
+from clustersim.engine.requests.replica import Replica
+from clustersim.engine.requests.request import Request
+from clustersim.engine.requests.routing import Route
+from clustersim.traffic import Traffic
+
+
+@dataclass(frozen=True, eq=False)
+class KvLinks:
+    """The links over which KV caches move.
+
+    Attributes
+    ----------
+    capacities : of all links [B/s]
+    traffic : of the KV cache of some tokens, from a replica for prefill to one for decode, by
+        their numbers; without the part that moves while the prompt is processed
+    """
+
+    capacities: Sequence[float]
+    traffic: Callable[[int, int, int], Traffic]
+
+
+class Held(NamedTuple):
+    """What a request holds until its KV cache has moved."""
+
+    sender: int
+    blocks: int
+
+
+class Handover:
+    """Moves KV caches between two pools of replicas.
+
+    Attributes
+    ----------
+    network : the links, with the transfers in flight
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        links: KvLinks,
+        senders: Sequence[Replica],
+        receivers: Sequence[Replica],
+        route: Route,
+    ) -> None:
+        self.network = Network(env, links.capacities)
+        self._links, self._senders, self._receivers = links, senders, receivers
+        self._route = route
+        self._held: dict[Request, Held] = {}
+        for number, replica in enumerate(senders):
+            for batcher in replica.batchers:
+                batcher.handoff = partial(self._queue, number)
+        for number, replica in enumerate(receivers):
+            for batcher in replica.batchers:
+                batcher.fetch = partial(self._start, number, batcher)
+
+    def _queue(self, sender: int, request: Request) -> None:
+        """Queue a request whose prompt is complete at a replica for decode."""
+        self._held[request] = Held(sender, request.blocks)
+        request.transferred = True
+        self._route().add(request)
+
+    def _start(self, receiver: int, batcher: Batcher, request: Request) -> None:
+        """Start the transfer of a KV cache to the replica that has blocks for it."""
+        traffic = self._links.traffic(self._held[request].sender, receiver, request.prompt)
+        self.network.start(traffic, lambda _: self._deliver(receiver, batcher, request))
+
+    def _deliver(self, receiver: int, batcher: Batcher, request: Request) -> None:
+        """Let a request decode, and return the KV blocks that it held for prefill."""
+        held = self._held.pop(request)
+        sender = self._senders[held.sender]
+        sender.pool.release(held.blocks)
+        sender.wake()
+        batcher.arrive(request)
+        self._receivers[receiver].wake()
+
+    def check_empty(self) -> None:
+        """Check that all KV caches arrived within the capacities of the links."""
+        assert not self._held, "a KV cache is on its way"
+        self.network.check()
+
+
+__all__ = ["Handover", "KvLinks"]

@@ -1,0 +1,71 @@
+"""A request in time: what it needs, and what has happened to it.
+
+    arrival -> queued -> admitted (holds KV blocks) -> first token -> ... -> last token
+                 ^                   |
+                 `---- preempted ----'   recomputed, or swapped to the memory of the host
+"""
+
+from math import nan
+
+
+class Request:
+    """One request of an inference service.
+
+    Attributes
+    ----------
+    number : of the request, in the order of arrivals
+    arrival : when it arrives [s]
+    input, output : tokens of the prompt, and tokens to generate
+    prompt : tokens to process before it can decode: the prompt, and after a preemption with
+        recomputation the tokens that have been generated
+    processed : tokens of `prompt` that are in the KV cache
+    emitted : generated tokens when it last began to decode
+    swapped : whether its KV cache is in the memory of the host
+    transferred : whether its KV cache came from a pool for prefill
+    joined : step of its engine from which it decodes
+    context : cached tokens when it began to decode
+    blocks : KV blocks that it held when it was admitted, without those of decoding
+    admitted, prompted, first, finish : when it was first admitted, had its prompt processed, its
+        first token and its last one [s]
+    preemptions : number of times that it lost its KV blocks
+    """
+
+    __slots__ = (
+        "admitted",
+        "arrival",
+        "blocks",
+        "context",
+        "emitted",
+        "finish",
+        "first",
+        "input",
+        "joined",
+        "number",
+        "output",
+        "preemptions",
+        "processed",
+        "prompt",
+        "prompted",
+        "swapped",
+        "transferred",
+    )
+
+    def __init__(self, number: int, arrival: float, prompt: int, output: int) -> None:
+        assert prompt > 0
+        assert output > 0
+        self.number = number
+        self.arrival = arrival
+        self.input = self.prompt = prompt
+        self.output = output
+        self.processed = self.emitted = self.joined = 0
+        self.context = self.blocks = self.preemptions = 0
+        self.swapped = self.transferred = False
+        self.admitted = self.prompted = self.first = self.finish = nan
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has its first token."""
+        return self.first == self.first
+
+
+__all__ = ["Request"]

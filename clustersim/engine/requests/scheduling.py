@@ -1,0 +1,65 @@
+"""How an engine forms batches: which requests share a step, and what happens when KV blocks end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+from clustersim.serving.batch import Batch
+
+Seconds = Callable[[Batch], float]
+"""Time of a step of one replica [s]."""
+
+
+@dataclass(frozen=True)
+class Scheduling:
+    """The rules of an engine.
+
+    Attributes
+    ----------
+    continuous : whether requests join and leave between steps; otherwise a batch is formed when
+        the engine is empty, and ends with its last token
+    mixed : whether prompts and decoding sequences share a step; otherwise prompts go first
+    chunked : whether prompts are split at the token budget
+    budget : most tokens of a step; a longer prompt that is not split has a step of its own
+    sequences : most sequences of a replica
+    reserve : whether a request is admitted with the KV blocks of its whole output, so that none is
+        preempted
+    preemption : what becomes of the KV cache of a preempted sequence
+    swap : time to copy a token of the KV cache to the host, or back [s]
+    """
+
+    continuous: bool = True
+    mixed: bool = True
+    chunked: bool = True
+    budget: float = inf
+    sequences: int = 1_000_000
+    reserve: bool = False
+    preemption: Literal["recompute", "swap"] = "recompute"
+    swap: float = 0.0
+
+
+@dataclass(frozen=True)
+class ReplicaModel:
+    """A replica of an engine: its costs, its memory and its rules.
+
+    Attributes
+    ----------
+    seconds : time of a step through all stages [s]
+    slowest : time of a step on the slowest stage [s]
+    stages : pipeline stages, and batches in flight
+    blocks, block_tokens : blocks of the KV cache, and tokens of a block
+    scheduling : rules for batches
+    gain : tokens that a sequence gains in a step
+    """
+
+    seconds: Seconds
+    slowest: Seconds
+    blocks: int
+    block_tokens: int = 16
+    stages: int = 1
+    scheduling: Scheduling = Scheduling()
+    gain: float = 1.0
+
+
+__all__ = ["ReplicaModel", "Scheduling", "Seconds"]

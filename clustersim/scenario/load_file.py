@@ -1,0 +1,173 @@
+"""The load of a serving scenario: how many requests, when they arrive, and how long they are."""
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from clustersim.catalog.facts import NotNegative, Positive, Strict, Whole
+
+MAX_TOKENS: Final = 10**8
+"""Maximum length of a prompt or an output."""
+
+MAX_REQUESTS: Final = 10**6
+"""Maximum number of requests."""
+
+Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS, strict=True)]
+Requests = Annotated[int, Field(ge=1, le=MAX_REQUESTS, strict=True)]
+
+
+class UniformLengths(Strict):
+    """Lengths between two numbers, all equally likely."""
+
+    uniform: Annotated[list[Tokens], Field(min_length=2, max_length=2)] = Field(
+        description="least and most tokens"
+    )
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if self.uniform[0] > self.uniform[1]:
+            raise ValueError("uniform: must be the least and then the most tokens")
+        return self
+
+
+class LognormalLengths(Strict):
+    """Lengths whose logarithms are normally distributed."""
+
+    mean: Positive = Field(description="mean number of tokens")
+    deviation: NotNegative = Field(description="standard deviation of the number of tokens")
+    most: Tokens | None = Field(None, description="maximum number of tokens; none if missing")
+
+
+class HistogramLengths(Strict):
+    """Lengths by their frequencies."""
+
+    histogram: dict[int, NotNegative] = Field(description="frequency of each number of tokens")
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        wrong = [tokens for tokens in self.histogram if not 1 <= tokens <= MAX_TOKENS]
+        if wrong:
+            raise ValueError(f"histogram: {wrong[0]} is no number of tokens (at least 1)")
+        if not sum(self.histogram.values()):
+            raise ValueError("histogram: needs a frequency above 0 for some number of tokens")
+        return self
+
+
+def _kind(given: object) -> str:
+    """Return which form of lengths a value has."""
+    if isinstance(given, UniformLengths) or (isinstance(given, dict) and "uniform" in given):
+        return "uniform"
+    if isinstance(given, HistogramLengths) or (isinstance(given, dict) and "histogram" in given):
+        return "histogram"
+    return "lognormal" if isinstance(given, dict | LognormalLengths) else "number"
+
+
+Lengths = Annotated[
+    Annotated[Tokens, Tag("number")]
+    | Annotated[UniformLengths, Tag("uniform")]
+    | Annotated[LognormalLengths, Tag("lognormal")]
+    | Annotated[HistogramLengths, Tag("histogram")],
+    Discriminator(_kind),
+]
+
+LOADS: Final = ("batch", "concurrency", "rate", "offline", "trace")
+"""The keys that state how requests arrive, of which a load has one."""
+
+
+class LoadFile(Strict):
+    """The requests: one of batch, concurrency, rate, offline and trace states how they arrive."""
+
+    batch: Requests | None = Field(
+        None, description="requests that all arrive at the start, and are measured as one batch"
+    )
+    concurrency: Requests | None = Field(
+        None, description="users, each of whom sends the next request when the last is complete"
+    )
+    rate: Positive | None = Field(None, description="requests that arrive in a second [1/s]")
+    offline: Requests | None = Field(
+        None, description="requests that are all there at the start, for throughput"
+    )
+    trace: str | None = Field(
+        None,
+        description="CSV or JSONL file next to the scenario: arrival [s], input and output [tokens]"
+        " of each request",
+    )
+    arrivals: Literal["poisson", "bursty", "regular"] = Field(
+        "poisson",
+        description="gaps between arrivals at a rate: exponential, gamma with the coefficient of"
+        " variation `burstiness`, or equal",
+    )
+    burstiness: Positive = Field(
+        2.0, description="coefficient of variation of the gaps of bursty arrivals"
+    )
+    input: Lengths | None = Field(
+        None, description="tokens of a prompt: a number or a distribution; a trace has its own"
+    )
+    output: Lengths | None = Field(
+        None, description="tokens that a request generates: a number or a distribution"
+    )
+    requests: Requests | None = Field(
+        None,
+        description="measured requests; if missing, 1,000 at a rate, and 8 for each user, at least"
+        " 64, of a concurrency",
+    )
+    warm_up: Whole | None = Field(
+        None,
+        description="requests before those that are measured; if missing, 2 for each user of a"
+        " concurrency, else 0",
+    )
+    cached: bool = Field(
+        False,
+        description="whether the KV cache of every prompt is there already, as for replicas that"
+        " decode only",
+    )
+    seed: Whole = Field(0, description="seed of the random lengths and arrivals")
+
+    @property
+    def kind(self) -> str:
+        """Which of `LOADS` it is."""
+        return next(name for name in LOADS if getattr(self, name) is not None)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        given = [name for name in LOADS if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = f"has {' and '.join(given)}" if given else "has none"
+            raise ValueError(f"needs exactly one of {', '.join(LOADS)}, but {found}")
+        return self
+
+    @model_validator(mode="after")
+    def _lengths(self) -> Self:
+        given = [name for name in ("input", "output") if getattr(self, name) is not None]
+        if self.trace is not None and given:
+            raise ValueError(f"{given[0]}: has no effect with a trace, which has its own")
+        if self.trace is None and len(given) < 2:
+            missing = "input" if "input" not in given else "output"
+            raise ValueError(f"{missing}: missing (a number of tokens, or a distribution)")
+        return self
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        effects = {
+            "arrivals": self.rate is not None,
+            "burstiness": self.arrivals == "bursty",
+            "requests": self.rate is not None or self.concurrency is not None,
+            "warm_up": self.batch is None and self.offline is None,
+        }
+        for key, effect in effects.items():
+            if key in self.model_fields_set and getattr(self, key) is not None and not effect:
+                needs = {"burstiness": "arrivals: bursty", "arrivals": "rate"}.get(
+                    key, "rate or concurrency"
+                )
+                raise ValueError(f"{key}: has no effect here (it belongs to {needs})")
+        return self
+
+
+__all__ = [
+    "LOADS",
+    "HistogramLengths",
+    "Lengths",
+    "LoadFile",
+    "LognormalLengths",
+    "UniformLengths",
+]

@@ -1,0 +1,247 @@
+"""Serving scenarios: a machine, a model, an engine and the requests that arrive.
+
+A scenario with the key `load` is one; `clustersim serve` simulates it.
+"""
+
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
+
+from clustersim.catalog.engines import (
+    ActivationFormat,
+    EngineRecord,
+    KvFormat,
+    WeightFormat,
+)
+from clustersim.catalog.facts import (
+    Count,
+    Line,
+    NotNegative,
+    Seconds,
+    Share,
+    Strict,
+)
+from clustersim.catalog.models import ModelRecord
+from clustersim.scenario.load_file import LoadFile
+from clustersim.scenario.schema import PRECISION_NAMES, ClusterName, ClusterUse, Name, RoutingFile
+
+SERVING_METRICS: Final = (
+    "ttft_s",
+    "tpot_s",
+    "latency_s",
+    "output_tokens_per_s",
+    "total_tokens_per_s",
+    "output_tokens_per_s_per_device",
+    "input_tokens_per_s_per_device",
+    "requests_per_s",
+    "fits",
+)
+"""Metrics of published numbers."""
+
+
+class ReplicaFile(Strict):
+    """How a replica of the model is distributed over devices."""
+
+    tensor: Count = Field(1, description="devices that share the heads and columns of a layer")
+    pipeline: Count = Field(1, description="stages that share the layers")
+    expert: Count = Field(1, description="devices that hold different experts")
+    attention_data: Count = Field(
+        1, description="groups of devices with sequences of their own, which share the experts"
+    )
+    context: Count = Field(1, description="devices that share the tokens of a prompt")
+    replicas: Count = Field(1, description="replicas of the model")
+
+
+class ServingPlanFile(ReplicaFile):
+    """How the replicas are distributed, and which of them gets a request."""
+
+    routing: Literal["round-robin", "least-loaded"] = Field(
+        "round-robin", description="which replica gets a request: in turn, or with the fewest"
+    )
+    prefill: ReplicaFile | None = Field(
+        None, description="replicas that process prompts only; needs decode"
+    )
+    decode: ReplicaFile | None = Field(
+        None, description="replicas that decode only, on devices of their own; needs prefill"
+    )
+    transfer: Literal["layers", "whole"] = Field(
+        "layers",
+        description="whether the KV cache moves from prefill to decode layer by layer while the"
+        " prompt is processed, or as a whole after it",
+    )
+
+    @model_validator(mode="after")
+    def _both_pools(self) -> Self:
+        if (self.prefill is None) != (self.decode is None):
+            raise ValueError("separate pools need both prefill and decode (give both, or none)")
+        shared = sorted({*ReplicaFile.model_fields} & self.model_fields_set)
+        if self.prefill is not None and shared:
+            raise ValueError(
+                f"{shared[0]}: has no effect with separate pools (give it in prefill and decode)"
+            )
+        if self.prefill is None and "transfer" in self.model_fields_set:
+            raise ValueError("transfer: has no effect without separate pools (leave it out)")
+        return self
+
+
+def _named(given: object) -> object:
+    """Return the short name of a number format."""
+    return PRECISION_NAMES.get(given, given) if isinstance(given, str) else given
+
+
+Weights = Annotated[WeightFormat, BeforeValidator(_named)]
+Activations = Annotated[ActivationFormat, BeforeValidator(_named)]
+Cache = Annotated[KvFormat, BeforeValidator(_named)]
+
+
+class FormatsFile(Strict):
+    """Number formats by part."""
+
+    weights: Weights = Field(description="format of the weights of linear layers")
+    activations: Activations | None = Field(
+        None,
+        description="format of the inputs of products; if missing, that of the weights where it is"
+        " one of products (fp8, nvfp4), else 16 bits",
+    )
+    kv: Cache | None = Field(
+        None, description="format of cached keys and values; 16 bits if missing"
+    )
+    wide: Literal["fp16", "bf16"] | None = Field(
+        None,
+        description="16-bit format of all other numbers; that of another part if missing, or bf16",
+    )
+    attention: Weights | None = Field(
+        None, description="format of the weights of attention, if it differs"
+    )
+    experts: Weights | None = Field(
+        None, description="format of the weights of experts, if it differs"
+    )
+
+
+def _word_or_table(given: object) -> str:
+    return "word" if isinstance(given, str) else "table"
+
+
+class SpeculationFile(Strict):
+    """Speculative decoding: drafted tokens that a step verifies."""
+
+    tokens: Count = Field(description="drafted tokens of a sequence in a step")
+    acceptance: Share = Field(description="probability that a drafted token is accepted")
+
+
+class LimitsFile(Strict):
+    """Limits within which a request counts for goodput."""
+
+    ttft: Seconds | None = Field(None, description="limit of the time to the first token")
+    tpot: Seconds | None = Field(None, description="limit of the time per token after the first")
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        for name in ("ttft", "tpot"):
+            if getattr(self, name) == 0:
+                raise ValueError(f"{name}: must be greater than 0, which no request meets")
+        return self
+
+
+class PublishedService(Strict):
+    """A published measurement of this service."""
+
+    metric: Literal[SERVING_METRICS]  # type: ignore[valid-type]
+    value: NotNegative
+    statistic: Literal["mean", "p50", "p90", "p99"] = Field(
+        "mean", description="of a time: over the requests"
+    )
+    source: str
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.metric == "fits" and self.value not in (0, 1):
+            raise ValueError(f"value: fits is 1 or 0, not {self.value:g}")
+        if self.metric != "fits" and not self.value:
+            raise ValueError("value: a measured value must be positive")
+        if self.metric[-2:] != "_s" and self.statistic != "mean":
+            raise ValueError(f"statistic: {self.metric} is one number (leave it out)")
+        return self
+
+
+class ServingBase(Strict):
+    """The keys of a serving scenario that name no other file."""
+
+    title: Line
+    plan: ServingPlanFile = ServingPlanFile()
+    precision: Annotated[
+        Annotated[Weights, Tag("word")] | Annotated[FormatsFile, Tag("table")],
+        Discriminator(_word_or_table),
+    ] = Field(description="number format of the weights, or formats by part")
+    load: LoadFile
+    experts: RoutingFile | None = Field(None, description="load of experts; balanced if missing")
+    speculation: SpeculationFile | None = Field(
+        None, description="speculative decoding; none if missing"
+    )
+    limits: LimitsFile | None = Field(None, description="limits of the requests of goodput")
+    published: list[PublishedService] = Field([])
+    assumed: dict[str, str] = Field({}, description="keys without a source, with the reason")
+
+
+class ServingScenario(ServingBase):
+    """A serving scenario whose names have been replaced by the catalogue's records."""
+
+    cluster: ClusterUse
+    model: ModelRecord
+    engine: EngineRecord
+
+    @model_validator(mode="after")
+    def _cached_in_one_pool(self) -> Self:
+        if self.load.cached and self.plan.prefill is not None:
+            raise ValueError("load: cached has no effect with replicas for prefill (leave it out)")
+        return self
+
+    @property
+    def devices(self) -> int:
+        """Devices of the replicas."""
+        plan = self.plan
+        pools = [plan] if plan.prefill is None else [plan.prefill, plan.decode]
+        return sum(devices_of(pool) for pool in pools if pool is not None)
+
+
+def devices_of(pool: ReplicaFile) -> int:
+    """Return the devices of some replicas."""
+    one = pool.tensor * pool.pipeline * pool.attention_data * pool.context
+    return one * pool.replicas
+
+
+class ServingScenarioFile(ServingBase):
+    """A serving scenario as it is written: the schema for editors."""
+
+    cluster: ClusterName
+    model: str | Name
+    engine: str | Name
+
+
+def serving_json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of serving scenarios."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **ServingScenarioFile.model_json_schema(by_alias=True),
+    }
+
+
+__all__ = [
+    "SERVING_METRICS",
+    "FormatsFile",
+    "LimitsFile",
+    "PublishedService",
+    "ReplicaFile",
+    "ServingPlanFile",
+    "ServingScenario",
+    "ServingScenarioFile",
+    "SpeculationFile",
+    "devices_of",
+    "serving_json_schema",
+]

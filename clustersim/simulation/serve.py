@@ -1,0 +1,116 @@
+"""A serving scenario in, a result out: the whole pipeline on one page.
+
+load -> build replicas -> draw requests -> estimate memory -> replay -> measure
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from clustersim.catalog.changes import Settings
+from clustersim.engine.requests.replay import Service, replay_requests
+from clustersim.errors import PlanError
+from clustersim.scenario.load import LoadedService, load_service, service_from_mapping
+from clustersim.simulation.garbage import garbage_collection_off
+from clustersim.simulation.serving.build import Pool, build_pools, kv_links, replica_model
+from clustersim.simulation.serving.memory import verdict
+from clustersim.simulation.serving.requests import load_of
+from clustersim.simulation.serving.result import ServeResult
+
+
+def serve(
+    scenario: str | Path | Mapping[str, Any] | LoadedService, settings: Settings = ()
+) -> ServeResult:
+    """Simulate the requests of a serving scenario.
+
+    Parameters
+    ----------
+    scenario : path of a scenario file, name of a shipped scenario, the keys and values of a
+        scenario as a dict, or a loaded scenario
+    settings : changes as texts, ``["plan.tensor=4", "load.concurrency=64"]``, or as values,
+        ``{"plan.tensor": 4}``
+
+    Returns
+    -------
+    ServeResult
+        Times in seconds, rates per second.  ``result.answer`` has the keys of ``serve --json``.
+
+    Raises
+    ------
+    ScenarioError, CatalogError, PlanError
+        for invalid input, one line for each problem.
+    SimulationError
+        when clustersim itself is at fault.
+    """
+    began = time.perf_counter()
+    with garbage_collection_off():
+        loaded = _loaded_from(scenario, settings)
+        result = _served(loaded, build_pools(loaded))
+    return replace(result, wall=time.perf_counter() - began)
+
+
+def _loaded_from(
+    scenario: str | Path | Mapping[str, Any] | LoadedService, settings: Settings
+) -> LoadedService:
+    if isinstance(scenario, Mapping):
+        return service_from_mapping("scenario", scenario, settings)
+    if not isinstance(scenario, LoadedService):
+        return load_service(scenario, settings)
+    return scenario.changed(settings) if settings else scenario
+
+
+def _served(loaded: LoadedService, pools: tuple[Pool, ...]) -> ServeResult:
+    given = loaded.scenario
+    before = given.engine.first.value
+    load = load_of(loaded, before)
+    total = load.inputs + load.outputs
+    _check_positions(loaded, int(total.max()))
+    memory = verdict(pools, int(total.max()), float(total.mean()))
+    models = [replica_model(pool, given) for pool in pools]
+    replayed = None
+    if memory.fits:
+        replayed = replay_requests(load, _service(loaded, pools))
+    return ServeResult(
+        name=loaded.name,
+        scenario=given,
+        pools=pools,
+        memory=memory,
+        model=models[-1],
+        replayed=replayed,
+        before=before,
+        wall=0.0,
+        departures=loaded.departures,
+    )
+
+
+def _service(loaded: LoadedService, pools: tuple[Pool, ...]) -> Service:
+    """Return the replicas on the clock."""
+    given, decode = loaded.scenario, pools[-1]
+    service = Service(replica_model(decode, given), decode.replicas, given.plan.routing)
+    if len(pools) == 1:
+        return service
+    prefill = pools[0]
+    cluster = prefill.service.replica.links.cluster
+    return replace(
+        service,
+        prefill=replica_model(prefill, given),
+        prefill_replicas=prefill.replicas,
+        links=kv_links(prefill, decode, given, cluster),
+    )
+
+
+def _check_positions(loaded: LoadedService, longest: int) -> None:
+    """Check that a model with learned positions has one for every token."""
+    model = loaded.scenario.model
+    if model.positions == "learned" and longest > model.sequence:
+        key = "trace" if loaded.scenario.load.trace is not None else "input"
+        raise PlanError(
+            f"{loaded.where('load', key)}: the longest request has {longest:,} tokens, but"
+            f" '{model.name}' has {model.sequence:,} positions"
+            f" ({longest - model.sequence:,} too many)"
+        )
+
+
+__all__ = ["serve"]

@@ -1,0 +1,227 @@
+"""The answer of a service: what `clustersim serve --json` prints and `summary.json` holds.
+
+Keys are added, never changed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A time over the measured requests.
+
+    Attributes
+    ----------
+    mean : mean [s]
+    p50 : median [s]
+    p90 : 90th percentile [s]
+    p99 : 99th percentile [s]
+    """
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class Goodput:
+    """Requests within the limits of the scenario.
+
+    Attributes
+    ----------
+    share : of the measured requests that meet all limits
+    requests_per_s : requests in a second that do
+    ttft_s : limit of the time to the first token [s]; null without one
+    tpot_s : limit of the time per token [s]; null without one
+    ttft_share : of the requests that meet the first limit; null without one
+    tpot_share : of the requests that meet the second limit; null without one
+    """
+
+    share: float
+    requests_per_s: float
+    ttft_s: float | None
+    tpot_s: float | None
+    ttft_share: float | None
+    tpot_share: float | None
+
+
+@dataclass(frozen=True)
+class KvCache:
+    """The KV cache of a replica, of those for decode where they are separate.
+
+    Attributes
+    ----------
+    capacity_tokens : tokens that it has room for
+    block_tokens : tokens of a block
+    bytes_per_token : bytes of a token on all devices of the replica [B]
+    mean_occupancy : share of the blocks in use, mean over time
+    peak_occupancy : most blocks in use, of all blocks
+    mean_context : cached tokens of a decoding sequence, mean over steps
+    """
+
+    capacity_tokens: int
+    block_tokens: int
+    bytes_per_token: float
+    mean_occupancy: float
+    peak_occupancy: float
+    mean_context: float
+
+
+@dataclass(frozen=True)
+class ServeMemory:
+    """Memory of the fullest device.
+
+    Attributes
+    ----------
+    fits : whether weights, activations and buffers leave room for the longest request
+    verdict : the same in words, with the reason
+    parts : bytes by part [B]
+    usable_bytes : share of the device that the engine may take [B]
+    capacity_bytes : memory of a device [B]
+    largest_batch : sequences of mean final length that the KV cache of a replica has room for
+    """
+
+    fits: bool
+    verdict: str
+    parts: Mapping[str, float]
+    usable_bytes: float
+    capacity_bytes: float
+    largest_batch: int
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Requests on their way to an engine.
+
+    Attributes
+    ----------
+    wait_s : time from arrival to admission
+    mean : requests that wait for KV blocks or a place in the batch, mean over steps
+    most : the most of them
+    preemptions : sequences that lost their KV blocks
+    """
+
+    wait_s: Statistics
+    mean: float
+    most: int
+    preemptions: int
+
+
+@dataclass(frozen=True)
+class ServeCounts:
+    """Sizes of the service and of its replay.
+
+    Attributes
+    ----------
+    devices : devices of all replicas
+    replicas : replicas, those for prefill included
+    requests : measured requests
+    steps : steps that all replicas made
+    mean_batch : sequences of a step that decodes, mean
+    """
+
+    devices: int
+    replicas: int
+    requests: int
+    steps: int
+    mean_batch: float
+
+
+@dataclass(frozen=True)
+class ServedCheck:
+    """A published number and the predicted one; whether a service fits is 1 or 0.
+
+    Attributes
+    ----------
+    metric : as in the scenario
+    statistic : as in the scenario
+    value : as in the scenario
+    predicted : the same metric of this service; null where it does not fit
+    error : predicted over published, less one; null where the metric is 1 or 0, where it does not
+        fit, and where the number belongs to another service
+    source : as in the scenario
+    changed : keys that were changed (`--set`), with which this is not the service that the number
+        belongs to; else empty
+    """
+
+    metric: str
+    statistic: str
+    value: float
+    predicted: float | None
+    error: float | None
+    source: str
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ServeAnswer:
+    """A service: how long requests take, how many tokens it generates, where the time goes.
+
+    All times and rates are null where the service does not fit in memory.
+
+    Attributes
+    ----------
+    name : file name of the scenario without its suffix
+    title : title of the scenario
+    ttft_s : time from the arrival of a request to its first token
+    tpot_s : time per token after the first: (latency - first) / (output - 1); null if all requests
+        have one token
+    latency_s : time from the arrival of a request to its last token
+    output_tokens_per_s : tokens that are generated in a second
+    total_tokens_per_s : the same with the tokens of prompts
+    output_tokens_per_s_per_device : over the number of devices
+    total_tokens_per_s_per_device : over the number of devices
+    tokens_per_s_per_user : tokens that one user sees in a second: 1 / mean time per token
+    requests_per_s : requests that are completed in a second
+    goodput : requests within the limits; null without limits
+    kv : the KV cache
+    queue : requests that wait
+    memory : memory of the fullest device
+    attribution : seconds of the mean time per token by cause, which add up to it; of the mean time
+        to the first token where requests have one token [s]
+    ttft_attribution : seconds of the mean time to the first token by cause [s]
+    limiting : the largest cause in `attribution`
+    substitutes : kernels that are not measured on the device, and whose measurement they have
+    published : published numbers of the scenario and the predicted ones
+    counts : sizes of the service and of its replay
+    assumed : keys that no source states, with the reason
+    wall_s : time that the simulation took [s]
+    """
+
+    name: str
+    title: str
+    ttft_s: Statistics | None
+    tpot_s: Statistics | None
+    latency_s: Statistics | None
+    output_tokens_per_s: float | None
+    total_tokens_per_s: float | None
+    output_tokens_per_s_per_device: float | None
+    total_tokens_per_s_per_device: float | None
+    tokens_per_s_per_user: float | None
+    requests_per_s: float | None
+    goodput: Goodput | None
+    kv: KvCache | None
+    queue: Queue | None
+    memory: ServeMemory
+    attribution: Mapping[str, float]
+    ttft_attribution: Mapping[str, float]
+    limiting: str | None
+    substitutes: Mapping[str, str]
+    published: tuple[ServedCheck, ...]
+    counts: ServeCounts
+    assumed: Mapping[str, str]
+    wall_s: float
+
+
+__all__ = [
+    "Goodput",
+    "KvCache",
+    "Queue",
+    "ServeAnswer",
+    "ServeCounts",
+    "ServeMemory",
+    "ServedCheck",
+    "Statistics",
+]

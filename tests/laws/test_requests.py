@@ -1,0 +1,267 @@
+"""Laws of requests in time: queues against theory, and what no engine may create or lose."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pytest import approx
+
+from clustersim.engine.requests.handover import KvLinks
+from clustersim.engine.requests.replay import Load, ReplayedRequests, Service, replay_requests
+from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
+from clustersim.serving.batch import Batch, Prompt
+from clustersim.traffic import Traffic
+
+ONE_BY_ONE = Scheduling(sequences=1)
+"""Rules with which an engine is a queue with one server."""
+
+
+def seconds(batch: Batch) -> float:
+    """Return the time of a step that is linear in what it processes [s]."""
+    prompts = sum(prompt.tokens for prompt in batch.prompts)
+    return 0.01 + 1e-5 * batch.sequences + 1e-8 * batch.context + 2e-5 * prompts
+
+
+def model(rules=None, *, cost=seconds, blocks=1_000_000, stages=1, gain=1.0):
+    """Return a replica with linear costs; its stages are equal."""
+    slowest = lambda batch: cost(batch) / stages  # noqa: E731
+    return ReplicaModel(cost, slowest, blocks, 16, stages, rules or Scheduling(), gain)
+
+
+def poisson(rate: float, inputs, outputs, seed: int = 1) -> Load:
+    """Return requests that arrive at a rate [1/s]."""
+    gaps = np.random.default_rng(seed).exponential(1 / rate, len(inputs))
+    return Load(np.array(inputs), np.array(outputs), np.cumsum(gaps))
+
+
+def users(count: int, requests: int, prompt: int, output: int) -> Load:
+    """Return the load of some users, with a warm-up of two requests each."""
+    size = requests + 3 * count
+    inputs, outputs = np.full(size, prompt), np.full(size, output)
+    return Load(inputs, outputs, None, count, 2 * count, requests + 2 * count)
+
+
+def waiting(replayed: ReplayedRequests) -> float:
+    """Return the mean time from arrival to admission [s]."""
+    return float(np.mean([request.admitted - request.arrival for request in replayed.measured]))
+
+
+def time_per_token(replayed: ReplayedRequests) -> float:
+    """Return the mean time per token after the first [s]."""
+    requests = replayed.measured
+    return float(np.mean([(r.finish - r.first) / (r.output - 1) for r in requests]))
+
+
+# --- queues against theory ------------------------------------------------------------------------
+
+
+def test_one_server_with_equal_requests_waits_as_m_d_1():
+    """Mean waiting is rho s / (2 (1 - rho)): Pollaczek and Khinchine without variance."""
+    service, rho, count = 1.0, 0.7, 60_000
+    load = poisson(rho / service, np.full(count, 8), np.full(count, 1))
+
+    replayed = replay_requests(load, Service(model(ONE_BY_ONE, cost=lambda _: service)))
+
+    assert waiting(replayed) == approx(rho * service / (2 * (1 - rho)), rel=0.05)
+
+
+def test_one_server_with_random_requests_waits_as_m_g_1():
+    """Mean waiting is lambda E[S^2] / (2 (1 - rho)), with the service times of the outputs."""
+    step, count = 0.01, 60_000
+    outputs = 1 + np.random.default_rng(3).geometric(0.02, count)
+    service = outputs * step
+    rate = 0.6 / service.mean()
+    load = poisson(rate, np.full(count, 8), outputs)
+
+    replayed = replay_requests(load, Service(model(ONE_BY_ONE, cost=lambda _: step)))
+
+    theory = rate * (service**2).mean() / (2 * (1 - rate * service.mean()))
+    assert waiting(replayed) == approx(theory, rel=0.08)
+
+
+def test_users_of_a_continuous_batch_follow_the_closed_queue():
+    """With c users: time per token = decode step of c + c prompts / output length."""
+    count, prompt, output = 32, 512, 256
+
+    replayed = replay_requests(users(count, 640, prompt, output), Service(model(_CHUNKED)))
+
+    decode = seconds(Batch(count, count * (prompt + output // 2)))
+    prompts = count * (seconds(Batch(0, 0, _prompt(prompt))) - 0.01)
+    expected = decode + prompts / output
+    assert time_per_token(replayed) == approx(expected, rel=0.02)
+    rate = replayed.emitted / (replayed.end - replayed.begin)
+    first = np.mean([r.first - r.arrival for r in replayed.measured])
+    assert rate == approx(
+        count * output / (first + (output - 1) * time_per_token(replayed)), rel=0.02
+    )
+
+
+# --- what is conserved ----------------------------------------------------------------------------
+
+RULES = st.builds(
+    Scheduling,
+    continuous=st.booleans(),
+    mixed=st.booleans(),
+    chunked=st.booleans(),
+    budget=st.sampled_from([64, 300, 4096]),
+    sequences=st.sampled_from([4, 32, 1000]),
+    reserve=st.booleans(),
+    preemption=st.sampled_from(["recompute", "swap"]),
+    swap=st.sampled_from([0.0, 1e-6]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rules=RULES,
+    blocks=st.integers(min_value=40, max_value=400),
+    stages=st.sampled_from([1, 3]),
+    gain=st.sampled_from([1.0, 1.7]),
+    seed=st.integers(min_value=0, max_value=99),
+)
+def test_tokens_and_blocks_are_conserved(rules, blocks, stages, gain, seed):
+    """Whatever the rules: all tokens come out, all blocks return, no pool exceeds its size."""
+    draw = np.random.default_rng(seed)
+    inputs, outputs = draw.integers(1, 300, 60), draw.integers(1, 200, 60)
+    load = poisson(20.0, inputs, outputs, seed)
+    service = Service(
+        model(rules, blocks=blocks, stages=stages, gain=gain), replicas=2, routing="least-loaded"
+    )
+
+    replayed = replay_requests(load, service)
+
+    assert sorted(request.number for request in replayed.requests) == [*range(60)]
+    assert replayed.emitted == approx(outputs.sum())
+    assert max(replayed.peak_blocks) <= blocks
+    for request in replayed.requests:
+        assert request.arrival <= request.admitted < request.first <= request.finish
+    for steps in replayed.steps:
+        if stages == 1:
+            assert (steps.start[1:] >= steps.end[:-1] - 1e-9).all()
+    if not any(request.preemptions for request in replayed.requests):
+        assert sum(steps.prompt_tokens.sum() for steps in replayed.steps) == inputs.sum()
+
+
+def test_a_full_pool_preempts_the_last_request_and_recomputes_it():
+    """Two sequences that outgrow the pool: the second one is processed twice, both complete."""
+    load = Load(np.array([64, 64]), np.array([100, 100]), np.array([0.0, 0.0]))
+
+    replayed = replay_requests(load, Service(model(blocks=14)))
+
+    first, second = sorted(replayed.requests, key=lambda request: request.number)
+    assert (first.preemptions, second.preemptions) == (0, 1)
+    assert first.finish < second.finish
+    assert sum(steps.prompt_tokens.sum() for steps in replayed.steps) > 128
+
+
+def test_reserved_blocks_preempt_nothing():
+    """Where a request gets the blocks of its whole output, the second one waits for the first."""
+    load = Load(np.array([64, 64]), np.array([100, 100]), np.array([0.0, 0.0]))
+
+    replayed = replay_requests(load, Service(model(Scheduling(reserve=True), blocks=14)))
+
+    first, second = replayed.requests
+    assert first.preemptions == second.preemptions == 0
+    assert second.admitted >= first.finish
+
+
+def test_the_same_load_gives_the_same_times():
+    """Nothing but the load decides: two replays are equal to the last bit."""
+    load = poisson(30.0, np.full(200, 100), np.arange(1, 201))
+    service = Service(model(Scheduling(budget=256), blocks=200), replicas=3, routing="least-loaded")
+
+    times = [[r.finish for r in replay_requests(load, service).requests] for _ in range(2)]
+
+    assert times[0] == times[1]
+
+
+# --- replicas, pipelines and separate pools -------------------------------------------------------
+
+
+def test_replicas_with_equal_loads_behave_as_one():
+    """Round robin of 4 x 8 equal users is four times one replica with 8 users."""
+    one = replay_requests(users(8, 160, 256, 64), Service(model(_CHUNKED)))
+    four = replay_requests(users(32, 640, 256, 64), Service(model(_CHUNKED), replicas=4))
+
+    assert time_per_token(four) == approx(time_per_token(one), rel=0.02)
+    rates = [r.emitted / (r.end - r.begin) for r in (one, four)]
+    assert rates[1] == approx(4 * rates[0], rel=0.02)
+
+
+def test_a_pipeline_leaves_the_time_of_a_token_and_raises_throughput():
+    """One user sees the sum of all stages; four batches in flight give four times the tokens."""
+    cost = lambda _: 0.02  # noqa: E731
+    alone = replay_requests(users(1, 20, 64, 32), Service(model(cost=cost, stages=4)))
+    full = replay_requests(users(4, 80, 64, 32), Service(model(cost=cost, stages=4)))
+
+    assert time_per_token(alone) == approx(0.02)
+    assert time_per_token(full) == approx(0.02)
+    rates = [r.emitted / (r.end - r.begin) for r in (alone, full)]
+    assert rates[1] == approx(4 * rates[0], rel=0.02)
+
+
+def test_separate_pools_move_the_cache_before_the_first_token():
+    """Alone, a request's first token is its prompt and the transfer of its KV cache."""
+    links = KvLinks([1e6], lambda _a, _b, tokens: Traffic("kv", (0,), (1.0,), 1e3 * tokens, 1e-3))
+    load = Load(np.array([100]), np.array([11]), np.array([0.0]))
+    prefill = model(Scheduling(budget=64))
+
+    replayed = replay_requests(load, Service(model(), 1, "round-robin", prefill, 1, links))
+
+    (request,) = replayed.requests
+    chunks = seconds(Batch(0, 0, _prompt(64))) + seconds(Batch(0, 0, _prompt(36)))
+    assert request.first == approx(chunks + 1e-3 + 0.1)
+    assert len(replayed.steps[0]) == 10
+    assert replayed.steps[0].prompt_tokens.sum() == 0
+
+
+def test_transfers_of_the_cache_share_a_link():
+    """Two KV caches at once over one link arrive at half the rate."""
+    links = KvLinks([1e6], lambda _a, _b, tokens: Traffic("kv", (0,), (1.0,), 1e3 * tokens, 0.0))
+    load = Load(np.array([100, 100]), np.array([2, 2]), np.array([0.0, 0.0]))
+
+    pools = Service(model(), 1, "round-robin", model(), 2, links)
+    replayed = replay_requests(load, pools)
+
+    prompt = seconds(Batch(0, 0, _prompt(100)))
+    assert [r.first for r in replayed.requests] == approx([prompt + 0.2] * 2)
+
+
+def test_speculation_shortens_the_time_of_a_token():
+    """With 2 tokens a step a request takes half the steps."""
+    load = Load(np.array([16]), np.array([41]), np.array([0.0]))
+    cost = lambda _: 0.01  # noqa: E731
+
+    replayed = replay_requests(load, Service(model(cost=cost, gain=2.0)))
+
+    assert time_per_token(replayed) == approx(0.005)
+    assert replayed.emitted == approx(41)
+
+
+def test_a_static_batch_returns_as_a_whole():
+    """Without continuous batching, a second batch starts when the first is complete."""
+    load = Load(np.full(4, 16), np.array([4, 8, 4, 8]), np.zeros(4))
+    rules = Scheduling(continuous=False, sequences=2)
+
+    replayed = replay_requests(load, Service(model(rules)))
+
+    ends = [request.finish for request in sorted(replayed.requests, key=lambda r: r.number)]
+    assert ends[0] == ends[1] < ends[2] == ends[3]
+
+
+def test_a_prompt_beyond_the_budget_has_steps_of_its_own():
+    """Chunks share steps with decoding; whole prompts of an engine without chunks do not."""
+    load = Load(np.array([16, 1000]), np.array([100, 2]), np.array([0.0, 0.05]))
+
+    chunked = replay_requests(load, Service(model(_CHUNKED)))
+    whole = replay_requests(load, Service(model(Scheduling(mixed=False, chunked=False))))
+
+    assert max(chunked.steps[0].prompt_tokens) <= 256
+    assert max(whole.steps[0].prompt_tokens) == 1000
+    assert not (whole.steps[0].sequences[whole.steps[0].prompt_tokens > 0]).any()
+
+
+def _prompt(tokens: int) -> tuple[Prompt, ...]:
+    return (Prompt(tokens, 0),)
+
+
+_CHUNKED = Scheduling(budget=256)
