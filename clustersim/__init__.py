@@ -21,6 +21,8 @@ from clustersim.errors import (
 if TYPE_CHECKING:
     from clustersim.simulation.replications import replicate
     from clustersim.simulation.result import Result
+    from clustersim.simulation.serve import serve
+    from clustersim.simulation.serving.serve_result import ServeResult
     from clustersim.simulation.simulate import simulate
     from clustersim.studies.collective import collective
     from clustersim.studies.compare import compare
@@ -38,12 +40,14 @@ __all__ = [
     "ProgramError",
     "Result",
     "ScenarioError",
+    "ServeResult",
     "SimulationError",
     "__version__",
     "collective",
     "compare",
     "replicate",
     "scale",
+    "serve",
     "simulate",
     "sweep",
     "validate",
@@ -52,10 +56,12 @@ __all__ = [
 
 _MODULES = {
     "Result": "clustersim.simulation.result",
+    "ServeResult": "clustersim.simulation.serving.serve_result",
     "collective": "clustersim.studies.collective",
     "compare": "clustersim.studies.compare",
     "replicate": "clustersim.simulation.replications",
     "scale": "clustersim.studies.scaling",
+    "serve": "clustersim.simulation.serve",
     "simulate": "clustersim.simulation.simulate",
     "sweep": "clustersim.studies.sweep",
     "validate": "clustersim.validation.answer",

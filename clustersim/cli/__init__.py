@@ -25,6 +25,7 @@ from clustersim.errors import CatalogError, ScenarioError
 
 VERBS: Final = {
     "run": "Simulate one training step: its time, and where it goes.",
+    "serve": "Simulate inference requests: latency, throughput, goodput.",
     "scale": "Scaling curves: efficiency, and causes of lost efficiency.",
     "compare": "Compare runs: inputs, results and causes.",
     "whatif": "Rank changes of a scenario by what they save.",

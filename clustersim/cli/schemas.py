@@ -12,7 +12,9 @@ from clustersim.engine.network.flows import FinishTimes
 from clustersim.scenario.entries import RECORDS
 from clustersim.scenario.file_schemas import file_schema
 from clustersim.scenario.schema import json_schema
+from clustersim.scenario.serving import serving_json_schema
 from clustersim.simulation.answer import RunAnswer
+from clustersim.simulation.serving.answer import ServeAnswer
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer
 from clustersim.studies.imports.answer import ImportAnswer
@@ -26,6 +28,7 @@ from clustersim.validation.answer import Validation
 
 ANSWERS: Final[Mapping[str, Any]] = {
     "run": RunAnswer,
+    "serve": ServeAnswer,
     "scale": ScalingAnswer,
     "compare": CompareAnswer,
     "whatif": WhatIfAnswer,
@@ -43,6 +46,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
 
 SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "scenario": json_schema,
+    "serving": serving_json_schema,
     **{kind: partial(file_schema, kind) for kind in RECORDS},
     **{verb: partial(answers.schema, answer) for verb, answer in ANSWERS.items()},
 }

@@ -25,9 +25,10 @@ from clustersim.catalog.records import (
 )
 from clustersim.catalog.tree import Tree, nearest
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.scenario.load import load
+from clustersim.scenario.load import load_any
 from clustersim.scenario.references import look_up, references_in
 from clustersim.scenario.schema import Scenario
+from clustersim.scenario.serving import ServingScenario
 
 RECORDS: Final[Mapping[str, type[Record]]] = {
     "cluster": ClusterRecord,
@@ -57,7 +58,7 @@ class Entry:
     name: str
     title: str
     data: Mapping[str, Any]
-    record: Record | Scenario
+    record: Record | Scenario | ServingScenario
 
 
 def kinds_of(name: str) -> list[str]:
@@ -108,7 +109,7 @@ def _entry(kind: str, document: Document, folder: Path | None) -> Entry:
 
 
 def _scenario(path: str, data: Any) -> Entry:
-    loaded = load(path)
+    loaded = load_any(path)
     if not isinstance(data, dict):
         raise ScenarioError(f"{path}: holds no keys (expected 'key: value' lines)")
     return Entry("scenario", loaded.name, loaded.scenario.title, data, loaded.scenario)

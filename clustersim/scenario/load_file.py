@@ -81,7 +81,7 @@ class LoadFile(Strict):
         None, description="requests that all arrive at the start, and are measured as one batch"
     )
     concurrency: Requests | None = Field(
-        None, description="users, each of whom sends the next request when the last is complete"
+        None, description="users; each sends the next request when the last one is complete"
     )
     rate: Positive | None = Field(None, description="requests that arrive in a second [1/s]")
     offline: Requests | None = Field(

@@ -207,10 +207,10 @@ class ServingScenario(ServingBase):
         """Devices of the replicas."""
         plan = self.plan
         pools = [plan] if plan.prefill is None else [plan.prefill, plan.decode]
-        return sum(devices_of(pool) for pool in pools if pool is not None)
+        return sum(replica_devices(pool) for pool in pools if pool is not None)
 
 
-def devices_of(pool: ReplicaFile) -> int:
+def replica_devices(pool: ReplicaFile) -> int:
     """Return the devices of some replicas."""
     one = pool.tensor * pool.pipeline * pool.attention_data * pool.context
     return one * pool.replicas
@@ -242,6 +242,6 @@ __all__ = [
     "ServingScenario",
     "ServingScenarioFile",
     "SpeculationFile",
-    "devices_of",
+    "replica_devices",
     "serving_json_schema",
 ]

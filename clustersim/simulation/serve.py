@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from clustersim.catalog.changes import Settings
-from clustersim.engine.requests.replay import Service, replay_requests
+from clustersim.engine.requests.request_replay import Service, replay_requests
 from clustersim.errors import PlanError
 from clustersim.scenario.load import LoadedService, load_service, service_from_mapping
 from clustersim.simulation.garbage import garbage_collection_off
-from clustersim.simulation.serving.build import Pool, build_pools, kv_links, replica_model
-from clustersim.simulation.serving.memory import verdict
-from clustersim.simulation.serving.requests import load_of
-from clustersim.simulation.serving.result import ServeResult
+from clustersim.simulation.serving.drawn_requests import load_of
+from clustersim.simulation.serving.replica_pools import Pool, build_pools, kv_links, replica_model
+from clustersim.simulation.serving.serve_result import ServeResult
+from clustersim.simulation.serving.service_memory import service_verdict
 
 
 def serve(
@@ -67,7 +67,7 @@ def _served(loaded: LoadedService, pools: tuple[Pool, ...]) -> ServeResult:
     load = load_of(loaded, before)
     total = load.inputs + load.outputs
     _check_positions(loaded, int(total.max()))
-    memory = verdict(pools, int(total.max()), float(total.mean()))
+    memory = service_verdict(pools, int(total.max()), float(total.mean()))
     models = [replica_model(pool, given) for pool in pools]
     replayed = None
     if memory.fits:

@@ -127,8 +127,9 @@ def test_show_prints_the_chunk_of_each_step(capsys, tmp_path, monkeypatch):
         (
             ["schema", "scenarios"],
             "scenarios: no schema of that name (did you mean 'scenario'?) (known: scenario,"
-            " cluster, node, accelerator, library, model, framework, engine, run, scale, compare,"
-            " whatif, sweep, study, validate, calibrate, collective, flows, show, list, import)\n",
+            " serving, cluster, node, accelerator, library, model, framework, engine, run, serve,"
+            " scale, compare, whatif, sweep, study, validate, calibrate, collective, flows, show,"
+            " list, import)\n",
         ),
     ],
 )

@@ -1,12 +1,17 @@
 """Laws of requests in time: queues against theory, and what no engine may create or lose."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pytest import approx
 
 from clustersim.engine.requests.handover import KvLinks
-from clustersim.engine.requests.replay import Load, ReplayedRequests, Service, replay_requests
+from clustersim.engine.requests.request_replay import (
+    Load,
+    ReplayedRequests,
+    Service,
+    replay_requests,
+)
 from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
 from clustersim.serving.batch import Batch, Prompt
 from clustersim.traffic import Traffic
@@ -61,7 +66,7 @@ def test_one_server_with_equal_requests_waits_as_m_d_1():
 
     replayed = replay_requests(load, Service(model(ONE_BY_ONE, cost=lambda _: service)))
 
-    assert waiting(replayed) == approx(rho * service / (2 * (1 - rho)), rel=0.05)
+    assert waiting(replayed) == pytest.approx(rho * service / (2 * (1 - rho)), rel=0.05)
 
 
 def test_one_server_with_random_requests_waits_as_m_g_1():
@@ -75,7 +80,7 @@ def test_one_server_with_random_requests_waits_as_m_g_1():
     replayed = replay_requests(load, Service(model(ONE_BY_ONE, cost=lambda _: step)))
 
     theory = rate * (service**2).mean() / (2 * (1 - rate * service.mean()))
-    assert waiting(replayed) == approx(theory, rel=0.08)
+    assert waiting(replayed) == pytest.approx(theory, rel=0.08)
 
 
 def test_users_of_a_continuous_batch_follow_the_closed_queue():
@@ -87,10 +92,10 @@ def test_users_of_a_continuous_batch_follow_the_closed_queue():
     decode = seconds(Batch(count, count * (prompt + output // 2)))
     prompts = count * (seconds(Batch(0, 0, _prompt(prompt))) - 0.01)
     expected = decode + prompts / output
-    assert time_per_token(replayed) == approx(expected, rel=0.02)
+    assert time_per_token(replayed) == pytest.approx(expected, rel=0.02)
     rate = replayed.emitted / (replayed.end - replayed.begin)
     first = np.mean([r.first - r.arrival for r in replayed.measured])
-    assert rate == approx(
+    assert rate == pytest.approx(
         count * output / (first + (output - 1) * time_per_token(replayed)), rel=0.02
     )
 
@@ -130,7 +135,7 @@ def test_tokens_and_blocks_are_conserved(rules, blocks, stages, gain, seed):
     replayed = replay_requests(load, service)
 
     assert sorted(request.number for request in replayed.requests) == [*range(60)]
-    assert replayed.emitted == approx(outputs.sum())
+    assert replayed.emitted == pytest.approx(outputs.sum())
     assert max(replayed.peak_blocks) <= blocks
     for request in replayed.requests:
         assert request.arrival <= request.admitted < request.first <= request.finish
@@ -182,9 +187,9 @@ def test_replicas_with_equal_loads_behave_as_one():
     one = replay_requests(users(8, 160, 256, 64), Service(model(_CHUNKED)))
     four = replay_requests(users(32, 640, 256, 64), Service(model(_CHUNKED), replicas=4))
 
-    assert time_per_token(four) == approx(time_per_token(one), rel=0.02)
+    assert time_per_token(four) == pytest.approx(time_per_token(one), rel=0.02)
     rates = [r.emitted / (r.end - r.begin) for r in (one, four)]
-    assert rates[1] == approx(4 * rates[0], rel=0.02)
+    assert rates[1] == pytest.approx(4 * rates[0], rel=0.02)
 
 
 def test_a_pipeline_leaves_the_time_of_a_token_and_raises_throughput():
@@ -193,10 +198,10 @@ def test_a_pipeline_leaves_the_time_of_a_token_and_raises_throughput():
     alone = replay_requests(users(1, 20, 64, 32), Service(model(cost=cost, stages=4)))
     full = replay_requests(users(4, 80, 64, 32), Service(model(cost=cost, stages=4)))
 
-    assert time_per_token(alone) == approx(0.02)
-    assert time_per_token(full) == approx(0.02)
+    assert time_per_token(alone) == pytest.approx(0.02)
+    assert time_per_token(full) == pytest.approx(0.02)
     rates = [r.emitted / (r.end - r.begin) for r in (alone, full)]
-    assert rates[1] == approx(4 * rates[0], rel=0.02)
+    assert rates[1] == pytest.approx(4 * rates[0], rel=0.02)
 
 
 def test_separate_pools_move_the_cache_before_the_first_token():
@@ -209,7 +214,7 @@ def test_separate_pools_move_the_cache_before_the_first_token():
 
     (request,) = replayed.requests
     chunks = seconds(Batch(0, 0, _prompt(64))) + seconds(Batch(0, 0, _prompt(36)))
-    assert request.first == approx(chunks + 1e-3 + 0.1)
+    assert request.first == pytest.approx(chunks + 1e-3 + 0.1)
     assert len(replayed.steps[0]) == 10
     assert replayed.steps[0].prompt_tokens.sum() == 0
 
@@ -223,7 +228,7 @@ def test_transfers_of_the_cache_share_a_link():
     replayed = replay_requests(load, pools)
 
     prompt = seconds(Batch(0, 0, _prompt(100)))
-    assert [r.first for r in replayed.requests] == approx([prompt + 0.2] * 2)
+    assert [r.first for r in replayed.requests] == pytest.approx([prompt + 0.2] * 2)
 
 
 def test_speculation_shortens_the_time_of_a_token():
@@ -233,8 +238,8 @@ def test_speculation_shortens_the_time_of_a_token():
 
     replayed = replay_requests(load, Service(model(cost=cost, gain=2.0)))
 
-    assert time_per_token(replayed) == approx(0.005)
-    assert replayed.emitted == approx(41)
+    assert time_per_token(replayed) == pytest.approx(0.005)
+    assert replayed.emitted == pytest.approx(41)
 
 
 def test_a_static_batch_returns_as_a_whole():

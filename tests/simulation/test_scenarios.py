@@ -9,7 +9,7 @@ from statistics import mean
 
 import pytest
 
-from clustersim.catalog.finding import entry_names
+from clustersim.catalog.finding import entry_names, find
 from clustersim.errors import ScenarioError
 from clustersim.simulation.result import Result
 from clustersim.simulation.simulate import simulate
@@ -18,12 +18,16 @@ FRONTIER = ("frontier-22b", "frontier-175b", "frontier-1t")
 MEGATRON = tuple(name for name in entry_names("scenario") if name.startswith("megatron21-t1-"))
 
 
+TRAINING = tuple(n for n in entry_names("scenario") if "load" not in find("scenario", n).data)
+"""Scenarios of a training step; those with a load are in `test_served_scenarios`."""
+
+
 @cache
 def result(name: str) -> Result:
     return simulate(name)
 
 
-@pytest.mark.parametrize("name", entry_names("scenario"))
+@pytest.mark.parametrize("name", TRAINING)
 def test_every_scenario_runs_and_states_what_was_published(name):
     """A shipped scenario fits if it did, and has a published number or lists it as assumed."""
     answer = result(name)

@@ -1,7 +1,7 @@
 """KV caches on their way from replicas for prefill to those for decode, over the machine's links.
 
-    prompt complete --> queued for decode --blocks there--> transfer --> joins the next step
-    (holds its blocks for prefill until the transfer is complete)
+prompt complete --> queued for decode --blocks there--> transfer --> joins the next step
+(holds its blocks for prefill until the transfer is complete)
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from clustersim.engine.network.network import Network
 from clustersim.engine.requests.batcher import Batcher
 from clustersim.engine.requests.replica import Replica
 from clustersim.engine.requests.request import Request
-from clustersim.engine.requests.routing import Route
+from clustersim.engine.requests.request_routing import Route
 from clustersim.traffic import Traffic
 
 

@@ -17,7 +17,7 @@ from clustersim.engine.requests.batcher import Batcher, Work
 from clustersim.engine.requests.kv_blocks import BlockPool
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
-from clustersim.engine.requests.steps import StepLog
+from clustersim.engine.requests.step_log import StepLog
 
 
 class Replica:

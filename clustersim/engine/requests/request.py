@@ -1,8 +1,8 @@
 """A request in time: what it needs, and what has happened to it.
 
-    arrival -> queued -> admitted (holds KV blocks) -> first token -> ... -> last token
-                 ^                   |
-                 `---- preempted ----'   recomputed, or swapped to the memory of the host
+arrival -> queued -> admitted (holds KV blocks) -> first token -> ... -> last token
+             ^                   |
+             `---- preempted ----'   recomputed, or swapped to the memory of the host
 """
 
 from math import nan

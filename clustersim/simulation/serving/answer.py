@@ -37,6 +37,8 @@ class Goodput:
     tpot_s : limit of the time per token [s]; null without one
     ttft_share : of the requests that meet the first limit; null without one
     tpot_share : of the requests that meet the second limit; null without one
+    ttft_least_s : shortest time to the first token [s]
+    tpot_least_s : shortest time per token [s]
     """
 
     share: float
@@ -45,6 +47,8 @@ class Goodput:
     tpot_s: float | None
     ttft_share: float | None
     tpot_share: float | None
+    ttft_least_s: float
+    tpot_least_s: float
 
 
 @dataclass(frozen=True)

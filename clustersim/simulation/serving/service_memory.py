@@ -1,10 +1,10 @@
-"""The memory of a service as a verdict: is there room for the longest request, and for how many?"""
+"""The memory of a service: whether the longest request fits, and how many requests do."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clustersim.simulation.serving.answer import ServeMemory
-from clustersim.simulation.serving.build import Pool
+from clustersim.simulation.serving.replica_pools import Pool
 from clustersim.units import GIB
 
 
@@ -51,7 +51,7 @@ def pool_memory(pool: Pool, longest: int) -> PoolMemory:
     return PoolMemory(found.parts, found.usable, found.capacity, room, why)
 
 
-def verdict(pools: Sequence[Pool], longest: int, mean: float) -> ServeMemory:
+def service_verdict(pools: Sequence[Pool], longest: int, mean: float) -> ServeMemory:
     """Return the memory of the pool with least room.
 
     Parameters
@@ -78,4 +78,4 @@ def verdict(pools: Sequence[Pool], longest: int, mean: float) -> ServeMemory:
     )
 
 
-__all__ = ["verdict"]
+__all__ = ["service_verdict"]

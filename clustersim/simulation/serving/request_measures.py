@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from clustersim.arrays import Floats
-from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.request import Request
+from clustersim.engine.requests.request_replay import ReplayedRequests
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.scenario.serving import LimitsFile
 from clustersim.simulation.serving.answer import Goodput, KvCache, Queue, Statistics
@@ -29,7 +29,7 @@ def times_per_token(requests: Sequence[Request]) -> list[float]:
     return [(r.finish - r.first) / (r.output - 1) for r in requests if r.output > 1]
 
 
-def goodput(
+def goodput_of(
     requests: Sequence[Request], limits: LimitsFile | None, seconds: float
 ) -> Goodput | None:
     """Return the requests within the limits; None without limits."""
@@ -47,6 +47,8 @@ def goodput(
         tpot_s=limits.tpot,
         ttft_share=None if limits.ttft is None else float(early.mean()),
         tpot_share=None if limits.tpot is None else float(quick.mean()),
+        ttft_least_s=float(first.min()),
+        tpot_least_s=float(each.min()),
     )
 
 
@@ -91,7 +93,7 @@ def mean_batch(replayed: ReplayedRequests) -> float:
 
 __all__ = [
     "first_token_times",
-    "goodput",
+    "goodput_of",
     "kv_cache",
     "mean_batch",
     "queue",

@@ -6,7 +6,7 @@ Waiting is the time between the steps of a sequence: steps of prompts alone, oth
 pipeline, preemption.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from clustersim.arrays import Floats
 from clustersim.engine.requests.request import Request
-from clustersim.engine.requests.steps import Steps
+from clustersim.engine.requests.step_log import Steps
 from clustersim.serving.batch import Batch, StepTime
 
 SAMPLES: Final = 48
@@ -39,7 +39,7 @@ def token_attribution(
     tokens = sum(request.output - 1 for request in requests)
     between = sum(request.finish - request.first for request in requests) / tokens
     waiting = max(0.0, between - in_steps)
-    parts: Counter[str] = Counter()
+    parts: dict[str, float] = defaultdict(float)
     for batch in sampled:
         for name, seconds in _split(batch, cost).items():
             parts[name] += seconds * batch.sequences
@@ -63,7 +63,7 @@ def first_token_attribution(
     }
     whole = _mean([request.first - request.arrival for request in requests])
     processed = max(0.0, whole - sum(means.values()))
-    parts: Counter[str] = Counter()
+    parts: dict[str, float] = defaultdict(float)
     for batch in _sampled(steps, [each.prompt_tokens for each in steps]):
         for name, seconds in cost(batch).parts.items():
             parts[name] += seconds

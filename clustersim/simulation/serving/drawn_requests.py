@@ -8,6 +8,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,7 +17,7 @@ import numpy as np
 
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.text_files import is_file, read_text, shown
-from clustersim.engine.requests.replay import Load
+from clustersim.engine.requests.request_replay import Load
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.load_file import (
@@ -35,7 +36,7 @@ AT_A_RATE: Final = 1_000
 OF_A_USER: Final = 8
 AT_LEAST: Final = 64
 WARM_UP: Final = 2
-"""Requests of each user, at least so many in all, and those before them."""
+"""Measured requests of each user, the minimum in all, and requests of each user before them."""
 
 FIELDS: Final = ("arrival", "input", "output")
 """Fields of a request in a trace."""
@@ -54,26 +55,24 @@ def load_of(loaded: LoadedService, before: float) -> Load:
         for a trace that is wrong, one line for each of the first problems.
     """
     given = loaded.scenario.load
+    start = partial(Load, before=before, cached=given.cached)
     if given.trace is not None:
-        rows = _trace(loaded, given.trace)
-        arrivals = np.array([row.arrival for row in rows])
-        inputs, outputs = (np.array(column) for column in ([r.input for r in rows],
-                                                           [r.output for r in rows]))  # fmt: skip
-        return Load(inputs, outputs, arrivals, warm_up=given.warm_up or 0, before=before, cached=given.cached)
+        rows = np.array(_trace(loaded, given.trace), dtype=float)
+        inputs, outputs = rows[:, 1].astype(np.int64), rows[:, 2].astype(np.int64)
+        return start(inputs, outputs, rows[:, 0], warm_up=given.warm_up or 0)
     if given.concurrency is not None:
         users = given.concurrency
         warm_up = WARM_UP * users if given.warm_up is None else given.warm_up
-        measured = given.requests or max(AT_LEAST, OF_A_USER * users)
-        complete = warm_up + measured
+        complete = warm_up + (given.requests or max(AT_LEAST, OF_A_USER * users))
         inputs, outputs = _lengths(given, complete + users)
-        return Load(inputs, outputs, None, users, warm_up, complete, before, given.cached)
+        return start(inputs, outputs, users=users, warm_up=warm_up, complete=complete)
     if given.rate is not None:
         warm_up = given.warm_up or 0
         inputs, outputs = _lengths(given, warm_up + (given.requests or AT_A_RATE))
         arrivals = np.cumsum(_gaps(given, given.rate, len(inputs)))
-        return Load(inputs, outputs, arrivals, warm_up=warm_up, before=before, cached=given.cached)
+        return start(inputs, outputs, arrivals, warm_up=warm_up)
     inputs, outputs = _lengths(given, given.batch or given.offline or 1)
-    return Load(inputs, outputs, np.zeros(len(inputs)), before=before, cached=given.cached)
+    return start(inputs, outputs, np.zeros(len(inputs)))
 
 
 # --- random numbers -------------------------------------------------------------------------------
@@ -172,17 +171,13 @@ def _records(path: Path, text: str, where: str) -> Iterator[tuple[int, Mapping[s
         yield reader.line_num, fields
 
 
-
-
 def _object(entry: str, where: str) -> Mapping[str, Any]:
     try:
         found = json.loads(entry)
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise ScenarioError(
-            f"{where}: must be an object with {', '.join(FIELDS)}, in one line"
-        )
+        raise ScenarioError(f"{where}: must be an object with {', '.join(FIELDS)}, in one line")
     return found
 
 

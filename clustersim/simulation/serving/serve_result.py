@@ -6,8 +6,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from clustersim.catalog.stated import STATED, stated_keys
-from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.request import Request
+from clustersim.engine.requests.request_replay import ReplayedRequests
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.scenario.serving import PublishedService, ServingScenario
 from clustersim.simulation.serving.answer import (
@@ -18,17 +18,17 @@ from clustersim.simulation.serving.answer import (
     ServeMemory,
     Statistics,
 )
-from clustersim.simulation.serving.attribution import first_token_attribution, token_attribution
-from clustersim.simulation.serving.build import Pool
-from clustersim.simulation.serving.measures import (
+from clustersim.simulation.serving.replica_pools import Pool
+from clustersim.simulation.serving.request_measures import (
     first_token_times,
-    goodput,
+    goodput_of,
     kv_cache,
     mean_batch,
     queue,
     statistics,
     times_per_token,
 )
+from clustersim.simulation.serving.token_time import first_token_attribution, token_attribution
 from clustersim.units import format_seconds
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class ServeResult:
         """Requests within the limits; None without limits."""
         if self.replayed is None:
             return None
-        return goodput(self.requests, self.scenario.limits, self.seconds)
+        return goodput_of(self.requests, self.scenario.limits, self.seconds)
 
     # --- why --------------------------------------------------------------------------------------
 
@@ -241,9 +241,7 @@ class ServeResult:
             goodput=self.goodput,
             kv=None
             if self.replayed is None
-            else kv_cache(
-                self.replayed, self.model, self.pools[-1].service.kv_bytes_per_token
-            ),
+            else kv_cache(self.replayed, self.model, self.pools[-1].service.kv_bytes_per_token),
             queue=None if self.replayed is None else queue(self.replayed, self.before),
             memory=self.memory,
             attribution=self.attribution,

@@ -1,4 +1,4 @@
-"""From a serving scenario to its replicas: costs of steps, KV blocks, rules, links between pools."""
+"""From a serving scenario to its replicas: costs of steps, KV blocks, rules, links of pools."""
 
 from dataclasses import dataclass
 from itertools import count
@@ -9,7 +9,7 @@ from clustersim.engine.requests.handover import KvLinks
 from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
 from clustersim.errors import PlanError
 from clustersim.scenario.load import LoadedService
-from clustersim.scenario.serving import FormatsFile, ReplicaFile, ServingScenario, devices_of
+from clustersim.scenario.serving import FormatsFile, ReplicaFile, ServingScenario, replica_devices
 from clustersim.serving.batch import Batch, Prompt
 from clustersim.serving.number_formats import Formats
 from clustersim.serving.replica_layout import Layout
@@ -63,7 +63,7 @@ def build_pools(loaded: LoadedService) -> tuple[Pool, ...]:
         model = build_model(given.model, given.model.sequence, 1, wish.tensor)
         service = _service(loaded, cluster, model, wish, first)
         pools.append(Pool(name, service, wish.replicas, first))
-        first += devices_of(wish)
+        first += replica_devices(wish)
     return tuple(pools)
 
 
@@ -220,10 +220,10 @@ def kv_links(prefill: Pool, decode: Pool, given: ServingScenario, cluster: Clust
 
     def traffic(sender: int, receiver: int, tokens: int) -> Traffic:
         number = next(turn)
-        there = receivers[receiver][number % len(receivers[receiver])]
-        here = senders[sender][number % len(senders[sender])]
-        flows = max(len(here), len(there))
-        pairs = [(here[i % len(here)], there[i % len(there)]) for i in range(flows)]
+        target = receivers[receiver][number % len(receivers[receiver])]
+        source = senders[sender][number % len(senders[sender])]
+        flows = max(len(source), len(target))
+        pairs = [(source[i % len(source)], target[i % len(target)]) for i in range(flows)]
         moved = _traffic(cluster, pairs, width * tokens / flows)
         if given.plan.transfer == "whole":
             return moved
@@ -250,9 +250,7 @@ def _traffic(cluster: Cluster, pairs: list[tuple[int, int]], nbytes: float) -> T
     for pair in pairs:
         route = cluster.route(*pair)
         rate = float(cluster.links.capacities[list(route.links)].min())
-        cost = closed_form.message_cost(
-            nbytes, route.network, rate, route.latency, cluster.library
-        )
+        cost = closed_form.message_cost(nbytes, route.network, rate, route.latency, cluster.library)
         latency, cap = max(latency, cost.latency), min(cap, cost.rate)
         wire = max(wire, cost.nbytes)
         for link in route.links:

@@ -18,9 +18,9 @@ from clustersim.arrays import Floats, Integers
 from clustersim.engine.requests.handover import Handover, KvLinks
 from clustersim.engine.requests.replica import Replica
 from clustersim.engine.requests.request import Request
-from clustersim.engine.requests.routing import ROUTING
+from clustersim.engine.requests.request_routing import ROUTING
 from clustersim.engine.requests.scheduling import ReplicaModel
-from clustersim.engine.requests.steps import Steps
+from clustersim.engine.requests.step_log import Steps
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Serve: how long requests take, how many tokens a service generates, and why."""

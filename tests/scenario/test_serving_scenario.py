@@ -1,0 +1,130 @@
+"""What is wrong with a serving scenario: a line with file, key, value, and what is allowed."""
+
+import pytest
+
+from clustersim.errors import CatalogError, ScenarioError
+from clustersim.scenario.load import load, load_service
+from clustersim.simulation.serve import serve
+
+NAME = "llama3-70b-h100-serving"
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("load.rate=0", "load.rate: must be at least 1e-09, not 0"),
+        ("load.rate=2", "load: needs exactly one of batch, concurrency, rate, offline, trace, but"),
+        ("load.concurrency=0", "load.concurrency: must be at least 1, not 0"),
+        ("load.input=0", "load.input: must be at least 1, not 0"),
+        ("load.input={uniform: [9, 3]}", "uniform: must be the least and then the most tokens"),
+        ("load.output={histogram: {8: 0}}", "histogram: needs a frequency above 0"),
+        ("load.burstiness=3", "burstiness: has no effect here (it belongs to arrivals: bursty)"),
+        ("limits.tpot=0 s", "tpot: must be greater than 0, which no request meets"),
+        ("precision=int3", "precision: must be 'fp16', 'bf16'"),
+        ("engine=vlm", "no engine named 'vlm' (did you mean 'vllm'?)"),
+        ("plan.tensor=3", "plan.tensor: 3 does not divide the 64 attention heads"),
+        ("plan.tensor=16", "the replicas need 16 devices, but 1 nodes of 'dgx-h100' have 8"),
+        ("plan.expert=2", "'llama3-70b' has no experts (leave expert out)"),
+        ("experts={load: zipf}", "experts: 'llama3-70b' has no experts (leave it out)"),
+        ("plan.prefill={tensor: 4}", "separate pools need both prefill and decode"),
+        ("load.inputs=3", "load.inputs: unknown key (did you mean 'input'?)"),
+        ("published[0].metric=mfu", "published[0].metric: must be 'ttft_s'"),
+    ],
+)
+def test_a_wrong_value_is_one_line(setting, complaint):
+    """The line names the setting, its value and what is allowed."""
+    with pytest.raises((ScenarioError, CatalogError)) as caught:
+        serve(NAME, [setting])
+
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_verb_names_the_other_one():
+    """A serving scenario is no training step, and the other way round."""
+    with pytest.raises(ScenarioError, match=r"a serving scenario .*clustersim serve"):
+        load(NAME)
+    with pytest.raises(ScenarioError, match=r"load: missing .*clustersim run"):
+        load_service("frontier-22b")
+
+
+def test_a_prompt_beyond_learned_positions_is_rejected():
+    """GPT-3 has 2,048 positions, and no more tokens."""
+    settings = ["model=gpt-175b", "precision=fp16", "load.input=2000", "load.output=100"]
+    with pytest.raises(ScenarioError, match=r"2,100 tokens, .* 2,048 positions \(52 too many\)"):
+        serve(NAME, settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (["plan.tensor=1", "precision=bf16"], "does not fit: a device needs"),
+        (["plan.tensor=1", "precision=int4", "load.input=200000"], "no KV room for one request"),
+    ],
+)
+def test_too_much_memory_is_a_verdict(settings, why):
+    """Weights, or one request, that do not fit: a verdict by how much, without times."""
+    found = serve(NAME, settings)
+
+    assert not found.memory.fits
+    assert why in found.memory.verdict
+    assert found.answer.ttft_s is None
+    assert found.answer.output_tokens_per_s is None
+
+
+def test_limits_that_no_request_meets_are_a_verdict():
+    """Goodput is 0, with the shortest time of any request."""
+    found = serve(NAME, ["limits.tpot=1 ms"]).goodput
+
+    assert found.share == found.requests_per_s == 0
+    assert found.tpot_share == 0
+    assert found.tpot_least_s > 0.001
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        (
+            "t.csv",
+            "arrival,input,output\n0,8,8\n-1,8,8\n",
+            "t.csv:3: arrival: -1 s must not be neg",
+        ),
+        ("t.csv", "arrival,input\n0,8\n", "t.csv:1: no column output"),
+        ("t.csv", "arrival,input,output\n0,8.5,8\n", "t.csv:2: input: must be a whole number"),
+        ("t.jsonl", '{"arrival": 0, "input": 8}\n', "t.jsonl:1: output: must be a number"),
+        ("t.jsonl", "no\n", "t.jsonl:1: must be an object with arrival, input, output"),
+        ("t.csv", "arrival,input,output\n", "has 0 requests"),
+        ("t.txt", "x", "must be a .csv or .jsonl file"),
+    ],
+)
+def test_a_wrong_trace_is_one_line(tmp_path, monkeypatch, name, text, complaint):
+    """The line names the file, its line, the field and its value."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ScenarioError) as caught:
+        serve(NAME, [f"load={{trace: {name}}}"])
+
+    assert complaint in str(caught.value)
+
+
+def test_a_trace_gives_arrivals_and_lengths(tmp_path, monkeypatch):
+    """Requests come in the order of their arrivals, the first one at 0."""
+    monkeypatch.chdir(tmp_path)
+    text = "arrival,input,output\n12.5,100,4\n10,50,2\n"
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    frame = serve(NAME, ["load={trace: t.csv}"]).frame
+
+    assert frame["arrival"].tolist() == [0.0, 2.5]
+    assert frame["input"].tolist() == [50, 100]
+    assert frame["output"].tolist() == [2, 4]
+
+
+def test_the_same_seed_gives_the_same_requests():
+    """The seed decides lengths and arrivals; another rate keeps the lengths."""
+    settings = ["load={rate: 2, input: {uniform: [10, 99]}, output: 8, requests: 50}"]
+    one, two = (serve(NAME, settings) for _ in range(2))
+    other = serve(NAME, [*settings, "load.rate=4"])
+
+    assert one.frame.equals(two.frame)
+    assert one.frame["input"].tolist() == other.frame["input"].tolist()
+    assert one.frame["arrival"].iloc[-1] == pytest.approx(2 * other.frame["arrival"].iloc[-1])
