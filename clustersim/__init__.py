@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clustersim.studies.collective import collective
     from clustersim.studies.compare import compare
     from clustersim.studies.scaling import scale
+    from clustersim.studies.size import size
     from clustersim.studies.sweep import sweep
     from clustersim.studies.whatif import whatif
     from clustersim.validation.answer import validate
@@ -49,6 +50,7 @@ __all__ = [
     "scale",
     "serve",
     "simulate",
+    "size",
     "sweep",
     "validate",
     "whatif",
@@ -63,6 +65,7 @@ _MODULES = {
     "scale": "clustersim.studies.scaling",
     "serve": "clustersim.simulation.serve",
     "simulate": "clustersim.simulation.simulate",
+    "size": "clustersim.studies.size",
     "sweep": "clustersim.studies.sweep",
     "validate": "clustersim.validation.answer",
     "whatif": "clustersim.studies.whatif",

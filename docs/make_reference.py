@@ -35,6 +35,8 @@ from clustersim.studies.listing.answer import ListedEntry
 from clustersim.studies.run.files import FIGURE_TABLES, FIGURES, FILES
 from clustersim.studies.scaling import ScalingAnswer, scale
 from clustersim.studies.scaling import files as scaling_files
+from clustersim.studies.size import SizeAnswer, size
+from clustersim.studies.size import files as size_files
 from clustersim.studies.stored.answer import StoredRuns, StoredStudies
 from clustersim.studies.sweep import SweepAnswer, sweep
 from clustersim.studies.sweep import files as sweep_files
@@ -383,6 +385,9 @@ def _studies() -> Iterator[str]:
     )
     files = sweep_files.files_of(answer).names([FORMAT])
     yield from _study("sweep", sweep_keys(answer), files)
+    sized = size("dgx-a100", nodes=1, model="llama2-7b", tokens=1e9)
+    names = [*size_files.files_of(sized).names([FORMAT]), *_figures(["loss"])]
+    yield from _study("size", described(SizeAnswer), names)
     yield "## What `clustersim collective --json` prints\n"
     yield _prose("collective")
     yield from _drawn(("key", "meaning"), described(Timing))

@@ -29,6 +29,7 @@ def test_the_public_names_are_listed_in_order():
         "scale",
         "serve",
         "simulate",
+        "size",
         "sweep",
         "validate",
         "whatif",

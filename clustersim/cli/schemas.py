@@ -21,6 +21,7 @@ from clustersim.studies.imports.answer import ImportAnswer
 from clustersim.studies.listing.answer import ListedEntry
 from clustersim.studies.scaling import ScalingAnswer
 from clustersim.studies.show.answer import EntryAnswer
+from clustersim.studies.size import SizeAnswer
 from clustersim.studies.stored.answer import StoredRuns, StoredStudies
 from clustersim.studies.sweep import SweepAnswer
 from clustersim.studies.whatif import WhatIfAnswer
@@ -33,6 +34,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "compare": CompareAnswer,
     "whatif": WhatIfAnswer,
     "sweep": SweepAnswer,
+    "size": SizeAnswer,
     "study": StoredStudies | StoredRuns,
     "validate": Validation,
     "calibrate": Calibration | KernelFits | KernelGrades,

@@ -1,0 +1,6 @@
+"""The model that is worth training on a machine, and what training a model takes."""
+
+from clustersim.studies.size.answer import SizeAnswer
+from clustersim.studies.size.solution import size
+
+__all__ = ["SizeAnswer", "size"]

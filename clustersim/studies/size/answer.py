@@ -1,0 +1,151 @@
+"""The answer of a sizing: what ``size --json`` prints."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SizeLayout:
+    """The layout with which a model trains fastest, of those that were replayed.
+
+    Attributes
+    ----------
+    tensor, pipeline, data : parallel degrees
+    zero : ZeRO stage
+    micro : sequences of a microbatch
+    batch : sequences of a step
+    sequence : tokens of a sequence
+    recompute : what the backward recomputes
+    step_time_s : time of a step [s]
+    memory_bytes : peak of the fullest stage [B]
+    """
+
+    tensor: int
+    pipeline: int
+    data: int
+    zero: int
+    micro: int
+    batch: int
+    sequence: int
+    recompute: str
+    step_time_s: float
+    memory_bytes: float
+
+
+@dataclass(frozen=True)
+class TrainedSize:
+    """A model on this machine for this time.
+
+    Attributes
+    ----------
+    model : name, or family of its shape
+    parameters : of the model, with its embedding
+    tokens : on which it trains in the time
+    loss : predicted by the law [nats per token]; null where the law has none
+    tokens_per_s : throughput in steps, without the rest of the goodput
+    mfu : model FLOPs over peak
+    layout : the layout of its steps
+    shape : dimensions of the model
+    """
+
+    model: str
+    parameters: float
+    tokens: float
+    loss: float | None
+    tokens_per_s: float
+    mfu: float
+    layout: SizeLayout
+    shape: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class LawOptimum:
+    """What a law gives for the same budget.
+
+    Attributes
+    ----------
+    law : name
+    parameters, tokens : optimum for the budget
+    tokens_per_parameter : their ratio
+    loss : of this optimum [nats per token]; null where the law has none
+    extrapolated : by what factor the budget is outside of the experiments of the law; 1 if inside
+    source : paper
+    note : remarks on its numbers
+    """
+
+    law: str
+    parameters: float
+    tokens: float
+    tokens_per_parameter: float
+    loss: float | None
+    extrapolated: float
+    source: str
+    note: str
+
+
+@dataclass(frozen=True)
+class SizeAnswer:
+    """The model that is worth training on a machine; or the time that a given model takes.
+
+    Attributes
+    ----------
+    name, title : of the sizing
+    question : ``model`` if the model was wanted, ``days`` or ``devices`` for a given model
+    parameters : of the model, with its embedding
+    tokens : on which it trains
+    loss : predicted by the law [nats per token]; null where the law has none
+    law : name of the law
+    layout : the layout of its steps
+    days : duration, with the goodput
+    devices : accelerators
+    nodes : nodes of the cluster
+    cluster, accelerator : names
+    framework, precision : software and number format of the steps
+    goodput : share of the time that useful steps take
+    flops : budget in the counting of the laws, 6 for each parameter and token [FLOP]
+    tokens_per_parameter : tokens over parameters
+    tokens_per_s : throughput in steps, without the rest of the goodput
+    mfu : model FLOPs over peak
+    model : name, or family of its shape
+    shape : dimensions of the model
+    sizes : smaller and larger models on the same machine for the same time, the smallest first
+    laws : what each law gives for the same budget, the requested one first
+    energy_kwh : energy of the machine; null where its power is not known [kWh]
+    power_w : mean power of the machine; null where its power is not known [W]
+    cost : price of the devices for these days; null where no price is known [USD]
+    price : quotes behind the price
+    wall_s : time that the sizing took [s]
+    """
+
+    name: str
+    title: str
+    question: str
+    parameters: float
+    tokens: float
+    loss: float | None
+    law: str
+    layout: SizeLayout
+    days: float
+    devices: int
+    nodes: int
+    cluster: str
+    accelerator: str
+    framework: str
+    precision: str
+    goodput: float
+    flops: float
+    tokens_per_parameter: float
+    tokens_per_s: float
+    mfu: float
+    model: str
+    shape: Mapping[str, int]
+    sizes: tuple[TrainedSize, ...]
+    laws: tuple[LawOptimum, ...]
+    energy_kwh: float | None
+    power_w: float | None
+    cost: float | None
+    price: str
+    wall_s: float
+
+
+__all__ = ["LawOptimum", "SizeAnswer", "SizeLayout", "TrainedSize"]

@@ -1,0 +1,411 @@
+"""The model that is worth training on a machine in some days, by a law of optimal training.
+
+    parameters --shape--> model --fastest layout, replayed--> tokens per second
+        ^                                                          |  x days x goodput
+        +------ law's optimum of 6 x parameters x tokens <---------+  tokens
+
+Utilisation depends on the model, so that both are solved together: a fixed point of this circle.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Final
+
+from clustersim.catalog.facts import MAX_DEVICES
+from clustersim.cost.prices import Price, price_of
+from clustersim.errors import ScenarioError
+from clustersim.metrics.bill import Bill, bill
+from clustersim.scenario.load import load_cluster
+from clustersim.studies.size.answer import LawOptimum, SizeAnswer, TrainedSize
+from clustersim.studies.size.layouts import Machine, Trained, fastest_layout
+from clustersim.units import counted
+from clustersim.workload.scaling_laws import FLOPS_PER_PARAMETER, LAWS, Law, find_law
+from clustersim.workload.shapes import FAMILIES, shape_of
+
+DAY: Final = 86400.0
+
+BATCH_TOKENS: Final = float(4 * 2**20)
+"""Tokens of a step, as of Llama 2; layouts need a multiple of their replicas."""
+
+assumed_goodput: Final = 0.9
+"""Share of the time of useful steps; assumed, as Llama 3 reports more than 90 %."""
+
+MOST_ROUNDS: Final = 8
+"""Rounds of the fixed point; two or three are usual."""
+
+SAME: Final = 0.02
+"""Relative change of parameters at which the fixed point ends."""
+
+FACTORS: Final = (0.25, 0.5, 2.0, 4.0)
+"""Other sizes that are compared with the optimum."""
+
+
+def size(
+    cluster: str,
+    *,
+    nodes: int | None = None,
+    days: float | None = None,
+    law: str = "chinchilla-3",
+    family: str = "llama",
+    model: str | None = None,
+    tokens: float | None = None,
+    goodput: float = assumed_goodput,
+    framework: str = "megatron-core",
+    precision: str = "bf16",
+    batch_tokens: float = BATCH_TOKENS,
+    settings: Sequence[str] = (),
+) -> SizeAnswer:
+    """Return the model that is worth training on a machine, or what training a model takes.
+
+    Parameters
+    ----------
+    cluster : name of a cluster file
+    nodes, days : size of the machine and duration; with `model` and `tokens` one of them is found
+    law : of optimal training, a key of `workload.scaling_laws.LAWS`
+    family : of shapes, ``llama`` or ``gpt``, or names of model files with commas between them
+    model, tokens : a given model and its tokens
+    goodput : share of the time that useful steps take
+    batch_tokens : tokens of a step, about
+    settings : changes of the scenarios of steps, ``cluster.nic.bandwidth=x2``
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        one line for each problem.
+    """
+    began = time.perf_counter()
+    request = _Request(find_law(law), goodput, _checked_days(days), began)
+    _check(nodes, goodput, tokens, batch_tokens)
+    per_node = load_cluster(cluster, nodes or 1, settings).node.devices.value
+    machine = Machine(
+        cluster, nodes or 1, per_node, framework, precision, batch_tokens, tuple(settings)
+    )
+    if model is None and tokens is None:
+        if nodes is None or days is None:
+            raise ScenarioError("--nodes and --days: both are needed (or --model and --tokens)")
+        return _best_model(machine, request, family, days)
+    if model is None or tokens is None:
+        raise ScenarioError("--model and --tokens: both are needed, or none of them")
+    return _given_model(machine, request, model, tokens, nodes)
+
+
+class _Request:
+    """The law and the assumptions of a sizing."""
+
+    def __init__(self, law: Law, goodput: float, days: float | None, began: float) -> None:
+        self.law, self.goodput, self.days, self.began = law, goodput, days, began
+
+
+def _checked_days(days: float | None) -> float | None:
+    if days is not None and not 0 < days <= 36_525:
+        raise ScenarioError(f"--days {days:g}: must be above 0 and at most 36,525")
+    return days
+
+
+def _check(nodes: int | None, goodput: float, tokens: float | None, batch_tokens: float) -> None:
+    if nodes is not None and not 1 <= nodes <= MAX_DEVICES:
+        raise ScenarioError(f"--nodes {nodes}: must be between 1 and {MAX_DEVICES:,}")
+    if not 0 < goodput <= 1:
+        raise ScenarioError(f"--goodput {goodput:g}: must be above 0 and at most 1")
+    if tokens is not None and not 0 < tokens <= 1e18:
+        raise ScenarioError(f"--tokens {tokens:g}: must be above 0 and at most 1e18")
+    if not 1 <= batch_tokens <= 1e12:
+        raise ScenarioError(f"--batch-tokens {batch_tokens:g}: must be between 1 and 1e12")
+
+
+# --- the model for a machine and a time -----------------------------------------------------------
+
+
+def _best_model(machine: Machine, request: _Request, family: str, days: float) -> SizeAnswer:
+    if family in FAMILIES:
+        found, sizes = _of_family(machine, request, family, days)
+    else:
+        found, sizes = _of_list(machine, request, family.split(","), days)
+    return _answer(machine, request, "model", found, days, sizes)
+
+
+class _Steps:
+    """A model with its steps on the machine, and the tokens of a run."""
+
+    def __init__(self, trained: Trained, tokens: float) -> None:
+        self.trained, self.tokens = trained, tokens
+        model = trained.result.scenario.model
+        self.parameters = model.parameters.value
+        self.flops = FLOPS_PER_PARAMETER * self.parameters * tokens
+
+    @property
+    def shape(self) -> dict[str, int]:
+        """Dimensions of the model."""
+        model = self.trained.result.scenario.model
+        names = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")
+        return {name: value for name in names if (value := getattr(model, name)) is not None}
+
+
+def _of_family(
+    machine: Machine, request: _Request, family: str, days: float
+) -> tuple[_Steps, list[_Steps]]:
+    """Return the fixed point of the law, and other sizes."""
+
+    @cache
+    def steps_of(parameters: float) -> _Steps | None:
+        trained = fastest_layout(shape_of(FAMILIES[family], parameters), machine)
+        return None if trained is None else _for_days(trained, days, request.goodput)
+
+    found = _fixed_point(steps_of, machine, request.law, days * request.goodput)
+    others = (steps_of(_rounded(found.parameters * factor)) for factor in FACTORS)
+    known = {round(one.parameters): one for one in [found, *others] if one is not None}
+    return found, [known[parameters] for parameters in sorted(known)]
+
+
+def _fixed_point(
+    steps_of: Callable[[float], _Steps | None], machine: Machine, law: Law, days: float
+) -> _Steps:
+    guess = _first_guess(machine, law, days)
+    found: dict[float, _Steps] = {}
+    for _ in range(MOST_ROUNDS):
+        guess = _rounded(guess)
+        steps = steps_of(guess)
+        if steps is None:
+            raise ScenarioError(_too_large(guess, machine))
+        if steps.parameters in found:
+            break
+        found[steps.parameters] = steps
+        wished = law.optimum(steps.flops).parameters
+        if steps.parameters > 2 * wished and guess > wished:
+            raise ScenarioError(_too_small(wished, steps))
+        if abs(wished / steps.parameters - 1) < SAME:
+            break
+        guess = wished
+    return min(found.values(), key=lambda steps: _distance(steps, law))
+
+
+def _distance(steps: _Steps, law: Law) -> float:
+    """Return how far a model is from the law's optimum for its budget, as a logarithm."""
+    return abs(math.log(steps.parameters / law.optimum(steps.flops).parameters))
+
+
+def _first_guess(machine: Machine, law: Law, days: float) -> float:
+    """Return the optimum of a budget at 40 % of the peak rate [count]."""
+    record = load_cluster(machine.cluster, machine.nodes, machine.settings).node.accelerator
+    peak = max(fact.value for name, fact in record.peak.items() if name == machine.precision)
+    return law.optimum(0.4 * peak * machine.devices * days * DAY).parameters
+
+
+def _rounded(parameters: float) -> float:
+    """Return parameters to two digits, so that equal sizes are replayed once."""
+    return float(f"{parameters:.1e}")
+
+
+def _of_list(
+    machine: Machine, request: _Request, names: Sequence[str], days: float
+) -> tuple[_Steps, list[_Steps]]:
+    """Return the model of a list with the lowest loss, or nearest to the law's optimum."""
+    found = []
+    for name in names:
+        trained = fastest_layout(name.strip(), machine)
+        if trained is not None:
+            found.append(_for_days(trained, days, request.goodput))
+    if not found:
+        raise ScenarioError(
+            f"--family {','.join(names)}: none of these models fits on {machine.devices:,} devices"
+        )
+    loss = request.law.loss
+    best = min(
+        found,
+        key=lambda one: (
+            _distance(one, request.law) if loss is None else loss.at(one.parameters, one.tokens)
+        ),
+    )
+    return best, sorted(found, key=lambda one: one.parameters)
+
+
+def _for_days(trained: Trained, days: float, goodput: float) -> _Steps:
+    return _Steps(trained, trained.result.tokens_per_s * days * DAY * goodput)
+
+
+def _too_large(parameters: float, machine: Machine) -> str:
+    return (
+        f"a model of {parameters / 1e9:.3g} B parameters, which the law gives for this budget, fits"
+        f" on {machine.devices:,} devices in none of the layouts that were tried (use more nodes,"
+        " or a list of smaller models: --family NAME,NAME)"
+    )
+
+
+def _too_small(wished: float, steps: _Steps) -> str:
+    return (
+        f"the law gives a model of {wished / 1e6:.3g} M parameters for this budget, below the"
+        f" smallest shape, {steps.parameters / 1e6:.3g} M (use more days or nodes)"
+    )
+
+
+# --- the time of a model --------------------------------------------------------------------------
+
+
+def _given_model(
+    machine: Machine, request: _Request, model: str, tokens: float, nodes: int | None
+) -> SizeAnswer:
+    if nodes is not None:
+        steps = _Steps(_trained(model, machine), tokens)
+        return _answer(machine, request, "days", steps, _days(steps, request), [steps])
+    if request.days is None:
+        raise ScenarioError("--nodes or --days: one of them is needed with --model and --tokens")
+    machine, steps = _fewest_nodes(machine, request, model, tokens, request.days)
+    return _answer(machine, request, "devices", steps, _days(steps, request), [steps])
+
+
+def _trained(model: str, machine: Machine) -> Trained:
+    trained = fastest_layout(model, machine)
+    if trained is None:
+        raise ScenarioError(
+            f"--model {model}: fits on {machine.devices:,} devices in none of the layouts that"
+            " were tried (use more nodes)"
+        )
+    return trained
+
+
+def _days(steps: _Steps, request: _Request) -> float:
+    return steps.tokens / steps.trained.result.tokens_per_s / request.goodput / DAY
+
+
+def _fewest_nodes(
+    machine: Machine, request: _Request, model: str, tokens: float, days: float
+) -> tuple[Machine, _Steps]:
+    """Return the smallest machine with which a model trains in time: powers of 2, then quarters."""
+    most = _largest(machine)
+
+    def steps_on(nodes: int) -> _Steps | None:
+        trained = fastest_layout(model, machine.with_nodes(nodes))
+        steps = None if trained is None else _Steps(trained, tokens)
+        return steps if steps is not None and _days(steps, request) <= days else None
+
+    nodes, steps = 1, steps_on(1)
+    while steps is None and nodes * 2 <= most:
+        nodes *= 2
+        steps = steps_on(nodes)
+    if steps is None:
+        raise ScenarioError(
+            f"--days {days:g}: {model} does not train on {tokens:.3g} tokens in this time on up to"
+            f" {nodes:,} nodes of {machine.cluster} (use more days)"
+        )
+    for fewer in sorted({nodes * quarters // 8 for quarters in (5, 6, 7)} - {nodes}):
+        if fewer > nodes // 2 and (better := steps_on(fewer)) is not None:
+            return machine.with_nodes(fewer), better
+    return machine.with_nodes(nodes), steps
+
+
+def _largest(machine: Machine) -> int:
+    """Return the nodes of the whole machine."""
+    return load_cluster(machine.cluster, None, machine.settings).nodes
+
+
+# --- the answer -----------------------------------------------------------------------------------
+
+
+def _answer(
+    machine: Machine,
+    request: _Request,
+    question: str,
+    found: _Steps,
+    days: float,
+    sizes: Sequence[_Steps],
+) -> SizeAnswer:
+    result, law = found.trained.result, request.law
+    drawn, price = _drawn(found, request, days), _price(found)
+    name = f"{machine.cluster}-{machine.nodes}-nodes"
+    return SizeAnswer(
+        name=name,
+        title=_title(question, found, machine),
+        question=question,
+        parameters=found.parameters,
+        tokens=found.tokens,
+        loss=_loss(law, found),
+        law=law.name,
+        layout=found.trained.layout,
+        days=days,
+        devices=machine.devices,
+        nodes=machine.nodes,
+        cluster=machine.cluster,
+        accelerator=result.scenario.cluster.node.accelerator.name,
+        framework=machine.framework,
+        precision=machine.precision,
+        goodput=request.goodput,
+        flops=found.flops,
+        tokens_per_parameter=found.tokens / found.parameters,
+        tokens_per_s=result.tokens_per_s,
+        mfu=result.mfu,
+        model=result.scenario.model.name,
+        shape=found.shape,
+        sizes=tuple(_size(law, steps) for steps in sizes),
+        laws=_laws(law, found.flops),
+        energy_kwh=None if drawn is None else drawn.energy_kwh,
+        power_w=None if drawn is None else drawn.mean_w,
+        cost=None if price is None else price.usd_per_device_hour * machine.devices * days * 24,
+        price="no quotes"
+        if price is None
+        else f"{price.usd_per_device_hour:.3g} USD per device"
+        f" and hour, {price.term}: {price.quote}",
+        wall_s=time.perf_counter() - request.began,
+    )
+
+
+def _title(question: str, found: _Steps, machine: Machine) -> str:
+    where = f"{counted(machine.nodes, 'node')} of {machine.cluster}"
+    if question == "model":
+        return f"The model that is worth training on {where}"
+    return f"{found.trained.result.scenario.model.name} on {where}"
+
+
+def _drawn(found: _Steps, request: _Request, days: float) -> Bill | None:
+    energy = found.trained.result.energy
+    if energy is None:
+        return None
+    seconds = days * DAY
+    useful = request.goodput * seconds
+    return bill(energy, {"useful": useful, "waiting": seconds - useful})
+
+
+def _price(found: _Steps) -> Price | None:
+    return price_of(found.trained.result.scenario.cluster.node.accelerator.name, "on-demand")
+
+
+def _loss(law: Law, steps: _Steps) -> float | None:
+    return None if law.loss is None else law.loss.at(steps.parameters, steps.tokens)
+
+
+def _size(law: Law, steps: _Steps) -> TrainedSize:
+    result = steps.trained.result
+    return TrainedSize(
+        model=result.scenario.model.name,
+        parameters=steps.parameters,
+        tokens=steps.tokens,
+        loss=_loss(law, steps),
+        tokens_per_s=result.tokens_per_s,
+        mfu=result.mfu,
+        layout=steps.trained.layout,
+        shape=steps.shape,
+    )
+
+
+def _laws(law: Law, flops: float) -> tuple[LawOptimum, ...]:
+    """Return the optimum of each law for a budget, the requested law first."""
+    ordered = [law, *(other for other in LAWS.values() if other is not law)]
+    return tuple(_optimum(one, flops) for one in ordered)
+
+
+def _optimum(law: Law, flops: float) -> LawOptimum:
+    optimum = law.optimum(flops)
+    return LawOptimum(
+        law=law.name,
+        parameters=optimum.parameters,
+        tokens=optimum.tokens,
+        tokens_per_parameter=optimum.tokens_per_parameter,
+        loss=None if law.loss is None else law.loss.at(optimum.parameters, optimum.tokens),
+        extrapolated=law.extrapolated(flops),
+        source=law.source,
+        note=law.note,
+    )
+
+
+__all__ = ["size"]

@@ -1,0 +1,167 @@
+"""The model that is worth training on a machine, and what training a model takes."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from clustersim import ScenarioError, simulate, size
+from clustersim.cli import app
+from clustersim.studies.size.charts import loss_by_size
+from clustersim.studies.size.files import files_of
+from clustersim.studies.size.text import finding, rows
+from clustersim.workload.scaling_laws import LAWS
+
+
+@pytest.fixture(scope="module")
+def small():
+    """The best model for two days on two nodes."""
+    return size("dgx-h100", nodes=2, days=2, law="replication")
+
+
+def test_the_model_is_the_optimum_of_its_own_budget(small):
+    """Parameters are those that the law gives for 6 N D, to the steps of shapes."""
+    law = LAWS["replication"]
+
+    assert small.flops == pytest.approx(6 * small.parameters * small.tokens)
+    assert small.parameters == pytest.approx(law.optimum(small.flops).parameters, rel=0.15)
+    assert small.loss == law.loss.at(small.parameters, small.tokens)
+
+
+def test_tokens_are_throughput_times_time(small):
+    """Tokens per second, days and goodput multiply to the tokens."""
+    assert small.tokens == pytest.approx(small.tokens_per_s * small.days * 86400 * small.goodput)
+    assert small.devices == 16
+
+
+def test_the_layout_is_a_run_that_fits(small):
+    """A scenario with this shape and layout takes the step time that is reported."""
+    one, layout = small.shape, small.layout
+    model = {
+        "kind": "model",
+        "name": "mine",
+        "family": "llama",
+        "sequence": layout.sequence,
+        **one,
+        "parameters": {"value": small.parameters, "assumed": "x"},
+        "source": "x",
+        "sources": {"x": {"title": "x"}},
+    }
+    run = simulate(
+        {
+            "title": "again",
+            "cluster": {"name": "dgx-h100", "nodes": 2},
+            "model": model,
+            "plan": {
+                "tensor": layout.tensor,
+                "pipeline": layout.pipeline,
+                "data": layout.data,
+                "zero": layout.zero,
+                "sequence_parallel": layout.tensor > 1,
+            },
+            "batch": {
+                "global": layout.batch,
+                "micro": layout.micro,
+                "sequence": layout.sequence,
+            },
+            "precision": "bf16",
+            "recompute": layout.recompute,
+            "framework": "megatron-core",
+        }
+    )
+
+    assert run.memory.fits
+    assert run.step_time == pytest.approx(layout.step_time_s)
+    assert run.tokens_per_s == pytest.approx(small.tokens_per_s)
+
+
+def test_the_way_back_takes_the_same_days():
+    """A model on the tokens of two days takes two days on the same nodes."""
+    there = size("dgx-h100", nodes=2, days=2, family="llama2-7b")
+    back = size("dgx-h100", nodes=2, model="llama2-7b", tokens=there.tokens)
+
+    assert back.question == "days"
+    assert back.days == pytest.approx(2)
+    assert back.layout == there.layout
+
+
+def test_the_fewest_nodes_train_in_time():
+    """The nodes that are found take at most the days that are given; fewer than half take more."""
+    found = size("dgx-h100", days=1, model="llama2-7b", tokens=2e10)
+    half = size("dgx-h100", nodes=max(1, found.nodes // 2), model="llama2-7b", tokens=2e10)
+
+    assert found.question == "devices"
+    assert found.days <= 1 < half.days
+
+
+def test_no_other_size_of_the_list_has_a_lower_loss():
+    """Of a list of models the one with the lowest loss is the answer."""
+    found = size("dgx-h100", nodes=2, days=2, law="replication", family="gpt3-1.3b,llama2-7b")
+
+    assert found.loss == min(one.loss for one in found.sizes)
+    assert {one.model for one in found.sizes} == {"gpt3-1.3b", "llama2-7b"}
+
+
+def test_a_law_without_a_loss_has_none():
+    """Loss is null, and the text names the reason."""
+    found = size("dgx-h100", nodes=1, days=1, law="llama3", model=None)
+
+    assert found.loss is None
+    assert any("llama3 has no loss" in row.text for row in rows(found))
+    assert "replication" in loss_by_size(found).note
+
+
+def test_the_text_states_law_range_and_neighbours(small):
+    """The finding is first; below it the law with its range, half and twice the size."""
+    lines = {row.label: row.text for row in rows(small)}
+
+    assert finding(small).endswith("the best model by replication for 2 days on 16 h100-sxm")
+    assert "Besiroglu et al. 2024" in lines["law"]
+    assert "of its experiments" in lines["law"]
+    assert "loss" in lines["half the size"]
+    assert "loss" in lines["twice the size"]
+    assert "USD" in lines["cost"]
+    assert len(lines) <= 13
+
+
+def test_its_files_have_all_sizes_and_laws(small):
+    """Tables have a line for each size and each law, and the chart all points."""
+    files = files_of(small)
+
+    assert len([*files.tables["sizes.csv"]]) == 1 + len(small.sizes)
+    assert len([*files.tables["laws.csv"]]) == 1 + len(LAWS)
+    assert len(loss_by_size(small).series[0].x) == len(small.sizes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"nodes": 1, "days": 0}, "--days 0: must be above 0"),
+        ({"nodes": 1, "days": float("nan")}, "--days nan: must be above 0"),
+        ({"nodes": 0, "days": 1}, "--nodes 0: must be between 1 and"),
+        ({"nodes": 1}, "--nodes and --days: both are needed"),
+        ({"model": "llama2-7b"}, "--model and --tokens: both are needed"),
+        ({"model": "llama2-7b", "tokens": 1e9}, "--nodes or --days: one of them"),
+        ({"nodes": 1, "days": 1, "goodput": 0}, "--goodput 0: must be above 0"),
+        ({"nodes": 1, "days": 1, "law": "moore"}, "--law moore: no such law"),
+        ({"nodes": 1, "days": 1e-4}, "below the smallest shape"),
+        ({"nodes": 1, "model": "gpt-1t", "tokens": 1e9}, "--model gpt-1t: fits on 8 devices in no"),
+    ],
+)
+def test_wrong_arguments_are_one_line(arguments, message):
+    """Each problem is one line that names the option and what is allowed."""
+    with pytest.raises(ScenarioError) as error:
+        size("dgx-h100", **arguments)
+
+    assert str(error.value).startswith(message) or message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_command_prints_one_object():
+    """``size --json`` has the documented keys."""
+    words = ["size", "--cluster", "dgx-h100", "--nodes", "1", "--model", "llama2-7b"]
+    result = CliRunner().invoke(app, [*words, "--tokens", "1e9", "--json"], catch_exceptions=False)
+    answer = json.loads(result.stdout)
+
+    assert {"parameters", "tokens", "loss", "law", "layout", "days", "devices"} <= {*answer}
+    assert answer["layout"]["data"] >= 1
