@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from clustersim.simulation.serve import serve
     from clustersim.simulation.serving.serve_result import ServeResult
     from clustersim.simulation.simulate import simulate
+    from clustersim.simulation.training_runs import train
     from clustersim.studies.collective import collective
     from clustersim.studies.compare import compare
     from clustersim.studies.scaling import scale
@@ -52,6 +53,7 @@ __all__ = [
     "simulate",
     "size",
     "sweep",
+    "train",
     "validate",
     "whatif",
 ]
@@ -67,6 +69,7 @@ _MODULES = {
     "simulate": "clustersim.simulation.simulate",
     "size": "clustersim.studies.size",
     "sweep": "clustersim.studies.sweep",
+    "train": "clustersim.simulation.training_runs",
     "validate": "clustersim.validation.answer",
     "whatif": "clustersim.studies.whatif",
 }

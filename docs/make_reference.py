@@ -23,10 +23,13 @@ from clustersim.catalog import engines, frameworks, models, records
 from clustersim.catalog.facts import LEAST, MAX_COUNT, MOST
 from clustersim.catalog.finding import FOLDERS, entry_names
 from clustersim.catalog.reading import read_yaml
+from clustersim.catalog.reliability_records import ReliabilityRecord
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.simulation.answer import RunAnswer
+from clustersim.simulation.long_run_answer import TrainAnswer
+from clustersim.simulation.training_runs import train
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer, compare
 from clustersim.studies.compare import files as compare_files
@@ -40,6 +43,7 @@ from clustersim.studies.size import files as size_files
 from clustersim.studies.stored.answer import StoredRuns, StoredStudies
 from clustersim.studies.sweep import SweepAnswer, sweep
 from clustersim.studies.sweep import files as sweep_files
+from clustersim.studies.train import files as train_files
 from clustersim.studies.whatif import WhatIfAnswer, whatif
 from clustersim.studies.whatif import files as whatif_files
 from clustersim.validation import files as validation_files
@@ -58,6 +62,7 @@ CATALOGUE: dict[str, type[BaseModel]] = {
     "model": models.ModelRecord,
     "framework": frameworks.FrameworkRecord,
     "engine": engines.EngineRecord,
+    "reliability": ReliabilityRecord,
 }
 """The kinds of catalogue files and their schemas."""
 
@@ -385,6 +390,13 @@ def _studies() -> Iterator[str]:
     )
     files = sweep_files.files_of(answer).names([FORMAT])
     yield from _study("sweep", sweep_keys(answer), files)
+    yield "## What `clustersim train --json` prints\n"
+    yield _prose("train")
+    yield from _drawn(("key", "meaning"), described(TrainAnswer))
+    yield "## What `clustersim train` writes\n"
+    yield _prose("train_files")
+    files = train_files.files_of(train("megatron-1t-84-days")).names([FORMAT])
+    yield from _drawn(("file", "holds"), _said("train_file", files))
     sized = size("dgx-a100", nodes=1, model="llama2-7b", tokens=1e9)
     names = [*size_files.files_of(sized).names([FORMAT]), *_figures(["loss"])]
     yield from _study("size", described(SizeAnswer), names)

@@ -53,6 +53,7 @@ FUNCTIONS = {
     "size": "the verb and what it calls",
     "sweep": "the verb and what it calls",
     "table": "an answer as a table",
+    "train": "the verb and what it calls",
     "validate": "the verb and what it calls",
     "whatif": "the verb and what it calls",
     "write": "writes the files of an answer",

@@ -31,6 +31,7 @@ def test_the_public_names_are_listed_in_order():
         "simulate",
         "size",
         "sweep",
+        "train",
         "validate",
         "whatif",
     ]

@@ -3,6 +3,7 @@
     topologies/accelerators/*.yaml   topologies/nodes/*.yaml   topologies/clusters/*.yaml
     topologies/kernels/*.yaml        topologies/libraries/*.yaml
     topologies/prices/*.yaml         topologies/sites/*.yaml
+    topologies/reliability/*.yaml
     workloads/models/*.yaml          workloads/frameworks/*.yaml      workloads/engines/*.yaml
     scenarios/*.yaml                 validation/*.yaml
 
@@ -29,6 +30,7 @@ FOLDERS: Final = {
     "model": "workloads/models",
     "framework": "workloads/frameworks",
     "engine": "workloads/engines",
+    "reliability": "topologies/reliability",
     "scenario": "scenarios",
     "validation": "validation",
 }

@@ -27,13 +27,15 @@ class StateBytes(Strict):
     `master` is the separate copy of the weights that the optimiser updates.  `accumulation`,
     `reduced` and `collective` are the sum and the reduction of gradients of this recipe, where they
     differ from `kernels.gradient_accumulation`, `gradients.bytes_each` and
-    `gradients.sharded_collective`.
+    `gradients.sharded_collective`.  `saved` is what a checkpoint has: `weights`, `master` and
+    `optimiser` if missing.
     """
 
     weights: Fact[NotNegative]
     gradients: Fact[NotNegative]
     optimiser: Fact[NotNegative]
     master: Fact[NotNegative] | None = None
+    saved: Fact[NotNegative] | None = None
     accumulation: Fact[NotNegative] | None = None
     reduced: Fact[NotNegative] | None = None
     collective: Fact[Literal["all-reduce", "reduce-scatter"]] | None = None

@@ -30,6 +30,7 @@ from clustersim.catalog.facts import (
 from clustersim.catalog.kernel_records import Kernels
 from clustersim.catalog.libraries import LibraryRecord
 from clustersim.catalog.power_records import NetworkPowerFacts, NodePowerFacts, PowerFacts
+from clustersim.catalog.storage import StorageFacts
 
 # --- accelerators ------------------------------------------------------------------------------
 
@@ -311,6 +312,7 @@ class ClusterRecord(Record):
     nic: NicFacts
     fabric: FabricShape
     power: NetworkPowerFacts | None = None
+    storage: StorageFacts | None = Field(None, description="what checkpoints are saved to")
 
     @model_validator(mode="after")
     def _every_nic_has_a_switch(self) -> Self:

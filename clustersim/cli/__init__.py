@@ -31,6 +31,7 @@ VERBS: Final = {
     "whatif": "Rank changes of a scenario by what they save.",
     "sweep": "Run all combinations of values; find the best that fits.",
     "size": "Find the model that is worth training on a machine.",
+    "train": "Predict a whole training run: days, failures, checkpoints.",
     "study": "List the studies of a run cache, or the runs of one.",
     "validate": "Compare predictions with every measured case.",
     "calibrate": "Fit coefficients of an accelerator to measurements.",

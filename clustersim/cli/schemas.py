@@ -14,6 +14,7 @@ from clustersim.scenario.file_schemas import file_schema
 from clustersim.scenario.schema import json_schema
 from clustersim.scenario.serving import serving_json_schema
 from clustersim.simulation.answer import RunAnswer
+from clustersim.simulation.long_run_answer import TrainAnswer
 from clustersim.simulation.serving.answer import ServeAnswer
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer
@@ -35,6 +36,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "whatif": WhatIfAnswer,
     "sweep": SweepAnswer,
     "size": SizeAnswer,
+    "train": TrainAnswer,
     "study": StoredStudies | StoredRuns,
     "validate": Validation,
     "calibrate": Calibration | KernelFits | KernelGrades,

@@ -23,6 +23,7 @@ from clustersim.catalog.records import (
     ClusterRecord,
     NodeRecord,
 )
+from clustersim.catalog.reliability_records import ReliabilityRecord
 from clustersim.catalog.tree import Tree, nearest
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.scenario.load import load_any
@@ -38,6 +39,7 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
     "model": ModelRecord,
     "framework": FrameworkRecord,
     "engine": EngineRecord,
+    "reliability": ReliabilityRecord,
 }
 
 KINDS: Final = (*RECORDS, "scenario")

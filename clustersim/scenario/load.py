@@ -31,7 +31,17 @@ from clustersim.scenario.serving import ServingScenario
 Checked = TypeVar("Checked", Scenario, ServingScenario)
 
 DESCRIPTIVE: Final = frozenset(
-    {"title", "published", "assumed", "scaling", "costs", "fold", "exact", "fusion_bound"}
+    {
+        "title",
+        "published",
+        "assumed",
+        "scaling",
+        "training",
+        "costs",
+        "fold",
+        "exact",
+        "fusion_bound",
+    }
 )
 """Keys of a scenario that do not state what is run."""
 

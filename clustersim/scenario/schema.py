@@ -35,6 +35,7 @@ from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.costs import CostsFile
 from clustersim.scenario.disturbances import Disturbance
 from clustersim.scenario.scaling import Scaling
+from clustersim.scenario.training import Training, TrainingFile
 from clustersim.workload.finetune import ENDS
 
 METRICS = (
@@ -355,6 +356,7 @@ class Scenario(ScenarioBase):
     cluster: ClusterUse
     model: ModelRecord
     framework: FrameworkRecord
+    training: Training | None = None
 
     @property
     def devices(self) -> int:
@@ -385,6 +387,7 @@ class ScenarioFile(ScenarioBase):
     cluster: ClusterName
     model: str | Name
     framework: str | Name
+    training: TrainingFile | None = Field(None, description="the whole run that the step is of")
 
 
 def json_schema() -> dict[str, Any]:

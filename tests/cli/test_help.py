@@ -127,9 +127,9 @@ def test_show_prints_the_chunk_of_each_step(capsys, tmp_path, monkeypatch):
         (
             ["schema", "scenarios"],
             "scenarios: no schema of that name (did you mean 'scenario'?) (known: scenario,"
-            " serving, cluster, node, accelerator, library, model, framework, engine, run, serve,"
-            " scale, compare, whatif, sweep, size, study, validate, calibrate, collective, flows,"
-            " show, list, import)\n",
+            " serving, cluster, node, accelerator, library, model, framework, engine, reliability,"
+            " run, serve, scale, compare, whatif, sweep, size, train, study, validate, calibrate,"
+            " collective, flows, show, list, import)\n",
         ),
     ],
 )

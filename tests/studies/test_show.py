@@ -164,7 +164,8 @@ def test_an_unknown_kind_is_answered_with_the_allowed_ones(capsys):
         2,
         "",
         "clusterz: unknown kind (did you mean 'clusters'?) (allowed: clusters, nodes,"
-        " accelerators, libraries, models, frameworks, engines, scenarios, schedules)\n",
+        " accelerators, libraries, models, frameworks, engines, reliabilities, scenarios,"
+        " schedules)\n",
     )
 
 
@@ -237,7 +238,7 @@ def test_a_file_of_no_known_kind_is_named_with_its_line(capsys, here):
         2,
         "",
         "x.yaml:2: kind: 'nodes' is no kind of catalogue file (did you mean 'node'?)"
-        " (allowed: cluster, node, accelerator, library, model, framework, engine;"
+        " (allowed: cluster, node, accelerator, library, model, framework, engine, reliability;"
         " a scenario has no kind)\n",
     )
 

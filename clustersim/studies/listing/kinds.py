@@ -10,6 +10,7 @@ PLURALS: Final = {
     "models": "model",
     "frameworks": "framework",
     "engines": "engine",
+    "reliabilities": "reliability",
     "scenarios": "scenario",
     "schedules": "schedule",
 }

@@ -1,0 +1,218 @@
+"""Whole training runs: accounts, checkpoints as flows, failures, and reasons of bad input."""
+
+from math import exp
+
+import pytest
+
+from clustersim.errors import CatalogError, ScenarioError
+from clustersim.reliability.checkpoint_intervals import best_interval, interval_goodput
+from clustersim.simulation.checkpoint_flows import share_for_steps
+from clustersim.simulation.training_runs import train
+
+BASE = "megatron-1t-84-days"
+FAST = ["training.replications=50"]
+
+
+def run(*settings):
+    return train(BASE, [*FAST, *settings])
+
+
+def test_the_parts_of_the_time_add_up():
+    """The accounts of the mean run are its elapsed time."""
+    answer = run()
+
+    assert answer.accounting.elapsed == pytest.approx(answer.days * 86_400, rel=1e-9)
+    assert answer.goodput == pytest.approx(answer.accounting.useful / answer.accounting.elapsed)
+    assert answer.replications.error_days < 0.2
+
+
+def test_replications_agree_with_the_closed_form():
+    """Where the closed form is exact, the mean of the replications is within its error."""
+    answer = train(BASE)
+
+    assert answer.closed_form.exact
+    assert abs(answer.days - answer.closed_form.days) < 4 * answer.replications.error_days
+
+
+def test_the_checkpoint_of_a_trillion_parameters_has_its_published_size():
+    """14 bytes of each parameter: 13.8 TB in units of 1,024 GB, within 2 %."""
+    answer = run()
+
+    assert answer.checkpoint.bytes / 1.024e12 == pytest.approx(13.8, rel=0.02)
+    assert answer.checkpoint.bandwidth == pytest.approx(273e9, rel=0.01)
+    assert answer.checkpoint.block_s == pytest.approx(50.5, rel=0.03)
+
+
+def test_the_interval_is_the_best_one_in_whole_steps():
+    """The automatic interval is the exact optimum, rounded to steps."""
+    answer = run()
+    given = answer.checkpoint
+    step = answer.stages[0].step_time_s
+
+    assert given.every_s == pytest.approx(given.every_steps * step)
+    assert abs(given.every_s - given.best_s) <= step / 2
+    assert given.flat_s[0] < given.best_s < given.flat_s[1]
+    mean = answer.mean_time_between_failures_s
+    assert given.best_s == pytest.approx(best_interval(given.block_s, mean))
+    assert answer.closed_form.goodput == pytest.approx(
+        interval_goodput(given.every_s, given.block_s, mean, answer.restart_s)
+    )
+
+
+def test_no_interval_of_a_sweep_is_better_than_auto():
+    """Shorter and longer intervals have a lower expected goodput."""
+    best = run().closed_form.goodput
+
+    for every in ("10 min", "2 h", "5 steps"):
+        assert run(f"training.checkpoint.every={every}").closed_form.goodput < best
+
+
+def test_without_failures_saves_alone_take_time():
+    """Without failures one replication has t / (t + C)."""
+    answer = train("megatron21-t1-1t", ["training.tokens=1e12", "training.checkpoint.every=1 h"])
+    given = answer.checkpoint
+
+    assert answer.replications.count == 1
+    assert answer.accounting.lost == answer.accounting.restarting == 0
+    assert answer.goodput == pytest.approx(
+        given.every_s / (given.every_s + given.block_s), rel=1e-3
+    )
+    assert answer.mean_time_between_failures_s is None
+
+
+def test_an_asynchronous_save_blocks_for_the_copy_to_the_host():
+    """It blocks less, is durable later, and steps and its writing share the NICs."""
+    plain, later = run(), run("training.checkpoint.mode=asynchronous")
+
+    assert later.checkpoint.block_s < plain.checkpoint.block_s / 10
+    assert later.checkpoint.durable_s > plain.checkpoint.durable_s
+    assert later.checkpoint.step_slowdown >= 1
+    assert later.goodput > plain.goodput
+
+
+def test_a_storage_as_fast_as_the_nics_slows_steps_and_its_own_writing():
+    """With fast servers a drain takes up to half of the NICs of a node while steps use them."""
+    fast = [
+        "training.checkpoint.mode=asynchronous",
+        "cluster.storage.write.bandwidth=100 TB/s",
+        "cluster.storage.write.efficiency=1",
+    ]
+    answer = run(*fast)
+
+    assert answer.checkpoint.step_slowdown > 1
+    assert answer.checkpoint.drain_slowdown > 1
+    assert share_for_steps(1e12, 1e11) == 0.5
+
+
+def test_a_separate_network_of_the_storage_leaves_steps_alone():
+    """With a storage network of its own, writing slows no step down."""
+    answer = run("training.checkpoint.mode=asynchronous", "cluster.storage.network=separate")
+
+    assert answer.checkpoint.step_slowdown == answer.checkpoint.drain_slowdown == 1
+
+
+def test_copies_in_memory_need_no_storage():
+    """The states of a node go to other nodes over its NICs."""
+    answer = run("training.checkpoint.mode=memory")
+
+    assert answer.checkpoint.durable_s < 51
+    assert answer.checkpoint.limit == "NICs of the nodes"
+
+
+def test_each_part_of_the_batch_schedule_is_replayed():
+    """A smaller batch first takes more steps; tokens add up."""
+    schedule = [{"tokens": 50e9, "global": 768}, {"global": 3072}]
+    answer = train(BASE, {"training.batch_schedule": schedule, "training.replications": 20})
+
+    assert [stage.batch for stage in answer.stages] == [768, 3072]
+    assert sum(stage.tokens for stage in answer.stages) == answer.tokens == 450e9
+    assert answer.stages[0].tokens_per_s < answer.stages[1].tokens_per_s
+
+
+def test_lengths_in_steps_samples_and_epochs_agree():
+    """The same run as tokens, steps, samples and epochs."""
+    keys = {"training.replications": 5}
+
+    def days(**length):
+        scenario = {"training.tokens": None, **{f"training.{k}": v for k, v in length.items()}}
+        return train(BASE, {**keys, **scenario}).stages[0].steps
+
+    assert days(steps=1_000) == 1_000
+    assert days(samples=1_000 * 3_072) == 1_000
+    assert days(epochs=2, dataset=500 * 3_072 * 2_048) == 1_000
+
+
+def test_spares_replicas_hangs_and_stops_change_the_accounts():
+    """Waiting, planned time and detection appear where they are requested."""
+    waits = run("training.spares.hot=1", "training.spares.repair=2 d")
+    stops = run("training.planned.every=1 d", "training.planned.length=1 h")
+    hangs = run("training.hangs.share=0.5", "training.hangs.timeout=1 h")
+    replica = run("training.recovery=replica")
+
+    assert waits.accounting.waiting > 0
+    assert stops.accounting.planned > 0
+    assert stops.interruptions > stops.causes[0].count
+    assert hangs.accounting.restarting > run().accounting.restarting * 1.5
+    assert replica.accounting.lost < run().accounting.lost / 5
+
+
+def test_a_restart_longer_than_the_time_between_failures_is_answered():
+    """The efficiency tends to zero, and the answer has the reason."""
+    answer = run("training.restart.scheduling=1 d")
+    mean = answer.mean_time_between_failures_s
+
+    assert answer.goodput < exp(-answer.restart_s / mean) * 1.1
+    assert "tends to zero" in answer.warnings[0]
+
+
+def test_failures_without_end_are_answered_by_the_closed_form():
+    """A run of millions of failures is not replicated; its accounts still add up."""
+    answer = run("training.restart.scheduling=10 d")
+
+    assert answer.replications.count == 0
+    assert answer.accounting.elapsed == pytest.approx(answer.days * 86_400)
+
+
+PROBLEMS = [
+    (["training.checkpoint.every=10 s", "training.checkpoint.mode=asynchronous"], "pile up"),
+    (["training.checkpoint.every=0 s"], "greater than 0"),
+    (["training.checkpoint.every=often"], "500 steps"),
+    (["training.checkpoint.copies=3"], "no effect"),
+    (["training.tokens=null"], "no length"),
+    (["training.steps=10"], "give one of tokens, steps, samples, epochs"),
+    (["training.epochs=1", "training.tokens=null"], "dataset: missing"),
+    (["training.failures=rsc-9"], "no reliability named 'rsc-9'"),
+    (["cluster=dgx-a100", "training.checkpoint.every=1 h"], "states no storage"),
+    (["training.checkpoint.mode=local"], "needs drives"),
+    (
+        ["plan.data=1", "cluster.nodes=64", "training.recovery=replica"],
+        "needs another replica",
+    ),
+    (["training.planned.every=0 s", "training.planned.length=1 h"], "greater than 0"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), PROBLEMS)
+def test_bad_input_is_one_clear_line(settings, message):
+    """Each problem is a line with file or setting, key and reason."""
+    with pytest.raises((ScenarioError, CatalogError)) as problem:
+        run(*settings)
+
+    assert message in str(problem.value)
+    assert len(str(problem.value).splitlines()) == 1
+
+
+def test_failures_of_no_nodes_are_rejected():
+    """A rate over the time of no node is a problem of the file."""
+    own = {"kind": "reliability", "name": "ours", "causes": {}}
+    for over, reason in (("0 d", "greater than 0"), (None, "missing")):
+        cause = {"per": "node", "events": 3} | ({"over": over} if over else {})
+        failures = {**own, "causes": {"node": cause}}
+        with pytest.raises((ScenarioError, CatalogError), match=reason):
+            train(BASE, {"training.failures": failures})
+
+
+def test_a_scenario_without_a_run_is_rejected():
+    """A step alone has no days; the message names the key and the other verb."""
+    with pytest.raises(ScenarioError, match="no section training"):
+        train("megatron21-t1-1t")
