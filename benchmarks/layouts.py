@@ -63,7 +63,7 @@ def layouts(repeats: int, folder: str) -> Iterator[Table]:
     chosen = every[:: max(1, len(every) // MOST)]
     began = time.perf_counter()
     with Store() as store, workers(JOBS) as executor:
-        run_all(study_of("sweep", SCENARIO, SCENARIO, chosen), chosen, store, executor, jobs=JOBS)
+        run_all(study_of("sweep", SCENARIO, SCENARIO, chosen), chosen, store, executor)
     wall = time.perf_counter() - began
     rows: list[tuple[Value, ...]] = [
         (f"a sweep in {JOBS} processes", len(chosen), 1e3 * wall / len(chosen), None, None)

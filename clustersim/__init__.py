@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from clustersim.errors import (
     CatalogError,
     ClustersimError,
+    ExecutorError,
     PlanError,
     ProgramError,
     ScenarioError,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CatalogError",
     "ClustersimError",
+    "ExecutorError",
     "PlanError",
     "ProgramError",
     "Result",

@@ -6,9 +6,10 @@
     |   +-- PlanError     (ValueError)  an invalid layout: it does not divide, or is too large
     +-- ProgramError                    a program that cannot complete, drawn with the blocked step
     +-- SimulationError                 a replay that violates a conservation law
+    +-- ExecutorError                   a cluster of workers that is lost
 
-The first three are errors in the input and end a command with exit code 2; the others are internal
-failures with exit code 1.  Every message is one line: location, problem, remedy.
+The first three are errors in the input and end a command with exit code 2; the others end it with
+exit code 1.  Every message is one line: location, problem, remedy.
 """
 
 from clustersim.escaping import escaped
@@ -39,3 +40,7 @@ class ProgramError(ClustersimError):
 
 class SimulationError(ClustersimError):
     """A replay whose result violates a conservation law."""
+
+
+class ExecutorError(ClustersimError):
+    """Workers on other computers that are lost in the middle of a study."""

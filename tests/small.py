@@ -31,12 +31,12 @@ def small(folder, name="small"):
     return file
 
 
-def sweeping(folder, *options, axes=AXES):
+def sweeping(folder, *options, axes=AXES, where=("--jobs", "2")):
     """Start a sweep of the scenario by two workers, in a session of its own."""
     command = [sys.executable, "-m", "clustersim", "sweep", str(small(folder)), "--json"]
     package = Path(__file__).resolve().parents[1]
     return subprocess.Popen(
-        [*command, "--jobs", "2", *(f"--over={axis}" for axis in axes), *options],
+        [*command, *where, *(f"--over={axis}" for axis in axes), *options],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(package)},
         stdout=subprocess.PIPE,

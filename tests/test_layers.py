@@ -33,6 +33,8 @@ LAYERS = """
 """
 
 HOMES = {
+    "dask_jobqueue": ("runs",),
+    "distributed": ("runs",),
     "jinja2": ("render",),
     "matplotlib": ("render",),
     "networkx": ("topology",),

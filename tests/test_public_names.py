@@ -16,6 +16,7 @@ def test_the_public_names_are_listed_in_order():
     assert clustersim.__all__ == [
         "CatalogError",
         "ClustersimError",
+        "ExecutorError",
         "PlanError",
         "ProgramError",
         "Result",

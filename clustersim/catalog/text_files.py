@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from clustersim.catalog.carried_files import carried_files, record
 from clustersim.errors import ClustersimError, ScenarioError
 from clustersim.escaping import escaped
 
@@ -18,7 +19,10 @@ MAX_BYTES: Final = 64 * 1000**2
 
 def shown(path: Path) -> str:
     """Return `path` relative to the working folder where it lies below it."""
+    carried = carried_files()
     try:
+        if carried is not None and carried.content(path) is not None:
+            return str(Path(carried.name(path)).relative_to(carried.folder))
         return str(path.resolve().relative_to(Path.cwd()))
     except (ValueError, OSError, RuntimeError):  # elsewhere, or a loop of links
         return str(path)
@@ -26,7 +30,8 @@ def shown(path: Path) -> str:
 
 def is_file(path: Path) -> bool:
     """Whether there is a regular file; False for a path that no file can have."""
-    return os.path.isfile(path)
+    carried = carried_files()
+    return (carried is not None and carried.content(path) is not None) or os.path.isfile(path)
 
 
 def read_text(
@@ -69,6 +74,9 @@ def read_bytes(
 ) -> bytes:
     """Return the bytes of a file of at most `most` bytes; errors as in `read_text`."""
     file = where + escaped(shown(path))
+    carried = carried_files()
+    if carried is not None and (content := carried.content(path)) is not None:
+        return content
     try:
         check_regular(path, error, where=where)
         with path.open("rb") as stream:
@@ -83,6 +91,7 @@ def read_bytes(
         raise error(f"{file}: is not a valid file name") from None
     if len(content) > most:
         raise error(f"{file}: is larger than {most / 1000**2:g} MB (the limit for this file)")
+    record(path, content)
     return content
 
 

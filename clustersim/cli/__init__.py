@@ -21,7 +21,7 @@ from typer.models import CommandInfo
 from clustersim.cli.internal_error import describe, without_verbose
 from clustersim.cli.output import echo, message_of, printable_options
 from clustersim.cli.process import end_in_order, outlive_readers
-from clustersim.errors import CatalogError, ScenarioError
+from clustersim.errors import CatalogError, ExecutorError, ScenarioError
 
 VERBS: Final = {
     "run": "Simulate one training step: its time, and where it goes.",
@@ -119,6 +119,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (CatalogError, ScenarioError) as error:
         echo(message_of(error, words), file=sys.stderr)
         sys.exit(2)
+    except ExecutorError as error:
+        echo(str(error), file=sys.stderr)
+        sys.exit(1)
     except MemoryError:
         echo("not enough memory on this computer for this command", file=sys.stderr)
         sys.exit(1)

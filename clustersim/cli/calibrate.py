@@ -1,13 +1,14 @@
 """`clustersim calibrate`: coefficients of accelerators, fitted to measurements or graded."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clustersim.cli.options import Jobs, print_json
+from clustersim.cli.options import Executor, Jobs, print_json
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from clustersim.calibration.answer import Calibration
     from clustersim.calibration.arguments import Request
     from clustersim.catalog.reading import Document
+    from clustersim.runs.executors import Workers
 
 SCRIPT = Path("measure.py")
 """Output of `--measure` without --out."""
@@ -66,6 +68,7 @@ def calibrate(
         ),
     ] = None,
     jobs: Jobs = None,
+    executor: Executor = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Write the script that measures a device.")
     ] = False,
@@ -76,6 +79,7 @@ def calibrate(
 ) -> None:
     """Fit coefficients of accelerators to measurements, or grade measured kernels."""
     from clustersim.cli.kernel_options import fit_tables, grade_tables, tables_among
+    from clustersim.runs.executors import workers
 
     given = {"accelerator": accelerator, "from": sources, "grade": graded, "group": group}
     paths = [*(sources or []), *(more or [])]
@@ -89,16 +93,17 @@ def calibrate(
         return
     if more and not sources:
         raise ScenarioError(f"{more[0]}: needs --from or --grade before it")
+    computing = workers(jobs, executor=executor)
     if tables_among(paths):
         _reject(given, "from of kernel tables", ("group",))
-        fit_tables(paths, accelerator, out, jobs, force=force, json_output=json_output)
+        fit_tables(paths, accelerator, out, computing, force=force, json_output=json_output)
         return
-    _fit_runs(accelerator, paths, group, out, jobs, force=force, json_output=json_output)
+    _fit_runs(accelerator, paths, group, out, computing, force=force, json_output=json_output)
 
 
 def _fit_runs(
     accelerator: str | None, paths: Sequence[Path], group: Sequence[str] | None, out: Path | None,
-    jobs: int | None, *, force: bool, json_output: bool,
+    computing: "AbstractContextManager[Workers]", *, force: bool, json_output: bool,
 ) -> None:  # fmt: skip
     """Fit the coefficients of one accelerator to kernels and runs of its own, and print them."""
     from clustersim.calibration import arguments
@@ -111,7 +116,7 @@ def _fit_runs(
     if out is not None:
         check_new(out, force=force)
     request = arguments.read_request(accelerator, paths, group or [])
-    answer = _calibrated(request, jobs)
+    answer = _calibrated(request, computing)
     if not json_output:
         _show(answer)  # before the files are written, which may fail
     if out is not None:
@@ -139,15 +144,14 @@ def _write_script(out: Path, *, force: bool) -> None:
     echo("then      clustersim calibrate --accelerator NAME --from measured.csv --out NAME.yaml")
 
 
-def _calibrated(request: "Request", jobs: int | None) -> "Calibration":
+def _calibrated(request: "Request", computing: "AbstractContextManager[Workers]") -> "Calibration":
     """Fit, with a status line on the terminal."""
     from rich.console import Console
 
     from clustersim.calibration import arguments
-    from clustersim.runs.executors import cores, workers
 
     console = Console(stderr=True)
-    with workers(jobs or cores()) as executor:
+    with computing as executor:
         if not console.is_terminal:
             return arguments.calibrate(request, executor)
         with console.status("fitting"):

@@ -9,6 +9,7 @@ import clustersim
 from clustersim.cli.options import (
     STORE,
     AsJson,
+    Executor,
     Figures,
     Force,
     Jobs,
@@ -39,6 +40,7 @@ def compare(
     settings: Settings = None,
     store: StoreFile = STORE,
     jobs: Jobs = None,
+    executor: Executor = None,
     out: Out = None,
     figures: Figures = None,
     json_output: AsJson = False,
@@ -58,7 +60,12 @@ def compare(
     place = output_folder("compare", name, out, json_output=json_output, force=force)
     with progress_bar("compare", store) as on_progress:
         answer = clustersim.compare(
-            scenarios, settings=settings or (), store=store, jobs=jobs, on_progress=on_progress
+            scenarios,
+            settings=settings or (),
+            store=store,
+            jobs=jobs,
+            executor=executor,
+            on_progress=on_progress,
         )
     files: list[str] = []
     if place is not None:

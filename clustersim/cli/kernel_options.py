@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from clustersim.escaping import escaped
 
 if TYPE_CHECKING:
     from clustersim.calibration.kernel_fits import KernelFits
+    from clustersim.runs.executors import Workers
     from clustersim.validation.result_tables import Table
 
 
@@ -55,7 +57,7 @@ def fit_tables(
     paths: Sequence[Path],
     accelerator: str | None,
     out: Path | None,
-    jobs: int | None,
+    computing: "AbstractContextManager[Workers]",
     *,
     force: bool,
     json_output: bool,
@@ -65,7 +67,7 @@ def fit_tables(
     from clustersim.calibration.kernel_text import FITS, left_out_lines
     from clustersim.catalog.writing import write_all
 
-    answer = _fitted(paths, accelerator, jobs)
+    answer = _fitted(paths, accelerator, computing)
     if not json_output:
         print_tables((table, list(table.rows(answer))) for table in FITS)
         echo("".join(f"{line}\n" for line in left_out_lines(answer.left_out)), end="")
@@ -79,15 +81,16 @@ def fit_tables(
         echo("".join(f"written   {path}\n" for path in answer.files), end="")
 
 
-def _fitted(paths: Sequence[Path], accelerator: str | None, jobs: int | None) -> "KernelFits":
+def _fitted(
+    paths: Sequence[Path], accelerator: str | None, computing: "AbstractContextManager[Workers]"
+) -> "KernelFits":
     """Fit, with a status line on the terminal."""
     from rich.console import Console
 
     from clustersim.calibration.kernel_fits import fit_kernels
-    from clustersim.runs.executors import cores, workers
 
     console = Console(stderr=True)
-    with workers(jobs or cores()) as executor:
+    with computing as executor:
         if not console.is_terminal:
             return fit_kernels(paths, executor, accelerator)
         with console.status("fitting"):

@@ -37,6 +37,13 @@ Jobs = Annotated[
     int | None,
     typer.Option(min=1, max=MAX_JOBS, help="Number of processes [one per core].", metavar="N"),
 ]
+Executor = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run on a Dask cluster: dask://HOST:PORT, or dask:FILE.yaml for dask-jobqueue.",
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(metavar="PATH", help="Output folder [runs/NAME-VERB].", show_default=False),

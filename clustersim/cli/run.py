@@ -91,9 +91,9 @@ def _simulated(loaded: "Loaded", count: int | None) -> "Result":
     result = clustersim.simulate(loaded, advise=True)
     if count is None:
         return result
-    from clustersim.runs.executors import cores, workers
+    from clustersim.runs.executors import workers
 
-    with workers(min(cores(), count)) as executor:
+    with workers(tasks=count) as executor:
         found = clustersim.replicate(loaded, count, executor=executor)
     return replace(result, replications=found)
 

@@ -9,6 +9,7 @@ import clustersim
 from clustersim.cli.options import (
     STORE,
     AsJson,
+    Executor,
     Figures,
     Force,
     Jobs,
@@ -68,6 +69,7 @@ def scale(
     settings: Settings = None,
     store: StoreFile = STORE,
     jobs: Jobs = None,
+    executor: Executor = None,
     out: Out = None,
     figures: Figures = None,
     json_output: AsJson = False,
@@ -94,6 +96,7 @@ def scale(
             settings=settings or (),
             store=store,
             jobs=jobs,
+            executor=executor,
             on_progress=on_progress,
         )
     files: list[str] = []

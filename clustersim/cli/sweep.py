@@ -9,6 +9,7 @@ import clustersim
 from clustersim.cli.options import (
     STORE,
     AsJson,
+    Executor,
     Figures,
     Force,
     Jobs,
@@ -67,6 +68,7 @@ def sweep(
     settings: Settings = None,
     store: StoreFile = STORE,
     jobs: Jobs = None,
+    executor: Executor = None,
     out: Out = None,
     figures: Figures = None,
     as_json: AsJson = False,
@@ -93,6 +95,7 @@ def sweep(
             settings=settings or (),
             store=store,
             jobs=jobs,
+            executor=executor,
             on_progress=on_progress,
         )
     files: list[str] = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clustersim.cli.options import Figures, Force, Jobs, figure_formats, print_json
+from clustersim.cli.options import Executor, Figures, Force, Jobs, figure_formats, print_json
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
@@ -46,6 +46,7 @@ def validate(
         typer.Option(metavar="PATH", help="Update prediction-interval data in PATH."),
     ] = None,
     jobs: Jobs = None,
+    executor: Executor = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="Output folder [none]."),
@@ -75,6 +76,7 @@ def validate(
             claims=claims,
             intervals=intervals,
             jobs=jobs,
+            executor=executor,
             on_progress=on_progress,
         )
     if out is not None:

@@ -9,6 +9,7 @@ import clustersim
 from clustersim.cli.options import (
     STORE,
     AsJson,
+    Executor,
     Figures,
     Force,
     Jobs,
@@ -52,6 +53,7 @@ def whatif(
     ] = None,
     store: StoreFile = STORE,
     jobs: Jobs = None,
+    executor: Executor = None,
     out: Out = None,
     figures: Figures = None,
     json_output: AsJson = False,
@@ -73,6 +75,7 @@ def whatif(
             changes=changes or (),
             store=store,
             jobs=jobs,
+            executor=executor,
             on_progress=on_progress,
         )
     files: list[str] = []

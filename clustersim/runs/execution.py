@@ -12,7 +12,7 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,9 +20,10 @@ from typing import Final
 
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.cache_key import key_of
-from clustersim.runs.executors import InProcess, cores, run_alone, workers
+from clustersim.runs.executors import InProcess, Workers, run_alone, workers
 from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.runs.store import Store, Study
+from clustersim.runs.study_files import files_of
 from clustersim.runs.variants import FAILED, INVALID, Run, Variant, in_a_line, run_variant
 from clustersim.scenario.load import name_of
 
@@ -49,6 +50,7 @@ def run_study(
     *,
     store: str | Path | None = None,
     jobs: int | None = None,
+    executor: str | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> list[Run]:
     """Return the run of each variant, in order.
@@ -57,21 +59,23 @@ def run_study(
     ----------
     store : run cache (SQLite), which is created if it does not exist; None for one in memory
     jobs : number of processes; one per core if None
+    executor : address of a Dask cluster that runs them instead, as `workers` takes it
     on_progress : is called with the number of completed runs and of all runs
     """
-    processes = min(jobs or cores(), max(len(variants), 1))  # a pool starts all its processes
     path = None if store is None else Path(store)
-    with Store(path) as cache, workers(processes) as executor:
-        return run_all(study, variants, cache, executor, jobs=processes, on_progress=on_progress)
+    with (
+        workers(jobs, tasks=len(variants), executor=executor) as computing,
+        Store(path) as cache,
+    ):
+        return run_all(study, variants, cache, computing, on_progress=on_progress)
 
 
 def run_all(
     study: Study,
     variants: Sequence[Variant],
     store: Store,
-    executor: Executor | None = None,
+    executor: Workers | None = None,
     *,
-    jobs: int = 1,
     on_progress: OnProgress = ignore_progress,
 ) -> list[Run]:
     """Return the run of each variant, in order; variants of equal content share one run.
@@ -79,18 +83,19 @@ def run_all(
     Parameters
     ----------
     executor : computes runs; None computes them one after another in this process
-    jobs : number of runs that the executor computes concurrently
     """
     executor = executor or InProcess()
     on_progress(0, len(variants))
     files = ScenarioFiles()
+    if executor.elsewhere:
+        executor.carry(files_of(variants))
     keys = _keys(variants, files, executor)
     store.begin(study, [(variant, *key) for variant, key in zip(variants, keys, strict=True)])
     distinct: dict[str, Variant] = {}
     for variant, (key, _) in zip(variants, keys, strict=True):
         if key is not None and (key not in distinct or distinct[key].memory_first):
             distinct[key] = variant  # of equal variants, one that needs the replay
-    work = _Work(distinct, files, store, executor, jobs, on_progress)
+    work = _Work(distinct, files, store, executor, on_progress)
     try:
         work.finish()
     finally:
@@ -110,7 +115,7 @@ def _renamed(run: Run, variant: Variant) -> Run:
 
 
 def _keys(
-    variants: Sequence[Variant], files: ScenarioFiles, executor: Executor
+    variants: Sequence[Variant], files: ScenarioFiles, executor: Workers
 ) -> list[KeyOrProblem]:
     """Return the key of each variant; the executor loads them in chunks."""
     chunks = [variants[i : i + CHUNK] for i in range(0, len(variants), CHUNK)]
@@ -144,14 +149,13 @@ class _Work:
         variants: dict[str, Variant],
         files: ScenarioFiles,
         store: Store,
-        executor: Executor,
-        jobs: int,
+        executor: Workers,
         on_progress: OnProgress,
     ) -> None:
         self.runs: dict[str, Run] = {}
         self._variants, self._files = variants, files
         self._store, self._on_progress = store, on_progress
-        self._executor, self._capacity = executor, jobs + 1  # one more, so that no worker idles
+        self._executor = executor
         self._pending = deque(variants)
         self._running: dict[Future[Run], str] = {}
 
@@ -159,10 +163,11 @@ class _Work:
         """Compute all runs that the cache does not have."""
         while len(self.runs) < len(self._variants):
             self._on_progress(len(self.runs), len(self._variants))
-            while len(self._running) < self._capacity and (key := self._next()) is not None:
+            capacity = self._executor.capacity
+            while len(self._running) < capacity and (key := self._next()) is not None:
                 self._start(key)
             if self._running:
-                free = self._pending and len(self._running) < self._capacity
+                free = self._pending and len(self._running) < capacity
                 timeout = POLL if free else None
                 self._collect(wait(self._running, timeout, FIRST_COMPLETED).done)
             elif self._pending:

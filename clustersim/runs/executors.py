@@ -1,4 +1,4 @@
-"""Where tasks run: in this process, in a pool of processes, or in a process of their own."""
+"""Where tasks run: in this process, in local processes, or on the workers of a Dask cluster."""
 
 import os
 import signal
@@ -8,13 +8,39 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExec
 from contextlib import contextmanager
 from multiprocessing import active_children, parent_process
 from multiprocessing.connection import wait
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+from clustersim.catalog.carried_files import CarriedFiles
+from clustersim.errors import ScenarioError
 
 Argument = TypeVar("Argument")
 Returned = TypeVar("Returned")
 
 
-class InProcess(Executor):
+MANY: Final = 2**31
+"""More tasks than any study has."""
+
+
+class Workers(Executor):
+    """An executor of runs.
+
+    Attributes
+    ----------
+    elsewhere : whether it runs tasks on other computers, which may not have the files of a user
+    """
+
+    elsewhere = False
+
+    @property
+    def capacity(self) -> int:
+        """Tasks to have in flight, so that no worker is idle."""
+        return 1
+
+    def carry(self, files: CarriedFiles) -> None:
+        """Use these files in all tasks."""
+
+
+class InProcess(Workers):
     """Runs each task immediately, in this process."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -27,12 +53,17 @@ class InProcess(Executor):
         return future
 
 
-class _Pool(Executor):
+class _Pool(Workers):
     """A pool of processes, which is replaced when one of them has died."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
         self._pool = self._new()
+
+    @property
+    def capacity(self) -> int:
+        """One task more than processes."""
+        return self._jobs + 1
 
     def _new(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(self._jobs, initializer=_follow_parent)
@@ -52,23 +83,45 @@ class _Pool(Executor):
 
 
 @contextmanager
-def workers(jobs: int) -> Iterator[Executor]:
-    """Return an executor of as many processes; one job runs in this process.
+def workers(
+    jobs: int | None = None, *, tasks: int = MANY, executor: str | None = None
+) -> Iterator[Workers]:
+    """Return the workers of a study, which end with the context.
 
-    The processes end with the context, at once if it is interrupted or if this process ends.
+    Local processes end at once if the context is interrupted or if this process ends.
+
+    Parameters
+    ----------
+    jobs : number of local processes, of which one is this process; one per core if None
+    tasks : their number, beyond which no process is started
+    executor : address of a Dask cluster, instead of local processes
+
+    Raises
+    ------
+    ScenarioError
+        when there is no such cluster, or its workers have another version of clustersim.
     """
+    if executor is not None:
+        from clustersim.runs.dask_cluster import dask_workers
+
+        if jobs is not None:
+            raise ScenarioError("executor: excludes a number of jobs (leave out one or the other)")
+        with dask_workers(executor) as cluster:
+            yield cluster
+        return
+    jobs = min(jobs or cores(), max(tasks, 1))
     if jobs == 1:
         yield InProcess()
         return
-    executor = _Pool(jobs)
+    pool = _Pool(jobs)
     try:
-        yield executor
+        yield pool
     except BaseException:
         for process in active_children():
             process.terminate()
-        executor.shutdown(cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
         raise
-    executor.shutdown()
+    pool.shutdown()
 
 
 def run_alone(fn: Callable[[Argument], Returned], argument: Argument) -> Returned:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clustersim.catalog.finding import shipped
 from clustersim.metrics.prediction_interval import MeasuredRuns, shipped_interval_data
-from clustersim.runs.executors import cores, workers
+from clustersim.runs.executors import workers
 from clustersim.validation.case_runs import run_cases, select_groups, select_runs
 from clustersim.validation.cases.reasons import ReasonCount, count_reasons
 from clustersim.validation.cases.rows import Entry, read_entries
@@ -103,6 +103,7 @@ def validate(
     claims: bool = False,
     intervals: str | PathLike[str] | None = None,
     jobs: int | None = None,
+    executor: str | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Validation:
     """Predict measured training runs and report the errors.
@@ -119,6 +120,7 @@ def validate(
     claims : whether to predict the claims of papers with other cases as well, which takes a minute
     intervals : file of prediction-interval data to update with these runs
     jobs : number of processes; one per core if None
+    executor : address of a Dask cluster to run on instead: ``dask://HOST:PORT``, ``dask:FILE.yaml``
     on_progress : is called after each case with the number of finished cases, and of all
 
     Returns
@@ -149,10 +151,10 @@ def validate(
     everything = cases is None and not groups and not explained
     file = None if intervals is None else Path(intervals)
     earlier = [] if file is None else read_interval_data(file)  # before cases run for minutes
-    with workers(min(jobs or cores(), max(len(entries), 1))) as executor:
-        outcomes = run_cases(entries, executor, on_progress, count=bool(explained))
+    with workers(jobs, tasks=len(entries), executor=executor) as computing:
+        outcomes = run_cases(entries, computing, on_progress, count=bool(explained))
         known = outcomes if cases is None else ()
-        verdicts = judge_claims(executor, known) if claims or everything else ()
+        verdicts = judge_claims(computing, known) if claims or everything else ()
     interval_data = None
     if file is not None:
         write_interval_data(file, updated_runs([] if everything else earlier, outcomes))

@@ -17,7 +17,7 @@ from clustersim.cli.options import print_table
 from clustersim.errors import ScenarioError
 from clustersim.render.folder import replacing
 from clustersim.runs.execution import run_all, run_study
-from clustersim.runs.executors import workers
+from clustersim.runs.executors import InProcess
 from clustersim.runs.store import Store, Study
 from clustersim.runs.variants import RAN, Variant
 from clustersim.studies.run.files import FILES
@@ -207,7 +207,7 @@ def test_a_thousand_jobs_start_no_more_processes_than_there_are_runs(tmp_path, m
     """However many processes are allowed, two runs are done in two."""
     counts = []
     monkeypatch.setattr(
-        "clustersim.runs.execution.workers", lambda n: counts.append(n) or workers(1)
+        "clustersim.runs.executors._Pool", lambda jobs: counts.append(jobs) or InProcess()
     )
     variants = [Variant(str(small(tmp_path)), (f"batch.micro={n}",)) for n in (1, 2)]
     runs = run_study(Study("a", "sweep", "a title"), variants, jobs=1000)

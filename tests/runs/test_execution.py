@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 
 import pytest
@@ -135,9 +135,9 @@ def micros(folder, *values):
 def test_the_executor_does_not_matter(tmp_path):
     """Runs here and runs in an executor are the same, in the order of the variants."""
     variants = micros(tmp_path, "2", "3", "1")
-    with Store() as store, Store() as other, ThreadPoolExecutor(1) as executor:
+    with Store() as store, Store() as other, workers(2) as executor:
         here = run_all(STUDY, variants, store)
-        remote = run_all(STUDY, variants, other, executor, jobs=1)
+        remote = run_all(STUDY, variants, other, executor)
 
     assert [run.verdict for run in here] == [RAN, INVALID, RAN]
     assert [timeless(run) for run in here] == [timeless(run) for run in remote]

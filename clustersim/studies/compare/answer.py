@@ -151,6 +151,7 @@ def compare(
     settings: Settings = (),
     store: str | Path | None = None,
     jobs: int | None = None,
+    executor: str | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> CompareAnswer:
     """Compare runs of scenarios, each with the first one: inputs, results and causes.
@@ -162,6 +163,7 @@ def compare(
     settings : changes of all scenarios, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
     store : run cache (SQLite); in memory if None
     jobs : number of processes; one per core if None
+    executor : address of a Dask cluster to run on instead: ``dask://HOST:PORT``, ``dask:FILE.yaml``
     on_progress : called with the number of runs that are done, and of all
 
     Raises
@@ -191,7 +193,9 @@ def compare(
         )
     first = loaded[0]
     study = study_of("compare", first.name, first.scenario.title, variants)
-    runs = run_study(study, variants, store=store, jobs=jobs, on_progress=on_progress)
+    runs = run_study(
+        study, variants, store=store, jobs=jobs, executor=executor, on_progress=on_progress
+    )
     own = [settings_of(variant.settings[len(shared) :]) for variant in variants]
     names = names_of([(one.name, extra) for one, extra in zip(loaded, own, strict=True)])
     answers = [answer_of(name, run) for name, run in zip(names, runs, strict=True)]

@@ -195,6 +195,7 @@ def scale(
     settings: Settings = (),
     store: str | Path | None = None,
     jobs: int | None = None,
+    executor: str | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> ScalingAnswer:
     """Compute scaling curves: efficiency over numbers of devices, and causes of lost efficiency.
@@ -214,6 +215,7 @@ def scale(
     settings : changes of all points, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
     store : run cache (SQLite); in memory if None
     jobs : number of processes; one per core if None
+    executor : address of a Dask cluster to run on instead: ``dask://HOST:PORT``, ``dask:FILE.yaml``
     on_progress : called with the number of runs that are done, and of all
 
     Raises
@@ -238,7 +240,11 @@ def scale(
     curves = curves_of([scenarios] if isinstance(scenarios, str) else scenarios, request)
     variants = [point.variant for curve in curves for point in curve.points]
     study = study_of("scale", curves[0].name, curves[0].title, variants)
-    runs = iter(run_study(study, variants, store=store, jobs=jobs, on_progress=on_progress))
+    runs = iter(
+        run_study(
+            study, variants, store=store, jobs=jobs, executor=executor, on_progress=on_progress
+        )
+    )
     return ScalingAnswer(tuple(curve_of(c, [next(runs) for _ in c.points]) for c in curves))
 
 

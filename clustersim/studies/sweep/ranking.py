@@ -39,6 +39,7 @@ def sweep(
     settings: Settings = (),
     store: str | Path | None = None,
     jobs: int | None = None,
+    executor: str | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> SweepAnswer:
     """Run all combinations of some values; find the best layout that fits.
@@ -55,6 +56,7 @@ def sweep(
     settings : changes of all runs, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
     store : run cache (SQLite); in memory if None
     jobs : number of processes; one per core if None
+    executor : address of a Dask cluster to run on instead: ``dask://HOST:PORT``, ``dask:FILE.yaml``
     on_progress : is called with the number of completed runs and of all runs
 
     Raises
@@ -78,7 +80,9 @@ def sweep(
     base = load(scenario, parse_settings(settings))
     variants = grid(str(scenario), base, axes)
     study = study_of("sweep", base.name, base.scenario.title, variants)
-    runs = run_study(study, variants, store=store, jobs=jobs, on_progress=on_progress)
+    runs = run_study(
+        study, variants, store=store, jobs=jobs, executor=executor, on_progress=on_progress
+    )
     return rank_layouts(base, variants, runs, filled=filled_keys(axes), by=by, pareto=pareto)
 
 

@@ -127,6 +127,7 @@ def whatif(
     changes: Sequence[Settings] = (),
     store: str | Path | None = None,
     jobs: int | None = None,
+    executor: str | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> WhatIfAnswer:
     """Run each change of a scenario alone, and all together; rank them by the time they save.
@@ -139,6 +140,7 @@ def whatif(
         ``[{"plan.pipeline": 4, "plan.data": 16}]``
     store : run cache (SQLite); in memory if None
     jobs : number of processes; one per core if None
+    executor : address of a Dask cluster to run on instead: ``dask://HOST:PORT``, ``dask:FILE.yaml``
     on_progress : called with the number of runs that are done, and of all
 
     Raises
@@ -157,7 +159,9 @@ def whatif(
     requested = variants_of(variant_of(scenario), change_groups(scenario, settings, changes))
     base = requested.base.load()
     study = study_of("whatif", base.name, base.scenario.title, requested.all)
-    runs = run_study(study, requested.all, store=store, jobs=jobs, on_progress=on_progress)
+    runs = run_study(
+        study, requested.all, store=store, jobs=jobs, executor=executor, on_progress=on_progress
+    )
     return rank_changes(requested, runs)
 
 
