@@ -49,12 +49,18 @@ class ReplicaMemory(NamedTuple):
         return max(0.0, sum(self.parts.values()) - self.usable)
 
 
-def replica_memory(replica: Replica) -> ReplicaMemory:
-    """Return the memory of the device with least room for the KV cache."""
+def replica_memory(replica: Replica, most_tokens: int | None = None) -> ReplicaMemory:
+    """Return the memory of the device with least room for the KV cache.
+
+    Parameters
+    ----------
+    most_tokens : of the largest step; the engine's limit if None
+    """
     facts, layout = replica.engine.memory, replica.layout
     capacity = replica.kernels.device.memory_capacity
     usable = facts.share.value * capacity
-    step = replica.engine.scheduler.tokens.value
+    limit = replica.engine.scheduler.tokens.value
+    step = limit if most_tokens is None else min(limit, most_tokens)
     activations = facts.activations.value * step * replica.model.hidden / layout.context
     found, token, first = [], 0.0, 0
     shares = layout.layers(replica.model)

@@ -43,6 +43,8 @@ class Service:
     cluster : the machine, of which the replica has the devices `first` and after
     shares : of each expert in the tokens of a layer, in any unit; None for equal ones
     drafted : tokens that are drafted for each sequence and verified by the step
+    most_tokens : of the largest step, which its activations are held for; the engine's limit if
+        None
 
     Raises
     ------
@@ -60,6 +62,7 @@ class Service:
         shares: list[float] | None = None,
         first: int = 0,
         drafted: int = 0,
+        most_tokens: int | None = None,
     ) -> None:
         check_replica(layout, model, cluster.devices - first)
         facts = engine.formats
@@ -75,6 +78,7 @@ class Service:
         loads = _loads(model, layout, shares)
         self.model, self.layout, self.engine = model, layout, engine
         self.formats, self.kernels, self.drafted = formats, kernels, drafted
+        self._most_tokens = most_tokens
         self.replica = Replica(model, layout, formats, engine, kernels, links, loads)
         self.stages = [*_stages(self.replica)]
         graphs = engine.graphs
@@ -86,7 +90,7 @@ class Service:
     @cached_property
     def memory(self) -> ReplicaMemory:
         """What the fullest device holds, and the tokens that its KV cache has room for."""
-        return replica_memory(self.replica)
+        return replica_memory(self.replica, self._most_tokens)
 
     @property
     def kv_bytes_per_token(self) -> float:
@@ -182,7 +186,8 @@ class Service:
 
     def _host(self, batch: Batch, device: float) -> float:
         """Return how long the devices wait for the host [s]."""
-        engine, count = self.engine, batch.sequences + len(batch.prompts)
+        engine = self.engine
+        count = ceil((batch.sequences + len(batch.prompts)) / self.layout.attention_data)
         gap = engine.step.value + count * engine.sequence.value
         tokens = batch.sequences * (1 + self.drafted) + sum(p.tokens for p in batch.prompts)
         each = tokens / self.layout.attention_data

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clustersim.catalog.changes import Settings
-from clustersim.engine.requests.request_replay import Service, replay_requests
+from clustersim.engine.requests.request_replay import Load, Service, replay_requests
 from clustersim.errors import PlanError
 from clustersim.scenario.load import LoadedService, load_service, service_from_mapping
 from clustersim.simulation.garbage import garbage_collection_off
@@ -47,7 +47,8 @@ def serve(
     began = time.perf_counter()
     with garbage_collection_off():
         loaded = _loaded_from(scenario, settings)
-        result = _served(loaded, build_pools(loaded))
+        load = load_of(loaded, loaded.scenario.engine.first.value)
+        result = _served(loaded, load, build_pools(loaded, int(load.inputs.sum())))
     return replace(result, wall=time.perf_counter() - began)
 
 
@@ -61,10 +62,8 @@ def _loaded_from(
     return scenario.changed(settings) if settings else scenario
 
 
-def _served(loaded: LoadedService, pools: tuple[Pool, ...]) -> ServeResult:
+def _served(loaded: LoadedService, load: Load, pools: tuple[Pool, ...]) -> ServeResult:
     given = loaded.scenario
-    before = given.engine.first.value
-    load = load_of(loaded, before)
     total = load.inputs + load.outputs
     _check_positions(loaded, int(total.max()))
     memory = service_verdict(pools, int(total.max()), float(total.mean()))
@@ -79,7 +78,7 @@ def _served(loaded: LoadedService, pools: tuple[Pool, ...]) -> ServeResult:
         memory=memory,
         model=models[-1],
         replayed=replayed,
-        before=before,
+        before=load.before,
         wall=0.0,
         departures=loaded.departures,
     )

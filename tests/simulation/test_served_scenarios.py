@@ -52,3 +52,84 @@ def test_70b_on_eight_h100_over_concurrency():
     assert times == sorted(times)
     assert rates == sorted(rates)
     assert rates[-1] > 20 * rates[0]
+
+
+def test_530b_on_16_and_32_devices_and_a_pipeline():
+    """More tensor ranks shorten a request; three stages of 8 do not, as measured."""
+    layouts = ("tp32", "tp16", "tp8-pp3")
+    latencies = [result(f"megatron-530b-a100-{layout}").latency.mean for layout in layouts]
+
+    assert latencies == sorted(latencies)
+
+
+def test_quantised_weights_pay_at_batch_1_and_cost_at_a_large_batch():
+    """int4 is twice as fast for one user; with many prompts it is slower than bf16."""
+    name = "llama3-8b-h100-formats"
+    one = [serve(name, {"precision": form}).tpot.mean for form in ("bf16", "int8", "int4")]
+    many = {"cluster.name": "dgx-a100", "load.batch": 64, "load.input": 2048, "load.output": 2}
+    prompts = [serve(name, many | {"precision": form}).ttft.mean for form in ("bf16", "int4")]
+
+    assert one == sorted(one, reverse=True)
+    assert one[0] > 1.5 * one[2]
+    assert prompts[1] > prompts[0]
+
+
+def test_formats_of_products_are_faster_for_prompts_too():
+    """fp8 multiplies faster than bf16: a large batch of prompts takes less time."""
+    name = "llama3-8b-h100-formats"
+    many = {"load.batch": 64, "load.input": 2048, "load.output": 2}
+    prompts = [serve(name, many | {"precision": form}).ttft.mean for form in ("bf16", "fp8")]
+
+    assert prompts[1] < 0.8 * prompts[0]
+
+
+def test_fused_kernels_pay_at_a_small_batch():
+    """Without fusion a token of one user takes some percent more."""
+    fused, unfused = (result(f"llama3-8b-h100-{name}").tpot.mean for name in ("formats", "unfused"))
+
+    assert 1.02 < unfused / fused < 1.5
+
+
+def test_uneven_experts_cost_throughput():
+    """The slowest rank decides: a skew of experts lowers the rate of Mixtral."""
+    name = "mixtral-h100-skewed-serving"
+    even = serve(name, {"experts": {"load": "balanced"}})
+
+    assert result(name).output_rate < 0.97 * even.output_rate
+
+
+def test_a_hard_gate_costs_throughput():
+    """Where three quarters of the sequences go to one expert, its rank decides."""
+    name = "moe-translation-hard-gate-serving"
+    even = serve(name, {"experts": {"load": "balanced"}})
+
+    assert result(name).output_rate < 0.9 * even.output_rate
+
+
+def test_separate_pools_shorten_the_time_of_a_token():
+    """With prefill elsewhere no prompt is in a decode step; the first token waits for the cache."""
+    name = "llama3-70b-h100-serving"
+    base = {"cluster.nodes": 2, "load.concurrency": 128}
+    pools = {"prefill": {"tensor": 8}, "decode": {"tensor": 8}}
+    both = serve(name, base | {"plan.replicas": 2})
+    split = serve(name, base | {"plan": pools})
+
+    assert "prompts" in both.attribution
+    assert "prompts" not in split.attribution
+    alone = {"cluster.nodes": 2, "load": {"batch": 1, "input": 8000, "output": 2}}
+    layers, whole = (
+        serve(name, alone | {"plan": {**pools, "transfer": way}}).first_attribution["transfer"]
+        for way in ("layers", "whole")
+    )
+    assert whole > 10 * layers
+
+
+def test_speculation_shortens_the_time_of_a_token_while_accepted():
+    """Drafted tokens that are accepted save steps; those that are not cost their verification."""
+    name = "llama3-8b-h100-formats"
+    times = [
+        serve(name, {"speculation": {"tokens": 3, "acceptance": share}}).tpot.mean
+        for share in (0.0, 0.7)
+    ]
+
+    assert times[1] < 0.7 * result(name).tpot.mean < times[0]

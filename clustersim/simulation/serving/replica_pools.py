@@ -43,8 +43,12 @@ class Pool:
         return self.replicas * self.service.layout.devices
 
 
-def build_pools(loaded: LoadedService) -> tuple[Pool, ...]:
+def build_pools(loaded: LoadedService, prompts: int) -> tuple[Pool, ...]:
     """Return the replicas of a scenario: one pool, or those for prefill and decode.
+
+    Parameters
+    ----------
+    prompts : tokens of all prompts, of which a static batch has no more
 
     Raises
     ------
@@ -61,22 +65,28 @@ def build_pools(loaded: LoadedService) -> tuple[Pool, ...]:
     pools, first = [], 0
     for name, wish in wished.items():
         model = build_model(given.model, given.model.sequence, 1, wish.tensor)
-        service = _service(loaded, cluster, model, wish, first)
+        service = _service(loaded, cluster, model, wish, first, prompts)
         pools.append(Pool(name, service, wish.replicas, first))
         first += replica_devices(wish)
     return tuple(pools)
 
 
 def _service(
-    loaded: LoadedService, cluster: Cluster, model: Transformer, wish: ReplicaFile, first: int
+    loaded: LoadedService,
+    cluster: Cluster,
+    model: Transformer,
+    wish: ReplicaFile,
+    first: int,
+    prompts: int,
 ) -> Service:
     given = loaded.scenario
     layout = Layout(wish.tensor, wish.pipeline, wish.expert, wish.attention_data, wish.context)
     drafted = 0 if given.speculation is None else given.speculation.tokens
+    static = given.engine.scheduler.batching.value == "static"
     try:
         return Service(
             cluster, model, layout, _formats(given), given.engine,
-            _shares(given, model, wish.expert), first, drafted,
+            _shares(given, model, wish.expert), first, drafted, prompts if static else None,
         )  # fmt: skip
     except PlanError as problems:
         lines = str(problems).splitlines()
@@ -166,7 +176,7 @@ def replica_model(pool: Pool, given: ServingScenario) -> ReplicaModel:
         continuous=not static,
         mixed=facts.mixed.value,
         chunked=facts.chunked.value,
-        budget=inf if static else facts.tokens.value,
+        budget=inf if static else facts.tokens.value * service.layout.attention_data,
         sequences=facts.sequences.value * service.layout.attention_data,
         preemption=facts.preemption.value,
         swap=_swap(service),

@@ -133,11 +133,16 @@ def _rates(result: "ServeResult") -> list[Row]:
     lines = [
         Row(
             "throughput",
-            f"{shown:,.0f} {kind} tokens/s, {rate:,.0f} per device{each};"
+            f"{format_rate(shown)} {kind} tokens/s, {format_rate(rate)} per device{each};"
             f" {result.request_rate:.3g} requests/s",
         )
     ]
     return lines if answer.goodput is None else [*lines, _goodput(answer.goodput)]
+
+
+def format_rate(value: float) -> str:
+    """Return a rate with three digits; from 1,000 on, a whole number."""
+    return f"{value:,.0f}" if value >= 1e3 else f"{value:.3g}"
 
 
 def _goodput(found: "Goodput") -> Row:
@@ -231,7 +236,7 @@ def metric_text(metric: str, value: float) -> str:
     """Return the value of a metric with its unit, unless the name has it."""
     if metric == "fits":
         return "fits" if value else "does not fit"
-    return format_seconds(value) if metric.endswith("_s") and metric in _TIMES else f"{value:,.4g}"
+    return format_seconds(value) if metric in _TIMES else format_rate(value)
 
 
 _TIMES: Final = ("ttft_s", "tpot_s", "latency_s")
@@ -262,6 +267,7 @@ def _assumed(result: "ServeResult") -> list[Row]:
 
 
 __all__ = [
+    "format_rate",
     "layout_text",
     "load_text",
     "metric_text",
