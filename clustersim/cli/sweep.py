@@ -47,7 +47,8 @@ Table = Annotated[
 By = Annotated[
     str,
     typer.Option(
-        metavar="MEASURE", help="Measure that decides which layout is best: mfu, step_time_s, ..."
+        metavar="MEASURE",
+        help="Measure that decides which layout is best: mfu, step_time_s, days, ...",
     ),
 ]
 Pareto = Annotated[

@@ -36,6 +36,9 @@ MEASURES: Final = (
 )
 """Columns of numbers; the components of the step time follow."""
 
+RUN_MEASURES: Final = ("days", "goodput", "energy", "cost")
+"""Columns of numbers of whole runs, where the scenario has one; energy in kWh, cost in USD."""
+
 
 def verdict_text(run: Run) -> str:
     """Return ``fits``, ``does not fit``, ``invalid`` or ``failed``."""
@@ -62,7 +65,17 @@ def measures(answer: RunAnswer) -> dict[str, float]:
         "exposed_fraction": sum(entry.seconds for entry in answer.exposed) / step,
         **{f"{name}_s": answer.attribution[name] for name in PARTS},
         **_memory(MemoryEstimate(answer.memory, answer.counts.devices)),
+        **_of_run(answer),
     }
+
+
+def _of_run(answer: RunAnswer) -> dict[str, float]:
+    """Return the numbers of the whole run, as far as they are predicted."""
+    given = answer.training
+    if given is None:
+        return {}
+    numbers = dict(zip(RUN_MEASURES, vars(given).values(), strict=True))
+    return {name: value for name, value in numbers.items() if value is not None}
 
 
 def _memory(estimate: MemoryEstimate) -> dict[str, float]:
@@ -103,7 +116,8 @@ def data_frame(rows: Sequence[Row]) -> "pd.DataFrame":
     import pandas as pd  # imports in 0.3 s
 
     axes = axis_columns(rows)
-    names = [*axes, "verdict", "why", *MEASURES, *(f"{name}_s" for name in PARTS)]
+    of_run = [name for name in RUN_MEASURES if any(name in one for one in rows)]
+    names = [*axes, "verdict", "why", *MEASURES, *(f"{name}_s" for name in PARTS), *of_run]
     for axis in axes:
         if {type(one[axis]) for one in rows if axis in one} - {int, float}:
             rows = [one | {axis: _text(one[axis])} if axis in one else one for one in rows]
@@ -119,6 +133,7 @@ __all__ = [
     "DOES_NOT_FIT",
     "FITS",
     "MEASURES",
+    "RUN_MEASURES",
     "Row",
     "axis_columns",
     "data_frame",

@@ -7,7 +7,7 @@ Both are plain values: they travel to other processes and into the run cache.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeVar
 
 from clustersim.answers import from_json, to_json
@@ -16,10 +16,11 @@ from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.scenario.load import Loaded, load
-from clustersim.simulation.answer import RunAnswer
+from clustersim.simulation.answer import RunAnswer, RunMeasures
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.result import Result
 from clustersim.simulation.simulate import simulate, simulate_if_it_fits
+from clustersim.simulation.training_runs import train
 
 Answer = TypeVar("Answer")
 
@@ -131,9 +132,22 @@ def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -
     loaded = variant.load(files)
     result = simulate_if_it_fits(loaded) if variant.memory_first else simulate(loaded)
     if isinstance(result, Result):
-        return Run(key, RAN, answer=_copied(result.answer), fresh=True)
+        answer = replace(result.answer, training=_training(loaded))
+        return Run(key, RAN, answer=_copied(answer), fresh=True)
     estimate = MemoryEstimate(result.answer, loaded.scenario.devices)
     return Run(key, MEMORY_ONLY, result.reason, estimate=_copied(estimate), fresh=True)
+
+
+def _training(loaded: Loaded) -> RunMeasures | None:
+    """Return the numbers of the whole run of a scenario; None for a step alone."""
+    if loaded.scenario.training is None:
+        return None
+    whole = train(loaded)
+    if whole.days is None:
+        raise PlanError(
+            "training: no save survives until the next failure, so that the run does not end"
+        )
+    return RunMeasures(whole.days, whole.goodput, whole.energy_kwh, whole.cost)
 
 
 def _copied(answer: Answer) -> Answer:

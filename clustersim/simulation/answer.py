@@ -223,6 +223,24 @@ class DisturbanceAnswer:
 
 
 @dataclass(frozen=True)
+class RunMeasures:
+    """Numbers of the whole training run that a step is of.
+
+    Attributes
+    ----------
+    days : mean elapsed time of the run [days]
+    goodput : useful over elapsed time
+    energy_kwh : energy of the run; null where power is not stated [kWh]
+    cost : price of the run; null where no price is stated [USD]
+    """
+
+    days: float
+    goodput: float
+    energy_kwh: float | None
+    cost: float | None
+
+
+@dataclass(frozen=True)
 class RunAnswer:
     """One training step: how long it takes, where the time goes, and whether it fits.
 
@@ -264,6 +282,8 @@ class RunAnswer:
     disturbances : what makes ranks differ, in the order of the scenario
     replications : the step time over several steps with random numbers of their own, and what each
         disturbance costs; null without `--replications`
+    training : numbers of the whole run, in studies of a scenario with a section `training`; else
+        null
     """
 
     name: str
@@ -296,6 +316,7 @@ class RunAnswer:
     energy_per_step_j: float | None = None
     disturbances: tuple[DisturbanceAnswer, ...] = ()
     replications: Replications | None = None
+    training: RunMeasures | None = None
 
 
 __all__ = [
@@ -310,5 +331,6 @@ __all__ = [
     "PublishedCheck",
     "Replications",
     "RunAnswer",
+    "RunMeasures",
     "StepQuantiles",
 ]

@@ -22,6 +22,7 @@ from clustersim.simulation.long_run_answer import (
     TrainAnswer,
 )
 from clustersim.simulation.long_runs import DAY, WholeRun, warnings_of
+from clustersim.simulation.run_bill import RunBill, run_bill
 
 POINTS: Final = 41
 """Points of the curve of goodput over checkpoint intervals."""
@@ -34,7 +35,7 @@ FACTORS: Final = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 
 def train_answer(whole: WholeRun) -> TrainAnswer:
-    """Return the answer of a run, without energy and money."""
+    """Return the answer of a run."""
     given, result = whole.loaded.scenario, whole.stages[-1].result
     accounting = _accounting(whole)
     elapsed, mean = accounting.elapsed, whole.mean_time_between_failures
@@ -48,11 +49,7 @@ def train_answer(whole: WholeRun) -> TrainAnswer:
         interruptions=interruptions,
         accounting=accounting,
         checkpoint=_checkpoint(whole),
-        energy_kwh=None,
-        power_w=None,
-        cost=None,
-        co2e_kg=None,
-        unavailable=dict.fromkeys(("energy_kwh", "power_w", "cost", "co2e_kg"), NO_POWER),
+        **vars(_bill(whole, accounting)),
         devices=given.devices,
         nodes=given.cluster.nodes,
         tokens=sum(stage.tokens for stage in whole.stages),
@@ -74,8 +71,16 @@ def train_answer(whole: WholeRun) -> TrainAnswer:
     )
 
 
-NO_POWER: Final = "the power of whole runs is not predicted"
+UNBOUNDED: Final = "the run has no end"
 """Why values of energy and money are missing."""
+
+
+def _bill(whole: WholeRun, accounting: Accounting) -> RunBill:
+    """Return energy, emissions and price, where the run ends."""
+    if isfinite(accounting.elapsed):
+        return run_bill(whole, accounting)
+    keys = ("energy_kwh", "power_w", "cost", "co2e_kg")
+    return RunBill(None, None, None, None, dict.fromkeys(keys, UNBOUNDED))
 
 
 # --- time -----------------------------------------------------------------------------------------

@@ -18,6 +18,10 @@ MEASURES: Final = {
     "mfu": True,
     "hfu": True,
     "step_time_s": False,
+    "days": False,
+    "goodput": True,
+    "energy": False,
+    "cost": False,
 }
 """Measures that layouts can be ranked by, and whether more is better."""
 

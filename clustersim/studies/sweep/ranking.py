@@ -13,7 +13,7 @@ from clustersim.catalog.tree import is_fact, nearest
 from clustersim.errors import ScenarioError
 from clustersim.runs.arguments import parse_settings, study_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
-from clustersim.runs.table import DOES_NOT_FIT, FITS, Row, row, verdict_text
+from clustersim.runs.table import DOES_NOT_FIT, FITS, RUN_MEASURES, Row, row, verdict_text
 from clustersim.runs.variants import FAILED, INVALID, Run, Variant
 from clustersim.scenario.load import Loaded, load
 from clustersim.studies.sweep.answer import (
@@ -78,6 +78,8 @@ def sweep(
         _check_word("--pareto", pareto, COSTS)
     axes = read_axes(over, table)
     base = load(scenario, parse_settings(settings))
+    if by in RUN_MEASURES and base.scenario.training is None:
+        raise ScenarioError(f"--by {by}: {base.name} has no section training, whose run it is of")
     variants = grid(str(scenario), base, axes)
     study = study_of("sweep", base.name, base.scenario.title, variants)
     runs = run_study(
@@ -139,7 +141,7 @@ def _counts(runs: Sequence[Run]) -> VerdictCounts:
 def _ranking(rows: Sequence[Row], by: str) -> list[Row]:
     """Return the rows that fit, the best first; of equal ones the one with less memory."""
     sign = -1 if MEASURES[by] else 1
-    fitting = [one for one in rows if one["verdict"] == FITS]
+    fitting = [one for one in rows if one["verdict"] == FITS and by in one]
     return sorted(fitting, key=lambda one: (sign * one[by], one["memory_peak_bytes"]))
 
 

@@ -8,7 +8,7 @@ from clustersim.render.tables import (
     percent,
 )
 from clustersim.render.words import UNMASKED, format_setting, short_keys
-from clustersim.runs.table import Row
+from clustersim.runs.table import RUN_MEASURES, Row
 from clustersim.runs.variants import Value
 from clustersim.studies.sweep.answer import ReasonCount, SweepAnswer, ValueChange, VerdictCounts
 from clustersim.units import GIB, counted, format_seconds
@@ -25,6 +25,10 @@ UNITS: Final = {
     "mfu": "MFU [fraction of peak]",
     "hfu": "HFU [fraction of peak]",
     "step_time_s": "step time [s]",
+    "days": "duration of the run [days]",
+    "goodput": "goodput [fraction of time]",
+    "energy": "energy of the run [kWh]",
+    "cost": "price of the run [USD]",
 }
 """Measures with their units, as axes of figures name them."""
 
@@ -37,6 +41,10 @@ _AMOUNTS: Final = {
     "mfu": "MFU {}",
     "hfu": "HFU {}",
     "step_time_s": "step time {} s",
+    "days": "{} days",
+    "goodput": "goodput {}",
+    "energy": "{} kWh",
+    "cost": "{} USD",
 }
 
 
@@ -70,11 +78,14 @@ def layouts(answer: SweepAnswer, found: Sequence[Row]) -> list[list[str]]:
     """Return layouts as a table, its headings first."""
     keys = answer.varying
     several = len({row["devices"] for row in answer.fitting}) > 1
+    run = [name for name in RUN_MEASURES if all(name in row for row in found)]
     headings = [*short_keys(keys), "step", "tokens/s", "per device", "TFLOP/s", "MFU", "GiB"]
-    table = [[*headings, *(["devices"] if several else [])]]
+    table = [[*headings, *run, *(["devices"] if several else [])]]
     for row in found:
         devices = [f"{row['devices']:,}"] if several else []
-        table.append([*(format_setting(row.get(key)) for key in keys), *_numbers(row), *devices])
+        of_run = [short_number(row[name]) for name in run]
+        settings = (format_setting(row.get(key)) for key in keys)
+        table.append([*settings, *_numbers(row), *of_run, *devices])
     return table
 
 
@@ -142,6 +153,8 @@ def _best(answer: SweepAnswer) -> list[Line]:
     memory = f"{best['memory_peak_bytes'] / GIB:.1f} of {best['memory_capacity_bytes'] / GIB:.1f}"
     step, mfu = format_seconds(best["step_time_s"]), percent(best["mfu"])
     speed = f"step {step}, {best['tokens_per_s']:,.0f} tokens/s, MFU {mfu}"
+    if answer.by in RUN_MEASURES:
+        speed = f"{amount(answer.by, best[answer.by])}, {speed}"
     changes = zip(answer.changed.values(), short_keys([*answer.changed]), strict=True)
     changed = [f"{name} {_old(change)} -> {format_setting(change.to)}" for change, name in changes]
     return [

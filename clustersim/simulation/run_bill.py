@@ -1,0 +1,77 @@
+"""Energy, emissions and price of a whole run: those of its parts, by their useful time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from clustersim.metrics.bill import Bill, bill
+from clustersim.scenario.costs import rate_of, site_of
+from clustersim.simulation.long_run_answer import Accounting, MeanAndPeak
+from clustersim.simulation.long_runs import WholeRun
+
+
+@dataclass(frozen=True)
+class RunBill:
+    """What a run draws, emits and costs; keys as in `TrainAnswer`.
+
+    Attributes
+    ----------
+    unavailable : for each value that is None, the reason
+    """
+
+    energy_kwh: float | None
+    power_w: MeanAndPeak | None
+    cost: float | None
+    co2e_kg: float | None
+    unavailable: Mapping[str, str]
+
+
+def run_bill(whole: WholeRun, accounting: Accounting) -> RunBill:
+    """Return what a run draws, emits and costs.
+
+    Raises
+    ------
+    CatalogError
+        when there is no site of the name that `costs` has.
+    """
+    costs = whole.loaded.scenario.costs
+    site = site_of(costs, f"{whole.loaded.where('costs', 'site')}: ")
+    price = rate_of(costs, whole.loaded.scenario.cluster.node.accelerator.name)
+    bills, peaks = [], []
+    for stage in whole.stages:
+        step, trace = stage.result.energy, stage.result.power
+        if step is None or trace is None:
+            name = whole.loaded.scenario.cluster.name
+            reason = f"no source states the power of the nodes of {name}"
+            keys = ("energy_kwh", "power_w", "cost", "co2e_kg")
+            return RunBill(None, None, None, None, dict.fromkeys(keys, reason))
+        share = stage.seconds / whole.run.work
+        spent = {name: share * seconds for name, seconds in vars(accounting).items()}
+        bills.append(bill(step, spent, site, price))
+        peaks.append(trace.peak)
+    return _sum(bills, max(peaks), accounting.elapsed)
+
+
+def _sum(bills: list[Bill], peak: float, elapsed: float) -> RunBill:
+    missing = bills[0].missing
+    unavailable = {
+        key: missing[name]
+        for key, name in (("cost", "cost_usd"), ("co2e_kg", "co2e_kg"))
+        if name in missing
+    }
+    machine = sum(each.machine_kwh for each in bills)
+    return RunBill(
+        energy_kwh=sum(each.energy_kwh for each in bills),
+        power_w=MeanAndPeak(machine * 3.6e6 / elapsed, peak),
+        cost=_total([each.cost_usd for each in bills]),
+        co2e_kg=_total([each.co2e_kg for each in bills]),
+        unavailable=unavailable,
+    )
+
+
+def _total(values: list[float | None]) -> float | None:
+    """Return the sum of some values; None where one is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+__all__ = ["RunBill", "run_bill"]
