@@ -73,9 +73,12 @@ class ProtocolFacts(Strict):
 class LibraryRecord(Record):
     """``topologies/libraries/*.yaml``: a collective library (NCCL, RCCL, an MPI).
 
-    `algorithms` gives each algorithm its protocols, `choices` the algorithms of each operation,
-    `post` the time of the host to post one message of many, and `relay` whether a message to
-    another rail is forwarded by the neighbour on that rail (NCCL's PXN). `channels` is the number
+    `call_overhead` is that of a call which is timed alone, as benchmarks do, `queued_overhead` that
+    of one which waits on the device behind kernels, so that its launch costs no time of the
+    device; `call_overhead` if missing.  `algorithms` gives each algorithm its protocols, `choices`
+    the algorithms of each operation, `post` the time of the host to post one message of many, and
+    `relay` whether a message to another rail is forwarded by the neighbour on that rail (NCCL's
+    PXN). `channels` is the number
     of compute units that a collective occupies while kernels run; 0 if missing. `message` is the
     highest rate of one message to another node, where it has fewer blocks of threads than would
     fill a NIC; that of the NIC if missing. `pairing` is the time of a byte in a ring of two
@@ -84,6 +87,7 @@ class LibraryRecord(Record):
 
     kind: Literal["library"]
     call_overhead: Fact[Seconds]
+    queued_overhead: Fact[Seconds] | None = None
     algorithms: dict[Algorithm, dict[str, ProtocolFacts]]
     choices: Fact[dict[Operation, list[Algorithm]]]
     post: Fact[Seconds]

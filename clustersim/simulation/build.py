@@ -47,7 +47,7 @@ def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
 
     passes = None if given.framework.passes is None else given.framework.passes.value
     faults, wish = faults_of(loaded, draw), plan.placement
-    cluster = build_cluster(given.cluster, given.cluster.nodes, passes, faults)
+    cluster = build_cluster(given.cluster, given.cluster.nodes, passes, faults, queued=True)
     placement = place(layout, cluster, wish.order, wish.boxes, wish.devices, loaded.where)
     job = Job(
         cluster=cluster,

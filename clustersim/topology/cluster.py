@@ -393,14 +393,16 @@ def _single(routes: Routes) -> Route:
 
 
 def build_cluster(
-    record: ClusterRecord, nodes: int, passes: float | None = None, faults: Sequence[Fault] = ()
-) -> Cluster:
+    record: ClusterRecord, nodes: int, passes: float | None = None, faults: Sequence[Fault] = (),
+    *, queued: bool = False,
+) -> Cluster:  # fmt: skip
     """Return the first `nodes` nodes of the machine that a cluster file describes.
 
     Parameters
     ----------
     passes : as in `build_accelerator`
     faults : of its links, NICs and cables
+    queued : whether calls of its library are issued ahead of the device, as in `Library.queued`
 
     Raises
     ------
@@ -408,12 +410,13 @@ def build_cluster(
         as `find_faults` does.
     """
     node, fabric = build_node(record.node), build_fabric(record, nodes)
+    library = build_library(record.node.library, record.node.devices.value)
     return Cluster(
         name=record.name,
         nodes=nodes,
         node=node,
         accelerator=build_accelerator(record.node.accelerator, passes),
-        library=build_library(record.node.library, record.node.devices.value),
+        library=library.queued if queued else library,
         fabric=fabric,
         faults=find_faults(faults, node, fabric, nodes) if faults else NO_FAULTS,
     )

@@ -1,6 +1,6 @@
 """The collective library of a machine: its algorithms, and the cost of each message."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
@@ -43,7 +43,7 @@ class Library:
 
     Attributes
     ----------
-    call_overhead : launch and synchronisation [s]
+    call_overhead : launch and synchronisation of a call that is timed alone [s]
     algorithms : the protocols of each algorithm
     choices : the algorithms of each operation
     post : cost of each message for a sender of many [s]
@@ -51,6 +51,7 @@ class Library:
     channels : compute units that a collective occupies while others compute
     message : highest rate of one message to another node [B/s]
     pairing : time of a byte in a ring of two devices of a larger node, over that of a larger ring
+    queued_overhead : the same as `call_overhead` where the host has issued the call ahead [s]
     """
 
     name: str
@@ -62,6 +63,13 @@ class Library:
     channels: int = 0
     message: float = inf
     pairing: float = 1.0
+    queued_overhead: float | None = None
+
+    @property
+    def queued(self) -> "Library":
+        """The library as a program finds it whose host issues calls ahead of the device."""
+        overhead = self.queued_overhead
+        return self if overhead is None else replace(self, call_overhead=overhead)
 
 
 def build_library(record: LibraryRecord, devices: int) -> Library:
@@ -81,6 +89,7 @@ def build_library(record: LibraryRecord, devices: int) -> Library:
         channels=0 if record.channels is None else record.channels.value,
         message=_or(record.message, inf),
         pairing=_or(record.pairing, 1.0) if devices > PAIR else 1.0,
+        queued_overhead=None if record.queued_overhead is None else record.queued_overhead.value,
     )
 
 
