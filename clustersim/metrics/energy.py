@@ -7,7 +7,7 @@ The trace has the power of the whole job over the step, a level for each interva
 events.  Within a block it is the mean of its kernels, so that swings of milliseconds are not shown.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -90,40 +90,34 @@ def step_energy(attribution: Mapping[str, float], machine: MachinePower) -> Step
 # --- over the step --------------------------------------------------------------------------------
 
 
-class _Intervals(NamedTuple):
-    """Intervals of one rank class with a constant power of a device each."""
+class _Levels(NamedTuple):
+    """Power of a device of one rank class: from `start[i]` to the next start [s], [W]."""
 
     start: Floats
-    end: Floats
-    watts: Floats | float
+    watts: Floats
 
 
 def power_trace(timeline: Timeline, actors: Sequence[Actor], machine: MachinePower) -> PowerTrace:
     """Return the power of a job over a step; its energy is that of `step_energy`."""
     ranks = sum(track.multiplicity for track in timeline.tracks)
     share = machine.devices / ranks  # devices without a rank are assumed to do as the others
-    times, changes = [np.array([0.0])], [np.array([0.0])]
+    times, changes = [], []
     for track, actor in zip(timeline.tracks, actors, strict=True):
-        for piece in _pieces(track, actor, timeline.duration, machine):
-            some = piece.end > piece.start
-            watts = np.broadcast_to(share * track.multiplicity * piece.watts, some.shape)[some]
-            times += [piece.start[some], piece.end[some]]
-            changes += [watts, -watts]
+        levels = _levels(track, actor, timeline.duration, machine)
+        times.append(levels.start)
+        changes.append(share * track.multiplicity * np.diff(levels.watts, prepend=0.0))
     at, change = np.concatenate(times), np.concatenate(changes)
-    order = np.argsort(at)
+    order = np.argsort(at, kind="stable")  # which merges what is in order already
     at = at[order]
     first = np.flatnonzero(np.diff(at, prepend=-1.0) > 0)
-    edges = at[first]
-    device = np.cumsum(np.add.reduceat(change[order], first))[:-1] / machine.devices
+    device = np.cumsum(np.add.reduceat(change[order], first)) / machine.devices
     rest = machine.of(0.0).total
     slope = machine.of(1.0).total - rest
-    return PowerTrace(edges, rest + slope * device)
+    return PowerTrace(np.append(at[first], timeline.duration), rest + slope * device)
 
 
-def _pieces(
-    track: Track, actor: Actor, duration: float, machine: MachinePower
-) -> Iterator[_Intervals]:
-    """Yield the intervals of a rank class from the start of the step to its end."""
+def _levels(track: Track, actor: Actor, duration: float, machine: MachinePower) -> _Levels:
+    """Return the power of a rank class from the start of the step to its end."""
     waiting, moving = machine.in_state("waiting"), machine.in_state("communication")
     free, start, end = track.free, track.start, track.end
     watts = np.zeros(len(start))
@@ -132,15 +126,22 @@ def _pieces(
         watts[rows] = _energy(parts, machine) / taken if taken else waiting
     arrival = np.where(np.isnan(track.sent), start, np.fmax(free[: len(start)], track.sent))
     arrival = np.minimum(arrival, start)
-    yield _Intervals(free[: len(start)], arrival, waiting)
-    yield _Intervals(arrival, start, moving)
-    yield _Intervals(start, end, watts)
-    yield _Intervals(end, free[1:], moving)
+    every = np.full(len(start), moving)
+    starts = [np.stack([free[:-1], arrival, start, end], axis=1).ravel()]
+    levels = [np.stack([np.full(len(start), waiting), every, watts, every], axis=1).ravel()]
     for span in track.tail:
-        busy = machine.watts(TAIL_PARTS[span.name])
-        yield _Intervals(np.array([span.ready]), np.array([span.start]), waiting)
-        yield _Intervals(np.array([span.start]), np.array([span.end]), busy)
-    yield _Intervals(np.array([track.finish]), np.array([duration]), waiting)
+        starts.append(np.array([span.ready, span.start]))
+        levels.append(np.array([waiting, machine.watts(TAIL_PARTS[span.name])]))
+    starts.append(np.array([track.finish, duration]))
+    levels.append(np.array([waiting, waiting]))
+    return _kept(np.concatenate(starts), np.concatenate(levels))
+
+
+def _kept(edges: Floats, watts: Floats) -> _Levels:
+    """Return the levels that last, each where it begins; the last edge is the end."""
+    lasting = np.flatnonzero(edges[1:] > edges[:-1])
+    changing = lasting[np.diff(watts[lasting], prepend=-1.0) != 0]
+    return _Levels(edges[changing], watts[changing])
 
 
 def _energy(parts: Mapping[str, float], machine: MachinePower) -> float:
