@@ -12,7 +12,7 @@ parallelism,
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -27,6 +27,7 @@ from clustersim.memory.recipe import memory_recipe
 from clustersim.memory.states import boundary, on_host, steady_parts, step_buffers, whole_input
 from clustersim.memory.verdict import ChunkMemory, Parts, StageMemory, Verdict
 from clustersim.program.job import Job
+from clustersim.program.layers import StackedLayer
 from clustersim.workload.finetune import linears
 from clustersim.workload.ops import Op, kept, kept_for_weights
 from clustersim.workload.slice import Slice
@@ -127,8 +128,8 @@ def chunk_memory(job: Job, stage: int, chunk: int) -> ChunkMemory:
     logits = _of_loss(job.layers.head) if last else 0.0
     activations = sum(job.layers.kept(layer) for layer in job.layers.stacked(stage, chunk))
     activations += kept(job.layers.embedding) if first else 0.0
-    activations += kept(job.layers.head) - logits if last else _kept_output(job)
-    layer = _running_layer(job, stage, chunk)
+    activations += kept(job.layers.head) - logits if last else kept_output(job)
+    layer = running_layer(job, job.layers.stacked(stage, chunk))
     ahead, back = _running_loss(job) if last else ({}, {})
     inside = {"workspace": layer, "logits": -logits}
     return ChunkMemory(
@@ -150,7 +151,7 @@ def _left_for_weights(job: Job, stage: int, chunk: int) -> Parts:
     return {"activations": total + (kept_for_weights(job.layers.head) if last else 0.0)}
 
 
-def _kept_output(job: Job) -> float:
+def kept_output(job: Job) -> float:
     """Return the bytes of its output that a chunk keeps until its backward, which needs none [B].
 
     Megatron-LM frees it since 2022, ``megatron/schedules.py``, ``deallocate_output_tensor``.
@@ -158,10 +159,10 @@ def _kept_output(job: Job) -> float:
     return boundary(job.shard) if memory_recipe(job).keeps_output else 0.0
 
 
-def _running_layer(job: Job, stage: int, chunk: int) -> float:
+def running_layer(job: Job, layers: Iterable[StackedLayer]) -> float:
     """Return what the fullest layer holds in its backward: recomputed tensors, gradients [B]."""
     most = 0.0
-    for stacked in dict.fromkeys(job.layers.stacked(stage, chunk)):
+    for stacked in dict.fromkeys(layers):
         ops = job.layers.ops(stacked.layer)
         recomputed = kept(ops) - job.layers.kept(stacked)
         most = max(most, recomputed + _gradients_inside(ops))

@@ -7,28 +7,28 @@ parameters has 205,000 blocks of six kinds.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from clustersim.arrays import adjacent
-from clustersim.cost.compute import Seconds, chain_seconds, followed_seconds, overlapped_step
+from clustersim.cost.compute import Seconds, chain_seconds, overlapped_step
 from clustersim.program.communicators import OF_CELL, Communicators, Pattern
 from clustersim.program.expert_exchange import OPPOSITE, overlapped_exchange
 from clustersim.program.fold import Name
 from clustersim.program.job import Job
+from clustersim.program.layer_times import LayerTimes, backward_kernels
 from clustersim.program.layers import StackedLayer
 from clustersim.program.movement.block_moves import Moves, moves_of
 from clustersim.program.movement.host_copies import HostLink
 from clustersim.program.movement.overlap import Move, Shared, Unit, Units, total_seconds
 from clustersim.program.movement.sharding import local_seconds
-from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, WHOLE, Code
+from clustersim.program.steps import FORWARD, WEIGHT, WHOLE, Code
 from clustersim.traffic import LinkRows, Traffic, TrafficRows, added
 from clustersim.workload.kernels import Axis, Collective, Kernel, Overlapped, flat
 from clustersim.workload.layers.ends import boundary_gather
 from clustersim.workload.offload import HostCopy
-from clustersim.workload.ops import Op, backward, forward, of_inputs, of_weights
+from clustersim.workload.ops import backward, forward
 
 if TYPE_CHECKING:
     from clustersim.program.contention import SharedCollectives
@@ -51,7 +51,7 @@ class Blocks:
         self._calls = {stage: inner + moves for stage, (inner, moves) in self._by_role.items()}
         self.communicators = Communicators(job, _operations(self._calls.values()))
         self._blocks: dict[object, tuple[Seconds, Seconds]] = {}
-        self._layers: dict[object, tuple[Seconds, Seconds]] = {}
+        self._times = LayerTimes(job, self._communication)
         self._host = HostLink(job) if job.offload.any else None
 
     @property
@@ -69,6 +69,9 @@ class Blocks:
     def pattern(self, stage: int, replica: int) -> Pattern:
         """Return the signatures on which the times of blocks of a cell depend, by axis."""
         return self.communicators.pattern(stage, replica)
+
+    def _communication(self, collective: Collective, pattern: Pattern) -> float:
+        return self.communicators.cost(collective, pattern).seconds
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -101,11 +104,11 @@ class Blocks:
     ) -> tuple[Seconds, Seconds]:
         job = self.job
         before, after = kernels_of_ends(job, stage, chunk, kind)
-        seconds = self._chain(before, pattern) + self._chain(after, pattern)
+        seconds = self._times.chain(before, pattern) + self._times.chain(after, pattern)
         seconds = seconds if kind == FORWARD else seconds.of_backward()
         repeated = Seconds()
         for stacked, times in Counter(job.layers.stacked(stage, chunk)).items():
-            own, recomputed = self._layer(stacked, kind, pattern)
+            own, recomputed = self._times.layer(stacked, kind, pattern)
             seconds = seconds + (own + recomputed) * times
             repeated = repeated + recomputed * times
         if moves := moves_of(job, stage, chunk, kind):
@@ -153,12 +156,12 @@ class Blocks:
         """
         stage, chunk, kind = block
         before, after = kernels_of_ends(self.job, stage, chunk, kind)
-        pieces = [(before, self._chain(before, pattern).busy)]
+        pieces = [(before, self._times.chain(before, pattern).busy)]
         for stacked in layers_in_order(self.job, stage, chunk, kind):
-            own, recomputed = self._layer(stacked, kind, pattern)
+            own, recomputed = self._times.layer(stacked, kind, pattern)
             kernels = [] if shared is None else layer_kernels(self.job, stacked, kind)
             pieces.append((kernels, (own + recomputed).busy))
-        pieces.append((after, self._chain(after, pattern).busy))
+        pieces.append((after, self._times.chain(after, pattern).busy))
         return tuple(
             Unit(
                 busy,
@@ -182,7 +185,7 @@ class Blocks:
             collective = kernel.moved if isinstance(kernel, Overlapped) else kernel
             if isinstance(collective, Collective) and (traffic := shared.inner(collective)):
                 uncontended = self.communicators.cost(collective, pattern).seconds
-                longer = max(0.0, self._chain([kernel], pattern).busy - uncontended)
+                longer = max(0.0, self._times.chain([kernel], pattern).busy - uncontended)
                 collectives.append((traffic, uncontended, longer))
         if not collectives:
             return ()
@@ -225,51 +228,6 @@ class Blocks:
         seconds, _ = self.block(stage, code.chunk, code.kind, pattern)
         rest = max(0.0, seconds.total - total_seconds(units, self._ahead))
         return Units(units, self._ahead, rest, shared.always)
-
-    def _layer(self, stacked: StackedLayer, kind: str, pattern: Pattern) -> tuple[Seconds, Seconds]:
-        """Return the time of a layer, and the additional time of its recomputation."""
-        key = stacked, kind, pattern
-        if key not in self._layers:
-            layers = self.job.layers
-            ops, captured = layers.ops(stacked.layer), layers.captured(stacked.layer)
-            repeats = kind in (BACKWARD, INPUT)
-            recomputed = [op for op in ops if op.name in stacked.recomputed and repeats]
-            graph = Seconds(replays=float(bool(captured)))
-            own = self._ops(ops, kind, pattern, captured) + graph
-            if kind == FORWARD and self.job.software.experts.synchronised:
-                own = replace(own, dispatch=self._followed(stacked, pattern))
-            self._layers[key] = own, self._ops(recomputed, FORWARD, pattern, captured)
-        return self._layers[key]
-
-    def _followed(self, stacked: StackedLayer, pattern: Pattern) -> float:
-        """Return the idle time of a layer's forward after the host has waited for its routing."""
-        layers, dispatch = self.job.layers, self.job.software.dispatch
-        captured, followed = layers.captured(stacked.layer), layers.followed(stacked.layer)
-        chains = [
-            self._ops([op], FORWARD, pattern, captured)
-            for op in layers.ops(stacked.layer)
-            if op.name in followed
-        ]
-        return followed_seconds((dispatch.issued(chain), chain.busy) for chain in chains)
-
-    def _ops(
-        self, ops: Iterable[Op], kind: str, pattern: Pattern, captured: Collection[str]
-    ) -> Seconds:
-        """Return the time of operations forward or backward, some of them captured in a graph."""
-        total = Seconds()
-        for op in ops:
-            kernels = op.forward if kind == FORWARD else backward_kernels(op.backward, kind)
-            seconds = self._chain(kernels, pattern).skewed(op.skew)
-            seconds = seconds if kind == FORWARD else seconds.of_backward()
-            total += seconds.captured() if op.name in captured else seconds
-        return total
-
-    def _chain(self, kernels: Iterable[Kernel], pattern: Pattern) -> Seconds:
-        def seconds_of(collective: Collective) -> float:
-            return self.communicators.cost(collective, pattern).seconds
-
-        cluster = self.job.cluster
-        return chain_seconds(kernels, cluster.accelerator, seconds_of, cluster.occupied)
 
     # --- links -----------------------------------------------------------------------------------
 
@@ -332,13 +290,6 @@ def layers_in_order(job: Job, stage: int, chunk: int, kind: str) -> tuple[Stacke
     """Return the layers of a chunk in the order in which a block runs them."""
     stacked = job.layers.stacked(stage, chunk)
     return stacked if kind == FORWARD else stacked[::-1]
-
-
-def backward_kernels(kernels: Iterable[Kernel], kind: str) -> list[Kernel]:
-    """Return the kernels of a backward that a step of some kind runs: all, or a part."""
-    if kind == INPUT:
-        return of_inputs(kernels)
-    return of_weights(kernels) if kind == WEIGHT else list(kernels)
 
 
 def kernels_of_ends(

@@ -137,10 +137,14 @@ class Weights:
         ----------
         sharded : whether ZeRO shards them over the ranks that hold the same parameters
         """
-        plan = self._plan
-        dense = parameters.dense(plan.tensor)
-        experts = parameters.of_experts(plan.expert, plan.expert_tensor)
-        if not sharded:
-            return dense + experts
-        copies = plan.expert_copies * plan.sharers // plan.copies
-        return dense / plan.sharers + experts / max(1, copies)
+        return on_rank(self._plan, parameters, sharded=sharded)
+
+
+def on_rank(plan: Plan, parameters: Parameters, *, sharded: bool = False) -> float:
+    """Return the amount of some parameters on one rank of a layout, as `Weights.on_rank`."""
+    dense = parameters.dense(plan.tensor)
+    experts = parameters.of_experts(plan.expert, plan.expert_tensor)
+    if not sharded:
+        return dense + experts
+    copies = plan.expert_copies * plan.sharers // plan.copies
+    return dense / plan.sharers + experts / max(1, copies)

@@ -6,12 +6,13 @@ from clustersim.errors import PlanError
 from clustersim.plan.placement import Placement, place
 from clustersim.program.collectives.communicator import Prescribed
 from clustersim.program.job import Job
+from clustersim.program.schedules import Schedule
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.check import check_layout
 from clustersim.simulation.disturbed import DRAWN, causes_of, faults_of
 from clustersim.simulation.layout import layout_of, recompute_of, schedule_of
-from clustersim.topology.cluster import build_cluster
+from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.model import Transformer, build_model
 from clustersim.workload.offload import Offload
@@ -45,19 +46,43 @@ def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
     layout = layout_of(given, schedule, model)
     check_layout(loaded, schedule, layout, model)
 
-    passes = None if given.framework.passes is None else given.framework.passes.value
-    faults, wish = faults_of(loaded, draw), plan.placement
-    cluster = build_cluster(given.cluster, given.cluster.nodes, passes, faults, queued=True)
+    cluster, wish = cluster_of(loaded, draw), plan.placement
     placement = place(layout, cluster, wish.order, wish.boxes, wish.devices, loaded.where)
-    job = Job(
+    job = assembled_job(loaded, placement, cluster, model, schedule, draw)
+    _check_recomputed(job, loaded)
+    return job
+
+
+def cluster_of(loaded: Loaded, draw: Draw = DRAWN) -> Cluster:
+    """Return the machine of a scenario as its framework uses it, with its faults."""
+    given = loaded.scenario
+    passes = None if given.framework.passes is None else given.framework.passes.value
+    faults = faults_of(loaded, draw)
+    return build_cluster(given.cluster, given.cluster.nodes, passes, faults, queued=True)
+
+
+def assembled_job(
+    loaded: Loaded,
+    placement: Placement,
+    cluster: Cluster,
+    model: Transformer,
+    schedule: Schedule,
+    draw: Draw = DRAWN,
+) -> Job:
+    """Return the job of a layout that has been placed; unchecked.
+
+    All that is no part of the layout is that of the scenario, and so is its recomputation.
+    """
+    given = loaded.scenario
+    return Job(
         cluster=cluster,
         model=model,
-        plan=layout,
+        plan=placement.plan,
         placement=placement,
         schedule=schedule,
         framework=given.framework,
         precision=given.precision,
-        recompute=recompute_of(given),
+        recompute=recompute_of(given.recompute),
         offload=Offload(**given.offload.model_dump()),
         finetune=_finetune(given),
         frozen_ends=frozenset(() if given.finetune is None else given.finetune.frozen),
@@ -69,8 +94,6 @@ def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
         causes=causes_of(loaded, placement, draw),
         replication=draw.replication,
     )
-    _check_recomputed(job, loaded)
-    return job
 
 
 def _check_recomputed(job: Job, loaded: Loaded) -> None:
@@ -132,4 +155,4 @@ def _shares(given: Scenario, experts: int, placement: Placement) -> list[float]:
     return task_shares(wish.tasks, experts, max(1, plan.micro * ranks // plan.cell))
 
 
-__all__ = ["build_job"]
+__all__ = ["assembled_job", "build_job", "cluster_of"]

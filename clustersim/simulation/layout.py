@@ -1,5 +1,6 @@
 """The layout of a scenario: degrees, schedule, layers of each stage, what is recomputed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from clustersim.catalog.text_files import is_file
@@ -29,7 +30,7 @@ def layout_of(given: Scenario, schedule: Schedule, model: Transformer) -> Plan:
         reshard=plan.reshard,
         micro=batch.micro,
         microbatches=max(1, batch.global_ // (plan.data * batch.micro)),
-        layers=_layers(given, model, schedule.wired(plan.pipeline, chunks).virtual_stages),
+        layers=layers_of(plan.layers, model, schedule.wired(plan.pipeline, chunks).virtual_stages),
         sequence_parallel=plan.sequence_parallel,
         context=plan.context,
         context_method=plan.context_method,
@@ -65,24 +66,26 @@ def schedule_file(loaded: Loaded) -> Path | None:
     return neighbour if is_file(neighbour) else Path(name)
 
 
-def _layers(given: Scenario, model: Transformer, parts: int) -> tuple[int, ...]:
-    """Return the layers of each part of the model; none where it cannot be divided evenly."""
-    wish, layers = given.plan.layers, model.layers
-    if wish == "with-ends":
-        return with_ends(layers, parts)
-    if wish == "filled":
-        return filled(layers, parts)
+def layers_of(wish: str | Sequence[int], model: Transformer, parts: int) -> tuple[int, ...]:
+    """Return the layers of each part of the model; none where it cannot be divided evenly.
+
+    Parameters
+    ----------
+    wish : ``plan.layers`` of a scenario: a rule by name, or the layers themselves
+    """
+    layers = model.layers
+    if not isinstance(wish, str):
+        return tuple(wish)
     if wish == "by-work":
         work = [multiplied(model, layer) for layer in model.stack]
         return by_work(work, model.vocab * model.hidden, parts)
     if wish == "even":
         return even_layers(layers, parts) if layers % parts == 0 else ()
-    return tuple(wish)
+    return {"with-ends": with_ends, "filled": filled}[wish](layers, parts)
 
 
-def recompute_of(given: Scenario) -> Recompute:
-    """Return what the backward recomputes."""
-    table = given.recompute
+def recompute_of(table: str | RecomputeFile) -> Recompute:
+    """Return what the backward recomputes, from the key of a scenario."""
     if not isinstance(table, RecomputeFile):
         return Recompute(table)
     stages = None if table.stages is None else frozenset(table.stages)
@@ -90,4 +93,4 @@ def recompute_of(given: Scenario) -> Recompute:
     return Recompute(mode, frozenset(table.ops), table.every, stages)
 
 
-__all__ = ["layout_of", "recompute_of", "schedule_file", "schedule_of"]
+__all__ = ["layers_of", "layout_of", "recompute_of", "schedule_file", "schedule_of"]

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from clustersim.arrays import adjacent, numbered
+from clustersim.arrays import Floats, adjacent, numbered
 from clustersim.cost import closed_form
 from clustersim.plan.wiring import Wiring
 from clustersim.program.communicators import Communicators
@@ -14,8 +14,9 @@ from clustersim.program.fold import Name
 from clustersim.program.job import Job
 from clustersim.program.movement.sharding import gathers_in_blocks, reduces_in_blocks, replicated
 from clustersim.program.steps import BACKWARD, FORWARD, WHOLE
-from clustersim.traffic import TrafficRows, link_rows
+from clustersim.traffic import LinkRows, TrafficRows, link_rows
 from clustersim.workload.kernels import Axis
+from clustersim.workload.parameters import Parameters
 
 Call = tuple[Axis, str, float]
 """Axis, operation, and bytes of the buffer [B]."""
@@ -58,39 +59,72 @@ def send_name(kind: str, stage: int, chunk: int, wiring: Wiring) -> Name:
 
 def _transfers_along(job: Job, hops: Sequence[Hop]) -> list[TrafficRows]:
     """Return transfers of every replica: a flow from every rank of a cell to its peer."""
-    plan, cluster, shard = job.plan, job.cluster, job.shard
-    ranks = plan.tensor if job.software.pipeline.sharded else shard.shared
-    nbytes, count = shard.width * shard.stream / ranks, plan.data
-    cells = job.placement.cells.reshape(plan.pipeline, -1)
-    routes = cluster.routes(
-        cells[[hop.stage for hop in hops]].ravel(), cells[[hop.to for hop in hops]].ravel()
-    )
-    rows = count * len(hops)
-    row = np.repeat(np.arange(rows), plan.cell)[routes.message]
-    crossings = link_rows(row, routes.links, np.ones(len(routes.links)), rows)
-    rates = crossings.smallest(cluster.links.capacities[crossings.links] / crossings.values)
-    network = routes.network.reshape(rows, plan.cell).any(axis=1)
-    latency = routes.latency.reshape(rows, plan.cell).max(axis=1)
-    facts = np.stack([network, rates, latency], axis=1)
+    count = job.plan.data
+    paths = hop_paths(job, [(hop.stage, hop.to) for hop in hops], count)
+    facts = np.stack([paths.network, paths.rates, paths.latency], axis=1)
     kinds = numbered(facts.view(np.int64))
     _, first = np.unique(kinds, return_index=True)
+    nbytes, library = sent_bytes(job), job.cluster.library
     costs = [
-        closed_form.message_cost(nbytes, bool(network), rate, latency, cluster.library)
+        closed_form.message_cost(nbytes, bool(network), rate, latency, library)
         for network, rate, latency in facts[first].tolist()
     ]
     amounts = np.array([(cost.nbytes, cost.latency, cost.rate) for cost in costs])[kinds].T
-    moved = TrafficRows("", crossings, *amounts)
+    moved = TrafficRows("", paths.crossings, *amounts)
     return [
         moved.part(hop.title, slice(at * count, (at + 1) * count)) for at, hop in enumerate(hops)
     ]
+
+
+def sent_bytes(job: Job) -> float:
+    """Return what a rank sends to the next stage for a microbatch [B]."""
+    shard = job.shard
+    ranks = job.plan.tensor if job.software.pipeline.sharded else shard.shared
+    return shard.width * shard.stream / ranks
+
+
+class HopPaths(NamedTuple):
+    """The paths of transfers between stages, a row for each transfer and replica.
+
+    Attributes
+    ----------
+    crossings : links of a row, with the flows of its cell that cross each
+    network : whether some of its flows leave their node, as 0 or 1
+    rates : of a flow, while the others of its cell share its links [B/s]
+    latency : of the longest path [s]
+    """
+
+    crossings: LinkRows
+    network: Floats
+    rates: Floats
+    latency: Floats
+
+
+def hop_paths(job: Job, hops: Sequence[tuple[int, int]], replicas: int) -> HopPaths:
+    """Return the paths of transfers between pairs of stages, of the first replicas."""
+    plan, cluster = job.plan, job.cluster
+    cells = job.placement.cells[:, :replicas].reshape(plan.pipeline, -1)
+    sources, targets = zip(*hops, strict=True)
+    routes = cluster.routes(cells[[*sources]].ravel(), cells[[*targets]].ravel())
+    rows = replicas * len(hops)
+    row = np.repeat(np.arange(rows), plan.cell)[routes.message]
+    crossings = link_rows(row, routes.links, np.ones(len(routes.links)), rows)
+    return HopPaths(
+        crossings,
+        routes.network.reshape(rows, plan.cell).any(axis=1).astype(np.float64),
+        np.asarray(
+            crossings.smallest(cluster.links.capacities[crossings.links] / crossings.values)
+        ),
+        routes.latency.reshape(rows, plan.cell).max(axis=1),
+    )
 
 
 def joint_collectives(job: Job, communicators: Communicators) -> dict[Name, TrafficRows]:
     """Return the collectives of all replicas: over the data axis and of the embedding."""
     plan = job.plan
     joint: dict[Name, TrafficRows] = {}
-    stages = range(plan.pipeline)
-    calls = [((*_reductions(job, stage),), (*_gathers(job, stage),)) for stage in stages]
+    trained = [job.weights.trained(stage) for stage in range(plan.pipeline)]
+    calls = [((*reductions(job, one),), (*gathers(job, one),)) for one in trained]
     for run in adjacent(calls):
         for kind, collectives in zip(("gradients", "parameters"), calls[run.start], strict=True):
             for axis, operation, nbytes in collectives:
@@ -124,12 +158,17 @@ def _mirrored_sums(job: Job) -> dict[Name, TrafficRows]:
     return sums
 
 
-def _reductions(job: Job, stage: int) -> Iterator[Call]:
-    """Yield the reductions of a stage's gradients, unless blocks reduce them."""
+def reductions(job: Job, trained: Parameters) -> Iterator[Call]:
+    """Yield the reductions of the gradients of a stage, unless blocks reduce them.
+
+    Parameters
+    ----------
+    trained : parameters of the stage
+    """
     if reduces_in_blocks(job):
         return
     gradients = job.software.gradients
-    for group in replicated(job, job.weights.trained(stage)):
+    for group in replicated(job, trained):
         nbytes = group.amount * gradients.reduced
         if group.sharers > 1:
             operation = gradients.collective if job.plan.zero else "all-reduce"
@@ -138,13 +177,13 @@ def _reductions(job: Job, stage: int) -> Iterator[Call]:
             yield "copies", "all-reduce", nbytes / group.sharers
 
 
-def _gathers(job: Job, stage: int) -> Iterator[Call]:
-    """Yield the gathers of a stage's new weights, where their optimiser states are sharded."""
+def gathers(job: Job, trained: Parameters) -> Iterator[Call]:
+    """Yield the gathers of new weights of a stage, where their optimiser states are sharded."""
     if not job.plan.zero or gathers_in_blocks(job, FORWARD):
         return
     gathered = job.software.gradients.gathered
     width = job.shard.width if gathered is None else gathered
-    for group in replicated(job, job.weights.trained(stage)):
+    for group in replicated(job, trained):
         if group.sharers > 1:
             yield group.axis, "all-gather", group.amount * width
 

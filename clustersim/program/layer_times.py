@@ -1,0 +1,90 @@
+"""Times of layers: the kernels of one layer for one microbatch, forward, backward and recomputed.
+
+    operations of a layer --cost--> seconds of each kind of step
+
+The time of each different layer is computed once, not for each microbatch.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+
+from clustersim.cost.compute import Seconds, chain_seconds, followed_seconds
+from clustersim.program.communicators import Pattern
+from clustersim.program.job import Job
+from clustersim.program.layers import StackedLayer
+from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT
+from clustersim.workload.kernels import Collective, Kernel
+from clustersim.workload.ops import Op, of_inputs, of_weights
+
+Communication = Callable[[Collective, Pattern], float]
+"""The time of a collective of the groups of a pattern [s]."""
+
+
+class LayerTimes:
+    """The times of the layers of a job, and of other chains of kernels.
+
+    Parameters
+    ----------
+    communication : time of the collectives between the kernels
+    """
+
+    def __init__(self, job: Job, communication: Communication) -> None:
+        self._job, self._communication = job, communication
+        self._known: dict[object, tuple[Seconds, Seconds]] = {}
+
+    def layer(self, stacked: StackedLayer, kind: str, pattern: Pattern) -> tuple[Seconds, Seconds]:
+        """Return the time of a layer, and the additional time of its recomputation."""
+        key = stacked, kind, pattern
+        if key not in self._known:
+            layers = self._job.layers
+            ops, captured = layers.ops(stacked.layer), layers.captured(stacked.layer)
+            repeats = kind in (BACKWARD, INPUT)
+            recomputed = [op for op in ops if op.name in stacked.recomputed and repeats]
+            graph = Seconds(replays=float(bool(captured)))
+            own = self._ops(ops, kind, pattern, captured) + graph
+            if kind == FORWARD and self._job.software.experts.synchronised:
+                own = replace(own, dispatch=self._followed(stacked, pattern))
+            self._known[key] = own, self._ops(recomputed, FORWARD, pattern, captured)
+        return self._known[key]
+
+    def chain(self, kernels: Iterable[Kernel], pattern: Pattern) -> Seconds:
+        """Return the time of kernels one after another."""
+
+        def seconds_of(collective: Collective) -> float:
+            return self._communication(collective, pattern)
+
+        cluster = self._job.cluster
+        return chain_seconds(kernels, cluster.accelerator, seconds_of, cluster.occupied)
+
+    def _followed(self, stacked: StackedLayer, pattern: Pattern) -> float:
+        """Return the idle time of a layer's forward after the host has waited for its routing."""
+        layers, dispatch = self._job.layers, self._job.software.dispatch
+        captured, followed = layers.captured(stacked.layer), layers.followed(stacked.layer)
+        chains = [
+            self._ops([op], FORWARD, pattern, captured)
+            for op in layers.ops(stacked.layer)
+            if op.name in followed
+        ]
+        return followed_seconds((dispatch.issued(chain), chain.busy) for chain in chains)
+
+    def _ops(
+        self, ops: Iterable[Op], kind: str, pattern: Pattern, captured: Collection[str]
+    ) -> Seconds:
+        """Return the time of operations forward or backward, some of them captured in a graph."""
+        total = Seconds()
+        for op in ops:
+            kernels = op.forward if kind == FORWARD else backward_kernels(op.backward, kind)
+            seconds = self.chain(kernels, pattern).skewed(op.skew)
+            seconds = seconds if kind == FORWARD else seconds.of_backward()
+            total += seconds.captured() if op.name in captured else seconds
+        return total
+
+
+def backward_kernels(kernels: Iterable[Kernel], kind: str) -> list[Kernel]:
+    """Return the kernels of a backward that a step of some kind runs: all, or a part."""
+    if kind == INPUT:
+        return of_inputs(kernels)
+    return of_weights(kernels) if kind == WEIGHT else list(kernels)
+
+
+__all__ = ["Communication", "LayerTimes", "backward_kernels"]
