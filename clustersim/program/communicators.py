@@ -79,6 +79,11 @@ class AxisGroups:
         communicator, place = self._examples[number]
         return communicator.cost(operation, nbytes, place)
 
+    def least(self, operation: str, nbytes: float) -> Cost:
+        """Return the cost of a collective of the class for which it takes least time."""
+        costs = (self.cost(number, operation, nbytes) for number in self._numbers)
+        return min(costs, key=lambda cost: cost.seconds)
+
     def traffic(self, name: str, operation: str, nbytes: float, rows: slice) -> TrafficRows:
         """Return a collective of some rows as traffic."""
         costs = [self.cost(number, operation, nbytes) for number in self._numbers]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.text_files import is_file
 from clustersim.plan.parallelism import Plan, by_work, even_layers, filled, with_ends
 from clustersim.program.schedules import SCHEDULES, Schedule
@@ -50,11 +51,15 @@ def schedule_of(loaded: Loaded) -> Schedule:
     """
     file = schedule_file(loaded)
     if file is None:
-        schedule = SCHEDULES[loaded.scenario.plan.schedule]
-        first = loaded.scenario.framework.pipeline.forwards_first
-        early = schedule is INTERLEAVED and first is not None and not first.value
-        return INTERLEAVED_EARLY if early else schedule
+        return schedule_named(loaded.scenario.plan.schedule, loaded.scenario.framework)
     return read_schedule(file, loaded.where("plan", "schedule"))
+
+
+def schedule_named(name: str, framework: FrameworkRecord) -> Schedule:
+    """Return a schedule by its name, as a framework runs it."""
+    schedule, first = SCHEDULES[name], framework.pipeline.forwards_first
+    early = schedule is INTERLEAVED and first is not None and not first.value
+    return INTERLEAVED_EARLY if early else schedule
 
 
 def schedule_file(loaded: Loaded) -> Path | None:
@@ -93,4 +98,11 @@ def recompute_of(table: str | RecomputeFile) -> Recompute:
     return Recompute(mode, frozenset(table.ops), table.every, stages)
 
 
-__all__ = ["layers_of", "layout_of", "recompute_of", "schedule_file", "schedule_of"]
+__all__ = [
+    "layers_of",
+    "layout_of",
+    "recompute_of",
+    "schedule_file",
+    "schedule_named",
+    "schedule_of",
+]

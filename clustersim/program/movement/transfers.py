@@ -109,12 +109,11 @@ def hop_paths(job: Job, hops: Sequence[tuple[int, int]], replicas: int) -> HopPa
     rows = replicas * len(hops)
     row = np.repeat(np.arange(rows), plan.cell)[routes.message]
     crossings = link_rows(row, routes.links, np.ones(len(routes.links)), rows)
+    network = np.any(routes.network.reshape(rows, plan.cell), axis=1)
     return HopPaths(
         crossings,
-        routes.network.reshape(rows, plan.cell).any(axis=1).astype(np.float64),
-        np.asarray(
-            crossings.smallest(cluster.links.capacities[crossings.links] / crossings.values)
-        ),
+        np.asarray(network, np.float64),
+        crossings.smallest(cluster.links.capacities[crossings.links] / crossings.values),
         routes.latency.reshape(rows, plan.cell).max(axis=1),
     )
 
