@@ -35,6 +35,7 @@ from clustersim.simulation.lower_bound.columns import Column, Columns, ColumnTab
 from clustersim.simulation.lower_bound.division import Division, divide
 from clustersim.simulation.lower_bound.jobs import LayoutJobs
 from clustersim.simulation.lower_bound.layouts import Layout, Shape
+from clustersim.simulation.lower_bound.memory_bound import least_memory
 from clustersim.simulation.lower_bound.quickest import QuickestCollectives
 from clustersim.simulation.lower_bound.tails import Tails, TailTimes, exposed_reduction
 
@@ -80,6 +81,13 @@ class StepBounds:
         stages = _Stages(columns, division, ahead, back, inputs, job)
         times = self._times_of_tails(shape, columns, division)
         return self._joined(stages, times, division, job) * ROUNDING
+
+    def memory(self, shape: Shape, columns: Columns) -> Floats:
+        """Return a lower bound of the memory of a device in each column [B]."""
+        job = self.jobs.job(Layout(columns.of[0].cell, shape, columns.of[0].sharding))
+        division = self.division(shape, columns, job)
+        tails = self._times_of_tails(shape, columns, division).of(division.stage_kinds.number)
+        return least_memory(shape, columns, division, tails, job) * ROUNDING
 
     def division(self, shape: Shape, columns: Columns, job: Job) -> Division:
         """Return how a shape divides the layers over the stages of some columns."""

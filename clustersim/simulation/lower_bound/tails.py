@@ -15,6 +15,7 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.cost.closed_form import Cost
 from clustersim.cost.compute import pass_seconds
+from clustersim.memory.recipe import memory_recipe
 from clustersim.program.compile import MOST_BUCKETS
 from clustersim.program.job import Job
 from clustersim.program.movement.transfers import Call, gathers, reductions
@@ -28,7 +29,7 @@ from clustersim.workload.parameters import Parameters, embedding_parameters, hea
 
 @dataclass(frozen=True, eq=False)
 class TailTimes:
-    """Least times after the last step of each different stage, in columns [s].
+    """Least times after the last step of each different stage, in columns [s], and its states.
 
     Attributes
     ----------
@@ -36,12 +37,14 @@ class TailTimes:
     reduced : time of the reductions
     piece : time of the last piece of them, where they overlap with backwards
     updated : time of the optimiser and of the gathers after it
+    held : training states and runtime on the device [B]
     """
 
     start: Floats
     reduced: Floats
     piece: Floats
     updated: Floats
+    held: Floats
 
     @classmethod
     def stacked(cls, rows: Sequence["TailTimes"]) -> "TailTimes":
@@ -100,7 +103,23 @@ class Tails:
             self._optimiser(trained)
             + sum(cost.latency for cost in gathered)
             + _moved(gathered) / parts,
+            self._held(trained),
         )
+
+    def _held(self, trained: Parameters) -> float:
+        """Return the least training states of a rank on its device, with its runtime [B]."""
+        recipe, plan, offload = memory_recipe(self._job), self._job.plan, self._job.offload
+        if offload.parameters:
+            return recipe.runtime
+        sharded = on_rank(plan, trained, sharded=True)
+        whole = on_rank(plan, trained)
+        held = recipe.weights * (sharded if plan.zero >= 3 else whole)
+        held += recipe.gradients * (sharded if plan.zero >= 2 else whole)
+        if not offload.optimiser:
+            held += (recipe.master + recipe.optimiser) * (sharded if plan.zero >= 1 else whole)
+        elif plan.zero >= 2:
+            held -= recipe.gradients * sharded
+        return recipe.runtime + held
 
     def _costs(self, calls: Iterator[Call]) -> list[Cost]:
         """Return the costs of collectives that run one after another."""
