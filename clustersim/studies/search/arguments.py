@@ -1,0 +1,257 @@
+"""What a search chooses, from its arguments.
+
+--free framework=megatron-lm,megatron-core   values of another key
+--free plan.tensor=1:8                       only these values of a key that is free
+--set plan.zero=1                            a key that is set is fixed
+--limit memory<=70GiB --limit plan.tensor<=8
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import inf
+from typing import Any, Final
+
+from clustersim.catalog import finding
+from clustersim.catalog.changes import Change, changes_of
+from clustersim.catalog.tree import dotted, nearest
+from clustersim.errors import CatalogError, PlanError, ScenarioError
+from clustersim.runs.variants import in_a_line
+from clustersim.scenario.load import Loaded
+from clustersim.scenario.ranges import values_of
+from clustersim.studies.search.space import FREE
+from clustersim.units import parse_size
+
+OBJECTIVES: Final = {
+    "tokens_per_s": True,
+    "tokens_per_s_per_device": True,
+    "samples_per_s": True,
+    "tflops_per_device_model": True,
+    "mfu": True,
+    "step_time_s": False,
+}
+"""Objectives, and whether more is better; all fall with the step time of a given batch."""
+
+_LIMIT: Final = re.compile(r"^\s*([a-z_.]+)\s*(<=|>=)\s*(.+?)\s*$")
+
+_LIMITED: Final = tuple(
+    key
+    for key in FREE
+    if key not in ("plan.context_method", "plan.placement", "plan.sequence_parallel", "recompute")
+    and key not in ("plan.schedule", "plan.layers")
+)
+"""Keys of numbers, which can be limited."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a search.
+
+    Attributes
+    ----------
+    memory : of a device [B]
+    ranges : least and greatest value by key
+    """
+
+    memory: float = inf
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def allows(self, key: str, value: Any) -> bool:
+        """Return whether a value of a key is within its limits."""
+        low, high = self.ranges.get(key, (-inf, inf))
+        return not isinstance(value, int | float) or low <= value <= high
+
+
+@dataclass(frozen=True)
+class Freed:
+    """What is free.
+
+    Attributes
+    ----------
+    values : values of keys of a layout, where these are not generated
+    axes : values of other keys; each combination is a scenario of its own
+    """
+
+    values: Mapping[str, tuple[Any, ...]]
+    axes: Mapping[str, tuple[Change, ...]]
+
+    def combinations(self) -> list[tuple[Change, ...]]:
+        """Return the changes of each scenario that is searched."""
+        return [*product(*self.axes.values())]
+
+
+def check_objective(by: str) -> None:
+    """Check the name of an objective.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, with the objectives that there are.
+    """
+    if by not in OBJECTIVES:
+        raise ScenarioError(
+            f"--objective {by}: no objective of that name{nearest(by, OBJECTIVES)}"
+            f" (objectives: {', '.join(OBJECTIVES)})"
+        )
+
+
+def freed_of(texts: Sequence[str], base: Loaded) -> Freed:
+    """Return what is free from texts as ``--free`` takes them.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, for an unknown key, an invalid value, or a key without values.
+    """
+    values: dict[str, tuple[Any, ...]] = {}
+    axes: dict[str, tuple[Change, ...]] = {}
+    for text in texts:
+        key, equals, listed = text.partition("=")
+        key, where = key.strip(), f"--free {text}"
+        if key in FREE and not equals:
+            continue
+        changes = _changes(key, listed if equals else None, where)
+        _check_values(base, key, changes, where)
+        if key in FREE:
+            values[key] = tuple(_value(key, change) for change in changes)
+        else:
+            axes[key] = changes
+    return Freed(values, axes)
+
+
+def _changes(key: str, listed: str | None, where: str) -> tuple[Change, ...]:
+    if listed is None:
+        if key != "framework":
+            known = ", ".join((*FREE, "framework"))
+            raise ScenarioError(
+                f"{where}: has no values of its own{nearest(key, [*FREE, 'framework'])} (give them:"
+                f" --free {key or 'KEY'}=VALUES; without values: {known})"
+            )
+        texts = [*finding.entry_names("framework")]
+    else:
+        try:
+            texts = values_of(listed)
+        except ValueError as problem:
+            raise ScenarioError(f"{where}: {problem}") from None
+    return changes_of([f"{key}={text}" for text in texts])
+
+
+def _value(key: str, change: Change) -> Any:
+    if key == "plan.layers" and isinstance(change.value, list):
+        return tuple(change.value)
+    return change.value
+
+
+def _check_values(base: Loaded, key: str, changes: Sequence[Change], where: str) -> None:
+    """Check that a scenario can have a key and its values."""
+    for change in changes:
+        try:
+            base.changed([change])
+        except PlanError:
+            continue
+        except (ScenarioError, CatalogError) as problem:
+            line = in_a_line(problem).replace(f"{change.place}: ", "")
+            raise ScenarioError(f"{where}: {line}") from None
+
+
+def limits_of(texts: Sequence[str]) -> Limits:
+    """Return limits from texts as ``--limit`` takes them.
+
+    >>> limits_of(["memory<=70GB", "plan.tensor<=8"])
+    Limits(memory=70000000000.0, ranges={'plan.tensor': (-inf, 8.0)})
+
+    Raises
+    ------
+    ScenarioError
+        in one line, for a text that is not a limit.
+    """
+    memory, ranges = inf, dict[str, tuple[float, float]]()
+    for text in texts:
+        found = _LIMIT.match(text)
+        if found is None:
+            raise ScenarioError(
+                f"--limit {text}: is not of the form KEY<=VALUE or KEY>=VALUE (memory<=70GiB)"
+            )
+        key, sign, value = found.groups()
+        if key == "memory" and sign == "<=":
+            memory = min(memory, _size(text, value))
+        elif key in _LIMITED:
+            low, high = ranges.get(key, (-inf, inf))
+            number = _number(text, value)
+            ranges[key] = (low, min(high, number)) if sign == "<=" else (max(low, number), high)
+        else:
+            known = ["memory", *_LIMITED]
+            raise ScenarioError(
+                f"--limit {text}: '{key}' cannot be limited{nearest(key, known)}"
+                f" (memory<=, or one of {', '.join(_LIMITED)})"
+            )
+    return Limits(memory, ranges)
+
+
+def _size(text: str, value: str) -> float:
+    try:
+        return parse_size(value)
+    except ValueError as problem:
+        raise ScenarioError(f"--limit {text}: {problem}") from None
+
+
+def _number(text: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ScenarioError(f"--limit {text}: '{value}' is not a number") from None
+
+
+def device_changes(base: Loaded, devices: int | None) -> tuple[Change, ...]:
+    """Return the change of a scenario to some number of devices.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, for a number that the machine does not have.
+    """
+    if devices is None:
+        return ()
+    cluster = base.scenario.cluster
+    size, most = cluster.node.devices.value, cluster.size.value
+    if devices < 1 or devices % size:
+        below = devices // size * size
+        near = [number for number in (below, below + size) if 0 < number <= most * size]
+        raise ScenarioError(
+            f"--devices {devices}: is not a multiple of the {size} devices of a node of"
+            f" '{cluster.name}' (nearest: {', '.join(map(str, near)) or most * size})"
+        )
+    if devices // size > most:
+        raise ScenarioError(
+            f"--devices {devices}: '{cluster.name}' has {most * size:,} devices, {most:,} nodes of"
+            f" {size}"
+        )
+    return changes_of({"cluster.nodes": devices // size})
+
+
+def fixed_keys(changes: Sequence[Change], free: Sequence[str]) -> list[str]:
+    """Return the keys of a layout that settings fix: those that are set, unless they are freed."""
+    set_keys = [dotted(change.path) for change in changes]
+    freed = {text.partition("=")[0].strip() for text in free}
+    return [
+        key
+        for key in FREE
+        if key not in freed
+        and any(
+            (key + ".").startswith(f"{one}.") or (one + ".").startswith(f"{key}.")
+            for one in set_keys
+        )
+    ]
+
+
+__all__ = [
+    "OBJECTIVES",
+    "Freed",
+    "Limits",
+    "check_objective",
+    "device_changes",
+    "fixed_keys",
+    "freed_of",
+    "limits_of",
+]

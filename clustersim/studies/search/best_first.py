@@ -1,0 +1,181 @@
+"""Best first: replay layouts in the order of their bounds until no other can be better.
+
+candidates, the best bound first --memory, replay--> runs that fit --> incumbents
+          `--bound beyond the incumbents--> proven: all others are at most as good
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, NamedTuple
+
+from clustersim.catalog.changes import changes_of
+from clustersim.errors import SimulationError
+from clustersim.runs.scenario_files import ScenarioFiles
+from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant, run_variant
+from clustersim.simulation.lower_bound.layouts import Layout
+from clustersim.studies.search.candidates import Base, Candidates
+
+POLL: Final = 1.0
+"""Time between two looks at the clock while runs are computed [s]."""
+
+
+class Incumbent(NamedTuple):
+    """A layout that was replayed and fits.
+
+    Attributes
+    ----------
+    cost : step time over `Base.scale`
+    memory : peak of its fullest stage [B]
+    place : among the candidates
+    bound : of its cost
+    """
+
+    cost: float
+    memory: float
+    place: int
+    bound: float
+    base: Base
+    layout: Layout
+    run: Run
+
+
+@dataclass
+class Progress:
+    """How far a search is.
+
+    Attributes
+    ----------
+    examined : layouts that were replayed or exceed the memory [count]
+    ahead : layouts whose bound is better than the incumbents [count]
+    best : the best run so far
+    gap : by how much another layout can be better than the best, share of it
+    """
+
+    examined: int
+    ahead: int
+    best: Run | None
+    gap: float | None
+
+
+OnProgress = Callable[[Progress], None]
+
+
+@dataclass
+class Search:
+    """State of a search.
+
+    Attributes
+    ----------
+    top : incumbents that are proven
+    accepted : by how much another layout may be better, share of the best
+    seconds : time after which the best so far is returned [s]
+    """
+
+    candidates: Candidates
+    executor: Executor
+    jobs: int
+    top: int
+    accepted: float = 0.0
+    seconds: float | None = None
+    began: float = field(default_factory=time.perf_counter)
+    incumbents: list[Incumbent] = field(default_factory=list)
+    replayed: int = 0
+    memory: int = 0
+    invalid: dict[str, int] = field(default_factory=dict)
+    _next: int = 0
+    _running: dict[Future[Run], int] = field(default_factory=dict)
+
+    def run(self, on_progress: OnProgress) -> None:
+        """Replay candidates until the incumbents are proven, or the time is over."""
+        files = ScenarioFiles()
+        while True:
+            while len(self._running) <= self.jobs and self._promising and not self._over:
+                self._start(files)
+            if not self._running:
+                break
+            for future in wait(self._running, POLL, FIRST_COMPLETED).done:
+                self._collect(future)
+            on_progress(self.progress)
+
+    @property
+    def _over(self) -> bool:
+        """Whether the time is over; not before there is an incumbent to return."""
+        elapsed = time.perf_counter() - self.began
+        return self.seconds is not None and elapsed >= self.seconds and bool(self.incumbents)
+
+    @property
+    def _promising(self) -> bool:
+        """Whether the next candidate can be better than the incumbents."""
+        return self._next < self._ahead
+
+    @property
+    def _ahead(self) -> int:
+        """Candidates whose bound is better than the incumbents [count]."""
+        limit = float("inf")
+        if len(self.incumbents) >= self.top:
+            limit = self.incumbents[self.top - 1].cost
+        if self.accepted and self.incumbents:
+            limit = min(limit, self.incumbents[0].cost * (1 - self.accepted))
+        return int(self.candidates.cost.searchsorted(limit))
+
+    @property
+    def progress(self) -> Progress:
+        """How far the search is."""
+        best = self.incumbents[0].run if self.incumbents else None
+        examined = self._next - len(self._running)
+        return Progress(examined, max(self._ahead, self._next), best, self.gap)
+
+    @property
+    def open(self) -> int:
+        """Layouts that could be better, but were not examined because the time was over."""
+        return max(0, self._ahead - self._next)
+
+    @property
+    def gap(self) -> float | None:
+        """By how much another layout can be better, share of the best; None without a best."""
+        if not self.incumbents:
+            return None
+        places = [*self._running.values(), self._next]
+        costs = self.candidates.cost
+        least = min((float(costs[at]) for at in places if at < len(costs)), default=float("inf"))
+        best = self.incumbents[0].cost
+        return max(0.0, 1 - least / best)
+
+    def _start(self, files: ScenarioFiles) -> None:
+        """Submit the next candidate."""
+        task = partial(run_variant, self._variant(self._next), None, files)
+        self._running[self.executor.submit(task)] = self._next
+        self._next += 1
+
+    def _variant(self, at: int) -> Variant:
+        base, layout = self.candidates.layout(at)
+        settings = (*base.changes, *changes_of(base.settings(layout)))
+        return Variant(base.scenario, settings, memory_first=True)
+
+    def _collect(self, future: Future[Run]) -> None:
+        at = self._running.pop(future)
+        base, layout = self.candidates.layout(at)
+        try:
+            run = future.result()
+        except BrokenExecutor as error:
+            raise SimulationError(f"a worker process died ({error})") from error
+        if run.verdict == FAILED:
+            raise SimulationError(f"{base.scenario}: {run.why}")
+        if run.verdict == INVALID:
+            self.invalid[run.why or ""] = self.invalid.get(run.why or "", 0) + 1
+            return
+        self.replayed += run.verdict == RAN
+        peak = run.answer.memory.peak_bytes if run.answer is not None else float("inf")
+        if run.answer is None or not run.fits or peak > base.capacity:
+            self.memory += run.verdict != RAN
+            return
+        cost = run.answer.step_time_s / base.scale
+        bound = float(self.candidates.cost[at])
+        self.incumbents.append(Incumbent(cost, peak, at, bound, base, layout, run))
+        self.incumbents.sort(key=lambda one: one[:3])
+
+
+__all__ = ["Incumbent", "OnProgress", "Progress", "Search"]
