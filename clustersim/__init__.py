@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from clustersim.studies.collective import collective
     from clustersim.studies.compare import compare
     from clustersim.studies.scaling import scale
+    from clustersim.studies.search import search
     from clustersim.studies.size import size
     from clustersim.studies.sweep import sweep
     from clustersim.studies.whatif import whatif
@@ -51,6 +52,7 @@ __all__ = [
     "compare",
     "replicate",
     "scale",
+    "search",
     "serve",
     "simulate",
     "size",
@@ -67,6 +69,7 @@ _MODULES = {
     "compare": "clustersim.studies.compare",
     "replicate": "clustersim.simulation.replications",
     "scale": "clustersim.studies.scaling",
+    "search": "clustersim.studies.search",
     "serve": "clustersim.simulation.serve",
     "simulate": "clustersim.simulation.simulate",
     "size": "clustersim.studies.size",

@@ -30,6 +30,7 @@ VERBS: Final = {
     "compare": "Compare runs: inputs, results and causes.",
     "whatif": "Rank changes of a scenario by what they save.",
     "sweep": "Run all combinations of values; find the best that fits.",
+    "search": "Find the best layout that fits, with proof.",
     "size": "Find the model that is worth training on a machine.",
     "train": "Predict a whole training run: days, failures, checkpoints.",
     "study": "List the studies of a run cache, or the runs of one.",

@@ -66,14 +66,16 @@ Force = Annotated[
 
 @contextmanager
 def progress_bar(verb: str, store: Path) -> Iterator[Callable[[int, int], None]]:
-    """Return a function that shows progress on standard error, if that is a terminal.
+    """Return a function that shows progress on standard error: a bar, or a line a minute.
 
     An interrupt ends the command with exit code 130 and a line with the number of completed runs.
     """
     from rich import progress
     from rich.console import Console
 
-    console = Console(stderr=True)
+    from clustersim.runs.progress import Pace
+
+    console, pace = Console(stderr=True), Pace(verb)
     columns = (
         progress.TextColumn(verb),
         progress.BarColumn(),
@@ -92,6 +94,8 @@ def progress_bar(verb: str, store: Path) -> Iterator[Callable[[int, int], None]]
         speed = bar.tasks[0].speed
         rate = f"{speed:.1f} runs/s" if speed else ""
         bar.update(task, completed=completed, total=total, rate=rate)
+        if hidden and pace.due():
+            echo(pace.line(completed, total), file=sys.stderr)
 
     try:
         with bar:

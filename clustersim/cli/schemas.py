@@ -21,6 +21,7 @@ from clustersim.studies.compare import CompareAnswer
 from clustersim.studies.imports.answer import ImportAnswer
 from clustersim.studies.listing.answer import ListedEntry
 from clustersim.studies.scaling import ScalingAnswer
+from clustersim.studies.search import SearchAnswer
 from clustersim.studies.show.answer import EntryAnswer
 from clustersim.studies.size import SizeAnswer
 from clustersim.studies.stored.answer import StoredRuns, StoredStudies
@@ -35,6 +36,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "compare": CompareAnswer,
     "whatif": WhatIfAnswer,
     "sweep": SweepAnswer,
+    "search": SearchAnswer,
     "size": SizeAnswer,
     "train": TrainAnswer,
     "study": StoredStudies | StoredRuns,

@@ -29,8 +29,7 @@ def check_layout(loaded: Loaded, schedule: Schedule, layout: Plan, model: Transf
     given = loaded.scenario
     problems = [
         *_sizes(loaded, layout),
-        *_precision(loaded),
-        *_finetune(loaded),
+        *scenario_problems(loaded, model),
         *_schedule(loaded, layout, schedule),
         *plan_problems(
             layout, model, given.batch.global_, given.devices, given.framework, loaded.where
@@ -40,10 +39,14 @@ def check_layout(loaded: Loaded, schedule: Schedule, layout: Plan, model: Transf
         *_offload(loaded, layout),
         *_graphs(loaded),
         *_placement(loaded, layout),
-        *_routing(loaded, model),
     ]
     if problems:
         raise PlanError("\n".join(dict.fromkeys(problems)))
+
+
+def scenario_problems(loaded: Loaded, model: Transformer) -> list[str]:
+    """Return what is wrong with a scenario whatever its layout is."""
+    return [*_precision(loaded), *_finetune(loaded), *_routing(loaded, model)]
 
 
 def _sizes(loaded: Loaded, layout: Plan) -> Iterator[str]:
@@ -207,4 +210,4 @@ def _routing(loaded: Loaded, model: Transformer) -> Iterator[str]:
         )
 
 
-__all__ = ["check_layout"]
+__all__ = ["MOST_BLOCKS", "check_layout", "scenario_problems"]

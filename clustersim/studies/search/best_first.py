@@ -17,6 +17,7 @@ from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant, run_variant
 from clustersim.simulation.lower_bound.layouts import Layout
 from clustersim.studies.search.candidates import Base, Candidates
+from clustersim.units import format_seconds
 
 POLL: Final = 1.0
 """Time between two looks at the clock while runs are computed [s]."""
@@ -61,6 +62,14 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+
+
+def progress_note(progress: Progress) -> str:
+    """Return the best so far as the end of a line; empty before there is one."""
+    if progress.best is None or progress.best.answer is None or progress.gap is None:
+        return ""
+    step = format_seconds(progress.best.answer.step_time_s)
+    return f", best {step}, gap {100 * progress.gap:.1f} %"
 
 
 @dataclass
@@ -178,4 +187,4 @@ class Search:
         self.incumbents.sort(key=lambda one: one[:3])
 
 
-__all__ = ["Incumbent", "OnProgress", "Progress", "Search"]
+__all__ = ["Incumbent", "OnProgress", "Progress", "Search", "progress_note"]

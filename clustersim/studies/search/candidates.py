@@ -44,8 +44,8 @@ class Base:
 
     def settings(self, layout: Layout) -> dict[str, Any]:
         """Return the values of the keys of a layout that were searched."""
-        fixed = {*self.fixed, *(["plan.placement.order"] if "plan.placement" in self.fixed else [])}
-        return {key: value for key, value in layout.settings.items() if key not in fixed}
+        values = layout.settings
+        return {key: value for key, value in values.items() if key not in self.fixed}
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,8 @@ ONE_STAGE: Final = "plan.schedule: one stage runs all schedules alike"
 EVERY: Final = "recompute.every: the same layer of each stage as a smaller interval"
 WHOLE: Final = "recompute: the framework captures layers in graphs, which recompute no whole layer"
 BLOCKS: Final = "plan.schedule: more blocks than are replayed"
+COPIED: Final = "offload.parameters: ranks would each copy all weights of their stage (zero 3)"
+NO_STAGE: Final = "recompute.stages: a stage that there is not"
 SAME_SHARDS: Final = "plan.shard: the same ranks as shard 0"
 
 
@@ -53,8 +55,11 @@ class LayoutRules:
 
     def of_sharding(self, mesh: Mesh, sharding: Sharding) -> str | None:
         """Return why no layout of a mesh has a sharding, or None."""
-        if sharding.shard and sharding.shard == mesh.context * mesh.data:
+        copies = mesh.context * mesh.data
+        if sharding.shard and sharding.shard == copies:
             return SAME_SHARDS
+        if self._given.offload.parameters and copies > 1 and sharding.zero < 3:
+            return COPIED
         experts = self._given.model.experts is not None
         shared = experts and mesh.tensor > 1
         return self._problem(mesh, 1, shared=shared, zero=sharding.zero, shard=sharding.shard)
@@ -143,6 +148,8 @@ class LayoutRules:
 
     def _of_recompute(self, shape: Shape, stages: int) -> str | None:
         recompute = shape.recompute
+        if recompute.stages is not None and max(recompute.stages, default=0) >= stages:
+            return NO_STAGE
         if recompute.mode == "full" and self._given.framework.graphs is not None:
             return WHOLE
         most = self._most_layers(shape, stages)

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from clustersim.catalog.changes import Settings
-from clustersim.errors import CatalogError, ScenarioError
+from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.metrics.difference import difference, format_causes, format_speed
 from clustersim.runs.arguments import parse_settings
 from clustersim.runs.executors import cores, workers
@@ -22,6 +22,7 @@ from clustersim.runs.table import measures
 from clustersim.runs.variants import Variant, run_variant
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.answer import RunAnswer
+from clustersim.simulation.check import scenario_problems
 from clustersim.simulation.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.answer import (
     BestRun,
@@ -154,7 +155,10 @@ def _bases(
 def _space(
     loaded: Loaded, fixed: Sequence[str], values: Mapping[str, Sequence[Any]], limits: Limits
 ) -> Space:
-    return Space(LayoutJobs(loaded), Choices(loaded, fixed, values, limits.allows))
+    jobs = LayoutJobs(loaded)
+    if problems := scenario_problems(loaded, jobs.model(1)):
+        raise PlanError("\n".join(problems))
+    return Space(jobs, Choices(loaded, fixed, values, limits.allows))
 
 
 def _check_spaces(bases: Sequence[Base]) -> None:

@@ -113,8 +113,11 @@ class Choices:
         """Tensor, context, data and pipeline degrees whose product is the number of devices."""
         plan, devices = self._given.plan, self._given.devices
         own = plan.tensor, plan.context, plan.data, plan.pipeline
+        every, shared = divisors(devices), self._given.framework.context is not None
+        generated = every, every if shared else [1], every, every
         lists = [
-            self._of(key, value, divisors(devices)) for key, value in zip(DEGREES, own, strict=True)
+            self._of(key, value, values)
+            for key, value, values in zip(DEGREES, own, generated, strict=True)
         ]
         found = (
             (t, c, d, p)

@@ -1,0 +1,178 @@
+"""`clustersim search SCENARIO`: the best layout that fits in memory, with proof."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+import clustersim
+from clustersim.cli.options import (
+    AsJson,
+    Figures,
+    Force,
+    Jobs,
+    Out,
+    Settings,
+    command_line,
+    figure_formats,
+    output_folder,
+    print_json,
+    print_rows,
+    print_table,
+)
+from clustersim.cli.output import echo
+from clustersim.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from clustersim.studies.search import SearchAnswer
+    from clustersim.studies.search.best_first import Progress
+
+DEFAULT_OBJECTIVE: Final = "tokens_per_s"
+
+Free = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--free",
+        metavar="KEY[=VALUES]",
+        help="Search another key (framework, precision=bf16,fp8), or only these values of a key of"
+        " the layout (plan.tensor=1:8). Repeatable.",
+    ),
+]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit", metavar="LIMIT", help="Limit: memory<=70GiB, plan.tensor<=8. Repeatable."
+    ),
+]
+
+
+def search(
+    scenario: Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.")],
+    devices: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of devices [those of the scenario].")
+    ] = None,
+    objective: Annotated[
+        str, typer.Option(metavar="MEASURE", help="Measure that is best: mfu, step_time_s, ...")
+    ] = DEFAULT_OBJECTIVE,
+    free: Free = None,
+    limit: Limit = None,
+    gap: Annotated[
+        str, typer.Option(metavar="SHARE", help="Stop when no layout can be better by more: 2%.")
+    ] = "0",
+    seconds: Annotated[
+        float | None, typer.Option(metavar="S", min=0.0, help="Stop after this time [s].")
+    ] = None,
+    settings: Settings = None,
+    jobs: Jobs = None,
+    out: Out = None,
+    figures: Figures = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Find the best layout that fits in memory, with proof.
+
+    All layouts that divisibility allows are bounded; those that could be the best are replayed.
+    Keys of the layout that --set changes are fixed.
+    """
+    from clustersim.render.study_folder import write_study
+    from clustersim.scenario.load import name_of
+    from clustersim.studies.search.files import files_of
+
+    formats, share = figure_formats(figures), _share(gap)
+    place = output_folder("search", name_of(scenario), out, json_output=as_json, force=force)
+    with _progress() as on_progress:
+        answer = clustersim.search(
+            scenario,
+            devices=devices,
+            objective=objective,
+            free=free or (),
+            limits=limit or (),
+            settings=settings or (),
+            gap=share,
+            seconds=seconds,
+            jobs=jobs,
+            on_progress=on_progress,
+        )
+    files: list[str] = []
+    if place is not None:
+        measure = None if objective == DEFAULT_OBJECTIVE else objective
+        command = command_line(
+            "search",
+            [scenario],
+            devices=devices,
+            objective=measure,
+            free=free,
+            limit=limit,
+            gap=gap if share else None,
+            set=settings,
+        )
+        contents = files_of(answer, command)
+        files = write_study(answer, contents, place, formats=formats, force=force)
+    if as_json:
+        print_json(answer)
+    else:
+        _print(answer, place, files)
+
+
+def _print(answer: "SearchAnswer", place: Path | None, files: list[str]) -> None:
+    """Print the answer in lines, then the best layouts as a table."""
+    from clustersim.render import tables
+    from clustersim.studies.search.text import layout_table, rows
+
+    lines = rows(answer)
+    if place is not None:
+        lines.append(tables.files(place, files))
+    print_rows(answer.title, lines)
+    if table := layout_table(answer):
+        echo(f"\n{len(table) - 1} best layouts:")
+        print_table(table)
+
+
+def _share(gap: str) -> float:
+    """Return a share of 1 from ``2%``, ``2 %`` or ``0.02``.
+
+    >>> _share("2%"), _share("0.02")
+    (0.02, 0.02)
+    """
+    text = gap.strip()
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise ScenarioError(f"--gap {gap}: is not a share of 1 (2%, or 0.02)")
+    return value
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[["Progress"], None]]:
+    """Return a function that shows progress on standard error: a line in place, or one a minute.
+
+    An interrupt ends the command with exit code 130.
+    """
+    from rich.console import Console
+
+    from clustersim.runs.progress import Pace
+    from clustersim.studies.search.best_first import progress_note
+
+    console, pace = Console(stderr=True), Pace("search")
+
+    try:
+        with console.status("search: bounds of all layouts") as status:
+
+            def update(progress: "Progress") -> None:
+                line = pace.line(progress.examined, progress.ahead, progress_note(progress))
+                status.update(line)
+                if not console.is_terminal and pace.due():
+                    echo(line, file=sys.stderr)
+
+            yield update
+    except KeyboardInterrupt:
+        echo("interrupted (--seconds S ends with the best so far)", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+__all__ = ["search"]

@@ -1,0 +1,212 @@
+"""A search as text: the best layout, the proof, the counts, and what it is better than."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from clustersim.render.tables import Row as Line
+from clustersim.render.tables import percent
+from clustersim.render.words import format_setting, short_keys
+from clustersim.studies.search.answer import LayoutDifference, RankedLayout, SearchAnswer
+from clustersim.units import GIB, counted, format_seconds
+
+SHOWN: Final = 10
+"""Number of layouts that are printed; half as many rules are."""
+
+ALWAYS: Final = ("plan.tensor", "plan.pipeline", "plan.data", "batch.micro", "recompute")
+"""Keys of a layout that are always printed."""
+
+ORDER: Final = "plan.placement.order"
+
+
+def rows(answer: SearchAnswer) -> list[Line]:
+    """Return the answer line by line, without its table."""
+    return [
+        *_best(answer),
+        Line("proof", _proof(answer), warning=answer.gap is None),
+        Line("layouts", _counts(answer)),
+        *(Line(f"vs {one.against}", _difference(one)) for one in answer.differences),
+        *_ties(answer),
+        *_rules(answer),
+    ]
+
+
+def format_layout(values: Mapping[str, Any]) -> str:
+    """Return the values of a layout in words: ``'tensor 8, pipeline 4'``."""
+    keys = [key for key in values if shown(key, values)]
+    names = zip(keys, short_keys(keys), strict=True)
+    return ", ".join(f"{name} {format_value_of(key, values)}" for key, name in names)
+
+
+def format_value_of(key: str, values: Mapping[str, Any]) -> str:
+    """Return a value of a layout as it is printed; of an order the axes that have several ranks."""
+    if key != ORDER or not values[key]:
+        return format_value(values[key])
+    return format_value([axis for axis in values[key] if values.get(f"plan.{axis}", 2) != 1])
+
+
+def shown(key: str, values: Mapping[str, Any]) -> bool:
+    """Return whether a key of a layout says something: it differs from what it would be anyway."""
+    plain = {"plan.layers": "even", "plan.sequence_parallel": False, "plan.shard": 0}
+    plain |= {"plan.context": 1, "plan.expert": 1, "plan.expert_tensor": 1, "plan.zero": 0}
+    plain |= {"plan.chunks": 1}
+    if key == ORDER:
+        degrees = ("plan.tensor", "plan.context", "plan.data", "plan.pipeline")
+        usual = [axis.removeprefix("plan.") for axis in degrees if values.get(axis, 1) != 1]
+        order = [axis for axis in values[key] if axis in usual]
+        return bool(order != usual)
+    if key == "plan.schedule" and values.get("plan.pipeline") == 1:
+        return False
+    return key not in plain or values[key] != plain[key]
+
+
+def format_value(value: Any) -> str:
+    """Return a value of a layout as it is printed: orders and tables in a word or two."""
+    if isinstance(value, Mapping):
+        return " ".join(format_setting(each) for each in _brief(value))
+    if isinstance(value, list | tuple):
+        return "-".join(map(str, value))
+    return format_setting(value)
+
+
+def _brief(table: Mapping[str, Any]) -> list[Any]:
+    """Return a table of recomputation in words."""
+    if "ops" in table:
+        return ["some operations"]
+    return [table["mode"], *(["every", table["every"]] if "every" in table else [])]
+
+
+def _best(answer: SearchAnswer) -> list[Line]:
+    best = answer.best
+    if best is None:
+        return [Line("best", "no layout fits in memory", warning=True)]
+    speed = (
+        f"step {format_seconds(best.step_time_s)}, {best.tokens_per_s:,.0f} tokens/s,"
+        f" MFU {percent(best.mfu)}, {best.memory.peak_bytes / GIB:.1f} of"
+        f" {best.memory.capacity_bytes / GIB:.1f} GiB"
+    )
+    return [Line("best", format_layout(best.set_)), Line("", speed)]
+
+
+def _proof(answer: SearchAnswer) -> str:
+    """Return by how much another layout can be better at most."""
+    if answer.gap is None:
+        return "all layouts were examined or excluded"
+    if answer.gap == 0:
+        proven = "no other layout is better"
+        if answer.proven > 1:
+            proven += f", nor than the {answer.proven} below"
+    else:
+        proven = f"no other layout is more than {percent(answer.gap)} better"
+    tight = "" if answer.tightness is None else f"; median bound {percent(answer.tightness)}"
+    return f"{proven}{tight} of the replayed step"
+
+
+def _counts(answer: SearchAnswer) -> str:
+    counts = answer.layouts
+    valid = counts.possible - counts.excluded
+    share = f" ({100 * counts.replayed / valid:.2g} %)" if valid else ""
+    texts = [
+        f"{counts.possible:,} possible",
+        f"{counts.excluded:,} excluded by rules",
+        f"{counts.memory:,} by memory",
+        f"{counts.bounded:,} by bounds",
+        f"{counts.replayed:,} replayed{share}",
+    ]
+    if counts.open:
+        texts.append(f"{counts.open:,} open")
+    return ", ".join(texts) + f"; {format_seconds(answer.wall_s, 3)}"
+
+
+def _difference(one: LayoutDifference) -> str:
+    if one.why is not None:
+        return f"{format_layout(one.set_)}: {one.why}"
+    return f"{one.finding} (there {format_changes(one.set_)})"
+
+
+def format_changes(values: Mapping[str, Any]) -> str:
+    """Return values that differ, in words."""
+    keys = [key for key in values if key != ORDER and values[key] is not None]
+    names = zip(keys, short_keys(keys), strict=True)
+    texts = [f"{name} {format_value(values[key])}" for key, name in names]
+    if not texts and ORDER in values:
+        texts = [f"order {format_value(values[ORDER])}"]
+    return ", ".join(texts) or "the same layout"
+
+
+def _ties(answer: SearchAnswer) -> list[Line]:
+    """Return how many layouts lie within the prediction interval of the best."""
+    best = answer.best
+    if best is None or best.interval.high_s is None:
+        return []
+    ties = sum(one.tie for one in answer.ranked[1:])
+    level = f"{100 * best.interval.level:.0f} % interval of the prediction"
+    text = f"{counted(ties, 'other replayed layout')} within the {level}, up to"
+    return [Line("ties", f"{text} {format_seconds(best.interval.high_s, 3)}")]
+
+
+def _rules(answer: SearchAnswer) -> list[Line]:
+    texts = [f"{rule.count:,}: {rule.why}" for rule in answer.rules[: SHOWN // 3]]
+    rest = len(answer.rules) - len(texts)
+    if rest > 0:
+        texts[-1] += f" (and {counted(rest, 'more rule')})"
+    return [Line("rules" if not at else "", text) for at, text in enumerate(texts)]
+
+
+# --- table ----------------------------------------------------------------------------------------
+
+
+def layout_table(answer: SearchAnswer) -> list[list[str]]:
+    """Return the best layouts as a table, its headings first.
+
+    Of layouts that differ in their order only, and take equal time, the first is in it.
+    """
+    found = distinct(answer.ranked)[:SHOWN]
+    if not found:
+        return []
+    keys = _keys(found)
+    table = [[*short_keys(keys), "step", "tokens/s", "MFU", "GiB", "bound"]]
+    for one in found:
+        values = [format_value_of(key, one.set_) if key in one.set_ else "" for key in keys]
+        table.append([*values, *_numbers(one)])
+    return table
+
+
+def distinct(ranked: Sequence[RankedLayout]) -> list[RankedLayout]:
+    """Return layouts without those that differ from another one in the order of their axes only."""
+    known: dict[str, RankedLayout] = {}
+    for one in ranked:
+        values = {key: value for key, value in one.set_.items() if key != ORDER}
+        known.setdefault(f"{values} {one.step_time_s!r}", one)
+    return [*known.values()]
+
+
+def _keys(found: Sequence[RankedLayout]) -> list[str]:
+    """Return the keys of the columns: those in which some layout says something."""
+    keys = dict.fromkeys(key for one in found for key in one.set_)
+    return [
+        key
+        for key in keys
+        if key in ALWAYS or any(key in one.set_ and shown(key, one.set_) for one in found)
+    ]
+
+
+def _numbers(one: RankedLayout) -> list[str]:
+    return [
+        format_seconds(one.step_time_s),
+        f"{one.tokens_per_s:,.0f}",
+        percent(one.mfu),
+        f"{one.memory_peak_bytes / GIB:.1f}",
+        percent(one.bound_s / one.step_time_s),
+    ]
+
+
+__all__ = [
+    "ORDER",
+    "distinct",
+    "format_changes",
+    "format_layout",
+    "format_value",
+    "layout_table",
+    "rows",
+    "shown",
+]

@@ -1,0 +1,366 @@
+"""`clustersim search`: bounds hold, the answer is that of all replays, counts are exact."""
+
+import json
+import random
+from dataclasses import replace
+from itertools import product
+from statistics import median
+
+import pytest
+
+from clustersim import search
+from clustersim.answers import from_json, to_json
+from clustersim.cli import main
+from clustersim.errors import ScenarioError
+from clustersim.memory.peak import estimate_memory
+from clustersim.scenario.load import load
+from clustersim.simulation.build import build_job
+from clustersim.simulation.lower_bound.columns import Column
+from clustersim.simulation.lower_bound.layouts import Cell, Layout, Mesh
+from clustersim.simulation.lower_bound.step_bound import StepBounds
+from clustersim.simulation.result import Result
+from clustersim.simulation.simulate import simulate, simulate_if_it_fits
+from clustersim.studies.search import SearchAnswer
+from clustersim.studies.search.arguments import limits_of
+from clustersim.studies.search.space import FREE, Choices, Space
+from small import small
+
+LARGE = pytest.mark.large
+
+JOBS = {
+    "dense on one framework": ("frontier-22b", ["batch.global=16"]),
+    "with experts": ("mixtral-ep-imbalance", ["cluster.nodes=1", "batch.global=16"]),
+    "sharded weights": (
+        "llama3-405b-16k",
+        ["cluster.nodes=1", "batch.global=16", "model=llama3-8b", "framework=torchtitan"],
+    ),
+    "concurrent steps": ("deepseek-v3-h800", ["cluster.nodes=4", "batch.global=64"]),
+    "blocking sends": ("megatron21-t1-1.7b", ["cluster.nodes=2", "batch.global=32"]),
+    "offload": (
+        "qlora-70b-2x3090",
+        ["batch.global=8"],
+    ),
+}
+
+
+def ending(capsys, *arguments):
+    """Return exit code, standard output and standard error of a command."""
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    return end.value.code or 0, *capsys.readouterr()
+
+
+def sampled(space, count, seed):
+    """Return random layouts of a space, each number of stages as often as another."""
+    rng, found = random.Random(seed), []
+    for layouts in space.layouts:
+        rows, columns = layouts.allowed.nonzero()
+        for at in rng.sample(range(len(rows)), min(len(rows), count // len(space.layouts) + 1)):
+            found.append(layouts.layout(int(rows[at]), int(columns[at])))
+    return found[:count]
+
+
+def least_memory(bounds, layout):
+    """Return the bound of the memory of one layout [B]."""
+    column = Column(layout.cell, layout.sharding)
+    columns = bounds.tables.columns([column], layout.cell.mesh.pipeline)
+    return bounds.memory(layout.shape, columns)[0]
+
+
+def ratios(scenario, settings, count, seed=0):
+    """Return bound over replay of step time, and of memory, of random layouts."""
+    loaded = load(scenario, settings)
+    bounds = StepBounds(loaded)
+    space = Space(bounds.jobs, Choices(loaded))
+    layouts = sampled(space, count, seed)
+    times, memories = [], []
+    for layout, least in zip(layouts, bounds.of(layouts), strict=True):
+        result = simulate(loaded.changed(layout.settings))
+        columns = bounds.tables.columns(
+            [Column(layout.cell, layout.sharding)], layout.cell[0].pipeline
+        )
+        times.append(least / result.step_time)
+        memories.append(bounds.memory(layout.shape, columns)[0] / result.memory.fullest.peak)
+    return times, memories
+
+
+# --- bounds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_no_replay_is_faster_than_its_bound_nor_smaller(job):
+    """The bound of each random layout is at most its replay, in time and in memory."""
+    times, memories = ratios(*JOBS[job], count=14)
+
+    assert len(times) > 4
+    assert max(times) <= 1
+    assert max(memories) <= 1
+
+
+@LARGE
+@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_no_replay_of_thousands_is_faster_than_its_bound(job, seed):
+    """The same of thousands of random layouts."""
+    times, memories = ratios(*JOBS[job], count=100, seed=seed)
+
+    assert max(times) <= 1
+    assert max(memories) <= 1
+
+
+def test_bounds_are_close_to_the_replay():
+    """The median bound is at least 85 % of the replay, which is what makes the search short."""
+    times, _ = ratios(*JOBS["blocking sends"], count=20)
+
+    assert median(times) > 0.95
+
+
+# --- the space ------------------------------------------------------------------------------------
+
+
+def layouts_of(space):
+    """Return all layouts of a space."""
+    return [
+        layouts.layout(int(row), int(column))
+        for layouts in space.layouts
+        for row, column in zip(*layouts.allowed.nonzero(), strict=True)
+    ]
+
+
+def test_every_layout_of_a_space_is_valid(tmp_path):
+    """Each layout that the rules leave can be built, and no two are equal."""
+    loaded = load(small(tmp_path), ["batch.global=8"])
+    space = Space(StepBounds(loaded).jobs, Choices(loaded))
+    layouts = layouts_of(space)
+
+    assert len({*layouts}) == len(layouts) == space.valid
+    for layout in random.Random(0).sample(layouts, 150):
+        build_job(loaded.changed(layout.settings))
+
+
+def test_rules_exclude_what_cannot_be_built(tmp_path):
+    """All combinations of some keys that a rule excludes are invalid."""
+    fixed = [key for key in FREE if key not in KEYS]
+    loaded = load(small(tmp_path), ["batch.global=8"])
+    choices = Choices(loaded, fixed)
+    space = Space(StepBounds(loaded).jobs, choices)
+    kept = {json.dumps(layout.settings) for layout in layouts_of(space)}
+    valid = 0
+    for degrees, (micro, shared), shape in product(
+        choices.degrees, choices.microbatches, choices.shapes
+    ):
+        layout = Layout(Cell(Mesh(*degrees), micro, shared), shape)
+        try:
+            build_job(loaded.changed(layout.settings))
+        except ScenarioError:
+            assert json.dumps(layout.settings) not in kept
+        else:
+            valid += 1
+
+    assert space.possible == space.valid + space.excluded.total()
+    assert space.valid == valid
+
+
+KEYS = ("plan.tensor", "plan.data", "plan.pipeline", "batch.micro", "plan.sequence_parallel")
+
+
+def test_counts_add_up(tmp_path):
+    """Each possible layout is excluded, bounded, too large, replayed or open."""
+    answer = search(small(tmp_path), jobs=1)
+    counts = answer.layouts
+
+    assert counts.possible == (
+        counts.excluded + counts.bounded + counts.memory + counts.replayed + counts.open
+    )
+    assert sum(rule.count for rule in answer.rules) == counts.excluded
+
+
+# --- the best -------------------------------------------------------------------------------------
+
+
+def exhaustive(loaded):
+    """Return the step times of all layouts of a scenario that fit, in ascending order [s]."""
+    space = Space(StepBounds(loaded).jobs, Choices(loaded, ["recompute", "plan.layers"]))
+    times = []
+    for layout in layouts_of(space):
+        result = simulate_if_it_fits(loaded.changed(layout.settings))
+        if isinstance(result, Result):
+            times.append(result.step_time)
+    return sorted(times), space.valid
+
+
+FIXED = ["recompute=none", "plan.layers=even"]
+
+
+def test_the_answer_is_that_of_an_exhaustive_search(tmp_path):
+    """The best layouts are those of replaying every layout."""
+    settings = ["batch.global=4", *FIXED]
+    times, valid = exhaustive(load(small(tmp_path), settings))
+    answer = search(small(tmp_path), settings=settings, jobs=1)
+
+    assert valid > 100
+    assert answer.layouts.possible - answer.layouts.excluded == valid
+    assert answer.gap == 0
+    proven = [one.step_time_s for one in answer.ranked[: answer.proven]]
+    assert proven == pytest.approx(times[: answer.proven], rel=1e-12)
+
+
+@LARGE
+def test_the_answer_is_that_of_an_exhaustive_search_of_thousands(tmp_path):
+    """The same of thousands of layouts."""
+    settings = ["batch.global=128", *FIXED]
+    times, valid = exhaustive(load(small(tmp_path), settings))
+    answer = search(small(tmp_path), settings=settings, jobs=1)
+
+    assert valid > 1000
+    assert answer.best.step_time_s == pytest.approx(times[0], rel=1e-12)
+
+
+def test_each_objective_has_the_same_best_for_one_batch(tmp_path):
+    """With one batch and one machine all objectives agree."""
+    bests = {
+        objective: search(small(tmp_path), objective=objective, settings=FIXED, jobs=1)
+        for objective in ("tokens_per_s", "mfu", "step_time_s")
+    }
+
+    assert len({answer.best.step_time_s for answer in bests.values()}) == 1
+    mfu = bests["mfu"]
+    assert mfu.ranked[0].value == mfu.best.mfu
+    assert mfu.ranked[0].value >= mfu.ranked[-1].value
+
+
+def test_a_gap_and_a_time_end_a_search_early(tmp_path):
+    """With a gap fewer layouts are replayed, and the stated gap bounds the best one."""
+    file = small(tmp_path)
+    whole = search(file, jobs=1)
+    coarse = search(file, gap=0.2, jobs=1)
+    short = search(file, seconds=0.0, jobs=1)
+
+    assert coarse.layouts.replayed < whole.layouts.replayed
+    for answer in (coarse, short):
+        least = answer.best.step_time_s * (1 - answer.gap)
+        assert least <= whole.best.step_time_s <= answer.best.step_time_s
+    assert coarse.gap <= 0.2
+    assert short.layouts.open > 0
+    assert short.proven == 0
+
+
+def test_limits_and_values_restrict_the_space(tmp_path):
+    """A limit of memory or of a degree, the values of a key, and a key that is set all hold."""
+    file = small(tmp_path)
+    plain = search(file, jobs=1)
+    limited = search(file, limits=["plan.tensor>=4", "memory<=20GiB"], jobs=1)
+    listed = search(file, free=["plan.pipeline=2,4"], settings=["recompute=full"], jobs=1)
+
+    assert limited.best.memory.peak_bytes <= 20 * 2**30 < plain.best.memory.peak_bytes
+    assert all(one.set_["plan.tensor"] >= 4 for one in limited.ranked)
+    assert {one.set_["plan.pipeline"] for one in listed.ranked} <= {2, 4}
+    assert all("recompute" not in one.set_ for one in listed.ranked)
+
+
+def test_other_keys_can_be_free(tmp_path):
+    """A free precision and a free number of nodes are searched together with the layout."""
+    answer = search(
+        small(tmp_path),
+        free=["cluster.nodes=1,2", "plan.tensor=1,2"],
+        objective="tokens_per_s_per_device",
+        settings=FIXED,
+        jobs=1,
+    )
+
+    assert answer.devices == (8, 16)
+    assert answer.best.set_["cluster.nodes"] in (1, 2)
+    assert {front.against for front in answer.pareto} >= {"memory"}
+
+
+def test_the_best_layout_runs_as_it_is_reported(tmp_path):
+    """A run with the values of `set` has the step time of the answer."""
+    file = small(tmp_path)
+    answer = search(file, jobs=1)
+
+    assert simulate(file, answer.best.set_).step_time == answer.best.step_time_s
+
+
+# --- the answer -----------------------------------------------------------------------------------
+
+
+def test_the_answer_has_its_documented_keys(tmp_path):
+    """`best` is a run with its `set`, and the answer survives JSON."""
+    answer = search(small(tmp_path), settings=FIXED, jobs=1)
+    data = json.loads(json.dumps(to_json(answer)))
+
+    assert {"best", "ranked", "layouts", "gap", "wall_s"} <= data.keys()
+    assert data["best"]["set"]["plan.data"] * data["best"]["set"]["plan.pipeline"] <= 8
+    assert data["best"]["memory"]["fits"]
+    assert {*data["layouts"]} == {
+        *("possible", "excluded", "bounded", "memory", "replayed", "open")
+    }  # fmt: skip
+    assert from_json(SearchAnswer, data) == replace(answer)
+
+
+def test_differences_add_up(tmp_path):
+    """The parts of a difference add up to what the best layout saves."""
+    answer = search(small(tmp_path), settings=["batch.global=16"], jobs=1)
+
+    assert [one.against for one in answer.differences] == ["second", "scenario"]
+    for one in answer.differences:
+        assert -sum(one.parts.values()) == pytest.approx(one.saved_s, abs=1e-9)
+
+
+def test_search_prints_its_finding_first(capsys, tmp_path):
+    """The command prints the best layout, the proof and the counts, and writes its files."""
+    out = tmp_path / "out"
+    code, printed, complaint = ending(
+        capsys, "search", str(small(tmp_path)), "--jobs", "1", "--out", str(out)
+    )
+    lines = printed.splitlines()
+
+    assert (code, complaint) == (0, "")
+    assert lines[1].startswith("best          tensor ")
+    assert "no other layout is better" in printed
+    assert {"report.html", "summary.json", "search.csv"} <= {path.name for path in out.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--devices", "12"], "--devices 12: is not a multiple of the 8 devices of a node"),
+        (["--devices", "99999992"], "--devices 99999992: 'selene' has"),
+        (["--objective", "mfuu"], "--objective mfuu: no objective of that name"),
+        (["--free", "plan.tensr"], "--free plan.tensr: has no values of its own"),
+        (["--free", "plan.tensr=1,2"], "--free plan.tensr=1,2: "),
+        (["--limit", "memory"], "--limit memory: is not of the form"),
+        (["--limit", "memory<=many"], "--limit memory<=many: "),
+        (["--limit", "plan.tensr<=8"], "--limit plan.tensr<=8: 'plan.tensr' cannot be limited"),
+        (["--gap", "two"], "--gap two: is not a share of 1"),
+        (["--set", "batch.global=3", "--set", "plan.data=2"], "no layout is possible on 8 devices"),
+        (["--set", "plan={tensor: 8}", "--set", "batch.micro=1", "--set", "recompute=none"],
+         "no key is free"),
+    ],
+)  # fmt: skip
+def test_invalid_input_is_one_line(capsys, tmp_path, arguments, message):
+    """Invalid input ends with one line that says what is wrong, and exit code 2."""
+    code, printed, complaint = ending(capsys, "search", str(small(tmp_path)), *arguments)
+
+    assert code == 2
+    assert printed == ""
+    assert message in complaint
+    assert complaint.count("\n") == 1
+
+
+def test_limits_are_read():
+    """The narrowest of several limits of a key holds."""
+    limits = limits_of(["plan.tensor<=8", "plan.tensor >= 2", "plan.tensor<=4", "memory<=1GB"])
+
+    assert limits.memory == 1e9
+    assert [n for n in (1, 2, 4, 8) if limits.allows("plan.tensor", n)] == [2, 4]
+
+
+def test_memory_alone_is_estimated_above_its_bound():
+    """Memory of layouts that do not fit is bounded as well, without a replay."""
+    loaded = load("megatron21-t2-175b", ["cluster.nodes=4", "batch.global=64"])
+    bounds = StepBounds(loaded)
+    for layout in sampled(Space(bounds.jobs, Choices(loaded)), 60, seed=1):
+        estimate = estimate_memory(build_job(loaded.changed(layout.settings)))
+
+        assert least_memory(bounds, layout) <= estimate.fullest.peak
