@@ -49,6 +49,7 @@ FUNCTIONS = {
     "rows": "an answer as lines with labels",
     "scale": "the verb and what it calls",
     "schema": "the verb and what it calls",
+    "search": "the verb and what it calls",
     "serve": "the verb and what it calls",
     "size": "the verb and what it calls",
     "sweep": "the verb and what it calls",

@@ -28,6 +28,7 @@ def test_the_public_names_are_listed_in_order():
         "compare",
         "replicate",
         "scale",
+        "search",
         "serve",
         "simulate",
         "size",

@@ -106,12 +106,12 @@ class ColumnTables:
         self._paths: dict[Mesh, Floats] = {}
         self._messages: dict[tuple[float, ...], float] = {}
 
-    def columns(self, wanted: Sequence[Column], stages: int) -> Columns:
+    def columns(self, requested: Sequence[Column], stages: int) -> Columns:
         """Return columns of layouts with some number of stages."""
         numbers: dict[CellTimesOf, int] = {}
         cells, microbatches, up, down = [], [], [], []
         known: dict[Cell, tuple[int, int, Floats]] = {}
-        for cell, _ in wanted:
+        for cell, _ in requested:
             if cell not in known:
                 job = self.jobs.job(Layout(cell, ANY_SHAPE))
                 number = numbers.setdefault(self._times(cell, job), len(numbers))
@@ -122,7 +122,7 @@ class ColumnTables:
             up.append(hops[: stages - 1])
             down.append(hops[stages - 1 :])
         return Columns(
-            of=tuple(wanted),
+            of=tuple(requested),
             stages=stages,
             times=tuple(numbers),
             cell=np.array(cells, dtype=np.int64),

@@ -84,7 +84,7 @@ class StageKinds:
     number: Integers
 
 
-def divide(plan: Plan, stack: tuple[Layer, ...], recompute: Recompute) -> Division:
+def divide_layers(plan: Plan, stack: tuple[Layer, ...], recompute: Recompute) -> Division:
     """Return how a plan divides the layers of a model."""
     kinds = {layer: number for number, layer in enumerate(dict.fromkeys(stack))}
     of_layer = [kinds[layer] for layer in stack]
@@ -113,4 +113,4 @@ def divide(plan: Plan, stack: tuple[Layer, ...], recompute: Recompute) -> Divisi
     )
 
 
-__all__ = ["Division", "StageKinds", "divide"]
+__all__ = ["Division", "StageKinds", "divide_layers"]

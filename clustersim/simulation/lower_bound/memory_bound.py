@@ -47,23 +47,21 @@ def least_memory(
 def _of_chunks(shape: Shape, columns: Columns, division: Division) -> tuple[Floats, Floats]:
     """Return what chunks keep of a microbatch, and hold while they run, by cell and chunk [B]."""
     plain, running = columns.stacked("kept"), columns.stacked("running")
-    again, more = plain, running
+    remaining, during = plain, running
     if division.repeated.any():
-        again = columns.recomputed(shape.recompute, "kept")
-        more = columns.recomputed(shape.recompute, "running")
+        remaining = columns.recomputed(shape.recompute, "kept")
+        during = columns.recomputed(shape.recompute, "running")
     ends = columns.stacked("kept_by_ends")
     kept = (
         plain @ (division.layers - division.repeated).T
-        + again @ division.repeated.T
+        + remaining @ division.repeated.T
         + ends[:, :1] * division.first
         + ends[:, 1:2] * division.last
         + ends[:, 2:] * (1 - division.last)
     )
-    present = np.where(division.layers > division.repeated, 1.0, 0.0), division.repeated > 0
-    fullest = np.maximum(
-        (running[:, None] * present[0]).max(axis=2), (more[:, None] * present[1]).max(axis=2)
-    )
-    return kept, fullest
+    whole = running[:, None] * (division.layers > division.repeated)
+    recomputed = during[:, None] * (division.repeated > 0)
+    return kept, np.maximum(whole.max(axis=2), recomputed.max(axis=2))
 
 
 @lru_cache(maxsize=4096)

@@ -32,7 +32,7 @@ from clustersim.simulation.lower_bound.cell_times import (
     REPLAYS,
 )
 from clustersim.simulation.lower_bound.columns import Column, Columns, ColumnTables
-from clustersim.simulation.lower_bound.division import Division, divide
+from clustersim.simulation.lower_bound.division import Division, divide_layers
 from clustersim.simulation.lower_bound.jobs import LayoutJobs
 from clustersim.simulation.lower_bound.layouts import Layout, Shape
 from clustersim.simulation.lower_bound.memory_bound import least_memory
@@ -64,8 +64,8 @@ class StepBounds:
         ordered = sorted(range(len(layouts)), key=stages_and_shape)
         for (stages, _), group in groupby(ordered, stages_and_shape):
             places = [*group]
-            wanted = [Column(layouts[at].cell, layouts[at].sharding) for at in places]
-            columns = self.tables.columns(wanted, stages)
+            requested = [Column(layouts[at].cell, layouts[at].sharding) for at in places]
+            columns = self.tables.columns(requested, stages)
             found = self.seconds(layouts[places[0]].shape, columns)
             for at, seconds in zip(places, found.tolist(), strict=True):
                 bounds[at] = seconds
@@ -94,7 +94,7 @@ class StepBounds:
         recompute = shape.recompute
         key = columns.stages, job.plan.wiring, job.plan.layers, recompute
         if key not in self._divisions:
-            self._divisions[key] = divide(job.plan, job.model.stack, recompute)
+            self._divisions[key] = divide_layers(job.plan, job.model.stack, recompute)
         return self._divisions[key]
 
     def _blocks(
@@ -112,8 +112,8 @@ class StepBounds:
             + received[..., None] * gather
         )
         if division.repeated.any():
-            again = columns.recomputed(shape.recompute, "times")
-            times[:, :, 1:] += np.einsum("uk,ckx->cux", division.repeated, again)[:, :, None]
+            repeated = columns.recomputed(shape.recompute, "times")
+            times[:, :, 1:] += np.einsum("uk,ckx->cux", division.repeated, repeated)[:, :, None]
         hidden = shape.schedule.startswith("dualpipe") or job.software.experts.overlapped
         return tuple(np.moveaxis(_dispatched(times, job, hidden=hidden), 2, 0))
 

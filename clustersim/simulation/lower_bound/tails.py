@@ -67,7 +67,7 @@ class Tails:
 
     def __init__(self, job: Job, collectives: QuickestCollectives) -> None:
         self._job, self._collectives = job, collectives
-        self._layers = [trainable(job.model, layer, job.finetune) for layer in kinds_of(job)]
+        self._layers = [trainable(job.model, layer, job.finetune) for layer in _layer_kinds(job)]
         self._embedding, self._logits = _ends(job)
 
     def of(self, stages: StageKinds, chunks: int) -> TailTimes:
@@ -165,7 +165,7 @@ def _moved(costs: Sequence[Cost]) -> float:
     return sum(cost.seconds - cost.latency for cost in costs)
 
 
-def kinds_of(job: Job) -> list[Layer]:
+def _layer_kinds(job: Job) -> list[Layer]:
     """Return the different layers of a model, in order."""
     return [*dict.fromkeys(job.model.stack)]
 

@@ -32,7 +32,7 @@ _COSTS: Final = {
 _OTHERS: Final = {"second": "second layout", "scenario": "layout of the scenario"}
 
 
-def waterfall(answer: SearchAnswer, one: LayoutDifference) -> Waterfall:
+def layout_waterfall(answer: SearchAnswer, one: LayoutDifference) -> Waterfall:
     """Return the changes of the step time from another layout to the best one."""
     assert answer.best is not None, "it is compared"
     assert one.step_time_s is not None, "the other layout was replayed"
@@ -52,7 +52,7 @@ def waterfall(answer: SearchAnswer, one: LayoutDifference) -> Waterfall:
     ).in_unit()
 
 
-def front_chart(answer: SearchAnswer, front: FrontOfLayouts) -> ScatterWithFront:
+def layout_front(answer: SearchAnswer, front: FrontOfLayouts) -> ScatterWithFront:
     """Return the layouts that were replayed and fit, and those on a front."""
     cost, gain = _COSTS[front.against], OBJECTIVE_AXES[answer.by]
     scale = GIB if front.against == "memory" else 1
@@ -79,7 +79,7 @@ def _cost(one: RankedLayout, front: FrontOfLayouts) -> float:
 
 
 def _finding(answer: SearchAnswer, front: FrontOfLayouts) -> str:
-    """Return what the cheapest layout of the front gives up, as a title."""
+    """Return the share of the best objective that the cheapest layout has, as a title."""
     cheapest, best = answer.ranked[front.positions[0]], answer.ranked[0]
     label = OBJECTIVE_AXES[answer.by].label
     if cheapest == best:
@@ -94,4 +94,4 @@ def _text(cost: float, front: FrontOfLayouts) -> str:
     return f"{cost / GIB:.1f} GiB" if front.against == "memory" else f"{cost:,.0f} devices"
 
 
-__all__ = ["OBJECTIVE_AXES", "front_chart", "waterfall"]
+__all__ = ["OBJECTIVE_AXES", "layout_front", "layout_waterfall"]

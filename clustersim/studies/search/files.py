@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from clustersim.render.charts import Picture
 from clustersim.render.study_folder import StudyFiles
 from clustersim.studies.search.answer import SearchAnswer
-from clustersim.studies.search.charts import front_chart, waterfall
+from clustersim.studies.search.charts import layout_front, layout_waterfall
 from clustersim.studies.search.page import page
-from clustersim.studies.search.text import format_value
+from clustersim.studies.search.text import format_part
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def files_of(answer: SearchAnswer, command: str = "") -> StudyFiles:
     """Return the files of a search; `command` is its command line, for the page."""
     figures: dict[str, Picture] = {
-        f"why-{one.against}": waterfall(answer, one)
+        f"why-{one.against}": layout_waterfall(answer, one)
         for one in answer.differences
         if one.step_time_s is not None
     }
     if len(answer.ranked) > 1:
         for front in answer.pareto:
-            figures[f"pareto-{front.against}"] = front_chart(answer, front)
+            figures[f"pareto-{front.against}"] = layout_front(answer, front)
     frames = {"search.csv": layouts_frame(answer)} if answer.ranked else {}
     rules = [("layouts", "rule"), *((rule.count, rule.why) for rule in answer.rules)]
     return StudyFiles(page(answer, command), {"rules.csv": rules}, figures, frames)
@@ -35,7 +35,7 @@ def layouts_frame(answer: SearchAnswer) -> "pd.DataFrame":
     return pd.DataFrame(
         [
             {
-                **{key: format_value(value) for key, value in one.set_.items()},
+                **{key: format_part(value) for key, value in one.set_.items()},
                 "step_time_s": one.step_time_s,
                 "bound_s": one.bound_s,
                 "tokens_per_s": one.tokens_per_s,

@@ -6,7 +6,7 @@ from clustersim.render.page.page import Block, Card, Cards, Column, Page, Sectio
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
 from clustersim.studies.search.answer import SearchAnswer
-from clustersim.studies.search.charts import front_chart, waterfall
+from clustersim.studies.search.charts import layout_front, layout_waterfall
 from clustersim.studies.search.text import format_layout, rows
 from clustersim.units import GIB, format_seconds
 
@@ -19,12 +19,12 @@ def page(answer: SearchAnswer, command: str = "") -> Page:
     sections = [_summary(answer)]
     compared = [one for one in answer.differences if one.step_time_s is not None]
     if compared:
-        charts = tuple(page_chart(waterfall(answer, one)) for one in compared)
+        charts = tuple(page_chart(layout_waterfall(answer, one)) for one in compared)
         sections.append(Section("Why the best layout wins", "why", (), charts))
     if answer.ranked:
         sections.append(Section("Replayed layouts", "layouts", (), (_ranking(answer),)))
     if len(answer.ranked) > 1:
-        fronts = tuple(page_chart(front_chart(answer, front)) for front in answer.pareto)
+        fronts = tuple(page_chart(layout_front(answer, front)) for front in answer.pareto)
         sections.append(Section("Pareto fronts", "pareto", (), fronts))
     counts = answer.layouts
     subtitle = f"{counts.possible:,} possible layouts, {counts.replayed:,} replayed"

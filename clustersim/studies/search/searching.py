@@ -51,7 +51,7 @@ TOP = 10
 """Layouts that are proven to be the best."""
 
 
-def ignore_progress(progress: Progress) -> None:
+def without_progress(progress: Progress) -> None:
     """Do nothing."""
 
 
@@ -67,7 +67,7 @@ def search(
     seconds: float | None = None,
     top: int = TOP,
     jobs: int | None = None,
-    on_progress: OnProgress = ignore_progress,
+    on_progress: OnProgress = without_progress,
 ) -> SearchAnswer:
     """Find the best layout of a scenario that fits in memory, with proof.
 
@@ -369,4 +369,4 @@ def _value(loaded: Loaded, key: str) -> Any:
     return value.get("name", value) if isinstance(value, dict) else value
 
 
-__all__ = ["TOP", "ignore_progress", "search"]
+__all__ = ["TOP", "without_progress", "search"]

@@ -32,20 +32,20 @@ def rows(answer: SearchAnswer) -> list[Line]:
 
 def format_layout(values: Mapping[str, Any]) -> str:
     """Return the values of a layout in words: ``'tensor 8, pipeline 4'``."""
-    keys = [key for key in values if shown(key, values)]
+    keys = [key for key in values if is_notable(key, values)]
     names = zip(keys, short_keys(keys), strict=True)
-    return ", ".join(f"{name} {format_value_of(key, values)}" for key, name in names)
+    return ", ".join(f"{name} {format_part_of(key, values)}" for key, name in names)
 
 
-def format_value_of(key: str, values: Mapping[str, Any]) -> str:
+def format_part_of(key: str, values: Mapping[str, Any]) -> str:
     """Return a value of a layout as it is printed; of an order the axes that have several ranks."""
     if key != ORDER or not values[key]:
-        return format_value(values[key])
-    return format_value([axis for axis in values[key] if values.get(f"plan.{axis}", 2) != 1])
+        return format_part(values[key])
+    return format_part([axis for axis in values[key] if values.get(f"plan.{axis}", 2) != 1])
 
 
-def shown(key: str, values: Mapping[str, Any]) -> bool:
-    """Return whether a key of a layout says something: it differs from what it would be anyway."""
+def is_notable(key: str, values: Mapping[str, Any]) -> bool:
+    """Return whether a key of a layout differs from its usual value."""
     plain = {"plan.layers": "even", "plan.sequence_parallel": False, "plan.shard": 0}
     plain |= {"plan.context": 1, "plan.expert": 1, "plan.expert_tensor": 1, "plan.zero": 0}
     plain |= {"plan.chunks": 1}
@@ -59,7 +59,7 @@ def shown(key: str, values: Mapping[str, Any]) -> bool:
     return key not in plain or values[key] != plain[key]
 
 
-def format_value(value: Any) -> str:
+def format_part(value: Any) -> str:
     """Return a value of a layout as it is printed: orders and tables in a word or two."""
     if isinstance(value, Mapping):
         return " ".join(format_setting(each) for each in _brief(value))
@@ -127,9 +127,9 @@ def format_changes(values: Mapping[str, Any]) -> str:
     """Return values that differ, in words."""
     keys = [key for key in values if key != ORDER and values[key] is not None]
     names = zip(keys, short_keys(keys), strict=True)
-    texts = [f"{name} {format_value(values[key])}" for key, name in names]
+    texts = [f"{name} {format_part(values[key])}" for key, name in names]
     if not texts and ORDER in values:
-        texts = [f"order {format_value(values[ORDER])}"]
+        texts = [f"order {format_part(values[ORDER])}"]
     return ", ".join(texts) or "the same layout"
 
 
@@ -166,7 +166,7 @@ def layout_table(answer: SearchAnswer) -> list[list[str]]:
     keys = _keys(found)
     table = [[*short_keys(keys), "step", "tokens/s", "MFU", "GiB", "bound"]]
     for one in found:
-        values = [format_value_of(key, one.set_) if key in one.set_ else "" for key in keys]
+        values = [format_part_of(key, one.set_) if key in one.set_ else "" for key in keys]
         table.append([*values, *_numbers(one)])
     return table
 
@@ -181,12 +181,12 @@ def distinct(ranked: Sequence[RankedLayout]) -> list[RankedLayout]:
 
 
 def _keys(found: Sequence[RankedLayout]) -> list[str]:
-    """Return the keys of the columns: those in which some layout says something."""
+    """Return the keys of the columns: those in which some layout differs from the usual value."""
     keys = dict.fromkeys(key for one in found for key in one.set_)
     return [
         key
         for key in keys
-        if key in ALWAYS or any(key in one.set_ and shown(key, one.set_) for one in found)
+        if key in ALWAYS or any(key in one.set_ and is_notable(key, one.set_) for one in found)
     ]
 
 
@@ -205,8 +205,8 @@ __all__ = [
     "distinct",
     "format_changes",
     "format_layout",
-    "format_value",
+    "format_part",
     "layout_table",
     "rows",
-    "shown",
+    "is_notable",
 ]
