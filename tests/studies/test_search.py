@@ -16,7 +16,7 @@ from clustersim.memory.peak import estimate_memory
 from clustersim.scenario.load import load
 from clustersim.simulation.build import build_job
 from clustersim.simulation.lower_bound.columns import Column
-from clustersim.simulation.lower_bound.layouts import Cell, Layout, Mesh
+from clustersim.simulation.lower_bound.layout_values import Cell, Layout, Mesh
 from clustersim.simulation.lower_bound.step_bound import StepBounds
 from clustersim.simulation.result import Result
 from clustersim.simulation.simulate import simulate, simulate_if_it_fits

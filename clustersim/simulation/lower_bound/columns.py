@@ -20,7 +20,7 @@ from clustersim.simulation.lower_bound.cell_times import (
     CellTimesOf,
 )
 from clustersim.simulation.lower_bound.jobs import LayoutJobs
-from clustersim.simulation.lower_bound.layouts import Cell, Layout, Mesh, Shape, Sharding
+from clustersim.simulation.lower_bound.layout_values import Cell, Layout, Mesh, Shape, Sharding
 from clustersim.simulation.lower_bound.quickest import QuickestCollectives
 from clustersim.simulation.lower_bound.tails import TailTimes
 from clustersim.workload.recompute import Recompute

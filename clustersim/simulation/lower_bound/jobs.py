@@ -9,7 +9,7 @@ from clustersim.program.schedules import SCHEDULES, Schedule
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.build import assembled_job, cluster_of
 from clustersim.simulation.layout import layers_of, schedule_named, schedule_of
-from clustersim.simulation.lower_bound.layouts import Layout, Mesh
+from clustersim.simulation.lower_bound.layout_values import Layout, Mesh
 from clustersim.workload.model import Transformer, build_model
 
 

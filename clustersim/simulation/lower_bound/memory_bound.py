@@ -18,7 +18,7 @@ from clustersim.program.schedules import Schedule
 from clustersim.program.steps import FORWARD
 from clustersim.simulation.lower_bound.columns import Columns
 from clustersim.simulation.lower_bound.division import Division
-from clustersim.simulation.lower_bound.layouts import Shape
+from clustersim.simulation.lower_bound.layout_values import Shape
 from clustersim.simulation.lower_bound.tails import TailTimes
 
 PERIODS: Final = 4

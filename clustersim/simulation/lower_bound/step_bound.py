@@ -34,7 +34,7 @@ from clustersim.simulation.lower_bound.cell_times import (
 from clustersim.simulation.lower_bound.columns import Column, Columns, ColumnTables
 from clustersim.simulation.lower_bound.division import Division, divide_layers
 from clustersim.simulation.lower_bound.jobs import LayoutJobs
-from clustersim.simulation.lower_bound.layouts import Layout, Shape
+from clustersim.simulation.lower_bound.layout_values import Layout, Shape
 from clustersim.simulation.lower_bound.memory_bound import least_memory
 from clustersim.simulation.lower_bound.quickest import QuickestCollectives
 from clustersim.simulation.lower_bound.tails import Tails, TailTimes, exposed_reduction

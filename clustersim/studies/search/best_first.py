@@ -15,7 +15,7 @@ from clustersim.catalog.changes import changes_of
 from clustersim.errors import SimulationError
 from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant, run_variant
-from clustersim.simulation.lower_bound.layouts import Layout
+from clustersim.simulation.lower_bound.layout_values import Layout
 from clustersim.studies.search.candidates import Base, Candidates
 from clustersim.units import format_seconds
 

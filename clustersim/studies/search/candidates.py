@@ -13,7 +13,7 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.changes import Change
 from clustersim.scenario.load import Loaded, load
-from clustersim.simulation.lower_bound.layouts import Layout
+from clustersim.simulation.lower_bound.layout_values import Layout
 from clustersim.simulation.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.space import Space, StageLayouts
 

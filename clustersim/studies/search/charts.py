@@ -12,7 +12,7 @@ from clustersim.studies.search.answer import (
     RankedLayout,
     SearchAnswer,
 )
-from clustersim.studies.search.text import format_layout
+from clustersim.studies.search.text import format_layout_values
 from clustersim.units import GIB
 
 OBJECTIVE_AXES: Final = {
@@ -65,7 +65,7 @@ def layout_front(answer: SearchAnswer, front: FrontOfLayouts) -> ScatterWithFron
         x=cost,
         y=gain,
         points=tuple(
-            Point(_cost(one, front) / scale, one.value, format_layout(one.set_))
+            Point(_cost(one, front) / scale, one.value, format_layout_values(one.set_))
             for one in answer.ranked
         ),
         front=front.positions,

@@ -17,7 +17,7 @@ from clustersim.plan.parallelism import Plan, by_work
 from clustersim.simulation.check import MOST_BLOCKS
 from clustersim.simulation.layout import layers_of
 from clustersim.simulation.lower_bound.jobs import LayoutJobs
-from clustersim.simulation.lower_bound.layouts import Cell, Mesh, Shape, Sharding
+from clustersim.simulation.lower_bound.layout_values import Cell, Mesh, Shape, Sharding
 
 SAME_LAYERS: Final = "plan.layers: the same layers as another rule"
 ONE_STAGE: Final = "plan.schedule: one stage runs all schedules alike"

@@ -7,7 +7,7 @@ from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
 from clustersim.studies.search.answer import SearchAnswer
 from clustersim.studies.search.charts import layout_front, layout_waterfall
-from clustersim.studies.search.text import format_layout, rows
+from clustersim.studies.search.text import format_layout_values, rows
 from clustersim.units import GIB, format_seconds
 
 SHOWN: Final = 200
@@ -47,7 +47,7 @@ def _cards(answer: SearchAnswer) -> tuple[Card, ...]:
     memory = f"of {best.memory.capacity_bytes / GIB:.1f} GiB per device"
     gap = percent(answer.gap or 0.0)
     return (
-        Card("throughput", f"{best.tokens_per_s:,.0f} tokens/s", format_layout(best.set_)),
+        Card("throughput", f"{best.tokens_per_s:,.0f} tokens/s", format_layout_values(best.set_)),
         Card("step time", format_seconds(best.step_time_s), f"MFU {percent(best.mfu)}"),
         Card("memory", f"{best.memory.peak_bytes / GIB:.1f} GiB", memory),
         Card("another layout is better by at most", gap, "share of the best step time"),
@@ -59,7 +59,7 @@ def _ranking(answer: SearchAnswer) -> Table:
     lines = tuple(
         (
             f"{place:,}",
-            format_layout(one.set_),
+            format_layout_values(one.set_),
             f"{one.step_time_s:.4g}",
             f"{one.bound_s:.4g}",
             f"{one.tokens_per_s:,.0f}",

@@ -24,7 +24,7 @@ from clustersim.scenario.load import Loaded
 from clustersim.simulation.layout import recompute_of
 from clustersim.simulation.lower_bound.columns import Column
 from clustersim.simulation.lower_bound.jobs import LayoutJobs
-from clustersim.simulation.lower_bound.layouts import Cell, Layout, Mesh, Shape, Sharding
+from clustersim.simulation.lower_bound.layout_values import Cell, Layout, Mesh, Shape, Sharding
 from clustersim.studies.search.layout_rules import LAYER_RULES, LayoutRules
 from clustersim.workload.recompute import Recompute
 

@@ -30,7 +30,7 @@ def rows(answer: SearchAnswer) -> list[Line]:
     ]
 
 
-def format_layout(values: Mapping[str, Any]) -> str:
+def format_layout_values(values: Mapping[str, Any]) -> str:
     """Return the values of a layout in words: ``'tensor 8, pipeline 4'``."""
     keys = [key for key in values if is_notable(key, values)]
     names = zip(keys, short_keys(keys), strict=True)
@@ -84,7 +84,7 @@ def _best(answer: SearchAnswer) -> list[Line]:
         f" MFU {percent(best.mfu)}, {best.memory.peak_bytes / GIB:.1f} of"
         f" {best.memory.capacity_bytes / GIB:.1f} GiB"
     )
-    return [Line("best", format_layout(best.set_)), Line("", speed)]
+    return [Line("best", format_layout_values(best.set_)), Line("", speed)]
 
 
 def _proof(answer: SearchAnswer) -> str:
@@ -119,7 +119,7 @@ def _counts(answer: SearchAnswer) -> str:
 
 def _difference(one: LayoutDifference) -> str:
     if one.why is not None:
-        return f"{format_layout(one.set_)}: {one.why}"
+        return f"{format_layout_values(one.set_)}: {one.why}"
     return f"{one.finding} (there {format_changes(one.set_)})"
 
 
@@ -204,7 +204,7 @@ __all__ = [
     "ORDER",
     "distinct",
     "format_changes",
-    "format_layout",
+    "format_layout_values",
     "format_part",
     "layout_table",
     "rows",
