@@ -4,24 +4,34 @@ load -> build replicas -> draw requests -> estimate memory -> replay -> measure
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from clustersim.catalog.changes import Settings
 from clustersim.engine.requests.request_replay import Load, Service, replay_requests
-from clustersim.errors import PlanError
+from clustersim.errors import PlanError, ScenarioError
 from clustersim.scenario.load import LoadedService, load_service, service_from_mapping
 from clustersim.simulation.garbage import garbage_collection_off
+from clustersim.simulation.serving.answer import LoadPoint
 from clustersim.simulation.serving.drawn_requests import load_of
 from clustersim.simulation.serving.replica_pools import Pool, build_pools, kv_links, replica_model
 from clustersim.simulation.serving.serve_result import ServeResult
 from clustersim.simulation.serving.service_memory import service_verdict
 
+CURVED: Final = ("concurrency", "rate", "batch")
+"""Loads that have a size."""
+
+FEWER: Final = (32, 16, 8, 4, 2)
+"""Loads of a usual curve, as parts of the load of the scenario."""
+
 
 def serve(
-    scenario: str | Path | Mapping[str, Any] | LoadedService, settings: Settings = ()
+    scenario: str | Path | Mapping[str, Any] | LoadedService,
+    settings: Settings = (),
+    *,
+    loads: Sequence[float] = (),
 ) -> ServeResult:
     """Simulate the requests of a serving scenario.
 
@@ -31,6 +41,8 @@ def serve(
         scenario as a dict, or a loaded scenario
     settings : changes as texts, ``["plan.tensor=4", "load.concurrency=64"]``, or as values,
         ``{"plan.tensor": 4}``
+    loads : sizes of the load at which `result.curve` has the service: users, requests in a second,
+        or requests of a batch, as in the scenario
 
     Returns
     -------
@@ -49,7 +61,55 @@ def serve(
         loaded = _loaded_from(scenario, settings)
         load = load_of(loaded, loaded.scenario.engine.first.value)
         result = _served(loaded, load, build_pools(loaded, int(load.inputs.sum())))
+        result = replace(result, curve=_load_curve(loaded, loads))
     return replace(result, wall=time.perf_counter() - began)
+
+
+def usual_loads(loaded: LoadedService) -> tuple[float, ...]:
+    """Return sizes of the load up to that of the scenario; none where it has no size."""
+    load = loaded.scenario.load
+    if load.kind not in CURVED:
+        return ()
+    size = getattr(load, load.kind)
+    if isinstance(size, int):
+        return tuple(dict.fromkeys([*(size // part for part in FEWER if size >= part), size]))
+    return (*(size / part for part in FEWER), size)
+
+
+def _load_curve(loaded: LoadedService, loads: Sequence[float]) -> tuple[LoadPoint, ...]:
+    """Return the service at some sizes of its load; those at which it does not fit are left out."""
+    if loads and loaded.scenario.load.kind not in CURVED:
+        raise ScenarioError(
+            f"{loaded.where('load', loaded.scenario.load.kind)}: has no curve over the load (those"
+            f" with {', '.join(CURVED)} have)"
+        )
+    key = f"load.{loaded.scenario.load.kind}"
+    whole = loaded.scenario.load.kind != "rate"
+    points = []
+    for load in loads:
+        result = serve(loaded, {key: int(load) if whole else load})
+        if result.replayed is not None:
+            points.append(_point(load, result))
+    return tuple(points)
+
+
+def _point(load: float, result: ServeResult) -> LoadPoint:
+    assert result.ttft is not None
+    assert result.latency is not None
+    assert result.replayed is not None
+    tpot = None if result.tpot is None else result.tpot.mean
+    return LoadPoint(
+        load=load,
+        ttft_s=result.ttft.mean,
+        tpot_s=tpot,
+        latency_s=result.latency.mean,
+        latency_p99_s=result.latency.p99,
+        output_tokens_per_s=result.output_rate,
+        output_tokens_per_s_per_device=result.output_rate / result.devices,
+        tokens_per_s_per_user=None if tpot is None else 1 / tpot,
+        goodput_share=None if result.goodput is None else result.goodput.share,
+        kv_occupancy=max(result.replayed.peak_blocks) / result.model.blocks,
+    )
 
 
 def _loaded_from(
@@ -112,4 +172,4 @@ def _check_positions(loaded: LoadedService, longest: int) -> None:
         )
 
 
-__all__ = ["serve"]
+__all__ = ["serve", "usual_loads"]

@@ -160,6 +160,36 @@ class ServedCheck:
 
 
 @dataclass(frozen=True)
+class LoadPoint:
+    """A service at one size of its load; times are means.
+
+    Attributes
+    ----------
+    load : users, requests in a second, or requests of a batch
+    ttft_s : time to the first token [s]
+    tpot_s : time per token after the first [s]; null if requests have one token
+    latency_s : time of a request [s]
+    latency_p99_s : 99th percentile of it [s]
+    output_tokens_per_s : tokens that are generated in a second
+    output_tokens_per_s_per_device : over the number of devices
+    tokens_per_s_per_user : tokens that one user sees in a second
+    goodput_share : share of the requests within the limits; null without limits
+    kv_occupancy : most blocks of the KV cache in use, of all blocks
+    """
+
+    load: float
+    ttft_s: float
+    tpot_s: float | None
+    latency_s: float
+    latency_p99_s: float
+    output_tokens_per_s: float
+    output_tokens_per_s_per_device: float
+    tokens_per_s_per_user: float | None
+    goodput_share: float | None
+    kv_occupancy: float
+
+
+@dataclass(frozen=True)
 class ServeAnswer:
     """A service: how long requests take, how many tokens it generates, where the time goes.
 
@@ -192,6 +222,7 @@ class ServeAnswer:
     counts : sizes of the service and of its replay
     assumed : keys that no source states, with the reason
     wall_s : time that the simulation took [s]
+    curve : the service over its load; empty unless loads were given
     """
 
     name: str
@@ -217,11 +248,13 @@ class ServeAnswer:
     counts: ServeCounts
     assumed: Mapping[str, str]
     wall_s: float
+    curve: tuple[LoadPoint, ...] = ()
 
 
 __all__ = [
     "Goodput",
     "KvCache",
+    "LoadPoint",
     "Queue",
     "ServeAnswer",
     "ServeCounts",

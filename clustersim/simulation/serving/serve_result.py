@@ -12,6 +12,7 @@ from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.scenario.serving import PublishedService, ServingScenario
 from clustersim.simulation.serving.answer import (
     Goodput,
+    LoadPoint,
     ServeAnswer,
     ServeCounts,
     ServedCheck,
@@ -51,6 +52,7 @@ class ServeResult:
     wall : time that the simulation took [s]
     departures : keys whose values differ from those of the scenario file, so that its published
         numbers belong to another service
+    curve : the service over its load, if loads were given
     """
 
     name: str
@@ -62,6 +64,7 @@ class ServeResult:
     before: float
     wall: float
     departures: tuple[str, ...] = ()
+    curve: tuple[LoadPoint, ...] = ()
 
     def __repr__(self) -> str:
         """Return the result in one line."""
@@ -252,6 +255,7 @@ class ServeResult:
             counts=self._counts(),
             assumed=self.assumed,
             wall_s=self.wall,
+            curve=self.curve,
         )
 
     def _counts(self) -> ServeCounts:

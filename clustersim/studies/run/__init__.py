@@ -1,1 +1,5 @@
-"""One scenario: where the time of a step goes, as text, figures, a page and a trace."""
+"""A run, shown: the views of a simulated training step."""
+
+from clustersim.studies.run.sources import scenario, sources_section
+
+__all__ = ["scenario", "sources_section"]

@@ -21,6 +21,7 @@ RECORDS: Final = (
     ("cluster", "node", "library"),
     ("model",),
     ("framework",),
+    ("engine",),
 )
 """Places of the catalogue records in a scenario in which all names are resolved."""
 

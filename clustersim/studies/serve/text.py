@@ -1,6 +1,6 @@
 """A service in about twelve lines: the rates and times first, then their causes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from clustersim.render.tables import Row, percent, words
@@ -9,7 +9,7 @@ from clustersim.units import GIB, counted, format_seconds
 if TYPE_CHECKING:
     from clustersim.scenario.load_file import Lengths, LoadFile
     from clustersim.scenario.serving import ReplicaFile, ServingScenario
-    from clustersim.simulation.serving.answer import Goodput, ServedCheck, Statistics
+    from clustersim.simulation.serving.answer import Goodput, LoadPoint, ServedCheck, Statistics
     from clustersim.simulation.serving.serve_result import ServeResult
 
 MOST: Final = 6
@@ -266,7 +266,31 @@ def _assumed(result: "ServeResult") -> list[Row]:
     return lines
 
 
+def curve_table(curve: "Sequence[LoadPoint]") -> list[list[str]]:
+    """Return the service over its load as a table, its headings first."""
+    heads = ["load", "first token", "each token", "request", "tokens/s", "per device", "per user"]
+    goodput = any(point.goodput_share is not None for point in curve)
+    table = [[*heads, *(["within limits"] if goodput else [])]]
+    for point in curve:
+        each, user = point.tpot_s, point.tokens_per_s_per_user
+        share = point.goodput_share
+        table.append(
+            [
+                f"{point.load:,.4g}",
+                format_seconds(point.ttft_s, 3),
+                "-" if each is None else format_seconds(each, 3),
+                format_seconds(point.latency_s, 3),
+                format_rate(point.output_tokens_per_s),
+                format_rate(point.output_tokens_per_s_per_device),
+                "-" if user is None else format_rate(user),
+                *([] if share is None else [percent(share)]),
+            ]
+        )
+    return table
+
+
 __all__ = [
+    "curve_table",
     "format_rate",
     "layout_text",
     "load_text",

@@ -1,0 +1,103 @@
+"""`clustersim serve`: what it prints, its keys, its files, and how fast it answers."""
+
+import json
+import time
+
+import pytest
+
+from clustersim.cli import main
+from clustersim.simulation.serve import serve
+
+NAME = "llama3-70b-h100-serving"
+SMALL = ["--set", "load.concurrency=4", "--set", "load.requests=8"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command(capsys, *words):
+    """Return what a command that succeeds prints."""
+    with pytest.raises(SystemExit) as caught:
+        main(["serve", NAME, *words])
+    assert caught.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_the_keys_of_serve_json(capsys):
+    """`--json` prints one object with the documented keys and writes no files."""
+    found = json.loads(command(capsys, *SMALL, "--json"))
+
+    for key in ("ttft_s", "tpot_s", "latency_s"):
+        assert {*found[key]} == {"mean", "p50", "p90", "p99"}
+    keys = "output_tokens_per_s", "total_tokens_per_s", "output_tokens_per_s_per_device"
+    assert all(found[key] > 0 for key in keys)
+    assert {"goodput", "kv", "memory", "attribution", "wall_s", "queue"} <= {*found}
+    assert found["output_tokens_per_s_per_device"] == found["output_tokens_per_s"] / 8
+
+
+def test_a_service_prints_its_rates_and_causes(capsys, folder):
+    """The lines name machine, load, times, throughput, memory; the folder has page and tables."""
+    text = command(capsys, *SMALL, "--figures", "png")
+    place = folder / "runs" / NAME
+
+    for label in ("machine", "load", "first token", "each token", "throughput", "KV cache"):
+        assert f"\n{label}" in text
+    assert "over concurrency:" in text
+    names = {path.name for path in place.iterdir()}
+    assert {"report.html", "summary.json", "requests.csv", "load.csv", "load.png"} <= names
+    summary = json.loads((place / "summary.json").read_text(encoding="utf-8"))
+    assert [point["load"] for point in summary["curve"]] == [1, 2, 4]
+
+
+def test_a_service_that_does_not_fit_has_a_page(capsys, folder):
+    """The verdict is the first line; there are no times."""
+    text = command(capsys, "--set", "plan.tensor=1", "--set", "precision=bf16")
+    lines = text.splitlines()
+
+    assert lines[1].startswith("memory        does not fit")
+    assert not any(line.startswith("throughput") for line in lines)
+    assert (folder / "runs" / NAME / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--loads", "0"], "--loads 0: must be greater than 0"),
+        (["--set", "load={offline: 9, input: 8, output: 8}", "--loads", "1,2"], "has no curve"),
+        (["--set", "load.requests=no"], "load.requests: must be a whole number"),
+    ],
+)
+def test_a_wrong_option_is_one_line(capsys, options, complaint):
+    """It is on standard error, with exit code 2."""
+    with pytest.raises(SystemExit) as caught:
+        main(["serve", NAME, *options])
+    error = capsys.readouterr().err
+
+    assert caught.value.code == 2
+    assert complaint in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.large
+def test_ten_thousand_requests_take_less_than_ten_seconds():
+    """10,000 requests through 8 devices, some 100,000 steps."""
+    lengths = {"input": {"uniform": [100, 900]}, "output": {"uniform": [50, 250]}}
+    began = time.perf_counter()
+    found = serve(NAME, {"load": {"rate": 9, "requests": 10_000, **lengths}})
+    seconds = time.perf_counter() - began
+
+    assert found.answer.counts.steps > 90_000
+    assert seconds < 10
+
+
+@pytest.mark.large
+def test_a_curve_of_eight_loads_takes_less_than_twenty_seconds():
+    """From 1 to 128 users."""
+    began = time.perf_counter()
+    found = serve(NAME, loads=[1, 2, 4, 8, 16, 32, 64, 128])
+
+    assert len(found.curve) == 8
+    assert time.perf_counter() - began < 20
