@@ -1,5 +1,9 @@
 """Electrical power as catalogue files state it: of accelerators, nodes and networks."""
 
+from typing import Self
+
+from pydantic import model_validator
+
 from clustersim.catalog.facts import Fact, Fraction, Strict, Watts
 
 
@@ -19,6 +23,15 @@ class PowerFacts(Strict):
     communication: Fact[Fraction]
     waiting: Fact[Fraction]
     training: Fact[Fraction]
+
+    @model_validator(mode="after")
+    def _works_above_idle(self) -> Self:
+        limit, idle = self.limit.value, self.idle.value
+        for name in ("waiting", "communication", "memory", "training", "compute"):
+            watts = limit * getattr(self, name).value
+            if watts < idle or (name == "compute" and watts == idle):
+                raise ValueError(f"{name}: is {watts:g} W, not above the idle {idle:g} W")
+        return self
 
 
 class NodePowerFacts(Strict):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from clustersim.render.tables import number, percent, verdict
-from clustersim.units import GIB, format_seconds
+from clustersim.units import GIB, format_seconds, format_watts
 
 
 def short_keys(keys: Sequence[str]) -> list[str]:
@@ -60,6 +60,7 @@ _METRICS: Final = {
     "mfu": "MFU",
     "hfu": "HFU",
     "memory_bytes": "peak memory",
+    "power_w": "mean power",
     "fits": "memory",
     "efficiency": "efficiency",
 }
@@ -85,6 +86,7 @@ def metric_value(metric: str, value: float) -> str:
         "mfu": percent,
         "hfu": percent,
         "efficiency": percent,
+        "power_w": format_watts,
         "memory_bytes": lambda nbytes: f"{nbytes / GIB:.1f} GiB",
         "fits": verdict,
     }

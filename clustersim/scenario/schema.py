@@ -46,6 +46,7 @@ METRICS = (
     "mfu",
     "hfu",
     "memory_bytes",
+    "power_w",
     "fits",
 )
 """Metrics of published numbers."""

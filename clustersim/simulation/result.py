@@ -1,12 +1,14 @@
 """The result of a run: one simulated training step, and everything that explains it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING
 
 from clustersim.catalog.stated import STATED, stated_keys
-from clustersim.cost.power import machine_power
+from clustersim.cost.power import machine_power, missing_power
+from clustersim.errors import CatalogError
 from clustersim.memory.levels import MemoryCurve, memory_curves
 from clustersim.memory.verdict import Verdict
 from clustersim.metrics.attribution import BUBBLES, SlowestStage, slowest_stage
@@ -219,7 +221,7 @@ class Result:
         A published HFU counts attention without its causal mask, so that it is compared with the
         hardware FLOPs of the formulas; it is `hfu` where attention is not fused.
         """
-        values = {
+        values: dict[str, Callable[[], float]] = {
             "step_time_s": lambda: self.step_time,
             "tokens_per_s": lambda: self.tokens_per_s,
             "tokens_per_s_per_device": lambda: self.tokens_per_s / self.devices,
@@ -227,9 +229,19 @@ class Result:
             "mfu": lambda: self.mfu,
             "hfu": lambda: self.flops_per_device("hardware") / self.peak,
             "memory_bytes": lambda: self.memory.fullest.peak,
+            "power_w": self._mean_power,
             "fits": lambda: float(self.memory.fits),
         }
         return values[name]()
+
+    def _mean_power(self) -> float:
+        """Return the mean power of the machine [W]."""
+        if self.energy is None:
+            raise CatalogError(
+                f"published: power_w: {missing_power(self.scenario.cluster)} (add it, or remove"
+                " the published value)"
+            )
+        return self.energy.mean.total
 
     @cached_property
     def stated(self) -> list[str]:

@@ -6,7 +6,7 @@ Nothing is fitted.  A case that the model cannot express, or that leaves out req
 *not gradable*, with the reasons.  Many cases run in one `concurrent.futures.Executor`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import replace
 from functools import partial
@@ -21,6 +21,8 @@ from clustersim.simulation.build import build_job
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.result import Result
 from clustersim.simulation.simulate import simulate
+from clustersim.validation import energy_cases as energy
+from clustersim.validation import straggler_cases as stragglers
 from clustersim.validation.cases.case import Case, case_of
 from clustersim.validation.cases.machines import matches
 from clustersim.validation.cases.reasons import Reason, Ungradable
@@ -41,7 +43,6 @@ from clustersim.validation.grading import (
 )
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.single_layer import layer_flops, layer_times
-from clustersim.validation.straggler_cases import FAMILY, grade_straggler_case
 from clustersim.workload.precision import PRECISIONS
 
 MOST_BLOCKS: Final = 2_000_000
@@ -144,8 +145,8 @@ def _run(entry: Entry, *, count: bool) -> Outcome:
     if entry.row is None:
         assert entry.problem is not None, "an entry has a row or a problem"
         return Outcome(entry.id, entry.group, (entry.problem,))
-    if entry.row.family == FAMILY:
-        return _straggler_outcome(entry.row)
+    if entry.row.family in _EFFECTS:
+        return _effect_outcome(entry.row)
     case = case_of(entry.row)
     outcome = Outcome(
         id=case.id,
@@ -190,11 +191,18 @@ def _run(entry: Entry, *, count: bool) -> Outcome:
     )
 
 
-def _straggler_outcome(row: Row) -> Outcome:
-    """Return the outcome of a measured effect of stragglers, scored where nothing is assumed."""
+_EFFECTS: Final[Mapping[str, Callable[[Row], tuple[list[Grade], dict[str, str]]]]] = {
+    stragglers.FAMILY: stragglers.grade_straggler_case,
+    energy.FAMILY: energy.grade_energy_case,
+}
+"""What grades rows of a family that are no steps."""
+
+
+def _effect_outcome(row: Row) -> Outcome:
+    """Return the outcome of a row that is no step, scored where nothing is assumed."""
     outcome = Outcome(row.id, row.group, confidence=row.source.confidence)
     try:
-        [graded, *others], assumed = grade_straggler_case(row)
+        [graded, *others], assumed = _EFFECTS[row.family or ""](row)
     except Ungradable as problem:
         return replace(outcome, reasons=problem.reasons)
     sure = row.source.confidence in ("high", "medium")

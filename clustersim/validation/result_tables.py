@@ -32,6 +32,12 @@ UNITS: Final = {
     "throughput_ratio": "x the throughput",
     "expected_max_sigma": "standard deviations",
     "expected_max_over_mean": "mean delays",
+    "energy_kj": "kJ a run",
+    "power_w": "W",
+    "power_mw": "MW",
+    "max_w": "W at most",
+    "median_w": "W, median",
+    "share_of_rated": "of rated power",
 }
 """Units of the metrics."""
 

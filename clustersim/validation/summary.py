@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from clustersim.validation.baseline import best_constant, errors_of, rated_runs
+from clustersim.validation.grading import MEMORY
 from clustersim.validation.layout_ranking import job_runs, pooled_tau, tau_of
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.robust import half_sample_mode
@@ -135,7 +136,7 @@ def summarise(outcomes: Sequence[Outcome]) -> ErrorSummary:
     (0.225, 0.0, 'b')
     """
     graded = [(outcome, outcome.grade) for outcome in outcomes if outcome.grade is not None]
-    ran = [(outcome, grade) for outcome, grade in graded if grade.time_error is not None]
+    ran = [(outcome, grade) for outcome, grade in graded if grade.metric != MEMORY]
     errors = [abs(grade.error) for _, grade in ran]
     signed = [grade.time_error for _, grade in ran if grade.time_error is not None]
     scored = [abs(grade.error) for outcome, grade in ran if outcome.scored]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim import ScenarioError, simulate
+from clustersim import CatalogError, ScenarioError, simulate
 from clustersim.cost.power import STATE_OF, STATES, machine_power
 from clustersim.metrics.attribution import PARTS
 from clustersim.scenario.load import load
@@ -138,3 +138,23 @@ def test_power_is_the_sum_over_ranks():
 
     assert np.all(run.power.watts >= least * (1 - 1e-9))
     assert run.power.peak <= machine.of(machine.device.cap).total * (1 + 1e-9)
+
+
+def test_the_scenario_with_a_meter_is_met_to_five_percent():
+    """A node that fine-tunes with adapters draws 6.95 kW in front of its supplies."""
+    [check] = result("mlperf-llama2-lora-energy").published
+
+    assert check.metric == "power_w"
+    assert abs(check.error) < 0.05
+
+
+def test_published_power_needs_power_of_the_machine():
+    """A machine without power facts is one line that names the file."""
+    settings = {
+        "cluster.node.accelerator.power": None,
+        "published": [{"metric": "power_w", "value": 1.0, "source": "x"}],
+    }
+    run = simulate("megatron21-t1-18b", settings)
+
+    with pytest.raises(CatalogError, match=r"power_w: accelerator a100-80gb has no power"):
+        _ = run.published
