@@ -259,7 +259,8 @@ class _Replications:
         self._done = np.where(chosen, self._done + useful, self._done)
         self._carried = np.where(chosen, held, self._carried)
         self._now = np.where(chosen, event + rest + length, self._now)
-        self._restart = np.where(chosen, self._restarts[which], self._restart)
+        left = np.where(stops & ~runs, self._restart - changes["restarting"], 0.0)
+        self._restart = np.where(chosen, self._restarts[which] + left, self._restart)
         self._wait = np.where(chosen, self._waits(chosen, which, event, changes), self._wait)
         self._renew(chosen, which)
 
@@ -268,7 +269,7 @@ class _Replications:
     ) -> Floats:
         """Return the time for which replications wait for a node, and take a spare for it."""
         policy = self.run.replacement
-        before = np.where(which == len(self.run.causes), 0.0, self._wait - changes["waiting"])
+        before = self._wait - changes["waiting"]
         outside = min(policy.provision, policy.repair) * policy.idle
         replaced = chosen & self._replaces[which]
         if not policy.spares:
