@@ -29,12 +29,13 @@ from clustersim.studies.run.charts import memory_by_stage, memory_over_time
 from clustersim.studies.run.links import link_loads
 from clustersim.studies.run.page import page
 from clustersim.studies.run.pipeline import page_views, pipeline, sampled
+from clustersim.studies.run.power_section import power_over_time, power_section
 from clustersim.studies.run.text import rows
 from clustersim.topology.node import build_node
 from pages import HOSTILE, page_of
 
-SECTIONS = ["summary", "time", "pipeline", "memory", "links", "groups", "published", "sources",
-            "scenario"]  # fmt: skip
+SECTIONS = ["summary", "time", "pipeline", "memory", "power", "links", "groups", "published",
+            "sources", "scenario"]  # fmt: skip
 
 few = settings(max_examples=20, deadline=None)
 
@@ -204,7 +205,7 @@ def test_memory_is_stacked_to_the_peak_of_each_stage(hostile):
 def test_every_value_of_a_run_has_its_proof(hostile):
     """Each row has the source of its value: a title, a reason, or the file that sets it."""
     page = hostile[1]
-    table = page.sections[7].blocks[0]
+    table = page.sections[8].blocks[0]
     proofs = {key: proof for key, *_, proof in table.rows}
 
     assert "" not in proofs.values()
@@ -335,7 +336,7 @@ def test_the_hottest_link_of_a_node_is_drawn_hottest(name):
     """Every link and cable that is used has a line with its load; the busiest is red."""
     result, shown = page_of("A node", name, ())
     loads = link_loads(result)
-    [drawn] = [block for block in shown.sections[4].blocks if type(block) is Drawing]
+    [drawn] = [block for block in shown.sections[5].blocks if type(block) is Drawing]
     most = max(used.load for used in (*loads.inside, *loads.cables))
     hot = [line for line in drawn.lines if line.colour == "var(--hot)"]
     left, top, width, height = drawn.extent
@@ -423,3 +424,26 @@ def test_a_changed_run_was_compared_with_numbers_published_for_another(changes, 
     assert ("Error of the prediction" in cards) == (not changed)
     assert bool(sections["published"].prose) == bool(changed)
     assert all(key in text for key in changed)
+
+
+# --- power ----------------------------------------------------------------------------------------
+
+
+def test_power_over_the_step_is_drawn_with_its_energy():
+    """The chart has levels with the energy of the step, and the tables add up to it."""
+    result, shown = page_of("Power", "frontier-22b", ("batch.global=32",))
+    chart = power_over_time(result)
+    time, watts = np.array(chart.series[0].x), np.array(chart.series[0].y[:-1]) * 1e3
+    section = next(each for each in shown.sections if each.id == "power")
+
+    assert (watts * np.diff(time)).sum() == pytest.approx(result.energy.joules)
+    assert len(section.blocks) == 3
+    assert len(section.blocks[1].rows) == len(result.energy.mean)
+
+
+def test_power_that_is_not_known_is_a_sentence():
+    """Without facts the section names the file that lacks them."""
+    result = simulate("frontier-22b", {"cluster.node.power": None})
+
+    assert power_over_time(result) is None
+    assert power_section(result).prose == ("Not known: node frontier-ex235a has no power.",)

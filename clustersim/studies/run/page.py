@@ -10,6 +10,7 @@ from clustersim.render.words import UNMASKED, metric_name, metric_value
 from clustersim.studies.run.charts import breakdown, memory_by_stage, memory_over_time
 from clustersim.studies.run.links import links
 from clustersim.studies.run.pipeline import longest_wait, page_views, pipeline
+from clustersim.studies.run.power_section import power_section
 from clustersim.studies.run.replication_costs import disturbances
 from clustersim.studies.run.sources import scenario, sources_section
 from clustersim.studies.run.text import differs, remedies, rows
@@ -43,6 +44,7 @@ def page(
             *disturbances(result),
             _pipeline(timeline or pipeline(result)),
             _memory(result),
+            power_section(result),
             links(result),
             _groups(result),
             _published(result),
