@@ -21,7 +21,9 @@ from clustersim.simulation.build import build_job
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.result import Result
 from clustersim.simulation.simulate import simulate
+from clustersim.validation import duration_cases as duration
 from clustersim.validation import energy_cases as energy
+from clustersim.validation import goodput_cases as goodput
 from clustersim.validation import straggler_cases as stragglers
 from clustersim.validation.cases.case import Case, case_of
 from clustersim.validation.cases.machines import matches
@@ -194,6 +196,8 @@ def _run(entry: Entry, *, count: bool) -> Outcome:
 _EFFECTS: Final[Mapping[str, Callable[[Row], tuple[list[Grade], dict[str, str]]]]] = {
     stragglers.FAMILY: stragglers.grade_straggler_case,
     energy.FAMILY: energy.grade_energy_case,
+    goodput.FAMILY: goodput.grade_goodput_case,
+    duration.FAMILY: duration.grade_duration_case,
 }
 """What grades rows of a family that are no steps."""
 

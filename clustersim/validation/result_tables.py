@@ -38,6 +38,16 @@ UNITS: Final = {
     "max_w": "W at most",
     "median_w": "W, median",
     "share_of_rated": "of rated power",
+    "ettr_formula": "of the time, by formula",
+    "ettr_published": "of the time",
+    "ettr_min": "of the time, at least",
+    "effective_training_time_min": "of the time, at least",
+    "interruptions": "interruptions",
+    "mttf_h": "h between failures",
+    "size_tb": "TB",
+    "save_s": "s a save",
+    "spares_p99": "nodes",
+    "device_hours": "device-hours",
 }
 """Units of the metrics."""
 

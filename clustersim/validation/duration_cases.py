@@ -1,0 +1,194 @@
+"""Durations of published runs, compared with the step time of the fastest likely layout.
+
+Most sources state parameters, tokens, devices and device-hours alone.  Shape, layout and framework
+are then assumed: those with which the steps are fastest, so that the prediction is a lower bound,
+and predicted over measured device-hours is the goodput that the run had with them.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
+
+from clustersim.catalog.finding import entry_names
+from clustersim.errors import ClustersimError
+from clustersim.scenario.load import load_cluster
+from clustersim.studies.size import Machine, Trained, fastest_layout
+from clustersim.validation.cases.machines import MachineChoice, machine_of
+from clustersim.validation.cases.reasons import Reason, Ungradable
+from clustersim.validation.cases.rows import Missing, Row, Section
+from clustersim.validation.cases.values import Count, Number, Text
+from clustersim.validation.grading import Grade
+from clustersim.workload.shapes import FAMILIES, shape_of
+
+FRAMEWORKS: Final = ("megatron-core", "pytorch-fsdp")
+"""Profiles that are tried; the faster one is taken."""
+
+BATCH_TOKENS: Final = float(4 * 2**20)
+"""Tokens of a step where the source states none, as of Llama 2."""
+
+ASSUMED_DEVICES: Final = 256
+"""Devices where the source states device-hours alone, which hardly depend on their number."""
+
+
+FAMILY: Final = "duration"
+"""The family of rows that are graded here."""
+
+
+class RunModel(Section):
+    """The model of a row; `params_b` and `active_b` are in 10^9."""
+
+    params_b: Number = None
+    active_b: Number = None
+    seq: Count = None
+    layers: Count = None
+    hidden: Count = None
+    heads: Count = None
+    vocab: Count = None
+    batch_tokens: Number = None
+
+
+class DurationRow(Section):
+    """What a row states in addition to a `Row`."""
+
+    quality: Text = None
+    accelerator: Text = None
+    devices: Count = None
+    tokens_b: Number = None
+    days: Number = None
+    device_hours: Number = None
+    model: Annotated[RunModel, Missing] = RunModel()
+
+
+def grade_duration_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
+    """Return the grade of a row of the family ``duration``, and what was assumed for it.
+
+    Raises
+    ------
+    Ungradable
+        for projections, mixtures of experts without a shape, and rows that measure other work.
+    """
+    given = DurationRow.model_validate(row.written)
+    _check(given)
+    measured = _measured_hours(given)
+    choice = machine_of(row.model_copy(update={"system": _system(row, given)}))
+    devices, tokens = given.devices or ASSUMED_DEVICES, given.tokens_b
+    if tokens is None:
+        raise _missing("tokens")
+    found, framework = _fastest(row, given, choice, devices)
+    seconds = tokens * 1e9 / found.result.tokens_per_s
+    predicted = seconds / 3600 * found.result.devices
+    layout = found.layout
+    assumed = {
+        "machine": choice.assumed or "",
+        "framework": f"{framework}, the faster of {' and '.join(FRAMEWORKS)}",
+        "layout": f"tensor {layout.tensor}, pipeline {layout.pipeline}, data {layout.data},"
+        f" microbatches of {layout.micro}, recomputation {layout.recompute}",
+    }
+    if given.devices is None:
+        assumed["devices"] = f"{devices}, as device-hours hardly depend on them"
+    if given.model.layers is None and row.id not in entry_names("model"):
+        assumed["model"] = "the shape of a Llama of as many parameters"
+    return [_grade(measured, predicted)], {key: text for key, text in assumed.items() if text}
+
+
+def _grade(measured: float, predicted: float) -> Grade:
+    error = predicted / measured - 1
+    return Grade("device_hours", None, measured, predicted, error, error)
+
+
+def _check(given: DurationRow) -> None:
+    """Reject rows that measure no run of this kind."""
+    reasons = {"P": "a projection by a formula, no run", "C": "hours with other work than steps"}
+    why = reasons.get(given.quality or "")
+    if why is None and given.model.active_b is not None:
+        why = "experts not stated"
+    if why is None and given.model.params_b is None:
+        why = "parameters not stated"
+    if why is not None:
+        raise Ungradable(Reason(why, why))
+
+
+def _measured_hours(given: DurationRow) -> float:
+    """Return the device-hours of a row; those of its days where it states no hours."""
+    if given.device_hours is not None:
+        return given.device_hours
+    if given.days is None or given.devices is None:
+        raise _missing("device-hours")
+    return 24 * given.days * given.devices
+
+
+def _missing(what: str) -> Ungradable:
+    return Ungradable(Reason(f"{what} not stated", f"{what} not stated"))
+
+
+def _system(row: Row, given: DurationRow) -> Any:
+    return row.system.model_copy(update={"accelerator": given.accelerator})
+
+
+def _fastest(
+    row: Row, given: DurationRow, choice: MachineChoice, devices: int
+) -> tuple[Trained, str]:
+    """Return the fastest step of a row's model on its machine, and the framework that runs it."""
+    cluster = load_cluster(choice.cluster, None)
+    per_node = cluster.node.devices.value
+    nodes, more = divmod(devices, per_node)
+    if more or not nodes:
+        why = f"devices that fill no nodes of {per_node}"
+        raise Ungradable(Reason(why, why))
+    named = row.id in entry_names("model")
+    model: str | Mapping[str, Any] = row.id if named else _model(given.model)
+    found = []
+    for framework in FRAMEWORKS:
+        machine = Machine(
+            cluster=choice.cluster,
+            nodes=nodes,
+            per_node=per_node,
+            framework=framework,
+            precision="bf16",
+            batch_tokens=given.model.batch_tokens or BATCH_TOKENS,
+            settings=(*_recomputation(row), *map("=".join, _texts(choice))),
+        )
+        try:
+            step = fastest_layout(model, machine)
+        except ClustersimError:
+            continue
+        if step is not None:
+            found.append((step, framework))
+    if not found:
+        raise Ungradable(Reason("no layout fits", "no layout of a few that were tried fits"))
+    return max(found, key=lambda pair: pair[0].result.tokens_per_s)
+
+
+def _recomputation(row: Row) -> tuple[str, ...]:
+    """Return the change of a run whose source states that it recomputed activations."""
+    return ("recompute=full",) if "recompute" in (row.source.note or "") else ()
+
+
+def _texts(choice: MachineChoice) -> Iterator[tuple[str, str]]:
+    """Yield the facts of a machine that differ from its file, as texts."""
+    for key, value in choice.settings.items():
+        yield key, str(value)
+
+
+def _model(given: RunModel) -> Mapping[str, Any]:
+    """Return the keys of a model file: the stated shape, or that of a Llama of the same size."""
+    assert given.params_b is not None, "checked before"
+    if given.layers is None or given.hidden is None or given.heads is None:
+        shape = shape_of(FAMILIES["llama"], given.params_b * 1e9)
+        return {**shape, "sequence": given.seq or shape["sequence"]}
+    return {
+        "kind": "model",
+        "name": "stated",
+        "family": "gpt",
+        "layers": given.layers,
+        "hidden": given.hidden,
+        "heads": given.heads,
+        "ffn": 4 * given.hidden,
+        "vocab": given.vocab or FAMILIES["gpt"].vocab,
+        "sequence": given.seq or FAMILIES["gpt"].sequence,
+        "parameters": {"value": given.params_b * 1e9, "source": "stated"},
+        "source": "stated",
+        "sources": {"stated": {"title": "the source of the row"}},
+    }
+
+
+__all__ = ["FAMILY", "grade_duration_case"]

@@ -1,0 +1,77 @@
+"""Published numbers of whole runs: goodput, checkpoints, spares and durations."""
+
+import pytest
+
+from clustersim.catalog.finding import shipped
+from clustersim.catalog.reading import read_yaml
+from clustersim.validation.answer import validate
+
+FOLDER = shipped("validation")
+
+
+@pytest.fixture(scope="module")
+def goodput():
+    answer = validate(FOLDER / "runs_goodput.yaml", jobs=1)
+    return {case.id: case for case in answer.cases}
+
+
+@pytest.fixture(scope="module")
+def duration():
+    answer = validate(FOLDER / "runs_duration.yaml", jobs=1)
+    return {case.id: case for case in answer.cases}
+
+
+def test_formula_rows_are_met_within_one_percent(goodput):
+    """The six rows of effective training time follow from the first-order formula."""
+    rows = [case for case in goodput.values() if case.group == "rsc-formula"]
+
+    assert len(rows) == 6
+    assert all(abs(case.error) < 0.01 for case in rows)
+    assert all(case.metrics[1].metric == "ettr_published" for case in rows)
+
+
+def test_series_law_and_spares_are_met(goodput):
+    """Projected times between failures within 3 %, the four numbers of spares exactly."""
+    assert abs(goodput["rsc1-mttf-16384"].error) < 0.01
+    assert abs(goodput["rsc1-mttf-131072"].error) < 0.03
+    spares = [case.error for case in goodput.values() if case.metric == "spares_p99"]
+    assert spares == [0.0] * 4
+
+
+def test_bounds_of_runs_hold(goodput):
+    """Llama 3 and the large jobs of RSC-1 are above 90 %; interruptions are met."""
+    llama = goodput["llama3-405b-54d"]
+
+    assert llama.predicted > llama.measured
+    assert llama.error == goodput["rsc1-large-jobs"].error == 0
+    assert abs(llama.metrics[1].error) < 0.02
+
+
+def test_the_checkpoint_of_a_trillion_parameters_is_met(goodput):
+    """Bytes and time of the save, within 3 % of the decimal reading of 13.8 TB."""
+    case = goodput["megatron-1t"]
+
+    assert [metric.metric for metric in case.metrics] == ["size_tb", "save_s"]
+    assert all(abs(metric.error) < 0.03 for metric in case.metrics)
+
+
+def test_rows_that_are_not_graded_have_a_reason(goodput, duration):
+    """Inputs of a run, and rows without its machine, are listed with the reason."""
+    for case in [*goodput.values(), *duration.values()]:
+        assert case.gradable or case.why
+        assert "failed" not in (case.why or "")
+    assert "input" in goodput["rsc1-rate"].why
+    assert "projection" in duration["gpt-1t-projection"].why
+
+
+def test_predicted_durations_are_lower_bounds(duration):
+    """No run of quality A took less time than its steps on the fastest likely layout."""
+    quality = {row["id"]: row["quality"] for row in read_yaml(FOLDER / "runs_duration.yaml").data}
+    graded = [c for c in duration.values() if c.gradable and quality[c.id] == "A"]
+    implied = [case.predicted / case.measured for case in graded]
+
+    assert len(graded) >= 15
+    assert max(implied) <= 1
+    assert min(implied) > 0.4
+    assert sum(share >= 0.5 for share in implied) / len(implied) > 0.75
+    assert not any(case.gates for case in graded)
