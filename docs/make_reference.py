@@ -26,9 +26,13 @@ from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.reliability_records import ReliabilityRecord
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
+from clustersim.scenario.load import load_service
 from clustersim.scenario.schema import ScenarioFile
+from clustersim.scenario.serving import ServingScenarioFile
 from clustersim.simulation.answer import RunAnswer
 from clustersim.simulation.long_run_answer import TrainAnswer
+from clustersim.simulation.serve import serve
+from clustersim.simulation.serving.answer import ServeAnswer
 from clustersim.simulation.training_runs import train
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer, compare
@@ -38,6 +42,7 @@ from clustersim.studies.listing.answer import ListedEntry
 from clustersim.studies.run.files import FIGURE_TABLES, FIGURES, FILES
 from clustersim.studies.scaling import ScalingAnswer, scale
 from clustersim.studies.scaling import files as scaling_files
+from clustersim.studies.serve import files as serve_files
 from clustersim.studies.size import SizeAnswer, size
 from clustersim.studies.size import files as size_files
 from clustersim.studies.stored.answer import StoredRuns, StoredStudies
@@ -94,7 +99,7 @@ class Table:
         self.meanings = TEXTS["meanings"][name]
         schema = record.model_json_schema(by_alias=True)
         self.defs = schema.get("$defs", {})
-        left_out = () if name == "scenario" else IN_ALL
+        left_out = () if name in ("scenario", "serving") else IN_ALL
         self.keys = list(self._below(schema, "", left_out))
         _compare(name, [key.name for key in self.keys if key.meaning], self.meanings)
         assert all(key.meaning for key in self.keys), [k for k in self.keys if not k.meaning]
@@ -108,7 +113,11 @@ class Table:
 
     def _key(self, given: Schema, path: str, otherwise: str) -> Iterator[Key]:
         """Yield one key, or the keys below it."""
-        found = [self._resolved(each) for each in given.get("anyOf", given.get("oneOf", [given]))]
+        found = [
+            self._resolved(inner)
+            for each in given.get("anyOf", given.get("oneOf", [given]))
+            for inner in each.get("oneOf", [each])
+        ]
         first, *others = [each for each in found if each.get("type") != "null"]
         inside = first.get("properties", {})
         if "kind" in inside or (others and "name" in others[0].get("properties", {})):
@@ -338,6 +347,11 @@ def _scenario() -> Iterator[str]:
     first = ("title", "cluster", "model", "framework")
     keys.sort(key=lambda key: key.name.partition(".")[0] not in first)
     yield from _drawn(("key", "holds", "if not given", "meaning"), keys)
+    yield "## Keys of a serving scenario\n"
+    yield _prose("serving")
+    keys = Table("serving", ServingScenarioFile).keys
+    keys.sort(key=lambda key: key.name.partition(".")[0] not in ("title", "cluster", "model"))
+    yield from _drawn(("key", "holds", "if not given", "meaning"), keys)
     yield "## Names, and what wins over them\n"
     yield _prose("names")
 
@@ -374,7 +388,19 @@ def _answer() -> Iterator[str]:
     )
 
 
+def _serve() -> Iterator[str]:
+    yield "## What `clustersim serve --json` prints\n"
+    yield _prose("serve")
+    yield from _drawn(("key", "meaning"), described(ServeAnswer))
+    yield "## What `clustersim serve` writes\n"
+    yield _prose("serve_files")
+    loaded = load_service("llama3-70b-h100-serving", {"load.concurrency": 2})
+    files = serve_files.files_of(serve(loaded, loads=[1, 2]), loaded).names([FORMAT])
+    yield from _drawn(("file", "holds"), _said("serve_file", files))
+
+
 def _studies() -> Iterator[str]:
+    yield from _serve()
     settings = ["batch.global=16"]
     pair = [f"frontier-22b plan.zero={stage}" for stage in (0, 1)]
     files = compare_files.files_of(compare(pair, settings=settings, jobs=1)).names([FORMAT])

@@ -1,4 +1,4 @@
-"""A run, shown: the views of a simulated training step."""
+"""One scenario: where the time of a step goes, as text, figures, a page and a trace."""
 
 from clustersim.studies.run.sources import scenario, sources_section
 
