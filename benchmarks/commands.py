@@ -55,6 +55,29 @@ COMMANDS = (
     Work("run frontier-1t --json", ("run", "frontier-1t", "--json"), 0.6),
     Work("run deepseek-v3-h800 --json", ("run", "deepseek-v3-h800", "--json"), 1.0),
     Work("run megatron21-t1-530b --json", ("run", "megatron21-t1-530b", "--json"), 1.0),
+    Work(
+        "search megatron21-t2-175b --json, 1,024 devices",
+        (
+            *("search", "megatron21-t2-175b", "--devices", "1024"),
+            *("--set", "batch.global=1536", "--json"),
+        ),
+        30.0,
+    ),
+    Work(
+        "serve llama3-70b-h100-serving --json, 10,000 requests",
+        ("serve", "llama3-70b-h100-serving", "--set", "load.requests=10000", "--json"),
+        10.0,
+    ),
+    Work(
+        "serve llama3-70b-h100-serving, a curve of 8 loads, with its page",
+        ("serve", "llama3-70b-h100-serving", "--loads", "1:128", "--out", PAGE, "--force"),
+        20.0,
+    ),
+    Work("train llama3-405b-54-days --json", ("train", "llama3-405b-54-days", "--json")),
+    Work(
+        "size --cluster dgx-h100 --nodes 64 --days 30 --json",
+        ("size", "--cluster", "dgx-h100", "--nodes", "64", "--days", "30", "--json"),
+    ),
 )
 
 
