@@ -178,6 +178,9 @@ STEPS: Final[dict[str, Callable[[str, GroupSpan], StepCounts]]] = {
 }
 """Steps of each algorithm for an operation; those of a torus depend on its axes."""
 
+BETWEEN_TWO: Final = frozenset({"send"})
+"""Operations in which a device sends or receives: limits were measured where it does both."""
+
 PIPELINED: Final = frozenset({"ring", "tree", "nvls", "nvls-tree", "sharp", "hierarchical"})
 """Algorithms that cut the buffer into pieces, each of which starts before the last has arrived."""
 
@@ -225,7 +228,7 @@ def collective_cost(
         latency = _latency(protocol, steps)
         if algorithm == "grouped":
             latency += (span.ranks - 1) * library.post
-        limit = _limit(protocol, span)
+        limit = math.inf if operation in BETWEEN_TWO else _limit(protocol, span)
         limited = bus_factor(operation, span.ranks) / limit
         slower = _paired(algorithm, span, library)
         moving = nbytes * max(slower * seconds_per_byte / protocol.bandwidth, limited)

@@ -201,6 +201,18 @@ def test_a_call_issued_ahead_takes_what_graphs_take_and_the_events_of_streams(
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "devices", "seconds"),
+    [("dgx-a100", 8, 640e-6), ("dgx-h100", 8, 402e-6)],
+)
+def test_an_all_to_all_in_a_node_takes_what_was_measured(name, devices, seconds):
+    """128 MiB of each device (ai-dynamo/aiconfigurator, commit 095f58a): no ring is as slow."""
+    cluster = machine(name, 1, queued=True)
+    taken = Communicator(cluster, [range(devices)]).cost("all-to-all", 128 * 2**20).seconds
+
+    assert taken == pytest.approx(seconds, rel=0.15)
+
+
 def test_a_torus_by_hand():
     """4 x 4 x 4 closed rings of 45 GB/s each way: 2 x 63 / 64 S / (2 x 3 x 45 GB/s), 12 steps.
 
