@@ -67,6 +67,10 @@ def search(
     ] = None,
     settings: Settings = None,
     jobs: Jobs = None,
+    best_file: Annotated[
+        Path | None,
+        typer.Option("-o", metavar="PATH", help="Write the best layout as a scenario file."),
+    ] = None,
     out: Out = None,
     figures: Figures = None,
     as_json: AsJson = False,
@@ -77,11 +81,15 @@ def search(
     All layouts that divisibility allows are bounded; those that could be the best are replayed.
     Keys of the layout that --set changes are fixed.
     """
+    from clustersim.catalog.writing import check_new, write_new
     from clustersim.render.study_folder import write_study
     from clustersim.scenario.load import name_of
+    from clustersim.studies.search.best_scenario import scenario_text
     from clustersim.studies.search.files import files_of
 
     formats, share = figure_formats(figures), _share(gap)
+    if best_file is not None:
+        check_new(best_file, force=force)
     place = output_folder("search", name_of(scenario), out, json_output=as_json, force=force)
     with _progress() as on_progress:
         answer = clustersim.search(
@@ -97,18 +105,20 @@ def search(
             on_progress=on_progress,
         )
     files: list[str] = []
+    measure = None if objective == DEFAULT_OBJECTIVE else objective
+    command = command_line(
+        "search",
+        [scenario],
+        devices=devices,
+        objective=measure,
+        free=free,
+        limit=limit,
+        gap=gap if share else None,
+        set=settings,
+    )
+    if best_file is not None and answer.scenario is not None:
+        write_new(best_file, scenario_text(answer, command), force=force)
     if place is not None:
-        measure = None if objective == DEFAULT_OBJECTIVE else objective
-        command = command_line(
-            "search",
-            [scenario],
-            devices=devices,
-            objective=measure,
-            free=free,
-            limit=limit,
-            gap=gap if share else None,
-            set=settings,
-        )
         contents = files_of(answer, command)
         files = write_study(answer, contents, place, formats=formats, force=force)
     if as_json:

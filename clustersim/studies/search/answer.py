@@ -146,6 +146,7 @@ class SearchAnswer:
     tightness : median of the bound over the step time of replayed layouts; null where none fits
     differences : the best layout compared with the second and with that of the scenario
     pareto : fronts of the objective with memory, and with devices where their number varies
+    scenario : the best layout as a scenario file; null where none fits
     wall_s : time that the search took [s]
     """
 
@@ -162,6 +163,7 @@ class SearchAnswer:
     tightness: float | None
     differences: tuple[LayoutDifference, ...]
     pareto: tuple[FrontOfLayouts, ...]
+    scenario: Mapping[str, Any] | None
     wall_s: float
 
     @property

@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from clustersim.catalog.changes import Settings
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.metrics.difference import difference, format_causes, format_speed
@@ -42,6 +44,7 @@ from clustersim.studies.search.arguments import (
     limits_of,
 )
 from clustersim.studies.search.best_first import Incumbent, OnProgress, Progress, Search
+from clustersim.studies.search.best_scenario import best_values
 from clustersim.studies.search.candidates import Base, candidates_of
 from clustersim.studies.search.space import Choices, Space
 from clustersim.workload.flops import model_flops
@@ -227,6 +230,7 @@ def _answer(bases: Sequence[Base], found: Search, by: str, began: float) -> Sear
         tightness=median(one.bound / one.cost for one in incumbents) if incumbents else None,
         differences=_differences(incumbents),
         pareto=_fronts(incumbents),
+        scenario=_scenario(incumbents[0]) if incumbents else None,
         wall_s=time.perf_counter() - began,
     )
 
@@ -240,6 +244,12 @@ def _set(one: Incumbent) -> dict[str, Any]:
     """Return the values of an incumbent, with those of other keys that are free."""
     other = {".".join(map(str, c.path)): c.value for c in one.base.changes[one.base.common :]}
     return other | one.base.settings(one.layout)
+
+
+def _scenario(one: Incumbent) -> dict[str, Any]:
+    """Return the scenario of an incumbent as plain values of a file."""
+    values = best_values(load(one.base.scenario, one.base.changes), one.base.settings(one.layout))
+    return dict(to_jsonable_python(values))
 
 
 def _best(one: Incumbent) -> BestRun:
