@@ -266,6 +266,22 @@ class GraphFacts(Strict):
     memory: Fact[Bytes] | None = None
 
 
+class LaunchArguments(Strict):
+    """How a layout is launched: the arguments of the framework for the keys of a scenario.
+
+    `program` is the name by which ``search --as`` selects it.  `arguments` are texts by key, with
+    the value for ``{value}``, or tables of texts by value, in which ``other`` is for all other
+    values.  `derived` are keys that follow from others, and `inexpressible` those that have no
+    argument, each with the reason.
+    """
+
+    program: str
+    source: str
+    arguments: dict[str, str | dict[str, str]]
+    derived: dict[str, str] | None = None
+    inexpressible: dict[str, str] | None = None
+
+
 class FrameworkRecord(Record):
     """``workloads/frameworks/*.yaml``: how a training framework runs a step.
 
@@ -278,7 +294,7 @@ class FrameworkRecord(Record):
     most; that of the device if missing.  `launches_wait` is whether the host waits for each kernel
     before it issues the next, so that its time adds to that of the device.  `context` is the
     methods by which ranks can share a sequence, and `experts` how layers with experts run; neither
-    is offered if missing.
+    is offered if missing.  `launch` is the arguments with which a layout is launched.
     """
 
     kind: Literal["framework"]
@@ -302,3 +318,4 @@ class FrameworkRecord(Record):
     fragmentation: Fact[Share] | None = None
     passes: Fact[Fraction] | None = None
     launches_wait: Fact[bool] | None = None
+    launch: LaunchArguments | None = None

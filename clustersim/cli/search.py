@@ -71,6 +71,14 @@ def search(
         Path | None,
         typer.Option("-o", metavar="PATH", help="Write the best layout as a scenario file."),
     ] = None,
+    program: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="PROGRAM",
+            help="Print the launch arguments of the best layout: megatron, torchtitan, deepspeed.",
+        ),
+    ] = None,
     out: Out = None,
     figures: Figures = None,
     as_json: AsJson = False,
@@ -83,11 +91,14 @@ def search(
     """
     from clustersim.catalog.writing import check_new, write_new
     from clustersim.render.study_folder import write_study
-    from clustersim.scenario.load import name_of
+    from clustersim.scenario.load import from_mapping, load, name_of
     from clustersim.studies.search.best_scenario import scenario_text
     from clustersim.studies.search.files import files_of
+    from clustersim.studies.search.launch import launch_arguments, launch_text
 
     formats, share = figure_formats(figures), _share(gap)
+    if program is not None and not free:
+        launch_arguments(load(scenario, settings or ()), program)
     if best_file is not None:
         check_new(best_file, force=force)
     place = output_folder("search", name_of(scenario), out, json_output=as_json, force=force)
@@ -123,8 +134,12 @@ def search(
         files = write_study(answer, contents, place, formats=formats, force=force)
     if as_json:
         print_json(answer)
-    else:
-        _print(answer, place, files)
+        return
+    _print(answer, place, files)
+    if program is not None and answer.scenario is not None:
+        best = from_mapping(answer.name, answer.scenario)
+        echo(f"\nlaunch arguments of {best.scenario.framework.name}:")
+        echo(launch_text(launch_arguments(best, program)))
 
 
 def _print(answer: "SearchAnswer", place: Path | None, files: list[str]) -> None:

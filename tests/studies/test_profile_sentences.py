@@ -58,7 +58,7 @@ def keys(record):
                 yield from (f"state.{precision}.{part}" for part in StateBytes.model_fields)
         elif name in TABLES:
             yield from (f"{name}.{key}" for key in TABLES[name].model_fields)
-        elif name not in ("kind", "name", "title", "sources"):
+        elif name not in ("kind", "name", "title", "sources", "launch"):
             yield name
 
 

@@ -10,10 +10,13 @@ import pytest
 
 from clustersim import search
 from clustersim.answers import from_json, to_json
+from clustersim.catalog import finding
 from clustersim.cli import main
 from clustersim.errors import ScenarioError
 from clustersim.memory.peak import estimate_memory
+from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load
+from clustersim.scenario.schema import PlanFile
 from clustersim.simulation.build import build_job
 from clustersim.simulation.lower_bound.columns import Column
 from clustersim.simulation.lower_bound.layout_values import Cell, Layout, Mesh
@@ -22,6 +25,7 @@ from clustersim.simulation.result import Result
 from clustersim.simulation.simulate import simulate, simulate_if_it_fits
 from clustersim.studies.search import SearchAnswer
 from clustersim.studies.search.arguments import limits_of
+from clustersim.studies.search.launch import launch_arguments, launch_text
 from clustersim.studies.search.space import FREE, Choices, Space
 from small import small
 
@@ -364,3 +368,56 @@ def test_memory_alone_is_estimated_above_its_bound():
         estimate = estimate_memory(build_job(loaded.changed(layout.settings)))
 
         assert least_memory(bounds, layout) <= estimate.fullest.peak
+
+
+# --- the best layout elsewhere --------------------------------------------------------------------
+
+
+def test_the_scenario_of_the_best_layout_runs_alike(capsys, tmp_path):
+    """The file of `-o` has the best layout, and a run of it the same step time."""
+    best = tmp_path / "best.yaml"
+    code, printed, _ = ending(
+        capsys,
+        *("search", str(small(tmp_path)), "--set", "cluster.nic.bandwidth=/2"),
+        *("--devices", "16", "-o", str(best), "--jobs", "1", "--json"),
+    )
+    data = json.loads(printed)
+
+    assert code == 0
+    assert simulate(best).step_time == pytest.approx(data["best"]["step_time_s"], rel=1e-9)
+    assert load(best).scenario.devices == 16
+
+
+def test_every_key_of_a_layout_has_an_argument_or_a_reason():
+    """A framework with launch arguments states for each key of a layout how it is expressed."""
+    for name in finding.entry_names("framework"):
+        launch = entry("framework", name).record.launch
+        if launch is not None:
+            stated = {*launch.arguments, *launch.derived, *launch.inexpressible}
+            keys = {f"plan.{key}" for key in PlanFile.model_fields}
+
+            assert stated == keys | {"batch.micro", "batch.global", "recompute"}, name
+            assert launch.source in entry("framework", name).record.sources
+
+
+def test_launch_arguments_state_a_layout():
+    """Arguments of Megatron-Core: degrees, virtual stages, recomputation, and what has none."""
+    layout = {
+        **{"plan.tensor": 2, "plan.pipeline": 2, "plan.data": 2, "plan.zero": 1},
+        **{"plan.schedule": "interleaved-1f1b", "plan.chunks": 3, "framework": "megatron-core"},
+        **{"recompute": {"mode": "full", "every": 2}, "precision": "bf16"},
+    }
+    launched = launch_arguments(load("frontier-22b", layout), "megatron")
+
+    assert "--tensor-model-parallel-size 2" in launch_text(launched)
+    assert "--num-virtual-stages-per-pipeline-rank 3" in launch_text(launched)
+    assert "--use-distributed-optimizer" in launched.arguments
+    assert [*launched.missing] == ["recompute mode full, every 2"]
+
+
+def test_launch_arguments_of_another_program_are_rejected(capsys):
+    """`--as` names the program of the framework, or is one line."""
+    code, printed, complaint = ending(capsys, "search", "frontier-22b", "--as", "torchtitan")
+
+    assert (code, printed) == (2, "")
+    assert complaint.endswith("is launched as 'deepspeed' (--as deepspeed)\n")
