@@ -81,7 +81,9 @@ class EngineKernels(Strict):
     share them, each reads the keys again.  `gate`: the activation of an MLP and its gate are
     one kernel.  `bias`: biases are part of the product or of the kernel after it.  `cast`: the
     kernel before a product in a narrow format converts its input.  `norm`: a norm is one
-    kernel, otherwise several that each read and write the whole.
+    kernel, otherwise several that each read and write the whole.  `experts_alone`: each expert
+    of a device has a time of its own, as in the measured kernels of TensorRT-LLM, instead of
+    one kernel for all.
     """
 
     norm: Fact[bool]
@@ -93,6 +95,7 @@ class EngineKernels(Strict):
     packed: Fact[Count]
     bias: Fact[bool]
     cast: Fact[bool]
+    experts_alone: Fact[bool]
 
 
 class EngineCollectives(Strict):

@@ -70,10 +70,13 @@ class Kernels:
     ----------
     cast_fused : whether the kernel before a product in a narrow format converts its input: the
         product then starts as one in 16 bits does, and moves no bytes to convert
+    experts_alone : whether each expert of a device has a time of its own
     """
 
-    def __init__(self, device: Accelerator, *, cast_fused: bool = False) -> None:
-        self.device, self._cast_fused = device, cast_fused
+    def __init__(
+        self, device: Accelerator, *, cast_fused: bool = False, experts_alone: bool = True
+    ) -> None:
+        self.device, self._cast_fused, self._alone = device, cast_fused, experts_alone
         own = kernel_fits(device.name)
         self._fits = device.fits or (() if own is None else (own,))
         self.substitutes: dict[str, str] = {}
@@ -134,7 +137,10 @@ class Kernels:
         tokens : of all devices that share the experts
         """
         shapes = _columns(tokens, **tiles, tokens=tokens, hidden=hidden, inner=inner)
-        return self._predict("experts", EXPERTS, kernel, shapes)
+        terms = self._found("experts", kernel)
+        if not self._alone:
+            terms = {**terms, "expert": 0.0}
+        return predict(EXPERTS, self.device, shapes, kernel, terms)
 
     def has(self, kind: str, library: str) -> bool:
         """Whether a library's kernels of a kind are measured on the device."""

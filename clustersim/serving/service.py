@@ -73,7 +73,11 @@ class Service:
         check_formats(
             formats, {part: (*fact.value,) for part, fact in allowed.items()}, engine.name
         )
-        kernels = Kernels(cluster.accelerator, cast_fused=engine.kernels.cast.value)
+        kernels = Kernels(
+            cluster.accelerator,
+            cast_fused=engine.kernels.cast.value,
+            experts_alone=engine.kernels.experts_alone.value,
+        )
         links = Links(cluster, layout, engine.collectives, kernels, first)
         loads = _loads(model, layout, shares)
         self.model, self.layout, self.engine = model, layout, engine
@@ -185,12 +189,12 @@ class Service:
         return max(max(amounts), sum(amounts) / self.layout.attention_data)
 
     def _host(self, batch: Batch, device: float) -> float:
-        """Return how long the devices wait for the host [s]."""
-        engine = self.engine
-        count = ceil((batch.sequences + len(batch.prompts)) / self.layout.attention_data)
+        """Return how long the devices wait for the host [s]; each group has a host of its own."""
+        engine, groups = self.engine, self.layout.attention_data
+        count = ceil((batch.sequences + len(batch.prompts)) / groups)
         gap = engine.step.value + count * engine.sequence.value
         tokens = batch.sequences * (1 + self.drafted) + sum(p.tokens for p in batch.prompts)
-        each = tokens / self.layout.attention_data
+        each = tokens / groups
         captured = each <= len(self._padded) - 1 and (self._mixed or not batch.prompts)
         if captured:
             return gap

@@ -131,7 +131,10 @@ class Stage:
         if not given.model.gated:
             inner *= 2 / 3  # an expert without a gate has two matrices instead of three
         kernel = given.formats.kernel("experts", given.kernels.device)
-        repeated = np.tile(tokens, loads.kinds)
+        present = tokens
+        if given.layout.attention_data > 1:  # only tokens that were sent to a device are there
+            present = tokens * (1 - (1 - 1 / given.layout.expert) ** shape.top_k)
+        repeated = np.tile(present, loads.kinds)
         seconds = given.kernels.experts(
             kernel, loads.tiles(tokens), repeated, given.model.hidden, inner
         )

@@ -9,6 +9,7 @@ from clustersim.catalog.finding import shipped
 from clustersim.metrics.prediction_interval import MeasuredRuns, shipped_interval_data
 from clustersim.runs.executors import workers
 from clustersim.validation.case_runs import run_cases, select_groups, select_runs
+from clustersim.validation.cases.machines import matches
 from clustersim.validation.cases.reasons import ReasonCount, count_reasons
 from clustersim.validation.cases.rows import Entry, read_entries
 from clustersim.validation.claims import ClaimVerdict, judge_claims
@@ -22,6 +23,7 @@ from clustersim.validation.intervals import (
     write_interval_data,
 )
 from clustersim.validation.layout_ranking import JobRanking, job_runs
+from clustersim.validation.metric_errors import MetricErrors, metric_errors
 from clustersim.validation.missed_targets import ExplainedMiss, explained_misses, read_targets
 from clustersim.validation.outcome import CaseAnswer, Outcome
 from clustersim.validation.summary import ErrorSummary, summarise
@@ -37,13 +39,14 @@ class Validation:
     ----------
     cases : every case, in the order of its file
     groups : errors of each group, by name
-    all : errors of all cases together
+    all : errors of all cases together; of training alone, where there are such
     reasons : why cases are not gradable
     layouts : jobs that were measured in several layouts
     curves : measured curves of collectives; with all shipped cases
     claims : claims of papers; with all shipped cases, or on request
     unreached : missed accuracy targets; with shipped cases, and no explanation
     coverage : how often prediction intervals hold
+    metrics : errors of measured inference, by metric
     explanations : what the missing time of the requested runs follows
     """
 
@@ -57,6 +60,7 @@ class Validation:
     unreached: tuple[ExplainedMiss, ...]
     coverage: Coverage
     explanations: tuple[Explanation, ...] = ()
+    metrics: tuple[MetricErrors, ...] = ()
 
     @property
     def sums(self) -> list[tuple[str, ErrorSummary]]:
@@ -80,18 +84,20 @@ def validation_of(
     interval_data : the runs that prediction intervals are made from; the shipped ones without it
     """
     runs = shipped_interval_data() if interval_data is None else interval_data
+    steps = [outcome for outcome in outcomes if not outcome.is_inference] or outcomes
     groups = sorted({outcome.group for outcome in outcomes})
     return Validation(
         cases=tuple(outcome.answer for outcome in outcomes),
         groups={name: summarise([o for o in outcomes if o.group == name]) for name in groups},
-        all=summarise(outcomes),
+        all=summarise(steps),
         reasons=count_reasons(o.reasons for o in outcomes if not o.gradable),
-        layouts=tuple(job.answer for job in job_runs(outcomes)),
+        layouts=tuple(job.answer for job in job_runs(steps)),
         curves=curves,
         claims=claims,
         unreached=unreached,
-        coverage=coverage_of(outcomes, runs),
+        coverage=coverage_of(steps, runs),
         explanations=explanations,
+        metrics=metric_errors(outcomes),
     )
 
 
@@ -147,23 +153,26 @@ def validate(
     selected = {pattern: {e.id for e in select_runs(entries, pattern)} for pattern in explained}
     for pattern, names in selected.items():
         check_number(pattern, len(names))
-    entries = _entries(entries, groups, selected)
+    named = [*groups] if cases is not None or explained else _of(groups, entries)
+    entries = _entries(entries, named, selected) if named or not groups else []
     everything = cases is None and not groups and not explained
+    inference = _inference_entries(groups) if cases is None and not explained else []
     file = None if intervals is None else Path(intervals)
     earlier = [] if file is None else read_interval_data(file)  # before cases run for minutes
-    with workers(jobs, tasks=len(entries), executor=executor) as computing:
-        outcomes = run_cases(entries, computing, on_progress, count=bool(explained))
-        known = outcomes if cases is None else ()
+    with workers(jobs, tasks=len(entries) + len(inference), executor=executor) as computing:
+        outcomes = run_cases([*entries, *inference], computing, on_progress, count=bool(explained))
+        steps = outcomes[: len(entries)]
+        known = steps if cases is None else ()
         verdicts = judge_claims(computing, known) if claims or everything else ()
     interval_data = None
     if file is not None:
-        write_interval_data(file, updated_runs([] if everything else earlier, outcomes))
+        write_interval_data(file, updated_runs([] if everything else earlier, steps))
         interval_data = read_interval_data(file)
     return validation_of(
         outcomes,
         curves=grade_curves(read_curves()) if everything else (),
         claims=verdicts,
-        unreached=explained_misses(read_targets(), outcomes, all_cases=everything)
+        unreached=explained_misses(read_targets(), steps, all_cases=everything)
         if cases is None and not explained
         else (),
         interval_data=interval_data,
@@ -172,6 +181,26 @@ def validate(
             for pattern, names in selected.items()
         ),
     )
+
+
+def _of(groups: Sequence[str], entries: Sequence[Entry]) -> list[str]:
+    """Return the patterns that are for these cases, or for none: not those for inference alone."""
+    own = {entry.group for entry in entries}
+    inference = {entry.group for entry in _inference_entries(())}
+    return [
+        pattern
+        for pattern in groups
+        if any(matches(pattern, name) for name in own)
+        or not any(matches(pattern, name) for name in inference)
+    ]
+
+
+def _inference_entries(groups: Sequence[str]) -> list[Entry]:
+    """Return the shipped cases of inference, of some groups or of all."""
+    entries = read_entries(shipped("validation") / "inference_cases.yaml")
+    if not groups:
+        return entries
+    return [e for e in entries if any(matches(pattern, e.group) for pattern in groups)]
 
 
 def _entries(

@@ -43,6 +43,8 @@ from clustersim.validation.grading import (
     measured_memory,
     measured_metric,
 )
+from clustersim.validation.inference_cases import FAMILY as INFERENCE
+from clustersim.validation.inference_grading import inference_outcome
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.single_layer import layer_flops, layer_times
 from clustersim.workload.precision import PRECISIONS
@@ -149,6 +151,8 @@ def _run(entry: Entry, *, count: bool) -> Outcome:
         return Outcome(entry.id, entry.group, (entry.problem,))
     if entry.row.family in _EFFECTS:
         return _effect_outcome(entry.row)
+    if entry.row.family == INFERENCE:
+        return inference_outcome(entry.row)
     case = case_of(entry.row)
     outcome = Outcome(
         id=case.id,

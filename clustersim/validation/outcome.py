@@ -116,6 +116,8 @@ class Outcome:
     rates : predicted throughput of a device by convention of FLOPs [FLOP/s]; None where nothing ran
     job : the job, a text that is equal for equal jobs
     quantities : amounts that the model counts for the run, where missing time is explained
+    is_inference : whether it is of inference, whose metrics are summarised one by one
+    baselines : errors of a one-line roofline, by metric
     """
 
     id: str
@@ -142,6 +144,8 @@ class Outcome:
     job: str | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)
     quantities: Mapping[str, Amount] | None = None
+    is_inference: bool = False
+    baselines: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def gradable(self) -> bool:

@@ -48,6 +48,12 @@ UNITS: Final = {
     "save_s": "s a save",
     "spares_p99": "nodes",
     "device_hours": "device-hours",
+    "latency_s": "s a request",
+    "ttft_ms": "ms to the first token",
+    "tpot_ms": "ms a token",
+    "output_tok_s": "output tokens/s",
+    "output_tok_s_per_gpu": "output tokens/s/device",
+    "input_tok_s_per_gpu": "input tokens/s/device",
 }
 """Units of the metrics."""
 
@@ -58,6 +64,34 @@ class Table(NamedTuple):
     title: str
     headings: tuple[str, ...]
     rows: Callable[[Any], Rows]
+
+
+# --- inference ----------------------------------------------------------------------------------
+
+
+def metric_rows(answer: Validation) -> Rows:
+    """Yield the errors of each metric of inference, and those of its baseline."""
+    for errors in answer.metrics:
+        other, own = errors.roofline_median_abs_error, errors.same_median_abs_error
+        yield (
+            UNITS[errors.metric],
+            str(errors.count),
+            percent(errors.median_abs_error),
+            percent(errors.mean_abs_error),
+            percent(errors.p90_abs_error),
+            percent(errors.bias, "+"),
+            "" if other is None or own is None else f"{percent(own)} ({percent(other)})",
+        )
+
+
+METRICS: Final = Table(
+    "Inference by metric",
+    (
+        "metric", ">cases", ">median error", ">mean error", ">90th percentile", ">bias",
+        ">dense models (one-line roofline)",
+    ),
+    metric_rows,
+)  # fmt: skip
 
 
 # --- cases and groups -----------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from clustersim.validation.result_tables import (
     GROUPS,
     LAYOUTS,
     MEMORY,
+    METRICS,
     MISSED,
     REASONS,
     UNGRADABLE,
@@ -42,7 +43,7 @@ All others have it in their files in `topologies/`.
 """The text above the tables; one sentence a line."""
 
 _OF_THE_PAGE: Final = (
-    GROUPS, MISSED, FITTED, LAYOUTS, MEMORY, CLAIMS, CURVES, REASONS, CASES, UNGRADABLE,
+    GROUPS, METRICS, MISSED, FITTED, LAYOUTS, MEMORY, CLAIMS, CURVES, REASONS, CASES, UNGRADABLE,
 )  # fmt: skip
 
 FEW: Final = 30
@@ -51,7 +52,7 @@ FEW: Final = 30
 
 def validation_tables(answer: Validation) -> Iterator[tuple[Table, list[tuple[str, ...]]]]:
     """Yield the tables that have rows, the shortest last, then those of explanations."""
-    for table in (CASES, UNGRADABLE, CURVES, CLAIMS, MEMORY, LAYOUTS, GROUPS, REASONS):
+    for table in (CASES, UNGRADABLE, CURVES, CLAIMS, MEMORY, LAYOUTS, METRICS, GROUPS, REASONS):
         rows = list(table.rows(answer))
         if rows and (table is not UNGRADABLE or len(rows) <= FEW):
             yield table, rows

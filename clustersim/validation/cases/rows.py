@@ -160,6 +160,12 @@ class Row(Section):
     written: dict[str, Any] = {}
 
 
+OWN_SHAPE: Final = frozenset({"inference"})
+"""Families whose rows have other sections than those of a step; they are read where graded."""
+
+COMMON: Final = ("source", "note", "family")
+"""Keys that rows of all families have."""
+
 NO_GROUP: Final = "(no group)"
 """The group of rows that name none."""
 
@@ -208,8 +214,9 @@ def _entry(row: object, place: int) -> Entry:
         reason = Reason("malformed", f"{here} is {quoted(row)}, not a mapping")
         return Entry(here, NO_GROUP, problem=reason)
     name, group = _name(row.get("id")) or here, _name(row.get("group")) or NO_GROUP
+    keys = row if row.get("family") not in OWN_SHAPE else {key: row.get(key) for key in COMMON}
     try:
-        parsed = Row.model_validate({**row, "id": name, "group": group, "written": dict(row)})
+        parsed = Row.model_validate({**keys, "id": name, "group": group, "written": dict(row)})
     except ValidationError as error:
         detail = "; ".join(_message(problem) for problem in error.errors())
         return Entry(name, group, problem=Reason("malformed", detail))

@@ -1,0 +1,46 @@
+r"""A one-line roofline with a closed queue: the baseline of the time per token of dense models.
+
+    t = L t_0 + max(2 N c / P e_c, (w N + k c l) / B e_m) + (c / o) 2 N i / P e_c
+
+with N parameters in L layers, c users, i input and o output tokens, l = i + o/2, k the bytes of a
+cached token, P and B the peak and the memory bandwidth of all devices.  Nothing is fitted to
+measured runs: t_0 is the shortest time of the kernels of a layer, four products, attention and two
+all-reduces, and e_c and e_m are the shares that large products reach; the host is free.
+"""
+
+from typing import Final
+
+from clustersim.cost.surfaces.formats import FORMATS
+from clustersim.serving.number_formats import WEIGHTS
+from clustersim.validation.inference_cases import InferenceCase
+from clustersim.workload.parameters import model_parameters
+
+COMPUTE: Final = 0.78
+"""Share of peak of large products, between 0.57 and 0.84 on six accelerators."""
+
+MEMORY: Final = 0.82
+"""Share of bandwidth at which products of up to 16 tokens read their weights, 0.75 to 0.83."""
+
+
+PRODUCT: Final = 4e-6
+ATTENTION: Final = 9e-6
+REDUCE: Final = 5e-6
+"""Shortest times of these kernels on accelerators from A100 to B200 [s]."""
+
+
+def baseline_token_time(case: InferenceCase) -> float | None:
+    """Return the baseline of the time per token [s]; None with experts, or without a user count."""
+    service, users = case.service, case.users
+    if service.model.experts is not None or users is None:
+        return None
+    device, formats = service.kernels.device, service.formats
+    devices = service.layout.tensor * service.layout.attention_data
+    peak = device.peak_rate(FORMATS[formats.kernel("mlp", device)].peak) * devices * COMPUTE
+    bandwidth = device.memory_bandwidth * devices * MEMORY
+    count = model_parameters(service.model)
+    cached = service.kv_bytes_per_token * users * (case.prompt + case.output / 2)
+    moved = (WEIGHTS[formats.weights] * count + cached) / bandwidth
+    decoding = max(2 * count * users / peak, moved)
+    reduces = 2 * REDUCE if service.layout.tensor > 1 else 0.0
+    shortest = service.model.layers * (4 * PRODUCT + ATTENTION + reduces)
+    return shortest + decoding + users / case.output * 2 * count * case.prompt / peak

@@ -1,0 +1,280 @@
+"""Measured inference cases: rows of family ``inference`` as replicas that serve a load.
+
+    row --words, `inference_settings`--> machine, model, formats, engine, layout --> Service
+
+Every field may be missing; a row that leaves out what a prediction needs is not gradable.
+"""
+
+from math import prod
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
+
+from clustersim.catalog.engines import EngineRecord
+from clustersim.catalog.facts import Record
+from clustersim.catalog.models import ModelRecord
+from clustersim.catalog.records import ClusterRecord
+from clustersim.scenario.entries import entry
+from clustersim.serving.number_formats import WEIGHTS, Formats
+from clustersim.serving.replica_layout import Layout
+from clustersim.serving.service import Service
+from clustersim.topology.cluster import build_cluster
+from clustersim.validation.cases.reasons import NOT_STATED, Reason, Ungradable
+from clustersim.validation.cases.rows import Missing, Row, Section
+from clustersim.validation.cases.values import Count, Number, Text
+from clustersim.validation.inference_settings import (
+    InferenceSettings,
+    ServedModel,
+    inference_settings,
+    matches_any,
+)
+from clustersim.workload.model import build_model
+
+Checked = TypeVar("Checked", bound=Record)
+
+FAMILY: Final = "inference"
+"""The family of rows that are graded here."""
+
+LONGEST: Final = 131_072
+"""Tokens of a sequence that models are served with, longer than those of training."""
+
+
+class ServingSystem(Section):
+    """The machine of a row."""
+
+    accelerator: Text = None
+    gpus: Count = None
+
+
+class ServingFormats(Section):
+    """Number formats of a row, in its own words."""
+
+    weights: Any = None
+    kv: Any = None
+
+
+class ServingLayout(Section):
+    """The layout of a row: `ep` of experts, `attention_dp` groups of attention."""
+
+    tp: Count = None
+    pp: Count = None
+    ep: Count = None
+    attention_dp: Count = None
+
+
+class Workers(Section):
+    """The workers of one of two separate pools."""
+
+    num_workers: Count = None
+    tp_size: Count = None
+    pp_size: Count = None
+    attention_dp_size: Count = None
+    moe_ep_size: Count = None
+
+
+class ServingLoad(Section):
+    """The load of a row: how requests arrive, their number and lengths."""
+
+    mode: Text = None
+    engine: Text = None
+    batch_or_concurrency: Any = None
+    isl: Any = None
+    osl: Any = None
+    moe_quant: Any = None
+    prefill: Workers | None = None
+    decode: Workers | None = None
+
+
+class ServingMeasures(Section):
+    """The measured numbers of a row, in the units of their names."""
+
+    latency_s: Number = None
+    ttft_ms: Number = None
+    tpot_ms: Number = None
+    output_tok_s: Number = None
+    output_tok_s_per_gpu: Number = None
+    input_tok_s_per_gpu: Number = None
+
+
+class InferenceRow(Section):
+    """What a row states in addition to a `Row`."""
+
+    system: Annotated[ServingSystem, Missing] = ServingSystem()
+    model: Text = None
+    precision: Annotated[ServingFormats, Missing] = ServingFormats()
+    parallel: Annotated[ServingLayout, Missing] = ServingLayout()
+    serving: Annotated[ServingLoad, Missing] = ServingLoad()
+    measured: Annotated[ServingMeasures, Missing] = ServingMeasures()
+
+
+class InferenceCase(NamedTuple):
+    """A row as a replica and its load.
+
+    Attributes
+    ----------
+    users : requests at the same time of one replica; None where they are not limited
+    replicas : of the pool that generates tokens
+    assumed : settings that the source does not state, each with the reason for its value
+    """
+
+    row: InferenceRow
+    service: Service
+    cluster: str
+    engine: str
+    users: int | None
+    prompt: int
+    output: int
+    replicas: int
+    assumed: dict[str, str]
+
+    @property
+    def scenario(self) -> dict[str, Any]:
+        """The serving scenario of the row, without its load."""
+        formats, pools = self.service.formats, self.row.serving
+        layouts = {"replica": _plan(self.service.layout, 1)}
+        if pools.prefill is not None and pools.decode is not None:
+            layouts = {
+                name: _plan(_pool_layout(pool), pool.num_workers or 1)
+                for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
+            }
+        devices = sum(prod(plan.values()) // plan["expert"] for plan in layouts.values())
+        cluster = self.service.replica.links.cluster
+        precision = {key: value for key, value in formats._asdict().items() if value is not None}
+        return {
+            "title": "measured",
+            "cluster": {"name": self.cluster, "nodes": -(-devices // cluster.node.devices)},
+            "model": {"name": self.service.model.name, "sequence": self.service.model.sequence},
+            "plan": layouts.get("replica", layouts),
+            "precision": precision,
+            "engine": {"name": self.engine},
+        }
+
+
+def _plan(layout: Layout, replicas: int) -> dict[str, int]:
+    return {
+        "tensor": layout.tensor, "pipeline": layout.pipeline, "expert": layout.expert,
+        "attention_data": layout.attention_data, "replicas": replicas,
+    }  # fmt: skip
+
+
+def inference_case(row: Row) -> InferenceCase:
+    """Return the replica and the load of a row.
+
+    Raises
+    ------
+    Ungradable
+        with all settings that are missing, or that no file describes.
+    """
+    given, settings = InferenceRow.model_validate(row.written), inference_settings()
+    load, assumed = given.serving, dict[str, str]()
+    reasons = [*_missing(given)]
+    name = given.system.accelerator or ""
+    machine = next((m for m in settings.machines if matches_any(m.accelerators, name)), None)
+    model = next((m for m in settings.models if matches_any(m.names, given.model or "")), None)
+    engine = next((e for e in settings.engines if matches_any(e.names, load.engine or "")), None)
+    reasons += _unknown(given, machine, model, engine)
+    if reasons or machine is None or model is None or engine is None:
+        raise Ungradable(*reasons)
+    if machine.assumed is not None:
+        assumed["system"] = machine.assumed
+    layout, replicas = _layout(given, machine.devices)
+    formats = _formats(given, model, settings, assumed)
+    cluster = _record("cluster", machine.cluster, ClusterRecord)
+    record = _record("model", model.model, ModelRecord)
+    service = Service(
+        build_cluster(cluster, -(-layout.devices // cluster.node.devices.value)),
+        build_model(record, max(record.sequence, LONGEST), 1, 1),
+        layout,
+        formats,
+        _record("engine", engine.engine, EngineRecord),
+    )
+    users = load.batch_or_concurrency
+    return InferenceCase(
+        given, service, machine.cluster, engine.engine,
+        int(users) if isinstance(users, int | float) else None,
+        round(load.isl), round(load.osl or 1), replicas, assumed,
+    )  # fmt: skip
+
+
+def _record(kind: str, name: str, of: type[Checked]) -> Checked:
+    record = entry(kind, name).record
+    assert isinstance(record, of), f"{kind} files are {of.__name__}"
+    return record
+
+
+def _missing(given: InferenceRow) -> list[Reason]:
+    """Return what a row leaves out."""
+    load = given.serving
+    needed = {
+        "input length": isinstance(load.isl, int | float),
+        "output length": isinstance(load.osl, int | float) or load.mode in _WITHOUT_OUTPUT,
+        "number formats": given.precision.weights is not None,
+        "layout": given.parallel.tp is not None or load.decode is not None,
+    }
+    if load.mode in _WITH_USERS:
+        needed["number of users"] = isinstance(load.batch_or_concurrency, int | float)
+    return [
+        Reason(f"{what} {NOT_STATED}", f"{what} {NOT_STATED}")
+        for what, known in needed.items()
+        if not known
+    ]
+
+
+_WITHOUT_OUTPUT: Final = frozenset({"disagg_prefill", "disagg_decode", "prefill_only"})
+_WITH_USERS: Final = frozenset({"static", "agg", "disagg", "disagg_decode", "decode_only"})
+
+
+def _unknown(
+    given: InferenceRow, machine: object, model: ServedModel | None, engine: object
+) -> list[Reason]:
+    """Return what no file describes, or a required setting of the model that is not stated."""
+    words = {
+        "machine": (machine, given.system.accelerator),
+        "model": (model, given.model),
+        "engine": (engine, given.serving.engine),
+    }
+    reasons = [
+        Reason(f"no file of its {what}", f"no {what} file of '{word}'")
+        for what, (found, word) in words.items()
+        if found is None
+    ]
+    unstated = None if model is None else model.unstated
+    if unstated and matches_any(unstated.engines, given.serving.engine or ""):
+        reasons.append(Reason(f"{unstated.what} {NOT_STATED}", f"{unstated.what} {NOT_STATED}"))
+    return reasons
+
+
+def _layout(given: InferenceRow, devices: int) -> tuple[Layout, int]:
+    """Return the layout of a replica, and the replicas of the pool that generates tokens."""
+    pool, parallel = given.serving.decode, given.parallel
+    if pool is not None:
+        return _pool_layout(pool), pool.num_workers or 1
+    tensor = (parallel.tp or 1) * devices
+    return Layout(tensor, parallel.pp or 1, parallel.ep or 1, parallel.attention_dp or 1), 1
+
+
+def _pool_layout(pool: Workers) -> Layout:
+    return Layout(
+        pool.tp_size or 1, pool.pp_size or 1, pool.moe_ep_size or 1, pool.attention_dp_size or 1
+    )
+
+
+def _formats(
+    given: InferenceRow, model: ServedModel, settings: InferenceSettings, assumed: dict[str, str]
+) -> Formats:
+    """Return the number formats of a row; those of an unstated cache are assumed."""
+    words = settings.formats
+    stated = given.precision.weights
+    weights = words.get(str(given.serving.moe_quant), words.get(str(stated), ""))
+    if not isinstance(stated, str):
+        weights = "bf16"
+        assumed["precision.weights"] = "16 bits, as no quantisation is named"
+    if weights not in WEIGHTS:
+        raise Ungradable(Reason("number format unknown", f"no number format '{stated}'"))
+    wide = weights if WEIGHTS[weights] == WEIGHTS["bf16"] else "bf16"
+    kv = words.get(str(given.precision.kv), "")
+    if not kv:
+        kv = wide if wide == weights else "fp8"
+        assumed["precision.kv"] = (
+            "8 bits with narrower weights than 16 bits, as in their checkpoints"
+        )
+    parts = model.formats.get(weights, {"weights": weights})
+    return Formats(kv=kv, wide=wide, **parts)

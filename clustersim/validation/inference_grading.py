@@ -1,0 +1,195 @@
+r"""Grades of measured inference cases, metric by metric, and those of a one-line baseline.
+
+    static            a batch from its prompts to its last token, in closed form
+    agg, disagg       a replay of a fixed number of users, each waiting for its last request
+    offline           a replay of requests that are all there at the start
+    one pool alone    its steps, in closed form
+
+Time per token is (latency - first) / (output - 1), without the first token.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from clustersim.errors import CatalogError, ScenarioError
+from clustersim.serving.batch import Batch, Prompt
+from clustersim.serving.request_times import static_times
+from clustersim.simulation.serve import serve
+from clustersim.validation.cases.reasons import Reason, Ungradable
+from clustersim.validation.cases.rows import Row
+from clustersim.validation.grading import Grade
+from clustersim.validation.inference_baseline import baseline_token_time
+from clustersim.validation.inference_cases import InferenceCase, inference_case
+from clustersim.validation.outcome import Outcome
+
+USERS: Final = "agg"
+"""The word of a case for a fixed number of users of one pool."""
+
+TIMES: Final = frozenset({"latency_s", "ttft_ms", "tpot_ms"})
+"""Metrics of which more is slower."""
+
+Predicted = dict[str, float]
+"""Predictions by metric, in its unit."""
+
+
+def grade_inference_case(case: InferenceCase) -> list[Grade]:
+    """Return the grade of each metric that was measured and is predicted.
+
+    Raises
+    ------
+    Ungradable
+        when the load cannot be expressed, the weights do not fit, or no metric is predicted.
+    """
+    mode = case.row.serving.mode or ""
+    if mode not in MODES:
+        raise Ungradable(Reason("its load needs a replay of requests", f"load '{mode}'"))
+    memory = case.service.memory
+    if not memory.fits:
+        detail = f"exceeds the memory of a device by {memory.missing / 1e9:.1f} GB"
+        raise Ungradable(Reason("predicted not to fit", detail))
+    predicted, measured = MODES[mode](case), case.row.measured
+    grades = [
+        _grade(metric, float(value), predicted[metric])
+        for metric in predicted
+        if (value := getattr(measured, metric)) is not None
+    ]
+    if not grades:
+        raise Ungradable(Reason("no measured time or throughput", "no metric is predicted"))
+    return grades
+
+
+def inference_outcome(row: Row) -> Outcome:
+    """Return the outcome of a row: scored unless its source is of low confidence."""
+    outcome = Outcome(row.id, row.group, confidence=row.source.confidence, is_inference=True)
+    try:
+        case = inference_case(row)
+        [graded, *others] = grade_inference_case(case)
+    except Ungradable as problem:
+        return replace(outcome, reasons=problem.reasons)
+    except (ScenarioError, CatalogError) as problem:
+        text = "; ".join(str(problem).splitlines())
+        return replace(outcome, reasons=(Reason("invalid layout", text),))
+    memory = case.service.memory
+    return replace(
+        outcome,
+        grade=graded,
+        others=tuple(others),
+        scored=row.source.confidence in ("high", "medium"),
+        accelerator=case.service.kernels.device.name,
+        cluster=case.cluster,
+        layout={"engine": case.engine, **case.scenario["plan"]},
+        assumed=case.assumed,
+        devices=case.service.layout.devices,
+        memory_peak=sum(memory.parts.values()),
+        memory_capacity=memory.capacity,
+        baselines=_baselines(case),
+    )
+
+
+def _baselines(case: InferenceCase) -> dict[str, float]:
+    """Return the error of the one-line roofline in the time per token of a load of users."""
+    measured, predicted = case.row.measured.tpot_ms, baseline_token_time(case)
+    if measured is None or predicted is None or case.row.serving.mode != USERS:
+        return {}
+    return {"tpot_ms": 1e3 * predicted / measured - 1}
+
+
+def _grade(metric: str, measured: float, predicted: float) -> Grade:
+    error = predicted / measured - 1
+    slower = error if metric in TIMES else measured / predicted - 1
+    return Grade(metric, None, measured, predicted, error, slower)
+
+
+# --- loads ----------------------------------------------------------------------------------------
+
+
+def _static(case: InferenceCase) -> Predicted:
+    users, devices = case.users or 1, case.service.layout.devices
+    times = static_times(case.service, users, case.prompt, case.output)
+    produced = users * case.output / times.latency
+    return {
+        "latency_s": times.latency,
+        "ttft_ms": 1e3 * times.first,
+        "output_tok_s_per_gpu": produced / devices,
+        "output_tok_s": produced,
+    }
+
+
+def _steady(case: InferenceCase) -> Predicted:
+    """Replay users whose lengths vary, from the moment when all of them begin."""
+    users = case.users or 1
+    load = {
+        "concurrency": users,
+        "input": _varied(case.prompt),
+        "output": _varied(case.output),
+        "requests": min(OF_A_USER * users, MOST_REQUESTS),
+        "warm_up": 0,
+    }
+    return _replayed(case, load)
+
+
+def _offline(case: InferenceCase) -> Predicted:
+    """Replay requests that are all there at the start: several for each that the cache holds."""
+    room = case.service.kv_tokens // (case.prompt + case.output)
+    most = case.service.layout.pipeline * case.service.engine.scheduler.sequences.value
+    count = min(max(LEAST_REQUESTS, ROUNDS * min(room, most)), MOST_REQUESTS)
+    return _replayed(case, {"offline": count, "input": case.prompt, "output": case.output})
+
+
+def _replayed(case: InferenceCase, load: Mapping[str, Any]) -> Predicted:
+    answer = serve({**case.scenario, "load": load}).answer
+    if answer.tpot_s is None or answer.ttft_s is None or answer.output_tokens_per_s is None:
+        raise Ungradable(Reason("predicted not to fit", "no KV cache for its requests"))
+    return {
+        "tpot_ms": 1e3 * answer.tpot_s.mean,
+        "ttft_ms": 1e3 * answer.ttft_s.mean,
+        "output_tok_s": answer.output_tokens_per_s,
+    }
+
+
+def _varied(tokens: int) -> dict[str, list[int]]:
+    return {"uniform": [max(1, round(VARIED * tokens)), tokens]}
+
+
+VARIED: Final = 0.8
+"""Least length of requests over the named one: the benchmark of InferenceX, random-range-ratio."""
+
+OF_A_USER: Final = 10
+"""Requests of each user in the same benchmark."""
+
+MOST_REQUESTS: Final = 1_500
+LEAST_REQUESTS: Final = 200
+ROUNDS: Final = 2
+"""Bounds of replayed requests, and how often they fill the cache of an offline load."""
+
+
+def _decoding(case: InferenceCase) -> Predicted:
+    """Return the throughput of a device whose users all have `prompt` cached tokens."""
+    layout, users = case.service.layout, case.users or 1
+    whole = users * layout.attention_data
+    step = case.service.seconds(Batch(whole, whole * case.prompt))
+    return {"output_tok_s_per_gpu": whole / layout.devices / step}
+
+
+def _prefilling(case: InferenceCase) -> Predicted:
+    """Return the throughput of a device with as many prompts as a step takes."""
+    layout = case.service.layout
+    each = max(1, PROMPT_TOKENS // case.prompt)
+    count = each * layout.attention_data
+    step = case.service.seconds(Batch(0, 0, (Prompt(case.prompt),) * count))
+    return {"input_tok_s_per_gpu": count * case.prompt / layout.devices / step}
+
+
+PROMPT_TOKENS: Final = 16_384
+"""Prompt tokens of a device in a step of a pool of its own: deepseek-ai/profile-data, README."""
+
+MODES: Final[Mapping[str, Callable[[InferenceCase], Predicted]]] = {
+    "static": _static,
+    USERS: _steady,
+    "offline_max_load": _offline,
+    "disagg": _steady,
+    "disagg_decode": _decoding,
+    "disagg_prefill": _prefilling,
+}
+"""Predictions by the word that a case has for its load."""
