@@ -17,7 +17,7 @@ class BlockKind(NamedTuple):
     Attributes
     ----------
     colours : of the first and of the last shade
-    computes : whether its blocks compute, and carry the number of a microbatch
+    computes : whether its blocks compute a microbatch, and carry its number
     """
 
     name: str

@@ -137,8 +137,8 @@ def _kind(part: str) -> str:
 
 KINDS: Final = (
     BlockKind("waits for admission", ("communication", "communication"), computes=False),
-    BlockKind("prompt", ("backward-0", "backward-1")),
-    BlockKind("decodes", ("forward-0", "forward-1")),
+    BlockKind("prompt", ("backward-0", "backward-1"), computes=False),
+    BlockKind("decodes", ("forward-0", "forward-1"), computes=False),
 )
 
 
