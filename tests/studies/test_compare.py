@@ -43,6 +43,7 @@ throughput    {N} -> {N} tokens/s \(\+{P}\)
 FLOP rate     {N} -> {N} TFLOP/s per device \(MFU {P} -> {P}\), .* \(HFU {P}.*\)
 bubble        {P}(?: -> {P})? of the step time
 devices       16
+power         {N} kW -> {N} kW mean; {N} J -> {N} J per token \(-{P}\)
 memory        fits: .* -> (?:fits|does not fit): .*
 bottleneck    [a-z]+ communication over n0.*, before and after
 slowest stage 7 \(busy for {N} s, the mean stage for {N} s\) -> 7 \(busy .*\)

@@ -86,7 +86,8 @@ class Comparison:
     speedup : tokens per second, after over before
     inputs : values of the scenarios that differ
     differences : numbers of the answers by their column in `compare.csv`: `step_time_s`,
-        `tokens_per_s`, `mfu` and so on
+        `tokens_per_s`, `mfu` and so on; with `power_w` [W] and `energy_per_token_j` [J] where the
+        power of both machines is known
     same_tokens : whether both steps train on the same number of tokens
     parts : change of each part of `attribution`; they add up to the change of `step_time_s` [s]
     parts_per_token : change of the device time per token by part; they add up to its change
@@ -249,8 +250,17 @@ def compare_runs(
 
 def _differences(before: RunAnswer, after: RunAnswer) -> dict[str, Difference]:
     """Return each number of the answers before and after, and its change."""
-    old, new = measures(before), measures(after)
+    old, new = ({**measures(answer), **_power(answer)} for answer in (before, after))
+    old = {name: value for name, value in old.items() if name in new}
     return {name: Difference(old[name], new[name], new[name] - old[name]) for name in old}
+
+
+def _power(answer: RunAnswer) -> dict[str, float]:
+    """Return mean power and energy per token; nothing where no power is known."""
+    if answer.power_w is None or answer.energy_per_step_j is None:
+        return {}
+    per_token = answer.energy_per_step_j / tokens_of(answer)
+    return {"power_w": answer.power_w.mean, "energy_per_token_j": per_token}
 
 
 def _finding(

@@ -1,6 +1,6 @@
 """A comparison of two runs as text, line by line."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from clustersim.metrics.attribution import SlowestStage
@@ -15,7 +15,7 @@ from clustersim.simulation.answer import ExposedCommunication
 from clustersim.studies.compare.answer import BeforeAfter, Comparison, Difference
 from clustersim.studies.compare.charts import waterfalls
 from clustersim.studies.compare.inputs import Input
-from clustersim.units import counted, format_seconds
+from clustersim.units import counted, format_joules, format_seconds, format_watts
 
 Value = TypeVar("Value")
 
@@ -46,10 +46,20 @@ def result_rows(comparison: Comparison) -> list[Row]:
         ),
         Row("bubble", f"{_arrow(numbers['bubble_fraction'], percent)} of the step time"),
         Row("devices", _arrow(numbers["devices"], "{:,}".format)),
+        *_power(numbers),
         Row("memory", _both(memory, lambda peak: peak.verdict), warning=not memory.after.fits),
         Row("bottleneck", _both(comparison.bottleneck, _link)),
         Row("slowest stage", _both(comparison.slowest_stage, _stage)),
     ]
+
+
+def _power(numbers: Mapping[str, Difference]) -> list[Row]:
+    """Return power and energy per token, where the power of both machines is known."""
+    if "power_w" not in numbers:
+        return []
+    power, energy = numbers["power_w"], numbers["energy_per_token_j"]
+    per_token = f"{_arrow(energy, format_joules)} per token{_change(energy)}"
+    return [Row("power", f"{_arrow(power, format_watts)} mean; {per_token}")]
 
 
 def _inputs(inputs: Sequence[Input]) -> list[Row]:
