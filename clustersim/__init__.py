@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from clustersim.studies.compare import compare
     from clustersim.studies.scaling import scale
     from clustersim.studies.search import search
+    from clustersim.studies.service_sweep import sweep_services
     from clustersim.studies.size import size
     from clustersim.studies.sweep import sweep
     from clustersim.studies.whatif import whatif
@@ -57,6 +58,7 @@ __all__ = [
     "simulate",
     "size",
     "sweep",
+    "sweep_services",
     "train",
     "validate",
     "whatif",
@@ -74,6 +76,7 @@ _MODULES = {
     "simulate": "clustersim.simulation.simulate",
     "size": "clustersim.studies.size",
     "sweep": "clustersim.studies.sweep",
+    "sweep_services": "clustersim.studies.service_sweep",
     "train": "clustersim.simulation.training_runs",
     "validate": "clustersim.validation.answer",
     "whatif": "clustersim.studies.whatif",

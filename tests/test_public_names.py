@@ -33,6 +33,7 @@ def test_the_public_names_are_listed_in_order():
         "simulate",
         "size",
         "sweep",
+        "sweep_services",
         "train",
         "validate",
         "whatif",

@@ -22,6 +22,7 @@ from clustersim.studies.imports.answer import ImportAnswer
 from clustersim.studies.listing.answer import ListedEntry
 from clustersim.studies.scaling import ScalingAnswer
 from clustersim.studies.search import SearchAnswer
+from clustersim.studies.service_sweep import ServiceSweep
 from clustersim.studies.show.answer import EntryAnswer
 from clustersim.studies.size import SizeAnswer
 from clustersim.studies.stored.answer import StoredRuns, StoredStudies
@@ -35,7 +36,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "scale": ScalingAnswer,
     "compare": CompareAnswer,
     "whatif": WhatIfAnswer,
-    "sweep": SweepAnswer,
+    "sweep": SweepAnswer | ServiceSweep,
     "search": SearchAnswer,
     "size": SizeAnswer,
     "train": TrainAnswer,

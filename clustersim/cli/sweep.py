@@ -1,5 +1,6 @@
 """`clustersim sweep SCENARIO --over KEY=VALUES`: the best of all combinations of some values."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -25,11 +26,13 @@ from clustersim.cli.options import (
     progress_bar,
 )
 from clustersim.cli.output import echo
+from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
     from clustersim.studies.sweep import SweepAnswer
 
 DEFAULT_MEASURE: Final = "tokens_per_s"
+DEFAULT_OF_SERVICE: Final = "tokens_per_s_per_device"
 
 Over = Annotated[
     list[str] | None,
@@ -66,6 +69,14 @@ def sweep(
     table: Table = None,
     by: By = DEFAULT_MEASURE,
     pareto: Pareto = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            metavar="TIME=VALUE",
+            help="Limit of a mean time of a service: tpot=50ms, ttft=2s, latency=20s. Repeatable.",
+        ),
+    ] = None,
     settings: Settings = None,
     store: StoreFile = STORE,
     jobs: Jobs = None,
@@ -81,10 +92,19 @@ def sweep(
     command is run again.
     """
     from clustersim.render.study_folder import write_study
-    from clustersim.scenario.load import name_of
+    from clustersim.scenario.load import is_service, name_of
     from clustersim.studies.sweep.files import files_of
 
     formats = figure_formats(figures)
+    if is_service(scenario):
+        unused = {"--list": table, "--pareto": pareto, "--executor": executor, "--figures": figures}
+        unused["--store"] = None if store == STORE else store
+        _check_unused(unused, "a serving scenario")
+        by = DEFAULT_OF_SERVICE if by == DEFAULT_MEASURE else by
+        place = output_folder("sweep", name_of(scenario), out, json_output=as_json, force=force)
+        _sweep_services(scenario, over, by, limit, settings, jobs, place, as_json=as_json)
+        return
+    _check_unused({"--limit": limit}, "the scenario of a training step")
     place = output_folder("sweep", name_of(scenario), out, json_output=as_json, force=force)
     with progress_bar("sweep", store) as on_progress:
         answer = clustersim.sweep(
@@ -111,6 +131,43 @@ def sweep(
         print_json(answer)
     else:
         _print(answer, place, files)
+
+
+def _check_unused(options: Mapping[str, object], where: str) -> None:
+    """Reject options that have no effect on a kind of scenario."""
+    for name, value in options.items():
+        if value is not None:
+            raise ScenarioError(f"{name}: has no effect on {where} (leave it out)")
+
+
+def _sweep_services(
+    scenario: str,
+    over: list[str] | None,
+    by: str,
+    limits: list[str] | None,
+    settings: list[str] | None,
+    jobs: int | None,
+    place: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Sweep over a serving scenario; the folder `place` has been checked."""
+    from clustersim.render import tables
+    from clustersim.render.study_folder import write_study
+    from clustersim.studies.service_sweep.files import files_of
+    from clustersim.studies.service_sweep.text import combination_table, rows
+
+    answer = clustersim.sweep_services(
+        scenario, over or (), by=by, limits=limits or (), settings=settings or (), jobs=jobs
+    )
+    names = [] if place is None else write_study(answer, files_of(answer), place, force=True)
+    if as_json:
+        print_json(answer)
+        return
+    files = [] if place is None else [tables.files(place, names)]
+    print_rows(answer.title, [*rows(answer), *files])
+    echo("\ncombinations:")
+    print_table(combination_table(answer))
 
 
 def _print(answer: "SweepAnswer", place: Path | None, files: list[str]) -> None:

@@ -203,6 +203,12 @@ def service(loaded: "Loaded | LoadedService") -> LoadedService:
     return loaded
 
 
+def is_service(path: str | Path) -> bool:
+    """Whether a scenario file has the key `load`, without checking it."""
+    data = read_yaml(_file(Path(path))).data
+    return isinstance(data, dict) and "load" in data
+
+
 def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedService":
     """Read a scenario file, or a shipped scenario by its bare name.
 
@@ -404,6 +410,7 @@ __all__ = [
     "Origin",
     "from_document",
     "from_mapping",
+    "is_service",
     "load",
     "load_any",
     "load_cluster",

@@ -1,0 +1,84 @@
+"""A sweep of a service as text: the best combination within the limits, and all of them."""
+
+from collections import Counter
+from typing import Final
+
+from clustersim.render.tables import Row
+from clustersim.render.words import format_setting, short_keys
+from clustersim.studies.service_sweep.answer import ServedPoint, ServiceSweep
+from clustersim.units import counted, format_seconds
+
+SHOWN: Final = 12
+"""Combinations that are printed."""
+
+
+def rows(answer: ServiceSweep) -> list[Row]:
+    """Return the answer line by line, without its table."""
+    counts = Counter(point.verdict for point in answer.points)
+    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
+    limits = ", ".join(f"{name} {format_seconds(s, 3)}" for name, s in answer.limits.items())
+    lines = [
+        Row("combinations", f"{counted(len(answer.points), 'combination')}: {verdicts}"),
+        *([Row("limits", f"{limits} (means)")] if limits else []),
+    ]
+    if answer.best is None:
+        return [Row("best", _none(answer), warning=True), *lines]
+    best = answer.points[answer.best]
+    return [Row("best", f"{_point(best)}: {_measure(answer.by, best)}"), *lines, *_wrong(answer)]
+
+
+def _none(answer: ServiceSweep) -> str:
+    """Return why no combination meets the limits: the reason of the first."""
+    first = answer.points[0]
+    return f"no combination meets the limits; {_point(first)}: {first.why}"
+
+
+def _wrong(answer: ServiceSweep) -> list[Row]:
+    """Return the first reasons of combinations that did not run."""
+    wrong = [point for point in answer.points if not point.measures]
+    return [Row(point.verdict, f"{_point(point)}: {point.why}") for point in wrong[:3]]
+
+
+def combination_table(answer: ServiceSweep) -> list[list[str]]:
+    """Return the combinations that ran, the best first, their headings first."""
+    others = [i for i, p in enumerate(answer.points) if p.measures and i not in answer.ranked]
+    order = [*answer.ranked, *others][:SHOWN]
+    keys = [*answer.points[0].point]
+    heads = [*short_keys(keys), "first token", "each token", "tokens/s", "per device", "per user"]
+    table = [[*heads, "devices", "limits"]]
+    for position in order:
+        point = answer.points[position]
+        found = point.measures
+        table.append(
+            [
+                *(format_setting(point.point[key]) for key in keys),
+                format_seconds(found["ttft"], 3),
+                format_seconds(found["tpot"], 3),
+                *(
+                    f"{found[name]:,.4g}" if found[name] < 1e3 else f"{found[name]:,.0f}"
+                    for name in (
+                        "tokens_per_s", "tokens_per_s_per_device", "tokens_per_s_per_user",
+                    )
+                ),
+                f"{found['devices']:,.0f}",
+                "met" if position in answer.ranked else "missed",
+            ]
+        )  # fmt: skip
+    return table
+
+
+def _point(point: ServedPoint) -> str:
+    keys = [*point.point]
+    names = zip(keys, short_keys(keys), strict=True)
+    return ", ".join(f"{name} {format_setting(point.point[key])}" for key, name in names)
+
+
+def _measure(by: str, point: ServedPoint) -> str:
+    value = point.measures[by]
+    named = by.replace("_", " ").replace(" per s", "/s")
+    if by in ("ttft", "tpot", "latency"):
+        return f"{named} {format_seconds(value)}"
+    return f"{value:,.0f} {named}" if value >= 1e3 else f"{value:.4g} {named}"
+
+
+__all__ = ["combination_table", "rows"]
