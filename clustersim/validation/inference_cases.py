@@ -212,7 +212,7 @@ def _missing(given: InferenceRow) -> list[Reason]:
     if load.mode in _WITH_USERS:
         needed["number of users"] = isinstance(load.batch_or_concurrency, int | float)
     return [
-        Reason(f"{what} {NOT_STATED}", f"{what} {NOT_STATED}")
+        Reason(f"{what}{NOT_STATED}", f"{what}{NOT_STATED}")
         for what, known in needed.items()
         if not known
     ]
@@ -238,7 +238,7 @@ def _unknown(
     ]
     unstated = None if model is None else model.unstated
     if unstated and matches_any(unstated.engines, given.serving.engine or ""):
-        reasons.append(Reason(f"{unstated.what} {NOT_STATED}", f"{unstated.what} {NOT_STATED}"))
+        reasons.append(Reason(f"{unstated.what}{NOT_STATED}", f"{unstated.what}{NOT_STATED}"))
     return reasons
 
 

@@ -1,0 +1,158 @@
+"""Laws of a step of an inference engine, on devices whose kernels have no time of their own."""
+
+from dataclasses import replace
+
+import pytest
+
+from clustersim.catalog.engines import EngineRecord
+from clustersim.scenario.entries import entry
+from clustersim.serving.batch import Batch, Prompt
+from clustersim.serving.experts import ExpertLoads
+from clustersim.serving.number_formats import WEIGHTS, Formats
+from clustersim.serving.replica_layout import Layout
+from clustersim.serving.service import Service
+from clustersim.topology.accelerator import KernelFits
+from clustersim.topology.cluster import build_cluster
+from clustersim.workload.model import build_model
+from clustersim.workload.parameters import model_parameters
+
+PLAIN = {
+    "launch": 0.0, "best": 1.0, "inner_half": 0.0, "memory": 1.0, "sharpness": 200.0,
+    "small_tile": 0.0, "heat": 0.0, "depth": 0.0, "tile": 0.0, "row": 0.0, "moved": 0.0,
+    "shared": 0.0, "expert": 0.0, "head_half": 0.0, "conversion": 0.0, "single": 1.0,
+    "single_launch": 1.0,
+}  # fmt: skip
+"""Terms of kernels that reach peak and bandwidth, and start in no time."""
+
+KINDS = ("gemm", "attention-decode", "attention-prefill", "experts")
+VARIANTS = ("bf16", "bf16/bf16", "int8-weights", "int4-weights", "fp8")
+IDEAL = KernelFits("ideal", {(kind, name): PLAIN for kind in KINDS for name in VARIANTS})
+
+
+def engine(name="vllm", **kernels) -> EngineRecord:
+    """Return an engine without a host, whose collectives are those of the machine's links."""
+    record = entry("engine", name).record
+    free = record.step.model_copy(update={"value": 0.0})
+    facts = {
+        key: getattr(record.kernels, key).model_copy(update={"value": value})
+        for key, value in kernels.items()
+    }
+    return record.model_copy(
+        update={
+            "step": free,
+            "sequence": free,
+            "dispatch": free,
+            "graphs": None,
+            "kernels": record.kernels.model_copy(update=facts),
+        }
+    )
+
+
+def service(layout, *, model="llama3-70b", formats=None, fits=(IDEAL,), shares=None, **kernels):
+    """Return a replica on ideal H100; on measured ones with ``fits=None``."""
+    record = entry("model", model).record
+    cluster = build_cluster(entry("cluster", "dgx-h100").record, 1)
+    if fits is not None:
+        cluster.accelerator = replace(
+            cluster.accelerator, fits=fits, memory_achieved=1.0, launch_overhead=0.0
+        )
+    shape = build_model(record, record.sequence, 1, 1)
+    return Service(cluster, shape, layout, formats or Formats(), engine(**kernels), shares=shares)
+
+
+def test_a_batch_of_one_is_bound_by_the_bytes_of_the_weights():
+    """All weights but the embedding are read once: bytes over bandwidth, without any other time."""
+    replica = service(Layout())
+    model, device = replica.model, replica.kernels.device
+    read = 2 * (model_parameters(model) - model.vocab * model.hidden)
+    parts = replica.step(Batch(1, 1)).parts
+
+    assert parts["weights"] + parts["sampling"] == pytest.approx(
+        read / device.memory_bandwidth, rel=0.003
+    )
+    assert "compute" not in parts
+
+
+@pytest.mark.parametrize("tensor", [1, 2, 4])
+def test_twice_the_tensor_degree_halves_the_weights_of_a_device(tensor):
+    """Of the split weights each device holds half; norms are whole."""
+    one, two = (service(Layout(tensor=n)).memory.parts["weights"] for n in (tensor, 2 * tensor))
+
+    assert two == pytest.approx(one / 2, rel=1e-4)
+
+
+@pytest.mark.parametrize("tensor", [2, 4, 8])
+def test_tensor_parallelism_scales_exactly_without_communication(tensor):
+    """The products of a device and its keys are an equal share, as long as heads divide."""
+    batch = Batch(1, 4096)
+    one, many = (service(Layout(tensor=n)).step(batch).parts for n in (1, tensor))
+
+    assert many["weights"] == pytest.approx(one["weights"] / tensor, rel=1e-3)
+    assert many["kv"] == pytest.approx(one["kv"] / tensor, rel=1e-6)
+
+
+@pytest.mark.parametrize("tensor", [1, 2, 4, 8])
+def test_tensor_parallelism_never_lowers_the_work_of_a_step(tensor):
+    """Devices times their compute is no less than on one device; keys beyond heads are copies."""
+    batch = Batch(0, 0, (Prompt(8192),))
+    one, many = (service(Layout(tensor=n)).step(batch).parts["compute"] for n in (1, tensor))
+
+    assert many * tensor >= one * (1 - 1e-9)
+
+
+def test_a_pipeline_leaves_the_time_of_a_token_and_shortens_the_slowest_stage():
+    """A token passes all stages; the next batch follows after the slowest one."""
+    batch = Batch(8, 8 * 1024)
+    one, four = (service(Layout(pipeline=n)).step(batch) for n in (1, 4))
+    sent = four.parts["pipeline"]
+
+    assert four.seconds - sent == pytest.approx(one.seconds, rel=1e-6)
+    assert one.seconds / 4 <= four.slowest < one.seconds / 3
+
+
+def test_skewed_experts_cost_maximum_over_mean():
+    """Where experts are bound by compute, the part of the experts grows with the busiest device."""
+    shares = [3.0, 3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    batch = Batch(0, 0, (Prompt(512 * 12 * 16),))
+    layout = Layout(tensor=4, expert=4)
+    even, uneven = (
+        service(layout, model="mixtral-8x7b", shares=given).step(batch).parts["experts"]
+        for given in (None, shares)
+    )
+    skew = ExpertLoads(shares, 2, 4).skew
+
+    assert skew == 2.0
+    assert uneven / even == pytest.approx(skew, rel=1e-3)
+
+
+@pytest.mark.parametrize(("weights", "size"), [("int8", 1.0), ("int4", WEIGHTS["int4"])])
+def test_narrow_weights_are_faster_for_one_sequence_and_not_for_many(weights, size):
+    """Weights alone are read faster in proportion, and multiplied in 16 bits: the sign turns."""
+    layout, formats = Layout(tensor=8), Formats(weights=weights)
+    one, many = Batch(1, 1), Batch(0, 0, (Prompt(16_384),))
+    wide, narrow = (service(layout, formats=given) for given in (Formats(), formats))
+
+    ratio = narrow.step(one).parts["weights"] / wide.step(one).parts["weights"]
+    assert ratio == pytest.approx(size / 2, rel=0.05)
+    assert narrow.step(many).parts["compute"] >= wide.step(many).parts["compute"]
+
+
+def test_fused_kernels_save_their_launches_for_one_sequence():
+    """A token moves few bytes: of separate kernels there remains the time to start each."""
+    layout, batch = Layout(tensor=4), Batch(1, 128)
+    separate = service(layout, fits=None, residual_norm=False, gate=False)
+    fused = service(layout, fits=None)
+    launches = separate.stages[0].launches - fused.stages[0].launches
+    saved = separate.step(batch).seconds - fused.step(batch).seconds
+    overhead = fused.kernels.device.launch_overhead
+
+    assert launches == 3 * 80  # two norms and a gate of each layer
+    assert saved == pytest.approx(launches * overhead, rel=0.02)
+    assert saved / fused.step(batch).seconds > 0.02
+
+
+def test_expected_experts_with_a_token_follow_their_formula():
+    """Equal shares: E (1 - (1 - k/E)^T)."""
+    loads = ExpertLoads([1.0] * 64, chosen=4, devices=8)
+
+    assert loads.touched(10) == pytest.approx(64 * (1 - (1 - 4 / 64) ** 10))
