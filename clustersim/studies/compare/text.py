@@ -44,6 +44,7 @@ def result_rows(comparison: Comparison) -> list[Row]:
             f" executed (HFU {_arrow(numbers['hfu'], percent)})"
             f"{f'; MFU {UNMASKED}' if max(mfu.before, mfu.after) > 1 else ''}",
         ),
+        *_run(numbers),
         Row("bubble", f"{_arrow(numbers['bubble_fraction'], percent)} of the step time"),
         Row("devices", _arrow(numbers["devices"], "{:,}".format)),
         *_power(numbers),
@@ -60,6 +61,15 @@ def _power(numbers: Mapping[str, Difference]) -> list[Row]:
     power, energy = numbers["power_w"], numbers["energy_per_token_j"]
     per_token = f"{_arrow(energy, format_joules)} per token{_change(energy)}"
     return [Row("power", f"{_arrow(power, format_watts)} mean; {per_token}")]
+
+
+def _run(numbers: Mapping[str, Difference]) -> list[Row]:
+    """Return days and goodput of the whole runs, where both scenarios have one."""
+    if "days" not in numbers or "goodput" not in numbers:
+        return []
+    days, goodput = numbers["days"], numbers["goodput"]
+    text = f"{_arrow(days, '{:,.4g}'.format)} days{_change(days)}"
+    return [Row("run", f"{text}, goodput {_arrow(goodput, percent)}")]
 
 
 def _inputs(inputs: Sequence[Input]) -> list[Row]:

@@ -36,6 +36,8 @@ class ChangeResult:
     same_tokens : whether the step trains on the same number of tokens as that of the base
     saved_s : step time of the base less that with the change; negative where it is slower [s]
     saved_fraction : the same over the step time of the base
+    saved_days : days of the whole run of the base less those with the change; null without a
+        section `training`
     part : the part of the step time that changed most, the three bubbles as one
     parts : change of each part of `attribution`, after less before [s]
     bottleneck : `before` and `after`: the longest exposed communication with the link that limits
@@ -51,6 +53,7 @@ class ChangeResult:
     same_tokens: bool
     saved_s: float
     saved_fraction: float
+    saved_days: float | None
     part: str | None
     parts: Mapping[str, float]
     bottleneck: BeforeAfter[ExposedCommunication | None]
@@ -69,6 +72,7 @@ class ChangeFailure:
     same_tokens: None = None
     saved_s: None = None
     saved_fraction: None = None
+    saved_days: None = None
     part: None = None
     parts: None = None
     bottleneck: None = None
@@ -181,7 +185,7 @@ def rank_changes(requested: WhatIfVariants, runs: Sequence[Run]) -> WhatIfAnswer
     together = None
     if requested.together is not None:
         together = _together([changes[place] for place in requested.joined], base, runs[-1])
-    order = sorted(changes, key=lambda c: float("inf") if c.saved_s is None else -c.saved_s)
+    order = sorted(changes, key=_saved, reverse=True)
     return WhatIfAnswer(base, tuple(order), together, requested.apart)
 
 
@@ -203,12 +207,27 @@ def _outcome(change: Change, base: RunAnswer, run: Run) -> ChangeResult | Change
         same_tokens=comparison.same_tokens,
         saved_s=saved,
         saved_fraction=saved / base.step_time_s,
+        saved_days=_saved_days(base, after),
         part=most[0][0] if most else None,
         parts=comparison.parts,
         bottleneck=comparison.bottleneck,
         fits=after.memory.fits,
         memory=after.memory.verdict,
     )
+
+
+def _saved_days(base: RunAnswer, after: RunAnswer) -> float | None:
+    """Return the days of a whole run that a change saves; None for a step alone."""
+    if base.training is None or after.training is None:
+        return None
+    return base.training.days - after.training.days
+
+
+def _saved(change: ChangeResult | ChangeFailure) -> float:
+    """Return what changes are ranked by: days of a whole run, else time of a step."""
+    if change.saved_s is None:
+        return float("-inf")
+    return change.saved_s if change.saved_days is None else change.saved_days
 
 
 def _together(

@@ -29,6 +29,8 @@ def finding(answer: WhatIfAnswer) -> str:
     results, best = results_of(answer), best_of(answer)
     if best is None:
         return "no change is valid"
+    if best.saved_days is not None and answer.base.training is not None:
+        return _finding_of_run(best, answer.base.training.days, len(results))
     if best.saved_fraction < WORTH_IT:
         return "none of the changes saves time"
     saved = f"{format_seconds(best.saved_s, 3)} of {format_seconds(answer.base.step_time_s)}"
@@ -39,6 +41,16 @@ def finding(answer: WhatIfAnswer) -> str:
     return f"{text_of(best)} saves {most}{saved} ({percent(best.saved_fraction)}){fits}{more}"
 
 
+def _finding_of_run(best: ChangeResult, days: float, changes: int) -> str:
+    """Return which change saves most of a whole run."""
+    saved = best.saved_days or 0.0
+    if saved < WORTH_IT * days:
+        return "none of the changes saves time"
+    most = "most, " if changes > 1 else ""
+    share = percent(saved / days)
+    return f"{text_of(best)} saves {most}{saved:.3g} of {days:.4g} days of the run ({share})"
+
+
 def results_of(answer: WhatIfAnswer) -> list[ChangeResult]:
     """Return the changes that ran, the one that saves most first."""
     return [change for change in answer.changes if isinstance(change, ChangeResult)]
@@ -47,8 +59,15 @@ def results_of(answer: WhatIfAnswer) -> list[ChangeResult]:
 def best_of(answer: WhatIfAnswer) -> ChangeResult | None:
     """Return the change that saves most of those that fit; of all if none of them saves time."""
     results = results_of(answer)
-    fit = [change for change in results if change.fits and change.saved_fraction >= WORTH_IT]
+    fit = [change for change in results if change.fits and _saves(change)]
     return next(iter([*fit, *results]), None)
+
+
+def _saves(change: ChangeResult) -> bool:
+    """Return whether a change saves days of a run, or time of a step where there is no run."""
+    if change.saved_days is not None:
+        return change.saved_days > 0
+    return change.saved_fraction >= WORTH_IT
 
 
 def joined_in(answer: WhatIfAnswer) -> list[ChangeResult | ChangeFailure]:
@@ -65,7 +84,17 @@ def text_of(change: ChangeResult | ChangeFailure) -> str:
 def table(answer: WhatIfAnswer) -> list[list[str]]:
     """Return the rows of the changes that ran, the best first, after the heading."""
     results, base = results_of(answer), answer.base.step_time_s
-    return [[*HEADINGS], *(_cells(change, base) for change in results)] if results else []
+    if not results:
+        return []
+    lines = [[*HEADINGS], *(_cells(change, base) for change in results)]
+    if answer.base.training is None:
+        return lines
+    days = ["days saved", *(_days(change) for change in results)]
+    return [[*line[:3], cell, *line[3:]] for line, cell in zip(lines, days, strict=True)]
+
+
+def _days(change: ChangeResult) -> str:
+    return "" if change.saved_days is None else f"{change.saved_days:.3g}"
 
 
 def _cells(change: ChangeResult, base: float) -> list[str]:
