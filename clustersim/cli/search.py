@@ -76,7 +76,8 @@ def search(
         typer.Option(
             "--as",
             metavar="PROGRAM",
-            help="Print the launch arguments of the best layout: megatron, torchtitan, deepspeed.",
+            help="Search layouts that megatron, torchtitan or deepspeed can launch; print the"
+            " arguments of the best.",
         ),
     ] = None,
     out: Out = None,
@@ -91,14 +92,12 @@ def search(
     """
     from clustersim.catalog.writing import check_new, write_new
     from clustersim.render.study_folder import write_study
-    from clustersim.scenario.load import from_mapping, load, name_of
+    from clustersim.scenario.load import from_mapping, name_of
     from clustersim.studies.search.best_scenario import scenario_text
     from clustersim.studies.search.files import files_of
     from clustersim.studies.search.launch import launch_arguments, launch_text
 
     formats, share = figure_formats(figures), _share(gap)
-    if program is not None and not free:
-        launch_arguments(load(scenario, settings or ()), program)
     if best_file is not None:
         check_new(best_file, force=force)
     place = output_folder("search", name_of(scenario), out, json_output=as_json, force=force)
@@ -110,6 +109,7 @@ def search(
             free=free or (),
             limits=limit or (),
             settings=settings or (),
+            program=program,
             gap=share,
             seconds=seconds,
             jobs=jobs,

@@ -415,6 +415,17 @@ def test_launch_arguments_state_a_layout():
     assert [*launched.missing] == ["recompute mode full, every 2"]
 
 
+def test_only_layouts_that_can_be_launched_are_searched():
+    """With a program, each layout that is replayed has an argument for each of its values."""
+    answer = search(
+        "frontier-22b", program="deepspeed", settings={"batch.global": 8}, top=3, jobs=1
+    )
+
+    assert answer.best is not None
+    for one in answer.ranked:
+        assert launch_arguments(load("frontier-22b", one.set_), "deepspeed").missing == {}
+
+
 def test_launch_arguments_of_another_program_are_rejected(capsys):
     """`--as` names the program of the framework, or is one line."""
     code, printed, complaint = ending(capsys, "search", "frontier-22b", "--as", "torchtitan")

@@ -13,6 +13,7 @@ from clustersim.plan.parallelism import AXES
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.layout import recompute_of
 from clustersim.simulation.lower_bound.layout_values import recompute_value
+from clustersim.workload.recompute import Recompute
 
 PLAIN: Final[Mapping[str, Any]] = {
     "plan.context": 1,
@@ -51,6 +52,17 @@ def launch_arguments(loaded: Loaded, program: str) -> LaunchedLayout:
     ScenarioError
         in one line, when the framework has no arguments, or is launched as another program.
     """
+    return _launched(loaded, launch_of(loaded, program))
+
+
+def launch_of(loaded: Loaded, program: str) -> LaunchArguments:
+    """Return the launch arguments of the framework of a scenario.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, when the framework has none, or is launched as another program.
+    """
     framework = loaded.scenario.framework
     launch = framework.launch
     if launch is None:
@@ -63,7 +75,19 @@ def launch_arguments(loaded: Loaded, program: str) -> LaunchedLayout:
             f"--as {program}: '{framework.name}' is launched as '{launch.program}'"
             f" (--as {launch.program})"
         )
-    return _launched(loaded, launch)
+    return launch
+
+
+def has_argument(launch: LaunchArguments, key: str, value: Any) -> bool:
+    """Return whether a value of a key of a layout can be launched.
+
+    A value without effect needs no argument, nor does a key that follows from others.
+    """
+    if key in (launch.derived or {}) or PLAIN.get(key, ...) == value:
+        return True
+    plain = recompute_value(value) if isinstance(value, Recompute) else value
+    plain = [*plain] if isinstance(plain, tuple) else plain
+    return _argument(launch, key, plain, {}) is not None
 
 
 def _launched(loaded: Loaded, launch: LaunchArguments) -> LaunchedLayout:
@@ -123,7 +147,9 @@ def _argument(
         return orders.get(tuple(value), "" if value == usual else None)
     if isinstance(text, Mapping):
         text = text.get(_shown(value), text.get("other"))
-    return None if text is None else text.format(value=_shown(value), **numbers)
+    if text is None or not numbers:
+        return text
+    return text.format(value=_shown(value), **numbers)
 
 
 def _shown(value: Any) -> str:
@@ -146,4 +172,11 @@ def launch_text(launched: LaunchedLayout) -> str:
     return "\n".join(lines)
 
 
-__all__ = ["LaunchedLayout", "launch_arguments", "launch_text", "values_of_keys"]
+__all__ = [
+    "LaunchedLayout",
+    "has_argument",
+    "launch_arguments",
+    "launch_of",
+    "launch_text",
+    "values_of_keys",
+]

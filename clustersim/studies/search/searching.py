@@ -46,6 +46,7 @@ from clustersim.studies.search.arguments import (
 from clustersim.studies.search.best_first import Incumbent, OnProgress, Progress, Search
 from clustersim.studies.search.best_scenario import best_values
 from clustersim.studies.search.candidates import Base, candidates_of
+from clustersim.studies.search.launch import has_argument, launch_of
 from clustersim.studies.search.space import Choices, Space
 from clustersim.workload.flops import model_flops
 from clustersim.workload.precision import PRECISIONS
@@ -66,6 +67,7 @@ def search(
     free: Sequence[str] = (),
     limits: Sequence[str] = (),
     settings: Settings = (),
+    program: str | None = None,
     gap: float = 0.0,
     seconds: float | None = None,
     top: int = TOP,
@@ -86,6 +88,7 @@ def search(
         a layout with the only values that they may have (``"plan.tensor=1:8"``)
     limits : ``"memory<=70GiB"``, ``"plan.tensor<=8"``
     settings : changes of the scenario; keys of a layout that are set stay as they are
+    program : search only layouts that the framework has launch arguments for, as this program
     gap : stop when no layout can be better by more than this share
     seconds : stop after this time with the best so far [s]
     top : number of layouts that are proven to be the best
@@ -104,7 +107,7 @@ def search(
     """
     began = time.perf_counter()
     check_objective(objective)
-    bases = _bases(str(scenario), devices, objective, free, limits_of(limits), settings)
+    bases = _bases(str(scenario), devices, objective, free, limits_of(limits), settings, program)
     processes = jobs or cores()
     with workers(processes) as executor:
         candidates = candidates_of(bases, executor)
@@ -123,6 +126,7 @@ def _bases(
     free: Sequence[str],
     limits: Limits,
     settings: Settings,
+    program: str | None,
 ) -> list[Base]:
     """Return the scenarios that are searched, one for each combination of other free keys."""
     changes = parse_settings(settings)
@@ -139,7 +143,7 @@ def _bases(
     for further in freed.combinations():
         try:
             loaded = given.changed(further)
-            space = _space(loaded, fixed, freed.values, limits)
+            space = _space(loaded, fixed, freed.values, limits, program)
         except (ScenarioError, CatalogError) as problem:
             problems.append(problem)
             continue
@@ -156,12 +160,23 @@ def _bases(
 
 
 def _space(
-    loaded: Loaded, fixed: Sequence[str], values: Mapping[str, Sequence[Any]], limits: Limits
+    loaded: Loaded,
+    fixed: Sequence[str],
+    values: Mapping[str, Sequence[Any]],
+    limits: Limits,
+    program: str | None,
 ) -> Space:
+    """Return the space of a scenario."""
     jobs = LayoutJobs(loaded)
     if problems := scenario_problems(loaded, jobs.model(1)):
         raise PlanError("\n".join(problems))
-    return Space(jobs, Choices(loaded, fixed, values, limits.allows))
+    launch = None if program is None else launch_of(loaded, program)
+
+    def allows(key: str, value: Any) -> bool:
+        launched = launch is None or has_argument(launch, key, value)
+        return launched and limits.allows(key, value)
+
+    return Space(jobs, Choices(loaded, fixed, values, allows))
 
 
 def _check_spaces(bases: Sequence[Base]) -> None:

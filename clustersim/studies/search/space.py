@@ -129,9 +129,8 @@ class Choices:
     @cached_property
     def methods(self) -> tuple[str, ...]:
         """Methods of context-parallel attention."""
-        offered = self._given.framework.context
-        own = self._given.plan.context_method
-        return self._of("plan.context_method", own, (own,) if offered is None else offered.value)
+        offered, own = self._given.framework.context, self._given.plan.context_method
+        return (own,) if offered is None else self._of("plan.context_method", own, offered.value)
 
     @cached_property
     def experts(self) -> list[tuple[int, int]]:
@@ -153,7 +152,8 @@ class Choices:
         if "plan.placement" in self._fixed or wish.boxes or wish.devices:
             return [()]
         several = [axis for axis, degree in zip(AXES, degrees, strict=True) if degree > 1]
-        return [*permutations(several)]
+        orders = permutations(several)
+        return [order for order in orders if self._allows("plan.placement", order)]
 
     @cached_property
     def microbatches(self) -> list[tuple[int, bool]]:

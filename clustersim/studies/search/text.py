@@ -1,5 +1,6 @@
 """A search as text: the best layout, the proof, the counts, and what it is better than."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -119,7 +120,8 @@ def _counts(answer: SearchAnswer) -> str:
 
 def _difference(one: LayoutDifference) -> str:
     if one.why is not None:
-        return f"{format_layout_values(one.set_)}: {one.why}"
+        why = re.sub(r"^\S+\.ya?ml(?::\d+)?: (?:plan: )?", "", one.why)
+        return f"its own layout is not possible: {why}"
     return f"{one.finding} (there {format_changes(one.set_)})"
 
 
