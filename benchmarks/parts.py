@@ -8,6 +8,7 @@ from benchmarks.layouts import layouts
 from benchmarks.network import network
 from benchmarks.replay import replays
 from benchmarks.routing import routing
+from benchmarks.search import searches
 from benchmarks.table import Table
 
 PARTS: dict[str, Callable[[int, str], Iterator[Table]]] = {
@@ -17,5 +18,6 @@ PARTS: dict[str, Callable[[int, str], Iterator[Table]]] = {
     "replay": replays,
     "network": network,
     "routing": routing,
+    "search": searches,
 }
 """From the number of repetitions and a temporary folder to tables."""

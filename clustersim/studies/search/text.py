@@ -28,6 +28,7 @@ def rows(answer: SearchAnswer) -> list[Line]:
         *(Line(f"vs {one.against}", _difference(one)) for one in answer.differences),
         *_ties(answer),
         *_rules(answer),
+        Line("searched in", format_seconds(answer.wall_s, 3)),
     ]
 
 
@@ -115,7 +116,7 @@ def _counts(answer: SearchAnswer) -> str:
     ]
     if counts.open:
         texts.append(f"{counts.open:,} open")
-    return ", ".join(texts) + f"; {format_seconds(answer.wall_s, 3)}"
+    return ", ".join(texts)
 
 
 def _difference(one: LayoutDifference) -> str:
