@@ -270,8 +270,8 @@ def test_an_entry_with_a_value_is_replaced_as_a_whole():
         ),
         ("metric: tflops_per_device", "metric: speed",
             "published[0].metric: must be 'step_time_s', 'tokens_per_s',"
-            " 'tokens_per_s_per_device', 'tflops_per_device', 'mfu', 'hfu', 'memory_bytes'"
-            " or 'fits',"
+            " 'tokens_per_s_per_device', 'tflops_per_device', 'mfu', 'hfu', 'memory_bytes',"
+            " 'power_w' or 'fits',"
             " not 'speed'",
         ),
     ],
