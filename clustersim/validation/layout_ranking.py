@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from math import isnan, sqrt
 from statistics import fmean
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clustersim.metrics.prediction_interval import reach_of, shipped_interval_data, size_of
 from clustersim.validation.outcome import Outcome
 
 
@@ -43,6 +45,8 @@ class JobRanking:
     chosen : the layout that is predicted fastest
     regret : share of the measured throughput that the chosen layout loses
     blind_regret : the mean loss over all layouts
+    tie : whether the fastest layout is predicted within the prediction interval of the chosen one,
+        so that predictions do not separate them; null where there is no interval
     """
 
     group: str
@@ -52,14 +56,21 @@ class JobRanking:
     chosen: str
     regret: float
     blind_regret: float
+    tie: bool | None = None
 
 
 @dataclass(frozen=True)
 class JobRuns:
-    """Runs of one job in at least two layouts."""
+    """Runs of one job in at least two layouts.
+
+    Attributes
+    ----------
+    reach : measured over predicted step time at most, as in prediction intervals; None without one
+    """
 
     group: str
     runs: tuple[LayoutRun, ...]
+    reach: float | None = None
 
     @property
     def layouts(self) -> list[LayoutRun]:
@@ -101,6 +112,13 @@ class JobRuns:
         return 1 - fmean(run.measured for run in self.layouts) / self.fastest.measured
 
     @property
+    def tie(self) -> bool | None:
+        """Whether the fastest layout is predicted within the interval of the chosen one."""
+        if self.reach is None:
+            return None
+        return self.chosen.predicted <= self.reach * self.fastest.predicted
+
+    @property
     def answer(self) -> JobRanking:
         """The ranking as ``validate --json`` prints it."""
         return JobRanking(
@@ -111,12 +129,14 @@ class JobRuns:
             chosen=self.chosen.id,
             regret=self.regret,
             blind_regret=self.blind_regret,
+            tie=self.tie,
         )
 
 
 def job_runs(outcomes: Sequence[Outcome]) -> list[JobRuns]:
     """Return the jobs that were measured in at least two layouts, in the order of their file."""
     jobs: defaultdict[tuple[str, str], list[LayoutRun]] = defaultdict(list)
+    machines: dict[tuple[str, str], tuple[str, int]] = {}
     for outcome in outcomes:
         measured = outcome.measured_rate("model")
         if measured is None or outcome.rates is None or outcome.job is None:
@@ -124,11 +144,19 @@ def job_runs(outcomes: Sequence[Outcome]) -> list[JobRuns]:
         layout = json.dumps(dict(outcome.layout), sort_keys=True, default=str)
         run = LayoutRun(outcome.id, layout, measured, outcome.rates["model"])
         jobs[outcome.group, outcome.job].append(run)
+        if outcome.accelerator is not None and outcome.nodes is not None:
+            machines[outcome.group, outcome.job] = outcome.accelerator, outcome.nodes
     return [
-        JobRuns(group, tuple(runs))
-        for (group, _), runs in jobs.items()
+        JobRuns(job[0], tuple(runs), _reach(*machines[job]) if job in machines else None)
+        for job, runs in jobs.items()
         if len({run.layout for run in runs}) > 1
     ]
+
+
+@lru_cache
+def _reach(accelerator: str, nodes: int) -> float | None:
+    """Return measured over predicted step time at most on an accelerator; None without evidence."""
+    return reach_of(shipped_interval_data(), accelerator, size_of(nodes)).above
 
 
 def tau_of(points: Sequence[tuple[float, float]]) -> float | None:

@@ -1,5 +1,6 @@
 """Comparisons of `clustersim validate`: the best-constant baseline, ranks of layouts, regret."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -216,3 +217,16 @@ def test_the_tables_hold_the_baseline_and_the_ranks(answer):
     assert group[3].endswith(shown)
     assert layouts[:4] == ("small", "4 of 1", "1.00", layouts[3])
     assert layouts[5] == "0.0 %"
+
+
+def test_a_choice_within_the_prediction_interval_is_a_tie():
+    """Layouts whose predictions differ by less than the error of predictions tie."""
+    machine = {"accelerator": "a100-80gb", "nodes": 4}
+    close, far = (
+        [replace(one, **machine) for one in outcomes_of(pairs)]
+        for pairs in ([(10.0, 1.0), (9.0, 1.02)], [(10.0, 1.0), (9.0, 100.0)])
+    )
+
+    assert job_runs(close)[0].answer.tie is True
+    assert job_runs(far)[0].answer.tie is False
+    assert job_runs(outcomes_of([(1.0, 1.0), (2.0, 2.0)]))[0].answer.tie is None
