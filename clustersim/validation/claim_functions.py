@@ -15,6 +15,7 @@ from clustersim.cost.compute import chain_seconds
 from clustersim.program.steps import FORWARD, Code
 from clustersim.traffic import Traffic
 from clustersim.validation.claim_runs import ClaimRun
+from clustersim.validation.serving_claims import fused_kernels, narrow_weights
 from clustersim.workload.flops import hardware_flops
 from clustersim.workload.kernels import Collective, flat
 from clustersim.workload.ops import backward, forward
@@ -199,6 +200,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[Runs], Numbers]]] = {
     for function in (
         training_states, training_flops, interleaving_gains, fastest_tensor_degree,
         best_microbatch, recomputation, bisection_traffic, all_reduces, uneven_experts,
+        narrow_weights, fused_kernels,
     )
 }  # fmt: skip
 """Functions by the names in ``validation/claims.yaml``."""
