@@ -139,6 +139,30 @@ def parse_size(text: str) -> float:
     return parse(f"{text} B" if text.strip().isdecimal() else text, "bytes")
 
 
+_COUNTS: Final[Mapping[str, float]] = {
+    "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12,
+}  # fmt: skip
+"""Suffixes of counts: a billion is a B, as in the names of models."""
+
+
+def parse_count(text: object) -> float:
+    """Return a count of tokens, samples or the like.
+
+    >>> parse_count("1.4T") == parse_count("1_400 B") == parse_count(1.4e12)
+    True
+
+    Raises
+    ------
+    ValueError
+        when it is not a number with one of these suffixes, or without.
+    """
+    match = None if isinstance(text, bool) else QUANTITY.match(str(text))
+    if match is None or match[2] not in _COUNTS:
+        shown = repr(text) if isinstance(text, str | float | int) else _shown(text)
+        raise ValueError(f"must be a count, not {shown} (write it like 300e9, 300B or 1.4T)")
+    return float(match[1].replace("_", "")) * _COUNTS[match[2]]
+
+
 def _with_prefix(value: float, symbol: str, digits: int) -> str:
     for prefix in ("E", "P", "T", "G", "M", "k"):
         if abs(value) >= _DECIMAL[prefix]:

@@ -167,7 +167,7 @@ class Table:
         return schema if reference is None else self.defs[reference.rpartition("/")[2]]
 
     def _line(self, schema: Schema, path: str, otherwise: str, told: str = "") -> Key:
-        told = "" if "examples" in schema else told
+        told = "" if told == schema.get("description") and "examples" in schema else told
         return Key(path, self._holds(schema), otherwise, self.meanings.get(path, told))
 
     def _holds(self, schema: Schema) -> str:

@@ -80,6 +80,14 @@ Watts = Annotated[float, *_quantity("watts"), AfterValidator(_not_negative)]
 Fraction = Annotated[float, Field(ge=LEAST, le=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(ge=LEAST, le=MOST)]
+Amount = Annotated[
+    Positive,
+    BeforeValidator(units.parse_count),
+    WithJsonSchema(
+        {"type": ["number", "string"], "description": "count", "examples": ["300B", "1.4T"]}
+    ),
+]
+"""A count of tokens or samples, which may be a billion: ``300B``."""
 NotNegative = Annotated[float, Field(ge=0, le=MOST)]
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT, strict=True)]
 Whole = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]

@@ -17,6 +17,15 @@ from clustersim.cli.options import (
     print_json,
     print_rows,
 )
+from clustersim.units import parse_count
+
+
+def _count(text: str | float) -> float:
+    """Return the count of an option."""
+    try:
+        return parse_count(text)
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from None
 
 
 def size(
@@ -37,7 +46,8 @@ def size(
         typer.Option(metavar="NAME", help="Find days or nodes of this model, with --tokens."),
     ] = None,
     tokens: Annotated[
-        float | None, typer.Option(metavar="N", help="Tokens of that model: 1.4e12.")
+        float | None,
+        typer.Option(metavar="N", parser=_count, help="Tokens of that model: 1.4T or 1.4e12."),
     ] = None,
     goodput: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of the time of useful steps.")
@@ -49,7 +59,7 @@ def size(
         str, typer.Option(metavar="NAME", help="Number format of products: bf16, fp8, ...")
     ] = "bf16",
     batch_tokens: Annotated[
-        float, typer.Option(metavar="N", help="Tokens of a step, about.")
+        float, typer.Option(metavar="N", parser=_count, help="Tokens of a step, about.")
     ] = 4_194_304,
     settings: Settings = None,
     out: Out = None,

@@ -4,7 +4,16 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from clustersim.catalog.facts import Bytes, Count, NotNegative, Positive, Seconds, Share, Strict
+from clustersim.catalog.facts import (
+    Amount,
+    Bytes,
+    Count,
+    NotNegative,
+    Positive,
+    Seconds,
+    Share,
+    Strict,
+)
 from clustersim.catalog.reliability_records import Duration, ReliabilityRecord
 from clustersim.units import parse
 
@@ -63,7 +72,7 @@ class BatchStage(BaseModel):
         populate_by_name=True, extra="forbid", frozen=True, allow_inf_nan=False
     )
 
-    tokens: Positive | None = Field(
+    tokens: Amount | None = Field(
         None, description="tokens of this part; the remaining ones in the last part if missing"
     )
     global_: Annotated[Count | None, Field(alias="global")] = Field(
@@ -176,11 +185,11 @@ class PublishedRun(Strict):
 class TrainingBase(Strict):
     """The keys of a training run that name no other file."""
 
-    tokens: Positive | None = Field(None, description="length of the run; one of the four")
+    tokens: Amount | None = Field(None, description="length of the run; one of the four")
     steps: Count | None = Field(None, description="length of the run; one of the four")
-    samples: Positive | None = Field(None, description="length of the run, in sequences")
+    samples: Amount | None = Field(None, description="length of the run, in sequences")
     epochs: Positive | None = Field(None, description="length of the run; needs `dataset`")
-    dataset: Positive | None = Field(None, description="tokens of an epoch")
+    dataset: Amount | None = Field(None, description="tokens of an epoch")
     batch_schedule: Annotated[list[BatchStage], Field(max_length=100)] = Field(
         [], description="parts of the run with other batches or sequences, in order"
     )
