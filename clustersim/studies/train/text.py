@@ -185,12 +185,12 @@ def _bill(answer: TrainAnswer) -> Iterator[Row]:
     """Yield energy, emissions and price, as far as they are predicted."""
     parts = []
     if answer.energy_kwh is not None:
-        parts.append(f"{answer.energy_kwh / 1e3:,.4g} MWh")
+        parts.append(f"{number(answer.energy_kwh / 1e3)} MWh")
     if answer.power_w is not None:
         mean, peak = answer.power_w.mean, answer.power_w.peak
         parts.append(f"{mean / 1e6:.3g} MW mean, {peak / 1e6:.3g} MW peak")
     if answer.co2e_kg is not None:
-        parts.append(f"{answer.co2e_kg / 1e3:,.4g} t CO2e")
+        parts.append(f"{number(answer.co2e_kg / 1e3)} t CO2e")
     if parts:
         yield Row("energy", ", ".join(parts))
     if answer.cost is not None:
