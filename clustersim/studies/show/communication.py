@@ -45,6 +45,13 @@ PIPELINE: Final = (
         "Sends are blocking: a stage computes again only after its send has completed.",
         "Sends are asynchronous: a stage computes while it sends.",
     ),
+    either(
+        "pipeline.forwards_first",
+        "With as many microbatches as stages, an interleaved pipeline runs all forwards before the"
+        " first backward.",
+        "With as many microbatches as stages, an interleaved pipeline begins backwards as soon as"
+        " it can.",
+    ),
 )
 
 
@@ -244,6 +251,10 @@ def _gradients_in(name: str) -> tuple[Rule, ...]:
             ),
         ),
         Rule((f"state.{name}.reduced", f"state.{name}.collective"), reduced),
+        Rule(
+            (f"state.{name}.saved",),
+            lambda nbytes: f"In {name}, a checkpoint has {counted(nbytes, 'byte')} per parameter.",
+        ),
     )
 
 
