@@ -180,7 +180,7 @@ def inference_case(row: Row) -> InferenceCase:
     cluster = _record("cluster", machine.cluster, ClusterRecord)
     record = _record("model", model.model, ModelRecord)
     service = Service(
-        build_cluster(cluster, -(-layout.devices // cluster.node.devices.value)),
+        build_cluster(cluster, -(-layout.devices // cluster.node.devices.value), queued=True),
         build_model(record, max(record.sequence, LONGEST), 1, 1),
         layout,
         formats,

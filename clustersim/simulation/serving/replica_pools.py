@@ -56,7 +56,7 @@ def build_pools(loaded: LoadedService, prompts: int) -> tuple[Pool, ...]:
         one line for each problem of the layout.
     """
     given, plan = loaded.scenario, loaded.scenario.plan
-    cluster = build_cluster(given.cluster, given.cluster.nodes)
+    cluster = build_cluster(given.cluster, given.cluster.nodes, queued=True)
     _check_devices(loaded, cluster)
     _check_experts(loaded)
     wished: dict[str, ReplicaFile] = {"replica": plan}
