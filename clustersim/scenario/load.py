@@ -46,6 +46,10 @@ DESCRIPTIVE: Final = frozenset(
 """Keys of a scenario that do not state what is run."""
 
 
+WORDS: Final = {"precision": "weights"}
+"""Keys of a service whose word is short for a table: ``precision: fp8``, ``{weights: fp8}``."""
+
+
 @dataclass(frozen=True)
 class Origin:
     """What a scenario is made of.
@@ -137,7 +141,7 @@ class LoadedFile(Generic[Checked]):
             return self._same_kind(_loaded(self.origin, changes))
         tree = self.tree.branch()
         for change in more:
-            tree.set(change)
+            _carry_out(change, tree)
         touched = {change.path[0] for change in more}
         same = {key: getattr(self.scenario, key) for key in tree.data if key not in touched}
         tables = {key: value for key, value in same.items() if isinstance(value, BaseModel)}
@@ -311,7 +315,16 @@ def _complete(tree: Tree, folder: Path | None, changes: tuple[Change, ...]) -> N
         look_up(tree, path, kind, folder)
     for change in changes:
         if not is_reference(change):
-            tree.set(change)
+            _carry_out(change, tree)
+
+
+def _carry_out(change: Change, tree: Tree) -> None:
+    """Carry out a change; the word of which it changes a part becomes a table first."""
+    first, *parts = change.path
+    word = tree.data.get(str(first))
+    if parts and first in WORDS and "load" in tree.data and isinstance(word, str):
+        tree.set(Change((first,), {WORDS[first]: word}, change.text))
+    tree.set(change)
 
 
 def _checked(

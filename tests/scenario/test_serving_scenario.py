@@ -40,6 +40,13 @@ def test_a_wrong_value_is_one_line(setting, complaint):
     assert "\n" not in str(caught.value)
 
 
+def test_a_part_of_a_precision_that_is_a_word_can_be_changed():
+    """The word is that of the weights, and the other parts are added to it."""
+    changed = load_service("llama3-70b-h100-serving", ["precision.kv=fp8"]).scenario.precision
+
+    assert (changed.weights, changed.kv) == ("fp8", "fp8")
+
+
 def test_a_verb_names_the_other_one():
     """A serving scenario is no training step, and the other way round."""
     with pytest.raises(ScenarioError, match=r"a serving scenario .*clustersim serve"):
