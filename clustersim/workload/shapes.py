@@ -86,7 +86,7 @@ def shape_of(family: Family, parameters: float) -> dict[str, Any]:
 
     >>> shape = shape_of(FAMILIES["llama"], 7e9)
     >>> shape["hidden"], shape["layers"], round(shape["parameters"]["value"] / 1e9, 1)
-    (4096, 40, 7.3)
+    (4096, 40, 7.4)
     """
     wish = (parameters * assumed_width_per_layer / 11) ** (1 / 3)
     step = next((step for least, step in _STEPS if wish >= least), SMALLEST)

@@ -71,7 +71,7 @@ def test_one_server_with_equal_requests_waits_as_m_d_1():
 
 def test_one_server_with_random_requests_waits_as_m_g_1():
     """Mean waiting is lambda E[S^2] / (2 (1 - rho)), with the service times of the outputs."""
-    step, count = 0.01, 60_000
+    step, count = 0.01, 20_000
     outputs = 1 + np.random.default_rng(3).geometric(0.02, count)
     service = outputs * step
     rate = 0.6 / service.mean()
@@ -80,7 +80,7 @@ def test_one_server_with_random_requests_waits_as_m_g_1():
     replayed = replay_requests(load, Service(model(ONE_BY_ONE, cost=lambda _: step)))
 
     theory = rate * (service**2).mean() / (2 * (1 - rate * service.mean()))
-    assert waiting(replayed) == pytest.approx(theory, rel=0.08)
+    assert waiting(replayed) == pytest.approx(theory, rel=0.1)
 
 
 def test_users_of_a_continuous_batch_follow_the_closed_queue():

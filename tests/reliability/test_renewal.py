@@ -124,7 +124,7 @@ def test_more_spares_wait_less():
     def waiting(spares):
         policy = NodeReplacement(spares, repair=DAY)
         run = LongRun(20 * DAY, 2_000.0, 60.0, causes, replacement=policy)
-        return replicate_run(run, 50).accounts["waiting"].mean()
+        return replicate_run(run, 20).accounts["waiting"].mean()
 
     found = [waiting(spares) for spares in (2, 4, 8, 60)]
 

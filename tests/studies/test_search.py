@@ -379,6 +379,7 @@ def test_the_scenario_of_the_best_layout_runs_alike(capsys, tmp_path):
     code, printed, _ = ending(
         capsys,
         *("search", str(small(tmp_path)), "--set", "cluster.nic.bandwidth=/2"),
+        *("--set", "recompute=none", "--set", "batch.micro=1"),
         *("--devices", "16", "-o", str(best), "--jobs", "1", "--json"),
     )
     data = json.loads(printed)

@@ -55,6 +55,7 @@ def test_the_checkpoint_of_a_trillion_parameters_is_met(goodput):
     assert all(abs(metric.error) < 0.03 for metric in case.metrics)
 
 
+@pytest.mark.large
 def test_rows_that_are_not_graded_have_a_reason(goodput, duration):
     """Inputs of a run, and rows without its machine, are listed with the reason."""
     for case in [*goodput.values(), *duration.values()]:
@@ -64,6 +65,7 @@ def test_rows_that_are_not_graded_have_a_reason(goodput, duration):
     assert "projection" in duration["gpt-1t-projection"].why
 
 
+@pytest.mark.large
 def test_predicted_durations_are_lower_bounds(duration):
     """No run of quality A took less time than its steps on the fastest likely layout."""
     quality = {row["id"]: row["quality"] for row in read_yaml(FOLDER / "runs_duration.yaml").data}

@@ -155,6 +155,6 @@ def test_a_graph_of_the_iteration_leaves_nothing_to_issue():
     job = build_job(scenario(framework="megatron-bridge-0.1-graphs"))
     blocks = Blocks(job)
     stacked = job.layers.stacked(0, 0)[0]
-    own, _ = blocks._layer(stacked, FORWARD, blocks.pattern(0, 0))
+    own, _ = blocks._times.layer(stacked, FORWARD, blocks.pattern(0, 0))
 
     assert own.launches == 0

@@ -101,7 +101,8 @@ def search(
         in one line, for invalid input, where no key is free, and where no layout is valid.
 
     >>> import clustersim
-    >>> answer = clustersim.search("frontier-22b", settings={"batch.global": 16}, jobs=1)
+    >>> fixed = {"batch.global": 16, "batch.micro": 1, "plan.tensor": 8, "recompute": "none"}
+    >>> answer = clustersim.search("frontier-22b", settings=fixed, jobs=1)
     >>> answer.gap, answer.best.set_["plan.pipeline"]
     (0.0, 1)
     """
