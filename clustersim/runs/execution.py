@@ -141,6 +141,10 @@ def _key_of(variant: Variant, files: ScenarioFiles) -> KeyOrProblem:
         return hashlib.sha256(repr(variant).encode()).hexdigest()[:32], None
 
 
+def _run_several(variants: Sequence[tuple[Variant, str]], files: ScenarioFiles) -> list[Run]:
+    return [run_variant(variant, key, files) for variant, key in variants]
+
+
 class _Work:
     """Variants by key, and the runs that are completed."""
 
@@ -157,15 +161,15 @@ class _Work:
         self._store, self._on_progress = store, on_progress
         self._executor = executor
         self._pending = deque(variants)
-        self._running: dict[Future[Run], str] = {}
+        self._running: dict[Future[list[Run]], list[str]] = {}
 
     def finish(self) -> None:
         """Compute all runs that the cache does not have."""
         while len(self.runs) < len(self._variants):
             self._on_progress(len(self.runs), len(self._variants))
             capacity = self._executor.capacity
-            while len(self._running) < capacity and (key := self._next()) is not None:
-                self._start(key)
+            while len(self._running) < capacity and (keys := self._several()):
+                self._start(keys)
             if self._running:
                 free = self._pending and len(self._running) < capacity
                 timeout = POLL if free else None
@@ -173,6 +177,13 @@ class _Work:
             elif self._pending:
                 time.sleep(POLL)  # other processes compute all remaining runs
         self._on_progress(len(self.runs), len(self._variants))
+
+    def _several(self) -> list[str]:
+        """Claim the runs of a task and return their keys; none where there is no run to claim."""
+        keys: list[str] = []
+        while len(keys) < self._executor.runs_of_task and (key := self._next()) is not None:
+            keys.append(key)
+        return keys
 
     def _next(self) -> str | None:
         """Claim a run and return its key; runs of other processes move to the end."""
@@ -188,22 +199,24 @@ class _Work:
                 self._pending.append(key)
         return None
 
-    def _start(self, key: str) -> None:
-        task = partial(run_variant, self._variants[key], key, self._files)
+    def _start(self, keys: list[str]) -> None:
+        task = partial(_run_several, [(self._variants[key], key) for key in keys], self._files)
         try:
-            self._running[self._executor.submit(task)] = key
+            self._running[self._executor.submit(task)] = keys
         except BrokenExecutor:
-            self._complete(self._repeated(key))
+            for key in keys:
+                self._complete(self._repeated(key))
 
-    def _collect(self, done: Iterable[Future[Run]]) -> None:
+    def _collect(self, done: Iterable[Future[list[Run]]]) -> None:
         """Store the runs of futures that are done."""
         for future in done:
-            key = self._running.pop(future)
+            keys = self._running.pop(future)
             try:
-                run = future.result()
+                runs = future.result()
             except BrokenExecutor:
-                run = self._repeated(key)
-            self._complete(run)
+                runs = [self._repeated(key) for key in keys]
+            for run in runs:
+                self._complete(run)
 
     def _complete(self, run: Run) -> None:
         assert run.key is not None, "a run that was computed has a key"

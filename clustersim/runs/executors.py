@@ -27,9 +27,11 @@ class Workers(Executor):
     Attributes
     ----------
     elsewhere : whether it runs tasks on other computers, which may not have the files of a user
+    runs_of_task : runs that travel together
     """
 
     elsewhere = False
+    runs_of_task = 1
 
     @property
     def capacity(self) -> int:
