@@ -1,9 +1,14 @@
-"""Order of the tests, and settings of property tests that hold for all of them."""
+"""Order of the tests, and settings of property tests and signals that hold for all of them."""
+
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("any machine", deadline=None)  # a busy machine is no failed law
 settings.load_profile("any machine")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts a job with `&`
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
