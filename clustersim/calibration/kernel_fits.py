@@ -143,6 +143,7 @@ def kernel_files(answer: KernelFits, folder: Path) -> dict[Path, str]:
             "kind": "kernels",
             "name": name,
             "title": f"Measured kernels of {name}",
+            **_measured_links(name),
             "kernels": _merged(name, own),
         }
         text = to_yaml(data, ["Fitted by clustersim calibrate; values in SI units."])
@@ -150,6 +151,17 @@ def kernel_files(answer: KernelFits, folder: Path) -> dict[Path, str]:
         checked(KernelsRecord, tree, CatalogError)
         texts[folder / f"{name}.yaml"] = text
     return texts
+
+
+def _measured_links(name: str) -> dict[str, Any]:
+    """Return the links of the machine on which collectives were measured, as the file before."""
+    before = find_kernel_fits(name, Path.cwd())
+    facts = {} if before is None else {"links": before.links, "network": before.network}
+    return {
+        key: {"value": f"{fact.value / 1e9:g} GB/s", "assumed": fact.assumed}
+        for key, fact in facts.items()
+        if fact is not None
+    }
 
 
 def _merged(name: str, fits: Sequence[SurfaceFit]) -> dict[str, Any]:

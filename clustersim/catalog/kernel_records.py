@@ -9,7 +9,16 @@ from typing import Literal
 
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
-from clustersim.catalog.facts import Count, Fitted, Line, NotNegative, Record, Strict
+from clustersim.catalog.facts import (
+    Bandwidth,
+    Count,
+    Fact,
+    Fitted,
+    Line,
+    NotNegative,
+    Record,
+    Strict,
+)
 from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.text_files import is_file
 from clustersim.catalog.tree import Tree
@@ -38,10 +47,14 @@ Kernels = dict[str, dict[str, KernelFit]]
 class KernelsRecord(Record):
     """``topologies/kernels/*.yaml``: fits of measured kernels of the accelerator of that name.
 
-    `kernels` are by kind of kernel, and then by number format or library.
+    `kernels` are by kind of kernel, and then by number format or library.  `links` and `network`
+    are the payload bandwidth of a device to others of its node, and of its NIC, in the machine on
+    which collectives were measured: on other links they take other times.
     """
 
     kind: Literal["kernels"]
+    links: Fact[Bandwidth] | None = None
+    network: Fact[Bandwidth] | None = None
     kernels: Kernels
 
 

@@ -63,6 +63,13 @@ class Head(NamedTuple):
     latent: bool = False
 
 
+class LinkRates(NamedTuple):
+    """Payload bandwidth of a device to others of its node and of its NIC [B/s]; None without."""
+
+    inside: float | None = None
+    network: float | None = None
+
+
 class Kernels:
     """The kernels of a device.
 
@@ -146,15 +153,22 @@ class Kernels:
         """Whether a library's kernels of a kind are measured on the device."""
         return any((kind, library) in fits.found for fits in self._fits)
 
-    def collective(self, operation: str, library: str, devices: int, nbytes: Floats) -> Floats:
+    def collective(
+        self, operation: str, library: str, devices: int, nbytes: Floats, rates: LinkRates
+    ) -> Floats:
         """Return the times of collectives of a library in a node [s]."""
         shapes = _columns(nbytes, devices=devices, bytes=nbytes)
-        return self._predict(operation, SURFACES[operation], library, shapes)
+        surface = SURFACES[operation]
+        terms = self._on_links(operation, library, surface, rates)
+        return predict(surface, self.device, shapes, library, terms)
 
-    def exchange(self, kind: str, library: str, tokens: Floats, **shape: float) -> Floats:
+    def exchange(
+        self, kind: str, library: str, tokens: Floats, rates: LinkRates, **shape: float
+    ) -> Floats:
         """Return the times of a dispatch or a combination of tokens [s]."""
         shapes = _columns(tokens, tokens=tokens, units=0.0, **shape)
-        return self._predict(kind, EXCHANGE, library, shapes)
+        terms = self._on_links(kind, library, EXCHANGE, rates)
+        return predict(EXCHANGE, self.device, shapes, library, terms)
 
     def passes(self, nbytes: Floats, launches: float) -> Floats:
         """Return the time of elementwise kernels that move `nbytes` in all [s]."""
@@ -167,6 +181,23 @@ class Kernels:
         self, kind: str, surface: Surface, variant: str, shapes: Mapping[str, Floats]
     ) -> Floats:
         return predict(surface, self.device, shapes, variant, self._found(kind, variant))
+
+    def _on_links(
+        self, kind: str, library: str, surface: Surface, rates: LinkRates
+    ) -> Mapping[str, float]:
+        """Return the terms of a collective, its rates in proportion to those of the links."""
+        terms = {term.name: term.prior for term in surface.terms(library)}
+        terms |= self._found(kind, library)
+        measured = next((fits for fits in self._fits if (kind, library) in fits.found), None)
+        if measured is None:
+            return terms
+        for term, rate, measured_rate in (
+            ("rate", rates.inside, measured.links),
+            ("network_rate", rates.network, measured.network),
+        ):
+            if term in terms and rate is not None and measured_rate is not None:
+                terms[term] *= rate / measured_rate
+        return terms
 
     def _found(self, kind: str, variant: str) -> Mapping[str, float]:
         """Return the measured terms of a kernel, of itself or of its nearest format."""

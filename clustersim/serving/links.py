@@ -5,7 +5,9 @@ expert group       dispatch to experts and combination, or gather and reduce-sca
 stages             one message to the next stage
 """
 
-from typing import Final
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from clustersim.arrays import Floats, Integers
 from clustersim.catalog.engines import EngineCollectives
 from clustersim.cost import closed_form
 from clustersim.program.collectives.communicator import Communicator
-from clustersim.serving.device_kernels import Kernels
+from clustersim.serving.device_kernels import Kernels, LinkRates
 from clustersim.serving.replica_layout import Layout
 from clustersim.topology.cluster import Cluster
 
@@ -38,11 +40,9 @@ class Links:
         self.cluster, self.layout, self.engine, self.kernels = cluster, layout, engine, kernels
         self._mesh = layout.mesh + first
         stage = self._mesh[0]
-        self._tensor = _communicator(cluster, stage.reshape(-1, layout.tensor))
-        self._stage = _communicator(cluster, stage.reshape(1, -1))
-        self._context = _communicator(
-            cluster, np.swapaxes(stage, 1, 2).reshape(-1, layout.context)
-        )  # fmt: skip
+        self._tensor = _group(cluster, stage.reshape(-1, layout.tensor))
+        self._stage = _group(cluster, stage.reshape(1, -1))
+        self._context = _group(cluster, np.swapaxes(stage, 1, 2).reshape(-1, layout.context))
 
     def tensor_reduce(self, nbytes: Floats) -> Floats:
         """Return the times of all-reduces over a tensor group [s]."""
@@ -85,9 +85,10 @@ class Links:
                 "experts": float(chosen), "bytes": 2.0 * hidden, "ranks": float(ranks),
                 "nodes": float(self._stage.span.nodes), "merged": float(prompts),
             }  # fmt: skip
+            rates = self._stage.rates
             return self.kernels.exchange(
-                "dispatch", library, tokens, **shape
-            ) + self.kernels.exchange("combine", library, tokens, **shape)
+                "dispatch", library, tokens, rates, **shape
+            ) + self.kernels.exchange("combine", library, tokens, rates, **shape)
         sent = tokens * min(chosen, ranks) * hidden
         dispatched = self._collective(self._stage, "all-to-all", width * sent)
         return dispatched + self._collective(self._stage, "all-to-all", 2.0 * sent)
@@ -109,7 +110,7 @@ class Links:
             )
         return total
 
-    def _reduce(self, group: Communicator | None, nbytes: Floats) -> Floats:
+    def _reduce(self, group: "_Group | None", nbytes: Floats) -> Floats:
         if group is None:
             return np.zeros_like(nbytes)
         usual = self._collective(group, "all-reduce", nbytes)
@@ -120,18 +121,46 @@ class Links:
         most = limit.value.get(str(ranks))  # type: ignore[call-overload]
         if most is None or not self.kernels.has("all-reduce", library.value):
             return usual
-        own = self.kernels.collective("all-reduce", library.value, ranks, nbytes)
+        own = self.kernels.collective("all-reduce", library.value, ranks, nbytes, group.rates)
         return np.where(nbytes <= most, own, usual)
 
-    def _collective(self, group: Communicator | None, operation: str, nbytes: Floats) -> Floats:
+    def _collective(self, group: "_Group | None", operation: str, nbytes: Floats) -> Floats:
         """Return the times of collectives of the library [s]."""
         if group is None:
             return np.zeros_like(nbytes)
         if group.span.nodes == 1 and self.kernels.has(operation, LIBRARY):
-            return self.kernels.collective(operation, LIBRARY, group.span.ranks, nbytes)
-        return np.array([group.cost(operation, size).seconds for size in nbytes.tolist()])
+            ranks = group.span.ranks
+            return self.kernels.collective(operation, LIBRARY, ranks, nbytes, group.rates)
+        return np.array(
+            [group.communicator.cost(operation, size).seconds for size in nbytes.tolist()]
+        )
 
 
-def _communicator(cluster: Cluster, groups: Integers) -> Communicator | None:
+class _Group(NamedTuple):
+    """A communicator, and the payload bandwidth of the links between its devices."""
+
+    communicator: Communicator
+    rates: LinkRates
+
+    @property
+    def span(self) -> closed_form.GroupSpan:
+        """Ranks and nodes of a group."""
+        return self.communicator.span
+
+
+def _group(cluster: Cluster, groups: Integers) -> _Group | None:
     """Return the communicator of groups; None where they have one device."""
-    return Communicator(cluster, groups) if groups.shape[1] > 1 else None
+    if groups.shape[1] < 2:
+        return None
+    return _Group(Communicator(cluster, groups), link_rates(cluster, groups[0].tolist()))
+
+
+def link_rates(cluster: Cluster, devices: Sequence[int]) -> LinkRates:
+    """Return the payload bandwidth between neighbours of a ring, of the slowest pair [B/s]."""
+    size, capacities = cluster.node.devices, cluster.links.capacities
+    inside: list[float] = []
+    network: list[float] = []
+    for one, other in pairwise([*devices, devices[0]]):
+        rate = float(capacities[list(cluster.route(one, other).links)].min())
+        (inside if one // size == other // size else network).append(rate)
+    return LinkRates(min(inside, default=None), min(network, default=None))

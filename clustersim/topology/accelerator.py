@@ -1,7 +1,7 @@
 """One device: compute rates, memory, and the calibrated efficiency of its kernels."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -69,10 +69,14 @@ class KernelFits:
     name : of the accelerator
     found : values of terms in SI units, by kind of kernel and number format or library; terms that
         are missing have the priors of `cost.surfaces`
+    links, network : payload bandwidth of a device to others of its node, and of its NIC, in the
+        machine on which collectives were measured; None where it is not known [B/s]
     """
 
     name: str
     found: Mapping[tuple[str, str], Mapping[str, float]]
+    links: float | None = None
+    network: float | None = None
 
 
 @lru_cache(maxsize=64)
@@ -85,7 +89,10 @@ def kernel_fits(name: str) -> KernelFits | None:
         when its file is not valid.
     """
     record = find_kernel_fits(name)
-    return None if record is None else _kernel_fits(name, record.kernels)
+    if record is None:
+        return None
+    fits = _kernel_fits(name, record.kernels)
+    return replace(fits, links=_value(record.links), network=_value(record.network))
 
 
 def _kernel_fits(name: str, kernels: Kernels) -> KernelFits:
