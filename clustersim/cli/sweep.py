@@ -29,6 +29,7 @@ from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
+    from clustersim.studies.service_sweep import ServiceSweep
     from clustersim.studies.sweep import SweepAnswer
 
 DEFAULT_MEASURE: Final = "tokens_per_s"
@@ -48,10 +49,12 @@ Table = Annotated[
     typer.Option("--list", metavar="PATH", help="CSV of combinations, a column for each key."),
 ]
 By = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="MEASURE",
-        help="Measure that decides which layout is best: mfu, step_time_s, days, ...",
+        help="Measure that decides which layout is best: mfu, step_time_s, days, ..., of a service"
+        " tokens_per_s_per_device, tpot, ... [tokens_per_s, of a service per device].",
+        show_default=False,
     ),
 ]
 Pareto = Annotated[
@@ -67,7 +70,7 @@ def sweep(
     scenario: Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.")],
     over: Over = None,
     table: Table = None,
-    by: By = DEFAULT_MEASURE,
+    by: By = None,
     pareto: Pareto = None,
     limit: Annotated[
         list[str] | None,
@@ -97,12 +100,25 @@ def sweep(
 
     formats = figure_formats(figures)
     if is_service(scenario):
-        unused = {"--list": table, "--pareto": pareto, "--executor": executor, "--figures": figures}
-        unused["--store"] = None if store == STORE else store
-        _check_unused(unused, "a serving scenario")
-        by = DEFAULT_OF_SERVICE if by == DEFAULT_MEASURE else by
+        _check_unused({"--pareto": pareto}, "a serving scenario")
         place = output_folder("sweep", name_of(scenario), out, json_output=as_json, force=force)
-        _sweep_services(scenario, over, by, limit, settings, jobs, place, as_json=as_json)
+        with progress_bar("sweep", store) as on_progress:
+            services = clustersim.sweep_services(
+                scenario,
+                over or (),
+                table=table,
+                by=by or DEFAULT_OF_SERVICE,
+                limits=limit or (),
+                settings=settings or (),
+                store=store,
+                jobs=jobs,
+                executor=executor,
+                on_progress=on_progress,
+            )
+        command = command_line(
+            "sweep", [scenario], set=settings, list=table, over=over, by=by, limit=limit
+        )
+        _report_services(services, place, command, formats, as_json=as_json)
         return
     _check_unused({"--limit": limit}, "the scenario of a training step")
     place = output_folder("sweep", name_of(scenario), out, json_output=as_json, force=force)
@@ -111,7 +127,7 @@ def sweep(
             scenario,
             over=over or (),
             table=table,
-            by=by,
+            by=by or DEFAULT_MEASURE,
             pareto=pareto,
             settings=settings or (),
             store=store,
@@ -121,9 +137,8 @@ def sweep(
         )
     files: list[str] = []
     if place is not None:
-        measure = None if by == DEFAULT_MEASURE else by
         command = command_line(
-            "sweep", [scenario], set=settings, list=table, over=over, by=measure, pareto=pareto
+            "sweep", [scenario], set=settings, list=table, over=over, by=by, pareto=pareto
         )
         contents = files_of(answer, command)
         files = write_study(answer, contents, place, formats=formats, force=force)
@@ -140,27 +155,24 @@ def _check_unused(options: Mapping[str, object], where: str) -> None:
             raise ScenarioError(f"{name}: has no effect on {where} (leave it out)")
 
 
-def _sweep_services(
-    scenario: str,
-    over: list[str] | None,
-    by: str,
-    limits: list[str] | None,
-    settings: list[str] | None,
-    jobs: int | None,
+def _report_services(
+    answer: "ServiceSweep",
     place: Path | None,
+    command: str,
+    formats: tuple[str, ...],
     *,
     as_json: bool,
 ) -> None:
-    """Sweep over a serving scenario; the folder `place` has been checked."""
+    """Write and print a sweep of a service; the folder `place` has been checked."""
     from clustersim.render import tables
     from clustersim.render.study_folder import write_study
     from clustersim.studies.service_sweep.files import files_of
     from clustersim.studies.service_sweep.text import combination_table, rows
 
-    answer = clustersim.sweep_services(
-        scenario, over or (), by=by, limits=limits or (), settings=settings or (), jobs=jobs
-    )
-    names = [] if place is None else write_study(answer, files_of(answer), place, force=True)
+    names: list[str] = []
+    if place is not None:
+        contents = files_of(answer, command)
+        names = write_study(answer, contents, place, formats=formats, force=True)
     if as_json:
         print_json(answer)
         return

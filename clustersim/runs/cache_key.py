@@ -16,8 +16,9 @@ from clustersim.catalog.facts import Record
 from clustersim.catalog.finding import shipped
 from clustersim.catalog.text_files import is_file, read_bytes
 from clustersim.catalog.tree import bare
-from clustersim.scenario.load import Loaded
+from clustersim.scenario.load import Loaded, LoadedService
 from clustersim.simulation.layout import schedule_file
+from clustersim.simulation.serving.drawn_requests import trace_file
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
@@ -49,7 +50,7 @@ class RecordTexts:
             return self._texts[id(record)][1]
 
 
-def key_of(loaded: Loaded, texts: RecordTexts | None = None) -> str:
+def key_of(loaded: Loaded | LoadedService, texts: RecordTexts | None = None) -> str:
     """Return the key of a loaded scenario: 32 hexadecimal digits.
 
     Parameters
@@ -57,14 +58,15 @@ def key_of(loaded: Loaded, texts: RecordTexts | None = None) -> str:
     texts : of the records of scenarios whose keys were computed before
     """
     texts = texts or RecordTexts()
-    scenario, steps = loaded.scenario, schedule_file(loaded)
+    scenario = loaded.scenario
+    file = schedule_file(loaded) if isinstance(loaded, Loaded) else trace_file(loaded)
     records = {key: value for key, value in scenario if isinstance(value, Record)}
     others = scenario.model_dump(mode="json", by_alias=True, exclude={*_UNUSED, *records})
     return _digest(
         code().encode(),
         _json([others, loaded.departures]).encode(),
         *(f"{key} {texts.text(record)}".encode() for key, record in records.items()),
-        read_bytes(steps) if steps is not None and is_file(steps) else b"",
+        read_bytes(file) if file is not None and is_file(file) else b"",
     )
 
 

@@ -109,9 +109,11 @@ def run_all(
 def _renamed(run: Run, variant: Variant) -> Run:
     """Return a run with the name of its scenario: another file may have been run for it."""
     name = name_of(variant.scenario)
-    if run.answer is None or run.answer.name == name:
-        return run
-    return replace(run, answer=replace(run.answer, name=name))
+    if run.service is not None and run.service.name != name:
+        return replace(run, service=replace(run.service, name=name))
+    if run.answer is not None and run.answer.name != name:
+        return replace(run, answer=replace(run.answer, name=name))
+    return run
 
 
 def _keys(
@@ -134,7 +136,7 @@ def _keys_of(variants: Sequence[Variant], files: ScenarioFiles) -> list[KeyOrPro
 
 def _key_of(variant: Variant, files: ScenarioFiles) -> KeyOrProblem:
     try:
-        return key_of(variant.load(files), files.texts), None
+        return key_of(variant.load_any(files), files.texts), None
     except (ScenarioError, CatalogError) as problem:
         return None, in_a_line(problem)
     except Exception:  # one fault must not end the others; the run of this key will fail with it

@@ -32,12 +32,14 @@ from clustersim.runs.variants import (
     FAILED,
     INVALID,
     MEMORY_ONLY,
+    SERVED,
     MemoryEstimate,
     Run,
     Variant,
     Verdict,
 )
 from clustersim.simulation.answer import RunAnswer
+from clustersim.simulation.serving.answer import ServeAnswer
 
 Point = tuple[Variant, Run | None]
 """A variant of a study and its run; None until it is completed."""
@@ -165,7 +167,7 @@ class Store:
     @_reporting_file
     def put(self, run: Run) -> None:
         """Store a run unless there is one; a replay replaces an estimate of memory alone."""
-        content = run.answer or run.estimate
+        content = run.answer or run.service or run.estimate
         answer = None if content is None else json.dumps(to_json(content), allow_nan=False)
         row = (run.key, run.verdict, run.why, answer, _now())
         with self._transaction():
@@ -291,6 +293,8 @@ def _run(key: str, verdict: Verdict, why: str | None, text: str | None) -> Run:
     data = None if text is None else json.loads(text)
     if verdict == MEMORY_ONLY:
         return Run(key, verdict, why, estimate=from_json(MemoryEstimate, data))
+    if verdict == SERVED:
+        return Run(key, verdict, why, service=from_json(ServeAnswer, data))
     return Run(key, verdict, why, None if data is None else from_json(RunAnswer, data))
 
 

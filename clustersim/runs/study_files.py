@@ -25,7 +25,7 @@ def files_of(variants: Iterable[Variant]) -> CarriedFiles:
                 continue
             seen.add(key)
             with suppress(ScenarioError, CatalogError):  # the run will state why
-                key_of(variant.load(loader))
+                key_of(variant.load_any(loader))
     return files
 
 

@@ -5,7 +5,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.metrics.attribution import PARTS
-from clustersim.runs.variants import MEMORY_ONLY, RAN, MemoryEstimate, Run, Value, Variant
+from clustersim.runs.service_table import SERVICE_MEASURES, service_measures
+from clustersim.runs.variants import MEMORY_ONLY, RAN, SERVED, MemoryEstimate, Run, Value, Variant
 from clustersim.simulation.answer import RunAnswer
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ RUN_MEASURES: Final = ("days", "goodput", "energy", "cost")
 
 def verdict_text(run: Run) -> str:
     """Return ``fits``, ``does not fit``, ``invalid`` or ``failed``."""
-    if run.verdict in (RAN, MEMORY_ONLY):
+    if run.verdict in (RAN, SERVED, MEMORY_ONLY):
         return FITS if run.fits else DOES_NOT_FIT
     return run.verdict
 
@@ -98,6 +99,8 @@ def row(variant: Variant, run: Run | None) -> Row:
     }
     if run is not None and run.answer is not None:
         return start | measures(run.answer)
+    if run is not None and run.service is not None:
+        return start | service_measures(run.service)
     if run is not None and run.estimate is not None:
         return start | _memory(run.estimate)
     return start
@@ -116,12 +119,19 @@ def data_frame(rows: Sequence[Row]) -> "pd.DataFrame":
     import pandas as pd  # imports in 0.3 s
 
     axes = axis_columns(rows)
-    of_run = [name for name in RUN_MEASURES if any(name in one for one in rows)]
-    names = [*axes, "verdict", "why", *MEASURES, *(f"{name}_s" for name in PARTS), *of_run]
+    names = [*axes, "verdict", "why", *_number_columns(rows)]
     for axis in axes:
         if {type(one[axis]) for one in rows if axis in one} - {int, float}:
             rows = [one | {axis: _text(one[axis])} if axis in one else one for one in rows]
     return pd.DataFrame(rows, columns=[*dict.fromkeys(names)]).astype({"devices": "Int64"})
+
+
+def _number_columns(rows: Sequence[Row]) -> list[str]:
+    """Return the columns of numbers: those of services, or of training steps and whole runs."""
+    if any("ttft" in one for one in rows):
+        return [*SERVICE_MEASURES]
+    of_run = [name for name in RUN_MEASURES if any(name in one for one in rows)]
+    return [*MEASURES, *(f"{name}_s" for name in PARTS), *of_run]
 
 
 def _text(value: Value) -> str:

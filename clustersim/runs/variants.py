@@ -15,19 +15,28 @@ from clustersim.catalog.changes import Change
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.runs.scenario_files import ScenarioFiles
-from clustersim.scenario.load import Loaded, load
+from clustersim.scenario.load import (
+    Loaded,
+    LoadedService,
+    load_any,
+    service,
+    training_step,
+)
 from clustersim.simulation.answer import RunAnswer, RunMeasures
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.result import Result
+from clustersim.simulation.serve import serve
+from clustersim.simulation.serving.answer import ServeAnswer
 from clustersim.simulation.simulate import simulate, simulate_if_it_fits
 from clustersim.simulation.training_runs import train
 
 Answer = TypeVar("Answer")
 
 Value = str | int | float | bool
-Verdict = Literal["ran", "memory_only", "invalid", "failed"]
+Verdict = Literal["ran", "served", "memory_only", "invalid", "failed"]
 
 RAN: Final = "ran"
+SERVED: Final = "served"
 MEMORY_ONLY: Final = "memory_only"
 INVALID: Final = "invalid"
 FAILED: Final = "failed"
@@ -53,6 +62,14 @@ class Variant:
     memory_first: bool = False
 
     def load(self, files: ScenarioFiles | None = None) -> Loaded:
+        """Return the scenario of a training step with its changes, as `load_any` does."""
+        return training_step(self.load_any(files))
+
+    def load_service(self, files: ScenarioFiles | None = None) -> LoadedService:
+        """Return the serving scenario with its changes, as `load_any` does."""
+        return service(self.load_any(files))
+
+    def load_any(self, files: ScenarioFiles | None = None) -> Loaded | LoadedService:
         """Return the scenario with its changes.
 
         Parameters
@@ -66,7 +83,7 @@ class Variant:
         """
         if self.problem is not None:
             raise PlanError(self.problem)
-        return (load if files is None else files.load)(self.scenario, self.settings)
+        return (load_any if files is None else files.load)(self.scenario, self.settings)
 
 
 @dataclass(frozen=True)
@@ -90,10 +107,12 @@ class Run:
     Attributes
     ----------
     key : cache key of the scenario; None if it could not be loaded
-    verdict : ``ran``; ``memory_only``, does not fit and was not replayed; ``invalid``, the layout
-        or a value is not allowed; or ``failed``, a fault of clustersim
+    verdict : ``ran``; ``served``, a service was simulated; ``memory_only``, does not fit and was
+        not replayed; ``invalid``, the layout or a value is not allowed; or ``failed``, a fault of
+        clustersim
     why : reason in one line, unless it ran
     answer : what ``clustersim run --json`` prints; None unless it ran
+    service : what ``clustersim serve --json`` prints; None unless a service was simulated
     estimate : memory and devices; None unless memory only
     fresh : whether it was computed now, and not found in a run cache
     """
@@ -102,12 +121,15 @@ class Run:
     verdict: Verdict
     why: str | None = None
     answer: RunAnswer | None = None
+    service: ServeAnswer | None = None
     estimate: MemoryEstimate | None = None
     fresh: bool = field(default=False, compare=False)
 
     @property
     def fits(self) -> bool:
         """Whether it ran, and its predicted peak is within the memory."""
+        if self.service is not None:
+            return self.service.memory.fits
         memory = None if self.answer is None else self.answer.memory
         return memory is not None and memory.fits and not memory.tight
 
@@ -129,7 +151,9 @@ def run_variant(variant: Variant, key: str | None, files: ScenarioFiles | None =
 
 
 def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -> Run:
-    loaded = variant.load(files)
+    loaded = variant.load_any(files)
+    if isinstance(loaded, LoadedService):
+        return Run(key, SERVED, service=_copied(serve(loaded).answer), fresh=True)
     result = simulate_if_it_fits(loaded) if variant.memory_first else simulate(loaded)
     if isinstance(result, Result):
         answer = replace(result.answer, training=_training(loaded))
@@ -165,6 +189,7 @@ __all__ = [
     "INVALID",
     "MEMORY_ONLY",
     "RAN",
+    "SERVED",
     "MemoryEstimate",
     "Run",
     "Value",

@@ -76,14 +76,14 @@ def test_verbose_is_an_option_of_the_help(capsys):
 
 def test_a_sweep_counts_faults_apart_from_invalid_combinations(tmp_path, monkeypatch):
     """A fault while a scenario is loaded is one failed run; the others are run."""
-    load = Variant.load
+    load = Variant.load_any
 
     def broken(variant, files=None):
         if "batch.micro=2" in variant.settings:
             raise KeyError("fault")
         return load(variant, files)
 
-    monkeypatch.setattr(Variant, "load", broken)
+    monkeypatch.setattr(Variant, "load_any", broken)
     file = str(small(tmp_path))
     variants = [Variant(file, (f"batch.micro={n}",)) for n in (1, 2, 7)]
     runs = run_study(Study("a", "sweep", "a title"), variants, jobs=1)

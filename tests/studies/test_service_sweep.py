@@ -7,6 +7,11 @@ import pytest
 import clustersim
 from clustersim.cli import main
 from clustersim.errors import ScenarioError
+from clustersim.runs.cache_key import key_of
+from clustersim.scenario.load import load_service
+from clustersim.studies.service_sweep.charts import RATE, SPEED, front_of, services_chart
+from clustersim.studies.stored.answer import stored_runs
+from clustersim.studies.stored.text import runs_table
 
 NAME = "llama3-70b-h100-serving"
 SMALL = {"load.requests": 16}
@@ -84,3 +89,46 @@ def test_an_option_of_the_other_kind_is_rejected(capsys, words, complaint):
 
     assert caught.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_a_service_in_the_run_cache_is_not_simulated_again(tmp_path):
+    """The second sweep has the answers of the first one, wall time included."""
+    over, store = {"plan.tensor": [4, 8]}, tmp_path / "studies.db"
+    settings = SMALL | {"load.concurrency": 4}
+    first = clustersim.sweep_services(NAME, over, settings=settings, store=store, jobs=1)
+    counts = []
+    again = clustersim.sweep_services(
+        NAME, over, settings=settings, store=store, jobs=1,
+        on_progress=lambda completed, total: counts.append((completed, total)),
+    )  # fmt: skip
+    stored = stored_runs(store)
+
+    assert again == first
+    assert counts == [(0, 2), (0, 2), (2, 2)]
+    assert [point["ttft"] for point in stored.points] == [p.measures["ttft"] for p in first.points]
+    assert runs_table(stored.points)[0][-4:] == [
+        "first token", "each token", "tokens/s", "per device",
+    ]  # fmt: skip
+
+
+def test_a_trace_that_changed_is_another_run(tmp_path):
+    """The key of a run has the bytes of its trace."""
+    trace = tmp_path / "trace.csv"
+    load = {"load": {"trace": str(trace)}, "plan.tensor": 8}
+    keys = []
+    for output in (8, 9):
+        trace.write_text(f"arrival,input,output\n0,100,{output}\n")
+        keys.append(key_of(load_service(NAME, load)))
+
+    assert keys[0] != keys[1]
+
+
+def test_no_combination_on_the_front_is_beaten_in_both():
+    """The front falls from the cheapest device to the fastest user."""
+    found = clustersim.sweep_services(NAME, OVER, settings=SMALL, jobs=1)
+    ran = [point for point in found.points if point.measures]
+    front = [(p.measures[SPEED], p.measures[RATE]) for p in front_of(ran)]
+
+    assert front == sorted(front)
+    assert [rate for _, rate in front] == sorted((rate for _, rate in front), reverse=True)
+    assert services_chart(found).rows()

@@ -56,8 +56,9 @@ def load_of(loaded: LoadedService, before: float) -> Load:
     """
     given = loaded.scenario.load
     start = partial(Load, before=before, cached=given.cached)
-    if given.trace is not None:
-        rows = np.array(_trace(loaded, given.trace), dtype=float)
+    trace = trace_file(loaded)
+    if trace is not None:
+        rows = np.array(_trace(loaded, trace), dtype=float)
         inputs, outputs = rows[:, 1].astype(np.int64), rows[:, 2].astype(np.int64)
         return start(inputs, outputs, rows[:, 0], warm_up=given.warm_up or 0)
     if given.concurrency is not None:
@@ -128,13 +129,18 @@ class Row(NamedTuple):
     output: int
 
 
-def _trace(loaded: LoadedService, name: str) -> list[Row]:
+def trace_file(loaded: LoadedService) -> Path | None:
+    """Return the file of the trace of a load, next to the scenario first; None without one."""
+    name, folder = loaded.scenario.load.trace, loaded.origin.folder
+    if name is None:
+        return None
+    path = Path(name).expanduser()
+    return folder / path if folder is not None and is_file(folder / path) else path
+
+
+def _trace(loaded: LoadedService, path: Path) -> list[Row]:
     """Return the requests of a trace in the order of arrivals, the first one at 0."""
     where = f"{loaded.where('load', 'trace')}: "
-    folder = loaded.origin.folder
-    path = Path(name).expanduser()
-    if folder is not None and is_file(folder / path):
-        path = folder / path
     text = read_text(path, ScenarioError, where=where)
     rows, problems = [], []
     for line, fields in _records(path, text, where):
@@ -203,4 +209,4 @@ def _number(fields: Mapping[str, Any], name: str) -> float:
     return value
 
 
-__all__ = ["load_of"]
+__all__ = ["load_of", "trace_file"]

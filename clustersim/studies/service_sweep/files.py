@@ -1,23 +1,28 @@
-"""The files of a sweep of a service: its answer and its combinations as a table."""
+"""The files of a sweep of a service: its combinations as a table, the chart and the page."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clustersim.render.study_folder import StudyFiles
-from clustersim.studies.service_sweep.answer import MEASURES, ServiceSweep
+from clustersim.runs.service_table import SERVICE_MEASURES
+from clustersim.studies.service_sweep.answer import ServiceSweep
+from clustersim.studies.service_sweep.charts import services_chart
+from clustersim.studies.service_sweep.page import page
 
 
-def files_of(answer: ServiceSweep) -> StudyFiles:
-    """Return the files of a sweep."""
-    return StudyFiles(None, {"sweep.csv": _rows(answer)})
+def files_of(answer: ServiceSweep, command: str = "") -> StudyFiles:
+    """Return the files of a sweep; `command` is what made it."""
+    chart = services_chart(answer)
+    charts = {} if chart is None else {"services": chart}
+    return StudyFiles(page(answer, command), {"sweep.csv": _rows(answer)}, charts)
 
 
 def _rows(answer: ServiceSweep) -> Iterator[Sequence[Any]]:
-    keys = [*answer.points[0].point]
-    yield [*keys, "verdict", "why", *MEASURES]
+    keys = answer.keys
+    yield [*keys, "verdict", "why", *SERVICE_MEASURES]
     for point in answer.points:
-        measures = [point.measures.get(name) for name in MEASURES]
-        yield [*(point.point[key] for key in keys), point.verdict, point.why, *measures]
+        measures = [point.measures.get(name) for name in SERVICE_MEASURES]
+        yield [*(point.point.get(key) for key in keys), point.verdict, point.why, *measures]
 
 
 __all__ = ["files_of"]

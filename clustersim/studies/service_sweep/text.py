@@ -24,26 +24,30 @@ def rows(answer: ServiceSweep) -> list[Row]:
     if answer.best is None:
         return [Row("best", _none(answer), warning=True), *lines]
     best = answer.points[answer.best]
-    return [Row("best", f"{_point(best)}: {_measure(answer.by, best)}"), *lines, *_wrong(answer)]
+    return [
+        Row("best", f"{format_point(best)}: {_measure(answer.by, best)}"),
+        *lines,
+        *_wrong(answer),
+    ]
 
 
 def _none(answer: ServiceSweep) -> str:
     """Return why no combination meets the limits: the reason of the first."""
     first = answer.points[0]
-    return f"no combination meets the limits; {_point(first)}: {first.why}"
+    return f"no combination meets the limits; {format_point(first)}: {first.why}"
 
 
 def _wrong(answer: ServiceSweep) -> list[Row]:
     """Return the first reasons of combinations that did not run."""
     wrong = [point for point in answer.points if not point.measures]
-    return [Row(point.verdict, f"{_point(point)}: {point.why}") for point in wrong[:3]]
+    return [Row(point.verdict, f"{format_point(point)}: {point.why}") for point in wrong[:3]]
 
 
-def combination_table(answer: ServiceSweep) -> list[list[str]]:
+def combination_table(answer: ServiceSweep, most: int | None = SHOWN) -> list[list[str]]:
     """Return the combinations that ran, the best first, their headings first."""
     others = [i for i, p in enumerate(answer.points) if p.measures and i not in answer.ranked]
-    order = [*answer.ranked, *others][:SHOWN]
-    keys = [*answer.points[0].point]
+    order = [*answer.ranked, *others][:most]
+    keys = answer.keys
     heads = [*short_keys(keys), "first token", "each token", "tokens/s", "per device", "per user"]
     table = [[*heads, "devices", "limits"]]
     for position in order:
@@ -51,7 +55,7 @@ def combination_table(answer: ServiceSweep) -> list[list[str]]:
         found = point.measures
         table.append(
             [
-                *(format_setting(point.point[key]) for key in keys),
+                *(format_setting(point.point.get(key)) for key in keys),
                 format_seconds(found["ttft"], 3),
                 format_seconds(found["tpot"], 3),
                 *(
@@ -67,7 +71,8 @@ def combination_table(answer: ServiceSweep) -> list[list[str]]:
     return table
 
 
-def _point(point: ServedPoint) -> str:
+def format_point(point: ServedPoint) -> str:
+    """Return the values of a combination in a line."""
     keys = [*point.point]
     names = zip(keys, short_keys(keys), strict=True)
     return ", ".join(f"{name} {format_setting(point.point[key])}" for key, name in names)
@@ -81,4 +86,4 @@ def _measure(by: str, point: ServedPoint) -> str:
     return f"{value:,.0f} {named}" if value >= 1e3 else f"{value:.4g} {named}"
 
 
-__all__ = ["combination_table", "rows"]
+__all__ = ["combination_table", "format_point", "rows"]

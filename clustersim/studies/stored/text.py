@@ -1,6 +1,6 @@
 """Stored studies as tables."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from clustersim.render.tables import percent
@@ -13,6 +13,24 @@ SHOWN: Final = 40
 """Maximum number of runs that are printed."""
 
 HEADINGS: Final = ("runs", "fit", "do not fit", "invalid", "failed", "remaining", "begun (UTC)")
+
+
+Columns = Mapping[str, tuple[str, Callable[[float], str]]]
+"""Heading and format of each number that is printed."""
+
+STEPS: Final[Columns] = {
+    "step_time_s": ("step", format_seconds),
+    "tokens_per_s": ("tokens/s", "{:,.0f}".format),
+    "mfu": ("MFU", percent),
+    "memory_peak_bytes": ("GiB", lambda nbytes: f"{nbytes / GIB:.1f}"),
+}
+
+SERVICES: Final[Columns] = {
+    "ttft": ("first token", format_seconds),
+    "tpot": ("each token", format_seconds),
+    "tokens_per_s": ("tokens/s", "{:,.0f}".format),
+    "tokens_per_s_per_device": ("per device", "{:,.0f}".format),
+}
 
 
 def studies_table(studies: Sequence[StoredStudy]) -> list[list[str]]:
@@ -36,22 +54,17 @@ def _study(study: StoredStudy) -> list[str]:
 def runs_table(rows: Sequence[Row]) -> list[list[str]]:
     """Return a table of the first runs of a study, its headings first."""
     axes = axis_columns(rows)
-    table = [[*short_keys(axes), "verdict", "step", "tokens/s", "MFU", "GiB"]]
+    columns = SERVICES if any("ttft" in row for row in rows) else STEPS
+    table = [[*short_keys(axes), "verdict", *(heading for heading, _ in columns.values())]]
     for row in rows[:SHOWN]:
         point = [format_setting(row.get(key)) for key in axes]
-        table.append([*point, row["verdict"] or "remaining", *_numbers(row)])
+        table.append([*point, row["verdict"] or "remaining", *_numbers(row, columns)])
     return table
 
 
-def _numbers(row: Row) -> list[str]:
+def _numbers(row: Row, columns: Columns) -> list[str]:
     """Return the numbers of a run, a dash for each that it lacks."""
-    formats: dict[str, Callable[[float], str]] = {
-        "step_time_s": format_seconds,
-        "tokens_per_s": "{:,.0f}".format,
-        "mfu": percent,
-        "memory_peak_bytes": lambda nbytes: f"{nbytes / GIB:.1f}",
-    }
-    return [write(row[key]) if key in row else "-" for key, write in formats.items()]
+    return [write(row[key]) if key in row else "-" for key, (_, write) in columns.items()]
 
 
 __all__ = ["SHOWN", "runs_table", "studies_table"]

@@ -17,7 +17,7 @@ from clustersim.catalog.changes import Settings
 from clustersim.metrics.difference import largest_changes
 from clustersim.runs.arguments import study_of, variant_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
-from clustersim.runs.variants import RAN, Run
+from clustersim.runs.variants import RAN, SERVED, Run
 from clustersim.simulation.answer import ExposedCommunication, RunAnswer
 from clustersim.studies.compare import BeforeAfter, answer_of, compare_runs, tokens_of
 from clustersim.studies.whatif.arguments import Change, WhatIfVariants, change_groups, variants_of
@@ -192,6 +192,7 @@ def rank_changes(requested: WhatIfVariants, runs: Sequence[Run]) -> WhatIfAnswer
 def _outcome(change: Change, base: RunAnswer, run: Run) -> ChangeResult | ChangeFailure:
     """Return what came of a change."""
     if run.verdict != RAN:
+        assert run.verdict != SERVED, "the scenario of a training step"
         return ChangeFailure(change, run.verdict, run.why)
     after = answer_of(" ".join(change), run)
     comparison = compare_runs((base.name, " ".join(change)), base, after)

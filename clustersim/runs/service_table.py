@@ -1,0 +1,44 @@
+"""The numbers of a service by name, for tables, rankings and differences."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from clustersim.simulation.serving.answer import ServeAnswer
+
+SERVICE_MEASURES: Final[Mapping[str, bool]] = {
+    "tokens_per_s_per_device": True,
+    "tokens_per_s": True,
+    "total_tokens_per_s": True,
+    "total_tokens_per_s_per_device": True,
+    "tokens_per_s_per_user": True,
+    "requests_per_s": True,
+    "goodput": True,
+    "ttft": False,
+    "tpot": False,
+    "latency": False,
+    "devices": False,
+}
+"""Measures that services can be ranked by, and whether more is better; times are means [s]."""
+
+
+def service_measures(answer: ServeAnswer) -> dict[str, float]:
+    """Return the measures of a service; none where it does not fit."""
+    if answer.ttft_s is None or answer.latency_s is None:
+        return {}
+    goodput, rate = answer.goodput, answer.requests_per_s or 0.0
+    return {
+        "tokens_per_s_per_device": answer.output_tokens_per_s_per_device or 0.0,
+        "tokens_per_s": answer.output_tokens_per_s or 0.0,
+        "total_tokens_per_s": answer.total_tokens_per_s or 0.0,
+        "total_tokens_per_s_per_device": answer.total_tokens_per_s_per_device or 0.0,
+        "tokens_per_s_per_user": answer.tokens_per_s_per_user or 0.0,
+        "requests_per_s": rate,
+        "goodput": rate if goodput is None else goodput.requests_per_s,
+        "ttft": answer.ttft_s.mean,
+        "tpot": 0.0 if answer.tpot_s is None else answer.tpot_s.mean,
+        "latency": answer.latency_s.mean,
+        "devices": float(answer.counts.devices),
+    }
+
+
+__all__ = ["SERVICE_MEASURES", "service_measures"]
