@@ -25,7 +25,7 @@ from clustersim.serving.memory import ReplicaMemory, replica_memory
 from clustersim.serving.number_formats import Formats, check_formats
 from clustersim.serving.replica_layout import Layout, check_replica
 from clustersim.serving.stage import Replica, Stage
-from clustersim.serving.step_tables import Line, Plane, knots, tabulate
+from clustersim.serving.step_tables import TILE, Line, Plane, knots, tabulate
 from clustersim.topology.cluster import Cluster
 from clustersim.workload.model import Layer, Transformer
 
@@ -233,8 +233,6 @@ class Service:
 
     def seconds(self, batch: Batch) -> float:
         """Return the time of a step from tables [s]: exact at their knots, linear between them."""
-        if self._overlaps:
-            return self.step(batch).seconds
         device = sum(count * self._tabled(place, batch) for place, count in self._places)
         if len(self.stages) > 1:
             device += self._sent(batch)
@@ -242,8 +240,8 @@ class Service:
 
     def slowest(self, batch: Batch) -> float:
         """Return the time of the slowest stage from tables [s]."""
-        if len(self.stages) == 1 or self._overlaps:
-            return self.step(batch).slowest if self._overlaps else self.seconds(batch)
+        if len(self.stages) == 1:
+            return self.seconds(batch)
         stages = [self._tabled(place, batch) for place, _ in self._places]
         device = sum(count * stages[place] for place, count in self._places)
         sent = self._sent(batch)
@@ -263,21 +261,30 @@ class Service:
         return tabulate(knots(MOST_TOKENS), lambda tokens: self.replica.links.send(width * tokens))
 
     def _tabled(self, place: int, batch: Batch) -> float:
-        tables = self._tables[place]
+        """Return the time of a stage; two halves of a batch may overlap."""
+        exchanged, others = self._tabled_share(place, batch, 1.0)
+        if not self._overlaps:
+            return exchanged + others
+        half = max(self._tabled_share(place, batch, 0.5))
+        return min(2 * half, exchanged + others)
+
+    def _tabled_share(self, place: int, batch: Batch, share: float) -> tuple[float, float]:
+        """Return the times of exchanges and of all else of a stage, for a share of the batch."""
+        tables, groups = self._tables[place], self.layout.attention_data
         each, whole, rows = self._tokens(batch)
-        prompts = batch.prompts
-        seconds = tables.dense(each) + tables.head(rows)
+        prompts, sequences = batch.prompts, batch.sequences
+        exchanged = 0.0
+        seconds = tables.dense(each * share) + tables.head(rows * share)
         if self.model.experts is not None:
-            seconds += tables.routed(whole)
-            if self.layout.attention_data > 1:
-                seconds += (tables.prompted if prompts else tables.exchanged)(each)
-        sequences = batch.sequences
+            seconds += tables.routed(whole * share)
+            if groups > 1:
+                exchanged = (tables.prompted if prompts else tables.exchanged)(each * share)
         if sequences:
-            own = sequences / self.layout.attention_data
-            seconds += tables.decode(own if own > 1 else 1.0, batch.context / sequences)
+            own = max(1.0, sequences / groups * share)
+            seconds += tables.decode(own, batch.context / sequences)
         if prompts:
-            seconds += self._of_groups([tables.prefill(prompt) for prompt in prompts])
-        return seconds
+            seconds += share * self._of_groups([tables.prefill(prompt) for prompt in prompts])
+        return exchanged, seconds
 
 
 class _StageTables:
@@ -299,7 +306,9 @@ class _StageTables:
 
     @cached_property
     def routed(self) -> Line:
-        return tabulate(knots(MOST_TOKENS), self._stage.routed)
+        experts = self._stage.replica.model.experts
+        spread = 1.0 if experts is None else experts.count / experts.top_k
+        return tabulate(knots(MOST_TOKENS, tile=TILE * spread), self._stage.routed)
 
     @cached_property
     def exchanged(self) -> Line:

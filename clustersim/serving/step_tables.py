@@ -27,12 +27,15 @@ TILES: Final = 32
 """Multiples of a tile that are knots, each with the number after it."""
 
 
-def knots(most: float, octave: int = KNOTS_AN_OCTAVE) -> list[float]:
-    """Return whole numbers from 1 up to at least `most`, each a knot of a table."""
+def knots(most: float, octave: int = KNOTS_AN_OCTAVE, tile: float = TILE) -> list[float]:
+    """Return whole numbers from 1 up to at least `most`, each a knot of a table.
+
+    `tile` is the number of tokens that fill another tile of a product.
+    """
     found = [float(n) for n in range(1, DENSE_UP_TO + 1)]
     while found[-1] < most:
         found.append(float(np.ceil(found[-1] * 2 ** (1 / octave))))
-    edges = {float(TILE * n + after) for n in range(1, TILES + 1) for after in (0, 1)}
+    edges = {tile * n + after for n in range(1, TILES + 1) for after in (0.0, 1.0)}
     return sorted({*found, *(edge for edge in edges if edge < most)})
 
 

@@ -51,6 +51,17 @@ def test_tables_are_within_a_thirtieth_of_the_exact_step(sequences, keys, prompt
     assert EXAMPLE.seconds(batch) == pytest.approx(EXAMPLE.step(batch).seconds, rel=0.03)
 
 
+def test_tables_know_that_halves_of_a_batch_overlap():
+    """Exchanges between experts hide behind the other half in tables as in the exact step."""
+    wide = service(
+        Layout(attention_data=128, expert=128), model="deepseek-v3", cluster="deepseek-h800",
+        nodes=16, formats=Formats(weights="fp8-block", activations="fp8-block"), engine="deepseek",
+    )  # fmt: skip
+    for each in (1, 3, 32, 57, 64, 100, 128):
+        batch = Batch(128 * each, 128 * each * 4_200)
+        assert wide.seconds(batch) == pytest.approx(wide.step(batch).seconds, rel=0.03)
+
+
 def test_parts_of_a_step_add_up_to_its_time():
     """No part of a step is lost or counted twice."""
     step = EXAMPLE.step(Batch(16, 16_000, (Prompt(512),)))
