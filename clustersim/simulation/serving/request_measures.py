@@ -75,7 +75,7 @@ def queue(replayed: ReplayedRequests, before: float) -> Queue:
     """Return the requests that wait; `before` is their time before they reach a replica [s]."""
     entries = replayed.prefill_steps or replayed.steps
     waiting = np.concatenate([steps.waiting for steps in entries])
-    waits = [request.admitted - request.arrival - before for request in replayed.measured]
+    waits = [request.admitted - (request.arrival + before) for request in replayed.measured]
     return Queue(
         wait_s=statistics(np.maximum(waits, 0.0)),
         mean=float(waiting.mean()) if len(waiting) else 0.0,

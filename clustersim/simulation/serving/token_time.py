@@ -58,7 +58,7 @@ def first_token_attribution(
     """
     means = {
         "frontend": before,
-        "queue": _mean([r.admitted - r.arrival for r in requests]) - before,
+        "queue": _mean([r.admitted - (r.arrival + before) for r in requests]),
         "transfer": _mean([r.first - r.prompted for r in requests if r.prompted == r.prompted]),
     }
     whole = _mean([request.first - request.arrival for request in requests])
