@@ -47,7 +47,8 @@ class SchedulerFacts(Strict):
     sequences share a step.  `block` is the tokens of a block of the KV cache, and `reserved`
     whether a request is admitted only with room for all its tokens, so that none is preempted.
     `preemption` is what happens to a request whose blocks are needed: its tokens are computed
-    or copied from the host later.
+    or copied from the host later.  `ahead` is whether the host prepares a step while the one before
+    it runs.
     """
 
     batching: Fact[Literal["continuous", "static"]]
@@ -58,6 +59,7 @@ class SchedulerFacts(Strict):
     block: Fact[Count]
     reserved: Fact[bool]
     preemption: Fact[Literal["recompute", "swap"]]
+    ahead: Fact[bool]
 
 
 class EngineGraphs(Strict):
@@ -83,7 +85,8 @@ class EngineKernels(Strict):
     kernel before a product in a narrow format converts its input.  `norm`: a norm is one
     kernel, otherwise several that each read and write the whole.  `experts_alone`: each expert
     of a device has a time of its own, as in the measured kernels of TensorRT-LLM, instead of
-    one kernel for all.
+    one kernel for all.  `prompts`: attention of prompts is one kernel, otherwise its products,
+    softmax and transpositions are separate and write all scores to memory.
     """
 
     norm: Fact[bool]
@@ -96,6 +99,7 @@ class EngineKernels(Strict):
     bias: Fact[bool]
     cast: Fact[bool]
     experts_alone: Fact[bool]
+    prompts: Fact[bool]
 
 
 class EngineCollectives(Strict):
@@ -103,13 +107,17 @@ class EngineCollectives(Strict):
 
     `library` is that of all-reduces in a node as `topologies/kernels` names it, and `limit` the
     largest buffer that it reduces, by devices; the collective library reduces larger ones, and all
-    if `library` is missing.  `decode` and `prefill` are the libraries that exchange tokens of
-    experts.  `overlapped` is whether two halves of a batch alternate, so that the exchange of one
-    runs during the computation of the other.
+    if `library` is ``nccl`` or missing.  `rate` is the share of the measured bandwidth that the
+    collective library of this release reaches, and `skew` the time that each of its calls waits for
+    the last device, where the host of each device issues its kernels one by one.  `decode` and
+    `prefill` are the libraries that exchange tokens of experts.  `overlapped` is whether two halves
+    of a batch alternate, so that the exchange of one runs during the computation of the other.
     """
 
     library: Fact[str] | None = None
     limit: Fact[dict[Literal["2", "4", "6", "8"], Bytes]] | None = None
+    rate: Fact[Fraction]
+    skew: Fact[Seconds]
     decode: Fact[str]
     prefill: Fact[str]
     overlapped: Fact[bool]

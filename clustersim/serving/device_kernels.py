@@ -17,6 +17,7 @@ from clustersim.cost.surfaces.formats import FORMATS, OUTPUT
 from clustersim.cost.surfaces.grouped import EXPERTS
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.cost.surfaces.prefill import PREFILL
+from clustersim.cost.surfaces.prefill import TERMS as PREFILL_TERMS
 from clustersim.cost.surfaces.products import PRODUCTS, TERMS
 from clustersim.cost.surfaces.surface import Surface, predict
 from clustersim.topology.accelerator import Accelerator, kernel_fits
@@ -42,6 +43,9 @@ NEAREST: Final[Mapping[str, tuple[str, ...]]] = {
 
 _LAUNCH: Final = next(term.prior for term in TERMS if term.name == "launch")
 """Launch of a product of 16 bits on accelerators without a fit [s]."""
+
+_PREFILL_LAUNCH: Final = next(term.prior for term in PREFILL_TERMS if term.name == "launch")
+"""The same of attention of prompts [s]."""
 
 
 class Head(NamedTuple):
@@ -124,14 +128,24 @@ class Kernels:
         kind = "latent-decode" if head.latent else "attention-decode"
         return self._predict(kind, DECODE, kernel, shapes)
 
-    def prefill(self, kernel: str, head: Head, queries: Floats, keys: Floats) -> Floats:
-        """Return the times of causal attention of the last `queries` of `keys` tokens [s]."""
+    def prefill(
+        self, kernel: str, head: Head, queries: Floats, keys: Floats, prompts: float = 1
+    ) -> Floats:
+        """Return the times of causal attention of the last `queries` of `keys` tokens [s].
+
+        Parameters
+        ----------
+        prompts : of these lengths, in the same kernel
+        """
         shapes = _columns(
-            queries, batch=1, heads=head.heads, kv_heads=head.kv_heads, key=head.key,
+            queries, batch=prompts, heads=head.heads, kv_heads=head.kv_heads, key=head.key,
             value=head.value, queries=queries, keys=keys,
         )  # fmt: skip
-        kind = "latent-prefill" if head.latent else "attention-prefill"
-        return self._predict(kind, PREFILL, kernel, shapes)
+        return self._predict(_prefill_kind(head), PREFILL, kernel, shapes)
+
+    def prefill_launch(self, kernel: str, head: Head) -> float:
+        """Return the part of `prefill` that all prompts of a step share [s]."""
+        return self._found(_prefill_kind(head), kernel).get("launch", _PREFILL_LAUNCH)
 
     def experts(
         self, kernel: str, tiles: Mapping[str, Floats], tokens: Floats, hidden: float, inner: float
@@ -209,6 +223,11 @@ class Kernels:
                     return fits.found[kind, name]
         self.substitutes[f"{kind} {variant}"] = "median of measured accelerators"
         return {}
+
+
+def _prefill_kind(head: Head) -> str:
+    """Return the name of the kernels of attention of prompts."""
+    return "latent-prefill" if head.latent else "attention-prefill"
 
 
 def _columns(like: Floats, **columns: Floats | float) -> dict[str, Floats]:

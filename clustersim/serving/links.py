@@ -116,7 +116,7 @@ class Links:
         usual = self._collective(group, "all-reduce", nbytes)
         library, limit = self.engine.library, self.engine.limit
         ranks = group.span.ranks
-        if library is None or limit is None or group.span.nodes > 1:
+        if library is None or limit is None or library.value == LIBRARY or group.span.nodes > 1:
             return usual
         most = limit.value.get(str(ranks))  # type: ignore[call-overload]
         if most is None or not self.kernels.has("all-reduce", library.value):
@@ -128,12 +128,14 @@ class Links:
         """Return the times of collectives of the library [s]."""
         if group is None:
             return np.zeros_like(nbytes)
+        sent = nbytes / self.engine.rate.value
         if group.span.nodes == 1 and self.kernels.has(operation, LIBRARY):
             ranks = group.span.ranks
-            return self.kernels.collective(operation, LIBRARY, ranks, nbytes, group.rates)
-        return np.array(
-            [group.communicator.cost(operation, size).seconds for size in nbytes.tolist()]
-        )
+            seconds = self.kernels.collective(operation, LIBRARY, ranks, sent, group.rates)
+        else:
+            cost = group.communicator.cost
+            seconds = np.array([cost(operation, size).seconds for size in sent.tolist()])
+        return self.engine.skew.value + seconds
 
 
 class _Group(NamedTuple):

@@ -6,14 +6,11 @@ Steps are looked up in tables; `Service.step` computes one exactly, with its par
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from math import ceil
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
-
-from clustersim.arrays import Floats
 from clustersim.catalog.engines import EngineRecord
 from clustersim.catalog.facts import Fact
 from clustersim.serving.batch import Batch, Prompt, StepTime
@@ -25,14 +22,16 @@ from clustersim.serving.memory import ReplicaMemory, replica_memory
 from clustersim.serving.number_formats import Formats, check_formats
 from clustersim.serving.replica_layout import Layout, check_replica
 from clustersim.serving.stage import Replica, Stage
-from clustersim.serving.step_tables import TILE, Line, Plane, knots, tabulate
+from clustersim.serving.stage_tables import (
+    MOST_TOKENS,
+    StageTables,
+    attention_seconds,
+    only,
+    single,
+)
+from clustersim.serving.step_tables import Line, knots, tabulate
 from clustersim.topology.cluster import Cluster
 from clustersim.workload.model import Layer, Transformer
-
-MOST_TOKENS: Final = 2**16
-MOST_SEQUENCES: Final = 2**12
-MOST_KEYS: Final = 2**17
-"""Last knots of tables: tokens of a step, decoding sequences, and tokens of a sequence."""
 
 
 class Service:
@@ -148,21 +147,39 @@ class Service:
     def _parts(self, stage: Stage, batch: Batch, share: float) -> dict[str, float]:
         """Return the parts of a stage for a share of the batch, without overlap."""
         each, whole, rows = self._tokens(batch)
-        parts = {name: _of(found) for name, found in stage.dense(_one(each * share)).items()}
-        parts["experts"] = _of(stage.routed(_one(whole * share)))
+        parts = {name: only(found) for name, found in stage.dense(single(each * share)).items()}
+        parts["experts"] = only(stage.routed(single(whole * share)))
         prompts = bool(batch.prompts)
-        parts["expert"] = _of(stage.exchange(_one(each * share), prompts=prompts))
-        parts["sampling"] = _of(stage.head(_one(rows * share)))
+        parts["expert"] = only(stage.exchange(single(each * share), prompts=prompts))
+        parts["sampling"] = only(stage.head(single(rows * share)))
         if batch.sequences:
             sequences = batch.sequences / self.layout.attention_data * share
             keys = batch.context / batch.sequences
-            parts["kv"] = _of(stage.decode(_one(max(1.0, sequences)), _one(keys), 1 + self.drafted))
+            parts["kv"] = only(
+                stage.decode(single(max(1.0, sequences)), single(keys), 1 + self.drafted)
+            )
         if prompts:
-            attended = [
-                _of(stage.prefill(_one(p.tokens), _one(p.tokens + p.before))) for p in batch.prompts
-            ]
-            parts["prefill"] = share * self._of_groups(attended)
+            seconds = partial(attention_seconds, stage)
+            attended = self._attended(batch.prompts, stage.prefill_launch, seconds)
+            parts["prefill"] = share * attended
         return parts
+
+    def _attended(
+        self, prompts: tuple[Prompt, ...], launch: float, seconds: Callable[[Prompt, int], float]
+    ) -> float:
+        """Return the time of attention of the prompts of a step, which one kernel a layer runs [s].
+
+        Parameters
+        ----------
+        launch : the part of `seconds` that all prompts share [s]
+        seconds : of some prompts of the same lengths
+        """
+        if len(prompts) == 1:
+            return seconds(prompts[0], 1)
+        amounts: list[float] = []
+        for prompt, count in Counter(prompts).items():
+            amounts += [(seconds(prompt, count) - launch) / count] * count
+        return launch + self._of_groups(amounts)
 
     # --- what a step is ------------------------------------------------------------------------
 
@@ -189,10 +206,17 @@ class Service:
         return max(max(amounts), sum(amounts) / self.layout.attention_data)
 
     def _host(self, batch: Batch, device: float) -> float:
-        """Return how long the devices wait for the host [s]; each group has a host of its own."""
+        """Return how long the devices wait for the host [s]; each group has a host of its own.
+
+        Parameters
+        ----------
+        device : time of the devices in the step [s]
+        """
         engine, groups = self.engine, self.layout.attention_data
         count = ceil((batch.sequences + len(batch.prompts)) / groups)
         gap = engine.step.value + count * engine.sequence.value
+        if engine.scheduler.ahead.value:
+            gap = max(0.0, gap - device)
         tokens = batch.sequences * (1 + self.drafted) + sum(p.tokens for p in batch.prompts)
         each = tokens / groups
         captured = each <= len(self._padded) - 1 and (self._mixed or not batch.prompts)
@@ -252,8 +276,8 @@ class Service:
         return [(place, count) for place, (_, count) in enumerate(self._kinds)]
 
     @cached_property
-    def _tables(self) -> list["_StageTables"]:
-        return [_StageTables(stage, 1 + self.drafted) for stage, _ in self._kinds]
+    def _tables(self) -> list["StageTables"]:
+        return [StageTables(stage, 1 + self.drafted) for stage, _ in self._kinds]
 
     @cached_property
     def _send(self) -> Line:
@@ -283,64 +307,9 @@ class Service:
             own = max(1.0, sequences / groups * share)
             seconds += tables.decode(own, batch.context / sequences)
         if prompts:
-            seconds += share * self._of_groups([tables.prefill(prompt) for prompt in prompts])
+            attended = self._attended(prompts, tables.prefill_launch, tables.prefill)
+            seconds += share * attended
         return exchanged, seconds
-
-
-class _StageTables:
-    """The tables of a stage."""
-
-    def __init__(self, stage: Stage, queries: int) -> None:
-        self._stage, self._queries = stage, queries
-        self._prefills: dict[Prompt, float] = {}
-
-    @cached_property
-    def dense(self) -> Line:
-        return tabulate(
-            knots(MOST_TOKENS), lambda tokens: _sum(self._stage.dense(tokens).values(), tokens)
-        )
-
-    @cached_property
-    def head(self) -> Line:
-        return tabulate(knots(MOST_SEQUENCES), self._stage.head)
-
-    @cached_property
-    def routed(self) -> Line:
-        experts = self._stage.replica.model.experts
-        spread = 1.0 if experts is None else experts.count / experts.top_k
-        return tabulate(knots(MOST_TOKENS, tile=TILE * spread), self._stage.routed)
-
-    @cached_property
-    def exchanged(self) -> Line:
-        return tabulate(
-            knots(MOST_SEQUENCES), lambda tokens: self._stage.exchange(tokens, prompts=False)
-        )
-
-    @cached_property
-    def prompted(self) -> Line:
-        return tabulate(
-            knots(MOST_TOKENS), lambda tokens: self._stage.exchange(tokens, prompts=True)
-        )
-
-    @cached_property
-    def decode(self) -> Plane:
-        return Plane(
-            knots(MOST_SEQUENCES),
-            knots(MOST_KEYS)[DENSE_KEYS:],
-            lambda sequences, keys: self._stage.decode(sequences, keys, self._queries),
-        )
-
-    def prefill(self, prompt: Prompt) -> float:
-        """Return the time of attention of a prompt, computed once [s]."""
-        found = self._prefills.get(prompt)
-        if found is None:
-            queries, keys = _one(prompt.tokens), _one(prompt.tokens + prompt.before)
-            found = self._prefills[prompt] = _of(self._stage.prefill(queries, keys))
-        return found
-
-
-DENSE_KEYS: Final = 15
-"""Knots of few tokens that tables of attention leave out: it costs its launch there."""
 
 
 def _stages(replica: Replica) -> Iterator[Stage]:
@@ -367,18 +336,3 @@ def _padding(sizes: list[int]) -> list[int]:
         padded += [size] * (size - low + (not low))
         low = size
     return padded
-
-
-def _one(value: float) -> Floats:
-    return np.array([float(value)])
-
-
-def _of(found: Floats) -> float:
-    return float(found[0])
-
-
-def _sum(parts: Iterable[Floats], like: Floats) -> Floats:
-    total = np.zeros_like(like)
-    for part in parts:
-        total = total + part
-    return total

@@ -18,7 +18,7 @@ import numpy as np
 
 from clustersim.arrays import Floats
 from clustersim.catalog.engines import EngineRecord
-from clustersim.serving.device_kernels import Kernels
+from clustersim.serving.device_kernels import Head, Kernels
 from clustersim.serving.experts import ExpertLoads
 from clustersim.serving.layer_work import HALF, LayerWork, head_of, layer_work, prompt_head_of
 from clustersim.serving.links import Links
@@ -32,6 +32,11 @@ Parts = dict[str, Floats]
 _SAMPLING: Final = (3, 12.0)
 """Kernels that choose a token, and the bytes that they move for each logit: conversion to 32 bits,
 softmax, and the choice."""
+
+_UNFUSED: Final = 6
+"""Kernels of attention of prompts beyond the first, where they are not fused: transpositions of its
+inputs, of keys and of values into the cache, softmax, second product, transposition of its result:
+FasterTransformer, ``TensorParallelGptContextAttentionLayer``."""
 
 _ATTENTION_KERNELS: Final = 2
 """Kernels of the attention of a layer: the parts of a long sequence are joined by another one."""
@@ -170,8 +175,8 @@ class Stage:
             seconds = seconds + count * given.kernels.decode(kernel, head, sequences, seen, packed)
         return seconds
 
-    def prefill(self, queries: Floats, keys: Floats) -> Floats:
-        """Return the times of attention of the last `queries` of `keys` tokens of a prompt [s]."""
+    def prefill(self, queries: Floats, keys: Floats, prompts: float = 1) -> Floats:
+        """Return the times of attention of the last `queries` of `keys` tokens of prompts [s]."""
         given = self.replica
         head = prompt_head_of(given.model, given.layout.tensor)
         seconds = np.zeros_like(keys)
@@ -179,8 +184,28 @@ class Stage:
             seen = keys if window is None else np.minimum(keys, np.maximum(window, queries))
             own = np.maximum(queries / given.layout.context, 1.0)
             kernel = given.formats.attention_kernel()
-            seconds = seconds + count * given.kernels.prefill(kernel, head, own, seen)
+            seconds = seconds + count * given.kernels.prefill(kernel, head, own, seen, prompts)
+            if not given.engine.kernels.prompts.value:
+                seconds = seconds + count * self._unfused(head, prompts * own, seen)
         return seconds
+
+    def _unfused(self, head: Head, queries: Floats, keys: Floats) -> Floats:
+        """Return the times of the passes over memory of attention in separate kernels [s].
+
+        Scores are written by a product, read and written by the softmax, and read by a product.
+        Queries, keys and values are transposed, keys and values cached, and results transposed.
+        """
+        scores = 4 * head.heads * keys
+        moved = 2 * head.heads * (head.key + head.value)
+        moved += 4 * head.kv_heads * (head.key + head.value)
+        return self.replica.kernels.passes(HALF * queries * (scores + moved), _UNFUSED)
+
+    @cached_property
+    def prefill_launch(self) -> float:
+        """The part of `prefill` that prompts of other lengths in the same step share [s]."""
+        given = self.replica
+        head = prompt_head_of(given.model, given.layout.tensor)
+        return self.count * given.kernels.prefill_launch(given.formats.attention_kernel(), head)
 
     def head(self, rows: Floats) -> Floats:
         """Return the times of logits of `rows` tokens and of their choice [s]."""

@@ -29,10 +29,14 @@ VARIANTS = ("bf16", "bf16/bf16", "int8-weights", "int4-weights", "fp8")
 IDEAL = KernelFits("ideal", {(kind, name): PLAIN for kind in KINDS for name in VARIANTS})
 
 
-def engine(name="vllm", **kernels) -> EngineRecord:
-    """Return an engine without a host, whose collectives are those of the machine's links."""
+def engine(name="vllm", collectives=None, **kernels) -> EngineRecord:
+    """Return an engine without a host, with changed facts of its collectives and kernels."""
     record = entry("engine", name).record
     free = record.step.model_copy(update={"value": 0.0})
+    shared = {
+        key: getattr(record.collectives, key).model_copy(update={"value": value})
+        for key, value in (collectives or {}).items()
+    }
     facts = {
         key: getattr(record.kernels, key).model_copy(update={"value": value})
         for key, value in kernels.items()
@@ -44,11 +48,12 @@ def engine(name="vllm", **kernels) -> EngineRecord:
             "dispatch": free,
             "graphs": None,
             "kernels": record.kernels.model_copy(update=facts),
+            "collectives": record.collectives.model_copy(update=shared),
         }
     )
 
 
-def service(layout, *, model="llama3-70b", formats=None, fits=(IDEAL,), shares=None, **kernels):
+def service(layout, *, model="llama3-70b", formats=None, fits=(IDEAL,), shares=None, **facts):
     """Return a replica on ideal H100; on measured ones with ``fits=None``."""
     record = entry("model", model).record
     cluster = build_cluster(entry("cluster", "dgx-h100").record, 1)
@@ -57,7 +62,7 @@ def service(layout, *, model="llama3-70b", formats=None, fits=(IDEAL,), shares=N
             cluster.accelerator, fits=fits, memory_achieved=1.0, launch_overhead=0.0
         )
     shape = build_model(record, record.sequence, 1, 1)
-    return Service(cluster, shape, layout, formats or Formats(), engine(**kernels), shares=shares)
+    return Service(cluster, shape, layout, formats or Formats(), engine(**facts), shares=shares)
 
 
 def test_a_batch_of_one_is_bound_by_the_bytes_of_the_weights():
@@ -156,3 +161,53 @@ def test_expected_experts_with_a_token_follow_their_formula():
     loads = ExpertLoads([1.0] * 64, chosen=4, devices=8)
 
     assert loads.touched(10) == pytest.approx(64 * (1 - (1 - 4 / 64) ** 10))
+
+
+def test_prompts_of_a_step_share_the_launches_of_attention():
+    """Further prompts of the same or another length add their work, and no launches."""
+    replica = service(Layout(), fits=None)
+    stage, head = replica.stages[0], Prompt(64)
+
+    def attention(*prompts):
+        return replica.step(Batch(0, 0, prompts)).parts["prefill"]
+
+    alone, other = attention(head), attention(Prompt(32))
+    assert stage.prefill_launch > 0
+    assert alone < attention(head, head) <= 2 * alone - stage.prefill_launch * (1 - 1e-9)
+    assert attention(head, Prompt(32)) == pytest.approx(alone + other - stage.prefill_launch)
+    assert attention(head, Prompt(32)) == attention(Prompt(32), head)
+
+
+def test_each_collective_of_the_library_waits_for_the_last_device():
+    """The skew of two all-reduces a layer and of the gather of logits is added to a step."""
+    none, some = (
+        service(Layout(tensor=8), collectives={"library": "nccl", "skew": skew})
+        for skew in (0.0, 50e-6)
+    )
+    batch = Batch(1, 128)
+    calls = 2 * some.model.layers + 1
+
+    assert some.step(batch).seconds - none.step(batch).seconds == pytest.approx(calls * 50e-6)
+
+
+def test_half_the_rate_of_the_library_is_twice_the_bytes():
+    """All-reduces of some tokens at half the bandwidth take as long as those of twice as many."""
+    half, whole = (
+        service(Layout(tensor=8), collectives={"library": "nccl", "rate": rate})
+        for rate in (0.5, 1.0)
+    )
+    slow, fast = half.step(Batch(0, 0, (Prompt(1024),))), whole.step(Batch(0, 0, (Prompt(2048),)))
+
+    assert slow.parts["tensor"] == pytest.approx(fast.parts["tensor"])
+
+
+def test_attention_in_separate_kernels_writes_the_scores_of_prompts():
+    """Scores cost time with the square of a prompt, and nothing where one token is decoded."""
+    one, apart = (service(Layout(), prompts=fused) for fused in (True, False))
+
+    def added(tokens):
+        batch = Batch(0, 0, (Prompt(tokens),))
+        return apart.step(batch).parts["prefill"] - one.step(batch).parts["prefill"]
+
+    assert added(4096) > 2.5 * added(2048) > 0
+    assert apart.step(Batch(4, 4096)).parts == one.step(Batch(4, 4096)).parts
