@@ -42,6 +42,8 @@ from clustersim.studies.listing.answer import ListedEntry
 from clustersim.studies.run.files import FIGURE_TABLES, FIGURES, FILES
 from clustersim.studies.scaling import ScalingAnswer, scale
 from clustersim.studies.scaling import files as scaling_files
+from clustersim.studies.search import SearchAnswer, search
+from clustersim.studies.search import files as search_files
 from clustersim.studies.serve import files as serve_files
 from clustersim.studies.size import SizeAnswer, size
 from clustersim.studies.size import files as size_files
@@ -235,7 +237,7 @@ def _compare(what: str, found: Iterable[str], said: Iterable[str]) -> None:
 # --- keys of the answer ---------------------------------------------------------------------------
 
 
-WHOLE_ANSWERS = ("RunAnswer", "BeforeAfter", "CombinationResult")
+WHOLE_ANSWERS = ("RunAnswer", "BestRun", "BeforeAfter", "CombinationResult")
 """Tables inside answers, whose keys are documented elsewhere, or with the key that holds them."""
 
 
@@ -416,6 +418,10 @@ def _studies() -> Iterator[str]:
     )
     files = sweep_files.files_of(answer).names([FORMAT])
     yield from _study("sweep", sweep_keys(answer), files)
+    fixed = {"batch.global": 8, "plan.tensor": 8, "recompute": "none", "plan.layers": "even"}
+    searched = search("frontier-22b", settings=fixed, jobs=1)
+    files = search_files.files_of(searched).names([FORMAT])
+    yield from _study("search", described(SearchAnswer), files)
     yield "## What `clustersim train --json` prints\n"
     yield _prose("train")
     yield from _drawn(("key", "meaning"), described(TrainAnswer))

@@ -10,12 +10,15 @@ import typer
 
 import clustersim
 from clustersim.cli.options import (
+    STORE,
     AsJson,
+    Executor,
     Figures,
     Force,
     Jobs,
     Out,
     Settings,
+    StoreFile,
     command_line,
     figure_formats,
     output_folder,
@@ -66,7 +69,9 @@ def search(
         float | None, typer.Option(metavar="S", min=0.0, help="Stop after this time [s].")
     ] = None,
     settings: Settings = None,
+    store: StoreFile = STORE,
     jobs: Jobs = None,
+    executor: Executor = None,
     best_file: Annotated[
         Path | None,
         typer.Option("-o", metavar="PATH", help="Write the best layout as a scenario file."),
@@ -88,7 +93,8 @@ def search(
     """Find the best layout that fits in memory, with proof.
 
     All layouts that divisibility allows are bounded; those that could be the best are replayed.
-    Keys of the layout that --set changes are fixed.
+    Keys of the layout that --set changes are fixed. An interrupted search resumes when the same
+    command is run again.
     """
     from clustersim.catalog.writing import check_new, write_new
     from clustersim.render.study_folder import write_study
@@ -101,7 +107,7 @@ def search(
     if best_file is not None:
         check_new(best_file, force=force)
     place = output_folder("search", name_of(scenario), out, json_output=as_json, force=force)
-    with _progress() as on_progress:
+    with _progress(store) as on_progress:
         answer = clustersim.search(
             scenario,
             devices=devices,
@@ -112,7 +118,9 @@ def search(
             program=program,
             gap=share,
             seconds=seconds,
+            store=store,
             jobs=jobs,
+            executor=executor,
             on_progress=on_progress,
         )
     files: list[str] = []
@@ -173,7 +181,7 @@ def _share(gap: str) -> float:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[["Progress"], None]]:
+def _progress(store: Path) -> Iterator[Callable[["Progress"], None]]:
     """Return a function that shows progress on standard error: a line in place, or one a minute.
 
     An interrupt ends the command with exit code 130.
@@ -183,12 +191,16 @@ def _progress() -> Iterator[Callable[["Progress"], None]]:
     from clustersim.runs.progress import Pace
     from clustersim.studies.search.best_first import progress_note
 
-    console, pace = Console(stderr=True), Pace("search")
+    console, paces = Console(stderr=True), {False: Pace("search", "bounds")}
+    computed = 0
 
     try:
-        with console.status("search: bounds of all layouts") as status:
+        with console.status("search: possible layouts") as status:
 
             def update(progress: "Progress") -> None:
+                nonlocal computed
+                computed = progress.computed
+                pace = paces.setdefault(progress.bounded, Pace("search", "layouts"))
                 line = pace.line(progress.examined, progress.ahead, progress_note(progress))
                 status.update(line)
                 if not console.is_terminal and pace.due():
@@ -196,7 +208,11 @@ def _progress() -> Iterator[Callable[["Progress"], None]]:
 
             yield update
     except KeyboardInterrupt:
-        echo("interrupted (--seconds S ends with the best so far)", file=sys.stderr)
+        echo(
+            f"interrupted: {computed:,} completed replays are in {store}; run the same command"
+            " again to resume (--seconds S ends with the best so far)",
+            file=sys.stderr,
+        )
         raise typer.Exit(130) from None
 
 

@@ -6,6 +6,7 @@ notes of values, and the files that they come from, change no prediction and are
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -70,16 +71,30 @@ def key_of(loaded: Loaded | LoadedService, texts: RecordTexts | None = None) -> 
     )
 
 
+def key_of_answer(verb: str, scenarios: Sequence[Loaded], arguments: Mapping[str, Any]) -> str:
+    """Return the key of the answer of a command: a digest of its scenarios, arguments and code."""
+    texts = RecordTexts()
+    keys = [key_of(loaded, texts) for loaded in scenarios]
+    return _digest(code(verb).encode(), json.dumps([keys, arguments], sort_keys=True).encode())
+
+
 def _json(values: Any) -> str:
     """Return values without their sources as text that is the same for equal ones."""
     return json.dumps(bare(values), sort_keys=True)
 
 
 @lru_cache
-def code() -> str:
-    """Return the version of clustersim with a digest of the files that predictions depend on."""
+def code(study: str | None = None) -> str:
+    """Return the version of clustersim with a digest of the files that predictions depend on.
+
+    Parameters
+    ----------
+    study : whose files are part of the digest as well
+    """
     modules = sorted(_PACKAGE.rglob("*.py"))
     files = [file for file in modules if file.relative_to(_PACKAGE).parts[0] not in _EXCLUDED]
+    if study is not None:
+        files += sorted((_PACKAGE / "studies" / study).glob("*.py"))
     files.append(shipped("validation") / "prediction_intervals.yaml")
     parts = [part for file in files for part in (file.name.encode(), file.read_bytes())]
     return f"{__version__}+{_digest(*parts)[:12]}"
@@ -93,4 +108,4 @@ def _digest(*parts: bytes) -> str:
     return digest.hexdigest()[:32]
 
 
-__all__ = ["RecordTexts", "code", "key_of"]
+__all__ = ["RecordTexts", "code", "key_of", "key_of_answer"]

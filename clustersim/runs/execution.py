@@ -13,19 +13,26 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.cache_key import key_of
-from clustersim.runs.executors import InProcess, Workers, run_alone, workers
+from clustersim.runs.cached_runs import run_lost
+from clustersim.runs.executors import InProcess, Workers, workers
 from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.runs.store import Store, Study
 from clustersim.runs.study_files import files_of
-from clustersim.runs.variants import FAILED, INVALID, Run, Variant, in_a_line, run_variant
-from clustersim.scenario.load import name_of
+from clustersim.runs.variants import (
+    FAILED,
+    INVALID,
+    Run,
+    Variant,
+    in_a_line,
+    renamed,
+    run_variant,
+)
 
 POLL: Final = 0.2
 """Time between two checks for runs of other processes [s]."""
@@ -101,19 +108,9 @@ def run_all(
     finally:
         store.release()
     return [
-        Run(None, INVALID, why) if key is None else _renamed(work.runs[key], variant)
+        Run(None, INVALID, why) if key is None else renamed(work.runs[key], variant)
         for variant, (key, why) in zip(variants, keys, strict=True)
     ]
-
-
-def _renamed(run: Run, variant: Variant) -> Run:
-    """Return a run with the name of its scenario: another file may have been run for it."""
-    name = name_of(variant.scenario)
-    if run.service is not None and run.service.name != name:
-        return replace(run, service=replace(run.service, name=name))
-    if run.answer is not None and run.answer.name != name:
-        return replace(run, answer=replace(run.answer, name=name))
-    return run
 
 
 def _keys(
@@ -207,7 +204,7 @@ class _Work:
             self._running[self._executor.submit(task)] = keys
         except BrokenExecutor:
             for key in keys:
-                self._complete(self._repeated(key))
+                self._complete(self._lost(key))
 
     def _collect(self, done: Iterable[Future[list[Run]]]) -> None:
         """Store the runs of futures that are done."""
@@ -216,7 +213,7 @@ class _Work:
             try:
                 runs = future.result()
             except BrokenExecutor:
-                runs = [self._repeated(key) for key in keys]
+                runs = [self._lost(key) for key in keys]
             for run in runs:
                 self._complete(run)
 
@@ -226,13 +223,8 @@ class _Work:
         if run.verdict != FAILED:  # a failure is not cached, so that it is repeated next time
             self._store.put(run)
 
-    def _repeated(self, key: str) -> Run:
-        """Return a run that was lost with its worker, computed in a process of its own."""
-        try:
-            task = partial(run_variant, key=key, files=self._files)
-            return run_alone(task, self._variants[key])
-        except BrokenExecutor as error:
-            return Run(key, FAILED, f"its worker process died ({error})")
+    def _lost(self, key: str) -> Run:
+        return run_lost(self._variants[key], key, self._files)
 
 
 __all__ = ["OnProgress", "ignore_progress", "run_all", "run_study"]

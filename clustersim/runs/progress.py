@@ -21,10 +21,12 @@ class Pace:
     Attributes
     ----------
     verb : of the study
+    things : that are counted
     clock : the present time [s]
     """
 
     verb: str
+    things: str = "runs"
     clock: Callable[[], float] = time.monotonic
     _began: float = field(init=False)
     _printed: float = field(init=False)
@@ -44,9 +46,10 @@ class Pace:
         >>> pace.line(30, 90)
         'sweep: 30 of 90 runs, 0.5 runs/s, 120 s left'
         """
-        rate = self.rate(completed)
+        rate, things = self.rate(completed), self.things
         left = f", {format_seconds((total - completed) / rate, 3)} left" if rate else ""
-        return f"{self.verb}: {completed:,} of {total:,} runs, {rate:.1f} runs/s{left}{note}"
+        count = f"{completed:,} of {total:,} {things}"
+        return f"{self.verb}: {count}, {rate:,.1f} {things}/s{left}{note}"
 
     def due(self) -> bool:
         """Return whether a line is due, which is then printed: one each `EVERY` seconds."""

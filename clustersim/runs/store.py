@@ -3,6 +3,7 @@
     run      outcome of a scenario, by its cache key
     study    command and scenario, and the runs that it consists of
     claim    a run that a process is computing, so that processes share the work
+    answer   of a command that chooses its runs itself
 
 A stored run never changes, except that a replay replaces an estimate of memory alone.  The claims
 of a process end with it, or expire if it ran on another host.
@@ -19,7 +20,7 @@ from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Concatenate, ParamSpec, Self, TypeVar
+from typing import Annotated, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -202,6 +203,24 @@ class Store:
         """Release all claims of this process."""
         self._connection.execute(
             "DELETE FROM claims WHERE host = ? AND process = ? AND started = ?", self._owner
+        )
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    @_reporting_file
+    def answer(self, key: str) -> Any:
+        """Return the answer of a command as plain values; None if there is none."""
+        row = self._connection.execute(
+            "SELECT answer FROM answers WHERE key = ?", (key,)
+        ).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    @_reporting_file
+    def put_answer(self, key: str, verb: str, answer: Any) -> None:
+        """Store the answer of a command, given as plain values."""
+        text = json.dumps(answer, allow_nan=False)
+        self._connection.execute(
+            "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", (key, verb, text, _now())
         )
 
     # --- studies ----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ runs      outcome of a scenario, by its cache key
 studies   command and scenario
 points    runs of a study, in order; an invalid combination has a reason and no key
 claims    runs that a process is computing
+answers   answers of commands that choose their runs themselves, by a key of all of their input
 """
 
 import sqlite3
@@ -14,7 +15,7 @@ from clustersim.catalog.text_files import check_regular
 from clustersim.errors import ScenarioError
 
 APPLICATION: Final = 0x636C7374  # "clst", the application id in the header of the file
-VERSION: Final = 2
+VERSION: Final = 3
 """Version of the tables below; files of older versions are converted, newer ones rejected."""
 
 TIMEOUT: Final = 60.0
@@ -29,6 +30,11 @@ CREATE TABLE claims (
     since REAL NOT NULL);
 """
 
+_ANSWERS: Final = """
+CREATE TABLE answers (
+    key TEXT PRIMARY KEY, verb TEXT NOT NULL, answer TEXT NOT NULL, finished TEXT NOT NULL);
+"""
+
 _TABLES: Final = f"""
 CREATE TABLE runs (
     key TEXT PRIMARY KEY, verdict TEXT NOT NULL, why TEXT, answer TEXT, finished TEXT NOT NULL);
@@ -38,6 +44,7 @@ CREATE TABLE points (
     study TEXT NOT NULL, position INTEGER NOT NULL, scenario TEXT NOT NULL, settings TEXT NOT NULL,
     point TEXT NOT NULL, key TEXT, why TEXT, PRIMARY KEY (study, position));
 {_CLAIMS}
+{_ANSWERS}
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 """
@@ -55,8 +62,16 @@ UPDATE runs SET answer = json_object('memory', json_extract(answer, '$.memory'),
     json_extract(answer, '$.counts.devices')) WHERE verdict = 'memory_only';
 DROP TABLE claims;
 {_CLAIMS}
-PRAGMA user_version = {VERSION};
+PRAGMA user_version = 2;
 """
+
+_FROM_VERSION_2: Final = f"""
+{_ANSWERS}
+PRAGMA user_version = 3;
+"""
+
+_CONVERSIONS: Final = {1: _FROM_VERSION_1, 2: _FROM_VERSION_2}
+"""Statements that make a file of the next version, by version."""
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
@@ -76,8 +91,8 @@ def connect(path: Path | None) -> sqlite3.Connection:
     connection.execute("BEGIN IMMEDIATE")  # one of several processes creates or converts it
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         _execute(connection, _TABLES)
-    elif connection.execute("PRAGMA user_version").fetchone()[0] == 1:
-        _execute(connection, _FROM_VERSION_1)
+    while (version := connection.execute("PRAGMA user_version").fetchone()[0]) < VERSION:
+        _execute(connection, _CONVERSIONS[version])
     connection.execute("COMMIT")
     return connection
 

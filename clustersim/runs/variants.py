@@ -19,6 +19,7 @@ from clustersim.scenario.load import (
     Loaded,
     LoadedService,
     load_any,
+    name_of,
     service,
     training_step,
 )
@@ -179,6 +180,16 @@ def _copied(answer: Answer) -> Answer:
     return from_json(type(answer), json.loads(json.dumps(to_json(answer), allow_nan=False)))
 
 
+def renamed(run: Run, variant: Variant) -> Run:
+    """Return a run with the name of its scenario: another file may have been run for it."""
+    name = name_of(variant.scenario)
+    if run.service is not None and run.service.name != name:
+        return replace(run, service=replace(run.service, name=name))
+    if run.answer is not None and run.answer.name != name:
+        return replace(run, answer=replace(run.answer, name=name))
+    return run
+
+
 def in_a_line(problem: Exception) -> str:
     """Return the message of an error in one line."""
     return "; ".join(line.strip() for line in str(problem).splitlines() if line.strip())
@@ -196,5 +207,6 @@ __all__ = [
     "Variant",
     "Verdict",
     "in_a_line",
+    "renamed",
     "run_variant",
 ]

@@ -200,6 +200,17 @@ def test_files_of_a_user_travel_to_workers(tmp_path, cluster):
 
 
 @pytest.mark.large
+def test_a_search_on_a_cluster_finds_what_local_processes_find(tmp_path, cluster):
+    """Bounds and replays of workers give the same answer."""
+    file, fixed = small(tmp_path), ["recompute=none", "plan.layers=even", "batch.global=16"]
+    local = clustersim.search(file, settings=fixed, jobs=1)
+    remote = clustersim.search(file, settings=fixed, executor=cluster.address)
+
+    assert remote.ranked[: remote.proven] == local.ranked[: local.proven]
+    assert (remote.gap, remote.scenario) == (local.gap, local.scenario)
+
+
+@pytest.mark.large
 def test_another_version_on_a_worker_is_refused(tmp_path, cluster):
     """One line with both versions, exit code 2, and no store is written."""
     other = tmp_path / "other"

@@ -261,7 +261,8 @@ def test_a_file_of_version_1_is_converted(tmp_path):
         "UPDATE runs SET verdict = 'weighed', answer = json_object('memory', json_extract(answer,"
         " '$.memory'), 'counts', json_object('devices', 8)) WHERE key = 'a';"
         "UPDATE runs SET verdict = 'refused' WHERE key = 'b';"
-        "DROP TABLE claims; CREATE TABLE claims (key TEXT PRIMARY KEY, host TEXT NOT NULL,"
+        "DROP TABLE answers; DROP TABLE claims;"
+        " CREATE TABLE claims (key TEXT PRIMARY KEY, host TEXT NOT NULL,"
         " process INTEGER NOT NULL, born TEXT NOT NULL, since REAL NOT NULL);"
         "PRAGMA user_version = 1;",
     )
@@ -269,6 +270,18 @@ def test_a_file_of_version_1_is_converted(tmp_path):
         assert store.get("a", memory_only=True) == ESTIMATE
         assert store.get("b") == Run("b", INVALID, "6 does not divide 8")
         assert store.claim("c")
+        assert store.answer("c") is None
+
+
+def test_a_stored_answer_is_returned_by_its_key(tmp_path):
+    """An answer is kept as plain values, and a later one of the same key replaces it."""
+    path = tmp_path / "studies.db"
+    with Store(path) as store:
+        store.put_answer("a", "search", {"gap": 0.1})
+        store.put_answer("a", "search", {"gap": 0.0})
+    with Store(path) as store:
+        assert store.answer("a") == {"gap": 0.0}
+        assert store.answer("b") is None
 
 
 def test_a_run_with_other_keys_counts_as_remaining(tmp_path):

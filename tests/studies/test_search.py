@@ -285,6 +285,60 @@ def test_the_best_layout_runs_as_it_is_reported(tmp_path):
     assert simulate(file, answer.best.set_).step_time == answer.best.step_time_s
 
 
+# --- the run cache --------------------------------------------------------------------------------
+
+
+def test_a_repeated_search_is_answered_from_the_run_cache(tmp_path):
+    """The same search computes nothing, until its scenario or an argument changes."""
+    file, store = small(tmp_path), tmp_path / "studies.db"
+    first = search(file, settings=FIXED, store=store, jobs=1)
+    again = search(file, settings=FIXED, store=store, jobs=1)
+    wider = search(file, settings=FIXED, store=store, gap=0.01, jobs=1)
+    file.write_text(file.read_text().replace("micro: 1", "micro: 2"))
+    edited = search(file, settings=["batch.global=16"], store=store, jobs=1)
+
+    assert first.fresh >= first.layouts.replayed > 0
+    assert replace(again, fresh=first.fresh, wall_s=first.wall_s) == first
+    assert wider.fresh == 0
+    assert edited.fresh > 0
+
+
+def test_an_interrupted_search_resumes(tmp_path):
+    """Replays that were completed before the interrupt are not computed again."""
+    file, store = small(tmp_path), tmp_path / "studies.db"
+    whole = search(file, settings=FIXED, jobs=1)
+
+    def interrupt(progress):
+        if progress.computed == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(file, settings=FIXED, store=store, jobs=1, on_progress=interrupt)
+    resumed = search(file, settings=FIXED, store=store, jobs=1)
+
+    assert resumed.fresh == whole.fresh - 3
+    assert (resumed.ranked, resumed.layouts) == (whole.ranked, whole.layouts)
+
+
+def test_a_search_that_is_stopped_is_no_answer_to_a_whole_one(tmp_path):
+    """After `seconds` the best so far is returned, and is not kept as the answer."""
+    file, store = small(tmp_path), tmp_path / "studies.db"
+    short = search(file, settings=FIXED, store=store, seconds=0.0, jobs=1)
+    whole = search(file, settings=FIXED, store=store, jobs=1)
+
+    assert short.layouts.open > 0
+    assert whole.layouts.open == 0
+
+
+def test_an_unreachable_scheduler_leaves_no_store(tmp_path):
+    """One line, and no file is written."""
+    store = tmp_path / "studies.db"
+    with pytest.raises(ScenarioError, match=r"executor: dask://127.0.0.1:9: no scheduler answers"):
+        search(small(tmp_path), settings=FIXED, store=store, executor="dask://127.0.0.1:9")
+
+    assert not store.exists()
+
+
 # --- the answer -----------------------------------------------------------------------------------
 
 
@@ -314,13 +368,15 @@ def test_differences_add_up(tmp_path):
 def test_search_prints_its_finding_first(capsys, tmp_path):
     """The command prints the best layout, the proof and the counts, and writes its files."""
     out = tmp_path / "out"
+    store = tmp_path / "studies.db"
     code, printed, complaint = ending(
-        capsys, "search", str(small(tmp_path)), "--jobs", "1", "--out", str(out)
+        capsys, "search", str(small(tmp_path)), "--jobs=1", f"--out={out}", f"--store={store}"
     )
     lines = printed.splitlines()
 
     assert (code, complaint) == (0, "")
     assert lines[1].startswith("best          tensor ")
+    assert lines[0] == "Best layout of gpt3-1.3b on 8 devices of selene"
     assert "no other layout is better" in printed
     assert {"report.html", "summary.json", "search.csv"} <= {path.name for path in out.iterdir()}
 

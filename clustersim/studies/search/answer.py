@@ -93,7 +93,8 @@ class LayoutDifference:
 
     Attributes
     ----------
-    against : ``second``, the second-best layout, or ``scenario``, that of the scenario
+    against : ``second``, the best of the layouts that are slower, or ``scenario``, that of the
+        scenario
     set_ : values of the other layout that differ from those of the best
     step_time_s : of the other layout [s]
     saved_s : by how much the best is shorter [s]
@@ -132,7 +133,7 @@ class SearchAnswer:
     Attributes
     ----------
     name : file name of the scenario without its suffix
-    title : title of the scenario
+    title : model and machine that were searched
     by : objective
     devices : numbers of devices of the scenarios that were searched
     best : the best layout with the keys of its run; null where none fits
@@ -147,6 +148,7 @@ class SearchAnswer:
     differences : the best layout compared with the second and with that of the scenario
     pareto : fronts of the objective with memory, and with devices where their number varies
     scenario : the best layout as a scenario file; null where none fits
+    fresh : number of runs that were not in the run cache; 0 for a search that is repeated
     wall_s : time that the search took [s]
     """
 
@@ -164,6 +166,7 @@ class SearchAnswer:
     differences: tuple[LayoutDifference, ...]
     pareto: tuple[FrontOfLayouts, ...]
     scenario: Mapping[str, Any] | None
+    fresh: int
     wall_s: float
 
     @property

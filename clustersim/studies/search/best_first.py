@@ -6,15 +6,14 @@ candidates, the best bound first --memory, replay--> runs that fit --> incumbent
 
 import time
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, NamedTuple
 
 from clustersim.catalog.changes import changes_of
 from clustersim.errors import SimulationError
-from clustersim.runs.scenario_files import ScenarioFiles
-from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant, run_variant
+from clustersim.runs.cached_runs import CachedRuns
+from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant
 from clustersim.simulation.lower_bound.layout_values import Layout
 from clustersim.studies.search.candidates import Base, Candidates
 from clustersim.units import format_seconds
@@ -51,14 +50,18 @@ class Progress:
     ----------
     examined : layouts that were replayed or exceed the memory [count]
     ahead : layouts whose bound is better than the incumbents [count]
+    computed : runs that the run cache did not have [count]
     best : the best run so far
     gap : by how much another layout can be better than the best, share of it
+    bounded : whether the bounds of all layouts are known; before, the counts above are of bounds
     """
 
     examined: int
     ahead: int
-    best: Run | None
-    gap: float | None
+    computed: int = 0
+    best: Run | None = None
+    gap: float | None = None
+    bounded: bool = True
 
 
 OnProgress = Callable[[Progress], None]
@@ -84,8 +87,7 @@ class Search:
     """
 
     candidates: Candidates
-    executor: Executor
-    jobs: int
+    runs: CachedRuns
     top: int
     accepted: float = 0.0
     seconds: float | None = None
@@ -99,10 +101,10 @@ class Search:
 
     def run(self, on_progress: OnProgress) -> None:
         """Replay candidates until the incumbents are proven, or the time is over."""
-        files = ScenarioFiles()
         while True:
-            while len(self._running) <= self.jobs and self._promising and not self._over:
-                self._start(files)
+            capacity = self.runs.capacity
+            while len(self._running) < capacity and self._promising and not self._over:
+                self._start()
             if not self._running:
                 break
             for future in wait(self._running, POLL, FIRST_COMPLETED).done:
@@ -135,7 +137,8 @@ class Search:
         """How far the search is."""
         best = self.incumbents[0].run if self.incumbents else None
         examined = self._next - len(self._running)
-        return Progress(examined, max(self._ahead, self._next), best, self.gap)
+        ahead = max(self._ahead, self._next)
+        return Progress(examined, ahead, self.runs.computed, best, self.gap)
 
     @property
     def open(self) -> int:
@@ -153,10 +156,9 @@ class Search:
         best = self.incumbents[0].cost
         return max(0.0, 1 - least / best)
 
-    def _start(self, files: ScenarioFiles) -> None:
+    def _start(self) -> None:
         """Submit the next candidate."""
-        task = partial(run_variant, self._variant(self._next), None, files)
-        self._running[self.executor.submit(task)] = self._next
+        self._running[self.runs.submit(self._variant(self._next))] = self._next
         self._next += 1
 
     def _variant(self, at: int) -> Variant:
@@ -167,10 +169,7 @@ class Search:
     def _collect(self, future: Future[Run]) -> None:
         at = self._running.pop(future)
         base, layout = self.candidates.layout(at)
-        try:
-            run = future.result()
-        except BrokenExecutor as error:
-            raise SimulationError(f"a worker process died ({error})") from error
+        run = self.runs.result(future)
         if run.verdict == FAILED:
             raise SimulationError(f"{base.scenario}: {run.why}")
         if run.verdict == INVALID:

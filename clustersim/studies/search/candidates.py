@@ -3,8 +3,9 @@
 spaces --a task for each number of stages--> bounds of time and memory --sorted--> candidates
 """
 
-from collections.abc import Sequence
-from concurrent.futures import Executor
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ class Base:
     scenario, changes : file or name, and its changes
     loaded : both together
     space : its layouts
+    key : cache key of the scenario
     scale : objective of a step of one second; for a time, 1
     capacity : memory of a device that may be used [B]
     fixed : keys that are no part of the settings of a layout
@@ -36,6 +38,7 @@ class Base:
     scenario: str
     changes: tuple[Change, ...]
     loaded: Loaded
+    key: str
     space: Space
     scale: float
     capacity: float
@@ -46,6 +49,14 @@ class Base:
         """Return the values of the keys of a layout that were searched."""
         values = layout.settings
         return {key: value for key, value in values.items() if key not in self.fixed}
+
+
+def excluded_by_rule(bases: Sequence[Base]) -> Counter[str]:
+    """Return how many layouts each rule excludes."""
+    total: Counter[str] = Counter()
+    for base in bases:
+        total.update(base.space.excluded)
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +88,26 @@ class Candidates:
         return base, layouts.layout(int(self.shape[at]), int(self.column[at]))
 
 
-def candidates_of(bases: Sequence[Base], executor: Executor) -> Candidates:
+OnBounds = Callable[[int, int], None]
+"""Is called with the number of layouts that are bounded and of all valid ones."""
+
+
+def candidates_of(bases: Sequence[Base], executor: Executor, on_bounds: OnBounds) -> Candidates:
     """Return the candidates of some scenarios.
 
     Parameters
     ----------
     executor : computes the bounds of each scenario and number of stages
+    on_bounds : is called with the progress
     """
     parts = [(base, layouts) for base in bases for layouts in base.space.layouts]
     heaviest = sorted(range(len(parts)), key=lambda at: -len(parts[at][1].columns))
     futures = {at: executor.submit(_bounds, *_task(*parts[at])) for at in heaviest}
+    sizes = {future: int(parts[at][1].allowed.sum()) for at, future in futures.items()}
+    bounded = 0
+    for future in as_completed(futures.values()):
+        bounded += sizes[future]
+        on_bounds(bounded, sum(sizes.values()))
     bounds, memory = [], 0
     for at, (base, _) in enumerate(parts):
         found = futures[at].result()
@@ -114,15 +135,21 @@ class PartBounds(NamedTuple):
     excluded: int
 
 
-def _task(base: Base, layouts: StageLayouts) -> tuple[str, tuple[Change, ...], StageLayouts, float]:
-    return base.scenario, base.changes, layouts, base.capacity
+class ScenarioOfBounds(NamedTuple):
+    """A scenario as it travels to the process that computes its bounds."""
+
+    scenario: str
+    changes: tuple[Change, ...]
+    key: str
 
 
-def _bounds(
-    scenario: str, changes: tuple[Change, ...], layouts: StageLayouts, capacity: float
-) -> PartBounds:
+def _task(base: Base, layouts: StageLayouts) -> tuple[ScenarioOfBounds, StageLayouts, float]:
+    return ScenarioOfBounds(base.scenario, base.changes, base.key), layouts, base.capacity
+
+
+def _bounds(given: ScenarioOfBounds, layouts: StageLayouts, capacity: float) -> PartBounds:
     """Return bounds of the layouts that can fit, and how many cannot."""
-    bounds = bounds_of(scenario, changes)
+    bounds = _bounds_of(given)
     columns = bounds.tables.columns(layouts.columns, layouts.stages)
     seconds, shapes, places, excluded = [np.zeros(0)], [_NONE], [_NONE], 0
     for number, (shape, allowed) in enumerate(zip(layouts.shapes, layouts.allowed, strict=True)):
@@ -139,16 +166,15 @@ def _bounds(
 
 
 _NONE = np.zeros(0, dtype=np.int64)
-_KNOWN: dict[tuple[str, tuple[str, ...]], StepBounds] = {}
+_KNOWN: dict[str, StepBounds] = {}
 
 
-def bounds_of(scenario: str, changes: Sequence[Change]) -> StepBounds:
-    """Return the bounds of a scenario, kept in each process."""
-    key = scenario, tuple(map(str, changes))
-    if key not in _KNOWN:
+def _bounds_of(given: ScenarioOfBounds) -> StepBounds:
+    """Return the bounds of a scenario; each process keeps those of the latest one."""
+    if given.key not in _KNOWN:
         _KNOWN.clear()
-        _KNOWN[key] = StepBounds(load(scenario, changes))
-    return _KNOWN[key]
+        _KNOWN[given.key] = StepBounds(load(given.scenario, given.changes))
+    return _KNOWN[given.key]
 
 
-__all__ = ["Base", "Candidates", "bounds_of", "candidates_of"]
+__all__ = ["Base", "Candidates", "OnBounds", "candidates_of", "excluded_by_rule"]

@@ -3,39 +3,28 @@
 scenario --free keys--> spaces --bounds--> candidates --best first--> incumbents --> answer
 """
 
-import re
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from math import inf
+from dataclasses import replace
 from pathlib import Path
-from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
-from pydantic_core import to_jsonable_python
-
-from clustersim.catalog.changes import Settings
+from clustersim.answers import from_json, to_json
+from clustersim.catalog.changes import Change, Settings
 from clustersim.errors import CatalogError, PlanError, ScenarioError
-from clustersim.metrics.difference import difference, format_causes, format_speed
 from clustersim.runs.arguments import parse_settings
-from clustersim.runs.executors import cores, workers
-from clustersim.runs.table import measures
-from clustersim.runs.variants import Variant, run_variant
+from clustersim.runs.cache_key import key_of, key_of_answer
+from clustersim.runs.cached_runs import CachedRuns
+from clustersim.runs.executors import workers
+from clustersim.runs.store import Store
+from clustersim.runs.study_files import files_of
+from clustersim.runs.variants import Variant
 from clustersim.scenario.load import Loaded, load
-from clustersim.simulation.answer import RunAnswer
 from clustersim.simulation.check import scenario_problems
 from clustersim.simulation.lower_bound.jobs import LayoutJobs
-from clustersim.studies.search.answer import (
-    BestRun,
-    FrontOfLayouts,
-    LayoutCounts,
-    LayoutDifference,
-    RankedLayout,
-    RuleCount,
-    SearchAnswer,
-)
+from clustersim.studies.search.answer import SearchAnswer
 from clustersim.studies.search.arguments import (
+    Freed,
     Limits,
     check_objective,
     device_changes,
@@ -43,9 +32,9 @@ from clustersim.studies.search.arguments import (
     freed_of,
     limits_of,
 )
-from clustersim.studies.search.best_first import Incumbent, OnProgress, Progress, Search
-from clustersim.studies.search.best_scenario import best_values
-from clustersim.studies.search.candidates import Base, candidates_of
+from clustersim.studies.search.best_first import OnProgress, Progress, Search
+from clustersim.studies.search.candidates import Base, OnBounds, candidates_of, excluded_by_rule
+from clustersim.studies.search.conclusion import conclude
 from clustersim.studies.search.launch import has_argument, launch_of
 from clustersim.studies.search.space import Choices, Space
 from clustersim.workload.flops import model_flops
@@ -71,7 +60,9 @@ def search(
     gap: float = 0.0,
     seconds: float | None = None,
     top: int = TOP,
+    store: str | Path | None = None,
     jobs: int | None = None,
+    executor: str | None = None,
     on_progress: OnProgress = without_progress,
 ) -> SearchAnswer:
     """Find the best layout of a scenario that fits in memory, with proof.
@@ -92,7 +83,11 @@ def search(
     gap : stop when no layout can be better by more than this share
     seconds : stop after this time with the best so far [s]
     top : number of layouts that are proven to be the best
+    store : run cache (SQLite) of replays and answers, which is created if it does not exist; None
+        for one in memory
     jobs : number of processes; one per core if None
+    executor : address of a Dask cluster that computes bounds and replays instead:
+        ``dask://HOST:PORT``
     on_progress : is called with the progress after each replay
 
     Raises
@@ -108,54 +103,107 @@ def search(
     """
     began = time.perf_counter()
     check_objective(objective)
-    bases = _bases(str(scenario), devices, objective, free, limits_of(limits), settings, program)
-    processes = jobs or cores()
-    with workers(processes) as executor:
-        candidates = candidates_of(bases, executor)
-        found = Search(candidates, executor, processes, top, gap, seconds, began)
+    given = _given(str(scenario), devices, free, settings)
+    arguments = {
+        **{"scenario": str(scenario), "by": objective, "free": [*free], "limits": [*limits]},
+        **{"fixed": given.fixed, "program": program, "gap": gap, "top": top},
+    }
+    key = key_of_answer("search", [base for _, base in given.scenarios], arguments)
+    path = None if store is None else Path(store)
+    if (known := _known(path, key)) is not None:
+        return replace(known, fresh=0, wall_s=time.perf_counter() - began)
+    bases = _bases(given, objective, limits_of(limits), program)
+    with workers(jobs, executor=executor) as computing, Store(path) as cache:
+        if computing.elsewhere:
+            computing.carry(files_of(Variant(base.scenario, base.changes) for base in bases))
+        candidates = candidates_of(bases, computing, _on_bounds(on_progress))
+        found = Search(candidates, CachedRuns(computing, cache), top, gap, seconds, began)
         found.run(on_progress)
-    return _answer(bases, found, objective, began)
+        answer = conclude(bases, found, objective, began)
+        if not found.open:
+            cache.put_answer(key, "search", to_json(answer))
+    return answer
+
+
+def _known(store: Path | None, key: str) -> SearchAnswer | None:
+    """Return the answer of a search that was completed before; None where there is none."""
+    if store is None or not store.exists():
+        return None
+    with Store(store) as cache:
+        found = cache.answer(key)
+    return None if found is None else from_json(SearchAnswer, found)
+
+
+def _on_bounds(on_progress: OnProgress) -> OnBounds:
+    return lambda bounded, valid: on_progress(Progress(bounded, valid, bounded=False))
 
 
 # --- scenarios ------------------------------------------------------------------------------------
 
 
-def _bases(
-    scenario: str,
-    devices: int | None,
-    objective: str,
-    free: Sequence[str],
-    limits: Limits,
-    settings: Settings,
-    program: str | None,
-) -> list[Base]:
-    """Return the scenarios that are searched, one for each combination of other free keys."""
+class _Given(NamedTuple):
+    """What is searched.
+
+    Attributes
+    ----------
+    scenario, changes : file or name, and the changes of all scenarios
+    scenarios : further changes, one for each combination of other free keys, with the scenario
+    freed : free keys with values of their own
+    fixed : keys of a layout that are not free
+    problems : of combinations that are invalid
+    """
+
+    scenario: str
+    changes: tuple[Change, ...]
+    scenarios: list[tuple[tuple[Change, ...], Loaded]]
+    freed: Freed
+    fixed: list[str]
+    problems: list[ScenarioError | CatalogError]
+
+
+def _given(scenario: str, devices: int | None, free: Sequence[str], settings: Settings) -> _Given:
+    """Return the scenarios that are searched."""
     changes = parse_settings(settings)
-    given = load(scenario, changes)
-    changes += device_changes(given, devices)
-    given = load(scenario, changes)
-    if given.scenario.disturbances:
+    changes += device_changes(load(scenario, changes), devices)
+    loaded = load(scenario, changes)
+    if loaded.scenario.disturbances:
         raise ScenarioError(
-            f"{given.where('disturbances')}: a search compares undisturbed layouts"
+            f"{loaded.where('disturbances')}: a search compares undisturbed layouts"
             " (--set disturbances=[])"
         )
-    freed, fixed = freed_of(free, given), fixed_keys(changes, free)
-    bases, problems = [], list[Exception]()
-    for further in freed.combinations():
+    given = _Given(scenario, changes, [], freed_of(free, loaded), fixed_keys(changes, free), [])
+    for further in given.freed.combinations():
         try:
-            loaded = given.changed(further)
-            space = _space(loaded, fixed, freed.values, limits, program)
+            given.scenarios.append((further, loaded.changed(further)))
         except (ScenarioError, CatalogError) as problem:
-            problems.append(problem)
+            given.problems.append(problem)
+    return given
+
+
+def _bases(given: _Given, objective: str, limits: Limits, program: str | None) -> list[Base]:
+    """Return the scenarios with their spaces; those without any layout are left out."""
+    bases = []
+    for further, loaded in given.scenarios:
+        try:
+            space = _space(loaded, given.fixed, given.freed.values, limits, program)
+        except (ScenarioError, CatalogError) as problem:
+            given.problems.append(problem)
             continue
-        scale = _scale(objective, loaded)
-        capacity = min(limits.memory, _capacity(loaded))
-        own = (*changes, *further)
         bases.append(
-            Base(scenario, own, loaded, space, scale, capacity, tuple(fixed), len(changes))
+            Base(
+                scenario=given.scenario,
+                changes=(*given.changes, *further),
+                loaded=loaded,
+                key=key_of(loaded),
+                space=space,
+                scale=_scale(objective, loaded),
+                capacity=min(limits.memory, _capacity(loaded)),
+                fixed=tuple(given.fixed),
+                common=len(given.changes),
+            )
         )
     if not bases:
-        raise problems[0]
+        raise given.problems[0]
     _check_spaces(bases)
     return bases
 
@@ -197,8 +245,8 @@ def _check_spaces(bases: Sequence[Base]) -> None:
         )
     if any(base.space.valid for base in bases):
         return
-    excluded = _excluded(bases)
-    why = f", most of {possible:,} by: {excluded.most_common(1)[0][0]}" if excluded else ""
+    rules = excluded_by_rule(bases)
+    why = f", most of {possible:,} by: {rules.most_common(1)[0][0]}" if rules else ""
     raise ScenarioError(
         f"{first.name}: no layout is possible on {first.scenario.devices:,} devices{why}"
     )
@@ -223,176 +271,6 @@ def _scale(objective: str, loaded: Loaded) -> float:
 
 def _capacity(loaded: Loaded) -> float:
     return float(LayoutJobs(loaded).cluster.accelerator.memory_capacity)
-
-
-# --- answer ---------------------------------------------------------------------------------------
-
-
-def _answer(bases: Sequence[Base], found: Search, by: str, began: float) -> SearchAnswer:
-    first, incumbents = bases[0].loaded, found.incumbents
-    gap = found.gap
-    proven = len(incumbents) if not found.open and not found.accepted else 0
-    return SearchAnswer(
-        name=first.name,
-        title=first.scenario.title,
-        by=by,
-        devices=tuple(dict.fromkeys(base.loaded.scenario.devices for base in bases)),
-        best=_best(incumbents[0]) if incumbents else None,
-        ranked=tuple(_ranked(one, incumbents[0], by) for one in incumbents),
-        proven=min(proven, found.top),
-        layouts=_counts(bases, found),
-        rules=_rules(bases, found),
-        gap=gap,
-        tightness=median(one.bound / one.cost for one in incumbents) if incumbents else None,
-        differences=_differences(incumbents),
-        pareto=_fronts(incumbents),
-        scenario=_scenario(incumbents[0]) if incumbents else None,
-        wall_s=time.perf_counter() - began,
-    )
-
-
-def _answer_of(one: Incumbent) -> RunAnswer:
-    assert one.run.answer is not None, "an incumbent was replayed"
-    return one.run.answer
-
-
-def _set(one: Incumbent) -> dict[str, Any]:
-    """Return the values of an incumbent, with those of other keys that are free."""
-    other = {".".join(map(str, c.path)): c.value for c in one.base.changes[one.base.common :]}
-    return other | one.base.settings(one.layout)
-
-
-def _scenario(one: Incumbent) -> dict[str, Any]:
-    """Return the scenario of an incumbent as plain values of a file."""
-    values = best_values(load(one.base.scenario, one.base.changes), one.base.settings(one.layout))
-    return dict(to_jsonable_python(values))
-
-
-def _best(one: Incumbent) -> BestRun:
-    answer = _answer_of(one)
-    values = {field.name: getattr(answer, field.name) for field in fields(RunAnswer)}
-    return BestRun(**values, set_=_set(one))
-
-
-def _ranked(one: Incumbent, best: Incumbent, by: str) -> RankedLayout:
-    answer, numbers = _answer_of(one), measures(_answer_of(one))
-    high = _answer_of(best).interval.high_s
-    longest = inf if high is None else high
-    same = one.base.scale * (_answer_of(best).step_time_s / best.base.scale)
-    return RankedLayout(
-        set_=_set(one),
-        value=numbers[by],
-        step_time_s=answer.step_time_s,
-        bound_s=one.bound * one.base.scale,
-        tokens_per_s=answer.tokens_per_s,
-        tokens_per_s_per_device=answer.tokens_per_s_per_device,
-        mfu=answer.mfu,
-        memory_peak_bytes=answer.memory.peak_bytes,
-        devices=answer.counts.devices,
-        tie=high is not None
-        and answer.step_time_s / same <= longest / _answer_of(best).step_time_s,
-    )
-
-
-def _counts(bases: Sequence[Base], found: Search) -> LayoutCounts:
-    possible = sum(base.space.possible for base in bases)
-    excluded = _excluded(bases).total() + sum(found.invalid.values())
-    memory = found.candidates.memory + found.memory
-    rest = possible - excluded - memory - found.replayed
-    return LayoutCounts(possible, excluded, rest - found.open, memory, found.replayed, found.open)
-
-
-def _excluded(bases: Sequence[Base]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for base in bases:
-        total.update(base.space.excluded)
-    return total
-
-
-def _rules(bases: Sequence[Base], found: Search) -> tuple[RuleCount, ...]:
-    """Return the rules with their counts; those that differ in numbers only are one."""
-    counts, first = Counter[str](), dict[str, str]()
-    for why, count in (*_excluded(bases).items(), *found.invalid.items()):
-        pattern = re.sub(r"\d[\d,.]*", "#", re.sub(r"\([^()]*\)", "", why))
-        counts[pattern] += count
-        first.setdefault(pattern, why)
-    return tuple(RuleCount(first[pattern], count) for pattern, count in counts.most_common())
-
-
-def _fronts(incumbents: Sequence[Incumbent]) -> tuple[FrontOfLayouts, ...]:
-    """Return the fronts over memory, and over devices where their number varies."""
-    costs = {"memory": [one.memory for one in incumbents]}
-    devices = [float(_answer_of(one).counts.devices) for one in incumbents]
-    if len(set(devices)) > 1:
-        costs["devices"] = devices
-    fronts = []
-    for name, of in costs.items():
-        positions, best = [], inf
-        for at in sorted(range(len(of)), key=lambda at: (of[at], at)):
-            if incumbents[at].cost < best:
-                positions.append(at)
-                best = incumbents[at].cost
-        fronts.append(FrontOfLayouts(name, tuple(positions)))
-    return tuple(fronts)
-
-
-# --- differences ----------------------------------------------------------------------------------
-
-
-def _differences(incumbents: Sequence[Incumbent]) -> tuple[LayoutDifference, ...]:
-    """Return the best layout compared with the second and with that of the scenario."""
-    if not incumbents:
-        return ()
-    best = incumbents[0]
-    compared = [_own_layout(best)]
-    if len(incumbents) > 1:
-        second = incumbents[1]
-        compared.insert(0, _compared("second", best, _set(second), _answer_of(second)))
-    return tuple(compared)
-
-
-def _own_layout(best: Incumbent) -> LayoutDifference:
-    """Return the best layout compared with that of its scenario, where that can run."""
-    base = best.base
-    run = run_variant(Variant(base.scenario, base.changes, memory_first=True), None)
-    values = {key: _value(base.loaded, key) for key in _set(best)}
-    if run.answer is None:
-        why = (run.why or "").split("; ")[0]
-        return LayoutDifference("scenario", _other(best, values), None, None, {}, "", why)
-    return _compared("scenario", best, values, run.answer)
-
-
-def _compared(
-    against: str, best: Incumbent, values: Mapping[str, Any], other: RunAnswer
-) -> LayoutDifference:
-    own = _answer_of(best)
-    parts = difference(other.attribution, own.attribution)
-    sentence = format_speed("The best layout", own.tokens_per_s / other.tokens_per_s)
-    return LayoutDifference(
-        against,
-        _other(best, values),
-        other.step_time_s,
-        other.step_time_s - own.step_time_s,
-        parts,
-        f"{sentence} as {NAMES[against]}{format_causes(parts)}",
-    )
-
-
-NAMES = {"second": "the second", "scenario": "that of the scenario"}
-
-
-def _other(best: Incumbent, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that differ from those of the best layout."""
-    own = _set(best)
-    return {key: value for key, value in values.items() if own.get(key) != value}
-
-
-def _value(loaded: Loaded, key: str) -> Any:
-    """Return a value of a scenario in the form that settings have."""
-    value: Any = loaded.scenario.model_dump(mode="json", by_alias=True)
-    for word in key.split("."):
-        value = value.get(word) if isinstance(value, dict) else None
-    return value.get("name", value) if isinstance(value, dict) else value
 
 
 __all__ = ["TOP", "without_progress", "search"]

@@ -1,6 +1,5 @@
 """A search as text: the best layout, the proof, the counts, and what it is better than."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -28,7 +27,7 @@ def rows(answer: SearchAnswer) -> list[Line]:
         *(Line(f"vs {one.against}", _difference(one)) for one in answer.differences),
         *_ties(answer),
         *_rules(answer),
-        Line("searched in", format_seconds(answer.wall_s, 3)),
+        Line("searched in", _time(answer)),
     ]
 
 
@@ -96,11 +95,16 @@ def _proof(answer: SearchAnswer) -> str:
     if answer.gap == 0:
         proven = "no other layout is better"
         if answer.proven > 1:
-            proven += f", nor than the {answer.proven} below"
+            proven += f", and the {answer.proven} best are known"
     else:
         proven = f"no other layout is more than {percent(answer.gap)} better"
     tight = "" if answer.tightness is None else f"; median bound {percent(answer.tightness)}"
     return f"{proven}{tight} of the replayed step"
+
+
+def _time(answer: SearchAnswer) -> str:
+    cached = ", the answer is in the run cache" if answer.fresh == 0 else ""
+    return f"{format_seconds(answer.wall_s, 3)}{cached}"
 
 
 def _counts(answer: SearchAnswer) -> str:
@@ -121,8 +125,7 @@ def _counts(answer: SearchAnswer) -> str:
 
 def _difference(one: LayoutDifference) -> str:
     if one.why is not None:
-        why = re.sub(r"^\S+\.ya?ml(?::\d+)?: (?:plan: )?", "", one.why)
-        return f"its own layout is not possible: {why}"
+        return one.why
     return f"{one.finding} (there {format_changes(one.set_)})"
 
 
