@@ -47,8 +47,8 @@ class SchedulerFacts(Strict):
     sequences share a step.  `block` is the tokens of a block of the KV cache, and `reserved`
     whether a request is admitted only with room for all its tokens, so that none is preempted.
     `preemption` is what happens to a request whose blocks are needed: its tokens are computed
-    or copied from the host later.  `ahead` is whether the host prepares a step while the one before
-    it runs.
+    or copied from the host later.  `ahead` is whether the host schedules the sequences of a step
+    while the one before it runs.
     """
 
     batching: Fact[Literal["continuous", "static"]]
@@ -144,11 +144,12 @@ class EngineMemory(Strict):
 class EngineRecord(Record):
     """``workloads/engines/*.yaml``: how an inference engine runs a step.
 
-    `extends` names the engine file that this one changes: its values win one by one.  `step` is the
+    `extends` names the engine file that this one changes: its values win one by one. `step` is the
     time of the host between two steps, in which the device is idle, and `sequence` that for each
-    sequence of the batch.  `first` is the time of a request before and after the engine: network,
-    tokenisation, scheduling.  `dispatch` is the time of the host for each kernel that is not in a
-    graph.
+    sequence of the batch; `in_flight` is that for each sequence of the other batches of a pipeline,
+    all of which the scheduler goes through at each step. `first` is the time of a request before
+    and after the engine: network, tokenisation, scheduling. `dispatch` is the time of the host for
+    each kernel that is not in a graph.
     """
 
     kind: Literal["engine"]
@@ -161,5 +162,6 @@ class EngineRecord(Record):
     memory: EngineMemory
     step: Fact[Seconds]
     sequence: Fact[Seconds]
+    in_flight: Fact[Seconds]
     first: Fact[Seconds]
     dispatch: Fact[Seconds] = Field(description="time of the host for a kernel without a graph")

@@ -214,9 +214,11 @@ class Service:
         """
         engine, groups = self.engine, self.layout.attention_data
         count = ceil((batch.sequences + len(batch.prompts)) / groups)
-        gap = engine.step.value + count * engine.sequence.value
+        others = (len(self.stages) - 1) * engine.in_flight.value
+        scheduled = count * (engine.sequence.value + others)
         if engine.scheduler.ahead.value:
-            gap = max(0.0, gap - device)
+            scheduled = max(0.0, scheduled - device)
+        gap = engine.step.value + scheduled
         tokens = batch.sequences * (1 + self.drafted) + sum(p.tokens for p in batch.prompts)
         each = tokens / groups
         captured = each <= len(self._padded) - 1 and (self._mixed or not batch.prompts)

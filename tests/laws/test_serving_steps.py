@@ -29,14 +29,16 @@ VARIANTS = ("bf16", "bf16/bf16", "int8-weights", "int4-weights", "fp8")
 IDEAL = KernelFits("ideal", {(kind, name): PLAIN for kind in KINDS for name in VARIANTS})
 
 
-def engine(name="vllm", collectives=None, **kernels) -> EngineRecord:
-    """Return an engine without a host, with changed facts of its collectives and kernels."""
+def engine(name="vllm", collectives=None, host=None, *, ahead=False, **kernels) -> EngineRecord:
+    """Return an engine with a free host, and changed facts of host, collectives and kernels."""
     record = entry("engine", name).record
     free = record.step.model_copy(update={"value": 0.0})
+    spent = {key: free.model_copy(update={"value": value}) for key, value in (host or {}).items()}
     shared = {
         key: getattr(record.collectives, key).model_copy(update={"value": value})
         for key, value in (collectives or {}).items()
     }
+    early = record.scheduler.ahead.model_copy(update={"value": ahead})
     facts = {
         key: getattr(record.kernels, key).model_copy(update={"value": value})
         for key, value in kernels.items()
@@ -45,8 +47,11 @@ def engine(name="vllm", collectives=None, **kernels) -> EngineRecord:
         update={
             "step": free,
             "sequence": free,
+            "in_flight": free,
             "dispatch": free,
+            **spent,
             "graphs": None,
+            "scheduler": record.scheduler.model_copy(update={"ahead": early}),
             "kernels": record.kernels.model_copy(update=facts),
             "collectives": record.collectives.model_copy(update=shared),
         }
@@ -211,3 +216,27 @@ def test_attention_in_separate_kernels_writes_the_scores_of_prompts():
 
     assert added(4096) > 2.5 * added(2048) > 0
     assert apart.step(Batch(4, 4096)).parts == one.step(Batch(4, 4096)).parts
+
+
+def test_a_host_that_schedules_ahead_costs_what_it_takes_longer_than_the_devices():
+    """A short host is free; a long one sets the pace of steps."""
+    batch, alone = Batch(64, 64 * 128), service(Layout())
+    device = alone.step(batch).seconds
+
+    for each, waited in ((1e-6, 0.0), (2 * device / 64, device)):
+        ahead = service(Layout(), host={"sequence": each}, ahead=True)
+        after = service(Layout(), host={"sequence": each})
+        assert ahead.step(batch).seconds == pytest.approx(device + waited)
+        assert after.step(batch).seconds == pytest.approx(device + 64 * each)
+
+
+def test_a_pipeline_schedules_the_sequences_of_all_batches_in_flight():
+    """Each stage more adds the host time of another batch of sequences to the slowest stage."""
+    batch = Batch(64, 64 * 128)
+
+    def waited(stages):
+        return service(Layout(pipeline=stages), host={"in_flight": 6e-6}).step(batch).parts
+
+    assert "host" not in waited(1)
+    assert waited(2)["host"] == pytest.approx(64 * 6e-6)
+    assert waited(8)["host"] == pytest.approx(7 * 64 * 6e-6)
