@@ -1,4 +1,4 @@
-"""A discrete-event simulator of large-model training on clusters.
+"""A discrete-event simulator of large-model training and inference on clusters.
 
 >>> import clustersim
 >>> result = clustersim.simulate("frontier-22b", ["batch.global=32"])

@@ -105,7 +105,7 @@ def clustersim(
         typer.Option("--verbose", "-v", help="Show the traceback of an internal error."),
     ] = False,
 ) -> None:
-    """Simulate large-model training on clusters, event by event."""
+    """Simulate training and inference of large models on clusters, event by event."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
