@@ -30,8 +30,8 @@ def expert_loads(
     """Return the tokens of each expert of one device.
 
     A power law is that of the generator in ai-dynamo/aiconfigurator, ``collector/helper.py``
-    (``power_law_logits_v3``), whose random loads are replaced by quantiles.  Experts are placed at
-    random; the device is the one with most tokens, in the median placement.
+    (``_generate_power_law_distribution``), whose random loads are replaced by quantiles.  Experts
+    are placed at random; the device is the one with most tokens, in the median placement.
 
     Parameters
     ----------
@@ -77,26 +77,29 @@ def _hottest(
     quantile = (np.arange(experts) + 0.5) / experts
     ends = low ** (1 - alpha), high ** (1 - alpha)
     weights = ((ends[1] - ends[0]) * quantile + ends[0]) ** (1 / (1 - alpha))
-    loads = _whole(weights / weights.sum() * routed, tokens, routed)
+    loads = np.minimum(np.round(weights / weights.sum() * routed), tokens)
+    whole = experts // local * local
     placed = np.random.default_rng(0)
-    devices = [_busiest(placed.permutation(loads), local) for _ in range(_PLACEMENTS)]
+    devices = [
+        _busiest(placed.permutation(loads)[:whole].reshape(-1, local), tokens, routed)
+        for _ in range(_PLACEMENTS)
+    ]
     chosen = sorted(devices, key=sum)[_PLACEMENTS // 2]
     return [float(load) for load in chosen]
 
 
-def _whole(loads: Array, tokens: float, routed: float) -> Array:
-    """Return whole tokens; what rounding leaves goes to the hottest experts, one each in turn."""
-    rounded = np.round(np.minimum(loads, tokens))
-    missing = max(0, round(routed - rounded.sum()))
-    each, rest = divmod(missing, len(loads))
-    rounded += each
-    rounded[len(loads) - rest :] += 1
-    whole: Array = np.minimum(rounded, tokens)
-    return whole
+def _busiest(devices: Array, tokens: float, routed: float) -> Array:
+    """Return the loads of the device with most tokens, of devices of a row each.
 
-
-def _busiest(loads: Array, local: int) -> Array:
-    """Return the loads of the device with most tokens, of `local` experts each."""
-    devices = loads[: len(loads) // local * local].reshape(-1, local)
+    Tokens that rounding leaves go to the expert with fewest on each device in turn; those too many
+    are taken from the expert with most.
+    """
+    missing = round(min(routed, devices.size * tokens) - devices.sum())
+    for turn in range(abs(missing)):
+        row = devices[turn % len(devices)]
+        if missing > 0:
+            row[row.argmin()] += row.min() < tokens
+        else:
+            row[row.argmax()] -= row.max() > 0
     busiest: Array = devices[devices.sum(axis=1).argmax()]
     return busiest

@@ -11,7 +11,9 @@ the Gauss-Newton method: r is linearised around the last x, scipy solves the lea
 evaluated again; its slopes only where it is not linear.
 
 A coefficient with an error of more than half of its prior spread is not determined by the data: it
-keeps its value before, the worst one first, and the others are fitted again without it.
+keeps its value before, the worst one first, and the others are fitted again without it.  One that
+the data moved by more than its prior spread is determined, whatever its error: an effect that is
+absent leaves its coefficient far below the prior, where no slope is left.
 """
 
 from collections.abc import Callable, Sequence
@@ -79,7 +81,12 @@ class Fit:
 
 
 def fit(
-    predict: Predict, prior: Prior, runs: Flags, rounds: int = 12, known: float = DETERMINED
+    predict: Predict,
+    prior: Prior,
+    runs: Flags,
+    rounds: int = 12,
+    known: float = DETERMINED,
+    start: Array | None = None,
 ) -> Fit:
     """Fit coefficients to rows.
 
@@ -88,11 +95,14 @@ def fit(
     runs : for each row, whether it is a run, which can be slow for reasons of its own
     rounds : most evaluations of r around a point
     known : error over the prior spread, above which a coefficient keeps its value before
+    start : first x; 0 without it
     """
     free = np.ones(len(prior.spread), dtype=bool)
     line = _line(predict, np.zeros(len(free)), runs, free)
     before = line.ratios
     free = np.abs(line.slopes).max(axis=0, initial=0.0) > 0
+    if start is not None:
+        line = _line(predict, np.where(free, start, 0.0), runs, free)
     line, spent = _descend(predict, line, prior, free, rounds)
     determined = _determined(line, prior, free, known)
     if (determined != free).any():
@@ -128,7 +138,7 @@ def _descend(
         if moved < CLOSE:
             return line, spent
         ratios = predict([(x, np.arange(rows, dtype=np.intp))])[0]
-        sigma = scatter(line.at(x))
+        sigma = min(scatter(line.at(x)), prior.widest)
         if _cost(replace(line, x=x, ratios=ratios), prior, sigma) < _cost(line, prior, sigma):
             bent = float(np.median(np.abs(ratios - line.at(x)))) > BENT * sigma
             renewed = free if bent else np.zeros_like(free)
@@ -202,6 +212,7 @@ def _determined(line: Line, prior: Prior, free: Flags, known: float) -> Flags:
     determined = free.copy()
     while determined.any():
         share = _errors_of(line, prior, determined) / prior.spread
+        share[np.abs(line.x) > prior.spread] = 0.0
         worst = int(np.argmax(share))
         if share[worst] <= known:
             break

@@ -44,6 +44,11 @@ assumed_in_node: Final = 8
 """Devices of a node of an exchange, where the table has nodes only."""
 
 
+UNGATED: Final = frozenset({(2688.0, 1856.0), (2048.0, 5120.0), (8192.0, 5120.0)})
+"""Widths of experts that ai-dynamo/aiconfigurator measures without a gate, those of Nemotron 3:
+``collector/trtllm/collect_moe.py``."""
+
+
 class Measurement(NamedTuple):
     """One kind of kernel, its format or library, its shape and its time [s]."""
 
@@ -170,7 +175,16 @@ def _experts(cells: Cells) -> Rows:
     tokens, chosen = cells.number("tokens"), int(cells.number("topk"))
     loads = expert_loads(tokens, chosen, experts, groups, cells.word("distribution"))
     hidden, inner = cells.number("hidden"), cells.number("inter") / cells.number("moe_tp")
-    shape = {**tile_counts(loads), "tokens": tokens, "hidden": hidden, "inner": inner}
+    gated = 0.0 if (hidden, cells.number("inter")) in UNGATED else 1.0
+    shape = {
+        **tile_counts(loads),
+        "tokens": tokens,
+        "entries": tokens * chosen,
+        "experts": float(experts),
+        "hidden": hidden,
+        "inner": inner,
+        "gated": gated,
+    }
     yield Measurement("experts", cells.format(), shape, cells.seconds())
 
 

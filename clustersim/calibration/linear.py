@@ -20,11 +20,16 @@ CONVERGED: Final = 0.02
 
 @dataclass(frozen=True)
 class Prior:
-    """The prior of x: 0 with a standard deviation of `spread`, between `low` and `high`."""
+    """The prior of x: 0 with a standard deviation of `spread`, between `low` and `high`.
+
+    The data lose weight against it with their scatter, up to `widest`: a poor start with few
+    rows would otherwise end at the prior.
+    """
 
     spread: Array
     low: Array
     high: Array
+    widest: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ def solve_linear(
         low, high = np.maximum(low, line.x - reach), np.minimum(high, line.x + reach)
     runs = line.runs[kept]
     subset = Line(line.x, line.ratios[kept], line.slopes[kept], np.zeros_like(runs))
-    inside = Prior(prior.spread, low, high)
+    inside = replace(prior, low=low, high=high)
     x, sigma = _converged(subset, inside, free, x, SHARPEST)
     if runs.any():
         x, _ = _converged(replace(subset, runs=runs), inside, free, x, sigma)
@@ -79,7 +84,7 @@ def _converged(
     spent = int(free.sum())
     for _ in range(MOST_UPDATES):
         x = _least_squares(line, prior, free, x, sigma)
-        updated = scatter(line.at(x), spent)
+        updated = min(scatter(line.at(x), spent), prior.widest)
         if abs(updated / sigma - 1) < CONVERGED:
             break
         sigma = updated

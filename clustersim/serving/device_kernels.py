@@ -74,6 +74,24 @@ class LinkRates(NamedTuple):
     network: float | None = None
 
 
+class Routed(NamedTuple):
+    """The routed experts of a layer.
+
+    Attributes
+    ----------
+    experts : of all devices
+    chosen : experts of a token
+    hidden, inner : widths, the second on one device
+    gated : whether the first product of an expert has a gate
+    """
+
+    experts: int
+    chosen: int
+    hidden: int
+    inner: float
+    gated: bool
+
+
 class Kernels:
     """The kernels of a device.
 
@@ -148,7 +166,7 @@ class Kernels:
         return self._found(_prefill_kind(head), kernel).get("launch", _PREFILL_LAUNCH)
 
     def experts(
-        self, kernel: str, tiles: Mapping[str, Floats], tokens: Floats, hidden: float, inner: float
+        self, kernel: str, tiles: Mapping[str, Floats], tokens: Floats, layer: Routed
     ) -> Floats:
         """Return the times of both layers of the experts of a device [s].
 
@@ -157,7 +175,10 @@ class Kernels:
         tiles : as of `cost.surfaces.grouped.tile_counts`
         tokens : of all devices that share the experts
         """
-        shapes = _columns(tokens, **tiles, tokens=tokens, hidden=hidden, inner=inner)
+        shapes = _columns(
+            tokens, **tiles, tokens=tokens, entries=layer.chosen * tokens, experts=layer.experts,
+            hidden=layer.hidden, inner=layer.inner, gated=layer.gated,
+        )  # fmt: skip
         terms = self._found("experts", kernel)
         if not self._alone:
             terms = {**terms, "expert": 0.0}

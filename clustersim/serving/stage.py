@@ -18,7 +18,7 @@ import numpy as np
 
 from clustersim.arrays import Floats
 from clustersim.catalog.engines import EngineRecord
-from clustersim.serving.device_kernels import Head, Kernels
+from clustersim.serving.device_kernels import Head, Kernels, Routed
 from clustersim.serving.experts import ExpertLoads
 from clustersim.serving.layer_work import HALF, LayerWork, head_of, layer_work, prompt_head_of
 from clustersim.serving.links import Links
@@ -133,16 +133,13 @@ class Stage:
         if not self.with_experts or loads is None or shape is None:
             return np.zeros_like(tokens)
         inner = shape.ffn / given.layout.expert_tensor
-        if not given.model.gated:
-            inner *= 2 / 3  # an expert without a gate has two matrices instead of three
+        layer = Routed(shape.count, shape.top_k, given.model.hidden, inner, given.model.gated)
         kernel = given.formats.kernel("experts", given.kernels.device)
         present = tokens
         if given.layout.attention_data > 1:  # only tokens that were sent to a device are there
             present = tokens * (1 - (1 - 1 / given.layout.expert) ** shape.top_k)
         repeated = np.tile(present, loads.kinds)
-        seconds = given.kernels.experts(
-            kernel, loads.tiles(tokens), repeated, given.model.hidden, inner
-        )
+        seconds = given.kernels.experts(kernel, loads.tiles(tokens), repeated, layer)
         return self.with_experts * loads.slowest(seconds)
 
     def exchange(self, tokens: Floats, *, prompts: bool) -> Floats:

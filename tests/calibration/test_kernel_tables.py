@@ -218,6 +218,11 @@ def test_one_device_with_all_experts_has_all_tokens():
     assert sum(expert_loads(4096, 8, 256, 1, "power_law_1.2")) == pytest.approx(4096 * 8, rel=0.05)
 
 
+def test_tokens_that_rounding_leaves_reach_experts_without_tokens():
+    """16 tokens of experts, of which 9 round to one each: the other 7 go to further experts."""
+    assert sorted(expert_loads(4, 4, 128, 1, "power_law_1.2"))[-16:] == [1.0] * 16
+
+
 def test_few_tokens_under_skewed_routing_reach_some_expert_each():
     """4 tokens with 4 experts each are 16 tokens of experts, also where most round to none."""
     assert sum(expert_loads(4, 4, 128, 1, "power_law_1.2")) == 16

@@ -12,7 +12,7 @@ from clustersim.catalog.tree import Tree
 from clustersim.cost.surfaces.decode import DECODE
 from clustersim.cost.surfaces.exchange import EXCHANGE
 from clustersim.cost.surfaces.formats import FORMATS
-from clustersim.cost.surfaces.grouped import EXPERTS, tile_counts
+from clustersim.cost.surfaces.grouped import EXPERTS, idle_tiles, tile_counts
 from clustersim.cost.surfaces.in_node import ONCE, TWICE
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.cost.surfaces.prefill import PREFILL
@@ -160,10 +160,17 @@ def test_keys_of_8_bits_are_read_in_half_the_time():
 # --- experts and exchanges --------------------------------------------------------------------
 
 
-def experts(loads, variant="bf16", hidden=4096, inner=1536, tokens=None):
+def experts(loads, variant="bf16", tokens=None, chosen=1, count=None, gated=1):
     tokens = sum(loads) if tokens is None else tokens
-    columns = {**tile_counts(loads), "tokens": tokens, "hidden": hidden, "inner": inner}
-    return seconds(EXPERTS, variant, **columns)
+    columns = {**tile_counts(loads), "tokens": tokens, "hidden": 4096, "inner": 1536}
+    return seconds(
+        EXPERTS,
+        variant,
+        **columns,
+        entries=tokens * chosen,
+        experts=count or len(loads),
+        gated=gated,
+    )
 
 
 def test_experts_without_tokens_are_not_read():
@@ -171,6 +178,35 @@ def test_experts_without_tokens_are_not_read():
     one = experts([1] + [0] * 63)
 
     assert one < 0.3 * experts([1] * 64)
+
+
+def test_experts_without_a_gate_are_read_in_two_thirds_of_the_time():
+    """Two matrices of the same width instead of three."""
+    launch = experts([0] * 64, tokens=0)
+    whole, ungated = experts([1] * 64) - launch, experts([1] * 64, gated=0) - launch
+
+    assert ungated / whole == pytest.approx(2 / 3, abs=0.03)
+
+
+@pytest.mark.parametrize(("variant", "most"), [("mxfp4-mxfp8", 2.0), ("fp8-block", 1.1)])
+def test_kernels_launched_for_the_worst_routing_pay_for_experts_elsewhere(variant, most):
+    """Three experts with two tokens each take longer when 128 tokens could reach 381 others."""
+    few = experts([2, 2, 2], variant, tokens=3, chosen=2, count=384)
+    many = experts([2, 2, 2], variant, tokens=128, chosen=6, count=384)
+
+    assert many > few
+    assert (many > most * few) == (variant == "mxfp4-mxfp8")
+
+
+def test_idle_tiles_are_those_of_the_worst_routing():
+    """128 tokens with 6 of 384 experts: one token for each, 384 in tiles of 8, 6 of them here.
+
+    min(768, 384) + (768 - 384 - 6) / 8 = 431.25
+    """
+    shapes = {"entries": 128 * 6, "experts": 384, "routed": 6}
+    columns = {name: np.array([float(value)]) for name, value in shapes.items()}
+
+    assert idle_tiles(columns) == pytest.approx(431.25)
 
 
 def test_a_token_more_than_a_tile_holds_needs_another_tile():

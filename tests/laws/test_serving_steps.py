@@ -121,7 +121,10 @@ def test_a_pipeline_leaves_the_time_of_a_token_and_shortens_the_slowest_stage():
 
 
 def test_skewed_experts_cost_maximum_over_mean():
-    """Where experts are bound by compute, the part of the experts grows with the busiest device."""
+    """Where experts are bound by compute, the part of the experts grows with the busiest device.
+
+    All tokens are sorted on each device, which skew leaves as it is.
+    """
     shares = [3.0, 3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     batch = Batch(0, 0, (Prompt(512 * 12 * 16),))
     layout = Layout(tensor=4, expert=4)
@@ -132,7 +135,7 @@ def test_skewed_experts_cost_maximum_over_mean():
     skew = ExpertLoads(shares, 2, 4).skew
 
     assert skew == 2.0
-    assert uneven / even == pytest.approx(skew, rel=1e-3)
+    assert uneven / even == pytest.approx(skew, rel=5e-3)
 
 
 @pytest.mark.parametrize(("weights", "size"), [("int8", 1.0), ("int4", WEIGHTS["int4"])])

@@ -1,9 +1,10 @@
 r"""Products of experts: one for each expert, over the tokens that are routed to it.
 
-    t = launch + experts + tokens moved + smooth maximum of (waves of tiles, bytes)
+    t = launch + experts + tokens moved + idle tiles + smooth maximum of (waves of tiles, bytes)
 
 Tokens of an expert fill tiles of their own.  Experts without tokens are not read.  All tokens of
 the devices that share the experts are prepared and summed on each, wherever they are routed.
+Kernels of 4-bit weights are launched for the worst routing, and most of their tiles have no rows.
 """
 
 from collections.abc import Sequence
@@ -35,18 +36,31 @@ _MOST_ROUNDED: Final = 6
 """Waves up to which the last one is counted whole."""
 
 TERMS: Final = (
-    Term("launch", 26.0e-6, 0.7, 1e-7, 1e-3, "s"),
+    Term("launch", 25.0e-6, 0.7, 1e-7, 1e-3, "s"),
     Term("best", 0.70, 0.35, 0.02, 1.4),
     Term("inner_half", 120, 0.5, 4, 4000),
     Term("memory", 0.78, 0.30, 0.02, 1.2),
-    Term("sharpness", 2.7, 0.4, 0.1, 20),
-    Term("moved", 15.0, 1.0, 0.05, 1000),
-    Term("shared", 13.0, 1.0, 0.01, 1000),
+    Term("sharpness", 2.0, 0.4, 0.1, 20),
+    Term("moved", 11.0, 1.0, 0.05, 1000),
+    Term("shared", 11.0, 1.0, 0.01, 1000),
     Term("expert", 0.06e-6, 1.0, 1e-10, 1e-5, "s"),
+    Term("entry", 0.5e-9, 1.0, 1e-12, 1e-6, "s"),
 )
 """`moved` are bytes that each number of a routed token moves next to the products: conversion,
 permutation and sum; `shared` the same of each token of the devices that share the experts, routed
-here or not; `expert` is the time of each expert of the device."""
+here or not; `expert` is the time of each expert of the device, and `entry` that of each expert of
+each token, whose rows are sorted by expert."""
+
+WORST_CASE: Final = frozenset({"nvfp4", "mxfp4-mxfp8", "mxfp4-weights"})
+"""Formats whose kernels are launched for the most tiles that any routing could need, because the
+tokens of an expert are only on the device: `getMaxNumCtasInBatchDim` of TensorRT-LLM and
+FlashInfer."""
+
+IDLE: Final = Term("idle", 0.2e-6, 1.0, 1e-9, 1e-5, "s")
+"""Time of a launched tile without tokens, on one compute unit."""
+
+_LAUNCHED_ROWS: Final = (8, 64)
+"""Fewest and most rows of such tiles: the tokens of an expert in the mean, to a power of 2."""
 
 
 ALONE: Final = (
@@ -61,7 +75,7 @@ ALONE: Final = (
 
 def expert_terms(variant: str) -> tuple[Term, ...]:
     """Return the terms of both layers of experts in a number format."""
-    return TERMS
+    return (*TERMS, IDLE) if variant in WORST_CASE else TERMS
 
 
 def grouped_terms(variant: str) -> tuple[Term, ...]:
@@ -82,13 +96,41 @@ def tile_counts(loads: Sequence[float]) -> dict[str, float]:
 
 
 def expert_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Values) -> Array:
-    """Return the times of both layers of experts, the first of which is gated [s]."""
+    """Return the times of both layers of experts [s].
+
+    Parameters
+    ----------
+    shapes : `tokens` of all devices that share the experts, the number of `experts` on them,
+        `entries`, one for each expert of each token, widths `hidden` and `inner`, and `gated`, 1
+        where the first layer has a gate and 0 where not
+    """
     hidden, inner = shapes["hidden"], shapes["inner"]
     form = FORMATS[variant]
-    layers = ((2 * inner, hidden), (hidden, inner))
-    between = form.activation * inner + OUTPUT * (2 * inner + hidden)
+    up = (1 + shapes["gated"]) * inner
+    layers = ((up, hidden), (hidden, inner))
+    between = form.activation * inner + OUTPUT * (up + hidden)
     shared = values["shared"] * shapes["tokens"] * hidden / device.memory_bandwidth
-    return shared + _grouped(device, shapes, variant, values, layers, between)
+    start = shared + values["entry"] * shapes["entries"]
+    if variant in WORST_CASE:
+        columns = sum(np.ceil(n / assumed_columns) for n, _ in layers)
+        start = start + values["idle"] * idle_tiles(shapes) * columns / device.compute_units
+    return start + _grouped(device, shapes, variant, values, layers, between)
+
+
+def idle_tiles(shapes: Shapes) -> Array:
+    r"""Return the tiles of rows without tokens, of a launch for the worst case.
+
+    .. math:: \min(X, E) + \max(0, X - E) / r - X_{local} / r
+
+    with X the entries, E the experts of all devices and r the rows of a tile: each expert has one
+    token, and all others are those of one expert.
+    """
+    entries, experts = shapes["entries"], shapes["experts"]
+    mean = np.maximum(entries / experts, 1.0)
+    rows = np.clip(2 ** np.ceil(np.log2(mean)), *_LAUNCHED_ROWS)
+    spread = np.minimum(entries, experts)
+    idle: Array = np.maximum(spread + (entries - spread - shapes["routed"]) / rows, 0.0)
+    return idle
 
 
 def grouped_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Values) -> Array:
@@ -137,7 +179,10 @@ def _grouped(
 _TILES: Final = ("routed", "active", "local", *(f"tiles{rows}" for rows in ROWS))
 
 EXPERTS: Final = Surface(
-    (*_TILES, "tokens", "hidden", "inner"), format_peak, expert_terms, expert_seconds
+    (*_TILES, "tokens", "entries", "experts", "hidden", "inner", "gated"),
+    format_peak,
+    expert_terms,
+    expert_seconds,
 )
 """Both layers of the experts of a device, from routed tokens to their weighted sum; `tokens` are
 those of all devices that share the experts."""
