@@ -36,6 +36,7 @@ from simpy import Environment
 from simpy.events import NORMAL, Event, EventPriority, Timeout
 
 from clustersim.engine.network.array_solver import ArraySolver
+from clustersim.engine.network.component import Component, component_of
 from clustersim.engine.network.conservation import Conservation
 from clustersim.engine.network.scalar_solver import ScalarSolver
 from clustersim.engine.network.transfer import (
@@ -46,7 +47,6 @@ from clustersim.engine.network.transfer import (
     WAITING,
     RouteTable,
     Transfer,
-    by_number,
 )
 from clustersim.engine.time_grid import CONTINUOUS, TimeGrid
 from clustersim.errors import SimulationError
@@ -58,8 +58,8 @@ DEPARTING = EventPriority(2)
 LAST = EventPriority(3)
 """After all other events of the same instant."""
 
-MANY_CROSSINGS = 150
-"""Components of more (transfer, link) pairs are faster in arrays, as measured by
+MANY_CROSSINGS = 200
+"""Components of more (transfer, contended link) pairs are faster in arrays, as measured by
 `benchmarks/network.py`."""
 
 FEW_MEMBERS = 8
@@ -257,46 +257,20 @@ class Network:
                 self._scalar.add(transfer)
                 affected[transfer] = None
         if affected:
-            self._solve(*self._component(affected))
+            self._solve(component_of(affected, self.routes, self._start_sharing))
         if self._array.changed:
             self.conservation.count_solve(*self._array.solve(now))
         self._set_timer()
         self._settled()
 
-    def _solve(self, transfers: list[Transfer], contended: list[int], in_arrays: bool) -> None:
+    def _solve(self, component: Component) -> None:
         """Solve a component by the scalar solver, or add it to the array solver."""
-        if in_arrays or sum([len(t.route.links) for t in transfers]) > MANY_CROSSINGS:
-            self._scalar.remove(transfers)
-            self._array.add(transfers)
+        if component.in_arrays or component.crossings > MANY_CROSSINGS:
+            self._scalar.remove(component.transfers)
+            self._array.add(component.transfers)
         else:
-            solved = self._scalar.solve(transfers, contended, self._env.now)
+            solved = self._scalar.solve(component.transfers, component.contended, self._env.now)
             self.conservation.count_solve(*solved)
-
-    def _component(self, members: dict[Transfer, None]) -> tuple[list[Transfer], list[int], bool]:
-        """Return all transfers that contended links connect to some members, and these links.
-
-        Uncontended transfers on such a link become shared.  The third value is whether transfers
-        of the array solver are connected as well; these are not returned.
-        """
-        routes, queue = self.routes, list(members)
-        contended: dict[int, None] = {}
-        in_arrays = False
-        for transfer in queue:
-            for link in transfer.route.links:
-                if link in contended or not routes.contended(link):
-                    continue
-                contended[link] = None
-                for route in routes.crossing(link):
-                    for other in route.in_flight:
-                        if other.phase == UNCONTENDED:
-                            self._start_sharing(other)
-                        if other.row >= 0:
-                            in_arrays = True
-                        elif other.phase == SHARED and other not in members:
-                            members[other] = None
-                            queue.append(other)
-        queue.sort(key=by_number)
-        return queue, list(contended), in_arrays
 
     def _start_sharing(self, transfer: Transfer) -> None:
         """Make an uncontended transfer shared, after the rest of its latency."""
