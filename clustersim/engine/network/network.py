@@ -114,13 +114,13 @@ class Network:
         self.routes = RouteTable(self.capacities)
         self.contended: set[int] = set()
         self._started = 0
-        # Transfers that share links, and the starts and ends of this instant.
+        # Transfers that share links; the starts of this instant, and contended links of its ends.
         self._scalar = ScalarSolver(self.capacities, grid)
         self._array = ArraySolver(self.capacities, grid)
         self._timer: Event | None = None
         self._timer_end = inf
         self._starting: list[Transfer] = []
-        self._ended: list[Transfer] = []
+        self._relieved: dict[int, None] = {}
         self._settling = False
         self.conservation = Conservation(grid.step)
 
@@ -205,7 +205,7 @@ class Network:
         now = self._env.now
         same_instant = now + (0.0 if self._grid.step else CLOCK_ULPS * ulp(now))
         ended = self._scalar.take_ended(same_instant)
-        self._ended += ended
+        self._relieved |= self.routes.contended_links(ended)
         if self._array.size:
             ended += self._array.take_ended(same_instant)
             ended.sort(key=_by_end)
@@ -244,9 +244,8 @@ class Network:
         self._settling = False
         now = self._env.now
         starting, self._starting = self._starting, []
-        ended, self._ended = self._ended, []
-        links = dict.fromkeys(link for transfer in ended for link in transfer.route.links)
-        affected = dict.fromkeys(self.routes.sharing(links))
+        relieved, self._relieved = self._relieved, {}
+        affected = dict.fromkeys(self.routes.sharing(relieved))
         for transfer in starting:
             transfer.phase = SHARED
             transfer.since = now

@@ -169,6 +169,16 @@ class RouteTable:
         """Return whether the demands on a link exceed its capacity."""
         return self.demands[link] > LIMIT
 
+    def contended_links(self, transfers: Iterable[Transfer]) -> dict[int, None]:
+        """Return the contended links that some transfers cross."""
+        demands = self.demands
+        return {
+            link: None
+            for transfer in transfers
+            for link in transfer.route.links
+            if demands[link] > LIMIT
+        }
+
     def crossing(self, link: int) -> list[TransferRoute]:
         """Return the routes that cross a link."""
         return self._crossing[link]
