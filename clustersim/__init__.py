@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from clustersim.studies.compare import compare
     from clustersim.studies.scaling import scale
     from clustersim.studies.search import search
+    from clustersim.studies.service_compare import compare_services
     from clustersim.studies.service_sweep import sweep_services
+    from clustersim.studies.service_whatif import whatif_service
     from clustersim.studies.size import size
     from clustersim.studies.sweep import sweep
     from clustersim.studies.whatif import whatif
@@ -51,6 +53,7 @@ __all__ = [
     "__version__",
     "collective",
     "compare",
+    "compare_services",
     "replicate",
     "scale",
     "search",
@@ -62,6 +65,7 @@ __all__ = [
     "train",
     "validate",
     "whatif",
+    "whatif_service",
 ]
 
 _MODULES = {
@@ -69,6 +73,7 @@ _MODULES = {
     "ServeResult": "clustersim.simulation.serving.serve_result",
     "collective": "clustersim.studies.collective",
     "compare": "clustersim.studies.compare",
+    "compare_services": "clustersim.studies.service_compare",
     "replicate": "clustersim.simulation.replications",
     "scale": "clustersim.studies.scaling",
     "search": "clustersim.studies.search",
@@ -80,6 +85,7 @@ _MODULES = {
     "train": "clustersim.simulation.training_runs",
     "validate": "clustersim.validation.answer",
     "whatif": "clustersim.studies.whatif",
+    "whatif_service": "clustersim.studies.service_whatif",
 }
 """Modules that are slow to import, by the public name that they define."""
 

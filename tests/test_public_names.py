@@ -26,6 +26,7 @@ def test_the_public_names_are_listed_in_order():
         "__version__",
         "collective",
         "compare",
+        "compare_services",
         "replicate",
         "scale",
         "search",
@@ -37,6 +38,7 @@ def test_the_public_names_are_listed_in_order():
         "train",
         "validate",
         "whatif",
+        "whatif_service",
     ]
     for name in clustersim.__all__:
         assert getattr(clustersim, name) is not None

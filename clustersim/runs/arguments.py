@@ -16,8 +16,9 @@ from clustersim.errors import ScenarioError
 from clustersim.program.compile import compile_program
 from clustersim.runs.store import Study
 from clustersim.runs.variants import Variant
-from clustersim.scenario.load import Loaded
+from clustersim.scenario.load import Loaded, LoadedService
 from clustersim.simulation.build import build_job
+from clustersim.simulation.serve import check_service
 
 
 def variant_of(text: str, settings: Sequence[str] = ()) -> Variant:
@@ -76,7 +77,7 @@ def settings_in(text: str, where: str) -> tuple[str, ...]:
     return tuple(settings)
 
 
-def check(loaded: Loaded) -> None:
+def check(loaded: Loaded | LoadedService) -> None:
     """Check that a scenario can be run, without running it.
 
     Raises
@@ -84,6 +85,9 @@ def check(loaded: Loaded) -> None:
     ScenarioError, CatalogError
         the error that a run would end with.
     """
+    if isinstance(loaded, LoadedService):
+        check_service(loaded)
+        return
     job, given = build_job(loaded), loaded.scenario
     if given.collectives:  # prescribed algorithms are checked when groups form
         compile_program(job, fold_replicas=given.fold, fusion_bound=given.fusion_bound)

@@ -5,9 +5,9 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.metrics.attribution import PARTS
-from clustersim.runs.service_table import SERVICE_MEASURES, service_measures
 from clustersim.runs.variants import MEMORY_ONLY, RAN, SERVED, MemoryEstimate, Run, Value, Variant
 from clustersim.simulation.answer import RunAnswer
+from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, service_measures
 
 if TYPE_CHECKING:
     import pandas as pd

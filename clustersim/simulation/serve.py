@@ -65,6 +65,19 @@ def serve(
     return replace(result, wall=time.perf_counter() - began)
 
 
+def check_service(loaded: LoadedService) -> None:
+    """Check that a service can be simulated, without simulating it.
+
+    Raises
+    ------
+    ScenarioError, CatalogError, PlanError
+        the error that a simulation would end with; memory is a verdict and no error.
+    """
+    load = load_of(loaded, loaded.scenario.engine.first.value)
+    build_pools(loaded, int(load.inputs.sum()))
+    _check_positions(loaded, int((load.inputs + load.outputs).max()))
+
+
 def usual_loads(loaded: LoadedService) -> tuple[float, ...]:
     """Return sizes of the load up to that of the scenario; none where it has no size."""
     load = loaded.scenario.load
@@ -172,4 +185,4 @@ def _check_positions(loaded: LoadedService, longest: int) -> None:
         )
 
 
-__all__ = ["serve", "usual_loads"]
+__all__ = ["check_service", "serve", "usual_loads"]

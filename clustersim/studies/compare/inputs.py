@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from clustersim.catalog.tree import dotted, is_fact
-from clustersim.scenario.load import Loaded
+from clustersim.scenario.load import Loaded, LoadedService
 
 IGNORED: Final = frozenset(
     {"title", "published", "assumed", "scaling", "sources", "source", "note"}
@@ -39,6 +39,7 @@ RECORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "cluster.node.accelerator": ("peak.bf16", "peak.fp16", "memory.capacity", "memory.bandwidth"),
     "cluster.node.library": (),
     "framework": ("kernels.attention", "gradients.overlap", "pipeline.blocking"),
+    "engine": ("scheduler.tokens", "scheduler.sequences", "step", "first"),
 }
 """Records of the catalogue by their path, outer before inner, and their most important keys."""
 
@@ -98,7 +99,7 @@ class InputChange(NamedTuple):
         return f"{self.path} {self.texts[0]} -> {self.texts[1]}"
 
 
-def changed_inputs(before: Loaded, after: Loaded) -> list[Input]:
+def changed_inputs(before: Loaded | LoadedService, after: Loaded | LoadedService) -> list[Input]:
     """Return what differs between two scenarios, replaced records first."""
     remaining = changed_values(before, after)
     records = []
@@ -112,7 +113,9 @@ def changed_inputs(before: Loaded, after: Loaded) -> list[Input]:
     return [*records, *(Input(*c[:3], c.text) for c in remaining.values())]
 
 
-def changed_values(before: Loaded, after: Loaded) -> dict[str, InputChange]:
+def changed_values(
+    before: Loaded | LoadedService, after: Loaded | LoadedService
+) -> dict[str, InputChange]:
     """Return every single value that differs, by its path."""
     old, new = _ScenarioValues(before), _ScenarioValues(after)
     return {
@@ -145,7 +148,7 @@ def _record(
 class _ScenarioValues:
     """The values of a scenario by their dotted path, plain and as they are written."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: Loaded | LoadedService) -> None:
         scenario = loaded.scenario.model_dump(mode="json", by_alias=True)
         self.plain = dict(_flat(scenario, ()))
         self._written = dict(_flat(loaded.tree.data, ()))

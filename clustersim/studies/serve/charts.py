@@ -8,9 +8,10 @@ import numpy as np
 
 from clustersim.render.charts import Axis, BlockKind, Lines, Series, Step, Timeline, Waterfall
 from clustersim.render.charts.lines import reference
+from clustersim.render.service_words import part_kind, part_name
 from clustersim.render.tables import percent
 from clustersim.simulation.serving.answer import LoadPoint
-from clustersim.studies.serve.text import format_rate, part_name
+from clustersim.studies.serve.text import format_rate
 from clustersim.units import format_seconds
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ MOST_REQUESTS: Final = 48
 
 MOST_INSTANTS: Final = 600
 """Instants at which the KV cache is drawn."""
-
-_COMMUNICATION: Final = ("tensor", "expert", "pipeline", "transfer", "context")
-_WAITING: Final = ("waiting", "queue", "host", "frontend", "prompts")
 
 _LOADS: Final = {
     "concurrency": Axis("concurrent users", log=2),
@@ -123,14 +121,8 @@ def token_chart(result: "ServeResult") -> Waterfall:
         first="",
         last=f"time of {what}",
         start=0.0,
-        steps=tuple(Step(part_name(name), _kind(name), seconds) for name, seconds in parts),
+        steps=tuple(Step(part_name(name), part_kind(name), seconds) for name, seconds in parts),
     ).in_unit()
-
-
-def _kind(part: str) -> str:
-    if part in _COMMUNICATION:
-        return "communication"
-    return "bubble" if part in _WAITING else "compute"
 
 
 # --- in time --------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from clustersim.render.tables import Row, percent, words
+from clustersim.render.service_words import part_name
+from clustersim.render.tables import Row, percent
 from clustersim.units import GIB, counted, format_seconds
 
 if TYPE_CHECKING:
@@ -187,22 +188,6 @@ def shares_text(parts: Mapping[str, float]) -> str:
     return ", ".join([*named, *([f"other {percent(rest)}"] if rest > 5e-4 else [])])
 
 
-_PARTS: Final = {
-    "kv": "KV cache",
-    "prefill": "attention of prompts",
-    "tensor": "tensor communication",
-    "expert": "expert exchange",
-    "pipeline": "pipeline sends",
-    "prompts": "prompts of others",
-    "transfer": "KV transfer",
-}
-
-
-def part_name(name: str) -> str:
-    """Return a cause of a time in words."""
-    return _PARTS.get(name, words(name))
-
-
 def _cache(result: "ServeResult") -> list[Row]:
     memory, answer = result.memory, result.answer
     parts = ", ".join(
@@ -295,7 +280,6 @@ __all__ = [
     "layout_text",
     "load_text",
     "metric_text",
-    "part_name",
     "published",
     "rows",
     "shares_text",

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog.changes import Settings
-from clustersim.catalog.tree import nearest
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.arguments import parse_settings, study_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
-from clustersim.runs.service_table import SERVICE_MEASURES, service_measures
+from clustersim.runs.service_arguments import Limits, check_measure, missed_limits, read_limits
 from clustersim.runs.variants import FAILED, Run, Value, Variant
 from clustersim.scenario.load import load_service
-from clustersim.studies.service_sweep.limits import Limits, missed_limits, read_limits
+from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, service_measures
 from clustersim.studies.sweep import read_axes, value_of
 
 MEETS: Final = "meets the limits"
@@ -129,13 +128,6 @@ def sweep_services(
     return ServiceSweep(name, title, by, bounds, next(iter(ranked), None), ranked, points)
 
 
-def check_measure(option: str, by: str) -> None:
-    """Reject an unknown measure of services."""
-    if by not in SERVICE_MEASURES:
-        hint, known = nearest(by, SERVICE_MEASURES), ", ".join(SERVICE_MEASURES)
-        raise ScenarioError(f"{option} {by}: unknown measure{hint} (known: {known})")
-
-
 def rank_services(points: Sequence[ServedPoint], by: str) -> tuple[int, ...]:
     """Return the positions of the combinations that meet the limits, the best first."""
     sign = -1 if SERVICE_MEASURES[by] else 1
@@ -172,7 +164,6 @@ __all__ = [
     "NO_ROOM",
     "ServedPoint",
     "ServiceSweep",
-    "check_measure",
     "rank_services",
     "sweep_services",
 ]

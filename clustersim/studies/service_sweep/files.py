@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clustersim.render.study_folder import StudyFiles
-from clustersim.runs.service_table import SERVICE_MEASURES
+from clustersim.simulation.serving.service_measures import SERVICE_MEASURES
 from clustersim.studies.service_sweep.answer import ServiceSweep
 from clustersim.studies.service_sweep.charts import services_chart
 from clustersim.studies.service_sweep.page import page

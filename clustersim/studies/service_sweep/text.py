@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Final
 
+from clustersim.render.service_words import format_measure
 from clustersim.render.tables import Row
 from clustersim.render.words import format_setting, short_keys
 from clustersim.studies.service_sweep.answer import ServedPoint, ServiceSweep
@@ -25,7 +26,7 @@ def rows(answer: ServiceSweep) -> list[Row]:
         return [Row("best", _none(answer), warning=True), *lines]
     best = answer.points[answer.best]
     return [
-        Row("best", f"{format_point(best)}: {_measure(answer.by, best)}"),
+        Row("best", f"{format_point(best)}: {format_measure(answer.by, best.measures[answer.by])}"),
         *lines,
         *_wrong(answer),
     ]
@@ -76,14 +77,6 @@ def format_point(point: ServedPoint) -> str:
     keys = [*point.point]
     names = zip(keys, short_keys(keys), strict=True)
     return ", ".join(f"{name} {format_setting(point.point[key])}" for key, name in names)
-
-
-def _measure(by: str, point: ServedPoint) -> str:
-    value = point.measures[by]
-    named = by.replace("_", " ").replace(" per s", "/s")
-    if by in ("ttft", "tpot", "latency"):
-        return f"{named} {format_seconds(value)}"
-    return f"{value:,.0f} {named}" if value >= 1e3 else f"{value:.4g} {named}"
 
 
 __all__ = ["combination_table", "format_point", "rows"]

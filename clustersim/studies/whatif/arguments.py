@@ -70,7 +70,7 @@ def variants_of(base: Variant, changes: Sequence[Change]) -> WhatIfVariants:
     ScenarioError, CatalogError
         when the base or a setting is invalid; an invalid layout is part of the answer.
     """
-    check(base.load())
+    check(base.load_any())
     variants = tuple(_changed(base, change) for change in changes)
     valid = tuple(place for place, variant in enumerate(variants) if variant.problem is None)
     if len(changes) < 2:
@@ -82,7 +82,7 @@ def variants_of(base: Variant, changes: Sequence[Change]) -> WhatIfVariants:
 def _changed(base: Variant, change: Change) -> Variant:
     """Return the base with a change, with the reason if its layout is invalid."""
     changed = replace(base, settings=(*base.settings, *change), point={"change": " ".join(change)})
-    loaded = changed.load()  # an invalid setting is an error here
+    loaded = changed.load_any()  # an invalid setting is an error here
     try:
         check(loaded)
     except (ScenarioError, CatalogError) as problem:

@@ -20,6 +20,9 @@ SERVICE_MEASURES: Final[Mapping[str, bool]] = {
 }
 """Measures that services can be ranked by, and whether more is better; times are means [s]."""
 
+SERVICE_TIMES: Final = ("ttft", "tpot", "latency")
+"""Measures that are times; each may have a limit."""
+
 
 def service_measures(answer: ServeAnswer) -> dict[str, float]:
     """Return the measures of a service; none where it does not fit."""
@@ -41,4 +44,4 @@ def service_measures(answer: ServeAnswer) -> dict[str, float]:
     }
 
 
-__all__ = ["SERVICE_MEASURES", "service_measures"]
+__all__ = ["SERVICE_MEASURES", "SERVICE_TIMES", "service_measures"]

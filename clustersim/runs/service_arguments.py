@@ -1,14 +1,11 @@
-"""Limits of the mean times of a service, and whether a service is within them."""
+"""Measures and limits of services as the command line takes them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
+from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, SERVICE_TIMES
 from clustersim.units import format_seconds, parse
-
-LIMITED: Final = ("ttft", "tpot", "latency")
-"""Times that may have a limit."""
 
 Limits = Mapping[str, float] | Sequence[str]
 """Limits by name [s], or texts: ``tpot=50 ms``."""
@@ -35,7 +32,7 @@ def read_limits(limits: Limits) -> dict[str, float]:
 def _limit(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
     try:
-        seconds = parse(value, "seconds") if name in LIMITED else 1.0
+        seconds = parse(value, "seconds") if name in SERVICE_TIMES else 1.0
     except ValueError as problem:
         raise ScenarioError(f"--limit {text}: {problem}") from None
     _check(text, name, seconds)
@@ -43,12 +40,18 @@ def _limit(text: str) -> tuple[str, float]:
 
 
 def _check(text: str, name: str, seconds: float) -> None:
-    if name not in LIMITED:
-        raise ScenarioError(
-            f"--limit {text}: unknown time{nearest(name, LIMITED)} (known: {', '.join(LIMITED)})"
-        )
+    if name not in SERVICE_TIMES:
+        hint, known = nearest(name, SERVICE_TIMES), ", ".join(SERVICE_TIMES)
+        raise ScenarioError(f"--limit {text}: unknown time{hint} (known: {known})")
     if seconds <= 0:
         raise ScenarioError(f"--limit {text}: must be greater than 0")
+
+
+def check_measure(option: str, by: str) -> None:
+    """Reject an unknown measure of services."""
+    if by not in SERVICE_MEASURES:
+        hint, known = nearest(by, SERVICE_MEASURES), ", ".join(SERVICE_MEASURES)
+        raise ScenarioError(f"{option} {by}: unknown measure{hint} (known: {known})")
 
 
 def missed_limits(measures: Mapping[str, float], limits: Mapping[str, float]) -> str | None:
@@ -61,4 +64,4 @@ def missed_limits(measures: Mapping[str, float], limits: Mapping[str, float]) ->
     return "; ".join(missed) or None
 
 
-__all__ = ["LIMITED", "Limits", "missed_limits", "read_limits"]
+__all__ = ["Limits", "check_measure", "missed_limits", "read_limits"]

@@ -1,0 +1,17 @@
+"""Compare services: inputs, results and the causes of a token's time side by side."""
+
+from clustersim.studies.service_compare.answer import (
+    ServiceComparison,
+    compare_services,
+    compare_two,
+    service_of,
+    usual_measure,
+)
+
+__all__ = [
+    "ServiceComparison",
+    "compare_services",
+    "compare_two",
+    "service_of",
+    "usual_measure",
+]
