@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from benchmarks.commands import commands
+from benchmarks.executors import executors
 from benchmarks.growth import growth
 from benchmarks.layouts import layouts
 from benchmarks.network import network
@@ -15,6 +16,7 @@ PARTS: dict[str, Callable[[int, str], Iterator[Table]]] = {
     "commands": commands,
     "growth": growth,
     "layouts": layouts,
+    "executors": executors,
     "replay": replays,
     "network": network,
     "routing": routing,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.cache_key import key_of
@@ -38,7 +38,7 @@ POLL: Final = 0.2
 """Time between two checks for runs of other processes [s]."""
 
 CHUNK: Final = 32
-"""Variants that one task loads to compute their keys, in about half a second."""
+"""Variants that one task loads to compute their keys, in about half a second, or runs at most."""
 
 KeyOrProblem = tuple[str | None, str | None]
 """Key of a variant and None; or None and why the variant is invalid."""
@@ -140,8 +140,17 @@ def _key_of(variant: Variant, files: ScenarioFiles) -> KeyOrProblem:
         return hashlib.sha256(repr(variant).encode()).hexdigest()[:32], None
 
 
-def _run_several(variants: Sequence[tuple[Variant, str]], files: ScenarioFiles) -> list[Run]:
-    return [run_variant(variant, key, files) for variant, key in variants]
+class _Task(NamedTuple):
+    """Runs that were computed together, and the time that they took [s]."""
+
+    runs: list[Run]
+    seconds: float
+
+
+def _run_several(variants: Sequence[tuple[Variant, str]], files: ScenarioFiles) -> _Task:
+    began = time.perf_counter()
+    runs = [run_variant(variant, key, files) for variant, key in variants]
+    return _Task(runs, time.perf_counter() - began)
 
 
 class _Work:
@@ -160,7 +169,8 @@ class _Work:
         self._store, self._on_progress = store, on_progress
         self._executor = executor
         self._pending = deque(variants)
-        self._running: dict[Future[list[Run]], list[str]] = {}
+        self._running: dict[Future[_Task], list[str]] = {}
+        self._computed, self._seconds = 0, 0.0
 
     def finish(self) -> None:
         """Compute all runs that the cache does not have."""
@@ -180,9 +190,19 @@ class _Work:
     def _several(self) -> list[str]:
         """Claim the runs of a task and return their keys; none where there is no run to claim."""
         keys: list[str] = []
-        while len(keys) < self._executor.runs_of_task and (key := self._next()) is not None:
+        most = self._runs_of_task
+        while len(keys) < most and (key := self._next()) is not None:
             keys.append(key)
         return keys
+
+    @property
+    def _runs_of_task(self) -> int:
+        """Runs of the next task: of about its time, and the last ones for all workers alike."""
+        if not self._seconds:
+            return 1
+        several = round(self._executor.task_seconds * self._computed / self._seconds)
+        share = -(-len(self._pending) // self._executor.capacity)
+        return max(1, min(several, share, CHUNK))
 
     def _next(self) -> str | None:
         """Claim a run and return its key; runs of other processes move to the end."""
@@ -206,12 +226,13 @@ class _Work:
             for key in keys:
                 self._complete(self._lost(key))
 
-    def _collect(self, done: Iterable[Future[list[Run]]]) -> None:
+    def _collect(self, done: Iterable[Future[_Task]]) -> None:
         """Store the runs of futures that are done."""
         for future in done:
             keys = self._running.pop(future)
             try:
-                runs = future.result()
+                runs, seconds = future.result()
+                self._computed, self._seconds = self._computed + len(runs), self._seconds + seconds
             except BrokenExecutor:
                 runs = [self._lost(key) for key in keys]
             for run in runs:

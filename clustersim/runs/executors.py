@@ -27,11 +27,11 @@ class Workers(Executor):
     Attributes
     ----------
     elsewhere : whether it runs tasks on other computers, which may not have the files of a user
-    runs_of_task : runs that travel together
+    task_seconds : about the time of a task, which several short runs make together [s]
     """
 
     elsewhere = False
-    runs_of_task = 1
+    task_seconds = 0.0
 
     @property
     def capacity(self) -> int:

@@ -148,8 +148,16 @@ def _task(base: Base, layouts: StageLayouts) -> tuple[ScenarioOfBounds, StageLay
 
 
 def _bounds(given: ScenarioOfBounds, layouts: StageLayouts, capacity: float) -> PartBounds:
-    """Return bounds of the layouts that can fit, and how many cannot."""
-    bounds = _bounds_of(given)
+    return part_bounds(_bounds_of(given), layouts, capacity)
+
+
+def part_bounds(bounds: StepBounds, layouts: StageLayouts, capacity: float) -> PartBounds:
+    """Return bounds of the layouts that can fit, and how many cannot.
+
+    Parameters
+    ----------
+    capacity : memory of a device that may be used [B]
+    """
     columns = bounds.tables.columns(layouts.columns, layouts.stages)
     seconds, shapes, places, excluded = [np.zeros(0)], [_NONE], [_NONE], 0
     for number, (shape, allowed) in enumerate(zip(layouts.shapes, layouts.allowed, strict=True)):
@@ -177,4 +185,4 @@ def _bounds_of(given: ScenarioOfBounds) -> StepBounds:
     return _KNOWN[given.key]
 
 
-__all__ = ["Base", "Candidates", "OnBounds", "candidates_of", "excluded_by_rule"]
+__all__ = ["Base", "Candidates", "OnBounds", "candidates_of", "excluded_by_rule", "part_bounds"]
