@@ -69,6 +69,8 @@ _PARTS: Final = {
     "kv": "KV cache",
     "prefill": "attention of prompts",
     "tensor": "tensor communication",
+    "context": "context communication",
+    "draft": "drafting",
     "expert": "expert exchange",
     "pipeline": "pipeline sends",
     "prompts": "prompts of others",

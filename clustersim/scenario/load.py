@@ -316,6 +316,9 @@ def _complete(tree: Tree, folder: Path | None, changes: tuple[Change, ...]) -> N
     for change in changes:
         if not is_reference(change):
             _carry_out(change, tree)
+            for path, kind in REFERENCES.items():
+                if path[: len(change.path)] == change.path:  # the new value holds a name
+                    look_up(tree, path, kind, folder)
 
 
 def _carry_out(change: Change, tree: Tree) -> None:

@@ -25,6 +25,7 @@ REFERENCES: Final[dict[Key, str]] = {
     ("model",): "model",
     ("framework",): "framework",
     ("engine",): "engine",
+    ("speculation", "draft"): "model",
     ("training", "failures"): "reliability",
 }
 """Keys of a scenario that hold the name of a catalogue file, outer before inner, and its kind."""

@@ -128,11 +128,38 @@ def _word_or_table(given: object) -> str:
     return "word" if isinstance(given, str) else "table"
 
 
-class SpeculationFile(Strict):
-    """Speculative decoding: drafted tokens that a step verifies."""
+class SpeculationBase(Strict):
+    """The keys of speculative decoding that name no other file."""
 
     tokens: Count = Field(description="drafted tokens of a sequence in a step")
     acceptance: Share = Field(description="probability that a drafted token is accepted")
+    share: Share | None = Field(
+        None,
+        description="time of a drafted token without a draft model, over that of the step that"
+        " verifies; 0 if missing",
+    )
+
+
+class SpeculationFile(SpeculationBase):
+    """Speculative decoding: drafted tokens that a step verifies."""
+
+    draft: str | Name | None = Field(
+        None,
+        description="model that drafts, on the devices of each replica; heads of the model, or a"
+        " look-up, if missing",
+    )
+
+
+class Speculation(SpeculationBase):
+    """Speculative decoding whose draft model has been replaced by the catalogue's record."""
+
+    draft: ModelRecord | None = None
+
+    @model_validator(mode="after")
+    def _one_cost(self) -> Self:
+        if self.draft is not None and self.share is not None:
+            raise ValueError("share: has no effect with a draft model (leave it out)")
+        return self
 
 
 class LimitsFile(Strict):
@@ -181,9 +208,6 @@ class ServingBase(Strict):
     ] = Field(description="number format of the weights, or formats by part")
     load: LoadFile
     experts: RoutingFile | None = Field(None, description="load of experts; balanced if missing")
-    speculation: SpeculationFile | None = Field(
-        None, description="speculative decoding; none if missing"
-    )
     limits: LimitsFile | None = Field(None, description="limits of the requests of goodput")
     published: list[PublishedService] = Field([])
     assumed: dict[str, str] = Field({}, description="keys without a source, with the reason")
@@ -195,6 +219,7 @@ class ServingScenario(ServingBase):
     cluster: ClusterUse
     model: ModelRecord
     engine: EngineRecord
+    speculation: Speculation | None = None
 
     @model_validator(mode="after")
     def _cached_in_one_pool(self) -> Self:
@@ -222,6 +247,9 @@ class ServingScenarioFile(ServingBase):
     cluster: ClusterName
     model: str | Name
     engine: str | Name
+    speculation: SpeculationFile | None = Field(
+        None, description="speculative decoding; none if missing"
+    )
 
 
 def serving_json_schema() -> dict[str, Any]:
@@ -241,6 +269,7 @@ __all__ = [
     "ServingPlanFile",
     "ServingScenario",
     "ServingScenarioFile",
+    "Speculation",
     "SpeculationFile",
     "replica_devices",
     "serving_json_schema",

@@ -49,12 +49,15 @@ class ReplicaMemory(NamedTuple):
         return max(0.0, sum(self.parts.values()) - self.usable)
 
 
-def replica_memory(replica: Replica, most_tokens: int | None = None) -> ReplicaMemory:
+def replica_memory(
+    replica: Replica, most_tokens: int | None = None, draft: Replica | None = None
+) -> ReplicaMemory:
     """Return the memory of the device with least room for the KV cache.
 
     Parameters
     ----------
     most_tokens : of the largest step; the engine's limit if None
+    draft : a small model on the same devices that drafts tokens; not with several stages
     """
     facts, layout = replica.engine.memory, replica.layout
     capacity = replica.kernels.device.memory_capacity
@@ -73,6 +76,9 @@ def replica_memory(replica: Replica, most_tokens: int | None = None) -> ReplicaM
         parts = {
             "weights": weights, "activations": activations, "buffers": facts.buffers.value,
         }  # fmt: skip
+        if draft is not None:
+            parts["draft_model"] = _weights(draft, draft.model.stack, first=True, last=True)
+            cached += draft.model.layers * token_bytes(draft)
         room = usable - sum(parts.values())
         found.append((room / cached, parts, room))
     tokens, parts, room = min(found, key=lambda one: one[0])

@@ -15,6 +15,7 @@ from clustersim.catalog.engines import EngineRecord
 from clustersim.catalog.facts import Fact
 from clustersim.serving.batch import Batch, Prompt, StepTime
 from clustersim.serving.device_kernels import Kernels
+from clustersim.serving.drafting import NONE, Drafting
 from clustersim.serving.experts import ExpertLoads
 from clustersim.serving.layer_work import HALF
 from clustersim.serving.links import Links
@@ -41,7 +42,7 @@ class Service:
     ----------
     cluster : the machine, of which the replica has the devices `first` and after
     shares : of each expert in the tokens of a layer, in any unit; None for equal ones
-    drafted : tokens that are drafted for each sequence and verified by the step
+    drafting : how tokens are drafted that the step verifies
     most_tokens : of the largest step, which its activations are held for; the engine's limit if
         None
 
@@ -60,7 +61,7 @@ class Service:
         engine: EngineRecord,
         shares: list[float] | None = None,
         first: int = 0,
-        drafted: int = 0,
+        drafting: Drafting = NONE,
         most_tokens: int | None = None,
     ) -> None:
         check_replica(layout, model, cluster.devices - first)
@@ -80,7 +81,7 @@ class Service:
         links = Links(cluster, layout, engine.collectives, kernels, first)
         loads = _loads(model, layout, shares)
         self.model, self.layout, self.engine = model, layout, engine
-        self.formats, self.kernels, self.drafted = formats, kernels, drafted
+        self.formats, self.kernels, self.drafting = formats, kernels, drafting
         self._most_tokens = most_tokens
         self.replica = Replica(model, layout, formats, engine, kernels, links, loads)
         self.stages = [*_stages(self.replica)]
@@ -93,7 +94,9 @@ class Service:
     @cached_property
     def memory(self) -> ReplicaMemory:
         """What the fullest device holds, and the tokens that its KV cache has room for."""
-        return replica_memory(self.replica, self._most_tokens)
+        draft = self.drafting.model
+        extra = None if draft is None else draft.replica
+        return replica_memory(self.replica, self._most_tokens, extra)
 
     @property
     def kv_bytes_per_token(self) -> float:
@@ -127,12 +130,15 @@ class Service:
         slowest = max(sum(of_stage.values()) for of_stage in stages)
         sent = self._sent(batch)
         parts["pipeline"] += sent
+        drafted = self._drafted(batch, sum(parts.values()))
+        parts["draft"] += drafted
         host = self._host(batch, sum(parts.values()))
         parts["host"] += host
         shown = {name: seconds for name, seconds in parts.items() if seconds}
         total = sum(shown.values())
         alone = len(self.stages) == 1
-        return StepTime(total, shown, total if alone else slowest + host + sent / self._hops)
+        paced = slowest + drafted + host + sent / self._hops
+        return StepTime(total, shown, total if alone else paced)
 
     def _stage_parts(self, stage: Stage, batch: Batch) -> dict[str, float]:
         """Return the parts of a step on one stage; two halves of a batch may overlap."""
@@ -155,14 +161,20 @@ class Service:
         if batch.sequences:
             sequences = batch.sequences / self.layout.attention_data * share
             keys = batch.context / batch.sequences
-            parts["kv"] = only(
-                stage.decode(single(max(1.0, sequences)), single(keys), 1 + self.drafted)
-            )
+            own = single(max(1.0, sequences))
+            parts["kv"] = only(stage.decode(own, single(keys), self._verified))
+            parts["context"] = only(stage.context_combine(own * self._verified))
         if prompts:
             seconds = partial(attention_seconds, stage)
             attended = self._attended(batch.prompts, stage.prefill_launch, seconds)
             parts["prefill"] = share * attended
+            gathered = only(stage.context_gather(single(self._context(batch))))
+            parts["context"] = parts.get("context", 0.0) + share * gathered
         return parts
+
+    def _context(self, batch: Batch) -> float:
+        """Return the tokens whose keys prompts of a step attend to."""
+        return self._of_groups([prompt.tokens + prompt.before for prompt in batch.prompts])
 
     def _attended(
         self, prompts: tuple[Prompt, ...], launch: float, seconds: Callable[[Prompt, int], float]
@@ -188,7 +200,7 @@ class Service:
 
         Sequences are even over groups of attention; a prompt belongs to one of them.
         """
-        groups, verified = self.layout.attention_data, 1 + self.drafted
+        groups, verified = self.layout.attention_data, self._verified
         own = ceil(batch.sequences / groups) * verified
         rows = own + ceil(len(batch.prompts) / groups)
         lengths = [prompt.tokens for prompt in batch.prompts]
@@ -219,7 +231,7 @@ class Service:
         if engine.scheduler.ahead.value:
             scheduled = max(0.0, scheduled - device)
         gap = engine.step.value + scheduled
-        tokens = batch.sequences * (1 + self.drafted) + sum(p.tokens for p in batch.prompts)
+        tokens = batch.sequences * self._verified + sum(p.tokens for p in batch.prompts)
         each = tokens / groups
         captured = each <= len(self._padded) - 1 and (self._mixed or not batch.prompts)
         if captured:
@@ -232,6 +244,11 @@ class Service:
         if len(self.stages) == 1:
             return 0.0
         return self._send(self._tokens(batch)[0])
+
+    @property
+    def _verified(self) -> int:
+        """Tokens of a decoding sequence in a step."""
+        return 1 + self.drafting.tokens
 
     @cached_property
     def _hops(self) -> int:
@@ -259,10 +276,21 @@ class Service:
 
     def seconds(self, batch: Batch) -> float:
         """Return the time of a step from tables [s]: exact at their knots, linear between them."""
-        device = sum(count * self._tabled(place, batch) for place, count in self._places)
-        if len(self.stages) > 1:
-            device += self._sent(batch)
+        device = self.device_seconds(batch)
+        if self.drafting.tokens:
+            device += self._drafted(batch, device)
         return device + self._host(batch, device)
+
+    def device_seconds(self, batch: Batch) -> float:
+        """Return the time of the devices in a step from tables, without drafting and host [s]."""
+        device = sum(count * self._tabled(place, batch) for place, count in self._places)
+        return device + self._sent(batch) if len(self.stages) > 1 else device
+
+    def _drafted(self, batch: Batch, device: float) -> float:
+        """Return the time of drafting, of a step whose devices take `device` to verify [s]."""
+        if batch.prompts and batch.sequences:
+            device = self.device_seconds(batch._replace(prompts=()))
+        return self.drafting.seconds(batch, device)
 
     def slowest(self, batch: Batch) -> float:
         """Return the time of the slowest stage from tables [s]."""
@@ -271,7 +299,9 @@ class Service:
         stages = [self._tabled(place, batch) for place, _ in self._places]
         device = sum(count * stages[place] for place, count in self._places)
         sent = self._sent(batch)
-        return max(stages) + self._host(batch, device + sent) + sent / self._hops
+        drafted = self._drafted(batch, device + sent)
+        host = self._host(batch, device + sent + drafted)
+        return max(stages) + drafted + host + sent / self._hops
 
     @cached_property
     def _places(self) -> list[tuple[int, int]]:
@@ -279,7 +309,7 @@ class Service:
 
     @cached_property
     def _tables(self) -> list["StageTables"]:
-        return [StageTables(stage, 1 + self.drafted) for stage, _ in self._kinds]
+        return [StageTables(stage, self._verified) for stage, _ in self._kinds]
 
     @cached_property
     def _send(self) -> Line:
@@ -308,9 +338,13 @@ class Service:
         if sequences:
             own = max(1.0, sequences / groups * share)
             seconds += tables.decode(own, batch.context / sequences)
+            if self.layout.context > 1:
+                seconds += tables.combined(own * self._verified)
         if prompts:
             attended = self._attended(prompts, tables.prefill_launch, tables.prefill)
             seconds += share * attended
+            if self.layout.context > 1:
+                seconds += share * tables.gathered(self._context(batch))
         return exchanged, seconds
 
 

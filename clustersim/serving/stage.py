@@ -4,7 +4,7 @@ weights, compute    products that read their weights for longer than they multip
 experts             routed experts; `exchange` of tokens before and after them
 kv, prefill         attention of decoding sequences, and of prompts
 elementwise         passes over memory
-tensor              collectives of the tensor group
+tensor, context     collectives of the tensor group, and of the devices that share a context
 sampling            logits and the choice of tokens
 """
 
@@ -22,7 +22,7 @@ from clustersim.serving.device_kernels import Head, Kernels, Routed
 from clustersim.serving.experts import ExpertLoads
 from clustersim.serving.layer_work import HALF, LayerWork, head_of, layer_work, prompt_head_of
 from clustersim.serving.links import Links
-from clustersim.serving.number_formats import WEIGHTS, Formats
+from clustersim.serving.number_formats import KV_BYTES, WEIGHTS, Formats
 from clustersim.serving.replica_layout import Layout
 from clustersim.workload.model import Layer, Transformer
 
@@ -32,6 +32,9 @@ Parts = dict[str, Floats]
 _SAMPLING: Final = (3, 12.0)
 """Kernels that choose a token, and the bytes that they move for each logit: conversion to 32 bits,
 softmax, and the choice."""
+
+_SINGLE: Final = 4.0
+"""Size of a number in 32 bits [B]."""
 
 _UNFUSED: Final = 6
 """Kernels of attention of prompts beyond the first, where they are not fused: transpositions of its
@@ -203,6 +206,27 @@ class Stage:
         given = self.replica
         head = prompt_head_of(given.model, given.layout.tensor)
         return self.count * given.kernels.prefill_launch(given.formats.attention_kernel(), head)
+
+    def context_gather(self, keys: Floats) -> Floats:
+        """Return the times to gather the keys and values of prompts over a context group [s].
+
+        Each device has those of its share of the tokens, and its queries attend to all.
+        """
+        given = self.replica
+        head = head_of(given.model, given.layout.tensor)
+        nbytes = KV_BYTES[given.formats.kv] * head.kv_heads * head.read * keys
+        return self.count * given.links.context_gather(nbytes)
+
+    def context_combine(self, tokens: Floats) -> Floats:
+        """Return the times to combine the results of decoded tokens over a context group [s].
+
+        Each device attends to its share of the cached tokens. Results of all of them are gathered,
+        with the sum of each softmax, in 32 bits.
+        """
+        given = self.replica
+        head = head_of(given.model, given.layout.tensor)
+        nbytes = _SINGLE * head.heads * (head.value + 1) * tokens * given.layout.context
+        return self.count * given.links.context_gather(nbytes)
 
     def head(self, rows: Floats) -> Floats:
         """Return the times of logits of `rows` tokens and of their choice [s]."""

@@ -70,6 +70,16 @@ class StageTables:
             lambda sequences, keys: self._stage.decode(sequences, keys, self._queries),
         )
 
+    @cached_property
+    def gathered(self) -> Line:
+        """Gather of keys and values over a context group, by tokens [s]."""
+        return tabulate(knots(MOST_KEYS), self._stage.context_gather)
+
+    @cached_property
+    def combined(self) -> Line:
+        """Combination of results over a context group, by decoded tokens [s]."""
+        return tabulate(knots(MOST_SEQUENCES), self._stage.context_combine)
+
     def prefill(self, prompt: Prompt, count: int) -> float:
         """Return the time of attention of some prompts of the same lengths, computed once [s]."""
         found = self._prefills.get((prompt, count))

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from clustersim.catalog.engines import EngineRecord
 from clustersim.scenario.entries import entry
 from clustersim.serving.batch import Batch, Prompt
+from clustersim.serving.drafting import NONE, Drafting
 from clustersim.serving.experts import ExpertLoads
 from clustersim.serving.number_formats import WEIGHTS, Formats
 from clustersim.serving.replica_layout import Layout
@@ -58,7 +60,9 @@ def engine(name="vllm", collectives=None, host=None, *, ahead=False, **kernels) 
     )
 
 
-def service(layout, *, model="llama3-70b", formats=None, fits=(IDEAL,), shares=None, **facts):
+def service(
+    layout, *, model="llama3-70b", formats=None, fits=(IDEAL,), shares=None, drafting=NONE, **facts
+):
     """Return a replica on ideal H100; on measured ones with ``fits=None``."""
     record = entry("model", model).record
     cluster = build_cluster(entry("cluster", "dgx-h100").record, 1)
@@ -67,7 +71,9 @@ def service(layout, *, model="llama3-70b", formats=None, fits=(IDEAL,), shares=N
             cluster.accelerator, fits=fits, memory_achieved=1.0, launch_overhead=0.0
         )
     shape = build_model(record, record.sequence, 1, 1)
-    return Service(cluster, shape, layout, formats or Formats(), engine(**facts), shares=shares)
+    return Service(
+        cluster, shape, layout, formats or Formats(), engine(**facts), shares, drafting=drafting
+    )
 
 
 def test_a_batch_of_one_is_bound_by_the_bytes_of_the_weights():
@@ -243,3 +249,56 @@ def test_a_pipeline_schedules_the_sequences_of_all_batches_in_flight():
     assert "host" not in waited(1)
     assert waited(2)["host"] == pytest.approx(64 * 6e-6)
     assert waited(8)["host"] == pytest.approx(7 * 64 * 6e-6)
+
+
+def test_a_draft_model_takes_its_own_steps_and_the_room_of_its_weights_and_keys():
+    """A step adds one of the draft model for each drafted token, and one for the prompts."""
+    small = service(Layout(tensor=8), model="llama3-8b")
+    alone = service(Layout(tensor=8), drafting=Drafting(3))
+    drafted = service(Layout(tensor=8), drafting=Drafting(3, small))
+    batch, prompts = Batch(8, 8 * 512), (Prompt(256),)
+
+    added = drafted.step(batch).seconds - alone.step(batch).seconds
+    assert added == pytest.approx(3 * small.device_seconds(batch))
+    mixed = drafted.step(batch._replace(prompts=prompts)).parts["draft"]
+    assert mixed == pytest.approx(added + small.device_seconds(Batch(0, 0, prompts)))
+    assert drafted.seconds(batch) == pytest.approx(drafted.step(batch).seconds, rel=0.03)
+
+    held = drafted.memory.parts["draft_model"]
+    assert held == pytest.approx(small.memory.parts["weights"])
+    assert drafted.memory.tokens < alone.memory.tokens
+
+
+def test_heads_that_draft_take_their_share_of_the_verifying_step():
+    """Three drafted tokens at a tenth of a step each make it 1.3 times as long."""
+    free, heads = (service(Layout(), drafting=Drafting(3, share=share)) for share in (0.0, 0.1))
+    batch = Batch(8, 8 * 512)
+
+    assert heads.step(batch).seconds == pytest.approx(1.3 * free.step(batch).seconds)
+    assert heads.step(Batch(0, 0, (Prompt(64),))) == free.step(Batch(0, 0, (Prompt(64),)))
+
+
+@pytest.mark.parametrize("context", [2, 4, 8])
+def test_a_context_group_divides_a_prompt_and_gathers_its_keys(context):
+    """Products of a prompt scale exactly; the gather has the bytes of all its keys and values."""
+    prompt = Batch(0, 0, (Prompt(65_536),))
+    one, many = (service(Layout(context=n)) for n in (1, context))
+    alone, shared = one.step(prompt).parts, many.step(prompt).parts
+    model = many.model
+    nbytes = 2 * 2 * model.kv_heads * model.head_size * 65_536
+    gather = many.replica.links.context_gather(np.array([float(nbytes)]))[0]
+
+    assert shared["compute"] == pytest.approx(alone["compute"] / context, rel=0.01)
+    assert shared["context"] == pytest.approx(model.layers * gather)
+    assert "context" not in alone
+    assert many.seconds(prompt) == pytest.approx(many.step(prompt).seconds, rel=0.03)
+
+
+def test_a_context_group_reads_its_share_of_the_cache_and_combines_the_results():
+    """Decoding of long sequences is faster by less than the number of devices."""
+    batch = Batch(1, 100_000)
+    one, four = (service(Layout(context=n)).step(batch) for n in (1, 4))
+
+    assert four.parts["kv"] == pytest.approx(one.parts["kv"] / 4, rel=0.01)
+    assert four.parts["context"] > 0
+    assert one.seconds / 4 < four.seconds < one.seconds

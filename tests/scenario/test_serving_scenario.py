@@ -28,6 +28,14 @@ NAME = "llama3-70b-h100-serving"
         ("experts={load: zipf}", "experts: 'llama3-70b' has no experts (leave it out)"),
         ("plan.prefill={tensor: 4}", "separate pools need both prefill and decode"),
         ("load.inputs=3", "load.inputs: unknown key (did you mean 'input'?)"),
+        (
+            "speculation={tokens: 3, acceptance: 0.7, draft: llama-8b}",
+            "(did you mean 'llama3-8b'?)",
+        ),
+        (
+            "speculation={tokens: 3, acceptance: 0.7, draft: llama3-8b, share: 0.1}",
+            "speculation: share: has no effect with a draft model (leave it out)",
+        ),
         ("published[0].metric=mfu", "published[0].metric: must be 'ttft_s'"),
     ],
 )
@@ -135,3 +143,13 @@ def test_the_same_seed_gives_the_same_requests():
     assert one.frame.equals(two.frame)
     assert one.frame["input"].tolist() == other.frame["input"].tolist()
     assert one.frame["arrival"].iloc[-1] == pytest.approx(2 * other.frame["arrival"].iloc[-1])
+
+
+def test_a_draft_model_needs_one_stage():
+    """Its layers are on the devices of the only stage."""
+    settings = [
+        "speculation={tokens: 3, acceptance: 0.7, draft: llama3-8b}",
+        "plan={tensor: 4, pipeline: 2}",
+    ]
+    with pytest.raises(ScenarioError, match="a draft model needs one stage, not 2"):
+        serve(NAME, settings)

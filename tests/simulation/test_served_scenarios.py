@@ -133,3 +133,16 @@ def test_speculation_shortens_the_time_of_a_token_while_accepted():
     ]
 
     assert times[1] < 0.7 * result(name).tpot.mean < times[0]
+
+
+def test_a_draft_model_costs_time_and_memory():
+    """A draft model of 8 billion parameters pays for one of 70, and less than free tokens."""
+    name, wish = "llama3-70b-h100-serving", {"tokens": 3, "acceptance": 0.7}
+    free, drafted = (
+        serve(name, {"speculation": {**wish, **draft}}) for draft in ({}, {"draft": "llama3-8b"})
+    )
+
+    assert free.tpot.mean < drafted.tpot.mean < result(name).tpot.mean
+    assert drafted.answer.attribution["draft"] > 0.1 * drafted.tpot.mean
+    assert drafted.memory.parts["draft_model"] > 1e9
+    assert sum(drafted.answer.attribution.values()) == pytest.approx(drafted.tpot.mean)

@@ -11,6 +11,7 @@ from clustersim.errors import PlanError
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.serving import FormatsFile, ReplicaFile, ServingScenario, replica_devices
 from clustersim.serving.batch import Batch, Prompt
+from clustersim.serving.drafting import NONE, Drafting
 from clustersim.serving.number_formats import Formats
 from clustersim.serving.replica_layout import Layout
 from clustersim.serving.service import Service
@@ -81,16 +82,35 @@ def _service(
 ) -> Service:
     given = loaded.scenario
     layout = Layout(wish.tensor, wish.pipeline, wish.expert, wish.attention_data, wish.context)
-    drafted = 0 if given.speculation is None else given.speculation.tokens
     static = given.engine.scheduler.batching.value == "static"
     try:
         return Service(
             cluster, model, layout, _formats(given), given.engine,
-            _shares(given, model, wish.expert), first, drafted, prompts if static else None,
+            _shares(given, model, wish.expert), first, _drafting(loaded, cluster, wish, first),
+            prompts if static else None,
         )  # fmt: skip
     except PlanError as problems:
         lines = str(problems).splitlines()
         raise PlanError("\n".join(_placed(loaded, line) for line in lines)) from None
+
+
+def _drafting(loaded: LoadedService, cluster: Cluster, wish: ReplicaFile, first: int) -> Drafting:
+    """Return how tokens are drafted; a draft model is distributed as the attention is."""
+    given = loaded.scenario.speculation
+    if given is None:
+        return NONE
+    if given.draft is None:
+        return Drafting(given.tokens, share=given.share or 0.0)
+    if wish.pipeline > 1:
+        raise PlanError(
+            f"speculation: a draft model needs one stage, not {wish.pipeline}"
+            " (plan.pipeline: 1, or share instead of draft)"
+        )
+    model = build_model(given.draft, given.draft.sequence, 1, wish.tensor)
+    layout = Layout(wish.tensor, attention_data=wish.attention_data, context=wish.context)
+    formats = _formats(loaded.scenario)._replace(attention=None, experts=None)
+    service = Service(cluster, model, layout, formats, loaded.scenario.engine, first=first)
+    return Drafting(given.tokens, service)
 
 
 def _placed(loaded: LoadedService, problem: str) -> str:
