@@ -14,7 +14,7 @@ from clustersim.scenario.load import load_cluster
 from clustersim.studies.size import Machine, Trained, fastest_layout
 from clustersim.validation.cases.machines import MachineChoice, machine_of
 from clustersim.validation.cases.reasons import Reason, Ungradable
-from clustersim.validation.cases.rows import Missing, Row, Section
+from clustersim.validation.cases.rows import Missing, Row, Section, family_row
 from clustersim.validation.cases.values import Count, Number, Text
 from clustersim.validation.grading import Grade
 from clustersim.workload.shapes import FAMILIES, shape_of
@@ -66,7 +66,7 @@ def grade_duration_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
     Ungradable
         for projections, mixtures of experts without a shape, and rows that measure other work.
     """
-    given = DurationRow.model_validate(row.written)
+    given = family_row(row, DurationRow)
     _check(given)
     measured = _measured_hours(given)
     choice = machine_of(row.model_copy(update={"system": _system(row, given)}))

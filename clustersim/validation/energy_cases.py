@@ -19,7 +19,7 @@ from clustersim.scenario.load import from_mapping, load_cluster
 from clustersim.simulation.simulate import simulate
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.reasons import Reason, Ungradable
-from clustersim.validation.cases.rows import Missing, Row, Section
+from clustersim.validation.cases.rows import Missing, Row, Section, family_row
 from clustersim.validation.cases.values import Count, Number, Text, Word
 from clustersim.validation.grading import Grade
 
@@ -72,7 +72,7 @@ def grade_energy_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
     Ungradable
         for energies that were not measured, and for machines without power in the catalogue.
     """
-    given = EnergyRow.model_validate(row.written)
+    given = family_row(row, EnergyRow)
     kind = given.energy_kind or ""
     if kind != METERED:
         why = _REASONS.get(kind, f"energy_kind '{kind}' is not known")

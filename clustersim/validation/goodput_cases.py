@@ -26,7 +26,7 @@ from clustersim.simulation.long_run_answer import TrainAnswer
 from clustersim.simulation.training_runs import train
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.reasons import Reason, Ungradable
-from clustersim.validation.cases.rows import Missing, Row, Section
+from clustersim.validation.cases.rows import Missing, Row, Section, family_row
 from clustersim.validation.cases.values import Count, Text
 from clustersim.validation.grading import Grade
 
@@ -127,7 +127,7 @@ def grade_goodput_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
     Ungradable
         for rows that are inputs of a prediction, or leave out what it needs.
     """
-    given = GoodputRow.model_validate(row.written)
+    given = family_row(row, GoodputRow)
     graders = {
         "model-check": _formula,
         "mttf": _mean_time,

@@ -18,7 +18,7 @@ from clustersim.serving.replica_layout import Layout
 from clustersim.serving.service import Service
 from clustersim.topology.cluster import build_cluster
 from clustersim.validation.cases.reasons import NOT_STATED, Reason, Ungradable
-from clustersim.validation.cases.rows import Missing, Row, Section
+from clustersim.validation.cases.rows import Missing, Row, Section, family_row
 from clustersim.validation.cases.values import Count, Number, Text
 from clustersim.validation.inference_settings import (
     InferenceSettings,
@@ -163,7 +163,7 @@ def inference_case(row: Row) -> InferenceCase:
     Ungradable
         with all settings that are missing, or that no file describes.
     """
-    given, settings = InferenceRow.model_validate(row.written), inference_settings()
+    given, settings = family_row(row, InferenceRow), inference_settings()
     load, assumed = given.serving, dict[str, str]()
     reasons = [*_missing(given)]
     name = given.system.accelerator or ""

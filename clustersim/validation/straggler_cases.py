@@ -29,7 +29,7 @@ from clustersim.scenario.load import from_mapping
 from clustersim.simulation.replications import replicate
 from clustersim.simulation.simulate import simulate
 from clustersim.validation.cases.reasons import Reason, Ungradable
-from clustersim.validation.cases.rows import Missing, Row, Section
+from clustersim.validation.cases.rows import Missing, Row, Section, family_row
 from clustersim.validation.cases.values import Count, Number
 from clustersim.validation.grading import Grade
 
@@ -94,7 +94,7 @@ def grade_straggler_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
     Ungradable
         for rows that no scenario expresses.
     """
-    given = StragglerRow.model_validate(row.written)
+    given = family_row(row, StragglerRow)
     effect = given.measured
     if effect.expected_max_sigma is not None:
         predicted = expected_maximum("normal", _ranks(given))

@@ -48,6 +48,14 @@ def test_a_row_without_its_settings_is_listed_with_all_of_them():
     )
 
 
+def test_a_key_of_another_type_is_named():
+    """A row that cannot be read is malformed, as a row of a training step is."""
+    outcome = graded(parallel={"tp": 0})
+
+    assert outcome.answer.reasons == ("malformed",)
+    assert outcome.answer.why == "parallel.tp: 0 is not a count of at least 1"
+
+
 def test_weights_that_do_not_fit_are_listed_with_the_missing_memory():
     """A model of 180 billion parameters in 16 bits is not served on one device."""
     formats = {"weights": "fp16", "kv": "fp16"}

@@ -9,7 +9,7 @@ field of a wrong type makes its own row unreadable, never the file.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -17,7 +17,7 @@ from clustersim.catalog.problems import reason
 from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.text_files import shown
 from clustersim.errors import ScenarioError
-from clustersim.validation.cases.reasons import Reason
+from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.values import Amount, Count, Flag, Number, Text, Word, quoted
 
 Missing = BeforeValidator(lambda value: {} if value is None else value)
@@ -160,6 +160,10 @@ class Row(Section):
     written: dict[str, Any] = {}
 
 
+OfFamily = TypeVar("OfFamily", bound=Section)
+"""The rows of a family that is no step."""
+
+
 OWN_SHAPE: Final = frozenset({"inference"})
 """Families whose rows have other sections than those of a step; they are read where graded."""
 
@@ -218,9 +222,26 @@ def _entry(row: object, place: int) -> Entry:
     try:
         parsed = Row.model_validate({**keys, "id": name, "group": group, "written": dict(row)})
     except ValidationError as error:
-        detail = "; ".join(_message(problem) for problem in error.errors())
-        return Entry(name, group, problem=Reason("malformed", detail))
+        return Entry(name, group, problem=_malformed(error))
     return Entry(name, group, parsed)
+
+
+def family_row(row: Row, kind: type[OfFamily]) -> OfFamily:
+    """Return a row as its family has it: a `kind`.
+
+    Raises
+    ------
+    Ungradable
+        when a key is not of its type.
+    """
+    try:
+        return kind.model_validate(row.written)
+    except ValidationError as error:
+        raise Ungradable(_malformed(error)) from None
+
+
+def _malformed(error: ValidationError) -> Reason:
+    return Reason("malformed", "; ".join(_message(problem) for problem in error.errors()))
 
 
 def _name(value: object) -> str:
