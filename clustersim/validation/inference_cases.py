@@ -5,6 +5,7 @@
 Every field may be missing; a row that leaves out what a prediction needs is not gradable.
 """
 
+import re
 from math import prod
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -32,6 +33,15 @@ Checked = TypeVar("Checked", bound=Record)
 
 FAMILY: Final = "inference"
 """The family of rows that are graded here."""
+
+USERS: Final = "agg"
+"""The word of a row for a fixed number of users of one pool."""
+
+TRACE: Final = "trace"
+"""The word of a row for requests that arrived as in a recorded trace."""
+
+STATIC: Final = "static"
+"""The word of a row for a batch that runs from its prompts to its last token."""
 
 LONGEST: Final = 131_072
 """Tokens of a sequence that models are served with, longer than those of training."""
@@ -105,6 +115,21 @@ class InferenceRow(Section):
     measured: Annotated[ServingMeasures, Missing] = ServingMeasures()
 
 
+class Arrivals(NamedTuple):
+    """Requests that arrive at random, as a row describes them in words.
+
+    Attributes
+    ----------
+    rate : of requests [1/s]
+    requests : in all
+    limits : of the engine's scheduler: sequences, and tokens of a step
+    """
+
+    rate: float
+    requests: int
+    limits: dict[str, int]
+
+
 class InferenceCase(NamedTuple):
     """A row as a replica and its load.
 
@@ -113,6 +138,7 @@ class InferenceCase(NamedTuple):
     users : requests at the same time of one replica; None where they are not limited
     replicas : of the pool that generates tokens
     assumed : settings that the source does not state, each with the reason for its value
+    arrivals : of requests at a rate; None where the number of users is given, or all begin at once
     """
 
     row: InferenceRow
@@ -124,6 +150,7 @@ class InferenceCase(NamedTuple):
     output: int
     replicas: int
     assumed: dict[str, str]
+    arrivals: Arrivals | None = None
 
     @property
     def scenario(self) -> dict[str, Any]:
@@ -144,8 +171,12 @@ class InferenceCase(NamedTuple):
             "model": {"name": self.service.model.name, "sequence": self.service.model.sequence},
             "plan": layouts.get("replica", layouts),
             "precision": precision,
-            "engine": {"name": self.engine},
+            "engine": {"name": self.engine, **self._limits},
         }
+
+    @property
+    def _limits(self) -> dict[str, dict[str, int]]:
+        return {"scheduler": self.arrivals.limits} if self.arrivals else {}
 
 
 def _plan(layout: Layout, replicas: int) -> dict[str, int]:
@@ -187,11 +218,30 @@ def inference_case(row: Row) -> InferenceCase:
         _record("engine", engine.engine, EngineRecord),
     )
     users = load.batch_or_concurrency
+    arrivals = _arrivals(row, load)
+    if arrivals is not None:
+        assumed["serving.lengths"] = "spread by half of their means, which alone are stated"
     return InferenceCase(
         given, service, machine.cluster, engine.engine,
         int(users) if isinstance(users, int | float) else None,
-        round(load.isl), round(load.osl or 1), replicas, assumed,
+        round(load.isl), round(load.osl or 1), replicas, assumed, arrivals,
     )  # fmt: skip
+
+
+def _arrivals(row: Row, load: ServingLoad) -> Arrivals | None:
+    """Return the arrivals of a trace: ``poisson 10 req/s, max_num_seqs 128``, and the number."""
+    if load.mode != TRACE:
+        return None
+    words = str(load.batch_or_concurrency)
+    rate = re.search(r"poisson ([\d.]+) req/s", words)
+    count = re.search(r"(\d+)\b[^;]* requests", row.source.note or "")
+    if rate is None or count is None:
+        what = "rate of arrivals" if rate is None else "number of requests"
+        raise Ungradable(Reason(f"{what}{NOT_STATED}", f"{what}{NOT_STATED}"))
+    named = {"sequences": "max_num_seqs", "tokens": "max_num_batched_tokens"}
+    found = {key: re.search(rf"\b{name} (\d+)", words) for key, name in named.items()}
+    limits = {key: int(match[1]) for key, match in found.items() if match is not None}
+    return Arrivals(float(rate[1]), int(count[1]), limits)
 
 
 def _record(kind: str, name: str, of: type[Checked]) -> Checked:

@@ -2,6 +2,7 @@ r"""Grades of measured inference cases, metric by metric, and those of a one-lin
 
     static            a batch from its prompts to its last token, in closed form
     agg, disagg       a replay of a fixed number of users, each waiting for its last request
+    trace             a replay of random arrivals at the rate of the trace
     offline           a replay of requests that are all there at the start
     one pool alone    its steps, in closed form
 
@@ -19,12 +20,15 @@ from clustersim.simulation.serve import serve
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Row
 from clustersim.validation.grading import Grade
-from clustersim.validation.inference_baseline import baseline_token_time
-from clustersim.validation.inference_cases import InferenceCase, inference_case
+from clustersim.validation.inference_baseline import baseline_predictions
+from clustersim.validation.inference_cases import (
+    STATIC,
+    TRACE,
+    USERS,
+    InferenceCase,
+    inference_case,
+)
 from clustersim.validation.outcome import Outcome
-
-USERS: Final = "agg"
-"""The word of a case for a fixed number of users of one pool."""
 
 TIMES: Final = frozenset({"latency_s", "ttft_ms", "tpot_ms"})
 """Metrics of which more is slower."""
@@ -88,11 +92,12 @@ def inference_outcome(row: Row) -> Outcome:
 
 
 def _baselines(case: InferenceCase) -> dict[str, float]:
-    """Return the error of the one-line roofline in the time per token of a load of users."""
-    measured, predicted = case.row.measured.tpot_ms, baseline_token_time(case)
-    if measured is None or predicted is None or case.row.serving.mode != USERS:
-        return {}
-    return {"tpot_ms": 1e3 * predicted / measured - 1}
+    """Return the errors of the one-line roofline, by metric."""
+    return {
+        metric: predicted / value - 1
+        for metric, predicted in baseline_predictions(case).items()
+        if (value := getattr(case.row.measured, metric)) is not None
+    }
 
 
 def _grade(metric: str, measured: float, predicted: float) -> Grade:
@@ -127,6 +132,29 @@ def _steady(case: InferenceCase) -> Predicted:
         "warm_up": 0,
     }
     return _replayed(case, load)
+
+
+def _arriving(case: InferenceCase) -> Predicted:
+    """Replay requests that arrive at random, whose lengths are log-normal."""
+    arrivals = case.arrivals
+    assert arrivals is not None, "a trace has arrivals"
+    load = {
+        "rate": arrivals.rate,
+        "requests": arrivals.requests,
+        "input": _spread(case.prompt),
+        "output": _spread(case.output),
+        "warm_up": 0,
+    }
+    return _replayed(case, load)
+
+
+def _spread(tokens: int) -> dict[str, float]:
+    return {"mean": tokens, "deviation": SPREAD * tokens}
+
+
+SPREAD: Final = 0.5
+"""Assumed standard deviation of lengths, over their mean, which alone is stated. The throughput of
+two traces is predicted 12 to 14 % higher without any, and 38 % lower with as much as the mean."""
 
 
 def _offline(case: InferenceCase) -> Predicted:
@@ -185,8 +213,9 @@ PROMPT_TOKENS: Final = 16_384
 """Prompt tokens of a device in a step of a pool of its own: deepseek-ai/profile-data, README."""
 
 MODES: Final[Mapping[str, Callable[[InferenceCase], Predicted]]] = {
-    "static": _static,
+    STATIC: _static,
     USERS: _steady,
+    TRACE: _arriving,
     "offline_max_load": _offline,
     "disagg": _steady,
     "disagg_decode": _decoding,

@@ -8,6 +8,12 @@ from clustersim.catalog.finding import entry_names, find
 from clustersim.simulation.serve import serve
 from clustersim.simulation.serving.serve_result import ServeResult
 
+NEAR = 0.13
+"""Greatest error of a published number of a service."""
+
+FARTHER = {"gpt-175b-a100-fastertransformer": 0.25, "llama2-70b-h100-mlperf-offline": 0.18}
+"""Services that are further off: an older release, and lengths of which only means are known."""
+
 SERVING = tuple(name for name in entry_names("scenario") if "load" in find("scenario", name).data)
 
 
@@ -26,7 +32,7 @@ def test_every_serving_scenario_runs_and_states_what_was_published(name):
     assert found.published or "published" in found.scenario.assumed
     assert all(check.source for check in found.published)
     for check in found.published:
-        assert check.error is None or abs(check.error) <= 0.35, check
+        assert check.error is None or abs(check.error) <= FARTHER.get(name, NEAR), check
 
 
 @pytest.mark.parametrize("name", SERVING)

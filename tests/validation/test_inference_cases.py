@@ -8,6 +8,8 @@ from clustersim.catalog.finding import shipped
 from clustersim.validation.answer import validation_of
 from clustersim.validation.case_runs import run_case
 from clustersim.validation.cases.rows import parse_entries, read_entries
+from clustersim.validation.inference_baseline import baseline_predictions
+from clustersim.validation.inference_cases import inference_case
 from clustersim.validation.outcome import Outcome
 
 ENTRIES = read_entries(shipped("validation") / "inference_cases.yaml")
@@ -66,13 +68,40 @@ def test_weights_that_do_not_fit_are_listed_with_the_missing_memory():
 
 @pytest.mark.parametrize(
     ("prefix", "bar"),
-    [("ft-", 0.09), ("trtllm061-", 0.12), ("dsv3-", 0.12), ("trtllm05-", 0.20)],
+    [("ft-", 0.09), ("trtllm061-", 0.12), ("dsv3-", 0.12), ("trtllm05-", 0.20), ("lss-", 0.20)],
 )
 def test_rows_in_closed_form_are_near_their_source(prefix, bar):
     """The median error of each source is at most today's."""
     outcomes = [run_case(entry) for entry in ENTRIES if entry.id.startswith(prefix)]
 
     assert median(outcome.absolute_error for outcome in outcomes) < bar
+
+
+def test_arrivals_of_a_trace_are_read_from_its_words():
+    """Rate and limits are words of the load, and the number of requests one of the note."""
+    [entry] = [entry for entry in ENTRIES if entry.id == "lss-rtxpro6000-llama-3.1-8b"]
+    case = inference_case(entry.row)
+
+    assert case.arrivals == (10.0, 300, {"sequences": 128, "tokens": 2048})
+    assert case.scenario["engine"]["scheduler"] == case.arrivals.limits
+    assert "half of their means" in case.assumed["serving.lengths"]
+
+
+def test_a_trace_without_a_rate_is_listed():
+    """Arrivals cannot be replayed without their rate."""
+    outcome = graded(serving={**ROW["serving"], "mode": "trace", "batch_or_concurrency": "bursts"})
+
+    assert outcome.answer.why == "not stated: rate of arrivals"
+
+
+def test_the_baseline_predicts_all_metrics_of_a_static_batch():
+    """Its latency is that of the prompts and of all further tokens."""
+    [entry] = [entry for entry in ENTRIES if entry.id == "ft-gpt-20b-tp1-b2-200x200"]
+    found = baseline_predictions(inference_case(entry.row))
+    token = (found["latency_s"] - found["ttft_ms"] / 1e3) / 199
+
+    assert token == pytest.approx(2 * 2.0e10 / (2.039e12 * 0.82), rel=0.15)
+    assert found["output_tok_s"] == pytest.approx(2 * 200 / found["latency_s"])
 
 
 def test_each_metric_has_errors_of_its_own():
