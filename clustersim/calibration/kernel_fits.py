@@ -29,7 +29,7 @@ from clustersim.catalog.kernel_records import KernelsRecord, find_kernel_fits
 from clustersim.catalog.reading import parse_yaml
 from clustersim.catalog.tree import Tree
 from clustersim.catalog.writing import to_yaml
-from clustersim.errors import CatalogError
+from clustersim.errors import CatalogError, ScenarioError
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,12 @@ def fit_kernels(
     Raises
     ------
     ScenarioError
-        when a table cannot be used.
+        when a table cannot be used, or no row of any.
     """
     measured = measured_groups(read_tables(paths), accelerator)
+    if not measured.groups:
+        reasons = "".join(f"; {why}: {count}" for why, count in measured.left_out.items())
+        raise ScenarioError(f"calibrate: no row of the tables can be used{reasons}")
     left_out = dict(measured.left_out)
     enough = []
     for group in measured.groups:

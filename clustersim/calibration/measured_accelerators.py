@@ -18,7 +18,7 @@ from clustersim.catalog.kernel_records import KernelFit, KernelsRecord, find_ker
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
-from clustersim.errors import CatalogError, ScenarioError
+from clustersim.errors import CatalogError
 from clustersim.topology.accelerator import build_accelerator
 
 
@@ -69,8 +69,6 @@ def measured_groups(tables: KernelTables, accelerator: str | None = None) -> Mea
 
     Raises
     ------
-    ScenarioError
-        when no row can be used.
     CatalogError
         when there is no such accelerator.
     """
@@ -84,9 +82,6 @@ def measured_groups(tables: KernelTables, accelerator: str | None = None) -> Mea
             left_out[reason or ""] += 1
         else:
             rows.setdefault((record.name, *row.group), []).append(row)
-    if not rows:
-        reasons = "".join(f"; {reason}: {count}" for reason, count in sorted(left_out.items()))
-        raise ScenarioError(f"calibrate: no row of the tables can be used{reasons}")
     records = {record.name: record for record in by_name.values()}
     fits = {name: _fits_of(records[name]) for name in sorted({key[0] for key in rows})}
     groups = [

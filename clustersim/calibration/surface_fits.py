@@ -6,6 +6,7 @@ Rows with the same shape are in the same fold, so that a row is graded by a fit 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Final
 
@@ -109,14 +110,20 @@ class SurfaceRows:
 
     def ratios(self, found: Mapping[str, float]) -> Array:
         """Return the logarithms of predicted over measured time, with some terms found."""
-        columns = self.surface.columns
-        shapes = {
-            name: np.array([row.shape[name] for row in self.rows], dtype=float) for name in columns
-        }
-        seconds = np.array([row.seconds for row in self.rows])
-        predicted = predict(self.surface, self.device, shapes, self.variant, found)
-        ratios: Array = np.log(predicted / seconds)
+        predicted = predict(self.surface, self.device, self._shapes, self.variant, found)
+        ratios: Array = np.log(predicted / self._seconds)
         return ratios
+
+    @cached_property
+    def _shapes(self) -> dict[str, Array]:
+        return {
+            name: np.array([row.shape[name] for row in self.rows], dtype=float)
+            for name in self.surface.columns
+        }
+
+    @cached_property
+    def _seconds(self) -> Array:
+        return np.array([row.seconds for row in self.rows], dtype=float)
 
     def without(self, fold: int) -> "SurfaceRows":
         """Return the rows outside a fold."""

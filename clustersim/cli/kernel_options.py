@@ -49,7 +49,9 @@ def grade_tables(paths: Sequence[Path], accelerator: str | None, *, json_output:
     if json_output:
         print_json(answer)
         return
-    print_tables((table, list(table.rows(answer))) for table in GRADES)
+    if not answer.groups:
+        echo("No row of the tables can be graded.")
+    print_tables((table, list(table.rows(answer))) for table in GRADES if answer.groups)
     echo("".join(f"{line}\n" for line in left_out_lines(answer.left_out)), end="")
 
 

@@ -314,6 +314,25 @@ def test_rows_without_an_accelerator_are_counted(tmp_path, capsys):
     assert "no accelerator is measured as 'Chip 9'" in out
 
 
+def test_a_table_without_gradable_rows_leaves_the_other_tables_graded(tmp_path, capsys):
+    """Mixed batches have no surface: alone or next to another table, each row has its reason."""
+    file = written(tmp_path, ("gemm", "bf16"))
+    mixed = tmp_path / "mixed.csv"
+    mixed.write_text("accelerator,kernel,seconds\nNVIDIA B200 SXM,attn_mixed_batch,1e-6\n")
+    reason = "attn_mixed_batch: a batch of prefill and decode is not one kernel"
+    code, out, _ = ending(capsys, "--grade", mixed, file, "--json")
+    alone, text, _ = ending(capsys, "--grade", mixed)
+    answer = from_json(KernelGrades, json.loads(out))
+
+    assert (code, alone) == (0, 0)
+    assert [Path(one.file).name for one in answer.tables] == [file.name]
+    assert dict(answer.left_out) == {reason: 1}
+    assert text.splitlines() == [
+        "No row of the tables can be graded.",
+        f"left out       1  {reason}",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -322,7 +341,7 @@ def test_rows_without_an_accelerator_are_counted(tmp_path, capsys):
         (["--measure", "--grade", "x.csv"], "--grade: not allowed with --measure"),
         (["x.csv"], "x.csv: needs --from or --grade before it"),
         (["--grade", "none.csv"], "none.csv: "),
-        (["--grade", "other.csv"], "calibrate: no row of the tables can be used; no accelerator"),
+        (["--from", "other.csv"], "calibrate: no row of the tables can be used; no accelerator"),
         (["--from", "x.csv", "own.csv"], "--from own.csv: has no column 'accelerator'"),
         (["--from", "x.csv", "--group", "g"], "--group: not allowed with --from of kernel tables"),
     ],
