@@ -118,9 +118,11 @@ def prefill(queries, keys, batch=1, heads=32, kv_heads=8, variant="bf16/bf16"):
     return seconds(PREFILL, variant, queries=queries, keys=keys, **shape)
 
 
-def decode(keys, batch=64, heads=32, kv_heads=8, packed=32, variant="bf16/bf16", found=None):
-    shape = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "key": 128, "value": 128}
-    return seconds(DECODE, variant, found, keys=keys, read=256, packed=packed, **shape)
+def decode(
+    keys, batch=64, heads=32, kv_heads=8, packed=32, variant="bf16/bf16", found=None, width=128
+):
+    shape = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "key": width, "value": width}
+    return seconds(DECODE, variant, found, keys=keys, read=2 * width, packed=packed, **shape)
 
 
 def test_attention_of_a_sequence_twice_as_long_takes_four_times_as_long():
@@ -148,6 +150,20 @@ def test_decode_reads_its_cache():
 def test_a_group_too_large_to_pack_reads_its_keys_again():
     """64 query heads on one take several times as long where a tile packs 32 of them."""
     assert decode(4096, heads=64, kv_heads=1) > 3 * decode(4096, heads=64, kv_heads=1, packed=64)
+
+
+def test_tiles_of_wide_heads_take_longer():
+    """Short sequences cost their tiles, whose time grows with the width of a head."""
+    wide, narrow = (decode(2, batch=4096, width=n) for n in (256, 64))
+
+    assert narrow < wide < 4 * narrow
+
+
+def test_groups_of_more_heads_than_a_tensor_core_multiplies_start_later():
+    """17 query heads that share keys launch another kernel than 16."""
+    small, large = (decode(4, batch=1, heads=n, kv_heads=1) for n in (16, 17))
+
+    assert large > small + 0.5e-6
 
 
 def test_keys_of_8_bits_are_read_in_half_the_time():

@@ -25,6 +25,9 @@ assumed_packed: Final = 32
 """Most query heads in a tile, which fits tables of TensorRT-LLM on nine accelerators better than 16
 and 64: kernels of larger groups are several times slower."""
 
+assumed_group: Final = 16
+"""Most query heads of a small group; tensor cores multiply 16 rows at once."""
+
 TERMS: Final = (
     Term("launch", 9.0e-6, 0.6, 1e-7, 1e-3, "s"),
     Term("memory", 0.95, 0.15, 0.05, 1.5),
@@ -36,11 +39,14 @@ TERMS: Final = (
     Term("cache", 1.6, 0.6, 0.3, 30),
     Term("single", 1.0, 0.3, 0.1, 1.3),
     Term("single_launch", 1.0, 0.3, 0.3, 5),
+    Term("width", 0.2, 1.0, 0.001, 0.9),
+    Term("group_launch", 1.1, 0.3, 0.3, 5),
 )
 """`tile` is the time of a tile and `row` that of each query head in it, on one compute unit;
-`cache` the rate of keys read again, over that of memory.  `single` and `single_launch` are the rate
-of memory and the launch where heads share no keys, over the others: libraries have another kernel
-for these."""
+`width` is the part of it that grows with the width of a head.  `cache` is the rate of keys read
+again, over that of memory.  `single` and `single_launch` are the rate of memory and the launch
+where heads share no keys, over the others: libraries have another kernel for these.
+`group_launch` is the launch of large groups over that of small ones."""
 
 
 def decode_terms(variant: str) -> tuple[Term, ...]:
@@ -56,11 +62,13 @@ def decode_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Va
     packed = heads / kv_heads <= shapes["packed"]
     tiles = batch * np.where(packed, kv_heads, heads)
     rows = np.where(packed, batch * heads, 0.0)
-    start = (tiles * values["tile"] + rows * values["row"]) / device.compute_units
+    wider = 1 + values["width"] * (shapes["key"] / 128 - 1)
+    start = (tiles * values["tile"] * wider + rows * values["row"]) / device.compute_units
     alone = heads == kv_heads
     share = np.where(alone, values["single"], 1.0)
     bandwidth = device.memory_bandwidth * values["memory"] * share
-    launch = values["launch"] * np.where(alone, values["single_launch"], 1.0)
+    large = np.where(heads > assumed_group * kv_heads, values["group_launch"], 1.0)
+    launch = values["launch"] * np.where(alone, values["single_launch"], large)
     nbytes = stored * batch * keys * read
     reread = np.where(packed, 0.0, nbytes * heads / (bandwidth * values["cache"]))
     flops = 2 * batch * heads * (shapes["key"] + shapes["value"]) * keys
