@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from clustersim.studies.scaling import scale
     from clustersim.studies.search import search
     from clustersim.studies.service_compare import compare_services
+    from clustersim.studies.service_search import search_services
     from clustersim.studies.service_sweep import sweep_services
     from clustersim.studies.service_whatif import whatif_service
     from clustersim.studies.size import size
@@ -57,6 +58,7 @@ __all__ = [
     "replicate",
     "scale",
     "search",
+    "search_services",
     "serve",
     "simulate",
     "size",
@@ -77,6 +79,7 @@ _MODULES = {
     "replicate": "clustersim.simulation.replications",
     "scale": "clustersim.studies.scaling",
     "search": "clustersim.studies.search",
+    "search_services": "clustersim.studies.service_search",
     "serve": "clustersim.simulation.serve",
     "simulate": "clustersim.simulation.simulate",
     "size": "clustersim.studies.size",

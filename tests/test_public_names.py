@@ -30,6 +30,7 @@ def test_the_public_names_are_listed_in_order():
         "replicate",
         "scale",
         "search",
+        "search_services",
         "serve",
         "simulate",
         "size",

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -25,6 +25,7 @@ from clustersim.cli.options import (
     print_json,
     print_rows,
     print_table,
+    progress_bar,
 )
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
@@ -47,7 +48,10 @@ Free = Annotated[
 Limit = Annotated[
     list[str] | None,
     typer.Option(
-        "--limit", metavar="LIMIT", help="Limit: memory<=70GiB, plan.tensor<=8. Repeatable."
+        "--limit",
+        metavar="LIMIT",
+        help="Limit: memory<=70GiB, plan.tensor<=8; of a mean time of a service:"
+        " tpot=50ms, ttft=2s. Repeatable.",
     ),
 ]
 
@@ -55,11 +59,20 @@ Limit = Annotated[
 def search(
     scenario: Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.")],
     devices: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of devices [those of the scenario].")
+        int | None,
+        typer.Option(
+            metavar="N", help="Number of devices, of a service the most [those of the scenario]."
+        ),
     ] = None,
     objective: Annotated[
-        str, typer.Option(metavar="MEASURE", help="Measure that is best: mfu, step_time_s, ...")
-    ] = DEFAULT_OBJECTIVE,
+        str | None,
+        typer.Option(
+            metavar="MEASURE",
+            help="Measure that is best: mfu, step_time_s, ...; of a service"
+            " tokens_per_s_per_device, tpot, devices, ... [tokens_per_s, of a service per device].",
+            show_default=False,
+        ),
+    ] = None,
     free: Free = None,
     limit: Limit = None,
     gap: Annotated[
@@ -98,7 +111,7 @@ def search(
     """
     from clustersim.catalog.writing import check_new, write_new
     from clustersim.render.study_folder import write_study
-    from clustersim.scenario.load import from_mapping, name_of
+    from clustersim.scenario.load import from_mapping, is_service, name_of
     from clustersim.studies.search.best_scenario import scenario_text
     from clustersim.studies.search.files import files_of
     from clustersim.studies.search.launch import launch_arguments, launch_text
@@ -107,6 +120,22 @@ def search(
     if best_file is not None:
         check_new(best_file, force=force)
     place = output_folder("search", name_of(scenario), out, json_output=as_json, force=force)
+    if is_service(scenario):
+        if program is not None:
+            raise ScenarioError("--as: has no effect on a serving scenario (leave it out)")
+        given: dict[str, Any] = {
+            "devices": devices,
+            "objective": objective or "tokens_per_s_per_device",
+        }
+        given |= {"free": free or (), "limits": limit or (), "settings": settings or ()}
+        executed = {"gap": share, "seconds": seconds, "jobs": jobs, "executor": executor}
+        command = command_line(
+            "search", [scenario], devices=devices, objective=objective, free=free, limit=limit,
+            set=settings,
+        )  # fmt: skip
+        _search_services(scenario, store, given | executed, command, place, best_file, as_json)
+        return
+    objective = objective or DEFAULT_OBJECTIVE
     with _progress(store) as on_progress:
         answer = clustersim.search(
             scenario,
@@ -148,6 +177,42 @@ def search(
         best = from_mapping(answer.name, answer.scenario)
         echo(f"\nlaunch arguments of {best.scenario.framework.name}:")
         echo(launch_text(launch_arguments(best, program)))
+
+
+def _search_services(
+    scenario: str,
+    store: Path,
+    arguments: dict[str, Any],
+    command: str,
+    place: Path | None,
+    best_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Search the best layout of a service; `arguments` are those of `search_services`."""
+    from clustersim.catalog.writing import to_yaml, write_new
+    from clustersim.render import tables
+    from clustersim.render.study_folder import write_study
+    from clustersim.studies.service_search.files import files_of
+    from clustersim.studies.service_search.text import found_table, rows
+
+    with progress_bar("search", store) as on_progress:
+        answer = clustersim.search_services(
+            scenario, store=store, on_progress=on_progress, **arguments
+        )
+    if best_file is not None and answer.scenario is not None:
+        text = to_yaml(dict(answer.scenario), [f"The best layout of `{command}`."])
+        write_new(best_file, text, force=True)
+    lines = rows(answer)
+    if place is not None:
+        files = write_study(answer, files_of(answer, command), place, force=True)
+        lines.append(tables.files(place, files))
+    if as_json:
+        print_json(answer)
+        return
+    print_rows(answer.title, lines)
+    if table := found_table(answer):
+        echo(f"\n{len(table) - 1} best layouts:")
+        print_table(table, ["layout"])
 
 
 def _print(answer: "SearchAnswer", place: Path | None, files: list[str]) -> None:

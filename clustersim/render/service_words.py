@@ -6,8 +6,9 @@ from typing import Final
 from clustersim.metrics.difference import format_causes, format_ratio
 from clustersim.render.charts import Step
 from clustersim.render.tables import percent, words
+from clustersim.scenario.serving import ReplicaFile
 from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, SERVICE_TIMES
-from clustersim.units import format_seconds
+from clustersim.units import counted, format_seconds
 
 SAME: Final = 5e-4
 """Ratio, less one, below which two measures are called equal."""
@@ -61,6 +62,16 @@ def format_gain(by: str, ratio: float, before: float, after: float) -> str:
     if SERVICE_MEASURES[by]:
         return f"{format_ratio(ratio)} times the {name} ({change})"
     return f"{name} {change} ({percent(after / before - 1, '+')})"
+
+
+def layout_text(plan: ReplicaFile) -> str:
+    """Return a layout: ``'2 replicas of tensor 4 x pipeline 2'``."""
+    degrees = [f"tensor {plan.tensor}"]
+    for name in ("pipeline", "context", "attention_data"):
+        degree = getattr(plan, name)
+        degrees += [f"{name.replace('_', ' ')} {degree}"] if degree > 1 else []
+    expert = f", expert {plan.expert}" if plan.expert > 1 else ""
+    return f"{counted(plan.replicas, 'replica')} of {' x '.join(degrees)}{expert}"
 
 
 # --- parts of a time ---

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from clustersim.render.service_words import part_name
+from clustersim.render.service_words import layout_text, part_name
 from clustersim.render.tables import Row, percent
 from clustersim.units import GIB, counted, format_seconds
 
 if TYPE_CHECKING:
     from clustersim.scenario.load_file import Lengths, LoadFile
-    from clustersim.scenario.serving import ReplicaFile, ServingScenario
+    from clustersim.scenario.serving import ServingScenario
     from clustersim.simulation.serving.answer import Goodput, LoadPoint, ServedCheck, Statistics
     from clustersim.simulation.serving.serve_result import ServeResult
 
@@ -64,16 +64,6 @@ def _setting(given: "ServingScenario") -> list[Row]:
         Row("layout", layout),
         Row("load", load_text(given.load)),
     ]
-
-
-def layout_text(plan: "ReplicaFile") -> str:
-    """Return a layout: ``'2 replicas of tensor 4 x pipeline 2'``."""
-    degrees = [f"tensor {plan.tensor}"]
-    for name in ("pipeline", "context", "attention_data"):
-        degree = getattr(plan, name)
-        degrees += [f"{name.replace('_', ' ')} {degree}"] if degree > 1 else []
-    expert = f", expert {plan.expert}" if plan.expert > 1 else ""
-    return f"{counted(plan.replicas, 'replica')} of {' x '.join(degrees)}{expert}"
 
 
 def load_text(load: "LoadFile") -> str:
@@ -277,7 +267,6 @@ def curve_table(curve: "Sequence[LoadPoint]") -> list[list[str]]:
 __all__ = [
     "curve_table",
     "format_rate",
-    "layout_text",
     "load_text",
     "metric_text",
     "published",

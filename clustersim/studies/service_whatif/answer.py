@@ -38,7 +38,7 @@ class ServiceChange:
     gain : how many times better the measure `by` is: a rate after over before, a time before over
         after; null where the service does not run
     measures : by name: times are means [s], rates in a second; empty where it does not run
-    part : the part of the mean time per token that changed most
+    part : the part of the mean time per token that changed most, in the direction of its sum
     parts : change of each part of `attribution`, after less before [s]
     limiting : `before` and `after`: the largest cause of the time per token; null where it does
         not run
@@ -142,7 +142,8 @@ def _result(change: tuple[str, ...], base: ServeAnswer, run: Run, by: str) -> Se
         return ServiceChange(change, verdict, run.why, None, {}, None, {}, None, None)
     comparison = compare_two((base.name, " ".join(change)), base, after, by)
     parts = comparison.parts
-    most = max(parts, key=lambda part: abs(parts[part]), default=None)
+    sign = 1 if sum(parts.values()) > 0 else -1
+    most = max(parts, key=lambda part: sign * parts[part], default=None)
     return ServiceChange(
         settings=change,
         verdict="served",

@@ -1,0 +1,5 @@
+"""Search the best layout of a service: which replicas, and how many, within limits of times."""
+
+from clustersim.studies.service_search.answer import ServiceSearch, search_services
+
+__all__ = ["ServiceSearch", "search_services"]

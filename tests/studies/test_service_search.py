@@ -1,0 +1,124 @@
+"""Search of services: bounds that no replay exceeds, and the answer of exhaustive search."""
+
+import pytest
+
+import clustersim
+from clustersim.cli import main
+from clustersim.scenario.load import load_service
+from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, service_measures
+from clustersim.studies.service_search.bounded_layouts import bounded_layouts
+
+NAME = "llama3-8b-h100-formats"
+LOADS = {
+    "users": {"concurrency": 16, "requests": 32, "input": {"uniform": [64, 900]}, "output": 24},
+    "long": {"concurrency": 6, "requests": 12, "input": 3000, "output": {"uniform": [2, 90]}},
+    "rate": {"rate": 40.0, "requests": 60, "input": 300, "output": {"uniform": [8, 60]}},
+    "offline": {"offline": 80, "input": {"uniform": [32, 2000]}, "output": 24},
+    "batch": {"batch": 12, "input": 128, "output": 33},
+}
+ENGINES = {
+    "users": "vllm", "long": "vllm", "rate": "sglang", "offline": "tensorrt-llm",
+    "batch": "fastertransformer",
+}  # fmt: skip
+DEVICES = 4
+
+
+def base(load, **more):
+    """Return a small service under a load, on up to eight devices."""
+    settings = {"load": LOADS[load], "engine": ENGINES[load], "cluster.nodes": 1}
+    return settings | more
+
+
+@pytest.mark.parametrize("load", [*LOADS])
+def test_no_replay_exceeds_its_bound(load):
+    """Rates are at most, and times at least, those of the bound, for every layout and measure."""
+    loaded = load_service(NAME, base(load))
+    candidates = bounded_layouts([loaded], DEVICES, {}, load not in ("batch", "offline"))
+    chosen = candidates.fit[:: max(1, len(candidates.fit) // 12)]
+    for one in chosen:
+        plan = one.layout.plan(loaded.scenario)
+        found = service_measures(clustersim.serve(NAME, base(load, plan=plan)).answer)
+        for name, more in SERVICE_MEASURES.items():
+            value, bound = found[name], one.bound[name]
+            if value:
+                within = value <= bound * 1.0001 if more else value >= bound * 0.9999
+                assert within, f"{name} {value} of {plan}, bound {bound}"
+
+
+def test_the_bound_is_tight():
+    """Of a shipped service the median of measure over bound is at least 0.8; few are replayed."""
+    found = clustersim.search_services("llama3-70b-h100-serving", limits={"ttft": 2}, jobs=1)
+
+    assert found.tightness >= 0.8
+    assert found.layouts.replayed <= 0.1 * found.layouts.possible
+
+
+@pytest.mark.parametrize(
+    ("objective", "limits"),
+    [
+        ("tokens_per_s", {}),
+        ("tokens_per_s_per_device", {"tpot": 0.006}),
+        ("latency", {}),
+        ("devices", {"tpot": 0.006}),
+    ],
+)
+def test_a_search_is_as_good_as_all_replays(objective, limits):
+    """The best layout is that of a search that replays every layout within the limits."""
+    given = {"devices": 3, "objective": objective, "limits": limits, "jobs": 1}
+    found = clustersim.search_services(NAME, settings=base("users"), top=1, **given)
+    every = clustersim.search_services(NAME, settings=base("users"), top=1000, **given)
+
+    assert found.best.measures[objective] == every.best.measures[objective]
+    assert found.gap == 0
+    assert found.layouts.replayed <= every.layouts.replayed
+
+
+def test_limits_that_no_layout_meets_are_a_verdict():
+    """Without a layout within the limits the answer states by how much the nearest misses them."""
+    found = clustersim.search_services(
+        NAME, devices=2, limits=["tpot=1us"], settings=base("users"), jobs=1
+    )
+
+    assert found.best is None
+    assert "times the limit" in found.nearest
+    assert found.layouts.replayed == 0
+
+
+def test_formats_are_free_and_the_best_is_a_scenario(capsys, tmp_path, monkeypatch):
+    """`--free precision` searches formats; the file of the best layout is served."""
+    monkeypatch.chdir(tmp_path)
+    words = ["--devices", "2", "--free", "precision=bf16,fp8", "--set", "load.requests=8"]
+    with pytest.raises(SystemExit) as end:
+        main(["search", "llama3-70b-h100-serving", *words, "-o", "best.yaml"])
+    out = capsys.readouterr().out
+    served = clustersim.serve("best.yaml")
+
+    assert end.value.code in (0, None)
+    assert out.splitlines()[1].startswith("best          1 replica of tensor 2, precision fp8")
+    assert served.scenario.precision == "fp8"
+    assert served.scenario.plan.tensor == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--objective", "mfu"], "--objective mfu: unknown measure"),
+        (["--limit", "memory<=70GiB"], "--limit memory<=70GiB: unknown time"),
+        (["--devices", "0"], "--devices 0: must be at least 1"),
+        (["--devices", "99999"], "nodes of 'dgx-h100', which has"),
+        (["--free", "plan.tensor=a"], "--free plan.tensor=a: must be a whole number"),
+        (["--free", "plan.tenso=2"], "plan.tenso"),
+        (["--set", "plan.tensor=3"], "no layout is valid"),
+        (["--as", "megatron"], "--as: has no effect"),
+    ],
+)
+def test_bad_input_is_one_line(capsys, tmp_path, monkeypatch, words, complaint):
+    """The line names the option and what is allowed; the exit code is 2."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main(["search", "llama3-70b-h100-serving", *words])
+    err = capsys.readouterr().err
+
+    assert end.value.code == 2
+    assert complaint in err
+    assert err.count("\n") == 1
