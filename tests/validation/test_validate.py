@@ -10,6 +10,7 @@ from clustersim.answers import to_json
 from clustersim.catalog.finding import shipped
 from clustersim.cli.validate import validate as command
 from clustersim.errors import ScenarioError
+from clustersim.scenario.entries import entry
 from clustersim.simulation.simulate import simulate
 from clustersim.validation.answer import validate, validation_of
 from clustersim.validation.case_runs import run_cases, select_groups
@@ -506,6 +507,19 @@ def test_the_tables_of_machines_and_frameworks_are_whole():
         "torchtitan",
     ]
     assert default_framework(0, 4).framework == "megatron-core"
+
+
+def test_runs_that_name_another_allocator_have_its_passes():
+    """Passes over memory are twice as fast with tcmalloc, and nothing else changes."""
+    names = [
+        framework_of(row_of(group="fugaku-small", id=f"fugaku-124m-{malloc}-dp2")).framework
+        for malloc in ("stdmalloc", "tcmalloc")
+    ]
+    usual, other = (entry("framework", name).data for name in names)
+    changed = {key for key in {*usual} | {*other} if usual.get(key) != other.get(key)}
+
+    assert changed - {"extends"} == {"name", "title", "passes"}
+    assert 1.8 < other["passes"]["value"] / usual["passes"]["value"] < 2.4
 
 
 # --- the command ----------------------------------------------------------------------------------
