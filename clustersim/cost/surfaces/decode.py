@@ -11,14 +11,7 @@ from typing import Final
 import numpy as np
 
 from clustersim.cost.surfaces.prefill import PRECISIONS, query_peak
-from clustersim.cost.surfaces.surface import (
-    Array,
-    Shapes,
-    Surface,
-    Term,
-    Values,
-    smooth_maximum,
-)
+from clustersim.cost.surfaces.surface import Array, Shapes, Surface, Term, Values, smooth_maximum
 from clustersim.topology.accelerator import Accelerator
 
 assumed_packed: Final = 32
@@ -80,9 +73,9 @@ def decode_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Va
 
 DECODE: Final = Surface(
     ("batch", "heads", "kv_heads", "key", "value", "read", "packed", "keys"),
-    query_peak,
     decode_terms,
     decode_seconds,
+    query_peak,
 )
 """Attention of one query; `read` are the numbers of a cached token and head, `packed` the most
 query heads in a tile."""

@@ -7,15 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.cost.surfaces.surface import (
-    Array,
-    Shapes,
-    Surface,
-    Term,
-    Values,
-    no_peak,
-    smooth_maximum,
-)
+from clustersim.cost.surfaces.surface import Array, Shapes, Surface, Term, Values, smooth_maximum
 from clustersim.topology.accelerator import Accelerator
 
 TERMS: Final = (
@@ -72,7 +64,6 @@ def _reached(places: Array, chosen: Array) -> Array:
 
 EXCHANGE: Final = Surface(
     ("tokens", "experts", "bytes", "ranks", "nodes", "units", "merged"),
-    no_peak,
     exchange_terms,
     exchange_seconds,
 )

@@ -13,14 +13,7 @@ from typing import Final
 import numpy as np
 
 from clustersim.cost.surfaces.formats import FORMATS, OUTPUT, format_peak
-from clustersim.cost.surfaces.surface import (
-    Array,
-    Shapes,
-    Surface,
-    Term,
-    Values,
-    smooth_maximum,
-)
+from clustersim.cost.surfaces.surface import Array, Shapes, Surface, Term, Values, smooth_maximum
 from clustersim.topology.accelerator import Accelerator
 
 ROWS: Final = (8, 16, 32, 64, 128, 256)
@@ -180,12 +173,12 @@ _TILES: Final = ("routed", "active", "local", *(f"tiles{rows}" for rows in ROWS)
 
 EXPERTS: Final = Surface(
     (*_TILES, "tokens", "entries", "experts", "hidden", "inner", "gated"),
-    format_peak,
     expert_terms,
     expert_seconds,
+    format_peak,
 )
 """Both layers of the experts of a device, from routed tokens to their weighted sum; `tokens` are
 those of all devices that share the experts."""
 
-GROUPED: Final = Surface((*_TILES, "n", "k"), format_peak, grouped_terms, grouped_seconds)
+GROUPED: Final = Surface((*_TILES, "n", "k"), grouped_terms, grouped_seconds, format_peak)
 """One product for each expert."""

@@ -12,15 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.cost.surfaces.surface import (
-    Array,
-    Shapes,
-    Surface,
-    Term,
-    Values,
-    no_peak,
-    smooth_maximum,
-)
+from clustersim.cost.surfaces.surface import Array, Shapes, Surface, Term, Values, smooth_maximum
 from clustersim.topology.accelerator import Accelerator
 
 TERMS: Final = (
@@ -68,7 +60,7 @@ def in_node_seconds(
 
 
 def _surface(seconds: Callable[[Accelerator, Shapes, str, Values], Array]) -> Surface:
-    return Surface(("devices", "bytes"), no_peak, in_node_terms, seconds)
+    return Surface(("devices", "bytes"), in_node_terms, seconds)
 
 
 TWICE: Final = _surface(partial(in_node_seconds, passes=2))

@@ -9,14 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.cost.surfaces.surface import (
-    Array,
-    Shapes,
-    Surface,
-    Term,
-    Values,
-    smooth_maximum,
-)
+from clustersim.cost.surfaces.surface import Array, Shapes, Surface, Term, Values, smooth_maximum
 from clustersim.topology.accelerator import Accelerator
 
 QUERIES: Final = 128
@@ -79,8 +72,8 @@ def prefill_seconds(device: Accelerator, shapes: Shapes, variant: str, values: V
 
 PREFILL: Final = Surface(
     ("batch", "heads", "kv_heads", "key", "value", "queries", "keys"),
-    query_peak,
     prefill_terms,
     prefill_seconds,
+    query_peak,
 )
 """Attention of many queries; `key` and `value` are widths of a head."""

@@ -136,6 +136,6 @@ _LEAST_LOADS: Final = (256 + 128) / (256 * 128)
 """Numbers that the largest tile loads for each product of them."""
 
 PRODUCTS: Final = Surface(
-    ("batch", "m", "n", "k", "result"), format_peak, product_terms, product_seconds
+    ("batch", "m", "n", "k", "result"), product_terms, product_seconds, format_peak
 )
 """Products of the same shape, one or several."""

@@ -37,6 +37,10 @@ class Term(NamedTuple):
     unit: str = ""
 
 
+def no_peak(variant: str) -> None:
+    """Return that a variant needs no peak: a library that moves bytes."""
+
+
 @dataclass(frozen=True)
 class Surface:
     """The time of one kind of kernel.
@@ -44,15 +48,15 @@ class Surface:
     Attributes
     ----------
     columns : names of the columns of its shapes
-    peak : key of the peak that a variant needs in the file of an accelerator; None without one
     terms : the terms of a variant: a number format, or a library
     seconds : the time of each kernel [s], for a device, shapes, a variant and values of all terms
+    peak : key of the peak that a variant needs in the file of an accelerator; None without one
     """
 
     columns: tuple[str, ...]
-    peak: Callable[[str], str | None]
     terms: Callable[[str], tuple[Term, ...]]
     seconds: Callable[[Accelerator, Shapes, str, Values], Array]
+    peak: Callable[[str], str | None] = no_peak
 
 
 def predict(
@@ -61,10 +65,6 @@ def predict(
     """Return the times of kernels [s], with the prior of each term that is not in `found`."""
     values = {term.name: found.get(term.name, term.prior) for term in surface.terms(variant)}
     return surface.seconds(device, shapes, variant, values)
-
-
-def no_peak(variant: str) -> None:
-    """Return that a variant needs no peak: a library that moves bytes."""
 
 
 def smooth_maximum(work: Array, moved: Array, sharpness: float) -> Array:
