@@ -322,6 +322,10 @@ class Cluster:
         hops = self.node_at(node).to_nic(f"n{node}", local)
         return [self.links.number(hop) for hop in (*hops, self.port(device).up)]
 
+    def between_switches(self, a: Port, b: Port) -> list[int]:
+        """Return the links from the switch of one port to that of another, without failed ones."""
+        return [self.links.number(hop) for hop in self._detours.between(a, b, 0)]
+
     def from_switch(self, device: int) -> list[int]:
         """Return the links from the switch of a device's NIC to the device."""
         node, local = divmod(device, self.node.devices)

@@ -18,6 +18,7 @@ from clustersim.program.collectives.communicator import RUNS, Communicator, load
 from clustersim.program.collectives.double_tree import double_tree
 from clustersim.program.collectives.messages import exchange
 from clustersim.topology.cluster import Cluster
+from clustersim.topology.faults import FailedCable, find_faults
 
 MODEST = settings(max_examples=20, deadline=None)
 
@@ -285,6 +286,32 @@ def test_a_fabric_that_adds_up_carries_each_share_once_on_every_cable():
     assert kinds["nic"] == 2 * 640
     assert len(outside) - kinds["nic"] == 8 * 2 * 3
     assert {load.shares[link] for link in outside} == {1 / 8}
+
+
+def test_a_reduction_in_the_fabric_goes_around_a_failed_cable():
+    """Each leaf still sends its share up once, and the cable carries nothing either way."""
+    plain = reducing("superpod-h100", 80)
+    failed = next(name for name in links_of_reduction(plain) if name.startswith("leaf8>spine"))
+    crossed = links_of_reduction(reducing("superpod-h100", 80, FailedCable(failed, "here")))
+    ends = failed.partition("#")[0].split(">")
+
+    assert not any({*ends} == {*link.partition("#")[0].split(">")} for link in crossed)
+    assert any(link.startswith("leaf8>spine") for link in crossed)
+
+
+def reducing(name, nodes, *faults):
+    """Return a machine of single cables, of which the switches reduce."""
+    plain = machine(name, nodes)
+    fabric = replace(plain.fabric, reduces=True, hashed=True)
+    found = find_faults(faults, plain.node, fabric, nodes)
+    return Cluster(name, nodes, plain.node, plain.accelerator, plain.library, fabric, found)
+
+
+def links_of_reduction(cluster):
+    """Return the links that an all-reduce of all devices in the fabric crosses, by name."""
+    communicator = fixed(cluster, "sharp", "all-reduce", range(cluster.devices))
+    shares = communicator.load("sharp", "all-reduce").shares
+    return [cluster.links.names[link] for link in shares]
 
 
 INSIDE = ("crossbar", "bus")

@@ -73,8 +73,8 @@ def _crossed_links(cluster: Cluster, gateways: Sequence[int]) -> set[int]:
     links: set[int] = set()
     for device in gateways:
         links.update(cluster.to_switch(device), cluster.from_switch(device))
-    switches = dict.fromkeys(cluster.port(device).switch for device in gateways)
-    root, number, between = next(iter(switches)), cluster.links.number, cluster.fabric.between
-    for switch in switches:
-        links.update(number(hop) for hop in [*between(switch, root), *between(root, switch)])
+    ports = {port.switch: port for port in map(cluster.port, gateways)}
+    root = next(iter(ports.values()))
+    for port in ports.values():
+        links.update(cluster.between_switches(port, root), cluster.between_switches(root, port))
     return links
