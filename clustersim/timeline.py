@@ -6,6 +6,7 @@ vector operations and written as Parquet without conversion.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -113,7 +114,7 @@ class Timeline:
     tracks: tuple[Track, ...]
     collectives: tuple[CollectiveSpan, ...] = ()
 
-    @property
+    @cached_property
     def duration(self) -> float:
         """Time of the step: when the last rank has finished [s]."""
         return max(track.finish for track in self.tracks)

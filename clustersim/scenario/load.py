@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
@@ -26,9 +26,11 @@ from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
 from clustersim.scenario.references import REFERENCES, is_reference, look_up, rename
 from clustersim.scenario.schema import ClusterUse, Scenario
-from clustersim.scenario.serving import ServingScenario
 
-Checked = TypeVar("Checked", Scenario, ServingScenario)
+if TYPE_CHECKING:
+    from clustersim.scenario.serving import ServingScenario
+
+Checked = TypeVar("Checked", Scenario, "ServingScenario")
 
 DESCRIPTIVE: Final = frozenset(
     {
@@ -162,7 +164,7 @@ class Loaded(LoadedFile[Scenario]):
 
 
 @dataclass(frozen=True)
-class LoadedService(LoadedFile[ServingScenario]):
+class LoadedService(LoadedFile["ServingScenario"]):
     """A serving scenario with the places of its values."""
 
 
@@ -340,6 +342,10 @@ def _checked(
     _check_extends(tree)
     _check_nodes(tree, origin.document)
     if "load" in tree.data:
+        from clustersim.scenario.serving import (
+            ServingScenario,
+        )  # 10 ms that steps need not wait for
+
         serving = checked(ServingScenario, tree, known=known)
         if origin.folder is not None:
             _check_assumed(tree, serving)
@@ -381,7 +387,7 @@ def _check_nodes(tree: Tree, document: Document) -> None:
         )
 
 
-def _check_assumed(tree: Tree, scenario: Scenario | ServingScenario) -> None:
+def _check_assumed(tree: Tree, scenario: "Scenario | ServingScenario") -> None:
     """Reject reasons for keys that a scenario does not have."""
     known = [field.alias or name for name, field in type(scenario).model_fields.items()]
     problems = [
