@@ -1,4 +1,4 @@
-"""Arrays of whole numbers: ranges one after another, and numbers for equal rows."""
+"""Arrays of whole numbers: ranges one after another, and numbers for equal rows and multisets."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
+Hashes = NDArray[np.uint64]
 
 SPARSE = 12
 """Numbers to each value above which sorting the values is faster than marking all numbers."""
@@ -72,3 +73,31 @@ def numbered(rows: Integers) -> Integers:
     first = np.zeros(numbers.max(initial=-1) + 1, dtype=np.int64)
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]
     return np.argsort(np.argsort(first))[numbers]
+
+
+def multisets(owner: Integers, items: Integers, owners: int) -> Integers:
+    """Return a number for each owner, equal where the multisets of their items are equal.
+
+    The number is the sum of 64-bit hashes of the items: of a million different multisets, two have
+    the same number with a probability of 3e-8.  Sorting the items of each owner takes twelve times
+    as long.
+
+    >>> numbers = multisets(np.array([0, 1, 2, 0, 1]), np.array([7, 5, 7, 5, 7]), 3)
+    >>> (numbers == numbers[0]).tolist()
+    [True, True, False]
+    """
+    numbers = np.zeros(owners, dtype=np.uint64)
+    np.add.at(numbers, owner, mixed(items.view(np.uint64)))  # which wraps around
+    return numbers.view(np.int64)
+
+
+def mixed(values: Hashes) -> Hashes:
+    """Return a hash of each value that depends on all its bits: a step of SplitMix64.
+
+    Steele, Lea and Flood 2014, doi:10.1145/2660193.2660195.
+    """
+    values = values + np.uint64(0x9E3779B97F4A7C15)  # all of it modulo 2^64
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    spread: Hashes = values ^ (values >> np.uint64(31))
+    return spread

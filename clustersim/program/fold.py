@@ -25,7 +25,7 @@ from functools import cached_property
 
 import numpy as np
 
-from clustersim.arrays import Booleans, Floats, Integers, numbered, ranked
+from clustersim.arrays import Booleans, Floats, Integers, multisets, numbered, ranked
 from clustersim.traffic import Traffic, TrafficRows, link_rows
 
 Name = tuple[Hashable, ...]
@@ -102,7 +102,7 @@ class ReplicaTraffic:
         for number, members in enumerate(folded.classes):
             colours[[*members]] = number
         met = _paired(some.kind, folded.links.colours[some.link])
-        sets = _sets(some.replica, met, len(colours))
+        sets = multisets(some.replica, met, len(colours))
         return bool(numbered(np.stack([colours, sets]).T).max() > colours.max())
 
     # --- colours ----------------------------------------------------------------------------------
@@ -119,15 +119,15 @@ class ReplicaTraffic:
         link, own = (np.cumsum(refining) - 1)[refines.link], of_link[chosen]
         colours = finer = self._of_replica
         while len(link):
-            sets = _sets(link, _paired(refines.kind, colours[refines.replica]), len(chosen))
+            sets = multisets(link, _paired(refines.kind, colours[refines.replica]), len(chosen))
             met = _paired(refines.kind, numbered(np.stack([own, sets]).T)[link])
-            sets = _sets(refines.replica, met, len(colours))
+            sets = multisets(refines.replica, met, len(colours))
             finer = numbered(np.stack([self._of_replica, colours, sets]).T)
             if finer.max() == colours.max():
                 break
             colours = finer
         seen = _paired(crossed.kind, finer[crossed.replica])
-        return finer, numbered(np.stack([of_link, _sets(crossed.link, seen, links)]).T)
+        return finer, numbered(np.stack([of_link, multisets(crossed.link, seen, links)]).T)
 
     @cached_property
     def _place(self) -> Integers:
@@ -151,7 +151,7 @@ class ReplicaTraffic:
     def _of_link(self) -> Integers:
         """For each tight link, a number for its capacity and the joint traffic on it."""
         joint = _crossings(self._joint, self._place)
-        sets = _sets(joint.link, joint.kind, len(self._links))
+        sets = multisets(joint.link, joint.kind, len(self._links))
         return numbered(np.stack([self._capacities[self._links].view(np.int64), sets]).T)
 
     # --- the quotient -----------------------------------------------------------------------------
@@ -235,24 +235,6 @@ def _paired(kind: Integers, colour: Integers) -> Integers:
     """Return a number for each pair."""
     pairs: Integers = kind * (colour.max(initial=0) + 1) + colour
     return pairs
-
-
-def _sets(owner: Integers, items: Integers, owners: int) -> Integers:
-    """Return a number for each owner, equal where the multisets of their items are equal."""
-    width = int(items.max(initial=0)) + 1
-    keys = owner * width  # in place, as there are millions
-    keys += items
-    keys.sort()
-    keys %= width
-    counts = np.bincount(owner, minlength=owners)
-    first = np.cumsum(counts) - counts
-    numbers = np.zeros(owners, dtype=np.int64)
-    for length in ranked(counts)[0].tolist():
-        same = np.flatnonzero(counts == length)
-        rows = keys[first[same][:, None] + np.arange(length)]
-        found = numbered(rows) if length else np.zeros(len(same), dtype=np.int64)
-        numbers[same] = numbers.max(initial=0) + 1 + found
-    return numbers
 
 
 # --- the quotient ---------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.arrays import mixed
+
 
 class Hop(NamedTuple):
     """One directed link of a route.
@@ -107,12 +109,5 @@ def choose_each(
     True
     """
     start = np.uint64(_mixed(seed & _MASK))
-    mixed = _mixed_each(_mixed_each(start + a.astype(np.uint64)) + b.astype(np.uint64))
-    return (mixed % path_counts.astype(np.uint64)).astype(np.int64)
-
-
-def _mixed_each(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    values = values + np.uint64(_STEP)  # all of it modulo 2^64, as arrays wrap around
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(_FIRST)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(_SECOND)
-    return values ^ (values >> np.uint64(31))
+    paths = mixed(mixed(start + a.astype(np.uint64)) + b.astype(np.uint64))
+    return (paths % path_counts.astype(np.uint64)).astype(np.int64)

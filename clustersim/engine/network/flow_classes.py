@@ -7,12 +7,10 @@ Rows that cross the same tight links with the same cap have the same rate and fo
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from clustersim.arrays import Hashes, mixed
 from clustersim.engine.network.fairness import Integers, rates_of_crossings
 from clustersim.timeline import Floats
-
-Hashes = NDArray[np.uint64]
 
 
 class Crossings:
@@ -152,16 +150,8 @@ class Hasher:
         missing = int(link.max(initial=-1)) + 1 - len(self._of_link)
         if missing > 0:
             self._of_link = np.append(self._of_link, self._draw(missing))
-        return _mixed(self._of_link[link] ^ weight.view(np.uint64))
+        return mixed(self._of_link[link] ^ weight.view(np.uint64))
 
     def of_caps(self, cap: Floats) -> Hashes:
         """Return the hashes of caps."""
-        return _mixed(cap.view(np.uint64) ^ self._of_a_cap)
-
-
-def _mixed(bits: Hashes) -> Hashes:
-    """Spread every bit over all others: the finaliser of SplitMix64 (Steele et al. 2014)."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Hashes = bits ^ (bits >> np.uint64(31))
-    return mixed
+        return mixed(cap.view(np.uint64) ^ self._of_a_cap)
