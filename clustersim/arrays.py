@@ -49,7 +49,9 @@ def ranked(values: Integers) -> tuple[Integers, Integers]:
     first = int(values.min(initial=0))
     width = int(values.max(initial=0)) - first + 1
     if width > SPARSE * len(values) + 1024:
-        different, places = np.unique(values, return_inverse=True)
+        # With an index it sorts by merging: a tenth of the time where values ascend by parts, as
+        # those of rows one after another do.
+        different, _, places = np.unique(values, return_index=True, return_inverse=True)
         return different, places
     occurs = np.zeros(width, dtype=np.bool_)
     occurs[values - first] = True

@@ -89,7 +89,7 @@ class LinksInUse(Sequence[LinkUse]):
         seconds = self._nbytes / self._links.capacities[self._numbers]
         scale = 10.0 ** (8 - np.floor(np.log10(np.where(seconds > 0, seconds, 1.0))))
         rounded = np.round(seconds * scale) / scale  # to nine digits, beyond which they are equal
-        _, rank = np.unique(rounded, return_inverse=True)
+        _, rank = ranked(rounded.view(np.int64))  # the bits of positive numbers ascend as they do
         _, alike = ranked(self._links.alike(self._numbers))
         _, number = ranked(alike * (rank.max() + 1) + rank)
         first = np.zeros(number.max() + 1, dtype=np.int64)
