@@ -207,7 +207,7 @@ def inference_case(row: Row) -> InferenceCase:
     if machine.assumed is not None:
         assumed["system"] = machine.assumed
     layout, replicas = _layout(given, machine.devices)
-    formats = _formats(given, model, settings, assumed)
+    formats = _formats(given, model, settings, engine.cache == "argument", assumed)
     cluster = _record("cluster", machine.cluster, ClusterRecord)
     record = _record("model", model.model, ModelRecord)
     service = Service(
@@ -308,9 +308,18 @@ def _pool_layout(pool: Workers) -> Layout:
 
 
 def _formats(
-    given: InferenceRow, model: ServedModel, settings: InferenceSettings, assumed: dict[str, str]
+    given: InferenceRow,
+    model: ServedModel,
+    settings: InferenceSettings,
+    requested: bool,
+    assumed: dict[str, str],
 ) -> Formats:
-    """Return the number formats of a row; those of an unstated cache are assumed."""
+    """Return the number formats of a row; those of an unstated cache are assumed.
+
+    Parameters
+    ----------
+    requested : whether the engine has a cache of 8 bits on request only
+    """
     words = settings.formats
     stated = given.precision.weights
     weights = words.get(str(given.serving.moe_quant), words.get(str(stated), ""))
@@ -320,11 +329,12 @@ def _formats(
     if weights not in WEIGHTS:
         raise Ungradable(Reason("number format unknown", f"no number format '{stated}'"))
     wide = weights if WEIGHTS[weights] == WEIGHTS["bf16"] else "bf16"
+    parts = model.formats.get(weights, {"weights": weights})
     kv = words.get(str(given.precision.kv), "")
     if not kv:
-        kv = wide if wide == weights else "fp8"
+        scaled = parts["weights"] == "nvfp4" or not (requested or weights == wide)
+        kv = "fp8" if scaled else wide
         assumed["precision.kv"] = (
-            "8 bits with narrower weights than 16 bits, as in their checkpoints"
+            "8 bits, as in checkpoints of these weights" if scaled else "16 bits, the default"
         )
-    parts = model.formats.get(weights, {"weights": weights})
     return Formats(kv=kv, wide=wide, **parts)

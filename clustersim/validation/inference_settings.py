@@ -40,10 +40,16 @@ class ServedModel(Strict):
 
 
 class ServingEngine(Strict):
-    """An engine file for engines by name."""
+    """An engine file for engines by name, and where it takes the format of its KV cache from.
+
+    `cache` is ``checkpoint`` where weights of 8 bits and less have a cache of 8 bits, and
+    ``argument`` where the cache has 16 bits unless requested, or unless the checkpoint of weights
+    in nvfp4 contains its scales.
+    """
 
     names: list[str]
     engine: str
+    cache: Literal["checkpoint", "argument"] = "checkpoint"
 
 
 class InferenceSettings(Strict):

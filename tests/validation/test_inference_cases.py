@@ -87,6 +87,20 @@ def test_arrivals_of_a_trace_are_read_from_its_words():
     assert "half of their means" in case.assumed["serving.lengths"]
 
 
+@pytest.mark.parametrize(
+    ("engine", "weights", "cache"),
+    [("vLLM 0.9", "fp8", "bf16"), ("vLLM 0.9", "nvfp4", "fp8"), ("trtllm 1.0", "fp8", "fp8")],
+)
+def test_an_unstated_cache_has_the_format_of_the_engine(engine, weights, cache):
+    """A cache of 8 bits is one of nvfp4 checkpoints in vLLM, of all narrow ones in TensorRT-LLM."""
+    changes = {"precision": {"weights": weights}, "serving": {**ROW["serving"], "engine": engine}}
+    [entry] = parse_entries([{**ROW, **changes}])
+    case = inference_case(entry.row)
+
+    assert case.service.formats.kv == cache
+    assert "precision.kv" in case.assumed
+
+
 def test_a_trace_without_a_rate_is_listed():
     """Arrivals cannot be replayed without their rate."""
     outcome = graded(serving={**ROW["serving"], "mode": "trace", "batch_or_concurrency": "bursts"})
