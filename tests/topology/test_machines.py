@@ -252,7 +252,7 @@ def test_hopper_and_blackwell_switches_add_up_and_older_ones_do_not():
     """NVLink SHARP came with the third NVSwitch."""
     adds = {name for name in NODES if build_node(node(name)).reduces}
 
-    hopper = {"dgx-h100", "dgx-h200", "hgx-h100-roce", "hgx-h800", "aws-p5"}
+    hopper = {"dgx-h100", "dgx-h200", "hgx-h100-roce", "hgx-h800", "hgx-h20", "aws-p5"}
     assert adds == hopper | {"dgx-b200", "dgx-b300", "gb200-nvl72", "gb300-nvl72"}
 
 
