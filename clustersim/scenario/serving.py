@@ -28,6 +28,7 @@ from clustersim.catalog.facts import (
     Strict,
 )
 from clustersim.catalog.models import ModelRecord
+from clustersim.scenario.costs import CostsFile
 from clustersim.scenario.load_file import LoadFile
 from clustersim.scenario.schema import PRECISION_NAMES, ClusterName, ClusterUse, Name, RoutingFile
 
@@ -209,6 +210,9 @@ class ServingBase(Strict):
     load: LoadFile
     experts: RoutingFile | None = Field(None, description="load of experts; balanced if missing")
     limits: LimitsFile | None = Field(None, description="limits of the requests of goodput")
+    costs: CostsFile = Field(
+        CostsFile(), description="where the machine stands, and how its devices are paid for"
+    )
     published: list[PublishedService] = Field([])
     assumed: dict[str, str] = Field({}, description="keys without a source, with the reason")
 

@@ -157,6 +157,18 @@ def _group(cluster: Cluster, groups: Integers) -> _Group | None:
     return _Group(Communicator(cluster, groups), link_rates(cluster, groups[0].tolist()))
 
 
+def narrowest_link(cluster: Cluster, devices: Sequence[int]) -> tuple[str, float]:
+    """Return the narrowest link between neighbours of a ring, and its payload [B/s]."""
+    capacities = cluster.links.capacities
+    links = [
+        link
+        for one, other in pairwise([*devices, devices[0]])
+        for link in cluster.route(one, other).links
+    ]
+    narrowest = min(links, key=lambda link: (float(capacities[link]), link))
+    return cluster.links.names[narrowest], float(capacities[narrowest])
+
+
 def link_rates(cluster: Cluster, devices: Sequence[int]) -> LinkRates:
     """Return the payload bandwidth between neighbours of a ring, of the slowest pair [B/s]."""
     size, capacities = cluster.node.devices, cluster.links.capacities

@@ -140,6 +140,15 @@ class Service:
         paced = slowest + drafted + host + sent / self._hops
         return StepTime(total, shown, total if alone else paced)
 
+    def products(self, batch: Batch) -> dict[tuple[str, str], float]:
+        """Return the times of the products of a step by part and shape, of all layers [s]."""
+        found: defaultdict[tuple[str, str], float] = defaultdict(float)
+        each = self._tokens(batch)[0]
+        for stage, count in self._kinds:
+            for key, seconds in stage.products(each).items():
+                found[key] += count * seconds
+        return dict(found)
+
     def _stage_parts(self, stage: Stage, batch: Batch) -> dict[str, float]:
         """Return the parts of a step on one stage; two halves of a batch may overlap."""
         if not self._overlaps:

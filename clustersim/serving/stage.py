@@ -129,6 +129,20 @@ class Stage:
         tensor = reduces * given.links.tensor_reduce(nbytes)
         return {"weights": weights, "compute": compute, "elementwise": passes, "tensor": tensor}
 
+    def products(self, tokens: float) -> dict[tuple[str, str], float]:
+        """Return the times of products of all layers, by part and shape [s]."""
+        found: dict[tuple[str, str], float] = {}
+        for work, count in self._work:
+            for one in work.products:
+                seconds, limited = self.replica.kernels.products(
+                    one.kernel, np.array([tokens]), one.n, one.k, one.batch
+                )
+                part = "weights" if limited[0] else "compute"
+                times = f"{one.batch:g} x " if one.batch > 1 else ""
+                key = part, f"product with {times}{one.n:,.0f} x {one.k:,.0f} in {one.kernel}"
+                found[key] = found.get(key, 0.0) + count * float(seconds[0])
+        return found
+
     def routed(self, tokens: Floats) -> Floats:
         """Return the times of the routed experts for tokens of the whole replica [s]."""
         given, loads = self.replica, self.replica.loads

@@ -38,8 +38,8 @@ def test_no_replay_exceeds_its_bound(load):
     for one in chosen:
         plan = one.layout.plan(loaded.scenario)
         found = service_measures(clustersim.serve(NAME, base(load, plan=plan)).answer)
-        for name, more in SERVICE_MEASURES.items():
-            value, bound = found[name], one.bound[name]
+        for name, bound in one.bound.items():
+            value, more = found[name], SERVICE_MEASURES[name]
             if value:
                 within = value <= bound * 1.0001 if more else value >= bound * 0.9999
                 assert within, f"{name} {value} of {plan}, bound {bound}"
@@ -102,6 +102,7 @@ def test_formats_are_free_and_the_best_is_a_scenario(capsys, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
+        (["--objective", "output_tokens_per_usd"], "has no bound"),
         (["--objective", "mfu"], "--objective mfu: unknown measure"),
         (["--limit", "memory<=70GiB"], "--limit memory<=70GiB: unknown time"),
         (["--devices", "0"], "--devices 0: must be at least 1"),

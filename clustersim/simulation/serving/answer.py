@@ -114,6 +114,82 @@ class Queue:
 
 
 @dataclass(frozen=True)
+class ServiceEnergy:
+    """Electrical power and energy of a service.
+
+    Attributes
+    ----------
+    power_w : mean power of its devices, with their share of hosts, fans, supplies and switches [W]
+    device_w : mean power of a device [W]
+    joules_per_output_token : energy of an output token [J]
+    output_tokens_per_joule : output tokens for a joule
+    total_tokens_per_joule : the same with the tokens of prompts
+    """
+
+    power_w: float
+    device_w: float
+    joules_per_output_token: float
+    output_tokens_per_joule: float
+    total_tokens_per_joule: float
+
+
+@dataclass(frozen=True)
+class ServiceCost:
+    """What the tokens of a service cost.
+
+    Attributes
+    ----------
+    usd_per_device_hour : rate of a device, without electricity if purchased [USD/h]
+    quote : the quotes that it is from, with their dates
+    usd_per_million_output_tokens : cost of a million output tokens [USD]
+    output_tokens_per_usd : output tokens for a dollar
+    total_tokens_per_usd : the same with the tokens of prompts
+    """
+
+    usd_per_device_hour: float
+    quote: str
+    usd_per_million_output_tokens: float
+    output_tokens_per_usd: float
+    total_tokens_per_usd: float
+
+
+@dataclass(frozen=True)
+class LimitingKernel:
+    """The kernel of a step of mean size that takes longest.
+
+    Attributes
+    ----------
+    part : its part of the time of a token, as in `attribution`
+    kernel : what it computes: shape and number format of a product, or the kind of kernel
+    seconds : its time in a step, of all layers [s]
+    share : of the time of the step
+    """
+
+    part: str
+    kernel: str
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True)
+class LimitingLink:
+    """The link that limits the communication that takes longest.
+
+    Attributes
+    ----------
+    part : the communication, as in `attribution`
+    link : name of the narrowest link between its devices
+    bandwidth : payload that it carries [B/s]
+    share : of the communication in the time of a token
+    """
+
+    part: str
+    link: str
+    bandwidth: float
+    share: float
+
+
+@dataclass(frozen=True)
 class ServeCounts:
     """Sizes of the service and of its replay.
 
@@ -217,6 +293,11 @@ class ServeAnswer:
         to the first token where requests have one token [s]
     ttft_attribution : seconds of the mean time to the first token by cause [s]
     limiting : the largest cause in `attribution`
+    limiting_kernel : the kernel that takes longest; null where the service does not fit
+    limiting_link : the link that limits the longest communication; null where there is none
+    energy : power and energy per token; null where no source states the power of the machine
+    cost : cost of tokens; null where no price of the device is known
+    unavailable : for `energy` and `cost`, the reason where they are null
     substitutes : kernels that are not measured on the device, and whose measurement they have
     published : published numbers of the scenario and the predicted ones
     counts : sizes of the service and of its replay
@@ -243,6 +324,11 @@ class ServeAnswer:
     attribution: Mapping[str, float]
     ttft_attribution: Mapping[str, float]
     limiting: str | None
+    limiting_kernel: LimitingKernel | None
+    limiting_link: LimitingLink | None
+    energy: ServiceEnergy | None
+    cost: ServiceCost | None
+    unavailable: Mapping[str, str]
     substitutes: Mapping[str, str]
     published: tuple[ServedCheck, ...]
     counts: ServeCounts
@@ -254,11 +340,15 @@ class ServeAnswer:
 __all__ = [
     "Goodput",
     "KvCache",
+    "LimitingKernel",
+    "LimitingLink",
     "LoadPoint",
     "Queue",
     "ServeAnswer",
     "ServeCounts",
     "ServeMemory",
     "ServedCheck",
+    "ServiceCost",
+    "ServiceEnergy",
     "Statistics",
 ]

@@ -12,13 +12,18 @@ from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.scenario.serving import PublishedService, ServingScenario
 from clustersim.simulation.serving.answer import (
     Goodput,
+    LimitingKernel,
+    LimitingLink,
     LoadPoint,
     ServeAnswer,
     ServeCounts,
     ServedCheck,
     ServeMemory,
+    ServiceCost,
+    ServiceEnergy,
     Statistics,
 )
+from clustersim.simulation.serving.limiting import limiting_kernel, limiting_link, mean_step
 from clustersim.simulation.serving.replica_pools import Pool
 from clustersim.simulation.serving.request_measures import (
     first_token_times,
@@ -29,6 +34,7 @@ from clustersim.simulation.serving.request_measures import (
     statistics,
     times_per_token,
 )
+from clustersim.simulation.serving.service_power import service_cost, service_energy
 from clustersim.simulation.serving.token_time import first_token_attribution, token_attribution
 from clustersim.units import format_seconds
 
@@ -169,6 +175,43 @@ class ServeResult:
         """The largest cause of the time per token."""
         return max(self.attribution, key=self.attribution.__getitem__, default=None)
 
+    @cached_property
+    def limiting_kernel(self) -> LimitingKernel | None:
+        """The kernel that takes longest in a step of mean size."""
+        if self.replayed is None:
+            return None
+        return limiting_kernel(self.pools[-1], mean_step(self.replayed.steps))
+
+    @cached_property
+    def limiting_link(self) -> LimitingLink | None:
+        """The narrowest link of the longest communication of a token; else of the first one."""
+        first, last = self.pools[0], self.pools[-1]
+        return limiting_link(self.pools, last, self.attribution) or limiting_link(
+            self.pools, first, self.first_attribution
+        )
+
+    @cached_property
+    def energy(self) -> ServiceEnergy | str:
+        """Power and energy per token; or why they are not known."""
+        replayed = self.replayed
+        if replayed is None:
+            return "the service does not fit"
+        steps = [replayed.prefill_steps, replayed.steps][2 - len(self.pools) :]
+        window = replayed.begin, replayed.end
+        return service_energy(self.scenario, self.pools, steps, window, self._tokens)
+
+    @cached_property
+    def cost(self) -> ServiceCost | str:
+        """Cost of tokens; or why it is not known."""
+        if self.replayed is None:
+            return "the service does not fit"
+        return service_cost(self.scenario, "costs.site: ", self.devices, self.energy, self._tokens)
+
+    @property
+    def _tokens(self) -> tuple[float, float]:
+        """Output tokens, and all tokens, in a second."""
+        return self.output_rate, self.output_rate + self.input_rate
+
     @property
     def substitutes(self) -> dict[str, str]:
         """Kernels that are not measured on the device, and whose measurement they have."""
@@ -250,6 +293,15 @@ class ServeResult:
             attribution=self.attribution,
             ttft_attribution=self.first_attribution,
             limiting=self.limiting,
+            limiting_kernel=self.limiting_kernel,
+            limiting_link=self.limiting_link,
+            energy=None if isinstance(self.energy, str) else self.energy,
+            cost=None if isinstance(self.cost, str) else self.cost,
+            unavailable={
+                name: found
+                for name, found in (("energy", self.energy), ("cost", self.cost))
+                if isinstance(found, str)
+            },
             substitutes=self.substitutes,
             published=self.published,
             counts=self._counts(),

@@ -13,6 +13,8 @@ SERVICE_MEASURES: Final[Mapping[str, bool]] = {
     "tokens_per_s_per_user": True,
     "requests_per_s": True,
     "goodput": True,
+    "output_tokens_per_joule": True,
+    "output_tokens_per_usd": True,
     "ttft": False,
     "tpot": False,
     "latency": False,
@@ -29,7 +31,13 @@ def service_measures(answer: ServeAnswer) -> dict[str, float]:
     if answer.ttft_s is None or answer.latency_s is None:
         return {}
     goodput, rate = answer.goodput, answer.requests_per_s or 0.0
+    known = {}
+    if answer.energy is not None:
+        known["output_tokens_per_joule"] = answer.energy.output_tokens_per_joule
+    if answer.cost is not None:
+        known["output_tokens_per_usd"] = answer.cost.output_tokens_per_usd
     return {
+        **known,
         "tokens_per_s_per_device": answer.output_tokens_per_s_per_device or 0.0,
         "tokens_per_s": answer.output_tokens_per_s or 0.0,
         "total_tokens_per_s": answer.total_tokens_per_s or 0.0,

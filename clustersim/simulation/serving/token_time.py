@@ -34,7 +34,7 @@ def token_attribution(
     mean : the time that the parts add up to [s]
     gain : tokens that a sequence gains in a step
     """
-    sampled = _sampled(steps, [each.sequences for each in steps])
+    sampled = sampled_batches(steps, [each.sequences for each in steps])
     in_steps = _mean_step(steps) / gain
     tokens = sum(request.output - 1 for request in requests)
     between = sum(request.finish - request.first for request in requests) / tokens
@@ -64,7 +64,7 @@ def first_token_attribution(
     whole = _mean([request.first - request.arrival for request in requests])
     processed = max(0.0, whole - sum(means.values()))
     parts: dict[str, float] = defaultdict(float)
-    for batch in _sampled(steps, [each.prompt_tokens for each in steps]):
+    for batch in sampled_batches(steps, [each.prompt_tokens for each in steps]):
         for name, seconds in cost(batch).parts.items():
             parts[name] += seconds
     total = sum(parts.values())
@@ -97,7 +97,7 @@ def _mean_step(steps: Sequence[Steps]) -> float:
     return seconds / sum(int(each.sequences.sum()) for each in steps)
 
 
-def _sampled(steps: Sequence[Steps], amounts: Sequence[Floats | np.ndarray]) -> list[Batch]:
+def sampled_batches(steps: Sequence[Steps], amounts: Sequence[Floats | np.ndarray]) -> list[Batch]:
     """Return steps with some amount, evenly spaced over all of them."""
     having = [
         (replica, place)
@@ -114,4 +114,4 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else 0.0
 
 
-__all__ = ["first_token_attribution", "token_attribution"]
+__all__ = ["first_token_attribution", "sampled_batches", "token_attribution"]

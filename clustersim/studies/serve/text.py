@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from clustersim.render.service_words import layout_text, part_name
 from clustersim.render.tables import Row, percent
-from clustersim.units import GIB, counted, format_seconds
+from clustersim.units import GIB, counted, format_joules, format_seconds, format_watts
 
 if TYPE_CHECKING:
     from clustersim.scenario.load_file import Lengths, LoadFile
@@ -38,7 +38,9 @@ def rows(result: "ServeResult") -> list[Row]:
         *_setting(result.scenario),
         *_times(result),
         *_rates(result),
+        *_energy(result),
         *_causes(result),
+        *_limits(result),
         *([verdict] if memory.fits else []),
         *_cache(result),
         *(Row("published", published(check)) for check in result.published),
@@ -176,6 +178,41 @@ def shares_text(parts: Mapping[str, float]) -> str:
     named = [f"{part_name(name)} {percent(s / whole)}" for name, s in ranked[:MOST]]
     rest = sum(s for _, s in ranked[MOST:]) / whole
     return ", ".join([*named, *([f"other {percent(rest)}"] if rest > 5e-4 else [])])
+
+
+def _limits(result: "ServeResult") -> list[Row]:
+    """Return the kernel that takes longest, and the link that limits communication."""
+    kernel, link = result.limiting_kernel, result.limiting_link
+    if kernel is None:
+        return []
+    text = f"{kernel.kernel} ({part_name(kernel.part)}), {percent(kernel.share)} of a step"
+    if link is not None:
+        text += (
+            f"; link {link.link} ({link.bandwidth / 1e9:.4g} GB/s), {part_name(link.part)}"
+            f" {percent(link.share)}"
+        )
+    return [Row("limited by", text)]
+
+
+def _energy(result: "ServeResult") -> list[Row]:
+    """Return power and cost of tokens, as far as they are known."""
+    energy, cost = result.energy, result.cost
+    prompts_only = result.tpot is None
+    token = "a token" if prompts_only else "an output token"
+    texts = []
+    if not isinstance(energy, str):
+        output, total = energy.output_tokens_per_joule, energy.total_tokens_per_joule
+        texts.append(
+            f"{format_watts(energy.power_w)} ({format_watts(energy.device_w)} a device),"
+            f" {format_joules(1 / (total if prompts_only else output))} for {token}"
+        )
+    if not isinstance(cost, str):
+        rate = cost.total_tokens_per_usd if prompts_only else cost.output_tokens_per_usd
+        texts.append(
+            f"{1e6 / rate:.3g} USD for a million of them at"
+            f" {cost.usd_per_device_hour:.3g} USD for a device and hour"
+        )
+    return [Row("energy, cost", "; ".join(texts))] if texts else []
 
 
 def _cache(result: "ServeResult") -> list[Row]:

@@ -249,7 +249,7 @@ def _finding(
         if not answer.memory.fits
     ]
     if unfit or ratio is None:
-        return "; ".join(unfit) or f"{by} is 0 in one of the services"
+        return "; ".join(unfit) or f"{by} is not known of one of the services"
     old, new = (service_measures(answer)[by] for answer in answers)
     return f"{names[1]}: {format_gain(by, ratio, old, new)}{causes_text(parts)}"
 

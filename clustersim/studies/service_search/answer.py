@@ -36,6 +36,9 @@ from clustersim.studies.service_search.service_layouts import ServiceLayout
 TOP: Final = 3
 """Layouts that are proven to be the best, and reported."""
 
+UNBOUNDED: Final = ("output_tokens_per_joule", "output_tokens_per_usd")
+"""Measures without a bound, which cannot be searched."""
+
 POLL: Final = 1.0
 """Time between two looks at the clock while services are simulated [s]."""
 
@@ -167,6 +170,10 @@ def search_services(
     """
     began = time.perf_counter()
     check_measure("--objective", objective)
+    if objective in UNBOUNDED:
+        raise ScenarioError(
+            f"--objective {objective}: has no bound (search tokens_per_s_per_device, or sweep)"
+        )
     bounds = read_limits(limits)
     request = request_of(str(scenario), devices, free, settings)
     candidates = bounded_layouts(request.bases, request.devices, request.allowed, request.pools)

@@ -123,7 +123,7 @@ def sweep_services(
         study, variants, store=store, jobs=jobs, executor=executor, on_progress=on_progress
     )
     both = zip(variants, runs, strict=True)
-    points = tuple(_point(variant, run, bounds) for variant, run in both)
+    points = tuple(_point(variant, run, by, bounds) for variant, run in both)
     ranked = rank_services(points, by)
     return ServiceSweep(name, title, by, bounds, next(iter(ranked), None), ranked, points)
 
@@ -147,13 +147,16 @@ def _title(variants: Sequence[Variant], plain: Variant) -> tuple[str, str]:
     return loaded.name, loaded.scenario.title
 
 
-def _point(variant: Variant, run: Run, limits: Mapping[str, float]) -> ServedPoint:
+def _point(variant: Variant, run: Run, by: str, limits: Mapping[str, float]) -> ServedPoint:
     """Return what came of a combination."""
     if run.service is None:
         return ServedPoint(variant.point, FAILED if run.verdict == FAILED else WRONG, run.why, {})
     found = service_measures(run.service)
     if not found:
         return ServedPoint(variant.point, NO_ROOM, run.service.memory.verdict, {})
+    if by not in found:
+        why = f"{by} is not known: {'; '.join(run.service.unavailable.values())}"
+        return ServedPoint(variant.point, WRONG, why, {})
     missed = missed_limits(found, limits)
     return ServedPoint(variant.point, MISSES if missed else MEETS, missed, found)
 

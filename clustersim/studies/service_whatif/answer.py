@@ -119,6 +119,8 @@ def whatif_service(
     if not base.memory.fits:
         raise ScenarioError(f"{loaded.name}: {base.memory.verdict}, so that no change has a gain")
     measure = by or usual_measure(loaded, base)
+    if not service_measures(base).get(measure):
+        raise ScenarioError(f"{loaded.name}: {_why(base, measure)}, so that no change has a gain")
     results = [
         _result(change, base, run, measure)
         for change, run in zip(requested.changes, runs[1:], strict=False)
@@ -147,7 +149,7 @@ def _result(change: tuple[str, ...], base: ServeAnswer, run: Run, by: str) -> Se
     return ServiceChange(
         settings=change,
         verdict="served",
-        why=None if after.memory.fits else after.memory.verdict,
+        why=None if comparison.gain is not None else _why(after, by),
         gain=comparison.gain,
         measures=service_measures(after),
         part=most if most is not None and parts[most] else None,
@@ -155,6 +157,13 @@ def _result(change: tuple[str, ...], base: ServeAnswer, run: Run, by: str) -> Se
         limiting=comparison.limiting if after.memory.fits else None,
         fits=after.memory.fits,
     )
+
+
+def _why(after: ServeAnswer, by: str) -> str:
+    """Return why a service has no gain."""
+    if not after.memory.fits:
+        return after.memory.verdict
+    return "; ".join([f"{by} is not known", *after.unavailable.values()])
 
 
 __all__ = ["ServiceChange", "ServiceWhatIf", "whatif_service"]
