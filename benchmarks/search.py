@@ -91,8 +91,8 @@ def samples(count: int, seed: int = 0) -> dict[str, list[Variant]]:
         found += [(bound, layouts, int(shape), int(column)) for bound, shape, column in places]
     found.sort(key=lambda one: one[0])
     drawn = {
-        "all that may fit": rng.sample(found, count),
-        f"of the {20 * count:,} with the least bounds": rng.sample(found[: 20 * count], count),
+        f"of the {10 * count:,} with the least bounds": rng.sample(found[: 10 * count], count),
+        f"of the {100 * count:,} with the least bounds": rng.sample(found[: 100 * count], count),
     }
     return {
         title: [

@@ -50,8 +50,13 @@ def size(
         typer.Option(metavar="N", parser=_count, help="Tokens of that model: 1.4T or 1.4e12."),
     ] = None,
     goodput: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the time of useful steps.")
-    ] = 0.9,
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Share of the time of useful steps [0.9, or predicted: --set"
+            " training.failures=rsc-1].",
+        ),
+    ] = None,
     framework: Annotated[
         str, typer.Option(metavar="NAME", help="Framework file or shipped name.")
     ] = "megatron-core",

@@ -1,4 +1,4 @@
-"""Durations of published runs, compared with the step time of the fastest likely layout.
+"""Durations of published runs, compared with the step time of the fastest layout.
 
 Most sources state parameters, tokens, devices and device-hours alone.  Shape, layout and framework
 are then assumed: those with which the steps are fastest, so that the prediction is a lower bound,
@@ -22,8 +22,11 @@ from clustersim.workload.shapes import FAMILIES, shape_of
 FRAMEWORKS: Final = ("megatron-core", "pytorch-fsdp")
 """Profiles that are tried; the faster one is taken."""
 
-BATCH_TOKENS: Final = float(4 * 2**20)
-"""Tokens of a step where the source states none, as of Llama 2."""
+BATCH_TOKENS: Final = float(16 * 2**20)
+"""Tokens of a step where the source states none: the last batch of Llama 3 405B.
+
+Larger batches make steps more efficient, so that the prediction stays a lower bound.
+"""
 
 ASSUMED_DEVICES: Final = 256
 """Devices where the source states device-hours alone, which hardly depend on their number."""
@@ -154,7 +157,7 @@ def _fastest(
         if step is not None:
             found.append((step, framework))
     if not found:
-        raise Ungradable(Reason("no layout fits", "no layout of a few that were tried fits"))
+        raise Ungradable(Reason("no layout fits", "no layout of those that were searched fits"))
     return max(found, key=lambda pair: pair[0].result.tokens_per_s)
 
 

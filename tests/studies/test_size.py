@@ -2,15 +2,32 @@
 
 import json
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 from typer.testing import CliRunner
 
-from clustersim import ScenarioError, simulate, size
+from clustersim import ScenarioError, search, simulate, size
 from clustersim.cli import app
 from clustersim.studies.size.charts import loss_by_size
 from clustersim.studies.size.files import files_of
+from clustersim.studies.size.layouts import Machine, batch_of, fastest_layout
 from clustersim.studies.size.text import finding, rows
 from clustersim.workload.scaling_laws import LAWS
+
+MACHINE = Machine("dgx-h100", 2, 8, "megatron-core", "bf16", 4 * 2**20)
+
+LAYOUTS = {
+    "cluster": "dgx-h100",
+    "cluster.nodes": 2,
+    "model": "llama2-7b",
+    "framework": "megatron-core",
+    "precision": "bf16",
+    "batch.global": 1024,
+    "batch.sequence": 4096,
+    "plan.layers": "even",
+    "plan.context": 1,
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +74,9 @@ def test_the_layout_is_a_run_that_fits(small):
                 "pipeline": layout.pipeline,
                 "data": layout.data,
                 "zero": layout.zero,
-                "sequence_parallel": layout.tensor > 1,
+                "sequence_parallel": layout.sequence_parallel,
+                "schedule": layout.schedule,
+                "chunks": layout.chunks,
             },
             "batch": {
                 "global": layout.batch,
@@ -73,6 +92,44 @@ def test_the_layout_is_a_run_that_fits(small):
     assert run.memory.fits
     assert run.step_time == pytest.approx(layout.step_time_s)
     assert run.tokens_per_s == pytest.approx(small.tokens_per_s)
+
+
+def test_no_layout_of_the_sizes_is_faster(small):
+    """The search of all layouts of this model finds none that is more than 1 % faster."""
+    trained = fastest_layout("llama2-7b", MACHINE)
+    found = search("frontier-22b", settings=LAYOUTS, jobs=1)
+
+    assert found.best.step_time_s >= 0.99 * trained.result.step_time
+    assert trained.result.memory.fits
+
+
+def test_a_key_that_is_set_is_not_searched():
+    """`--set plan.tensor=4` gives the best layout with this tensor degree."""
+    answer = size("dgx-h100", nodes=2, model="llama2-7b", tokens=1e9, settings=["plan.tensor=4"])
+
+    assert answer.layout.tensor == 4
+
+
+def test_goodput_is_that_of_the_whole_run():
+    """With failures it is what `train` predicts for this model and layout."""
+    keys = ["training.failures=rsc-1", "training.restart.initialisation=30 min"]
+    answer = size("selene", nodes=16, model="llama2-7b", tokens=2e11, settings=keys)
+    assumed = size("selene", nodes=16, model="llama2-7b", tokens=2e11)
+
+    assert 0.9 < answer.goodput < 1
+    assert answer.goodput_note.startswith("predicted: ")
+    assert assumed.goodput_note == "assumed"
+    assert answer.days * answer.goodput == pytest.approx(assumed.days * 0.9)
+
+
+@given(st.floats(1, 1e5), st.integers(1, 20_000))
+def test_the_batch_is_divided_by_odd_factors_of_the_devices(sequences, devices):
+    """A batch near the request is a multiple of them; else it divides the devices."""
+    batch = batch_of(sequences, devices)
+    odd = devices // (devices & -devices)
+
+    assert batch >= 1
+    assert devices % batch == 0 or (not batch % odd and abs(batch / sequences - 1) <= 0.15)
 
 
 def test_the_way_back_takes_the_same_days():
@@ -143,9 +200,20 @@ def test_its_files_have_all_sizes_and_laws(small):
         ({"model": "llama2-7b"}, "--model and --tokens: both are needed"),
         ({"model": "llama2-7b", "tokens": 1e9}, "--nodes or --days: one of them"),
         ({"nodes": 1, "days": 1, "goodput": 0}, "--goodput 0: must be above 0"),
+        (
+            {"nodes": 1, "days": 1, "goodput": 0.9, "settings": ["training.failures=rsc-1"]},
+            "--goodput 0.9: excludes --set training.failures=rsc-1",
+        ),
+        (
+            {"nodes": 1, "days": 1, "settings": ["training.failures=rsc-1"]},
+            "states no storage to save to",
+        ),
         ({"nodes": 1, "days": 1, "law": "moore"}, "--law moore: no such law"),
         ({"nodes": 1, "days": 1e-4}, "below the smallest shape"),
-        ({"nodes": 1, "model": "gpt-1t", "tokens": 1e9}, "--model gpt-1t: fits on 8 devices in no"),
+        (
+            {"nodes": 1, "model": "gpt-1t", "tokens": 1e9},
+            "--model gpt-1t: fits on 8 devices in no layout",
+        ),
     ],
 )
 def test_wrong_arguments_are_one_line(arguments, message):

@@ -67,13 +67,14 @@ def test_rows_that_are_not_graded_have_a_reason(goodput, duration):
 
 @pytest.mark.large
 def test_predicted_durations_are_lower_bounds(duration):
-    """No run of quality A took less time than its steps on the fastest likely layout."""
+    """No run took less time than its steps in the fastest layout."""
     quality = {row["id"]: row["quality"] for row in read_yaml(FOLDER / "runs_duration.yaml").data}
-    graded = [c for c in duration.values() if c.gradable and quality[c.id] == "A"]
-    implied = [case.predicted / case.measured for case in graded]
+    graded = [case for case in duration.values() if case.gradable]
+    implied = {case.id: case.predicted / case.measured for case in graded}
+    best = [share for case, share in implied.items() if quality[case] == "A"]
 
-    assert len(graded) >= 15
-    assert max(implied) <= 1
-    assert min(implied) > 0.4
-    assert sum(share >= 0.5 for share in implied) / len(implied) > 0.75
+    assert len(best) >= 15
+    assert max(implied.values()) <= 1
+    assert min(best) > 0.4
+    assert sum(share >= 0.5 for share in best) / len(best) > 0.8
     assert not any(case.gates for case in graded)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SizeLayout:
-    """The layout with which a model trains fastest, of those that were replayed.
+    """The layout with which a model trains fastest, or within 1 % of that.
 
     Attributes
     ----------
@@ -15,6 +15,9 @@ class SizeLayout:
     micro : sequences of a microbatch
     batch : sequences of a step
     sequence : tokens of a sequence
+    sequence_parallel : whether the ranks of a tensor group share the tokens between products
+    schedule : order of the steps of a pipeline
+    chunks : parts of the layers on each stage
     recompute : what the backward recomputes
     step_time_s : time of a step [s]
     memory_bytes : peak of the fullest stage [B]
@@ -27,6 +30,9 @@ class SizeLayout:
     micro: int
     batch: int
     sequence: int
+    sequence_parallel: bool
+    schedule: str
+    chunks: int
     recompute: str
     step_time_s: float
     memory_bytes: float
@@ -102,6 +108,7 @@ class SizeAnswer:
     cluster, accelerator : names
     framework, precision : software and number format of the steps
     goodput : share of the time that useful steps take
+    goodput_note : whether it is assumed, stated, or predicted, and with how many interruptions
     flops : budget in the counting of the laws, 6 for each parameter and token [FLOP]
     tokens_per_parameter : tokens over parameters
     tokens_per_s : throughput in steps, without the rest of the goodput
@@ -133,6 +140,7 @@ class SizeAnswer:
     framework: str
     precision: str
     goodput: float
+    goodput_note: str
     flops: float
     tokens_per_parameter: float
     tokens_per_s: float

@@ -1,8 +1,6 @@
-"""The fastest layout of a model on a machine, of a few that are likely to be it.
+"""The fastest layout of a model on a machine, by a search with a small gap.
 
-model-parallel degrees, the smallest product first --memory--> those that fit --replay--> fastest
-
-A larger product costs communication and saves memory, so that the first ones that fit are fast.
+model, machine --batch--> scenario --search: bounds, replays--> fastest layout that fits
 """
 
 from collections.abc import Mapping
@@ -10,27 +8,32 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from clustersim.catalog.changes import Change, changes_of
 from clustersim.catalog.finding import find
 from clustersim.catalog.frameworks import FrameworkRecord
-from clustersim.errors import PlanError
 from clustersim.plan.checks import divisors
 from clustersim.scenario.entries import entry
-from clustersim.scenario.load import Loaded, from_mapping
+from clustersim.scenario.load import Loaded, from_mapping, load_cluster
+from clustersim.scenario.schema import ClusterUse
 from clustersim.simulation.result import Result
-from clustersim.simulation.simulate import simulate_if_it_fits
+from clustersim.studies.search import fixed_keys, search_layout
 from clustersim.studies.size.answer import SizeLayout
+from clustersim.workload.recompute import Recompute
 
-MOST_REPLAYS: Final = 6
-"""Layouts of a model that are replayed."""
+GAP: Final = 0.01
+"""A layout is accepted if no other can be faster by more; sizes differ by more than that."""
 
-MOST_STAGES: Final = 64
-"""Maximum number of pipeline stages that are tried."""
+FIXED: Final = (
+    *("plan.context", "plan.context_method", "plan.expert", "plan.expert_tensor"),
+    *("plan.placement", "plan.shard", "plan.layers"),
+)
+"""Keys of a layout that are not searched: long sequences and experts need them."""
 
-MICROBATCHES: Final = (4, 2, 1)
-"""Sequences of a microbatch that are tried, the largest that fits is replayed."""
+RECOMPUTE: Final = (Recompute(), Recompute("selective"), Recompute("full"))
+"""Recomputation that is searched."""
 
-RECOMPUTE: Final = ("none", "full")
-"""Recomputation that is tried, the second where the first does not fit."""
+NEAR: Final = 0.15
+"""How far the sequences of a step may be from the request, relative to it."""
 
 
 @dataclass(frozen=True)
@@ -51,84 +54,45 @@ class Machine:
     framework: str
     precision: str
     batch_tokens: float
-    settings: tuple[str, ...] = ()
+    settings: tuple[str | Change, ...] = ()
 
     @property
     def devices(self) -> int:
         """Devices of all nodes."""
         return self.nodes * self.per_node
 
+    def record(self, nodes: int | None) -> ClusterUse:
+        """Return the cluster with some number of nodes, or with all of them."""
+        changes = [one for one in changes_of(self.settings) if one.path[0] == "cluster"]
+        return load_cluster(self.cluster, nodes, changes)
+
     def with_nodes(self, nodes: int) -> "Machine":
         """Return the same with another number of nodes."""
         return replace(self, nodes=nodes)
 
 
-class Degrees(NamedTuple):
-    """Parallel degrees of a layout."""
-
-    tensor: int
-    pipeline: int
-    data: int
-
-
 class Trained(NamedTuple):
-    """The steps of a model: its layout, and the result of its replay."""
+    """The steps of a model: its layout, the result of its replay, and its scenario."""
 
     layout: SizeLayout
     result: Result
+    loaded: Loaded
 
 
 def fastest_layout(model: str | Mapping[str, Any], machine: Machine) -> Trained | None:
-    """Return the fastest of some layouts of a model; None if none of them fits.
+    """Return the fastest layout of a model; None if none fits.
 
     Parameters
     ----------
     model : name of a catalogue file, or the keys of one
     """
-    found: list[Trained] = []
-    problems: list[PlanError] = []
-    for degrees in (possible := _degrees(model, machine)):
-        try:
-            trained = _trained(model, machine, degrees)
-        except PlanError as problem:  # such as stages that do not divide key and value heads
-            problems.append(problem)
-            continue
-        if trained is not None:
-            found.append(trained)
-        if len(found) == MOST_REPLAYS:
-            break
-    if len(problems) == len(possible):
-        raise problems[0]
-    return max(found, key=lambda one: one.result.tokens_per_s, default=None)
-
-
-def _degrees(model: str | Mapping[str, Any], machine: Machine) -> list[Degrees]:
-    """Return the degrees that divide devices, heads and layers, the smallest product first."""
-    shape = _loaded(model, machine, Degrees(1, 1, machine.devices), 1, "none").scenario.model
-    found = []
-    for tensor in divisors(machine.per_node):
-        for pipeline in divisors(shape.layers):
-            cell = tensor * pipeline
-            if pipeline <= MOST_STAGES and not machine.devices % cell and not shape.heads % tensor:
-                found.append(Degrees(tensor, pipeline, machine.devices // cell))
-    return sorted(found, key=lambda one: (one.tensor * one.pipeline, one.pipeline))
-
-
-def _trained(model: str | Mapping[str, Any], machine: Machine, degrees: Degrees) -> Trained | None:
-    """Return the steps of a layout with the largest microbatch that fits; None if none does."""
-    for recompute in RECOMPUTE:
-        for micro in _microbatches(model, machine, degrees):
-            loaded = _loaded(model, machine, degrees, micro, recompute)
-            result = simulate_if_it_fits(loaded)
-            if isinstance(result, Result):
-                return Trained(_layout(loaded, result), result)
-    return None
-
-
-def _microbatches(model: str | Mapping[str, Any], machine: Machine, degrees: Degrees) -> list[int]:
-    """Return the microbatches of a step of about the requested tokens, the largest first."""
-    most = machine.batch_tokens / _sequence(model) / degrees.data
-    return [micro for micro in MICROBATCHES if micro == 1 or micro <= most]
+    loaded = _loaded(model, machine)
+    fixed = (*FIXED, *fixed_keys(changes_of(machine.settings), ()))
+    values = {"plan.zero": _zero(machine.framework), "recompute": RECOMPUTE}
+    found = search_layout(loaded, fixed, values, gap=GAP)
+    if found is None:
+        return None
+    return Trained(_layout(found.loaded, found.result), found.result, found.loaded)
 
 
 def _layout(loaded: Loaded, result: Result) -> SizeLayout:
@@ -142,51 +106,61 @@ def _layout(loaded: Loaded, result: Result) -> SizeLayout:
         micro=batch.micro,
         batch=batch.global_,
         sequence=batch.sequence,
+        sequence_parallel=plan.sequence_parallel,
+        schedule=plan.schedule,
+        chunks=plan.chunks or 1,
         recompute=str(given.recompute),
         step_time_s=result.step_time,
         memory_bytes=result.memory.fullest.peak,
     )
 
 
-def _loaded(
-    model: str | Mapping[str, Any], machine: Machine, degrees: Degrees, micro: int, recompute: str
-) -> Loaded:
-    sequence = _sequence(model)
-    tensor, pipeline, data = degrees
-    replicas = data * micro
-    rounds = max(1, round(machine.batch_tokens / sequence / replicas))
+def _loaded(model: str | Mapping[str, Any], machine: Machine) -> Loaded:
+    """Return a scenario with some layout of the devices, which the search replaces."""
+    sequence, devices = _sequence(model), machine.devices
+    batch = batch_of(machine.batch_tokens / sequence, devices)
     scenario = {
         "title": "a step",
         "cluster": {"name": machine.cluster, "nodes": machine.nodes},
         "model": model,
-        "plan": {
-            "tensor": tensor,
-            "pipeline": pipeline,
-            "data": data,
-            "zero": _zero(machine, data),
-            "sequence_parallel": tensor > 1,
-        },
-        "batch": {"global": rounds * replicas, "micro": micro, "sequence": sequence},
+        "plan": {"tensor": 1, "pipeline": 1, "data": devices, "zero": _zero(machine.framework)[0]},
+        "batch": {"global": batch, "micro": 1, "sequence": sequence},
         "precision": machine.precision,
-        "recompute": recompute,
+        "recompute": "none",
         "framework": machine.framework,
     }
     return from_mapping("size", scenario, machine.settings)
 
 
-def _zero(machine: Machine, data: int) -> int:
-    """Return the ZeRO stage: 1 where the framework offers it, else the highest that it does."""
-    offered = _offered(machine.framework)
-    if data == 1 and 0 in offered:
-        return 0
-    return 1 if 1 in offered else max(offered)
+def batch_of(sequences: float, devices: int) -> int:
+    """Return the sequences of a step near a number of them, which many layouts divide.
+
+    They are a multiple of 4 sequences for each device where that is near, else of half as many,
+    and so on, as long as all odd factors of the devices divide them.
+
+    >>> batch_of(1024, 512), batch_of(1024, 96), batch_of(1024, 3072), batch_of(1, 512)
+    (1024, 1152, 1152, 1)
+    """
+    multiple = 4 * devices
+    while not (batch := round(sequences / multiple) * multiple) or _far(batch, sequences):
+        if multiple % 2:
+            return max(each for each in divisors(devices) if each <= max(1.0, sequences))
+        multiple //= 2
+    return batch
+
+
+def _far(batch: int, sequences: float) -> bool:
+    """Return whether a batch differs from the requested sequences by more than `NEAR`."""
+    return abs(batch / sequences - 1) > NEAR
 
 
 @lru_cache
-def _offered(framework: str) -> list[int]:
+def _zero(framework: str) -> tuple[int, ...]:
+    """Return the ZeRO stages that are searched: up to 1, else the highest that is offered."""
     record = entry("framework", framework).record
     assert isinstance(record, FrameworkRecord)
-    return list(record.zero.value)
+    offered = record.zero.value
+    return tuple(stage for stage in (1, 0) if stage in offered) or (max(offered),)
 
 
 def _sequence(model: str | Mapping[str, Any]) -> int:
@@ -195,4 +169,4 @@ def _sequence(model: str | Mapping[str, Any]) -> int:
     return int(given["sequence"])
 
 
-__all__ = ["Machine", "Trained", "fastest_layout"]
+__all__ = ["Machine", "Trained", "batch_of", "fastest_layout"]

@@ -1,6 +1,6 @@
 """The model that is worth training on a machine in some days, by a law of optimal training.
 
-    parameters --shape--> model --fastest layout, replayed--> tokens per second
+    parameters --shape--> model --search: fastest layout--> tokens per second
         ^                                                          |  x days x goodput
         +------ law's optimum of 6 x parameters x tokens <---------+  tokens
 
@@ -10,15 +10,17 @@ Utilisation depends on the model, so that both are solved together: a fixed poin
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
+from clustersim.catalog.changes import changes_of
 from clustersim.catalog.facts import MAX_DEVICES
 from clustersim.cost.prices import Price, price_of
 from clustersim.errors import ScenarioError
 from clustersim.metrics.bill import Bill, bill
-from clustersim.scenario.load import load_cluster
 from clustersim.studies.size.answer import LawOptimum, SizeAnswer, TrainedSize
+from clustersim.studies.size.goodput import Goodput, RunConditions, conditions_of
 from clustersim.studies.size.layouts import Machine, Trained, fastest_layout
 from clustersim.units import counted
 from clustersim.workload.scaling_laws import FLOPS_PER_PARAMETER, LAWS, Law, find_law
@@ -28,9 +30,6 @@ DAY: Final = 86400.0
 
 BATCH_TOKENS: Final = float(4 * 2**20)
 """Tokens of a step, as of Llama 2; layouts need a multiple of their replicas."""
-
-assumed_goodput: Final = 0.9
-"""Share of the time of useful steps; assumed, as Llama 3 reports more than 90 %."""
 
 MOST_ROUNDS: Final = 8
 """Rounds of the fixed point; two or three are usual."""
@@ -51,7 +50,7 @@ def size(
     family: str = "llama",
     model: str | None = None,
     tokens: float | None = None,
-    goodput: float = assumed_goodput,
+    goodput: float | None = None,
     framework: str = "megatron-core",
     precision: str = "bf16",
     batch_tokens: float = BATCH_TOKENS,
@@ -66,9 +65,11 @@ def size(
     law : of optimal training, a key of `workload.scaling_laws.LAWS`
     family : of shapes, ``llama`` or ``gpt``, or names of model files with commas between them
     model, tokens : a given model and its tokens
-    goodput : share of the time that useful steps take
+    goodput : share of the time that useful steps take; 0.9 if None, or predicted where `settings`
+        change keys of ``training``
     batch_tokens : tokens of a step, about
-    settings : changes of the scenarios of steps, ``cluster.nic.bandwidth=x2``
+    settings : changes of the scenarios of steps, ``cluster.nic.bandwidth=x2``, and of their runs,
+        ``training.failures=rsc-1``
 
     Raises
     ------
@@ -76,12 +77,14 @@ def size(
         one line for each problem.
     """
     began = time.perf_counter()
-    request = _Request(find_law(law), goodput, _checked_days(days), began)
-    _check(nodes, goodput, tokens, batch_tokens)
-    per_node = load_cluster(cluster, nodes or 1, settings).node.devices.value
-    machine = Machine(
-        cluster, nodes or 1, per_node, framework, precision, batch_tokens, tuple(settings)
-    )
+    changes = changes_of(settings)
+    of_run = [change for change in changes if change.path[0] == "training"]
+    of_steps = tuple(change for change in changes if change.path[0] != "training")
+    conditions = conditions_of(goodput, of_run)
+    request = _Request(find_law(law), conditions, _checked_days(days), began)
+    _check(nodes, tokens, batch_tokens)
+    machine = Machine(cluster, nodes or 1, 1, framework, precision, batch_tokens, of_steps)
+    machine = replace(machine, per_node=machine.record(nodes or 1).node.devices.value)
     if model is None and tokens is None:
         if nodes is None or days is None:
             raise ScenarioError("--nodes and --days: both are needed (or --model and --tokens)")
@@ -94,8 +97,20 @@ def size(
 class _Request:
     """The law and the assumptions of a sizing."""
 
-    def __init__(self, law: Law, goodput: float, days: float | None, began: float) -> None:
-        self.law, self.goodput, self.days, self.began = law, goodput, days, began
+    def __init__(
+        self, law: Law, conditions: RunConditions, days: float | None, began: float
+    ) -> None:
+        self.law, self.conditions, self.days, self.began = law, conditions, days, began
+
+    def on_tokens(self, trained: Trained, tokens: float) -> "_Steps":
+        """Return a model that trains on some tokens."""
+        return _Steps(trained, tokens, self.conditions.goodput(trained, tokens))
+
+    def for_days(self, trained: Trained, days: float) -> "_Steps":
+        """Return a model that trains for some days."""
+        useful = trained.result.tokens_per_s * days * DAY
+        goodput = self.conditions.goodput(trained, useful)
+        return _Steps(trained, useful * goodput.share, goodput)
 
 
 def _checked_days(days: float | None) -> float | None:
@@ -104,11 +119,9 @@ def _checked_days(days: float | None) -> float | None:
     return days
 
 
-def _check(nodes: int | None, goodput: float, tokens: float | None, batch_tokens: float) -> None:
+def _check(nodes: int | None, tokens: float | None, batch_tokens: float) -> None:
     if nodes is not None and not 1 <= nodes <= MAX_DEVICES:
         raise ScenarioError(f"--nodes {nodes}: must be between 1 and {MAX_DEVICES:,}")
-    if not 0 < goodput <= 1:
-        raise ScenarioError(f"--goodput {goodput:g}: must be above 0 and at most 1")
     if tokens is not None and not 0 < tokens <= 1e18:
         raise ScenarioError(f"--tokens {tokens:g}: must be above 0 and at most 1e18")
     if not 1 <= batch_tokens <= 1e12:
@@ -129,11 +142,16 @@ def _best_model(machine: Machine, request: _Request, family: str, days: float) -
 class _Steps:
     """A model with its steps on the machine, and the tokens of a run."""
 
-    def __init__(self, trained: Trained, tokens: float) -> None:
-        self.trained, self.tokens = trained, tokens
+    def __init__(self, trained: Trained, tokens: float, goodput: Goodput) -> None:
+        self.trained, self.tokens, self.goodput = trained, tokens, goodput
         model = trained.result.scenario.model
         self.parameters = model.parameters.value
         self.flops = FLOPS_PER_PARAMETER * self.parameters * tokens
+
+    @property
+    def days(self) -> float:
+        """Duration of the run, with its goodput [d]."""
+        return self.tokens / self.trained.result.tokens_per_s / self.goodput.share / DAY
 
     @property
     def shape(self) -> dict[str, int]:
@@ -151,9 +169,9 @@ def _of_family(
     @cache
     def steps_of(parameters: float) -> _Steps | None:
         trained = fastest_layout(shape_of(FAMILIES[family], parameters), machine)
-        return None if trained is None else _for_days(trained, days, request.goodput)
+        return None if trained is None else request.for_days(trained, days)
 
-    found = _fixed_point(steps_of, machine, request.law, days * request.goodput)
+    found = _fixed_point(steps_of, machine, request.law, days)
     others = (steps_of(_rounded(found.parameters * factor)) for factor in FACTORS)
     known = {round(one.parameters): one for one in [found, *others] if one is not None}
     return found, [known[parameters] for parameters in sorted(known)]
@@ -188,7 +206,7 @@ def _distance(steps: _Steps, law: Law) -> float:
 
 def _first_guess(machine: Machine, law: Law, days: float) -> float:
     """Return the optimum of a budget at 40 % of the peak rate [count]."""
-    record = load_cluster(machine.cluster, machine.nodes, machine.settings).node.accelerator
+    record = machine.record(machine.nodes).node.accelerator
     peak = max(fact.value for name, fact in record.peak.items() if name == machine.precision)
     return law.optimum(0.4 * peak * machine.devices * days * DAY).parameters
 
@@ -206,7 +224,7 @@ def _of_list(
     for name in names:
         trained = fastest_layout(name.strip(), machine)
         if trained is not None:
-            found.append(_for_days(trained, days, request.goodput))
+            found.append(request.for_days(trained, days))
     if not found:
         raise ScenarioError(
             f"--family {','.join(names)}: none of these models fits on {machine.devices:,} devices"
@@ -221,14 +239,10 @@ def _of_list(
     return best, sorted(found, key=lambda one: one.parameters)
 
 
-def _for_days(trained: Trained, days: float, goodput: float) -> _Steps:
-    return _Steps(trained, trained.result.tokens_per_s * days * DAY * goodput)
-
-
 def _too_large(parameters: float, machine: Machine) -> str:
     return (
         f"a model of {parameters / 1e9:.3g} B parameters, which the law gives for this budget, fits"
-        f" on {machine.devices:,} devices in none of the layouts that were tried (use more nodes,"
+        f" on {machine.devices:,} devices in no layout (use more nodes,"
         " or a list of smaller models: --family NAME,NAME)"
     )
 
@@ -247,26 +261,21 @@ def _given_model(
     machine: Machine, request: _Request, model: str, tokens: float, nodes: int | None
 ) -> SizeAnswer:
     if nodes is not None:
-        steps = _Steps(_trained(model, machine), tokens)
-        return _answer(machine, request, "days", steps, _days(steps, request), [steps])
+        steps = request.on_tokens(_trained(model, machine), tokens)
+        return _answer(machine, request, "days", steps, steps.days, [steps])
     if request.days is None:
         raise ScenarioError("--nodes or --days: one of them is needed with --model and --tokens")
     machine, steps = _fewest_nodes(machine, request, model, tokens, request.days)
-    return _answer(machine, request, "devices", steps, _days(steps, request), [steps])
+    return _answer(machine, request, "devices", steps, steps.days, [steps])
 
 
 def _trained(model: str, machine: Machine) -> Trained:
     trained = fastest_layout(model, machine)
     if trained is None:
         raise ScenarioError(
-            f"--model {model}: fits on {machine.devices:,} devices in none of the layouts that"
-            " were tried (use more nodes)"
+            f"--model {model}: fits on {machine.devices:,} devices in no layout (use more nodes)"
         )
     return trained
-
-
-def _days(steps: _Steps, request: _Request) -> float:
-    return steps.tokens / steps.trained.result.tokens_per_s / request.goodput / DAY
 
 
 def _fewest_nodes(
@@ -277,8 +286,8 @@ def _fewest_nodes(
 
     def steps_on(nodes: int) -> _Steps | None:
         trained = fastest_layout(model, machine.with_nodes(nodes))
-        steps = None if trained is None else _Steps(trained, tokens)
-        return steps if steps is not None and _days(steps, request) <= days else None
+        steps = None if trained is None else request.on_tokens(trained, tokens)
+        return steps if steps is not None and steps.days <= days else None
 
     nodes, steps = 1, steps_on(1)
     while steps is None and nodes * 2 <= most:
@@ -297,7 +306,7 @@ def _fewest_nodes(
 
 def _largest(machine: Machine) -> int:
     """Return the nodes of the whole machine."""
-    return load_cluster(machine.cluster, None, machine.settings).nodes
+    return machine.record(None).nodes
 
 
 # --- the answer -----------------------------------------------------------------------------------
@@ -312,7 +321,7 @@ def _answer(
     sizes: Sequence[_Steps],
 ) -> SizeAnswer:
     result, law = found.trained.result, request.law
-    drawn, price = _drawn(found, request, days), _price(found)
+    drawn, price = _drawn(found, days), _price(found)
     name = f"{machine.cluster}-{machine.nodes}-nodes"
     return SizeAnswer(
         name=name,
@@ -330,7 +339,8 @@ def _answer(
         accelerator=result.scenario.cluster.node.accelerator.name,
         framework=machine.framework,
         precision=machine.precision,
-        goodput=request.goodput,
+        goodput=found.goodput.share,
+        goodput_note=found.goodput.note,
         flops=found.flops,
         tokens_per_parameter=found.tokens / found.parameters,
         tokens_per_s=result.tokens_per_s,
@@ -357,12 +367,12 @@ def _title(question: str, found: _Steps, machine: Machine) -> str:
     return f"{found.trained.result.scenario.model.name} on {where}"
 
 
-def _drawn(found: _Steps, request: _Request, days: float) -> Bill | None:
+def _drawn(found: _Steps, days: float) -> Bill | None:
     energy = found.trained.result.energy
     if energy is None:
         return None
     seconds = days * DAY
-    useful = request.goodput * seconds
+    useful = found.goodput.share * seconds
     return bill(energy, {"useful": useful, "waiting": seconds - useful})
 
 

@@ -70,7 +70,7 @@ def _rows(answer: SizeAnswer) -> Iterator[Row]:
 def _budget(answer: SizeAnswer) -> str:
     return (
         f"{answer.flops:.3g} FLOP (6 x parameters x tokens) in {days_text(answer.days)}, of which"
-        f" {percent(answer.goodput)} are useful steps"
+        f" {percent(answer.goodput)} are useful steps ({answer.goodput_note})"
     )
 
 
@@ -98,8 +98,10 @@ def format_layout(layout: SizeLayout) -> str:
     """Return a layout in words."""
     zero = f", ZeRO-{layout.zero}" if layout.zero else ""
     recompute = "no" if layout.recompute == "none" else layout.recompute
+    chunks = f" with {layout.chunks} chunks" if layout.chunks > 1 else ""
+    schedule = f", {layout.schedule}{chunks}" if layout.pipeline > 1 else ""
     return (
-        f"tensor {layout.tensor} x pipeline {layout.pipeline} x data {layout.data}{zero},"
+        f"tensor {layout.tensor} x pipeline {layout.pipeline} x data {layout.data}{zero}{schedule},"
         f" microbatches of {layout.micro}, {recompute} recomputation,"
         f" {layout.memory_bytes / GIB:.1f} GiB"
     )
