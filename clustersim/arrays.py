@@ -72,9 +72,18 @@ def numbered(rows: Integers) -> Integers:
     for column in rows.T:
         _, places = ranked(column)
         _, numbers = ranked(numbers * (places.max(initial=0) + 1) + places)
+    return np.argsort(np.argsort(first_of(numbers)))[numbers]
+
+
+def first_of(numbers: Integers) -> Integers:
+    """Return where each number appears first, for numbers from 0 without gaps.
+
+    >>> first_of(np.array([1, 0, 1])).tolist()
+    [1, 0]
+    """
     first = np.zeros(numbers.max(initial=-1) + 1, dtype=np.int64)
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]
-    return np.argsort(np.argsort(first))[numbers]
+    return first
 
 
 def multisets(owner: Integers, items: Integers, owners: int) -> Integers:

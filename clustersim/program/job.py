@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from clustersim.arrays import Integers
+from clustersim.arrays import Integers, numbered
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.disturbance.causes import Cause
 from clustersim.plan.parallelism import Plan
@@ -80,8 +80,8 @@ class Job:
         """
         rows, of_row, members = groups.shape
         numbers, _ = arrangements(self.cluster, groups.reshape(-1, members))
-        _, kinds = np.unique(numbers.reshape(rows, of_row), axis=0, return_inverse=True)
-        parts = (np.flatnonzero(kinds.ravel() == kind) for kind in range(kinds.max() + 1))
+        kinds = numbered(numbers.reshape(rows, of_row))
+        parts = (np.flatnonzero(kinds == kind) for kind in range(kinds.max() + 1))
         return [(part, self.communicator(groups[part])) for part in parts]
 
     @cached_property

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, overload
 
 import numpy as np
 
-from clustersim.arrays import Floats, Integers, ranked
+from clustersim.arrays import Floats, Integers, first_of, ranked
 from clustersim.topology.link_table import LinkTable
 
 MOST: Final = 10
@@ -92,8 +92,7 @@ class LinksInUse(Sequence[LinkUse]):
         _, rank = ranked(rounded.view(np.int64))  # the bits of positive numbers ascend as they do
         _, alike = ranked(self._links.alike(self._numbers))
         _, number = ranked(alike * (rank.max() + 1) + rank)
-        first = np.zeros(number.max() + 1, dtype=np.int64)
-        first[number[::-1]] = np.arange(len(self))[::-1]
+        first = first_of(number)
         different: dict[tuple[str, int], int] = {}
         for index in first[np.lexsort((first, -rank[first]))].tolist():
             if len(different) == MOST:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from clustersim.arrays import Booleans, Floats, Integers
+from clustersim.arrays import Booleans, Floats, Integers, first_of, numbered
 from clustersim.cost.closed_form import GroupSpan, StepCounts
 from clustersim.program.collectives import torus_rings
 from clustersim.program.collectives.double_tree import tree_edges
@@ -143,15 +143,15 @@ def arrangements(cluster: Cluster, groups: Integers) -> tuple[Integers, list[Arr
     groups : devices of each group, a row a group, in rank order
     """
     keys = _keys(cluster, groups)
-    different, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    numbers = numbered(keys)
     known = _KNOWN.setdefault(cluster, {})
     found = []
-    for key, example in zip(different, first.tolist(), strict=True):
-        text = key.tobytes()
+    for example in first_of(numbers).tolist():
+        text = keys[example].tobytes()
         if text not in known:
             known[text] = Arrangement(cluster, groups[example].tolist())
         found.append(known[text])
-    return inverse.ravel(), found
+    return numbers, found
 
 
 def _keys(cluster: Cluster, groups: Integers) -> Integers:
