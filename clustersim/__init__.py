@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from clustersim.studies.scaling import scale
     from clustersim.studies.search import search
     from clustersim.studies.service_compare import compare_services
+    from clustersim.studies.service_scaling import scale_service
     from clustersim.studies.service_search import search_services
     from clustersim.studies.service_sweep import sweep_services
     from clustersim.studies.service_whatif import whatif_service
@@ -57,6 +58,7 @@ __all__ = [
     "compare_services",
     "replicate",
     "scale",
+    "scale_service",
     "search",
     "search_services",
     "serve",
@@ -78,6 +80,7 @@ _MODULES = {
     "compare_services": "clustersim.studies.service_compare",
     "replicate": "clustersim.simulation.replications",
     "scale": "clustersim.studies.scaling",
+    "scale_service": "clustersim.studies.service_scaling",
     "search": "clustersim.studies.search",
     "search_services": "clustersim.studies.service_search",
     "serve": "clustersim.simulation.serve",

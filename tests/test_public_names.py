@@ -29,6 +29,7 @@ def test_the_public_names_are_listed_in_order():
         "compare_services",
         "replicate",
         "scale",
+        "scale_service",
         "search",
         "search_services",
         "serve",
