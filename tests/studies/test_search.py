@@ -292,6 +292,30 @@ def test_other_keys_can_be_free(tmp_path):
     assert {front.against for front in answer.pareto} >= {"memory"}
 
 
+def test_the_best_for_the_money_is_that_of_all_machines(tmp_path):
+    """Of two machines the one with more tokens for its price is found, with a front over price."""
+    file, by = small(tmp_path), "tokens_per_dollar"
+    fixed = [*FIXED, "plan.tensor=1", "plan.pipeline=1", "plan.zero=0"]
+    machines = ["superpod-a100", "dgx-h100"]
+    free = [f"cluster.name={','.join(machines)}"]
+    both = search(file, free=free, objective=by, settings=fixed, top=100, jobs=1)
+    bests = [
+        search(file, objective=by, settings=[*fixed, f"cluster.name={name}"], jobs=1).ranked[0]
+        for name in machines
+    ]
+    best = both.ranked[0]
+
+    assert best.value == max(one.value for one in bests)
+    assert best.value == pytest.approx(best.tokens_per_s * 3600 / best.usd_per_hour)
+    assert "price" in {front.against for front in both.pareto}
+
+
+def test_a_machine_without_prices_has_no_tokens_per_dollar():
+    """One line names the accelerator."""
+    with pytest.raises(ScenarioError, match="no price of 'mi250x-gcd' is known"):
+        search("frontier-22b", objective="tokens_per_dollar", jobs=1)
+
+
 def test_the_best_layout_runs_as_it_is_reported(tmp_path):
     """A run with the values of `set` has the step time of the answer."""
     file = small(tmp_path)

@@ -36,6 +36,7 @@ class RankedLayout:
     mfu : model FLOPs over peak
     memory_peak_bytes : the most that a device of the fullest stage holds [B]
     devices : of the job
+    usd_per_hour : price of its devices, rented on demand; null where no price is known [USD/h]
     tie : whether its step time is within the prediction interval of the best layout
     """
 
@@ -48,6 +49,7 @@ class RankedLayout:
     mfu: float
     memory_peak_bytes: float
     devices: int
+    usd_per_hour: float | None
     tie: bool
 
 
@@ -118,7 +120,7 @@ class FrontOfLayouts:
 
     Attributes
     ----------
-    against : cost that the objective is compared with: `memory` or `devices`
+    against : cost that the objective is compared with: `memory`, `devices` or `price`
     positions : positions of these layouts in `ranked`, the cheapest first
     """
 
@@ -146,7 +148,8 @@ class SearchAnswer:
         none fits
     tightness : median of the bound over the step time of replayed layouts; null where none fits
     differences : the best layout compared with the second and with that of the scenario
-    pareto : fronts of the objective with memory, and with devices where their number varies
+    pareto : fronts of the objective with memory, with devices where their number varies, and with
+        the price where accelerators differ
     scenario : the best layout as a scenario file; null where none fits
     fresh : number of runs that were not in the run cache; 0 for a search that is repeated
     wall_s : time that the search took [s]

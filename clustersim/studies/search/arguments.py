@@ -29,6 +29,7 @@ OBJECTIVES: Final = {
     "samples_per_s": True,
     "tflops_per_device_model": True,
     "mfu": True,
+    "tokens_per_dollar": True,
     "step_time_s": False,
 }
 """Objectives, and whether more is better; all fall with the step time of a given batch."""

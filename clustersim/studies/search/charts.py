@@ -21,12 +21,14 @@ OBJECTIVE_AXES: Final = {
     "samples_per_s": Axis("throughput", "samples/s"),
     "tflops_per_device_model": Axis("model FLOPs per device", "TFLOP/s"),
     "mfu": Axis("MFU", "fraction of peak"),
+    "tokens_per_dollar": Axis("tokens per dollar", "tokens/USD"),
     "step_time_s": Axis("step time", "s"),
 }
 
 _COSTS: Final = {
     "memory": Axis("memory of the fullest stage", "GiB"),
     "devices": Axis("devices"),
+    "price": Axis("price of the devices", "USD/h"),
 }
 
 _OTHERS: Final = {"second": "second layout", "scenario": "layout of the scenario"}
@@ -75,6 +77,9 @@ def layout_front(answer: SearchAnswer, front: FrontOfLayouts) -> ScatterWithFron
 
 
 def _cost(one: RankedLayout, front: FrontOfLayouts) -> float:
+    if front.against == "price":
+        assert one.usd_per_hour is not None, "all layouts of this front have a price"
+        return one.usd_per_hour
     return one.memory_peak_bytes if front.against == "memory" else float(one.devices)
 
 

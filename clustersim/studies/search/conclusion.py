@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from clustersim.cost.prices import price_of
 from clustersim.metrics.difference import difference, format_causes, format_speed
 from clustersim.runs.cached_runs import CachedRuns
 from clustersim.runs.table import measures
@@ -98,7 +99,7 @@ def _ranked(one: Incumbent, best: Incumbent, by: str) -> RankedLayout:
     same = one.base.scale * (_answer_of(best).step_time_s / best.base.scale)
     return RankedLayout(
         set_=_set(one),
-        value=numbers[by],
+        value=numbers.get(by, 1 / one.cost),
         step_time_s=answer.step_time_s,
         bound_s=one.bound * one.base.scale,
         tokens_per_s=answer.tokens_per_s,
@@ -106,9 +107,17 @@ def _ranked(one: Incumbent, best: Incumbent, by: str) -> RankedLayout:
         mfu=answer.mfu,
         memory_peak_bytes=answer.memory.peak_bytes,
         devices=answer.counts.devices,
+        usd_per_hour=_usd_per_hour(one),
         tie=high is not None
         and answer.step_time_s / same <= longest / _answer_of(best).step_time_s,
     )
+
+
+def _usd_per_hour(one: Incumbent) -> float | None:
+    """Return the price of the devices of a job, rented on demand; None if not known [USD/h]."""
+    given = one.base.loaded.scenario
+    price = price_of(given.cluster.node.accelerator.name, "on-demand")
+    return None if price is None else price.usd_per_device_hour * given.devices
 
 
 def _counts(bases: Sequence[Base], found: Search) -> LayoutCounts:
@@ -130,11 +139,18 @@ def _rules(bases: Sequence[Base], found: Search) -> tuple[RuleCount, ...]:
 
 
 def _fronts(incumbents: Sequence[Incumbent]) -> tuple[FrontOfLayouts, ...]:
-    """Return the fronts over memory, and over devices where their number varies."""
+    """Return the fronts over memory, over devices where their number varies, and over price.
+
+    With one accelerator the price is proportional to the devices, and has no front of its own.
+    """
     costs = {"memory": [one.memory for one in incumbents]}
     devices = [float(_answer_of(one).counts.devices) for one in incumbents]
     if len(set(devices)) > 1:
         costs["devices"] = devices
+    prices = [price for one in incumbents if (price := _usd_per_hour(one)) is not None]
+    rates = {price / number for price, number in zip(prices, devices, strict=False)}
+    if len(prices) == len(incumbents) and len(rates) > 1:
+        costs["price"] = prices
     fronts = []
     for name, of in costs.items():
         positions, best = [], inf

@@ -42,6 +42,7 @@ def layouts_frame(answer: SearchAnswer) -> "pd.DataFrame":
                 "mfu": one.mfu,
                 "memory_peak_bytes": one.memory_peak_bytes,
                 "devices": one.devices,
+                "usd_per_hour": one.usd_per_hour,
                 "tie": one.tie,
                 **{
                     f"on_the_front_of_{front.against}": place in front.positions

@@ -85,6 +85,8 @@ def _best(answer: SearchAnswer) -> list[Line]:
         f" MFU {percent(best.mfu)}, {best.memory.peak_bytes / GIB:.1f} of"
         f" {best.memory.capacity_bytes / GIB:.1f} GiB"
     )
+    if answer.by == "tokens_per_dollar":
+        speed += f", {answer.ranked[0].value:,.0f} tokens/USD"
     return [Line("best", format_layout_values(best.set_)), Line("", speed)]
 
 
