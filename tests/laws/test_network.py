@@ -147,6 +147,22 @@ def busy_scene(seed, count=150, links=40):
     return capacities, starts
 
 
+def test_links_that_no_transfer_fills_do_not_bring_a_component_into_arrays(monkeypatch):
+    """40 transfers share one link and cross ten of their own each: 40 crossings, not 440."""
+
+    def rejected(*_):
+        raise AssertionError("the component is in arrays")
+
+    monkeypatch.setattr("clustersim.engine.network.array_solver.ArraySolver.add", rejected)
+    routes = [(0, *range(10 * i + 1, 10 * i + 11)) for i in range(40)]
+    starts = [(0.0, one(f"t{i}", route, nbytes=40.0 + i)) for i, route in enumerate(routes)]
+    network, ends, _ = run([40.0] * 401, starts)
+
+    assert ends["t0"] == pytest.approx(40.0)
+    assert ends["t39"] == pytest.approx(sum(range(40, 80)) / 40)
+    network.check()
+
+
 @pytest.mark.parametrize("nearby", [0, 10, 300])
 @pytest.mark.parametrize("seed", range(2))
 def test_the_array_solver_ends_as_the_scalar_solver_does(monkeypatch, nearby, seed):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.arrays import numbered, ranked
+from clustersim.arrays import multisets, numbered, ranked
 from clustersim.engine.replay import replay
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.compile import Compilation
@@ -142,3 +142,16 @@ def test_equal_rows_have_equal_numbers_in_order_of_appearance(rows):
     different, places = ranked(values)
     assert different[places].tolist() == values.tolist()
     assert different.tolist() == sorted({*values.tolist()})
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=12), st.randoms())
+def test_multisets_have_equal_numbers_where_they_are_equal(sets, rng):
+    """However their items are ordered, also empty ones and those with an item several times."""
+    crossings = [(owner, item) for owner, items in enumerate(sets) for item in items]
+    rng.shuffle(crossings)
+    owner, item = np.array(crossings, dtype=np.int64).reshape(-1, 2).T
+    numbers = multisets(owner, item.copy(), len(sets)).tolist()
+    ordered = [tuple(sorted(items)) for items in sets]
+
+    assert [numbers.index(n) for n in numbers] == [ordered.index(items) for items in ordered]
