@@ -24,7 +24,7 @@ SETTINGS = ("batch.global=1536",)
 NODES = ("cluster.nodes=128",)
 JOBS = 2
 
-SAMPLED = 100
+SAMPLED = 30
 """Layouts of each sample."""
 
 

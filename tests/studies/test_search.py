@@ -225,13 +225,13 @@ def test_the_answer_is_that_of_an_exhaustive_search_of_thousands(tmp_path):
 def test_no_sampled_layout_of_millions_is_better():
     """Of 7.3 million layouts of 175B on 1,024 devices, no random one beats the best that is found.
 
-    Half of the sample is of layouts that may fit, half of those with the least bounds.
+    Half of the sample is of the 300 with the least bounds, half of 3,000.
     """
     best = search(SCENARIO, devices=DEVICES, settings=SETTINGS).best.step_time_s
-    sampled = [variant for drawn in samples(60).values() for variant in drawn]
+    sampled = [variant for drawn in samples(30).values() for variant in drawn]
     times = step_times(sampled)
 
-    assert len(times) > 60
+    assert len(times) > 30
     assert min(times) >= best
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from clustersim.cost.prices import price_of
 from clustersim.metrics.difference import difference, format_causes, format_speed
 from clustersim.runs.cached_runs import CachedRuns
 from clustersim.runs.table import measures
@@ -30,6 +29,7 @@ from clustersim.studies.search.answer import (
 from clustersim.studies.search.best_first import Incumbent, Search
 from clustersim.studies.search.best_scenario import best_values
 from clustersim.studies.search.candidates import Base, excluded_by_rule
+from clustersim.studies.search.job_price import usd_per_hour
 
 
 def conclude(bases: Sequence[Base], found: Search, by: str, began: float) -> SearchAnswer:
@@ -107,17 +107,10 @@ def _ranked(one: Incumbent, best: Incumbent, by: str) -> RankedLayout:
         mfu=answer.mfu,
         memory_peak_bytes=answer.memory.peak_bytes,
         devices=answer.counts.devices,
-        usd_per_hour=_usd_per_hour(one),
+        usd_per_hour=usd_per_hour(one.base.loaded.scenario),
         tie=high is not None
         and answer.step_time_s / same <= longest / _answer_of(best).step_time_s,
     )
-
-
-def _usd_per_hour(one: Incumbent) -> float | None:
-    """Return the price of the devices of a job, rented on demand; None if not known [USD/h]."""
-    given = one.base.loaded.scenario
-    price = price_of(given.cluster.node.accelerator.name, "on-demand")
-    return None if price is None else price.usd_per_device_hour * given.devices
 
 
 def _counts(bases: Sequence[Base], found: Search) -> LayoutCounts:
@@ -147,7 +140,8 @@ def _fronts(incumbents: Sequence[Incumbent]) -> tuple[FrontOfLayouts, ...]:
     devices = [float(_answer_of(one).counts.devices) for one in incumbents]
     if len(set(devices)) > 1:
         costs["devices"] = devices
-    prices = [price for one in incumbents if (price := _usd_per_hour(one)) is not None]
+    known = [usd_per_hour(one.base.loaded.scenario) for one in incumbents]
+    prices = [price for price in known if price is not None]
     rates = {price / number for price, number in zip(prices, devices, strict=False)}
     if len(prices) == len(incumbents) and len(rates) > 1:
         costs["price"] = prices

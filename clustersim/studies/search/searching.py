@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 
 from clustersim.answers import from_json, to_json
 from clustersim.catalog.changes import Change, Settings
-from clustersim.cost.prices import price_of
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.arguments import parse_settings
 from clustersim.runs.cache_key import key_of, key_of_answer
@@ -36,6 +35,7 @@ from clustersim.studies.search.arguments import (
 from clustersim.studies.search.best_first import OnProgress, Progress, Search
 from clustersim.studies.search.candidates import Base, OnBounds, candidates_of, excluded_by_rule
 from clustersim.studies.search.conclusion import conclude
+from clustersim.studies.search.job_price import usd_per_hour
 from clustersim.studies.search.launch import has_argument, launch_of
 from clustersim.studies.search.space import Choices, Space
 from clustersim.workload.flops import model_flops
@@ -267,26 +267,14 @@ def _scale(objective: str, loaded: Loaded) -> float:
         tokens = float(batch.global_ * batch.sequence)
         return tokens / devices if objective.endswith("device") else tokens
     if objective == "tokens_per_dollar":
-        return float(batch.global_ * batch.sequence) / (devices * _dollars_per_second(loaded))
+        if (price := usd_per_hour(given)) is None:
+            name = given.cluster.node.accelerator.name
+            raise ScenarioError(f"--objective {objective}: no price of '{name}' is known")
+        return float(batch.global_ * batch.sequence) * HOUR / price
     jobs = LayoutJobs(loaded)
     flops = model_flops(jobs.model(1), batch.global_) / devices
     peak = jobs.cluster.accelerator.peak_rate(PRECISIONS[given.precision].peak)
     return flops / peak if objective == "mfu" else flops
-
-
-def _dollars_per_second(loaded: Loaded) -> float:
-    """Return the price of a device, rented on demand [USD/s].
-
-    Raises
-    ------
-    ScenarioError
-        when no price of the accelerator is known.
-    """
-    name = loaded.scenario.cluster.node.accelerator.name
-    price = price_of(name, "on-demand")
-    if price is None:
-        raise ScenarioError(f"--objective tokens_per_dollar: no price of '{name}' is known")
-    return price.usd_per_device_hour / HOUR
 
 
 def _capacity(loaded: Loaded) -> float:
