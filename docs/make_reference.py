@@ -45,6 +45,11 @@ from clustersim.studies.scaling import files as scaling_files
 from clustersim.studies.search import SearchAnswer, search
 from clustersim.studies.search import files as search_files
 from clustersim.studies.serve import files as serve_files
+from clustersim.studies.service_compare.answer import CompareServicesAnswer
+from clustersim.studies.service_scaling import ServiceScaling
+from clustersim.studies.service_search import ServiceSearch
+from clustersim.studies.service_sweep import ServiceSweep
+from clustersim.studies.service_whatif import ServiceWhatIf
 from clustersim.studies.size import SizeAnswer, size
 from clustersim.studies.size import files as size_files
 from clustersim.studies.stored.answer import StoredRuns, StoredStudies
@@ -75,6 +80,15 @@ CATALOGUE: dict[str, type[BaseModel]] = {
 
 IN_ALL = ("kind", "name", "title", "sources")
 """Keys that every catalogue file has, said once."""
+
+SERVICES: dict[str, type] = {
+    "compare": CompareServicesAnswer,
+    "whatif": ServiceWhatIf,
+    "sweep": ServiceSweep,
+    "search": ServiceSearch,
+    "scale": ServiceScaling,
+}
+"""The answers of verbs to serving scenarios."""
 
 FORMAT = "FORMAT"
 """Stands for the formats that ``--figures`` names."""
@@ -401,8 +415,22 @@ def _serve() -> Iterator[str]:
     yield from _drawn(("file", "holds"), _said("serve_file", files))
 
 
+def _service_studies() -> Iterator[str]:
+    """Yield what studies of serving scenarios print."""
+    for verb, answer in SERVICES.items():
+        yield f"## What `clustersim {verb} --json` prints of a service\n"
+        yield _prose("services").format(name=answer.__name__)
+        keys = described(answer)
+        if verb == "compare":
+            keys = _without("services[].answer", keys, "what `serve --json` prints")
+        if verb == "whatif":
+            keys = _without("base", keys, "what `serve --json` prints of the scenario")
+        yield from _drawn(("key", "meaning"), keys)
+
+
 def _studies() -> Iterator[str]:
     yield from _serve()
+    yield from _service_studies()
     settings = ["batch.global=16"]
     pair = [f"frontier-22b plan.zero={stage}" for stage in (0, 1)]
     files = compare_files.files_of(compare(pair, settings=settings, jobs=1)).names([FORMAT])

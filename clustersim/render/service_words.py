@@ -17,6 +17,9 @@ SAME: Final = 5e-4
 NEGLIGIBLE: Final = 2e-3
 """Share of the larger total below which changes are summed."""
 
+WAITING: Final = (("bubble", "waiting"),)
+"""Names of kinds of parts in a legend."""
+
 _COMMUNICATION: Final = ("tensor", "expert", "pipeline", "transfer", "context")
 _WAITING: Final = ("waiting", "queue", "host", "frontend", "prompts")
 
@@ -118,6 +121,7 @@ def part_steps(parts: Mapping[str, float], size: float) -> tuple[Step, ...]:
 
 
 __all__ = [
+    "WAITING",
     "causes_text",
     "format_gain",
     "format_measure",

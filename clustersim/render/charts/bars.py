@@ -84,6 +84,7 @@ class Waterfall(Picture):
     first, last : names of the two totals; the first one has no bar where it has no name
     start : the first total
     steps : that lead to the last total
+    kinds : kinds of steps with other names in the legend
     """
 
     measure: Axis
@@ -91,6 +92,7 @@ class Waterfall(Picture):
     last: str
     start: float
     steps: tuple[Step, ...]
+    kinds: tuple[tuple[str, str], ...] = ()
 
     @property
     def size(self) -> float:
@@ -159,7 +161,8 @@ class Waterfall(Picture):
     def legend(self) -> list[Entry]:
         """Return the kinds of steps."""
         kinds = dict.fromkeys(step.kind for step in self.steps)
-        return [Entry(kind, kind) for kind in kinds if kind != "other"]
+        names = dict(self.kinds)
+        return [Entry(names.get(kind, kind), kind) for kind in kinds if kind != "other"]
 
     def rows(self) -> Iterator[Sequence[Cell]]:
         """Yield each component, its change and the level after it."""

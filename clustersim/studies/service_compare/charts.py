@@ -2,7 +2,7 @@
 
 from clustersim.metrics.difference import format_speed
 from clustersim.render.charts import Axis, Waterfall
-from clustersim.render.service_words import causes_text, part_steps
+from clustersim.render.service_words import WAITING, causes_text, part_steps
 from clustersim.studies.service_compare.answer import ServiceComparison
 
 ROOM = 28
@@ -27,6 +27,7 @@ def token_waterfall(comparison: ServiceComparison) -> Waterfall | None:
         first=names[0] if short else "before",
         last=names[1] if short else "after",
         start=times.before,
+        kinds=WAITING,
         steps=part_steps(comparison.parts, max(times.before, times.after)),
     ).in_unit()
 

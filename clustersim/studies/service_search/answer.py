@@ -99,7 +99,7 @@ class ServiceSearch:
     ranked : the best layouts, the best first
     own : measures of the layout of the scenario; empty where it does not run
     layouts : what became of all layouts
-    excluded : reasons of invalid layouts, and of those that do not fit, with their number
+    excluded : reasons of invalid layouts, with their number
     nearest : why the layout that comes nearest misses a limit; null where one meets them
     gap : by how much another layout can be better, share of the best; null without a best, and
         where it has no bound

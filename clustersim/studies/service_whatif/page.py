@@ -4,7 +4,7 @@ from clustersim.metrics.difference import format_speed
 from clustersim.render.charts import Axis, Waterfall
 from clustersim.render.page.page import Block, Column, Page, Section, Table
 from clustersim.render.plotly import page_chart
-from clustersim.render.service_words import causes_text, part_steps
+from clustersim.render.service_words import WAITING, causes_text, part_steps
 from clustersim.studies.service_whatif.answer import ServiceWhatIf
 from clustersim.studies.service_whatif.text import (
     HEADINGS,
@@ -45,6 +45,7 @@ def best_waterfall(answer: ServiceWhatIf) -> Waterfall | None:
         first="before",
         last="after",
         start=before.mean,
+        kinds=WAITING,
         steps=part_steps(best.parts, max(before.mean, after)),
     ).in_unit()
 
