@@ -15,6 +15,7 @@ from clustersim.catalog import finding
 from clustersim.catalog.fabrics import LinkList
 from clustersim.catalog.facts import facts
 from clustersim.cli import main
+from clustersim.cost.prices import price_of
 from clustersim.program.schedules import SCHEDULES
 from clustersim.render import layouts
 from clustersim.render.diagram import frame, frame_of, picked, shared, thickness
@@ -39,6 +40,16 @@ def measured(name, nodes=None):
     """Return the record of a shipped cluster, its first nodes, and what they can move."""
     record = opened("cluster", name).record
     return record, *measure(record, nodes or record.size.value)
+
+
+def test_an_accelerator_shows_its_prices(capsys):
+    """Each term with quotes has its price, as `train` and `search` use it; others have none."""
+    found = json.loads(ending(capsys, "show", "a100-80gb", "--json")[1])["derived"]
+    rented = price_of("a100-80gb", "on-demand")
+    none = json.loads(ending(capsys, "show", "a64fx", "--json")[1])["derived"]
+
+    assert found["price_on_demand_usd_per_hour"] == rented.usd_per_device_hour
+    assert not any("price" in key for key in none)
 
 
 def test_an_accelerator_shows_the_fits_of_its_kernels(capsys):

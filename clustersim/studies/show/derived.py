@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clustersim.catalog.models import ModelRecord
 from clustersim.catalog.records import AcceleratorRecord, ClusterRecord, NodeRecord
+from clustersim.cost.prices import TERMS, price_of
 from clustersim.render.tables import percent
 from clustersim.scenario.schema import Scenario
 from clustersim.units import format_bandwidth
@@ -70,6 +71,7 @@ def derived_of(record: Any) -> Iterator[Derived]:
     elif isinstance(record, AcceleratorRecord):
         yield from _balance(record)
         yield from _fitted(record)
+        yield from _prices(record)
     elif isinstance(record, ModelRecord):
         yield from _counted(record)
     elif isinstance(record, Scenario):
@@ -77,6 +79,16 @@ def derived_of(record: Any) -> Iterator[Derived]:
         sequences = record.batch.global_ // plan.data
         yield Derived("devices", devices, "devices", f"{devices:,}")
         yield Derived("sequences_per_replica", sequences, "sequences", f"{sequences:,} per replica")
+
+
+def _prices(record: AcceleratorRecord) -> Iterator[Derived]:
+    """Yield what a device costs, by the terms for which there are quotes."""
+    for term in TERMS:
+        price = price_of(record.name, term)
+        if price is not None:
+            text = f"{price.usd_per_device_hour:.3g} USD per device and hour: {price.quote}"
+            key = f"price_{term.replace('-', '_')}_usd_per_hour"
+            yield Derived(key, price.usd_per_device_hour, f"price, {term}", text)
 
 
 def _derived_of_node(record: NodeRecord) -> Iterator[Derived]:
