@@ -270,3 +270,17 @@ def _prompt(tokens: int) -> tuple[Prompt, ...]:
 
 
 _CHUNKED = Scheduling(budget=256)
+
+
+@given(st.integers(2, 12), st.integers(1, 5), st.integers(2, 60))
+@settings(max_examples=40, deadline=None)
+def test_prompts_that_are_cached_never_exceed_the_pool(requests, prompt_blocks, output):
+    """Requests that are admitted together need a block each for their first tokens."""
+    inputs, outputs = np.full(requests, 16 * prompt_blocks), np.full(requests, output)
+    load = Load(inputs, outputs, np.zeros(requests), cached=True)
+    blocks = 2 * prompt_blocks + 3 + output // 16
+
+    replayed = replay_requests(load, Service(model(blocks=blocks)))
+
+    assert len(replayed.requests) == requests
+    assert max(replayed.peak_blocks) <= blocks

@@ -54,6 +54,7 @@ class Batcher:
         self._active: dict[Request, None] = {}
         self._ended: list[Request] = []  # of a static batch, which returns as a whole
         self._arrived: list[Request] = []
+        self._joining = 0  # KV blocks that these need when they join
         self._copying = 0.0
 
     @property
@@ -128,7 +129,7 @@ class Batcher:
         if self._rules.reserve and self.handoff is None:
             tokens += request.output - request.emitted
         blocks = pool.blocks_of(tokens)
-        growth = self.sequences.new_blocks()
+        growth = self.sequences.new_blocks() + self._joining
         if request.swapped or request.transferred:
             growth += self.sequences.first_block(tokens)
         if blocks + growth > pool.free:
@@ -161,6 +162,7 @@ class Batcher:
     def arrive(self, request: Request) -> None:
         """Take a request whose KV cache has been transferred; it joins the next step."""
         self._arrived.append(request)
+        self._joining += self.sequences.first_block(request.prompt)
 
     def _join_arrived(self, now: float) -> None:
         """Decode the requests whose KV cache has arrived; their first token comes with it."""
@@ -168,6 +170,7 @@ class Batcher:
             request.transferred, request.processed = False, request.prompt
             self._begin(request, now)
         self._arrived.clear()
+        self._joining = 0
 
     def _preempt(self, request: Request) -> None:
         del self._active[request]
