@@ -112,6 +112,10 @@ def _left_to_the_family(schema: dict[str, Any]) -> None:
     schema["required"] = [key for key in schema["required"] if key not in given_by_all]
 
 
+ParallelBlock = Literal["one-norm", "own-norms"]
+"""Norms of a block whose attention and MLP read the same input."""
+
+
 class ModelRecord(Record):
     """``workloads/models/*.yaml``: the shape of a transformer, all from one source."""
 
@@ -139,6 +143,11 @@ class ModelRecord(Record):
         False, description="norms of the outputs of attention and MLP, before each residual sum"
     )
     embedding_norm: bool = Field(False, description="a norm after the embedding")
+    parallel_block: ParallelBlock | None = Field(
+        None,
+        description="attention and MLP read the same input, through one norm or own norms, and one"
+        " all-reduce sums both outputs",
+    )
     window: WindowShape | None = None
     latent: LatentShape | None = None
     experts: ExpertShape | None = None
@@ -163,6 +172,8 @@ class ModelRecord(Record):
             raise ValueError(f"kv_heads: {self.kv_heads} does not divide heads {self.heads}")
         if self.latent is not None and (self.kv_heads is not None or self.head_size is not None):
             raise ValueError("latent: determines the heads (leave out kv_heads and head_size)")
+        if self.experts is not None and self.parallel_block:
+            raise ValueError("parallel_block: is not modelled with experts (leave it out)")
         if self.experts is not None and self.experts.first_dense >= self.layers:
             raise ValueError("experts.first_dense: leaves no layer with experts")
         return self

@@ -124,10 +124,17 @@ def _mlp_products(
 
 
 def _norm_passes(model: Transformer, layout: Layout, fused: EngineKernels) -> Iterator[Pass]:
-    """Yield two norms, each after a residual sum, and those of outputs, queries and keys."""
+    """Yield the norms, each after a residual sum, and those of outputs, queries and keys.
+
+    In a parallel block both outputs are added before the one residual sum.
+    """
     h = HALF * model.hidden
     alone = Pass(1, 2 * h) if fused.norm.value else Pass(_SEPARATE_NORM[0], _SEPARATE_NORM[1] * h)
-    for _ in range(2):
+    if model.parallel_block:
+        yield Pass(1, 3 * h)
+        if model.parallel_block == "own-norms":
+            yield alone
+    for _ in range(1 if model.parallel_block else 2):
         if fused.norm_reduced.value and layout.tensor > 1:
             continue
         if fused.norm.value and fused.residual_norm.value:

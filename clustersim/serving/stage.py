@@ -97,11 +97,16 @@ class Stage:
         """Layers."""
         return sum(self.layers.values())
 
+    @property
+    def _reduces(self) -> int:
+        """All-reduces of a layer over a tensor group."""
+        return 1 if self.replica.model.parallel_block else 2
+
     @cached_property
     def launches(self) -> float:
         """Kernels that the host issues where no graph has them [count]."""
         given = self.replica
-        reduces = 2 if given.layout.tensor > 1 else 0
+        reduces = self._reduces if given.layout.tensor > 1 else 0
         each = sum(
             count * (len(work.products) + sum(one.launches for one in work.passes))
             for work, count in self._work
@@ -125,7 +130,8 @@ class Stage:
             for one in work.passes:
                 passes = passes + count * given.kernels.passes(one.nbytes * tokens, one.launches)
         nbytes = HALF * given.model.hidden * tokens
-        reduces = 2 * self.count - (self.with_experts if given.layout.attention_data > 1 else 0)
+        separate = self.with_experts if given.layout.attention_data > 1 else 0
+        reduces = self._reduces * self.count - separate
         tensor = reduces * given.links.tensor_reduce(nbytes)
         return {"weights": weights, "compute": compute, "elementwise": passes, "tensor": tensor}
 

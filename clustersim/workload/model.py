@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from clustersim.catalog.models import ExpertShape, LatentShape, ModelRecord, WindowShape
+from clustersim.catalog.models import (
+    ExpertShape,
+    LatentShape,
+    ModelRecord,
+    ParallelBlock,
+    WindowShape,
+)
 
 
 class Layer(NamedTuple):
@@ -42,6 +48,7 @@ class Transformer:
     output_norms : whether a norm follows attention and MLP, before each residual sum
     sinks : whether the softmax of each head includes a learned logit
     embedding_norm : whether a norm follows the embedding
+    parallel_block : norms of a block whose attention and MLP read the same input, or None
     latent : widths of multi-head latent attention, or None
     experts : the mixture of experts, or None
     window : sliding window and its layers, or None
@@ -66,6 +73,7 @@ class Transformer:
     output_norms: bool = False
     sinks: bool = False
     embedding_norm: bool = False
+    parallel_block: ParallelBlock | None = None
     latent: LatentShape | None = None
     experts: ExpertShape | None = None
     window: WindowShape | None = None
@@ -144,6 +152,7 @@ def build_model(record: ModelRecord, sequence: int, multiple: int, tensor: int) 
         output_norms=record.output_norms,
         sinks=record.sinks,
         embedding_norm=record.embedding_norm,
+        parallel_block=record.parallel_block,
         latent=record.latent,
         experts=record.experts,
         window=record.window,

@@ -70,7 +70,7 @@ def parameters_by_part(model: Transformer, layer: Layer) -> dict[str, Parameters
         parts |= _experts(model)
     else:
         parts["MLP"] = _mlp(model, model.ffn)
-    norms = 4 if model.output_norms else 2
+    norms = (1 if model.parallel_block == "one-norm" else 2) + (2 if model.output_norms else 0)
     return parts | {"norms": Parameters(whole=norms * _norm(model, model.hidden))}
 
 

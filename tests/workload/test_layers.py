@@ -226,6 +226,26 @@ def test_sequence_parallelism_shares_all_activations(tensor, micro, attention):
     assert kept(ops, op_names(ops)) == pytest.approx(2 * s * b * h / t, rel=1e-12)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(("norms", "gathers"), [("one-norm", 1), ("own-norms", 2)])
+def test_a_parallel_block_reduces_both_outputs_at_once(norms, gathers, shared):
+    """One reduction of the outputs forward, and one of the input gradients for each norm."""
+    plain = block(slice_of(GPT, 4, sequence_parallel=shared))
+    parallel = block(slice_of(replace(GPT, parallel_block=norms), 4, sequence_parallel=shared))
+
+    def counts(kernels):
+        return Counter(one.operation for one in collectives(kernels))
+
+    outputs, gradients = counts(forward(parallel)), counts(backward(parallel))
+    reduction = "reduce-scatter" if shared else "all-reduce"
+    assert counts(forward(plain))[reduction] == counts(backward(plain))[reduction] == 2
+    assert (outputs[reduction], gradients[reduction]) == (1, gathers)
+    if shared:  # of inputs again for weight gradients, and of the gradient of the sum
+        assert (outputs["all-gather"], gradients["all-gather"]) == (gathers, gathers + 1)
+    assert flops(forward(parallel)) == flops(forward(plain))
+    assert flops(backward(parallel)) == flops(backward(plain))
+
+
 def test_sequence_parallelism_gathers_before_columns_and_scatters_behind_rows():
     """Forward two of each; backward two of each mirrored, and two repeated gathers of inputs."""
     part = slice_of(GPT, 4, 1, sequence_parallel=True)

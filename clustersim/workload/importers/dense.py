@@ -36,14 +36,14 @@ def gpt2(config: Config) -> Shape:
 
 def gpt_neox(config: Config) -> Shape:
     """GPT-NeoX and Pythia: rotary positions, not tied, attention parallel to the MLP."""
-    if config.flag("use_parallel_residual", True):
-        config.notes.append("parallel attention and MLP are modelled one after the other")
+    parallel = config.flag("use_parallel_residual", True)
     bias = config.flag("attention_bias", True)
     return {
         "family": "gpt",
         **_widths(config),
         "ffn": config.count("intermediate_size"),
         "positions": "rotary",
+        **({"parallel_block": "own-norms"} if parallel else {}),
         "tied": config.flag("tie_word_embeddings", False),
         "biases": EVERYWHERE if bias else ["mlp", "norm"],
         "dropout": _dropout(config, ("hidden_dropout", "attention_dropout"), 0.0),

@@ -1,8 +1,10 @@
 """Layers as lists of operations: attention, an MLP or experts, and the two ends of the model."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from clustersim.workload.finetune import trainable
+from clustersim.workload.kernels import Collective, Kernel, flat
 from clustersim.workload.layers.attention import attention_ops
 from clustersim.workload.layers.experts import experts_ops, shared_ops, shared_sum
 from clustersim.workload.layers.mlp import mlp_ops
@@ -27,20 +29,45 @@ def ops_by_part(shard: Slice, layer: Layer) -> dict[str, list[Op]]:
     weights = held.dense(shard.tensor) + held.of_experts(shard.expert, shard.expert_tensor)
     norm = norm_op("mlp norm", shard)
     residual = [*_output_norm("mlp", shard), residual_op("mlp residual", shard, "mlp")]
+    *attention, projection = attention_ops(shard, layer)
+    if shard.model.parallel_block:  # the MLP reduces the sum of both outputs
+        projection = _without_collectives(projection)
     return {
         "gradients": [Op("layer gradient sum", backward=gradient_sum("layer", shard, weights))],
         "attention": [
             norm_op("attention norm", shard),
-            *attention_ops(shard, layer),
+            *attention,
+            projection,
             *_output_norm("attention", shard),
             residual_op("attention residual", shard, "output"),
         ],
         **(
             _with_experts(shard, norm, residual)
             if layer.experts
-            else {"mlp": [norm, *mlp_ops(shard), *residual]}
+            else {"mlp": [*_mlp(shard, norm), *residual]}
         ),
     }
+
+
+def _mlp(shard: Slice, norm: Op) -> list[Op]:
+    """Return an MLP behind its norm.
+
+    In a parallel block with one norm it reads what attention has normalised, gathered and saved.
+    Wang and Komatsuzaki 2021, GPT-J; Chowdhery et al. 2022, section 2, arXiv:2204.02311.
+    """
+    up, *rest = mlp_ops(shard)
+    if shard.model.parallel_block == "one-norm":
+        return [replace(_without_collectives(up), inputs=0.0), *rest]
+    return [norm, up, *rest]
+
+
+def _without_collectives(op: Op) -> Op:
+    """Return an operation without what it moves over the tensor group."""
+    return replace(op, forward=_computed(op.forward), backward=_computed(op.backward))
+
+
+def _computed(kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+    return tuple(kernel for kernel in flat(kernels) if not isinstance(kernel, Collective))
 
 
 def _output_norm(name: str, shard: Slice) -> list[Op]:
