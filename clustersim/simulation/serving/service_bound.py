@@ -29,9 +29,10 @@ PRICES: Final = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
 PROMPTS: Final = (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 """Tokens of prompts of a step at which its time is computed."""
 
-MOST_SEQUENCES: Final = 4096
 DENSE: Final = 64
-"""Sequences of a step up to which each number is computed, and the most."""
+EVERY: Final = 4096
+"""Sequences of a group up to which each number is computed, and multiples of 8, beyond the knots of
+the tables of steps."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class ReplicaBound:
     ----------
     model : the replica as requests see it
     decodes, prefills : whether it does both, or belongs to a pool of its own
+    groups : of attention, over which sequences are even
     by_stage : whether batches follow each other after the slowest stage, or each after its own
         step through all stages; of a pipeline both are bounds
     """
@@ -50,6 +52,7 @@ class ReplicaBound:
     load: LoadAmounts
     decodes: bool = True
     prefills: bool = True
+    groups: int = 1
     by_stage: bool = True
 
     @cached_property
@@ -57,9 +60,11 @@ class ReplicaBound:
         """Sequences of a batch at which the time of a step is computed."""
         rules, model = self.model.scheduling, self.model
         room = model.blocks * model.block_tokens // max(1, self.load.shortest)
-        most = max(1, min(self.load.users, rules.sequences // model.stages, room, MOST_SEQUENCES))
-        sizes = {*range(1, min(most, DENSE) + 1), *map(int, knots(most)), *range(8, most, 8)}
-        return np.array(sorted(size for size in {*sizes, most} if size <= most), dtype=float)
+        most = max(1, min(self.load.users, rules.sequences // model.stages, room))
+        each = -(-most // self.groups)  # of a group, the last of which may be incomplete
+        sizes = {*range(1, DENSE + 1), *map(int, knots(each)), *range(8, min(each, EVERY), 8), each}
+        found = {1, most, *(self.groups * size for size in sizes)}
+        return np.array(sorted(size for size in found if size <= most), dtype=float)
 
     def _step(self, sequences: float, prompts: tuple[Prompt, ...] = ()) -> float:
         """Return the least time that a batch occupies a replica [s]."""

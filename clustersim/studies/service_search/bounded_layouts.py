@@ -121,7 +121,9 @@ class _Replicas:
         if key not in self._bounds:
             model = self._model(pool)
             assert model is not None, "the pool fits"
-            self._bounds[key] = ReplicaBound(model, self.load, decodes, prefills)
+            self._bounds[key] = ReplicaBound(
+                model, self.load, decodes, prefills, pool["attention_data"]
+            )
         return self._bounds[key]
 
     def _model(self, pool: Pool) -> ReplicaModel | None:
