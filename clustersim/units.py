@@ -218,6 +218,16 @@ def format_seconds(seconds: float, digits: int = 4) -> str:
     return f"{seconds:.{digits}g} s"
 
 
+def format_number(value: float, digits: int = 4) -> str:
+    """Return a number to some digits; a larger one whole, not with an exponent.
+
+    >>> format_number(61.2345), format_number(16384.2), format_number(999.6, 3)
+    ('61.23', '16,384', '1,000')
+    """
+    whole = abs(value) >= 10**digits - 0.5
+    return f"{value:,.0f}" if whole else f"{value:,.{digits}g}"
+
+
 def counted(number: float, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is one.
 

@@ -8,7 +8,7 @@ from clustersim.render.charts import Step
 from clustersim.render.tables import percent, words
 from clustersim.scenario.serving import ReplicaFile
 from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, SERVICE_TIMES
-from clustersim.units import counted, format_seconds
+from clustersim.units import counted, format_number, format_seconds
 
 SAME: Final = 5e-4
 """Ratio, less one, below which two measures are called equal."""
@@ -47,7 +47,7 @@ def format_amount(by: str, value: float) -> str:
     """Return the value of a measure: a time with its unit, or a number."""
     if by in SERVICE_TIMES:
         return format_seconds(value)
-    return f"{value:,.0f}" if value >= 1e3 else f"{value:.4g}"
+    return format_number(value)
 
 
 def format_gain(by: str, ratio: float, before: float, after: float) -> str:

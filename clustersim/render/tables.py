@@ -164,15 +164,6 @@ def percent(share: float, sign: str = "") -> str:
     return f"{100 * share:{sign}.1f} %"
 
 
-def number(value: float) -> str:
-    """Return a number to four digits, without an exponent where a person would write none.
-
-    >>> number(61.2345), number(213888.4)
-    ('61.23', '213,888')
-    """
-    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
-
-
 def verdict(fits: float) -> str:
     """Return in words whether a job fits its devices, which is 1 or 0."""
     return "fits" if fits else "does not fit"
@@ -186,7 +177,6 @@ __all__ = [
     "files",
     "kind_of",
     "narrowest",
-    "number",
     "percent",
     "plain",
     "table",

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from clustersim.render.tables import number, percent, verdict
-from clustersim.units import GIB, format_seconds, format_watts
+from clustersim.render.tables import percent, verdict
+from clustersim.units import GIB, format_number, format_seconds, format_watts
 
 
 def short_keys(keys: Sequence[str]) -> list[str]:
@@ -90,7 +90,7 @@ def metric_value(metric: str, value: float) -> str:
         "memory_bytes": lambda nbytes: f"{nbytes / GIB:.1f} GiB",
         "fits": verdict,
     }
-    return formats.get(metric, number)(value)
+    return formats.get(metric, format_number)(value)
 
 
 UNMASKED: Final = (

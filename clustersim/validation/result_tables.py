@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from clustersim.render.tables import (
-    number,
     percent,
 )
-from clustersim.units import GIB, counted, format_binary
+from clustersim.units import GIB, counted, format_binary, format_number
 from clustersim.validation.answer import Validation
 from clustersim.validation.claims import ClaimNumber
 from clustersim.validation.intervals import Coverage
@@ -103,8 +102,8 @@ def case_rows(answer: Validation) -> Rows:
         if case.measured is not None and case.predicted is not None and case.error is not None:
             yield (
                 case.id,
-                number(case.measured),
-                number(case.predicted),
+                format_number(case.measured),
+                format_number(case.predicted),
                 _unit(case),
                 percent(case.error, "+"),
                 _memory(case),
@@ -261,7 +260,7 @@ def claim_rows(answer: Validation) -> Rows:
                 claim.claim if first else "",
                 expected.name,
                 _expected(expected),
-                "" if predicted is None else f"{number(predicted)} {expected.unit}".rstrip(),
+                "" if predicted is None else f"{format_number(predicted)} {expected.unit}".rstrip(),
                 (claim.why or "") if first and claim.why else VERDICTS[expected.holds],
                 claim.source if first else "",
             )
@@ -271,10 +270,10 @@ def _expected(expected: ClaimNumber) -> str:
     """Return the expected number with its tolerance, or the bound."""
     unit = f" {expected.unit}".rstrip()
     if expected.at_least is not None:
-        return f"at least {number(expected.at_least)}{unit}"
+        return f"at least {format_number(expected.at_least)}{unit}"
     if expected.at_most is not None:
-        return f"at most {number(expected.at_most)}{unit}"
-    value = number(expected.value or 0.0)
+        return f"at most {format_number(expected.at_most)}{unit}"
+    value = format_number(expected.value or 0.0)
     if expected.relative is not None:
         return f"{value}{unit} ± {percent(expected.relative)}"
     return f"{value} ± {expected.within:.3g}{unit}"

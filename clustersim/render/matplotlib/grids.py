@@ -14,7 +14,7 @@ from clustersim.render.matplotlib.figure import (
     text_width,
 )
 from clustersim.render.palette import SCALE
-from clustersim.render.tables import number
+from clustersim.units import format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,7 +130,7 @@ def _draw_axes(axes: "Axes", picture: ParallelCoordinates) -> None:
         worst, top = picture.ends()
         last = len(picture.axes)
         for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-            text = number(worst + share * (top - worst))
+            text = format_number(worst + share * (top - worst))
             axes.text(last + 0.06, share, text, va="center", size=8)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from clustersim.render.charts.grids import HeatMap, ParallelCoordinates, height
 from clustersim.render.palette import SCALE
 from clustersim.render.plotly.pieces import Figure, Plot, colour, framed_axis, label, layout
-from clustersim.render.tables import number
+from clustersim.units import format_number
 
 MAXIMUM: Final = 1_000
 """Lines of parallel coordinates, the best ones."""
@@ -134,7 +134,7 @@ def _ticks(picture: ParallelCoordinates) -> list[Figure]:
     if picture.combinations:
         low, high = picture.ends()
         last = len(picture.axes)
-        ticks += [(last, 0.0, number(low)), (last, 1.0, number(high))]
+        ticks += [(last, 0.0, format_number(low)), (last, 1.0, format_number(high))]
     look = {"showarrow": False, "xanchor": "right", "xshift": -6, "bgcolor": colour("ground")}
     return [{"x": x, "y": y, "text": label(text), **look} for x, y, text in ticks]
 

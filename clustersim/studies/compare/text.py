@@ -15,7 +15,7 @@ from clustersim.simulation.answer import ExposedCommunication
 from clustersim.studies.compare.answer import BeforeAfter, Comparison, Difference
 from clustersim.studies.compare.charts import waterfalls
 from clustersim.studies.compare.inputs import Input
-from clustersim.units import counted, format_joules, format_seconds, format_watts
+from clustersim.units import counted, format_joules, format_number, format_seconds, format_watts
 
 Value = TypeVar("Value")
 
@@ -68,7 +68,7 @@ def _run(numbers: Mapping[str, Difference]) -> list[Row]:
     if "days" not in numbers or "goodput" not in numbers:
         return []
     days, goodput = numbers["days"], numbers["goodput"]
-    text = f"{_arrow(days, '{:,.4g}'.format)} days{_change(days)}"
+    text = f"{_arrow(days, format_number)} days{_change(days)}"
     return [Row("run", f"{text}, goodput {_arrow(goodput, percent)}")]
 
 
@@ -86,9 +86,9 @@ def _column(label: str, lines: Sequence[str]) -> list[Row]:
     return [Row("" if place else label, text) for place, text in enumerate(lines)]
 
 
-def _arrow(numbers: Difference, format_number: Callable[[float], str]) -> str:
+def _arrow(numbers: Difference, shown: Callable[[float], str]) -> str:
     """Return a number before and after; once where both are written alike."""
-    old, new = format_number(numbers.before), format_number(numbers.after)
+    old, new = shown(numbers.before), shown(numbers.after)
     return old if old == new else f"{old} -> {new}"
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from clustersim.render.page.page import Card, Cards, Column, Page, Section, Table
 from clustersim.render.plotly import page_chart
-from clustersim.render.tables import number, percent, words
+from clustersim.render.tables import percent, words
 from clustersim.render.words import UNMASKED, metric_name, metric_value
 from clustersim.studies.run.charts import breakdown, memory_by_stage, memory_over_time
 from clustersim.studies.run.links import links
@@ -14,7 +14,7 @@ from clustersim.studies.run.power_section import power_section
 from clustersim.studies.run.replication_costs import disturbances
 from clustersim.studies.run.sources import scenario, sources_section
 from clustersim.studies.run.text import differs, remedies, rows
-from clustersim.units import format_bandwidth, format_seconds
+from clustersim.units import format_bandwidth, format_number, format_seconds
 
 if TYPE_CHECKING:
     from clustersim.render.charts import Timeline
@@ -77,7 +77,7 @@ def _cards(result: "Result") -> list[Card]:
     model, executed = (result.flops_per_device(kind) / 1e12 for kind in ("model", "executed"))
     within = result.memory.within
     waits = longest_wait(result)
-    sequences = f"{number(result.samples_per_s)} sequences/s"
+    sequences = f"{format_number(result.samples_per_s)} sequences/s"
     return [
         *([] if within else [_verdict(result)]),
         _step_time(result),

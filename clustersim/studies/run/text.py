@@ -8,7 +8,6 @@ from clustersim.cost.power import missing_power
 from clustersim.render.tables import (
     Row,
     kind_of,
-    number,
     percent,
     plain,
     words,
@@ -19,6 +18,7 @@ from clustersim.units import (
     counted,
     format_bandwidth,
     format_joules,
+    format_number,
     format_seconds,
     format_watts,
 )
@@ -153,7 +153,7 @@ def _speed(result: "Result") -> list[Row]:
         Row(
             "step time",
             f"{format_seconds(result.step_time)}, {result.tokens_per_s:,.0f} tokens/s,"
-            f" {number(result.samples_per_s)} sequences/s"
+            f" {format_number(result.samples_per_s)} sequences/s"
             f"{'' if result.memory.fits else HYPOTHETICAL}",
         ),
         Row("interval", _interval(result.interval)),

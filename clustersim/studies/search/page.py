@@ -8,7 +8,7 @@ from clustersim.render.tables import percent
 from clustersim.studies.search.answer import SearchAnswer
 from clustersim.studies.search.charts import layout_front, layout_waterfall
 from clustersim.studies.search.text import format_layout_values, rows
-from clustersim.units import GIB, format_seconds
+from clustersim.units import GIB, format_number, format_seconds
 
 SHOWN: Final = 200
 """Maximum number of layouts in the table; `search.csv` has all."""
@@ -60,8 +60,8 @@ def _ranking(answer: SearchAnswer) -> Table:
         (
             f"{place:,}",
             format_layout_values(one.set_),
-            f"{one.step_time_s:.4g}",
-            f"{one.bound_s:.4g}",
+            format_number(one.step_time_s),
+            format_number(one.bound_s),
             f"{one.tokens_per_s:,.0f}",
             f"{100 * one.mfu:.1f}",
             f"{one.memory_peak_bytes / GIB:.1f}",

@@ -11,8 +11,7 @@ from clustersim.render.charts.lines import reference
 from clustersim.render.service_words import WAITING, part_kind, part_name
 from clustersim.render.tables import percent
 from clustersim.simulation.serving.answer import LoadPoint
-from clustersim.studies.serve.text import format_rate
-from clustersim.units import format_seconds
+from clustersim.units import format_number, format_seconds
 
 if TYPE_CHECKING:
     from clustersim.simulation.serving.serve_result import ServeResult
@@ -47,7 +46,7 @@ def _caption(result: "ServeResult") -> str:
 
 def _load_axis(result: "ServeResult", curve: Sequence[LoadPoint]) -> Axis:
     axis = _LOADS[result.scenario.load.kind]
-    ticks = tuple((point.load, f"{point.load:,.4g}") for point in curve)
+    ticks = tuple((point.load, format_number(point.load)) for point in curve)
     return Axis(axis.label, axis.unit, log=2, ticks=ticks)
 
 
@@ -64,7 +63,8 @@ def _latency_chart(result: "ServeResult", curve: Sequence[LoadPoint]) -> Lines:
     first, last = curve[0], curve[-1]
     what = _LOADS[result.scenario.load.kind].label
     return Lines(
-        title=f"From {first.load:,.4g} to {last.load:,.4g} {what} a request takes"
+        title=f"From {format_number(first.load)} to {format_number(last.load)} {what}"
+        " a request takes"
         f" {format_seconds(first.latency_s, 3)} to {format_seconds(last.latency_s, 3)}",
         caption=_caption(result),
         description="Times of a request over the load: to the first token, for each further token,"
@@ -82,7 +82,7 @@ def _user_chart(result: "ServeResult", curve: Sequence[LoadPoint]) -> Lines:
     users = tuple(point.tokens_per_s_per_user or 0.0 for point in curve)
     rates = tuple(point.output_tokens_per_s_per_device for point in curve)
     unit = _LOADS[result.scenario.load.kind].label
-    hover = tuple(f"{point.load:,.4g} {unit}" for point in curve)
+    hover = tuple(f"{format_number(point.load)} {unit}" for point in curve)
     series = [Series("predicted", users, rates, "series-0", "circle", hover=hover)]
     limits = result.scenario.limits
     if limits is not None and limits.tpot:
@@ -90,8 +90,8 @@ def _user_chart(result: "ServeResult", curve: Sequence[LoadPoint]) -> Lines:
         series.append(reference("limit of a user", (slowest, slowest), (0.0, max(rates))))
     top = max(curve, key=lambda point: point.output_tokens_per_s_per_device)
     return Lines(
-        title=f"Up to {format_rate(top.output_tokens_per_s_per_device)} tokens/s for each device,"
-        f" at {format_rate(top.tokens_per_s_per_user or 0.0)} for each user",
+        title=f"Up to {format_number(top.output_tokens_per_s_per_device, 3)} tokens/s for each"
+        f" device, at {format_number(top.tokens_per_s_per_user or 0.0, 3)} for each user",
         caption=_caption(result),
         description="Throughput of a device over the speed that one user sees, along the load.",
         note=f"Each point is one load; {unit} grow from right to left.",

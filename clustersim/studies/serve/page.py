@@ -7,8 +7,8 @@ from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
 from clustersim.studies.run import scenario, sources_section
 from clustersim.studies.serve.charts import kv_chart, load_charts, request_strip, token_chart
-from clustersim.studies.serve.text import format_rate, published, rows
-from clustersim.units import format_seconds
+from clustersim.studies.serve.text import published, rows
+from clustersim.units import format_number, format_seconds
 
 if TYPE_CHECKING:
     from clustersim.scenario.load import LoadedService
@@ -56,8 +56,8 @@ def _cards(result: "ServeResult") -> list[Card]:
     verdict = Card("Memory", value, why, warning=not memory.fits)
     if result.ttft is None or result.latency is None:
         return [verdict]
-    rate = f"{format_rate(result.output_rate)} tokens/s"
-    each = f"{format_rate(result.output_rate / result.devices)} for each of {result.devices:,}"
+    rate = f"{format_number(result.output_rate, 3)} tokens/s"
+    each = f"{format_number(result.output_rate / result.devices, 3)} for each of {result.devices:,}"
     cards = [
         Card("Output throughput", rate, f"{each} devices"),
         Card(
@@ -67,11 +67,11 @@ def _cards(result: "ServeResult") -> list[Card]:
         ),
     ]
     if result.tpot is not None:
-        user = f"{format_rate(1 / result.tpot.mean)} tokens/s for each user"
+        user = f"{format_number(1 / result.tpot.mean, 3)} tokens/s for each user"
         cards.append(Card("Time per token", format_seconds(result.tpot.mean), user))
     if result.goodput is not None:
         found = result.goodput
-        text = f"{found.requests_per_s:.3g} requests/s within the limits"
+        text = f"{format_number(found.requests_per_s, 3)} requests/s within the limits"
         cards.append(Card("Goodput", percent(found.share), text, warning=not found.share))
     return [*cards, verdict]
 

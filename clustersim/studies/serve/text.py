@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Final
 
 from clustersim.render.service_words import layout_text, part_name
 from clustersim.render.tables import Row, percent
-from clustersim.units import GIB, counted, format_joules, format_seconds, format_watts
+from clustersim.units import (
+    GIB,
+    counted,
+    format_joules,
+    format_number,
+    format_seconds,
+    format_watts,
+)
 
 if TYPE_CHECKING:
     from clustersim.scenario.load_file import Lengths, LoadFile
@@ -126,16 +133,11 @@ def _rates(result: "ServeResult") -> list[Row]:
     lines = [
         Row(
             "throughput",
-            f"{format_rate(shown)} {kind} tokens/s, {format_rate(rate)} per device{each};"
-            f" {result.request_rate:.3g} requests/s",
+            f"{format_number(shown, 3)} {kind} tokens/s, {format_number(rate, 3)} per device{each};"
+            f" {format_number(result.request_rate, 3)} requests/s",
         )
     ]
     return lines if answer.goodput is None else [*lines, _goodput(answer.goodput)]
-
-
-def format_rate(value: float) -> str:
-    """Return a rate with three digits; from 1,000 on, a whole number."""
-    return f"{value:,.0f}" if value >= 1e3 else f"{value:.3g}"
 
 
 def _goodput(found: "Goodput") -> Row:
@@ -149,7 +151,8 @@ def _goodput(found: "Goodput") -> Row:
         if limit is not None and share is not None
     ]
     met = "no request" if not found.share else f"{percent(found.share)} of the requests"
-    text = f"{met} within the limits, {found.requests_per_s:.3g} requests/s: {', '.join(limits)}"
+    rate = f"{format_number(found.requests_per_s, 3)} requests/s"
+    text = f"{met} within the limits, {rate}: {', '.join(limits)}"
     return Row("goodput", text, warning=not found.share)
 
 
@@ -248,7 +251,7 @@ def metric_text(metric: str, value: float) -> str:
     """Return the value of a metric with its unit, unless the name has it."""
     if metric == "fits":
         return "fits" if value else "does not fit"
-    return format_seconds(value) if metric in _TIMES else format_rate(value)
+    return format_seconds(value) if metric in _TIMES else format_number(value, 3)
 
 
 _TIMES: Final = ("ttft_s", "tpot_s", "latency_s")
@@ -288,13 +291,13 @@ def curve_table(curve: "Sequence[LoadPoint]") -> list[list[str]]:
         share = point.goodput_share
         table.append(
             [
-                f"{point.load:,.4g}",
+                format_number(point.load),
                 format_seconds(point.ttft_s, 3),
                 "-" if each is None else format_seconds(each, 3),
                 format_seconds(point.latency_s, 3),
-                format_rate(point.output_tokens_per_s),
-                format_rate(point.output_tokens_per_s_per_device),
-                "-" if user is None else format_rate(user),
+                format_number(point.output_tokens_per_s, 3),
+                format_number(point.output_tokens_per_s_per_device, 3),
+                "-" if user is None else format_number(user, 3),
                 *([] if share is None else [percent(share)]),
             ]
         )
@@ -303,7 +306,6 @@ def curve_table(curve: "Sequence[LoadPoint]") -> list[list[str]]:
 
 __all__ = [
     "curve_table",
-    "format_rate",
     "load_text",
     "metric_text",
     "published",

@@ -7,7 +7,7 @@ from clustersim.render.service_words import format_measure
 from clustersim.render.tables import Row
 from clustersim.render.words import format_setting, short_keys
 from clustersim.studies.service_sweep.answer import ServedPoint, ServiceSweep
-from clustersim.units import counted, format_seconds
+from clustersim.units import counted, format_number, format_seconds
 
 SHOWN: Final = 12
 """Combinations that are printed."""
@@ -60,7 +60,7 @@ def combination_table(answer: ServiceSweep, most: int | None = SHOWN) -> list[li
                 format_seconds(found["ttft"], 3),
                 format_seconds(found["tpot"], 3),
                 *(
-                    f"{found[name]:,.4g}" if found[name] < 1e3 else f"{found[name]:,.0f}"
+                    format_number(found[name])
                     for name in (
                         "tokens_per_s", "tokens_per_s_per_device", "tokens_per_s_per_user",
                     )

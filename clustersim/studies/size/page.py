@@ -15,6 +15,7 @@ from clustersim.studies.size.text import (
     range_text,
     rows,
 )
+from clustersim.units import format_number
 
 
 def page(answer: SizeAnswer, command: str = "") -> Page:
@@ -39,12 +40,12 @@ def _cards(answer: SizeAnswer) -> Iterator[Card]:
     model = f"{count_text(answer.tokens)} tokens, by {answer.law}"
     yield Card("Parameters", count_text(answer.parameters), model)
     if answer.loss is not None:
-        ratio = f"{answer.tokens_per_parameter:.3g} tokens for each parameter"
+        ratio = f"{format_number(answer.tokens_per_parameter, 3)} tokens for each parameter"
         yield Card("Loss", f"{answer.loss:.4f}", f"nats per token, {ratio}")
     yield Card("Duration", days_text(answer.days), f"on {answer.devices:,} {answer.accelerator}")
     yield Card("Utilisation", f"MFU {percent(answer.mfu)}", format_layout(answer.layout))
     if answer.energy_kwh is not None:
-        yield Card("Energy", f"{answer.energy_kwh / 1e3:,.3g} MWh", "of the machine")
+        yield Card("Energy", f"{format_number(answer.energy_kwh / 1e3, 3)} MWh", "of the machine")
     if answer.cost is not None:
         yield Card("Cost", f"{answer.cost:,.0f} USD", answer.price)
 
@@ -73,7 +74,7 @@ def _laws(answer: SizeAnswer) -> Table:
             law.law,
             count_text(law.parameters),
             count_text(law.tokens),
-            f"{law.tokens_per_parameter:.3g}",
+            format_number(law.tokens_per_parameter, 3),
             "" if law.loss is None else f"{law.loss:.4f}",
             range_text(law),
             law.source,

@@ -5,7 +5,7 @@ from typing import Final
 
 from clustersim.render.tables import Row, percent
 from clustersim.studies.size.answer import LawOptimum, SizeAnswer, SizeLayout, TrainedSize
-from clustersim.units import GIB, counted, format_seconds, format_watts
+from clustersim.units import GIB, counted, format_number, format_seconds, format_watts
 
 COMPARED: Final = ("chinchilla-3", "chinchilla-3-unrounded", "replication", "llama3")
 """Laws that the text compares; the page has all."""
@@ -78,7 +78,8 @@ def range_text(law: LawOptimum) -> str:
     """Return whether a budget is in the range of a law's experiments."""
     if law.extrapolated == 1:
         return "within the budgets of its experiments"
-    return f"extrapolated, {law.extrapolated:,.3g} times beyond the budgets of its experiments"
+    times = format_number(law.extrapolated, 3)
+    return f"extrapolated, {times} times beyond the budgets of its experiments"
 
 
 def _shape(answer: SizeAnswer) -> str:
@@ -108,7 +109,7 @@ def format_layout(layout: SizeLayout) -> str:
 
 
 def _loss(answer: SizeAnswer) -> str:
-    ratio = f"{answer.tokens_per_parameter:,.3g} tokens for each parameter"
+    ratio = f"{format_number(answer.tokens_per_parameter, 3)} tokens for each parameter"
     if answer.loss is None:
         return f"none: {answer.law} has no loss; {ratio}"
     return f"{answer.loss:.4f} nats per token, {ratio}"
@@ -138,7 +139,7 @@ def _size(answer: SizeAnswer, one: TrainedSize) -> str:
 
 
 def _optimum(law: LawOptimum) -> str:
-    ratio = f"{law.tokens_per_parameter:.3g} a parameter"
+    ratio = f"{format_number(law.tokens_per_parameter, 3)} a parameter"
     return f"{law.law} {count_text(law.parameters)} on {count_text(law.tokens)} tokens ({ratio})"
 
 
@@ -146,7 +147,7 @@ def _energy(answer: SizeAnswer) -> str:
     if answer.energy_kwh is None or answer.power_w is None:
         return f"not known: no power of {answer.cluster} or its devices"
     mwh = answer.energy_kwh / 1e3
-    return f"{mwh:,.3g} MWh of the machine, {format_watts(answer.power_w)} mean"
+    return f"{format_number(mwh, 3)} MWh of the machine, {format_watts(answer.power_w)} mean"
 
 
 def _cost(answer: SizeAnswer) -> str:

@@ -29,9 +29,8 @@ from clustersim.studies.sweep.text import (
     amount,
     measure_label,
     point_of,
-    short_number,
 )
-from clustersim.units import GIB
+from clustersim.units import GIB, format_number
 
 NEAR: Final = 0.95
 """Share of the best rate whose cost is in the title of the front."""
@@ -94,7 +93,9 @@ def _field(answer: SweepAnswer, row: Row) -> Field:
     hatched = row["verdict"] == DOES_NOT_FIT
     excess = _memory(row) if hatched else None
     value = _value(answer, row)
-    text = short_number(value) if value is not None else "" if excess is None else f"{excess:.1f} x"
+    text = (
+        format_number(value) if value is not None else "" if excess is None else f"{excess:.1f} x"
+    )
     return Field(value, text, _hover(answer, row), hatched)
 
 
@@ -193,7 +194,7 @@ def _text(answer: SweepAnswer, row: Row | None) -> str:
         return "not requested"
     value, memory = _value(answer, row), _memory(row)
     if value is not None:
-        return short_number(value)
+        return format_number(value)
     if row["verdict"] == DOES_NOT_FIT and memory is not None:
         return f"needs {memory:.1f} x the memory"
     return str(row["verdict"])

@@ -10,7 +10,7 @@ from clustersim.runs.table import Row
 from clustersim.studies.sweep.answer import SweepAnswer
 from clustersim.studies.sweep.charts import front_chart, keys_with_names, layouts_chart
 from clustersim.studies.sweep.text import measure_label, point_of, reason_scope, rows
-from clustersim.units import GIB, format_seconds
+from clustersim.units import GIB, format_number, format_seconds
 
 SHOWN: Final = 1_000
 """Maximum number of layouts in the table; `sweep.csv` has all."""
@@ -85,7 +85,7 @@ def _is_number(answer: SweepAnswer, key: str) -> bool:
 
 def _numbers(row: Row) -> tuple[str, ...]:
     return (
-        f"{row['step_time_s']:.4g}",
+        format_number(row["step_time_s"]),
         f"{row['tokens_per_s']:,.0f}",
         f"{100 * row['mfu']:.1f}",
         f"{row['memory_peak_bytes'] / GIB:.1f}",

@@ -11,7 +11,7 @@ from clustersim.render.words import UNMASKED, format_setting, short_keys
 from clustersim.runs.table import RUN_MEASURES, Row
 from clustersim.runs.variants import Value
 from clustersim.studies.sweep.answer import ReasonCount, SweepAnswer, ValueChange, VerdictCounts
-from clustersim.units import GIB, counted, format_seconds
+from clustersim.units import GIB, counted, format_number, format_seconds
 
 SHOWN: Final = 10
 """Number of layouts, and of values of an axis, that are printed; half as many reasons are."""
@@ -83,7 +83,7 @@ def layouts(answer: SweepAnswer, found: Sequence[Row]) -> list[list[str]]:
     table = [[*headings, *run, *(["devices"] if several else [])]]
     for row in found:
         devices = [f"{row['devices']:,}"] if several else []
-        of_run = [short_number(row[name]) for name in run]
+        of_run = [format_number(row[name]) for name in run]
         settings = (format_setting(row.get(key)) for key in keys)
         table.append([*settings, *_numbers(row), *of_run, *devices])
     return table
@@ -109,14 +109,9 @@ def point_of(keys: Sequence[str], point: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {format_setting(point[key])}" for key, name in names if key in point)
 
 
-def short_number(value: float) -> str:
-    """Return a number with four digits; from 1,000 on, a whole number."""
-    return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.4g}"
-
-
 def amount(by: str, value: float) -> str:
     """Return a measure with its unit: ``'9,914 tokens/s'``."""
-    return _AMOUNTS[by].format(short_number(value))
+    return _AMOUNTS[by].format(format_number(value))
 
 
 def measure_label(by: str) -> str:
@@ -225,7 +220,6 @@ __all__ = [
     "layouts",
     "measure_label",
     "reason_scope",
-    "short_number",
     "point_of",
     "rows",
 ]

@@ -11,6 +11,7 @@ from clustersim.render.charts.picture import Picture
 from clustersim.render.tables import percent
 from clustersim.simulation.long_run_answer import CurvePoint, TrainAnswer
 from clustersim.studies.train.text import account_shares, format_duration
+from clustersim.units import format_number
 
 COLOURS: Final = {
     "useful": "compute",
@@ -155,7 +156,7 @@ def spread_chart(answer: TrainAnswer) -> Lines:
     """Return the share of replications that end within a number of days."""
     spread = answer.replications
     return Lines(
-        title=f"Nine of ten replications end within {spread.p90_days:.4g} days",
+        title=f"Nine of ten replications end within {format_number(spread.p90_days)} days",
         caption=f"{answer.title}; {spread.count:,} replications, seed {spread.seed}",
         description="Share of the replications that end within a number of days.",
         contents="quantiles of the days of the run",

@@ -8,6 +8,7 @@ from clustersim.render.tables import percent
 from clustersim.simulation.long_run_answer import TrainAnswer
 from clustersim.studies.train.charts import charts_of
 from clustersim.studies.train.text import format_duration, rows, run_metric_text
+from clustersim.units import format_number
 
 
 def page(answer: TrainAnswer, command: str = "") -> Page:
@@ -32,7 +33,7 @@ def page(answer: TrainAnswer, command: str = "") -> Page:
 
 
 def _cards(answer: TrainAnswer) -> Iterator[Card]:
-    days = "no bound" if answer.days is None else f"{answer.days:,.4g} days"
+    days = "no bound" if answer.days is None else f"{format_number(answer.days)} days"
     yield Card("duration", days, f"{answer.devices:,} devices", answer.days is None)
     yield Card(
         "goodput", percent(answer.goodput), "useful over elapsed time", bool(answer.warnings)
@@ -78,7 +79,7 @@ def _details(answer: TrainAnswer) -> Iterator[Block]:
         (
             f"{stage.tokens:,.0f}",
             f"{stage.steps:,}",
-            f"{stage.step_time_s:.4g}",
+            format_number(stage.step_time_s),
             f"{stage.batch:,}",
             f"{stage.sequence:,}",
             f"{stage.tokens_per_s:,.0f}",

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Final
 
-from clustersim.render.tables import Row, number, percent
+from clustersim.render.tables import Row, percent
 from clustersim.simulation.long_run_answer import (
     CheckpointAnswer,
     PublishedRunCheck,
     StageAnswer,
     TrainAnswer,
 )
-from clustersim.units import counted, format_bandwidth, format_bytes, format_seconds
+from clustersim.units import counted, format_bandwidth, format_bytes, format_number, format_seconds
 
 MINUTE: Final = 60.0
 HOUR: Final = 3600.0
@@ -62,7 +62,7 @@ def format_duration(seconds: float) -> str:
     if seconds >= 2 * HOUR:
         unit, symbol = (DAY, "d") if seconds >= 2 * DAY else (HOUR, "h")
     value = seconds / unit
-    return f"{value:,.0f} {symbol}" if value >= 1e3 else f"{value:.3g} {symbol}"
+    return f"{format_number(value, 3)} {symbol}"
 
 
 def _duration(answer: TrainAnswer) -> str:
@@ -80,7 +80,7 @@ def _duration(answer: TrainAnswer) -> str:
 
 
 def _days(days: float) -> str:
-    return f"{days:,.0f}" if days >= 1_000 else f"{days:.3g}"
+    return format_number(days, 3)
 
 
 def short_count(value: float) -> str:
@@ -185,12 +185,12 @@ def _bill(answer: TrainAnswer) -> Iterator[Row]:
     """Yield energy, emissions and price, as far as they are predicted."""
     parts = []
     if answer.energy_kwh is not None:
-        parts.append(f"{number(answer.energy_kwh / 1e3)} MWh")
+        parts.append(f"{format_number(answer.energy_kwh / 1e3)} MWh")
     if answer.power_w is not None:
         mean, peak = answer.power_w.mean, answer.power_w.peak
         parts.append(f"{mean / 1e6:.3g} MW mean, {peak / 1e6:.3g} MW peak")
     if answer.co2e_kg is not None:
-        parts.append(f"{number(answer.co2e_kg / 1e3)} t CO2e")
+        parts.append(f"{format_number(answer.co2e_kg / 1e3)} t CO2e")
     if parts:
         yield Row("energy", ", ".join(parts))
     if answer.cost is not None:
@@ -221,7 +221,7 @@ def run_metric_text(metric: str, value: float) -> str:
         return percent(value)
     if metric == "checkpoint_bytes":
         return format_bytes(value)
-    return format_duration(value) if metric == "save_s" else number(value)
+    return format_duration(value) if metric == "save_s" else format_number(value)
 
 
 def _assumed(answer: TrainAnswer) -> str:

@@ -12,7 +12,7 @@ from clustersim.studies.whatif.answer import (
     CombinationResult,
     WhatIfAnswer,
 )
-from clustersim.units import format_seconds
+from clustersim.units import format_number, format_seconds
 
 HEADINGS: Final = ("saved", "", "step", "change", "main part", "bottleneck", "memory")
 WORDS: Final = HEADINGS[3:]
@@ -48,7 +48,8 @@ def _finding_of_run(best: ChangeResult, days: float, changes: int) -> str:
         return "none of the changes saves time"
     most = "most, " if changes > 1 else ""
     share = percent(saved / days)
-    return f"{text_of(best)} saves {most}{saved:.3g} of {days:.4g} days of the run ({share})"
+    of_days = f"{format_number(saved, 3)} of {format_number(days)} days"
+    return f"{text_of(best)} saves {most}{of_days} of the run ({share})"
 
 
 def results_of(answer: WhatIfAnswer) -> list[ChangeResult]:
@@ -94,7 +95,7 @@ def table(answer: WhatIfAnswer) -> list[list[str]]:
 
 
 def _days(change: ChangeResult) -> str:
-    return "" if change.saved_days is None else f"{change.saved_days:.3g}"
+    return "" if change.saved_days is None else format_number(change.saved_days, 3)
 
 
 def _cells(change: ChangeResult, base: float) -> list[str]:
