@@ -135,7 +135,8 @@ def _size(answer: SizeAnswer, one: TrainedSize) -> str:
     text += f" {percent(one.mfu)}"
     if one.loss is None or answer.loss is None:
         return text
-    return f"{text}, loss {one.loss:.4f} ({one.loss - answer.loss:+.4f})"
+    less = ": the law's optimum is for equal MFU" if one.loss < answer.loss else ""
+    return f"{text}, loss {one.loss:.4f} ({one.loss - answer.loss:+.4f}{less})"
 
 
 def _optimum(law: LawOptimum) -> str:
