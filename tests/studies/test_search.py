@@ -104,7 +104,7 @@ def test_no_replay_is_faster_than_its_bound_nor_smaller(job):
 
 @LARGE
 @pytest.mark.parametrize("job", JOBS)
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", range(1, 5))
 def test_no_replay_of_thousands_is_faster_than_its_bound(job, seed):
     """The same of thousands of random layouts."""
     times, memories = ratios(*JOBS[job], count=100, seed=seed)
@@ -228,10 +228,10 @@ def test_no_sampled_layout_of_millions_is_better():
     Half of the sample is of the 300 with the least bounds, half of 3,000.
     """
     best = search(SCENARIO, devices=DEVICES, settings=SETTINGS).best.step_time_s
-    sampled = [variant for drawn in samples(30).values() for variant in drawn]
+    sampled = [variant for drawn in samples(12).values() for variant in drawn]
     times = step_times(sampled)
 
-    assert len(times) > 30
+    assert len(times) > 12
     assert min(times) >= best
 
 
@@ -369,8 +369,9 @@ def test_a_search_that_is_stopped_is_no_answer_to_a_whole_one(tmp_path):
     assert whole.layouts.open == 0
 
 
-def test_an_unreachable_scheduler_leaves_no_store(tmp_path):
+def test_an_unreachable_scheduler_leaves_no_store(tmp_path, monkeypatch):
     """One line, and no file is written."""
+    monkeypatch.setattr("clustersim.runs.dask_cluster.PATIENCE", 0.5)
     store = tmp_path / "studies.db"
     with pytest.raises(ScenarioError, match=r"executor: dask://127.0.0.1:9: no scheduler answers"):
         search(small(tmp_path), settings=FIXED, store=store, executor="dask://127.0.0.1:9")
