@@ -56,12 +56,11 @@ COMMANDS = (
     Work("run deepseek-v3-h800 --json", ("run", "deepseek-v3-h800", "--json"), 1.0),
     Work("run megatron21-t1-530b --json", ("run", "megatron21-t1-530b", "--json"), 1.0),
     Work(
-        "search megatron21-t2-175b --json, 1,024 devices",
+        "search megatron21-t2-175b --json, 1,024 devices, again from the run cache",
         (
             *("search", "megatron21-t2-175b", "--devices", "1024"),
             *("--set", "batch.global=1536", "--json"),
         ),
-        30.0,
     ),
     Work(
         "serve llama3-70b-h100-serving --json, 10,000 requests",
