@@ -28,6 +28,8 @@ from clustersim.studies.search import SearchAnswer
 from clustersim.studies.search.arguments import limits_of
 from clustersim.studies.search.launch import launch_arguments, launch_text
 from clustersim.studies.search.space import FREE, Choices, Space
+from clustersim.studies.search.text import rows
+from clustersim.units import GIB
 from small import small
 
 LARGE = pytest.mark.large
@@ -419,6 +421,23 @@ def test_search_prints_its_finding_first(capsys, tmp_path):
     assert lines[0] == "Best layout of gpt3-1.3b on 8 devices of selene"
     assert "no other layout is better" in printed
     assert {"report.html", "summary.json", "search.csv"} <= {path.name for path in out.iterdir()}
+
+
+def test_a_best_layout_without_room_for_errors_of_predictions_names_a_limit(tmp_path):
+    """A layout at the edge of the memory was reported like one with room to spare."""
+    answer = search(small(tmp_path), settings=["batch.global=16"], jobs=1)
+    memory = answer.best.memory
+    needed = memory.peak_bytes - memory.parts["fragmentation"]
+
+    def margins(capacity: float) -> list[str]:
+        best = replace(answer.best, memory=replace(memory, capacity_bytes=capacity))
+        return [line.text for line in rows(replace(answer, best=best)) if line.label == "margin"]
+
+    assert margins(1.16 * needed) == []
+    (edge,) = margins(1.14 * needed)
+    assert edge.endswith(
+        f"with a margin of that: --limit 'memory<={int(1.14 * needed / 1.15 / GIB)}GiB'"
+    )
 
 
 @pytest.mark.parametrize(

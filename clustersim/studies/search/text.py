@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from clustersim.memory.verdict import PREDICTION_ERROR
 from clustersim.render.tables import Row as Line
 from clustersim.render.tables import percent
 from clustersim.render.words import format_setting, short_keys
@@ -22,6 +23,7 @@ def rows(answer: SearchAnswer) -> list[Line]:
     """Return the answer line by line, without its table."""
     return [
         *_best(answer),
+        *_margin(answer),
         Line("proof", _proof(answer), warning=answer.gap is None),
         Line("layouts", _counts(answer)),
         *(Line(f"vs {one.against}", _difference(one)) for one in answer.differences),
@@ -88,6 +90,26 @@ def _best(answer: SearchAnswer) -> list[Line]:
     if answer.by == "tokens_per_dollar":
         speed += f", {answer.ranked[0].value:,.0f} tokens/USD"
     return [Line("best", format_layout_values(best.set_)), Line("", speed)]
+
+
+def _margin(answer: SearchAnswer) -> list[Line]:
+    """Return how to search with a margin, where the best has less than predictions can be off.
+
+    Fragmentation is not counted: an allocator releases it before an allocation fails.
+    """
+    if answer.best is None:
+        return []
+    memory = answer.best.memory
+    needed = memory.peak_bytes - memory.parts.get("fragmentation", 0.0)
+    safe = memory.capacity_bytes / (1 + PREDICTION_ERROR)
+    if needed <= safe:
+        return []
+    text = (
+        f"the best needs {needed / GIB:.1f} of {memory.capacity_bytes / GIB:.1f} GiB, and one"
+        f" prediction in five is off by more than {100 * PREDICTION_ERROR:.0f} %; with a margin of"
+        f" that: --limit 'memory<={int(safe / GIB)}GiB'"
+    )
+    return [Line("margin", text, warning=True)]
 
 
 def _proof(answer: SearchAnswer) -> str:

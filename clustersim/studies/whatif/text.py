@@ -147,7 +147,9 @@ def _rows(answer: WhatIfAnswer) -> Iterator[Row]:
     for change in answer.changes:
         if isinstance(change, ChangeFailure):
             label = "failed" if change.verdict == "failed" else "invalid"
-            yield Row(label, f"{text_of(change)}: {change.why}", warning=True)
+            name = text_of(change)
+            why = (change.why or "").removeprefix(f"--set {name}: ")
+            yield Row(label, f"{name}: {why}", warning=True)
 
 
 def _together(answer: WhatIfAnswer) -> str:
