@@ -1,16 +1,16 @@
-"""Options and output that several verbs share: run cache, progress bar, folders, tables."""
+"""Options and output that several verbs share: run cache, progress bar, tables."""
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
 import typer
 
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
-from clustersim.escaping import escaped, file_name
+from clustersim.escaping import escaped
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Cells, Row
@@ -47,6 +47,10 @@ Executor = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(metavar="PATH", help="Output folder [runs/NAME-VERB].", show_default=False),
+]
+RunOut = Annotated[
+    Path | None,
+    typer.Option(metavar="PATH", help="Output folder [runs/NAME].", show_default=False),
 ]
 AsJson = Annotated[
     bool,
@@ -109,17 +113,22 @@ def progress_bar(verb: str, store: Path) -> Iterator[Callable[[int, int], None]]
         raise typer.Exit(130) from None
 
 
-def output_folder(
-    verb: str, name: str, out: Path | None, *, json_output: bool, force: bool
-) -> Path | None:
-    """Return the output folder, checked to be free; None if only one object is printed."""
-    if json_output and out is None:
-        return None
-    from clustersim.render.folder import check_free
+class Execution(TypedDict):
+    """Where runs are executed and kept, as arguments of a study: run cache, processes, cluster."""
 
-    place = out or Path("runs") / f"{file_name(name)}-{verb}"
-    check_free(place, force=force)
-    return place
+    store: Path
+    jobs: int | None
+    executor: str | None
+
+
+def reject_unused(options: Mapping[str, object], where: str) -> None:
+    """Reject options that are given but have no effect on a kind of scenario.
+
+    >>> reject_unused({"--pareto": None}, "a serving scenario")
+    """
+    for name, value in options.items():
+        if value is not None:
+            raise ScenarioError(f"{name}: has no effect on {where} (leave it out)")
 
 
 def figure_formats(figures: str | None) -> tuple[str, ...]:
@@ -200,17 +209,19 @@ def print_table(cells: "Cells", words: "Collection[str]" = (), warning: str = ""
 __all__ = [
     "STORE",
     "AsJson",
+    "Execution",
     "Figures",
     "Force",
     "Jobs",
     "Out",
+    "RunOut",
     "Settings",
     "StoreFile",
     "command_line",
     "figure_formats",
-    "output_folder",
     "print_json",
     "print_table",
     "progress_bar",
+    "reject_unused",
     "print_rows",
 ]

@@ -12,6 +12,7 @@ from clustersim.cli.options import (
     AsJson,
     Figures,
     Force,
+    RunOut,
     Settings,
     command_line,
     figure_formats,
@@ -39,10 +40,7 @@ def run(
             metavar="NAME", help="Pipeline schedule, or a .txt file of steps; as plan.schedule."
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Output folder [runs/NAME].", show_default=False),
-    ] = None,
+    out: RunOut = None,
     replications: Annotated[
         int | None,
         typer.Option(

@@ -1,14 +1,17 @@
 """`clustersim scale SCENARIO ...`: weak and strong scaling over numbers of devices."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import clustersim
+from clustersim.cli.destination import destination
 from clustersim.cli.options import (
     STORE,
     AsJson,
+    Execution,
     Executor,
     Figures,
     Force,
@@ -17,9 +20,6 @@ from clustersim.cli.options import (
     Settings,
     StoreFile,
     command_line,
-    figure_formats,
-    output_folder,
-    print_json,
     print_rows,
     print_table,
     progress_bar,
@@ -28,7 +28,9 @@ from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
+    from clustersim.render.tables import Row
     from clustersim.studies.scaling import ScalingAnswer
+    from clustersim.studies.service_scaling import ServiceScaling
 
 Weak = Annotated[
     str | None,
@@ -50,6 +52,12 @@ Axis = Annotated[
         " scaling tensor].",
     ),
 ]
+Against = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Devices of the reference point, which has efficiency 1 [the fewest]."
+    ),
+]
 
 
 def scale(
@@ -62,19 +70,14 @@ def scale(
     weak: Weak = None,
     strong: Strong = None,
     axis: Axis = None,
-    against: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Devices of the reference point, which has efficiency 1 [the fewest]."
-        ),
-    ] = None,
+    against: Against = None,
     settings: Settings = None,
     store: StoreFile = STORE,
     jobs: Jobs = None,
     executor: Executor = None,
     out: Out = None,
     figures: Figures = None,
-    json_output: AsJson = False,
+    as_json: AsJson = False,
     force: Force = False,
 ) -> None:
     """Compute scaling curves: efficiency, and the causes of lost efficiency.
@@ -83,21 +86,34 @@ def scale(
 
     Without --weak and --strong the curves are those of the scenario's key `scaling`.
     """
-    from clustersim.render.study_folder import write_study
     from clustersim.scenario.load import is_service, name_of
-    from clustersim.studies.scaling.files import files_of
 
     name = "-".join(dict.fromkeys(map(name_of, scenarios)))
-    formats = figure_formats(figures)
-    place = output_folder("scale", name, out, json_output=json_output, force=force)
+    place = destination(f"{name}-scale", out, figures, as_json=as_json, force=force)
+    how = Execution(store=store, jobs=jobs, executor=executor)
+    command = command_line(
+        "scale", scenarios, weak=weak, strong=strong, axis=axis, against=against, set=settings
+    )
     if any(map(is_service, scenarios)):
         if len(scenarios) > 1:
             raise ScenarioError(f"{scenarios[1]}: a service is scaled alone (leave it out)")
-        given = {"weak": weak, "strong": strong, "axis": axis, "against": against}
-        executed = {"settings": settings or (), "store": store, "jobs": jobs, "executor": executor}
-        command = command_line("scale", scenarios, **given, set=settings)
-        _scale_service(scenarios[0], given | executed, place, formats, command, json_output)
+        from clustersim.studies.service_scaling import files as service_files
+
+        with progress_bar("scale", store) as on_progress:
+            services = clustersim.scale_service(
+                scenarios[0],
+                weak=weak,
+                strong=strong,
+                axis=axis,
+                against=against,
+                settings=settings or (),
+                on_progress=on_progress,
+                **how,
+            )
+        place.report(services, partial(service_files.files_of, services, command), _show_service)
         return
+    from clustersim.studies.scaling import files
+
     with progress_bar("scale", store) as on_progress:
         answer = clustersim.scale(
             scenarios,
@@ -106,58 +122,27 @@ def scale(
             axis=axis,
             against=against,
             settings=settings or (),
-            store=store,
-            jobs=jobs,
-            executor=executor,
             on_progress=on_progress,
+            **how,
         )
-    files: list[str] = []
-    if place is not None:
-        command = command_line(
-            "scale", scenarios, weak=weak, strong=strong, axis=axis, against=against, set=settings
-        )
-        contents = files_of(answer, command)
-        files = write_study(answer, contents, place, formats=formats, force=force)
-    if json_output:
-        print_json(answer)
-    else:
-        print_curves(answer, place, files)
+    place.report(answer, partial(files.files_of, answer, command), print_curves)
 
 
-def _scale_service(
-    scenario: str,
-    arguments: dict[str, Any],
-    place: Path | None,
-    formats: tuple[str, ...],
-    command: str,
-    as_json: bool,
-) -> None:
-    """Scale a service; `arguments` are those of `scale_service`."""
-    from clustersim.render import tables
-    from clustersim.render.study_folder import write_study
+def _show_service(answer: "ServiceScaling", written: "list[Row]") -> None:
+    """Print each curve of a service: its finding and its table."""
     from clustersim.studies.service_scaling import text
-    from clustersim.studies.service_scaling.files import files_of
 
-    with progress_bar("scale", arguments["store"]) as on_progress:
-        answer = clustersim.scale_service(scenario, **arguments, on_progress=on_progress)
-    files: list[str] = []
-    if place is not None:
-        files = write_study(answer, files_of(answer, command), place, formats=formats, force=True)
-    if as_json:
-        print_json(answer)
-        return
     echo(answer.title)
     for curve in answer.curves:
         print_rows(text.finding(curve), text.points_not_run(curve))
         print_table(text.curve_points(curve))
         echo()
-    if place is not None:
-        print_rows(None, [tables.files(place, files)])
+    if written:
+        print_rows(None, written)
 
 
-def print_curves(answer: "ScalingAnswer", place: Path | None, files: list[str]) -> None:
+def print_curves(answer: "ScalingAnswer", written: "Sequence[Row]" = ()) -> None:
     """Print each curve: what it is, its table, and the lines below."""
-    from clustersim.render import tables
     from clustersim.studies.scaling import text
 
     for position, curve in enumerate(answer.curves):
@@ -170,8 +155,8 @@ def print_curves(answer: "ScalingAnswer", place: Path | None, files: list[str]) 
             echo()
         if notes := text.notes(curve):
             print_rows(None, notes)
-    if place is not None:
-        print_rows(None, [tables.files(place, files)])
+    if written:
+        print_rows(None, written)
 
 
 __all__ = ["print_curves", "scale"]

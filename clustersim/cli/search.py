@@ -3,15 +3,18 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 import clustersim
+from clustersim.cli.destination import destination
 from clustersim.cli.options import (
     STORE,
     AsJson,
+    Execution,
     Executor,
     Figures,
     Force,
@@ -20,21 +23,22 @@ from clustersim.cli.options import (
     Settings,
     StoreFile,
     command_line,
-    figure_formats,
-    output_folder,
-    print_json,
     print_rows,
     print_table,
     progress_bar,
+    reject_unused,
 )
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
+    from clustersim.render.tables import Row
     from clustersim.studies.search import SearchAnswer
     from clustersim.studies.search.best_first import Progress
+    from clustersim.studies.service_search import ServiceSearch
 
 DEFAULT_OBJECTIVE: Final = "tokens_per_s"
+DEFAULT_OF_SERVICE: Final = "tokens_per_s_per_device"
 
 Free = Annotated[
     list[str] | None,
@@ -56,48 +60,56 @@ Limit = Annotated[
 ]
 
 
+Devices = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Number of devices, of a service the most [those of the scenario]."
+    ),
+]
+Objective = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MEASURE",
+        help="Measure that is best: mfu, step_time_s, ...; of a service"
+        " tokens_per_s_per_device, tpot, devices, ... [tokens_per_s, of a service per device].",
+        show_default=False,
+    ),
+]
+Gap = Annotated[
+    str, typer.Option(metavar="SHARE", help="Stop when no layout can be better by more: 2%.")
+]
+Seconds = Annotated[
+    float | None, typer.Option(metavar="S", min=0.0, help="Stop after this time [s].")
+]
+BestFile = Annotated[
+    Path | None,
+    typer.Option("-o", metavar="PATH", help="Write the best layout as a scenario file."),
+]
+Program = Annotated[
+    str | None,
+    typer.Option(
+        "--as",
+        metavar="PROGRAM",
+        help="Search layouts that megatron, torchtitan or deepspeed can launch; print the"
+        " arguments of the best.",
+    ),
+]
+
+
 def search(
     scenario: Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.")],
-    devices: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Number of devices, of a service the most [those of the scenario]."
-        ),
-    ] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MEASURE",
-            help="Measure that is best: mfu, step_time_s, ...; of a service"
-            " tokens_per_s_per_device, tpot, devices, ... [tokens_per_s, of a service per device].",
-            show_default=False,
-        ),
-    ] = None,
+    devices: Devices = None,
+    objective: Objective = None,
     free: Free = None,
     limit: Limit = None,
-    gap: Annotated[
-        str, typer.Option(metavar="SHARE", help="Stop when no layout can be better by more: 2%.")
-    ] = "0",
-    seconds: Annotated[
-        float | None, typer.Option(metavar="S", min=0.0, help="Stop after this time [s].")
-    ] = None,
+    gap: Gap = "0",
+    seconds: Seconds = None,
     settings: Settings = None,
     store: StoreFile = STORE,
     jobs: Jobs = None,
     executor: Executor = None,
-    best_file: Annotated[
-        Path | None,
-        typer.Option("-o", metavar="PATH", help="Write the best layout as a scenario file."),
-    ] = None,
-    program: Annotated[
-        str | None,
-        typer.Option(
-            "--as",
-            metavar="PROGRAM",
-            help="Search layouts that megatron, torchtitan or deepspeed can launch; print the"
-            " arguments of the best.",
-        ),
-    ] = None,
+    best_file: BestFile = None,
+    program: Program = None,
     out: Out = None,
     figures: Figures = None,
     as_json: AsJson = False,
@@ -109,124 +121,92 @@ def search(
     Keys of the layout that --set changes are fixed. An interrupted search resumes when the same
     command is run again.
     """
-    from clustersim.catalog.writing import check_new, write_new
-    from clustersim.render.study_folder import write_study
-    from clustersim.scenario.load import from_mapping, is_service, name_of
-    from clustersim.studies.search.best_scenario import scenario_text
-    from clustersim.studies.search.files import files_of
-    from clustersim.studies.search.launch import launch_arguments, launch_text
+    from clustersim.catalog.writing import check_new
+    from clustersim.scenario.load import is_service, name_of
 
-    formats, share = figure_formats(figures), _share(gap)
+    given: dict[str, Any] = {
+        "devices": devices,
+        "free": free or (),
+        "limits": limit or (),
+        "settings": settings or (),
+        "gap": _share(gap),
+        "seconds": seconds,
+    }
     if best_file is not None:
         check_new(best_file, force=force)
-    place = output_folder("search", name_of(scenario), out, json_output=as_json, force=force)
-    if is_service(scenario):
-        if program is not None:
-            raise ScenarioError("--as: has no effect on a serving scenario (leave it out)")
-        given: dict[str, Any] = {
-            "devices": devices,
-            "objective": objective or "tokens_per_s_per_device",
-        }
-        given |= {"free": free or (), "limits": limit or (), "settings": settings or ()}
-        executed = {"gap": share, "seconds": seconds, "jobs": jobs, "executor": executor}
-        command = command_line(
-            "search", [scenario], devices=devices, objective=objective, free=free, limit=limit,
-            set=settings,
-        )  # fmt: skip
-        _search_services(scenario, store, given | executed, command, place, best_file, as_json)
-        return
-    objective = objective or DEFAULT_OBJECTIVE
-    with _progress(store) as on_progress:
-        answer = clustersim.search(
-            scenario,
-            devices=devices,
-            objective=objective,
-            free=free or (),
-            limits=limit or (),
-            settings=settings or (),
-            program=program,
-            gap=share,
-            seconds=seconds,
-            store=store,
-            jobs=jobs,
-            executor=executor,
-            on_progress=on_progress,
-        )
-    files: list[str] = []
-    measure = None if objective == DEFAULT_OBJECTIVE else objective
+    place = destination(f"{name_of(scenario)}-search", out, figures, as_json=as_json, force=force)
+    serving = is_service(scenario)
+    usual = DEFAULT_OF_SERVICE if serving else DEFAULT_OBJECTIVE
+    measure = objective or usual
     command = command_line(
         "search",
         [scenario],
         devices=devices,
-        objective=measure,
+        objective=None if measure == usual else measure,
         free=free,
         limit=limit,
-        gap=gap if share else None,
+        gap=gap if given["gap"] else None,
         set=settings,
     )
-    if best_file is not None and answer.scenario is not None:
-        write_new(best_file, scenario_text(answer, command), force=force)
-    if place is not None:
-        contents = files_of(answer, command)
-        files = write_study(answer, contents, place, formats=formats, force=force)
-    if as_json:
-        print_json(answer)
+    how = Execution(store=store, jobs=jobs, executor=executor)
+    if serving:
+        reject_unused({"--as": program}, "a serving scenario")
+        from clustersim.studies.service_search import files as service_files
+
+        with progress_bar("search", store) as on_progress:
+            services = clustersim.search_services(
+                scenario, objective=measure, on_progress=on_progress, **given, **how
+            )
+        _write_best(best_file, services, command, force=force)
+        place.report(services, partial(service_files.files_of, services, command), _show_services)
         return
-    _print(answer, place, files)
-    if program is not None and answer.scenario is not None:
-        best = from_mapping(answer.name, answer.scenario)
-        echo(f"\nlaunch arguments of {best.scenario.framework.name}:")
-        echo(launch_text(launch_arguments(best, program)))
+    from clustersim.studies.search import files
+
+    with _progress(store) as update:
+        answer = clustersim.search(
+            scenario, objective=measure, program=program, on_progress=update, **given, **how
+        )
+    _write_best(best_file, answer, command, force=force)
+    place.report(answer, partial(files.files_of, answer, command), partial(_show, program))
 
 
-def _search_services(
-    scenario: str,
-    store: Path,
-    arguments: dict[str, Any],
-    command: str,
-    place: Path | None,
-    best_file: Path | None,
-    as_json: bool,
+def _write_best(
+    file: Path | None, answer: "SearchAnswer | ServiceSearch", command: str, *, force: bool
 ) -> None:
-    """Search the best layout of a service; `arguments` are those of `search_services`."""
-    from clustersim.catalog.writing import to_yaml, write_new
-    from clustersim.render import tables
-    from clustersim.render.study_folder import write_study
-    from clustersim.studies.service_search.files import files_of
+    """Write the scenario of the best layout, if any fits, with the command that found it."""
+    if file is None or answer.scenario is None:
+        return
+    from clustersim.catalog.writing import write_new
+    from clustersim.studies.search.best_scenario import scenario_text
+
+    write_new(file, scenario_text(answer.scenario, answer.gap, command), force=force)
+
+
+def _show_services(answer: "ServiceSearch", written: "list[Row]") -> None:
+    """Print the answer in lines, then the best layouts of a service as a table."""
     from clustersim.studies.service_search.text import found_table, rows
 
-    with progress_bar("search", store) as on_progress:
-        answer = clustersim.search_services(
-            scenario, store=store, on_progress=on_progress, **arguments
-        )
-    if best_file is not None and answer.scenario is not None:
-        text = to_yaml(dict(answer.scenario), [f"The best layout of `{command}`."])
-        write_new(best_file, text, force=True)
-    lines = rows(answer)
-    if place is not None:
-        files = write_study(answer, files_of(answer, command), place, force=True)
-        lines.append(tables.files(place, files))
-    if as_json:
-        print_json(answer)
-        return
-    print_rows(answer.title, lines)
+    print_rows(answer.title, [*rows(answer), *written])
     if table := found_table(answer):
         echo(f"\n{len(table) - 1} best layouts:")
         print_table(table, ["layout"])
 
 
-def _print(answer: "SearchAnswer", place: Path | None, files: list[str]) -> None:
-    """Print the answer in lines, then the best layouts as a table."""
-    from clustersim.render import tables
+def _show(program: str | None, answer: "SearchAnswer", written: "list[Row]") -> None:
+    """Print the answer in lines, the best layouts as a table, and what launches the best."""
     from clustersim.studies.search.text import layout_table, rows
 
-    lines = rows(answer)
-    if place is not None:
-        lines.append(tables.files(place, files))
-    print_rows(answer.title, lines)
+    print_rows(answer.title, [*rows(answer), *written])
     if table := layout_table(answer):
         echo(f"\n{len(table) - 1} best layouts:")
         print_table(table)
+    if program is not None and answer.scenario is not None:
+        from clustersim.scenario.load import from_mapping
+        from clustersim.studies.search.launch import launch_arguments, launch_text
+
+        best = from_mapping(answer.name, answer.scenario)
+        echo(f"\nlaunch arguments of {best.scenario.framework.name}:")
+        echo(launch_text(launch_arguments(best, program)))
 
 
 def _share(gap: str) -> float:

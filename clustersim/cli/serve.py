@@ -1,22 +1,29 @@
 """`clustersim serve SCENARIO`: the requests of a service, and how long they take."""
 
-from pathlib import Path
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import clustersim
+from clustersim.cli.destination import destination
 from clustersim.cli.options import (
     AsJson,
     Figures,
     Force,
+    RunOut,
     Settings,
     command_line,
-    figure_formats,
     print_json,
     print_rows,
 )
 from clustersim.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from clustersim.render.study_folder import StudyFiles
+    from clustersim.render.tables import Row
+    from clustersim.scenario.load import LoadedService
+    from clustersim.simulation.serving.serve_result import ServeResult
 
 
 def serve(
@@ -32,43 +39,44 @@ def serve(
             " [up to that of the scenario, in the files].",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Output folder [runs/NAME].", show_default=False),
-    ] = None,
+    out: RunOut = None,
     figures: Figures = None,
-    json_output: AsJson = False,
+    as_json: AsJson = False,
     force: Force = False,
 ) -> None:
     """Simulate the requests of a service: latency, throughput, goodput."""
     from clustersim.scenario.load import load_service
+    from clustersim.simulation.serve import usual_loads
 
-    formats = figure_formats(figures)
     loaded = load_service(scenario, settings or ())
     sizes = _sizes(loads)
-    if json_output and out is None:
-        print_json(clustersim.serve(loaded, loads=sizes).answer)
-        return
-    from clustersim.render import tables
-    from clustersim.render.folder import check_free
-    from clustersim.render.study_folder import write_study
-    from clustersim.simulation.serve import usual_loads
+    place = destination(loaded.name, out, figures, as_json=as_json, force=force)
+    if place.folder is not None:
+        sizes = sizes or usual_loads(loaded)
+    result = clustersim.serve(loaded, loads=sizes)
+    command = command_line("serve", [scenario], set=settings, loads=loads)
+    written = place.write(result.answer, partial(_files, result, loaded, command))
+    if as_json:
+        print_json(result.answer)
+    else:
+        _show(result, written)
+
+
+def _files(result: "ServeResult", loaded: "LoadedService", command: str) -> "StudyFiles":
+    """Return the files of a service; ``--json`` alone does not import the page and the figures."""
     from clustersim.studies.serve.files import files_of
+
+    return files_of(result, loaded, command)
+
+
+def _show(result: "ServeResult", written: "list[Row]") -> None:
+    """Print the answer in lines, then the curve over the load if it has several."""
     from clustersim.studies.serve.text import curve_table, rows
 
-    place = out or Path("runs") / loaded.name
-    check_free(place, force=force)
-    result = clustersim.serve(loaded, loads=sizes or usual_loads(loaded))
-    command = command_line("serve", [scenario], set=settings, loads=loads)
-    files = files_of(result, loaded, command)
-    names = write_study(result.answer, files, place, formats=formats, force=force)
-    if json_output:
-        print_json(result.answer)
-        return
     print_rows(result.scenario.title, rows(result))
     if len(result.curve) > 1:
         _print_curve(result.scenario.load.kind, curve_table(result.curve))
-    print_rows(None, [tables.files(place, names)])
+    print_rows(None, written)
 
 
 def _print_curve(kind: str, table: list[list[str]]) -> None:

@@ -1,15 +1,17 @@
 """`clustersim sweep SCENARIO --over KEY=VALUES`: the best of all combinations of some values."""
 
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 import clustersim
+from clustersim.cli.destination import destination
 from clustersim.cli.options import (
     STORE,
     AsJson,
+    Execution,
     Executor,
     Figures,
     Force,
@@ -18,17 +20,15 @@ from clustersim.cli.options import (
     Settings,
     StoreFile,
     command_line,
-    figure_formats,
-    output_folder,
-    print_json,
     print_rows,
     print_table,
     progress_bar,
+    reject_unused,
 )
 from clustersim.cli.output import echo
-from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
+    from clustersim.render.tables import Row
     from clustersim.studies.service_sweep import ServiceSweep
     from clustersim.studies.sweep import SweepAnswer
 
@@ -64,6 +64,14 @@ Pareto = Annotated[
         help="Cost of the Pareto front: memory or devices [devices if their number varies].",
     ),
 ]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="TIME=VALUE",
+        help="Limit of a mean time of a service: tpot=50ms, ttft=2s, latency=20s. Repeatable.",
+    ),
+]
 
 
 def sweep(
@@ -72,14 +80,7 @@ def sweep(
     table: Table = None,
     by: By = None,
     pareto: Pareto = None,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--limit",
-            metavar="TIME=VALUE",
-            help="Limit of a mean time of a service: tpot=50ms, ttft=2s, latency=20s. Repeatable.",
-        ),
-    ] = None,
+    limit: Limit = None,
     settings: Settings = None,
     store: StoreFile = STORE,
     jobs: Jobs = None,
@@ -94,14 +95,17 @@ def sweep(
     Invalid combinations are listed with their reasons. An interrupted sweep resumes when the same
     command is run again.
     """
-    from clustersim.render.study_folder import write_study
     from clustersim.scenario.load import is_service, name_of
-    from clustersim.studies.sweep.files import files_of
 
-    formats = figure_formats(figures)
+    place = destination(f"{name_of(scenario)}-sweep", out, figures, as_json=as_json, force=force)
+    how = Execution(store=store, jobs=jobs, executor=executor)
+    command = command_line(
+        "sweep", [scenario], set=settings, list=table, over=over, by=by, pareto=pareto, limit=limit
+    )
     if is_service(scenario):
-        _check_unused({"--pareto": pareto}, "a serving scenario")
-        place = output_folder("sweep", name_of(scenario), out, json_output=as_json, force=force)
+        reject_unused({"--pareto": pareto}, "a serving scenario")
+        from clustersim.studies.service_sweep import files as service_files
+
         with progress_bar("sweep", store) as on_progress:
             services = clustersim.sweep_services(
                 scenario,
@@ -110,18 +114,14 @@ def sweep(
                 by=by or DEFAULT_OF_SERVICE,
                 limits=limit or (),
                 settings=settings or (),
-                store=store,
-                jobs=jobs,
-                executor=executor,
                 on_progress=on_progress,
+                **how,
             )
-        command = command_line(
-            "sweep", [scenario], set=settings, list=table, over=over, by=by, limit=limit
-        )
-        _report_services(services, place, command, formats, as_json=as_json)
+        place.report(services, partial(service_files.files_of, services, command), _show_services)
         return
-    _check_unused({"--limit": limit}, "the scenario of a training step")
-    place = output_folder("sweep", name_of(scenario), out, json_output=as_json, force=force)
+    reject_unused({"--limit": limit}, "the scenario of a training step")
+    from clustersim.studies.sweep import files
+
     with progress_bar("sweep", store) as on_progress:
         answer = clustersim.sweep(
             scenario,
@@ -130,67 +130,26 @@ def sweep(
             by=by or DEFAULT_MEASURE,
             pareto=pareto,
             settings=settings or (),
-            store=store,
-            jobs=jobs,
-            executor=executor,
             on_progress=on_progress,
+            **how,
         )
-    files: list[str] = []
-    if place is not None:
-        command = command_line(
-            "sweep", [scenario], set=settings, list=table, over=over, by=by, pareto=pareto
-        )
-        contents = files_of(answer, command)
-        files = write_study(answer, contents, place, formats=formats, force=force)
-    if as_json:
-        print_json(answer)
-    else:
-        _print(answer, place, files)
+    place.report(answer, partial(files.files_of, answer, command), _show)
 
 
-def _check_unused(options: Mapping[str, object], where: str) -> None:
-    """Reject options that have no effect on a kind of scenario."""
-    for name, value in options.items():
-        if value is not None:
-            raise ScenarioError(f"{name}: has no effect on {where} (leave it out)")
-
-
-def _report_services(
-    answer: "ServiceSweep",
-    place: Path | None,
-    command: str,
-    formats: tuple[str, ...],
-    *,
-    as_json: bool,
-) -> None:
-    """Write and print a sweep of a service; the folder `place` has been checked."""
-    from clustersim.render import tables
-    from clustersim.render.study_folder import write_study
-    from clustersim.studies.service_sweep.files import files_of
+def _show_services(answer: "ServiceSweep", written: "list[Row]") -> None:
+    """Print the sweep of a service in lines, then its combinations as a table."""
     from clustersim.studies.service_sweep.text import combination_table, rows
 
-    names: list[str] = []
-    if place is not None:
-        contents = files_of(answer, command)
-        names = write_study(answer, contents, place, formats=formats, force=True)
-    if as_json:
-        print_json(answer)
-        return
-    files = [] if place is None else [tables.files(place, names)]
-    print_rows(answer.title, [*rows(answer), *files])
+    print_rows(answer.title, [*rows(answer), *written])
     echo("\ncombinations:")
     print_table(combination_table(answer))
 
 
-def _print(answer: "SweepAnswer", place: Path | None, files: list[str]) -> None:
+def _show(answer: "SweepAnswer", written: "list[Row]") -> None:
     """Print the answer in lines, then the best layouts and the front as tables."""
-    from clustersim.render import tables
     from clustersim.studies.sweep.text import layout_tables, rows
 
-    lines = rows(answer)
-    if place is not None:
-        lines.append(tables.files(place, files))
-    print_rows(answer.title, lines)
+    print_rows(answer.title, [*rows(answer), *written])
     for heading, table in layout_tables(answer):
         echo(f"\n{heading}:")
         print_table(table)

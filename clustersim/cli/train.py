@@ -1,10 +1,12 @@
 """`clustersim train SCENARIO`: a whole training run, its failures and its checkpoints."""
 
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import clustersim
+from clustersim.cli.destination import destination
 from clustersim.cli.options import (
     AsJson,
     Figures,
@@ -12,11 +14,12 @@ from clustersim.cli.options import (
     Out,
     Settings,
     command_line,
-    figure_formats,
-    output_folder,
-    print_json,
     print_rows,
 )
+
+if TYPE_CHECKING:
+    from clustersim.render.tables import Row
+    from clustersim.simulation.long_run_answer import TrainAnswer
 
 
 def train(
@@ -30,28 +33,21 @@ def train(
     force: Force = False,
 ) -> None:
     """Predict a whole training run: days, failures, checkpoints."""
-    from clustersim.render import tables
-    from clustersim.render.study_folder import write_study
     from clustersim.scenario.load import load
     from clustersim.studies.train.files import files_of
+
+    loaded = load(scenario, settings or ())
+    place = destination(f"{loaded.name}-train", out, figures, as_json=as_json, force=force)
+    answer = clustersim.train(loaded)
+    command = command_line("train", [scenario], set=settings)
+    place.report(answer, partial(files_of, answer, command), _show)
+
+
+def _show(answer: "TrainAnswer", written: "list[Row]") -> None:
+    """Print the answer in lines."""
     from clustersim.studies.train.text import rows
 
-    formats = figure_formats(figures)
-    loaded = load(scenario, settings or ())
-    place = output_folder("train", loaded.name, out, json_output=as_json, force=force)
-    answer = clustersim.train(loaded)
-    files: list[str] = []
-    if place is not None:
-        command = command_line("train", [scenario], set=settings)
-        contents = files_of(answer, command)
-        files = write_study(answer, contents, place, formats=formats, force=force)
-    if as_json:
-        print_json(answer)
-        return
-    lines = rows(answer)
-    if place is not None:
-        lines.append(tables.files(place, files))
-    print_rows(answer.title, lines)
+    print_rows(answer.title, [*rows(answer), *written])
 
 
 __all__ = ["train"]

@@ -371,7 +371,7 @@ def test_a_file_that_is_no_store_is_left_alone(tmp_path, capsys):
 
 def printed(answer, capsys):
     """Return what the verb prints of an answer."""
-    print_curves(answer, None, [])
+    print_curves(answer)
     return capsys.readouterr().out
 
 

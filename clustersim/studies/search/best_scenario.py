@@ -7,7 +7,6 @@ from typing import Any
 from clustersim.catalog.changes import Scale
 from clustersim.catalog.writing import to_yaml
 from clustersim.scenario.load import Loaded
-from clustersim.studies.search.answer import SearchAnswer
 
 LEFT_OUT = ("published", "scaling", "assumed")
 """Keys of a scenario that belong to its own layout."""
@@ -54,11 +53,15 @@ def _at(data: Any, path: tuple[str | int, ...]) -> Any:
     return data
 
 
-def scenario_text(answer: SearchAnswer, command: str) -> str:
-    """Return the scenario of the best layout as a file, with the command that found it."""
-    assert answer.scenario is not None, "some layout fits"
-    gap = "" if answer.gap is None else f", at most {100 * answer.gap:.1f} % from the best"
-    return to_yaml(dict(answer.scenario), [f"The best layout of `{command}`{gap}."])
+def scenario_text(scenario: Mapping[str, Any], gap: float | None, command: str) -> str:
+    """Return the scenario of the best layout as a file, with the command that found it.
+
+    Parameters
+    ----------
+    gap : by how much another layout can be better at most, share of the best; None if not known
+    """
+    proof = "" if gap is None else f", at most {100 * gap:.1f} % from the best"
+    return to_yaml(dict(scenario), [f"The best layout of `{command}`{proof}."])
 
 
 __all__ = ["best_values", "scenario_text"]

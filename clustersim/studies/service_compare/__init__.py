@@ -1,6 +1,7 @@
 """Compare services: inputs, results and the causes of a token's time side by side."""
 
 from clustersim.studies.service_compare.answer import (
+    CompareServicesAnswer,
     ServiceComparison,
     compare_services,
     compare_two,
@@ -9,6 +10,7 @@ from clustersim.studies.service_compare.answer import (
 )
 
 __all__ = [
+    "CompareServicesAnswer",
     "ServiceComparison",
     "compare_services",
     "compare_two",
