@@ -22,7 +22,6 @@ from clustersim.cli.options import (
     print_rows,
     print_table,
     progress_bar,
-    reject_unused,
 )
 from clustersim.cli.output import echo
 
@@ -44,7 +43,8 @@ def compare(
         str | None,
         typer.Option(
             metavar="MEASURE",
-            help="Measure that findings state, of services: tokens_per_s_per_device, tpot, ...",
+            help="Measure that findings state: days, goodput, energy or cost of whole runs,"
+            " tokens_per_s_per_device, tpot, ... of services.",
         ),
     ] = None,
     settings: Settings = None,
@@ -76,12 +76,11 @@ def compare(
             )
         place.report(services, partial(service_files.files_of, services, command), _show_services)
         return
-    reject_unused({"--by": by}, "the scenario of a training step")
     from clustersim.studies.compare import files
 
     with progress_bar("compare", store) as on_progress:
         answer = clustersim.compare(
-            scenarios, settings=settings or (), on_progress=on_progress, **how
+            scenarios, by=by, settings=settings or (), on_progress=on_progress, **how
         )
     place.report(answer, partial(files.files_of, answer, command), _show)
 

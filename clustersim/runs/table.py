@@ -66,16 +66,17 @@ def measures(answer: RunAnswer) -> dict[str, float]:
         "exposed_fraction": sum(entry.seconds for entry in answer.exposed) / step,
         **{f"{name}_s": answer.attribution[name] for name in PARTS},
         **_memory(MemoryEstimate(answer.memory, answer.counts.devices)),
-        **_of_run(answer),
+        **run_measures(answer),
     }
 
 
-def _of_run(answer: RunAnswer) -> dict[str, float]:
+def run_measures(answer: RunAnswer) -> dict[str, float]:
     """Return the numbers of the whole run, as far as they are predicted."""
     given = answer.training
     if given is None:
         return {}
-    numbers = dict(zip(RUN_MEASURES, vars(given).values(), strict=True))
+    values = given.days, given.goodput, given.energy_kwh, given.cost
+    numbers = dict(zip(RUN_MEASURES, values, strict=True))
     return {name: value for name, value in numbers.items() if value is not None}
 
 
@@ -149,5 +150,6 @@ __all__ = [
     "data_frame",
     "measures",
     "row",
+    "run_measures",
     "verdict_text",
 ]

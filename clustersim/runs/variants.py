@@ -172,7 +172,18 @@ def _training(loaded: Loaded) -> RunMeasures | None:
         raise PlanError(
             "training: no save survives until the next failure, so that the run does not end"
         )
-    return RunMeasures(whole.days, whole.goodput, whole.energy_kwh, whole.cost)
+    return RunMeasures(
+        days=whole.days,
+        goodput=whole.goodput,
+        energy_kwh=whole.energy_kwh,
+        cost=whole.cost,
+        co2e_kg=whole.co2e_kg,
+        unavailable=whole.unavailable,
+        tokens=whole.tokens,
+        interruptions=whole.interruptions,
+        accounting=whole.accounting,
+        checkpoint=whole.checkpoint,
+    )
 
 
 def _copied(answer: Answer) -> Answer:

@@ -11,6 +11,7 @@ from clustersim.metrics.attribution import SlowestStage
 from clustersim.metrics.communication import GroupLinks, HotLink
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.program.program import Limit
+from clustersim.simulation.long_run_answer import Accounting, CheckpointAnswer
 
 
 @dataclass(frozen=True)
@@ -232,12 +233,24 @@ class RunMeasures:
     goodput : useful over elapsed time
     energy_kwh : energy of the run; null where power is not stated [kWh]
     cost : price of the run; null where no price is stated [USD]
+    co2e_kg : emissions of the run; null where no carbon intensity is stated [kg]
+    unavailable : why values are null, by key
+    tokens : tokens of the run
+    interruptions : mean number of failures and planned stops
+    accounting : where the time goes, as in `train --json`; the parts add up to the elapsed time
+    checkpoint : size, times and interval of checkpoints, as in `train --json`
     """
 
     days: float
     goodput: float
     energy_kwh: float | None
     cost: float | None
+    co2e_kg: float | None
+    unavailable: Mapping[str, str]
+    tokens: float
+    interruptions: float
+    accounting: Accounting
+    checkpoint: CheckpointAnswer
 
 
 @dataclass(frozen=True)

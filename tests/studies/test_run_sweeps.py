@@ -1,10 +1,17 @@
 """Sweeps of whole runs: ranked by days, goodput, energy and price."""
 
+import re
+from functools import lru_cache
+
 import pytest
 
 from clustersim.errors import ScenarioError
+from clustersim.render.page.page import render
 from clustersim.studies.compare import compare
+from clustersim.studies.compare.charts import run_waterfall
+from clustersim.studies.compare.files import files_of
 from clustersim.studies.compare.text import result_rows
+from clustersim.studies.compare.text import rows as compare_rows
 from clustersim.studies.sweep import sweep
 from clustersim.studies.sweep.text import layout_tables, rows
 from clustersim.studies.whatif import whatif
@@ -64,13 +71,128 @@ def test_a_what_if_of_a_run_ranks_changes_by_days():
     assert "days saved" in table(answer)[0]
 
 
-def test_a_comparison_of_runs_has_their_days():
-    """Days and goodput of both runs are a line of the results."""
-    runs = [
-        f"megatron-1t-84-days {FEW} training.checkpoint.every={every}" for every in ("1h", "4h")
-    ]
-    answer = compare(runs, jobs=1)
-    lines = {row.label: row.text for row in result_rows(answer.comparisons[0])}
+# --- comparisons ----------------------------------------------------------------------------------
 
-    assert "days" in lines["run"]
-    assert "goodput" in lines["run"]
+RUN = f"megatron-1t-84-days {FEW}"
+CAPPED = f"{RUN} cluster.node.accelerator.power_cap='300 W'"
+
+
+@lru_cache
+def compared(*scenarios, by=None):
+    """Return the comparison of two whole runs."""
+    return compare(scenarios, by=by, jobs=1).comparisons[0]
+
+
+def test_runs_that_differ_in_their_days_alone_are_not_as_fast():
+    """Saves every four hours change no step; the finding states the days and their cause."""
+    change = compared(RUN, f"{RUN} training.checkpoint.every=4h")
+    days = change.differences["days"]
+
+    assert change.speedup == 1
+    assert days.change > 2
+    assert re.search(
+        r"takes [\d.]+ % more days than \S+ \S+ \([\d.]+ -> [\d.]+\): lost \+", change.finding
+    )
+    assert change.training.gain == pytest.approx(days.before / days.after)
+
+
+def test_parts_of_whole_runs_add_up_to_their_days():
+    """Each part of the elapsed time differs by its own days, the step as useful time among them."""
+    change = compared(RUN, CAPPED)
+
+    assert sum(change.training.parts.values()) == pytest.approx(
+        change.differences["days"].change, abs=1e-9
+    )
+    assert change.training.parts["useful"] == pytest.approx(
+        change.differences["run_useful_s"].change / 86400
+    )
+
+
+def test_energy_is_days_times_energy_per_day():
+    """A lower cap takes longer and less energy; the finding states both factors."""
+    change = compared(RUN, CAPPED, by="energy")
+    days, energy = change.differences["days"], change.differences["energy"]
+    found = re.search(r"days \+([\d.]+) %, energy per day -([\d.]+) %", change.finding)
+    ratio = (1 + float(found[1]) / 100) * (1 - float(found[2]) / 100)
+
+    assert change.finding.startswith(f"{CAPPED} takes")
+    assert "less energy" in change.finding
+    assert ratio == pytest.approx(energy.after / energy.before, abs=2e-3)
+    assert change.training.gain > 1 > days.before / days.after
+
+
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [
+        ("cost", r"costs [\d.]+ % more than .* USD\)"),
+        ("goodput", r"has (?:the same|[\d.]+ points)"),
+    ],
+)
+def test_findings_state_the_measure(by, words):
+    """The sentence is about what was requested."""
+    assert re.search(words, compared(RUN, CAPPED, by=by).finding)
+
+
+def test_a_comparison_of_a_run_with_itself_has_no_causes():
+    """Equal runs take as many days, and no part changed."""
+    change = compared(RUN, RUN)
+    texts = [row.text for row in compare_rows(change)]
+
+    assert change.finding.endswith(f"takes as many days as {RUN}")
+    assert "no part of the elapsed time changed" in texts
+    assert run_waterfall(change).title == "The run takes as long"
+
+
+def test_a_comparison_of_runs_has_their_days():
+    """Days, goodput, energy, price and checkpoints of both runs are lines of the results."""
+    runs = [f"{RUN} training.checkpoint.every={every}" for every in ("1h", "4h")]
+    lines = {row.label: row.text for row in result_rows(compared(*runs))}
+
+    assert re.fullmatch(r"[\d.]+ -> [\d.]+ days \(\+[\d.]+ %\)", lines["duration"])
+    assert "interruptions" in lines["goodput"]
+    assert "MWh" in lines["energy"]
+    assert "USD" in lines["price"]
+    assert re.fullmatch(r"[\d.]+ min -> 4[\d.]* h", lines["interval"])
+
+
+def test_runs_of_other_tokens_are_named():
+    """Half the tokens in half the days is no faster machine."""
+    change = compared(RUN, f"{RUN} training.tokens=225e9")
+
+    assert "(0.5 times the tokens)" in change.finding
+
+
+def test_a_step_alone_is_compared_as_a_step():
+    """One scenario without a run leaves steps to compare; a measure of runs is rejected."""
+    change = compared("frontier-22b batch.global=16", RUN)
+
+    assert change.training is None
+    assert "days" not in change.differences
+    with pytest.raises(ScenarioError, match="frontier-22b has no section training"):
+        compare([RUN, "frontier-22b"], by="days", jobs=1)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "by", "message"),
+    [
+        (RUN, "dayz", r"^--by dayz: unknown measure of runs \(did you mean 'days'\?\) \(known: "),
+        (f"fugaku-llm-run {FEW}", "cost", r"^--by cost: .* has no cost: no price of this acc"),
+    ],
+)
+def test_measures_that_no_run_has_are_rejected(scenario, by, message):
+    """Each is one line with the reason."""
+    with pytest.raises(ScenarioError, match=message):
+        compare([scenario, f"{scenario} training.checkpoint.every=3h"], by=by, jobs=1)
+
+
+def test_the_page_of_a_comparison_of_runs_has_days_and_their_causes():
+    """The cards have days, the causes begin with the parts of the run, the CSV adds up."""
+    answer = compare([RUN, f"{RUN} training.checkpoint.every=4h"], jobs=1)
+    files = files_of(answer)
+    _, *lines = files.tables["waterfall-run.csv"]
+    levels = [line[3] for line in lines]
+
+    assert {"waterfall-run", "waterfall"} <= files.figures.keys()
+    assert levels[0] == pytest.approx(answer.runs[0].answer.training.days)
+    assert levels[-1] == pytest.approx(answer.runs[1].answer.training.days, rel=1e-3)
+    assert "days</span>" in render(files.page)

@@ -4,13 +4,13 @@
 
 The parts of the step time add up to it in each run, so their differences add up to the difference
 of the step times.  Steps of different batches are also compared by the device time per token,
-which adds up in the same way.
+which adds up in the same way.  Where all scenarios have a section `training`, whole runs are
+compared, and their steps are a cause.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
 
 from clustersim.catalog.changes import Settings
 from clustersim.errors import ScenarioError, SimulationError
@@ -18,42 +18,18 @@ from clustersim.metrics.attribution import SlowestStage
 from clustersim.metrics.difference import difference, format_causes, format_ratio, format_speed
 from clustersim.runs.arguments import check, settings_of, study_of, variant_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
+from clustersim.runs.run_arguments import check_run_measure
 from clustersim.runs.table import measures
 from clustersim.runs.variants import FAILED, Run
 from clustersim.simulation.answer import ExposedCommunication, RunAnswer
+from clustersim.studies.compare.before_after import BeforeAfter, Difference
 from clustersim.studies.compare.inputs import Input, changed_inputs
-
-Value = TypeVar("Value")
-
-
-@dataclass(frozen=True)
-class BeforeAfter(Generic[Value]):
-    """A result of both runs.
-
-    Attributes
-    ----------
-    before : of the first run
-    after : of the other run
-    """
-
-    before: Value
-    after: Value
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A number of both runs, and its change.
-
-    Attributes
-    ----------
-    before : of the first run
-    after : of the other run
-    change : after less before
-    """
-
-    before: float
-    after: float
-    change: float
+from clustersim.studies.compare.whole_runs import (
+    RunComparison,
+    compare_whole_runs,
+    run_finding,
+    run_numbers,
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +63,8 @@ class Comparison:
     inputs : values of the scenarios that differ
     differences : numbers of the answers by their column in `compare.csv`: `step_time_s`,
         `tokens_per_s`, `mfu` and so on; with `power_w` [W] and `energy_per_token_j` [J] where the
-        power of both machines is known
+        power of both machines is known; with `days`, `goodput`, `energy` [kWh], `cost` [USD] and
+        other numbers of whole runs where both scenarios have a section `training`
     same_tokens : whether both steps train on the same number of tokens
     parts : change of each part of `attribution`; they add up to the change of `step_time_s` [s]
     parts_per_token : change of the device time per token by part; they add up to its change
@@ -98,6 +75,7 @@ class Comparison:
         `run --json`
     memory : `before` and `after`: `fits`, `stage`, `peak_bytes` and `verdict`, as in `memory` of
         `run --json`
+    training : the whole runs; null where one of the scenarios has no section `training`
     """
 
     before: str
@@ -112,6 +90,7 @@ class Comparison:
     bottleneck: BeforeAfter[ExposedCommunication | None]
     slowest_stage: BeforeAfter[SlowestStage]
     memory: BeforeAfter[PeakMemory]
+    training: RunComparison | None = None
 
 
 @dataclass(frozen=True)
@@ -140,15 +119,19 @@ class CompareAnswer:
     ----------
     runs : in the order in which they are given
     comparisons : one for each run after the first
+    by : measure of whole runs that findings state: `days`, `goodput`, `energy` or `cost`; null
+        where a scenario has no section `training`, so that steps are compared
     """
 
     runs: tuple[ComparedRun, ...]
     comparisons: tuple[Comparison, ...]
+    by: str | None = None
 
 
 def compare(
     scenarios: Sequence[str],
     *,
+    by: str | None = None,
     settings: Settings = (),
     store: str | Path | None = None,
     jobs: int | None = None,
@@ -161,6 +144,8 @@ def compare(
     ----------
     scenarios : two or more files or names of shipped scenarios; ``"A plan.zero=1"`` is A with a
         change
+    by : measure of whole runs that findings state: ``"days"``, ``"goodput"``, ``"energy"`` or
+        ``"cost"``; days if None and all scenarios have a section `training`
     settings : changes of all scenarios, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
     store : run cache (SQLite); in memory if None
     jobs : number of processes; one per core if None
@@ -192,6 +177,10 @@ def compare(
             f"{name}: one scenario, and two are needed (name a second one, or a change of the"
             f" first: '{name} batch.micro=2')"
         )
+    if by is not None:
+        check_run_measure(by, loaded)
+    elif all(scenario.scenario.training is not None for scenario in loaded):
+        by = "days"
     first = loaded[0]
     study = study_of("compare", first.name, first.scenario.title, variants)
     runs = run_study(
@@ -206,9 +195,10 @@ def compare(
             for name, variant, answer in zip(names, variants, answers, strict=True)
         ),
         comparisons=tuple(
-            compare_runs((names[0], name), answers[0], answer, changed_inputs(first, other))
+            compare_runs((names[0], name), answers[0], answer, changed_inputs(first, other), by)
             for name, answer, other in zip(names[1:], answers[1:], loaded[1:], strict=True)
         ),
+        by=by,
     )
 
 
@@ -227,15 +217,27 @@ def answer_of(name: str, run: Run) -> RunAnswer:
 
 
 def compare_runs(
-    names: tuple[str, str], before: RunAnswer, after: RunAnswer, inputs: Sequence[Input] = ()
+    names: tuple[str, str],
+    before: RunAnswer,
+    after: RunAnswer,
+    inputs: Sequence[Input] = (),
+    by: str | None = None,
 ) -> Comparison:
-    """Return what differs between two runs, and why."""
+    """Return what differs between two runs, and why.
+
+    Parameters
+    ----------
+    by : measure of whole runs that the finding states; None for the finding of steps
+    """
     parts = difference(before.attribution, after.attribution)
     per_token = difference(*(device_time_per_token(answer) for answer in (before, after)))
+    whole = None if by is None else compare_whole_runs(names, before, after, by)
     return Comparison(
         before=names[0],
         after=names[1],
-        finding=_finding(names, before, after, parts, per_token),
+        finding=_finding(names, before, after, parts, per_token)
+        if whole is None
+        else run_finding(names, before, after, whole),
         speedup=after.tokens_per_s / before.tokens_per_s,
         inputs=tuple(inputs),
         differences=_differences(before, after),
@@ -245,12 +247,15 @@ def compare_runs(
         bottleneck=BeforeAfter(bottleneck(before), bottleneck(after)),
         slowest_stage=BeforeAfter(before.slowest_stage, after.slowest_stage),
         memory=BeforeAfter(_memory(before), _memory(after)),
+        training=whole,
     )
 
 
 def _differences(before: RunAnswer, after: RunAnswer) -> dict[str, Difference]:
     """Return each number of the answers before and after, and its change."""
-    old, new = ({**measures(answer), **_power(answer)} for answer in (before, after))
+    old, new = (
+        {**measures(answer), **_power(answer), **run_numbers(answer)} for answer in (before, after)
+    )
     old = {name: value for name, value in old.items() if name in new}
     return {name: Difference(old[name], new[name], new[name] - old[name]) for name in old}
 

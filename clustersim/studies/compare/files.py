@@ -6,7 +6,7 @@ from typing import Any
 from clustersim.render.charts import Waterfall
 from clustersim.render.study_folder import StudyFiles
 from clustersim.studies.compare.answer import CompareAnswer, Comparison
-from clustersim.studies.compare.charts import waterfalls
+from clustersim.studies.compare.charts import run_waterfall, waterfalls
 from clustersim.studies.compare.page import page
 
 
@@ -22,6 +22,9 @@ def _waterfalls(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, Waterf
     """Yield the waterfalls with the names of their files."""
     for place, comparison in enumerate(comparisons, 2):
         number = "" if place == 2 else f"-{place}"
+        run = run_waterfall(comparison)
+        if run is not None:
+            yield f"waterfall-run{number}", run
         step, *token = waterfalls(comparison)
         yield f"waterfall{number}", step
         for chart in token:

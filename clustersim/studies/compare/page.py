@@ -6,10 +6,11 @@ from clustersim.render.page.page import Card, Cards, Column, Page, Section, Tabl
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
 from clustersim.render.words import format_value
+from clustersim.simulation.answer import RunMeasures
 from clustersim.studies.compare.answer import CompareAnswer, ComparedRun, Comparison
-from clustersim.studies.compare.charts import waterfalls
+from clustersim.studies.compare.charts import run_waterfall, waterfalls
 from clustersim.studies.compare.text import result_rows
-from clustersim.units import counted, format_seconds
+from clustersim.units import counted, format_number, format_seconds
 
 
 def page(answer: CompareAnswer, command: str = "") -> Page:
@@ -17,7 +18,7 @@ def page(answer: CompareAnswer, command: str = "") -> Page:
     runs, comparisons = answer.runs, answer.comparisons
     several = len(comparisons) > 1
     findings = tuple(f"{comparison.finding}." for comparison in comparisons if several)
-    sections = [Section("Results", "answer", findings, (_cards(runs),))]
+    sections = [Section("Results", "answer", findings, (_cards(answer),))]
     for place, comparison in enumerate(comparisons, 2):
         sections += _comparison(comparison, f"-{place}" if several else "")
     return Page(_title(runs), comparisons[0].finding, (*sections, _numbers(answer)), command)
@@ -43,24 +44,38 @@ def _numbers(answer: CompareAnswer) -> Section:
     return Section("All numbers", "numbers", (), (table,))
 
 
-def _cards(runs: Sequence[ComparedRun]) -> Cards:
-    """Return a card for the step of each run."""
-    return Cards(tuple(map(_card, runs)))
+def _cards(answer: CompareAnswer) -> Cards:
+    """Return a card for each run, with its days or the time of its step."""
+    return Cards(tuple(_card(run, answer.by is not None) for run in answer.runs))
 
 
-def _card(run: ComparedRun) -> Card:
+def _card(run: ComparedRun, whole: bool) -> Card:
     answer, memory = run.answer, run.answer.memory
     speed = f"{answer.tokens_per_s:,.0f} tokens/s; MFU {percent(answer.mfu)}"
-    text = f"step time of {answer.title}; {speed}"
+    value, text = format_seconds(answer.step_time_s), f"step time of {answer.title}; {speed}"
+    if whole and answer.training is not None:
+        value, text = f"{format_number(answer.training.days)} days", _run_text(answer.training)
     if not memory.fits:
         text = f"{memory.verdict}; hypothetical {text}"
-    return Card(run.name, format_seconds(answer.step_time_s), text, warning=not memory.fits)
+    return Card(run.name, value, text, warning=not memory.fits)
+
+
+def _run_text(run: RunMeasures) -> str:
+    """Return goodput, energy and price of a whole run."""
+    parts = [f"goodput {percent(run.goodput)}"]
+    if run.energy_kwh is not None:
+        parts.append(f"{format_number(run.energy_kwh / 1e3)} MWh")
+    if run.cost is not None:
+        parts.append(f"{run.cost:,.0f} USD")
+    return "; ".join(parts)
 
 
 def _comparison(comparison: Comparison, number: str) -> list[Section]:
     """Return the causes, and the inputs and results of both runs."""
     run = f": {comparison.after}" if number else ""
-    charts = tuple(map(page_chart, waterfalls(comparison)))
+    run_chart = run_waterfall(comparison)
+    steps = [chart for chart in waterfalls(comparison) if chart.steps or run_chart is None]
+    charts = tuple(map(page_chart, [*([run_chart] if run_chart else []), *steps]))
     lines = tuple((row.label, row.text) for row in result_rows(comparison))
     results = Table("before and after", (Column("result"), Column("value")), lines)
     return [

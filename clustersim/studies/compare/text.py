@@ -6,16 +6,25 @@ from typing import Final, TypeVar
 from clustersim.metrics.attribution import SlowestStage
 from clustersim.render.charts import Step, Waterfall
 from clustersim.render.charts.bars import to_thousandths
+from clustersim.render.run_words import format_duration, short_count
 from clustersim.render.tables import (
     Row,
     percent,
 )
 from clustersim.render.words import UNMASKED
 from clustersim.simulation.answer import ExposedCommunication
+from clustersim.simulation.long_run_answer import CheckpointAnswer
 from clustersim.studies.compare.answer import BeforeAfter, Comparison, Difference
-from clustersim.studies.compare.charts import waterfalls
+from clustersim.studies.compare.charts import run_waterfall, waterfalls
 from clustersim.studies.compare.inputs import Input
-from clustersim.units import counted, format_joules, format_number, format_seconds, format_watts
+from clustersim.units import (
+    counted,
+    format_bytes,
+    format_joules,
+    format_number,
+    format_seconds,
+    format_watts,
+)
 
 Value = TypeVar("Value")
 
@@ -35,6 +44,7 @@ def result_rows(comparison: Comparison) -> list[Row]:
     model, executed = numbers["tflops_per_device_model"], numbers["tflops_per_device_executed"]
     mfu, memory = numbers["mfu"], comparison.memory
     return [
+        *_run(comparison),
         Row("step time", f"{_arrow(step, format_seconds)}{_change(step)}"),
         Row("throughput", f"{_arrow(rate, '{:,.0f}'.format)} tokens/s{_change(rate)}"),
         Row(
@@ -44,7 +54,6 @@ def result_rows(comparison: Comparison) -> list[Row]:
             f" executed (HFU {_arrow(numbers['hfu'], percent)})"
             f"{f'; MFU {UNMASKED}' if max(mfu.before, mfu.after) > 1 else ''}",
         ),
-        *_run(numbers),
         Row("bubble", f"{_arrow(numbers['bubble_fraction'], percent)} of the step time"),
         Row("devices", _arrow(numbers["devices"], "{:,}".format)),
         *_power(numbers),
@@ -63,13 +72,47 @@ def _power(numbers: Mapping[str, Difference]) -> list[Row]:
     return [Row("power", f"{_arrow(power, format_watts)} mean; {per_token}")]
 
 
-def _run(numbers: Mapping[str, Difference]) -> list[Row]:
-    """Return days and goodput of the whole runs, where both scenarios have one."""
-    if "days" not in numbers or "goodput" not in numbers:
+def _run(comparison: Comparison) -> list[Row]:
+    """Return days, goodput, energy, price and checkpoints of the whole runs, if any."""
+    numbers, run = comparison.differences, comparison.training
+    if run is None:
         return []
-    days, goodput = numbers["days"], numbers["goodput"]
-    text = f"{_arrow(days, format_number)} days{_change(days)}"
-    return [Row("run", f"{text}, goodput {_arrow(goodput, percent)}")]
+    days, stops = numbers["days"], numbers["interruptions"]
+    duration = f"{_arrow(days, format_number)} days{_change(days)}"
+    if numbers["run_tokens"].change:
+        duration += f" for {_arrow(numbers['run_tokens'], short_count)} tokens"
+    goodput = f"{_arrow(numbers['goodput'], percent)}, {_arrow(stops, '{:,.0f}'.format)}"
+    return [
+        Row("duration", duration),
+        Row("goodput", f"{goodput} interruptions"),
+        *_bill(numbers),
+        Row("checkpoint", _both(run.checkpoint, _checkpoint)),
+        Row("interval", _arrow(numbers["checkpoint_every_s"], format_duration)),
+    ]
+
+
+def _bill(numbers: Mapping[str, Difference]) -> list[Row]:
+    """Return energy, emissions and price of the whole runs, as far as both are known."""
+    rows = []
+    if "energy" in numbers:
+        energy = numbers["energy"]
+        text = f"{_arrow(energy, lambda kwh: format_number(kwh / 1e3))} MWh{_change(energy)}"
+        if "co2e_kg" in numbers:
+            kilograms = numbers["co2e_kg"]
+            text += f", {_arrow(kilograms, lambda kg: format_number(kg / 1e3))} t CO2e"
+        rows.append(Row("energy", text))
+    if "cost" in numbers:
+        cost = numbers["cost"]
+        rows.append(Row("price", f"{_arrow(cost, '{:,.0f}'.format)} USD{_change(cost)}"))
+    return rows
+
+
+def _checkpoint(saves: CheckpointAnswer) -> str:
+    """Return size, mode and times of checkpoints."""
+    text = f"{format_bytes(saves.bytes)} {saves.mode}, blocks {format_duration(saves.block_s)}"
+    if saves.durable_s > saves.block_s:
+        text += f", durable after {format_duration(saves.durable_s)}"
+    return text
 
 
 def _inputs(inputs: Sequence[Input]) -> list[Row]:
@@ -120,8 +163,14 @@ def _stage(slowest: SlowestStage) -> str:
 
 def _causes(comparison: Comparison) -> list[Row]:
     """Return the parts of the difference and their sum; also per token where batches differ."""
+    run = run_waterfall(comparison)
     step, *token = waterfalls(comparison)
-    lines = _summed("causes", step, "total")
+    lines = _summed("causes", run, "total of the run") if run is not None else []
+    lines += _summed(
+        "step" if run is not None else "causes",
+        step,
+        "total of the step" if run is not None else "total",
+    )
     for chart in token:
         lines += _summed("per token", chart, "total device time per token")
     return lines
@@ -130,7 +179,7 @@ def _causes(comparison: Comparison) -> list[Row]:
 def _summed(label: str, chart: Waterfall, total: str) -> list[Row]:
     """Return a line for each part, and one for their sum."""
     if not chart.steps:
-        return [Row(label, "no part of the step time changed")]
+        return [Row(label, f"no part of the {chart.measure.label} changed")]
     steps = [*chart.steps, Step(total, "total", chart.end - chart.start)]
     changes = [
         f"{to_thousandths(step.change, chart.size, '+')} {chart.measure.unit}" for step in steps

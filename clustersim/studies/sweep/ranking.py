@@ -13,6 +13,7 @@ from clustersim.catalog.tree import is_fact, nearest
 from clustersim.errors import ScenarioError
 from clustersim.runs.arguments import parse_settings, study_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
+from clustersim.runs.run_arguments import check_run_measure
 from clustersim.runs.table import DOES_NOT_FIT, FITS, RUN_MEASURES, Row, row, verdict_text
 from clustersim.runs.variants import FAILED, INVALID, Run, Variant
 from clustersim.scenario.load import Loaded, load
@@ -78,8 +79,8 @@ def sweep(
         _check_word("--pareto", pareto, COSTS)
     axes = read_axes(over, table)
     base = load(scenario, parse_settings(settings))
-    if by in RUN_MEASURES and base.scenario.training is None:
-        raise ScenarioError(f"--by {by}: {base.name} has no section training, whose run it is of")
+    if by in RUN_MEASURES:
+        check_run_measure(by, [base])
     variants = grid(str(scenario), base, axes)
     study = study_of("sweep", base.name, base.scenario.title, variants)
     runs = run_study(

@@ -8,20 +8,11 @@ import numpy as np
 from clustersim.render.charts import Axis, Bar, Bars, Layer, Lines, Series, StackedBars
 from clustersim.render.charts.lines import reference
 from clustersim.render.charts.picture import Picture
+from clustersim.render.run_words import ACCOUNT_COLOURS, format_duration
 from clustersim.render.tables import percent
 from clustersim.simulation.long_run_answer import CurvePoint, TrainAnswer
-from clustersim.studies.train.text import account_shares, format_duration
+from clustersim.studies.train.text import account_shares
 from clustersim.units import format_number
-
-COLOURS: Final = {
-    "useful": "compute",
-    "lost": "imbalance",
-    "saving": "communication",
-    "restarting": "optimiser",
-    "waiting": "bubble",
-    "planned": "quiet",
-}
-"""Colours of the parts of the elapsed time."""
 
 MAX_DAYS: Final = 366
 """Days of a calendar that are drawn one by one."""
@@ -59,7 +50,7 @@ def accounting_chart(answer: TrainAnswer) -> Bars:
                 name,
                 100 * share,
                 percent(share),
-                COLOURS[name],
+                ACCOUNT_COLOURS[name],
                 f"{name}: {format_duration(share * elapsed)}",
             )
             for name, share in shares
@@ -81,7 +72,7 @@ def calendar_chart(answer: TrainAnswer) -> StackedBars:
         contents="hours of each part by day",
         x=Axis("day of the run, from 0"),
         measure=Axis("time", "h", zero=True),
-        layers=tuple(Layer(names[i], COLOURS[names[i]], hours[:, i]) for i in used),
+        layers=tuple(Layer(names[i], ACCOUNT_COLOURS[names[i]], hours[:, i]) for i in used),
     )
 
 

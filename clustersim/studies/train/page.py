@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 from clustersim.render.page.page import Block, Card, Cards, Column, Page, Section, Table
 from clustersim.render.plotly import page_chart
+from clustersim.render.run_words import format_duration
 from clustersim.render.tables import percent
 from clustersim.simulation.long_run_answer import TrainAnswer
 from clustersim.studies.train.charts import charts_of
-from clustersim.studies.train.text import format_duration, rows, run_metric_text
+from clustersim.studies.train.text import rows, run_metric_text
 from clustersim.units import format_number
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from clustersim.render.run_words import format_duration, short_count
 from clustersim.render.tables import Row, percent
 from clustersim.simulation.long_run_answer import (
     CheckpointAnswer,
@@ -11,10 +12,6 @@ from clustersim.simulation.long_run_answer import (
     TrainAnswer,
 )
 from clustersim.units import counted, format_bandwidth, format_bytes, format_number, format_seconds
-
-MINUTE: Final = 60.0
-HOUR: Final = 3600.0
-DAY: Final = 86_400.0
 
 NAMED: Final = 3
 """Causes of failures, and parts of the run, that a line names."""
@@ -50,21 +47,6 @@ def rows(answer: TrainAnswer) -> list[Row]:
     ]
 
 
-def format_duration(seconds: float) -> str:
-    """Return a time as a person states it.
-
-    >>> format_duration(51.7), format_duration(2400), format_duration(35000), format_duration(2e6)
-    ('51.7 s', '40 min', '9.72 h', '23.1 d')
-    """
-    if seconds < 120:
-        return format_seconds(seconds, 3)
-    unit, symbol = MINUTE, "min"
-    if seconds >= 2 * HOUR:
-        unit, symbol = (DAY, "d") if seconds >= 2 * DAY else (HOUR, "h")
-    value = seconds / unit
-    return f"{format_number(value, 3)} {symbol}"
-
-
 def _duration(answer: TrainAnswer) -> str:
     tokens = f"{short_count(answer.tokens)} tokens"
     if answer.days is None:
@@ -81,18 +63,6 @@ def _duration(answer: TrainAnswer) -> str:
 
 def _days(days: float) -> str:
     return format_number(days, 3)
-
-
-def short_count(value: float) -> str:
-    """Return a large number with a word for its power of ten.
-
-    >>> short_count(450e9), short_count(15.6e12), short_count(3e5)
-    ('450 billion', '15.6 trillion', '300,000')
-    """
-    for power, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-        if value >= power:
-            return f"{value / power:,.4g} {word}"
-    return f"{value:,.0f}"
 
 
 def account_shares(answer: TrainAnswer) -> list[tuple[str, float]]:
@@ -230,4 +200,4 @@ def _assumed(answer: TrainAnswer) -> str:
     return f"{counted(len(answer.assumed), 'key')}: {', '.join(answer.assumed)}"
 
 
-__all__ = ["account_shares", "format_duration", "run_metric_text", "published_text", "rows"]
+__all__ = ["account_shares", "run_metric_text", "published_text", "rows"]
