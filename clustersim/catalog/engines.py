@@ -10,6 +10,7 @@ from clustersim.catalog.facts import (
     Fact,
     Fraction,
     NotNegative,
+    Positive,
     Record,
     Seconds,
     Strict,
@@ -86,7 +87,10 @@ class EngineKernels(Strict):
     kernel, otherwise several that each read and write the whole.  `experts_alone`: each expert
     of a device has a time of its own, as in the measured kernels of TensorRT-LLM, instead of
     one kernel for all.  `prompts`: attention of prompts is one kernel, otherwise its products,
-    softmax and transpositions are separate and write all scores to memory.
+    softmax and transpositions are separate and write all scores to memory.  `together`: compute
+    capabilities of devices on which prompts and decoding sequences of a step are in the same
+    kernel of attention, where no query heads share keys; it reads them again at `reread` times
+    the rate of memory, from the cache.
     """
 
     norm: Fact[bool]
@@ -100,6 +104,14 @@ class EngineKernels(Strict):
     cast: Fact[bool]
     experts_alone: Fact[bool]
     prompts: Fact[bool]
+    together: Fact[list[str]] | None = None
+    reread: Fact[Positive] | None = None
+
+    @model_validator(mode="after")
+    def _reread(self) -> Self:
+        if (self.together is None) != (self.reread is None):
+            raise ValueError("needs both together and reread, or neither")
+        return self
 
 
 class EngineCollectives(Strict):

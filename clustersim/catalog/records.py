@@ -141,13 +141,15 @@ class AcceleratorRecord(Record):
     are predicted by the fits of `kernels_like`, the most similar accelerator that has them.
     `fits` are those of files in the scenario's folder, by accelerator; they win over shipped ones.
     `power` is missing where no power is known; `power_cap` is a limit that the operator sets below
-    that of the board.
+    that of the board.  `capability` is the compute capability of CUDA, by which libraries choose
+    their kernels; other devices have none.
     """
 
     kind: Literal["accelerator"]
     peak: dict[str, Fact[FlopsPerSecond]]
     memory: DeviceMemoryFacts
     compute_units: Fact[Count]
+    capability: Fact[Line] | None = None
     launch_overhead: Fact[Seconds]
     gemm: GemmFacts = Field(default_factory=GemmFacts)
     flash_attention: FlashFacts

@@ -22,6 +22,10 @@ from clustersim.topology.cluster import Cluster
 LIBRARY: Final = "nccl"
 """Name of the collective library among measured kernels, which the files of machines model."""
 
+MEASURED: Final = 8
+"""Devices of the largest groups in tables of measured collectives.  Their hops are those of a ring;
+in larger groups of a switched node the library has other algorithms, which the machine models."""
+
 GATHERED: Final = "all-gather"
 """Exchange of tokens by a gather of all of them and a reduce-scatter of the results."""
 
@@ -129,8 +133,9 @@ class Links:
         if group is None:
             return np.zeros_like(nbytes)
         sent = nbytes / self.engine.rate.value
-        if group.span.nodes == 1 and self.kernels.has(operation, LIBRARY):
-            ranks = group.span.ranks
+        ranks = group.span.ranks
+        measured = group.span.nodes == 1 and ranks <= MEASURED
+        if measured and self.kernels.has(operation, LIBRARY):
             seconds = self.kernels.collective(operation, LIBRARY, ranks, sent, group.rates)
         else:
             cost = group.communicator.cost

@@ -171,7 +171,9 @@ class Service:
             sequences = batch.sequences / self.layout.attention_data * share
             keys = batch.context / batch.sequences
             own = single(max(1.0, sequences))
-            parts["kv"] = only(stage.decode(own, single(keys), self._verified))
+            together = prompts and stage.together
+            decoded = stage.decode(own, single(keys), self._verified, together=together)
+            parts["kv"] = only(decoded)
             parts["context"] = only(stage.context_combine(own * self._verified))
         if prompts:
             seconds = partial(attention_seconds, stage)
@@ -346,7 +348,8 @@ class Service:
                 exchanged = (tables.prompted if prompts else tables.exchanged)(each * share)
         if sequences:
             own = max(1.0, sequences / groups * share)
-            seconds += tables.decode(own, batch.context / sequences)
+            decode = tables.decode_together if prompts else tables.decode
+            seconds += decode(own, batch.context / sequences)
             if self.layout.context > 1:
                 seconds += tables.combined(own * self._verified)
         if prompts:

@@ -181,8 +181,15 @@ class Stage:
             share, shape.top_k, given.model.hidden, width, prompts=prompts
         )
 
-    def decode(self, sequences: Floats, keys: Floats, queries: int = 1) -> Floats:
-        """Return the times of attention of sequences with `keys` cached tokens each [s]."""
+    def decode(
+        self, sequences: Floats, keys: Floats, queries: int = 1, *, together: bool = False
+    ) -> Floats:
+        """Return the times of attention of sequences with `keys` cached tokens each [s].
+
+        Parameters
+        ----------
+        together : whether they share a kernel with prompts, in which each query head reads its keys
+        """
         given = self.replica
         head = head_of(given.model, given.layout.tensor)
         head = head._replace(heads=head.heads * queries)
@@ -192,7 +199,32 @@ class Stage:
             seen = np.maximum(seen / given.layout.context, 1.0)
             kernel = given.formats.attention_kernel()
             packed = queries * given.engine.kernels.packed.value
-            seconds = seconds + count * given.kernels.decode(kernel, head, sequences, seen, packed)
+            alone = given.kernels.decode(kernel, head, sequences, seen, packed)
+            if together:
+                nbytes = KV_BYTES[given.formats.kv] * head.read * sequences * seen
+                alone = np.maximum(alone, self._reread(head.heads / queries * nbytes))
+            seconds = seconds + count * alone
+        return seconds
+
+    @cached_property
+    def together(self) -> bool:
+        """Whether prompts and decoding sequences of a step are in the same kernel of attention.
+
+        Latent attention has another kernel for each of them.
+        """
+        found = self.replica.engine.kernels.together
+        device = self.replica.kernels.device
+        return (
+            found is not None
+            and self.replica.model.latent is None
+            and device.capability in found.value
+        )
+
+    def _reread(self, nbytes: Floats) -> Floats:
+        """Return the time in which query heads that share keys read `nbytes` one by one [s]."""
+        rate = self.replica.engine.kernels.reread
+        assert rate is not None, "checked with `together`"
+        seconds: Floats = nbytes / (rate.value * self.replica.kernels.device.memory_bandwidth)
         return seconds
 
     def prefill(self, queries: Floats, keys: Floats, prompts: float = 1) -> Floats:

@@ -71,6 +71,19 @@ class StageTables:
         )
 
     @cached_property
+    def decode_together(self) -> Plane:
+        """The same in steps with prompts, whose attention is part of the same kernel [s]."""
+        if not self._stage.together:
+            return self.decode
+        return Plane(
+            knots(MOST_SEQUENCES),
+            knots(MOST_KEYS)[DENSE_KEYS:],
+            lambda sequences, keys: self._stage.decode(
+                sequences, keys, self._queries, together=True
+            ),
+        )
+
+    @cached_property
     def gathered(self) -> Line:
         """Gather of keys and values over a context group, by tokens [s]."""
         return tabulate(knots(MOST_KEYS), self._stage.context_gather)

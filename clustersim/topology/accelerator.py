@@ -132,6 +132,7 @@ class Accelerator:
     memory_capacity, memory_bandwidth : device memory [B], [B/s]
     memory_achieved : share of the bandwidth that streaming kernels reach
     compute_units : streaming multiprocessors or compute units
+    capability : compute capability of CUDA, ``9.0`` of an H100; None of other devices
     launch_overhead : time between two kernels on a busy stream [s]
     products, narrow_products : matrix products, and those of 8-bit numbers
     tiles : candidate output tiles of the library, of a roofline of products; none if they are those
@@ -164,6 +165,7 @@ class Accelerator:
     cudnn: FlashKernel | None = None
     fits: tuple[KernelFits, ...] = ()
     power: DevicePower | None = None
+    capability: str | None = None
 
     @property
     def clock(self) -> float:
@@ -221,6 +223,7 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
         cudnn=None if cudnn is None else _flash(cudnn),
         fits=_fits(record),
         power=power,
+        capability=None if record.capability is None else record.capability.value,
     )
 
 

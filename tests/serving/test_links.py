@@ -1,10 +1,14 @@
 """Collectives of a replica take the time of the machine's links, also where they are measured."""
 
+import numpy as np
 import pytest
 
 import clustersim
+from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load_cluster
-from clustersim.serving.links import link_rates
+from clustersim.serving.device_kernels import Kernels
+from clustersim.serving.links import Links, link_rates
+from clustersim.serving.replica_layout import Layout
 from clustersim.topology.accelerator import kernel_fits
 from clustersim.topology.cluster import build_cluster
 
@@ -41,3 +45,21 @@ def test_the_machine_that_was_measured_has_the_measured_rate(name, accelerator):
     cluster = build_cluster(load_cluster(name, 1), 1, queued=True)
 
     assert link_rates(cluster, range(2)).inside == pytest.approx(kernel_fits(accelerator).links)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "tensorrt-llm"])
+def test_groups_beyond_the_measured_ones_have_no_ring_of_all_of_them(engine):
+    """A switch adds up a small buffer of 64 devices in less than twice the time of that of 8.
+
+    Hops of the measured groups of 2 to 8, continued to 64, would take six times as long.
+    """
+    cluster = build_cluster(load_cluster("gb200-nvl72", 1), 1, queued=True)
+    collectives = entry("engine", engine).record.collectives
+    kernels = Kernels(cluster.accelerator)
+    [small], [large] = (
+        Links(cluster, Layout(tensor=ranks), collectives, kernels).tensor_reduce(np.array([16e6]))
+        for ranks in (8, 64)
+    )
+
+    assert small < 2 * large
+    assert large < 2 * small

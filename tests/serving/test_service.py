@@ -35,6 +35,7 @@ def service(
 
 
 EXAMPLE = service(Layout(tensor=2))
+PROMPTS = (Prompt(512),)
 
 
 @given(
@@ -48,6 +49,61 @@ def test_tables_are_within_a_thirtieth_of_the_exact_step(sequences, keys, prompt
     batch = Batch(sequences, sequences * keys, tuple(prompts))
 
     assert EXAMPLE.seconds(batch) == pytest.approx(EXAMPLE.step(batch).seconds, rel=0.03)
+
+
+@pytest.mark.parametrize(("sequences", "keys"), [(1, 900), (7, 33_000), (100, 1_234), (300, 77)])
+def test_tables_know_that_prompts_slow_the_attention_of_a_step(sequences, keys):
+    """Steps with prompts have a table of their own, within the same 3 %."""
+    card = service(cluster="server-8xrtx-pro-6000")
+    batch = Batch(sequences, sequences * keys, (Prompt(300), Prompt(40, 2_000)))
+
+    assert card.seconds(batch) == pytest.approx(card.step(batch).seconds, rel=0.03)
+
+
+def test_query_heads_read_their_keys_again_in_steps_with_prompts():
+    """FlashAttention 2 shares keys between query heads only where all sequences decode.
+
+    With prompts the 32 heads read the keys of 8: four times the bytes at 2.1 times the bandwidth.
+    """
+    card, sequences, keys = service(cluster="server-8xrtx-pro-6000"), 64, 8_000
+    decoding = Batch(sequences, sequences * keys)
+    alone, together = (
+        card.step(batch).parts["kv"] for batch in (decoding, decoding._replace(prompts=PROMPTS))
+    )
+
+    nbytes = 2 * 2 * 128 * 32 * sequences * keys * 32
+    bandwidth = card.kernels.device.memory_bandwidth
+    assert together == pytest.approx(nbytes / (2.1 * bandwidth), rel=1e-6)
+    assert together > 1.5 * alone
+
+
+@pytest.mark.parametrize(
+    ("cluster", "model", "engine"),
+    [
+        ("dgx-h100", "llama3-8b", "vllm"),  # FlashAttention 3 packs heads in every step
+        ("server-8xrtx-pro-6000", "llama3-8b", "tensorrt-llm"),  # a kernel for each
+        ("server-8xrtx-pro-6000", "deepseek-v3", "vllm"),  # latent attention, likewise
+        ("mi300x-roce", "llama3-8b", "vllm"),  # not CUDA
+    ],
+)
+def test_other_kernels_decode_as_fast_beside_prompts(cluster, model, engine):
+    """Only the kernel that devices of some compute capabilities share is slower."""
+    card = service(cluster=cluster, model=model, engine=engine)
+    decoding = Batch(64, 64 * 8_000)
+
+    assert (
+        card.step(decoding).parts["kv"] == card.step(decoding._replace(prompts=PROMPTS)).parts["kv"]
+    )
+
+
+def test_keys_without_groups_are_read_as_often_beside_prompts():
+    """Where each query head has its own keys there is nothing to read again."""
+    card = service(model="llama2-7b", cluster="server-8xrtx-pro-6000")
+    decoding = Batch(16, 16 * 2_000)
+
+    assert (
+        card.step(decoding).parts["kv"] == card.step(decoding._replace(prompts=PROMPTS)).parts["kv"]
+    )
 
 
 def test_tables_know_that_halves_of_a_batch_overlap():
