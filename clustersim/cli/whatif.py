@@ -21,7 +21,6 @@ from clustersim.cli.options import (
     print_rows,
     print_table,
     progress_bar,
-    reject_unused,
 )
 from clustersim.cli.output import echo
 
@@ -49,7 +48,8 @@ By = Annotated[
     str | None,
     typer.Option(
         metavar="MEASURE",
-        help="Measure that ranks the changes of a service: tokens_per_s_per_device, tpot, ...",
+        help="Measure that ranks the changes: days, goodput, energy or cost of whole runs,"
+        " tokens_per_s_per_device, tpot, ... of services.",
     ),
 ]
 
@@ -75,7 +75,8 @@ def whatif(
 ) -> None:
     """Rank changes of a scenario by the time that they save, alone and together.
 
-    Changes of a service are ranked by a measure, by default tokens/s per device or the latency.
+    Changes of a whole run or of a service are ranked by a measure (`--by`), by default days of a
+    run, and tokens/s per device or the latency of a service.
     """
     from clustersim.runs.arguments import variant_of
     from clustersim.scenario.load import is_service, name_of
@@ -98,7 +99,6 @@ def whatif(
             )
         place.report(services, partial(service_files.files_of, services, command), _show_service)
         return
-    reject_unused({"--by": by}, "the scenario of a training step")
     from clustersim.studies.whatif import files
 
     with progress_bar("whatif", store) as on_progress:
@@ -106,6 +106,7 @@ def whatif(
             scenario,
             settings=settings or (),
             changes=changes or (),
+            by=by,
             on_progress=on_progress,
             **how,
         )

@@ -15,7 +15,10 @@ from clustersim.studies.compare.text import rows as compare_rows
 from clustersim.studies.sweep import sweep
 from clustersim.studies.sweep.text import layout_tables, rows
 from clustersim.studies.whatif import whatif
-from clustersim.studies.whatif.text import finding, table
+from clustersim.studies.whatif.charts import savings_chart
+from clustersim.studies.whatif.page import page as whatif_page
+from clustersim.studies.whatif.text import RUN_WORDS, finding, table
+from clustersim.studies.whatif.text import rows as whatif_rows
 
 OVER = {"training.checkpoint.every": ["5 min", "31 min", "4 h"]}
 FEW = "training.replications=100"
@@ -69,6 +72,66 @@ def test_a_what_if_of_a_run_ranks_changes_by_days():
     assert best.saved_days > 2
     assert "days of the run" in finding(answer)
     assert "days saved" in table(answer)[0]
+
+
+CHANGES = (
+    "training.checkpoint.mode=asynchronous",
+    "cluster.node.accelerator.power_cap='300 W'",
+)
+
+
+@lru_cache
+def changed(by, *settings):
+    """Return the changes of a run by a measure."""
+    return whatif("megatron-1t-84-days training.replications=100", settings=settings, by=by, jobs=1)
+
+
+@pytest.mark.parametrize("by", ["days", "goodput", "energy", "cost"])
+def test_what_ifs_rank_by_the_measure(by):
+    """The order is that of what is saved of the measure; the first column has it."""
+    answer = changed(by, *CHANGES)
+    saved = [change.saved_run[by] for change in answer.changes]
+    heads, *lines = table(answer)
+
+    assert answer.by == by
+    assert saved == sorted(saved, reverse=True)
+    assert heads[0] == RUN_WORDS[by].heading
+    assert float(lines[0][0].replace(",", "")) == pytest.approx(
+        RUN_WORDS[by].factor * saved[0], rel=6e-3
+    )
+    assert RUN_WORDS[by].verb in finding(answer)
+
+
+def test_a_lower_cap_saves_energy_and_costs_days():
+    """The two measures rank one change apart: it saves by one and does not by the other."""
+    cap = changed("energy", CHANGES[1]).changes[0]
+
+    assert cap.saved_run["energy"] > 0 > cap.saved_run["days"]
+    assert cap.saved_run["days"] == cap.saved_days
+    assert sum(cap.run_parts.values()) == pytest.approx(-cap.saved_days)
+    assert finding(changed("days", CHANGES[1])) == "none of the changes saves time"
+
+
+@pytest.mark.parametrize("by", ["days", "energy", "goodput"])
+def test_savings_of_a_run_lead_to_all_changes_together(by):
+    """The waterfall ends where the run with all changes is, their interaction included."""
+    answer = changed(by, *CHANGES)
+    chart, together = savings_chart(answer), answer.together
+    base = {"days": answer.base.training.days, "goodput": answer.base.training.goodput}.get(
+        by, answer.base.training.energy_kwh
+    )
+    sign = 1 if by == "goodput" else -1
+
+    assert chart.end == pytest.approx(RUN_WORDS[by].factor * (base + sign * together.saved_run[by]))
+    assert together.sum_run == pytest.approx(sum(c.saved_run[by] for c in answer.changes))
+    assert "in all; separately they" in whatif_rows(answer)[0].text
+    assert render(whatif_page(answer)).count(RUN_WORDS[by].unit) > 0
+
+
+def test_what_ifs_of_a_step_have_no_measure_of_a_run():
+    """Days of a step are rejected in one line."""
+    with pytest.raises(ScenarioError, match=r"^--by days: frontier-22b has no section training"):
+        whatif("frontier-22b", settings=["plan.zero=1"], by="days", jobs=1)
 
 
 # --- comparisons ----------------------------------------------------------------------------------

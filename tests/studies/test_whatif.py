@@ -152,7 +152,8 @@ def test_changes_without_a_result_come_last():
         "verdict": INVALID,
         "why": "a reason",
         **dict.fromkeys(
-            ("step_time_s", "same_tokens", "saved_s", "saved_fraction", "saved_days", "part",
+            ("step_time_s", "same_tokens", "saved_s", "saved_fraction", "saved_days",
+                 "saved_run", "run_parts", "part",
              "parts", "bottleneck", "fits", "memory")
         ),
     }  # fmt: skip

@@ -3,8 +3,9 @@
     base ---- change 1 ---- change 2 ---- ... ---- all valid changes together
 
 What is saved is the time of a step; where a change trains on another number of tokens in a step,
-the time for the tokens of the base's step.  Savings do not add up: two changes may shorten the same
-wait, or one may enable the other, so their sum is reported next to what they save together.
+the time for the tokens of the base's step.  Of a whole run (section `training`) it is days, energy,
+price or goodput.  Savings do not add up: two changes may shorten the same wait, or one may enable
+the other, so their sum is reported next to what they save together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ from clustersim.catalog.changes import Settings
 from clustersim.metrics.difference import largest_changes
 from clustersim.runs.arguments import study_of, variant_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
+from clustersim.runs.run_arguments import check_run_measure
+from clustersim.runs.table import RUN_MEASURES, run_measures
 from clustersim.runs.variants import RAN, SERVED, Run
 from clustersim.simulation.answer import ExposedCommunication, RunAnswer
 from clustersim.studies.compare import BeforeAfter, answer_of, compare_runs, tokens_of
@@ -38,6 +41,11 @@ class ChangeResult:
     saved_fraction : the same over the step time of the base
     saved_days : days of the whole run of the base less those with the change; null without a
         section `training`
+    saved_run : what is saved of the whole run by measure: `days`, `energy` [kWh] and `cost` [USD]
+        of the base less those with the change, `goodput` with the change less that of the base;
+        null without a section `training`
+    run_parts : change of each part of `accounting` of `train --json`, after less before [days];
+        null without a section `training`
     part : the part of the step time that changed most, the three bubbles as one
     parts : change of each part of `attribution`, after less before [s]
     bottleneck : `before` and `after`: the longest exposed communication with the link that limits
@@ -54,6 +62,8 @@ class ChangeResult:
     saved_s: float
     saved_fraction: float
     saved_days: float | None
+    saved_run: Mapping[str, float] | None
+    run_parts: Mapping[str, float] | None
     part: str | None
     parts: Mapping[str, float]
     bottleneck: BeforeAfter[ExposedCommunication | None]
@@ -73,6 +83,8 @@ class ChangeFailure:
     saved_s: None = None
     saved_fraction: None = None
     saved_days: None = None
+    saved_run: None = None
+    run_parts: None = None
     part: None = None
     parts: None = None
     bottleneck: None = None
@@ -88,10 +100,13 @@ class CombinationResult(ChangeResult):
     ----------
     sum_s : what these changes save one by one, added up; null where one of them is invalid alone
         [s]
-    of_sum : what they save together over that sum; null where the sum saves no time
+    sum_run : the same of the measure of whole runs that ranks the changes; null without one
+    of_sum : what they save together over that sum, of whole runs over `sum_run`; null where the
+        sum saves nothing
     """
 
     sum_s: float | None
+    sum_run: float | None
     of_sum: float | None
 
 
@@ -100,6 +115,7 @@ class CombinationFailure(ChangeFailure):
     """Changes whose run together has no result."""
 
     sum_s: float | None = None
+    sum_run: float | None = None
     of_sum: None = None
 
 
@@ -116,12 +132,15 @@ class WhatIfAnswer:
         them is invalid alone), and `of_sum`, what they save together over that sum (null where
         the sum saves no time)
     apart : the reason why two or more changes are not together; null where they are
+    by : measure of whole runs that ranks the changes: `days`, `goodput`, `energy` or `cost`; null
+        without a section `training`
     """
 
     base: RunAnswer
     changes: tuple[ChangeResult | ChangeFailure, ...]
     together: CombinationResult | CombinationFailure | None = None
     apart: str | None = None
+    by: str | None = None
 
 
 def whatif(
@@ -129,6 +148,7 @@ def whatif(
     *,
     settings: Settings = (),
     changes: Sequence[Settings] = (),
+    by: str | None = None,
     store: str | Path | None = None,
     jobs: int | None = None,
     executor: str | None = None,
@@ -142,6 +162,8 @@ def whatif(
     settings : changes of one value each, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
     changes : changes of several values each, ``["plan.pipeline=4 plan.data=16"]`` or
         ``[{"plan.pipeline": 4, "plan.data": 16}]``
+    by : measure of whole runs that ranks the changes: ``"days"``, ``"goodput"``, ``"energy"`` or
+        ``"cost"``; days if None and the scenario has a section `training`
     store : run cache (SQLite); in memory if None
     jobs : number of processes; one per core if None
     executor : address of a Dask cluster to run on instead: ``dask://HOST:PORT``, ``dask:FILE.yaml``
@@ -162,15 +184,19 @@ def whatif(
     """
     requested = variants_of(variant_of(scenario), change_groups(scenario, settings, changes))
     base = requested.base.load()
+    if by is not None:
+        check_run_measure(by, [base])
     study = study_of("whatif", base.name, base.scenario.title, requested.all)
     runs = run_study(
         study, requested.all, store=store, jobs=jobs, executor=executor, on_progress=on_progress
     )
-    return rank_changes(requested, runs)
+    return rank_changes(requested, runs, by)
 
 
-def rank_changes(requested: WhatIfVariants, runs: Sequence[Run]) -> WhatIfAnswer:
-    """Return the answer of the runs of `requested.all`.
+def rank_changes(
+    requested: WhatIfVariants, runs: Sequence[Run], by: str | None = None
+) -> WhatIfAnswer:
+    """Return the answer of the runs of `requested.all`; `by` as in `whatif`.
 
     Raises
     ------
@@ -178,24 +204,28 @@ def rank_changes(requested: WhatIfVariants, runs: Sequence[Run]) -> WhatIfAnswer
         when the base has no result.
     """
     base = answer_of(requested.base.scenario, runs[0])
+    if by is None and base.training is not None:
+        by = "days"
     changes = [
-        _outcome(change, base, run)
+        _outcome(change, base, run, by)
         for change, run in zip(requested.changes, runs[1:], strict=False)
     ]
     together = None
     if requested.together is not None:
-        together = _together([changes[place] for place in requested.joined], base, runs[-1])
-    order = sorted(changes, key=_saved, reverse=True)
-    return WhatIfAnswer(base, tuple(order), together, requested.apart)
+        together = _together([changes[place] for place in requested.joined], base, runs[-1], by)
+    order = sorted(changes, key=lambda change: saved_by(change, by), reverse=True)
+    return WhatIfAnswer(base, tuple(order), together, requested.apart, by)
 
 
-def _outcome(change: Change, base: RunAnswer, run: Run) -> ChangeResult | ChangeFailure:
+def _outcome(
+    change: Change, base: RunAnswer, run: Run, by: str | None
+) -> ChangeResult | ChangeFailure:
     """Return what came of a change."""
     if run.verdict != RAN:
         assert run.verdict != SERVED, "the scenario of a training step"
         return ChangeFailure(change, run.verdict, run.why)
     after = answer_of(" ".join(change), run)
-    comparison = compare_runs((base.name, " ".join(change)), base, after)
+    comparison = compare_runs((base.name, " ".join(change)), base, after, by=by)
     most = largest_changes(
         comparison.parts if comparison.same_tokens else comparison.parts_per_token, 1
     )
@@ -209,6 +239,8 @@ def _outcome(change: Change, base: RunAnswer, run: Run) -> ChangeResult | Change
         saved_s=saved,
         saved_fraction=saved / base.step_time_s,
         saved_days=_saved_days(base, after),
+        saved_run=_saved_run(base, after),
+        run_parts=None if comparison.training is None else comparison.training.parts,
         part=most[0][0] if most else None,
         parts=comparison.parts,
         bottleneck=comparison.bottleneck,
@@ -224,26 +256,37 @@ def _saved_days(base: RunAnswer, after: RunAnswer) -> float | None:
     return base.training.days - after.training.days
 
 
-def _saved(change: ChangeResult | ChangeFailure) -> float:
-    """Return what changes are ranked by: days of a whole run, else time of a step."""
+def _saved_run(base: RunAnswer, after: RunAnswer) -> dict[str, float] | None:
+    """Return what a change saves of each measure of a whole run; None for a step alone."""
+    if base.training is None or after.training is None:
+        return None
+    old, new = run_measures(base), run_measures(after)
+    signs = dict.fromkeys(RUN_MEASURES, 1) | {"goodput": -1}
+    return {name: signs[name] * (old[name] - new[name]) for name in old if name in new}
+
+
+def saved_by(change: ChangeResult | ChangeFailure, by: str | None) -> float:
+    """Return what changes are ranked by: a measure of a whole run, else time of a step [s]."""
     if change.saved_s is None:
         return float("-inf")
-    return change.saved_s if change.saved_days is None else change.saved_days
+    return change.saved_s if by is None or change.saved_run is None else change.saved_run[by]
 
 
 def _together(
-    joined: Sequence[ChangeResult | ChangeFailure], base: RunAnswer, run: Run
+    joined: Sequence[ChangeResult | ChangeFailure], base: RunAnswer, run: Run, by: str | None
 ) -> CombinationResult | CombinationFailure:
     """Return what came of changes that were run together."""
-    savings = [change.saved_s for change in joined if change.saved_s is not None]
-    total = sum(savings) if len(savings) == len(joined) else None
-    outcome = _outcome(tuple(chain.from_iterable(c.settings for c in joined)), base, run)
+    whole = all(change.saved_s is not None for change in joined)
+    total = sum(saved_by(change, None) for change in joined) if whole else None
+    total_run = sum(saved_by(change, by) for change in joined) if whole and by else None
+    outcome = _outcome(tuple(chain.from_iterable(c.settings for c in joined)), base, run, by)
     if isinstance(outcome, ChangeFailure):
-        return CombinationFailure(**vars(outcome), sum_s=total)
-    share = None
-    if total is not None and total >= 1e-9 * base.step_time_s:
-        share = outcome.saved_s / total
-    return CombinationResult(**vars(outcome), sum_s=total, of_sum=share)
+        return CombinationFailure(**vars(outcome), sum_s=total, sum_run=total_run)
+    share, ranked = None, total if by is None else total_run
+    size = base.step_time_s if by is None else run_measures(base)[by]
+    if ranked is not None and ranked >= 1e-9 * size:
+        share = saved_by(outcome, by) / ranked
+    return CombinationResult(**vars(outcome), sum_s=total, sum_run=total_run, of_sum=share)
 
 
 __all__ = [
@@ -253,5 +296,6 @@ __all__ = [
     "CombinationResult",
     "WhatIfAnswer",
     "rank_changes",
+    "saved_by",
     "whatif",
 ]

@@ -6,9 +6,16 @@ from typing import Final
 from clustersim.metrics.difference import format_causes, format_speed
 from clustersim.render.charts import Axis, Step, Waterfall
 from clustersim.render.charts.bars import steps_of
+from clustersim.render.charts.run_days import COLOURS, days_waterfall
 from clustersim.render.tables import kind_of, percent
-from clustersim.studies.whatif.answer import ChangeResult, CombinationResult, WhatIfAnswer
-from clustersim.studies.whatif.text import best_of, joined_in, text_of
+from clustersim.runs.table import run_measures
+from clustersim.studies.whatif.answer import (
+    ChangeResult,
+    CombinationResult,
+    WhatIfAnswer,
+    saved_by,
+)
+from clustersim.studies.whatif.text import RUN_WORDS, best_of, joined_in, largest_part, text_of
 
 
 def savings_chart(answer: WhatIfAnswer) -> Waterfall | None:
@@ -25,6 +32,8 @@ def _savings(answer: WhatIfAnswer, together: CombinationResult, total: float) ->
     """Return a step for the saving of each change, the last one for their interaction."""
     base = answer.base
     joined = [change for change in joined_in(answer) if isinstance(change, ChangeResult)]
+    if answer.by is not None and together.sum_run is not None:
+        return _savings_of_run(answer, answer.by, together, together.sum_run, joined)
     steps = [
         Step(change_label(change.settings), _kind(change.part), -change.saved_s)
         for change in joined
@@ -47,6 +56,45 @@ def _savings(answer: WhatIfAnswer, together: CombinationResult, total: float) ->
     ).in_unit()
 
 
+def _savings_of_run(
+    answer: WhatIfAnswer,
+    by: str,
+    together: CombinationResult,
+    total: float,
+    joined: Sequence[ChangeResult],
+) -> Waterfall:
+    """Return the same of a measure of whole runs."""
+    words, start = RUN_WORDS[by], run_measures(answer.base)[by]
+    sign = words.factor * (1 if by == "goodput" else -1)
+    steps = [
+        Step(
+            change_label(change.settings),
+            COLOURS[largest_part(change)],
+            sign * saved_by(change, by),
+        )
+        for change in joined
+    ]
+    saved = saved_by(together, by)
+    steps.append(Step("interaction", "other", sign * (saved - total)))
+    unit = "%" if by == "goodput" else words.unit
+    number = words.number(abs(saved), 3)
+    verb = words.verb.removesuffix("s") if saved >= 0 else "cost"
+    return Waterfall(
+        title=f"All valid changes {verb} {number} {words.unit}{_of_sum(together)}",
+        caption=f"{answer.base.name}: what each change saves alone, coloured by the part of the"
+        " elapsed time that changes most",
+        description=f"{len(joined)} changes and their interaction lead from before to after.",
+        note=NOTE,
+        contents="what each change saves",
+        measure=Axis(by if by != "days" else "elapsed time", unit.replace("days", "d")),
+        first="before",
+        last="after",
+        start=words.factor * start,
+        steps=tuple(steps),
+        kinds=tuple((colour, part) for part, colour in COLOURS.items()),
+    )
+
+
 def _kind(part: str | None) -> str:
     """Return the kind of a part that is given in words."""
     return "other" if part is None else kind_of(part.replace(" ", "_"))
@@ -59,7 +107,10 @@ def _of_sum(together: CombinationResult) -> str:
 
 
 def _parts(answer: WhatIfAnswer, best: ChangeResult) -> Waterfall:
-    """Return the best change part by part."""
+    """Return the best change part by part: the days of a whole run, or a step."""
+    if answer.base.training is not None and best.run_parts is not None:
+        names = (answer.base.name, text_of(best))
+        return days_waterfall(names, answer.base.training.days, best.run_parts)
     before, after = answer.base.step_time_s, best.step_time_s
     return Waterfall(
         title=f"{format_speed('A step', before / after)}{format_causes(best.parts)}",

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clustersim.render.study_folder import StudyFiles
+from clustersim.runs.table import run_measures
 from clustersim.studies.whatif.answer import WhatIfAnswer
 from clustersim.studies.whatif.charts import savings_chart
 from clustersim.studies.whatif.page import page
@@ -22,10 +23,13 @@ def files_of(answer: WhatIfAnswer, command: str = "") -> StudyFiles:
 def _changes(answer: WhatIfAnswer) -> Iterator[Sequence[Any]]:
     """Yield a line for each change, and one for all together."""
     columns = ("verdict", "why", "step_time_s", "saved_s", "saved_fraction", "part", "fits")
-    yield ["change", *columns, "bottleneck"]
+    measures = [] if answer.base.training is None else [*run_measures(answer.base)]
+    yield ["change", *columns, "bottleneck", *(f"saved_{name}" for name in measures)]
     for change in [*answer.changes, *([answer.together] if answer.together else [])]:
         link = change.bottleneck and link_of(change.bottleneck.after)
-        yield [text_of(change), *(getattr(change, column) for column in columns), link]
+        saved = change.saved_run or {}
+        of_run = (saved.get(name) for name in measures)
+        yield [text_of(change), *(getattr(change, column) for column in columns), link, *of_run]
 
 
 __all__ = ["files_of"]

@@ -5,10 +5,17 @@ from collections.abc import Iterator
 from clustersim.render.page.page import Block, Card, Cards, Column, Page, Section, Table
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
-from clustersim.studies.whatif.answer import ChangeResult, CombinationResult, WhatIfAnswer
+from clustersim.runs.table import run_measures
+from clustersim.studies.whatif.answer import (
+    ChangeResult,
+    CombinationResult,
+    WhatIfAnswer,
+    saved_by,
+)
 from clustersim.studies.whatif.charts import savings_chart
 from clustersim.studies.whatif.text import (
     HEADINGS,
+    RUN_WORDS,
     WORDS,
     best_of,
     finding,
@@ -38,26 +45,45 @@ def _ranking(answer: WhatIfAnswer) -> Section:
 
 def _cards(answer: WhatIfAnswer) -> Iterator[Card]:
     base, together, best = answer.base, answer.together, best_of(answer)
-    yield Card("step time of the base", format_seconds(base.step_time_s), base.title)
+    if answer.by is None:
+        yield Card("step time of the base", format_seconds(base.step_time_s), base.title)
+    else:
+        amount = _amount(answer.by, run_measures(base)[answer.by])
+        yield Card(f"{RUN_WORDS[answer.by].noun} of the base", amount, base.title)
     if best is not None:
-        yield _card("with the best change", best, text_of(best))
+        yield _card(answer, "with the best change", best, text_of(best))
     if isinstance(together, CombinationResult):
-        yield _card("with all valid changes", together, text_of(together))
+        yield _card(answer, "with all valid changes", together, text_of(together))
 
 
-def _card(name: str, change: ChangeResult, what: str) -> Card:
-    less = f"{percent(change.saved_fraction)} less" if change.saved_s >= 0 else "no time saved"
+def _amount(by: str, value: float) -> str:
+    """Return a measure of a whole run with its unit."""
+    return (
+        percent(value) if by == "goodput" else f"{RUN_WORDS[by].number(value)} {RUN_WORDS[by].unit}"
+    )
+
+
+def _card(answer: WhatIfAnswer, name: str, change: ChangeResult, what: str) -> Card:
+    share, saved, after = change.saved_fraction, change.saved_s, format_seconds(change.step_time_s)
+    if answer.by is not None:
+        saved, base = saved_by(change, answer.by), run_measures(answer.base)[answer.by]
+        sign = -1 if answer.by == "goodput" else 1
+        share, after = saved / base, _amount(answer.by, base - sign * saved)
+    word = "more" if answer.by == "goodput" else "less"
+    noun = "time" if answer.by is None else RUN_WORDS[answer.by].noun
+    less = f"{percent(share)} {word}" if saved >= 0 else f"no {noun} saved"
     fits = "" if change.fits else f"; {change.memory}"
-    step = format_seconds(change.step_time_s)
-    return Card(name, step, f"{less}: {what}{fits}", warning=not change.fits)
+    return Card(name, after, f"{less}: {what}{fits}", warning=not change.fits)
 
 
 def _changes(answer: WhatIfAnswer) -> Table:
-    names = [name or "share" for name in HEADINGS]
+    heads, *found = table(answer) or [[*HEADINGS]]
+    names = [name or "share" for name in heads]
     order = [names.index("change"), *(i for i, name in enumerate(names) if name != "change")]
-    columns = tuple(Column(names[i], HEADINGS[i] not in WORDS) for i in order)
-    lines = tuple(tuple(row[i] for i in order) for row in table(answer)[1:])
-    return Table("changes by the time that they save", columns, lines)
+    columns = tuple(Column(names[i], heads[i] not in WORDS) for i in order)
+    lines = tuple(tuple(row[i] for i in order) for row in found)
+    noun = "time" if answer.by is None else RUN_WORDS[answer.by].noun
+    return Table(f"changes by the {noun} that they save", columns, lines)
 
 
 __all__ = ["page"]
