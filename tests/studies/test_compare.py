@@ -248,6 +248,18 @@ def test_a_replaced_record_is_one_line():
     assert [each.text for each in others] == ["plan.zero 0 -> 1"]
 
 
+def test_another_profile_of_failures_is_one_line():
+    """Its causes were 58 lines of a comparison of two runs."""
+    (found,) = inputs("llama3-405b-54-days", "llama3-405b-54-days training.failures=rsc-1")
+
+    assert (found.path, found.before, found.after) == (
+        "training.failures",
+        "llama3-54-days",
+        "rsc-1",
+    )
+    assert found.values > 20
+
+
 def test_all_single_values_are_kept_beside_the_record():
     """The values of a record are available one by one."""
     pair = [load("megatron21-t1-39b", change) for change in ([], ["cluster=dgx-h100"])]

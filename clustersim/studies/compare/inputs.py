@@ -40,6 +40,7 @@ RECORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "cluster.node.library": (),
     "framework": ("kernels.attention", "gradients.overlap", "pipeline.blocking"),
     "engine": ("scheduler.tokens", "scheduler.sequences", "step", "first"),
+    "training.failures": ("observed.devices", "observed.duration"),
 }
 """Records of the catalogue by their path, outer before inner, and their most important keys."""
 
