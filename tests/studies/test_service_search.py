@@ -118,6 +118,20 @@ def test_formats_are_free_and_the_best_is_a_scenario(capsys, tmp_path, monkeypat
     assert served.scenario.plan.tensor == 2
 
 
+def test_changes_by_a_factor_are_numbers_in_the_best_scenario(tmp_path, capsys):
+    """A scenario with `--set KEY=x2` ended in an internal error when its best layout was written."""
+    best = tmp_path / "best.yaml"
+    words = ["--set", "cluster.nic.bandwidth=x2", "--set", "precision.kv=fp8", "--jobs", "1"]
+    with pytest.raises(SystemExit) as end:
+        main(["search", NAME, "--devices", "2", *words, "-o", str(best), "--json"])
+    found, shipped = load_service(best).scenario, load_service(NAME).scenario
+
+    assert end.value.code in (0, None)
+    assert capsys.readouterr().err == ""
+    assert found.cluster.nic.bandwidth.value == 2 * shipped.cluster.nic.bandwidth.value
+    assert (found.precision.weights, found.precision.kv) == ("bf16", "fp8")
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -15,6 +15,7 @@ from clustersim.metrics.difference import difference, format_causes, format_spee
 from clustersim.runs.cached_runs import CachedRuns
 from clustersim.runs.table import measures
 from clustersim.runs.variants import Variant
+from clustersim.scenario.file_values import file_values
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.answer import RunAnswer
 from clustersim.studies.search.answer import (
@@ -27,7 +28,6 @@ from clustersim.studies.search.answer import (
     SearchAnswer,
 )
 from clustersim.studies.search.best_first import Incumbent, Search
-from clustersim.studies.search.best_scenario import best_values
 from clustersim.studies.search.candidates import Base, excluded_by_rule
 from clustersim.studies.search.job_price import usd_per_hour
 
@@ -82,7 +82,7 @@ def _set(one: Incumbent) -> dict[str, Any]:
 
 def _scenario(one: Incumbent) -> dict[str, Any]:
     """Return the scenario of an incumbent as plain values of a file."""
-    values = best_values(load(one.base.scenario, one.base.changes), one.base.settings(one.layout))
+    values = file_values(load(one.base.scenario, one.base.changes), one.base.settings(one.layout))
     return dict(to_jsonable_python(values))
 
 

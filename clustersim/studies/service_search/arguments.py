@@ -6,11 +6,9 @@
 --set pools=false             no pools for prefill and decode
 """
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.errors import ScenarioError
@@ -109,27 +107,4 @@ def _counts(changes: Sequence[Change], where: str) -> list[int]:
     return [int(value) for value in values]
 
 
-def served_scenario(base: LoadedService, plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the scenario of a layout, as plain values of a file."""
-    data = copy.deepcopy(dict(base.origin.document.data))
-    for key in ("published", "assumed"):
-        data.pop(key, None)
-    for change in base.changes:
-        _put(data, change)
-    return data | {"plan": dict(plan)}
-
-
-def _put(data: Any, change: Change) -> None:
-    """Set a value in a tree; a name on the way becomes a table with that name."""
-    *way, last = change.path
-    for key in way:
-        inner = data.get(key) if isinstance(data, dict) else data[key]
-        if inner is None or isinstance(inner, str):
-            word = "weights" if key == "precision" else "name"
-            inner = {} if inner is None else {word: inner}
-        data[key] = inner
-        data = inner
-    data[last] = change.value
-
-
-__all__ = ["ServiceRequest", "request_of", "served_scenario"]
+__all__ = ["ServiceRequest", "request_of"]
