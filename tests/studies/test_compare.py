@@ -26,8 +26,8 @@ from clustersim.runs.arguments import check, settings_in, variant_of
 from clustersim.scenario.load import load
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.compare import Comparison, compare_runs
-from clustersim.studies.compare.answer import names_of
 from clustersim.studies.compare.charts import waterfalls
+from clustersim.studies.compare.compared import names_of
 from clustersim.studies.compare.inputs import Input, changed_inputs, changed_values
 
 SMALL = ("frontier-22b batch.global=16", "frontier-22b batch.global=16 recompute=none")

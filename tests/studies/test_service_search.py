@@ -119,7 +119,7 @@ def test_formats_are_free_and_the_best_is_a_scenario(capsys, tmp_path, monkeypat
 
 
 def test_changes_by_a_factor_are_numbers_in_the_best_scenario(tmp_path, capsys):
-    """A scenario with `--set KEY=x2` ended in an internal error when its best layout was written."""
+    """With `--set KEY=x2`, writing the best layout ended in an internal error."""
     best = tmp_path / "best.yaml"
     words = ["--set", "cluster.nic.bandwidth=x2", "--set", "precision.kv=fp8", "--jobs", "1"]
     with pytest.raises(SystemExit) as end:

@@ -5,12 +5,11 @@ from clustersim.studies.compare.answer import (
     CompareAnswer,
     Comparison,
     Difference,
-    answer_of,
     compare,
     compare_runs,
-    names_of,
     tokens_of,
 )
+from clustersim.studies.compare.compared import read_compared, required
 from clustersim.studies.compare.inputs import Input, changed_inputs
 
 __all__ = [
@@ -19,10 +18,10 @@ __all__ = [
     "Comparison",
     "Difference",
     "Input",
-    "answer_of",
     "changed_inputs",
     "compare",
     "compare_runs",
-    "names_of",
+    "read_compared",
+    "required",
     "tokens_of",
 ]

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clustersim.catalog.changes import Settings
-from clustersim.errors import ScenarioError, SimulationError
 from clustersim.metrics.attribution import SlowestStage
 from clustersim.metrics.difference import difference, format_causes, format_ratio, format_speed
-from clustersim.runs.arguments import check, settings_of, study_of, variant_of
-from clustersim.runs.execution import OnProgress, ignore_progress, run_study
+from clustersim.runs.arguments import settings_of
+from clustersim.runs.execution import OnProgress, ignore_progress
 from clustersim.runs.run_arguments import check_run_measure
 from clustersim.runs.table import measures
-from clustersim.runs.variants import FAILED, Run
+from clustersim.runs.variants import Variant
 from clustersim.simulation.answer import ExposedCommunication, RunAnswer
 from clustersim.studies.compare.before_after import BeforeAfter, Difference
+from clustersim.studies.compare.compared import read_compared, required
 from clustersim.studies.compare.inputs import Input, changed_inputs
 from clustersim.studies.compare.whole_runs import (
     RunComparison,
@@ -165,55 +165,25 @@ def compare(
     >>> [value.text for value in answer.comparisons[0].inputs]
     ['recompute full -> none']
     """
-    shared = settings_of(settings)
-    texts = [scenarios] if isinstance(scenarios, str) else scenarios
-    variants = [variant_of(text, shared) for text in texts]
-    loaded = [variant.load() for variant in variants]
-    for scenario in loaded:
-        check(scenario)
-    if len(variants) < 2:
-        name = variants[0].scenario if variants else "frontier-22b"
-        raise ScenarioError(
-            f"{name}: one scenario, and two are needed (name a second one, or a change of the"
-            f" first: '{name} batch.micro=2')"
-        )
+    compared = read_compared(scenarios, settings, Variant.load, ("frontier-22b", "batch.micro=2"))
     if by is not None:
-        check_run_measure(by, loaded)
-    elif all(scenario.scenario.training is not None for scenario in loaded):
+        check_run_measure(by, compared.loaded)
+    elif all(scenario.scenario.training is not None for scenario in compared.loaded):
         by = "days"
-    first = loaded[0]
-    study = study_of("compare", first.name, first.scenario.title, variants)
-    runs = run_study(
-        study, variants, store=store, jobs=jobs, executor=executor, on_progress=on_progress
-    )
-    own = [settings_of(variant.settings[len(shared) :]) for variant in variants]
-    names = names_of([(one.name, extra) for one, extra in zip(loaded, own, strict=True)])
-    answers = [answer_of(name, run) for name, run in zip(names, runs, strict=True)]
+    runs = compared.run(store=store, jobs=jobs, executor=executor, on_progress=on_progress)
+    names, loaded = compared.names, compared.loaded
+    answers = [required(name, run.answer, run) for name, run in zip(names, runs, strict=True)]
     return CompareAnswer(
         runs=tuple(
             ComparedRun(name, variant.scenario, settings_of(variant.settings), answer)
-            for name, variant, answer in zip(names, variants, answers, strict=True)
+            for name, variant, answer in zip(names, compared.variants, answers, strict=True)
         ),
         comparisons=tuple(
-            compare_runs((names[0], name), answers[0], answer, changed_inputs(first, other), by)
+            compare_runs((names[0], name), answers[0], answer, changed_inputs(loaded[0], other), by)
             for name, answer, other in zip(names[1:], answers[1:], loaded[1:], strict=True)
         ),
         by=by,
     )
-
-
-def answer_of(name: str, run: Run) -> RunAnswer:
-    """Return the answer of a run that must have one.
-
-    Raises
-    ------
-    ScenarioError, SimulationError
-        when its scenario is invalid, or it failed.
-    """
-    if run.answer is None:
-        error = SimulationError if run.verdict == FAILED else ScenarioError
-        raise error(f"{name}: {run.why}")
-    return run.answer
 
 
 def compare_runs(
@@ -314,21 +284,6 @@ def _memory(answer: RunAnswer) -> PeakMemory:
     return PeakMemory(memory.fits, memory.stage, memory.peak_bytes, memory.verdict)
 
 
-def names_of(variants: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Return names of runs: the scenario, and its settings where two have the same scenario.
-
-    >>> names_of([("a", []), ("b", ["plan.zero=1"])])
-    ['a', 'b']
-    >>> names_of([("a", []), ("a", ["plan.zero=1"])])
-    ['a', 'a plan.zero=1']
-    """
-    names = [name for name, _ in variants]
-    return [
-        " ".join([name, *settings]) if names.count(name) > 1 else name
-        for name, settings in variants
-    ]
-
-
 __all__ = [
     "BeforeAfter",
     "CompareAnswer",
@@ -336,11 +291,9 @@ __all__ = [
     "Comparison",
     "Difference",
     "PeakMemory",
-    "answer_of",
     "bottleneck",
     "compare",
     "compare_runs",
     "device_time_per_token",
-    "names_of",
     "tokens_of",
 ]

@@ -5,7 +5,6 @@ from clustersim.studies.service_compare.answer import (
     ServiceComparison,
     compare_services,
     compare_two,
-    service_of,
     usual_measure,
 )
 
@@ -14,6 +13,5 @@ __all__ = [
     "ServiceComparison",
     "compare_services",
     "compare_two",
-    "service_of",
     "usual_measure",
 ]

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from clustersim.catalog.changes import Settings
-from clustersim.errors import ScenarioError, SimulationError
 from clustersim.render.service_words import causes_text, format_gain
-from clustersim.runs.arguments import check, settings_of, study_of, variant_of
-from clustersim.runs.execution import OnProgress, ignore_progress, run_study
+from clustersim.runs.arguments import settings_of
+from clustersim.runs.execution import OnProgress, ignore_progress
 from clustersim.runs.service_arguments import check_measure
-from clustersim.runs.variants import FAILED, Run
+from clustersim.runs.variants import Variant
 from clustersim.scenario.load import LoadedService
 from clustersim.simulation.serving.answer import ServeAnswer, ServeMemory
 from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, service_measures
@@ -26,7 +25,8 @@ from clustersim.studies.compare import (
     Difference,
     Input,
     changed_inputs,
-    names_of,
+    read_compared,
+    required,
 )
 
 RATED: Final = ("concurrency", "offline")
@@ -126,53 +126,26 @@ def compare_services(
     SimulationError
         when clustersim itself is at fault.
     """
-    shared = settings_of(settings)
-    variants = [variant_of(text, shared) for text in scenarios]
-    loaded = [variant.load_service() for variant in variants]
-    for scenario in loaded:
-        check(scenario)
-    if len(variants) < 2:
-        name = variants[0].scenario if variants else "llama3-70b-h100-serving"
-        raise ScenarioError(
-            f"{name}: one scenario, and two are needed (name a second one, or a change of the"
-            f" first: '{name} precision=fp8')"
-        )
+    compared = read_compared(
+        scenarios, settings, Variant.load_service, ("llama3-70b-h100-serving", "precision=fp8")
+    )
     if by is not None:
         check_measure("--by", by)
-    first = loaded[0]
-    study = study_of("compare", first.name, first.scenario.title, variants)
-    runs = run_study(
-        study, variants, store=store, jobs=jobs, executor=executor, on_progress=on_progress
-    )
-    own = [settings_of(variant.settings[len(shared) :]) for variant in variants]
-    names = names_of([(one.name, extra) for one, extra in zip(loaded, own, strict=True)])
-    answers = [service_of(name, run) for name, run in zip(names, runs, strict=True)]
+    runs = compared.run(store=store, jobs=jobs, executor=executor, on_progress=on_progress)
+    names, first = compared.names, compared.loaded[0]
+    answers = [required(name, run.service, run) for name, run in zip(names, runs, strict=True)]
     measure = by or usual_measure(first, answers[0])
     return CompareServicesAnswer(
         by=measure,
         services=tuple(
             ComparedService(name, variant.scenario, settings_of(variant.settings), answer)
-            for name, variant, answer in zip(names, variants, answers, strict=True)
+            for name, variant, answer in zip(names, compared.variants, answers, strict=True)
         ),
         comparisons=tuple(
             compare_two((names[0], name), answers[0], answer, measure, changed_inputs(first, other))
-            for name, answer, other in zip(names[1:], answers[1:], loaded[1:], strict=True)
+            for name, answer, other in zip(names[1:], answers[1:], compared.loaded[1:], strict=True)
         ),
     )
-
-
-def service_of(name: str, run: Run) -> ServeAnswer:
-    """Return the answer of a service that must have one.
-
-    Raises
-    ------
-    ScenarioError, SimulationError
-        when its scenario is invalid, or its simulation failed.
-    """
-    if run.service is None:
-        error = SimulationError if run.verdict == FAILED else ScenarioError
-        raise error(f"{name}: {run.why}")
-    return run.service
 
 
 def usual_measure(loaded: LoadedService, answer: ServeAnswer) -> str:
@@ -262,6 +235,5 @@ __all__ = [
     "compare_two",
     "difference_of_all",
     "gain_of",
-    "service_of",
     "usual_measure",
 ]

@@ -21,8 +21,8 @@ from clustersim.runs.service_arguments import check_measure
 from clustersim.runs.variants import FAILED, Run
 from clustersim.simulation.serving.answer import ServeAnswer
 from clustersim.simulation.serving.service_measures import service_measures
-from clustersim.studies.compare import BeforeAfter
-from clustersim.studies.service_compare import compare_two, service_of, usual_measure
+from clustersim.studies.compare import BeforeAfter, required
+from clustersim.studies.service_compare import compare_two, usual_measure
 from clustersim.studies.whatif import change_groups, variants_of
 
 
@@ -115,7 +115,7 @@ def whatif_service(
     runs = run_study(
         study, requested.all, store=store, jobs=jobs, executor=executor, on_progress=on_progress
     )
-    base = service_of(loaded.name, runs[0])
+    base = required(loaded.name, runs[0].service, runs[0])
     if not base.memory.fits:
         raise ScenarioError(f"{loaded.name}: {base.memory.verdict}, so that no change has a gain")
     measure = by or usual_measure(loaded, base)

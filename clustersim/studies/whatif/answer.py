@@ -22,7 +22,7 @@ from clustersim.runs.run_arguments import check_run_measure
 from clustersim.runs.table import RUN_MEASURES, run_measures
 from clustersim.runs.variants import RAN, SERVED, Run
 from clustersim.simulation.answer import ExposedCommunication, RunAnswer
-from clustersim.studies.compare import BeforeAfter, answer_of, compare_runs, tokens_of
+from clustersim.studies.compare import BeforeAfter, compare_runs, required, tokens_of
 from clustersim.studies.whatif.arguments import Change, WhatIfVariants, change_groups, variants_of
 
 
@@ -203,7 +203,7 @@ def rank_changes(
     ScenarioError, SimulationError
         when the base has no result.
     """
-    base = answer_of(requested.base.scenario, runs[0])
+    base = required(requested.base.scenario, runs[0].answer, runs[0])
     if by is None and base.training is not None:
         by = "days"
     changes = [
@@ -224,7 +224,7 @@ def _outcome(
     if run.verdict != RAN:
         assert run.verdict != SERVED, "the scenario of a training step"
         return ChangeFailure(change, run.verdict, run.why)
-    after = answer_of(" ".join(change), run)
+    after = required(" ".join(change), run.answer, run)
     comparison = compare_runs((base.name, " ".join(change)), base, after, by=by)
     most = largest_changes(
         comparison.parts if comparison.same_tokens else comparison.parts_per_token, 1

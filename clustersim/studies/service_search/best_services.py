@@ -25,8 +25,8 @@ from clustersim.scenario.file_values import file_values
 from clustersim.simulation.serving.service_measures import service_measures
 from clustersim.studies.service_search.answer import ServiceLayouts, ServiceSearch
 from clustersim.studies.service_search.arguments import request_of
-from clustersim.studies.service_search.best_first import Search
 from clustersim.studies.service_search.bounded_layouts import bounded_layouts
+from clustersim.studies.service_search.bounded_search import Search
 
 TOP: Final = 3
 """Layouts that are proven to be the best, and reported."""

@@ -25,7 +25,7 @@ POLL: Final = 1.0
 
 @dataclass
 class Search:
-    """A search of a service: what was found, and the candidates that are left."""
+    """A search of a service: what was found, and the candidates that remain."""
 
     request: ServiceRequest
     candidates: Candidates
