@@ -1,13 +1,19 @@
 """Services in words: measures, gains, and the parts of a token's time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from clustersim.metrics.difference import format_causes, format_ratio
 from clustersim.render.charts import Step
 from clustersim.render.tables import percent, words
 from clustersim.scenario.serving import ReplicaFile
-from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, SERVICE_TIMES
+from clustersim.simulation.serving.service_measures import (
+    RATE,
+    SERVICE_MEASURES,
+    SERVICE_TIMES,
+    SPEED,
+    Measured,
+)
 from clustersim.units import counted, format_number, format_seconds
 
 SAME: Final = 5e-4
@@ -65,6 +71,15 @@ def format_gain(by: str, ratio: float, before: float, after: float) -> str:
     if SERVICE_MEASURES[by]:
         return f"{format_ratio(ratio)} times the {name} ({change})"
     return f"{name} {change} ({percent(after / before - 1, '+')})"
+
+
+def front_title(front: Sequence[Measured]) -> str:
+    """Return the ends of a front of services in words, the slowest user first."""
+    ends = [front[0]] if len(front) == 1 else [front[0], front[-1]]
+    found = [tuple(format_number(end.measures[name], 3) for name in (RATE, SPEED)) for end in ends]
+    rate, speed = found[0]
+    other = "".join(f", or {fast} at {quick}" for fast, quick in found[1:])
+    return f"{rate} tokens/s for each device at {speed} for each user{other}"
 
 
 def layout_text(plan: ReplicaFile) -> str:

@@ -7,6 +7,7 @@ from clustersim.cli import main
 from clustersim.scenario.load import load_service
 from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, service_measures
 from clustersim.studies.service_search.bounded_layouts import bounded_layouts
+from clustersim.studies.service_search.charts import bound_chart, speed_chart
 
 NAME = "llama3-8b-h100-formats"
 LOADS = {
@@ -90,6 +91,53 @@ def test_a_search_is_as_good_as_all_replays(objective, limits):
     assert found.best.measures[objective] == every.best.measures[objective]
     assert found.gap == 0
     assert found.layouts.replayed <= every.layouts.replayed
+
+
+@pytest.mark.parametrize("objective", ["tokens_per_s_per_device", "latency"])
+def test_the_chart_of_bounds_has_every_replay_on_its_side_of_the_line(objective):
+    """All simulated layouts are drawn, rates at most and times at least as high as their bounds."""
+    found = clustersim.search_services(
+        NAME, settings=base("users"), devices=3, objective=objective, limits={"tpot": 0.006}, jobs=1
+    )
+    chart = bound_chart(found)
+    points = [
+        (x, y, hover)
+        for series in chart.series
+        if not series.thin and series.name != "best"
+        for x, y, hover in zip(series.x, series.y, series.hover, strict=True)
+    ]
+    sign = 1 if SERVICE_MEASURES[objective] else -1
+
+    assert len(points) == found.layouts.replayed == len(found.simulated)
+    assert all(sign * y <= sign * x * (1 + sign * 1e-4) for x, y, _ in points)
+    assert sum("times the limit" in hover for _, _, hover in points) == sum(
+        one.missed is not None for one in found.simulated
+    )
+
+
+def test_the_chart_of_speeds_has_the_front_of_what_was_simulated():
+    """The best layout, the limit and the layout of the scenario are marked."""
+    limits = {"tpot": 0.02}
+    found = clustersim.search_services(
+        NAME, settings=base("users"), devices=4, limits=limits, top=5, jobs=1
+    )
+    series = {one.name: one for one in speed_chart(found).series}
+
+    assert series["front of these"].y == tuple(sorted(series["front of these"].y, reverse=True))
+    assert max(series["front of these"].y) == found.best.measures["tokens_per_s_per_device"]
+    assert series["limit of tpot"].x == (50.0, 50.0)
+    assert series["scenario"].y == (found.own["tokens_per_s_per_device"],)
+
+
+def test_a_search_without_two_services_has_no_charts():
+    """Of one simulated layout there is nothing to compare."""
+    found = clustersim.search_services(
+        NAME, settings=base("users", **{"plan.tensor": 1}), devices=1, jobs=1
+    )
+
+    assert len(found.simulated) == 1
+    assert speed_chart(found) is None
+    assert bound_chart(found) is None
 
 
 def test_limits_that_no_layout_meets_are_a_verdict():

@@ -9,7 +9,8 @@ from clustersim.cli import main
 from clustersim.errors import ScenarioError
 from clustersim.runs.cache_key import key_of
 from clustersim.scenario.load import load_service
-from clustersim.studies.service_sweep.charts import RATE, SPEED, front_of, services_chart
+from clustersim.simulation.serving.service_measures import RATE, SPEED, service_front
+from clustersim.studies.service_sweep.charts import services_chart
 from clustersim.studies.stored.answer import stored_runs
 from clustersim.studies.stored.text import runs_table
 
@@ -127,7 +128,7 @@ def test_no_combination_on_the_front_is_beaten_in_both():
     """The front falls from the cheapest device to the fastest user."""
     found = clustersim.sweep_services(NAME, OVER, settings=SMALL, jobs=1)
     ran = [point for point in found.points if point.measures]
-    front = [(p.measures[SPEED], p.measures[RATE]) for p in front_of(ran)]
+    front = [(p.measures[SPEED], p.measures[RATE]) for p in service_front(ran)]
 
     assert front == sorted(front)
     assert [rate for _, rate in front] == sorted((rate for _, rate in front), reverse=True)

@@ -1,7 +1,7 @@
 """The numbers of a service by name, for tables, rankings and differences."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol, TypeVar
 
 from clustersim.simulation.serving.answer import ServeAnswer
 
@@ -24,6 +24,21 @@ SERVICE_MEASURES: Final[Mapping[str, bool]] = {
 
 SERVICE_TIMES: Final = ("ttft", "tpot", "latency")
 """Measures that are times; each may have a limit."""
+
+SPEED: Final = "tokens_per_s_per_user"
+RATE: Final = "tokens_per_s_per_device"
+"""Measures of the curve that services are judged by."""
+
+
+class Measured(Protocol):
+    """A service with its measures by name."""
+
+    @property
+    def measures(self) -> Mapping[str, float]:
+        """Measures by name; none where it does not run."""
+
+
+Service = TypeVar("Service", bound=Measured)
 
 
 def service_measures(answer: ServeAnswer) -> dict[str, float]:
@@ -52,4 +67,18 @@ def service_measures(answer: ServeAnswer) -> dict[str, float]:
     }
 
 
-__all__ = ["SERVICE_MEASURES", "SERVICE_TIMES", "service_measures"]
+def service_front(services: Sequence[Service]) -> list[Service]:
+    """Return the services that no other one beats in both speed and rate, the slowest first."""
+    front: list[Service] = []
+    most = 0.0
+    for one in sorted(services, key=lambda one: (-one.measures[SPEED], -one.measures[RATE])):
+        if one.measures[RATE] > most:
+            most = one.measures[RATE]
+            front.append(one)
+    return front[::-1]
+
+
+__all__ = [
+    "RATE", "SERVICE_MEASURES", "SERVICE_TIMES", "SPEED", "Measured", "service_front",
+    "service_measures",
+]  # fmt: skip

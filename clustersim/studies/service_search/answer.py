@@ -9,7 +9,7 @@ from clustersim.runs.variants import Value
 
 @dataclass(frozen=True)
 class FoundService:
-    """A layout that was simulated and meets the limits.
+    """A layout that was simulated.
 
     Attributes
     ----------
@@ -18,12 +18,14 @@ class FoundService:
     measures : by name: times are means [s], rates in a second
     bound : of the objective: no replay of this layout is better; null where so few requests are
         measured that there is none
+    missed : the limit that it misses, and by how much; null where it meets all
     """
 
     plan: Mapping[str, Any]
     set: Mapping[str, Value]
     measures: Mapping[str, float]
     bound: float | None
+    missed: str | None
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class ServiceSearch:
     devices : most devices of a layout
     best : the best layout; null where none meets the limits
     ranked : the best layouts, the best first
+    simulated : all layouts that were simulated, the best first, then those that miss a limit
     own : measures of the layout of the scenario; empty where it does not run
     layouts : what became of all layouts
     excluded : reasons of invalid layouts, with their number
@@ -79,6 +82,7 @@ class ServiceSearch:
     devices: int
     best: FoundService | None
     ranked: tuple[FoundService, ...]
+    simulated: tuple[FoundService, ...]
     own: Mapping[str, float]
     layouts: ServiceLayouts
     excluded: Mapping[str, int]

@@ -106,15 +106,16 @@ def search_services(
 
 def _concluded(search: Search, own: Run) -> ServiceSearch:
     """Return the answer of a search that is over."""
-    request, ranked = search.request, tuple(found for found, _ in search.found[: search.top])
+    request, found = search.request, tuple(found for found, _ in search.found)
     candidates, plain = search.candidates, request.bases[0]
-    best = next(iter(ranked), None)
+    best = next(iter(found), None)
     scenario = None
     if best is not None:
         scenario = file_values(request.bases[search.found[0][1].base], {"plan": dict(best.plan)})
-    near = min(search.missed, default=None)
+    search.missed.sort(key=lambda one: one[:2])
+    near = next((words for _, words, _ in search.missed), None)
     if best is None and near is None and search.candidates.fit:
-        near = min(_nearest_bound(search))
+        _, near = min(_nearest_bound(search))
     replayed = search.replayed
     return ServiceSearch(
         name=plain.name,
@@ -123,7 +124,8 @@ def _concluded(search: Search, own: Run) -> ServiceSearch:
         limits=search.limits,
         devices=request.devices,
         best=best,
-        ranked=ranked,
+        ranked=found[: search.top],
+        simulated=(*found, *(service for _, _, service in search.missed)),
         own={} if own.service is None else service_measures(own.service),
         layouts=ServiceLayouts(
             possible=candidates.possible,
@@ -134,7 +136,7 @@ def _concluded(search: Search, own: Run) -> ServiceSearch:
             replayed=replayed,
         ),
         excluded=dict(Counter(candidates.excluded).most_common()),
-        nearest=None if best is not None or near is None else near[1],
+        nearest=None if best is not None else near,
         gap=search.remaining_gap,
         tightness=median(search.ratios) if search.ratios else None,
         scenario=scenario,

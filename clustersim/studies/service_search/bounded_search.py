@@ -38,7 +38,7 @@ class Search:
     began: float
     found: list[tuple[FoundService, Candidate]] = field(default_factory=list)
     ratios: list[float] = field(default_factory=list)
-    missed: list[tuple[float, str]] = field(default_factory=list)
+    missed: list[tuple[float, str, FoundService]] = field(default_factory=list)
     replayed: int = 0
     _next: int = 0
     _running: dict[Future[Run], Candidate] = field(default_factory=dict)
@@ -123,16 +123,16 @@ class Search:
         if value and isfinite(bound):
             self.ratios.append((value / bound) ** self.sign)
         missed = missed_limits(measures, self.limits)
-        if missed is not None:
-            excess = max(measures[name] / limit for name, limit in self.limits.items())
-            self.missed.append((excess, f"{self.words(candidate.layout)}: {missed}"))
-            return
         point = self.request.points[candidate.base]
         free = {change.text.partition("=")[0]: change.text.partition("=")[2] for change in point}
         plan = candidate.layout.plan(self.request.bases[candidate.base].scenario)
-        self.found.append(
-            (FoundService(plan, free, measures, bound if isfinite(bound) else None), candidate)
-        )
+        kept = bound if isfinite(bound) else None
+        service = FoundService(plan, free, measures, kept, missed)
+        if missed is not None:
+            excess = max(measures[name] / limit for name, limit in self.limits.items())
+            self.missed.append((excess, f"{self.words(candidate.layout)}: {missed}", service))
+            return
+        self.found.append((service, candidate))
         self.found.sort(key=lambda one: (-self._value(one[0]), one[0].measures["devices"]))
 
     def words(self, layout: ServiceLayout) -> str:

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from clustersim.render.charts import Axis, Lines, Series
 from clustersim.render.charts.lines import reference
+from clustersim.render.service_words import front_title
+from clustersim.simulation.serving.service_measures import RATE, SPEED, service_front
 from clustersim.studies.service_sweep.answer import ServedPoint, ServiceSweep
 from clustersim.studies.service_sweep.text import format_point
-
-SPEED = "tokens_per_s_per_user"
-RATE = "tokens_per_s_per_device"
 
 
 def services_chart(answer: ServiceSweep) -> Lines | None:
@@ -16,7 +15,7 @@ def services_chart(answer: ServiceSweep) -> Lines | None:
     ran = [point for point in answer.points if point.measures.get(SPEED)]
     if len(ran) < 2:
         return None
-    front = front_of(ran)
+    front = service_front(ran)
     series = [_series("combinations", ran, "idle", "circle", "none")]
     series.append(_series("Pareto front", front, "compute", "circle", "solid"))
     if answer.best is not None and answer.points[answer.best] in ran:
@@ -25,10 +24,8 @@ def services_chart(answer: ServiceSweep) -> Lines | None:
     if "tpot" in answer.limits:
         slowest, most = 1 / answer.limits["tpot"], max(p.measures[RATE] for p in ran)
         series.append(reference("limit of tpot", (slowest, slowest), (0.0, most)))
-    quick, cheap = front[-1].measures, front[0].measures
     return Lines(
-        title=f"{cheap[RATE]:,.3g} tokens/s for each device at {cheap[SPEED]:,.3g} for each user,"
-        f" or {quick[RATE]:,.3g} at {quick[SPEED]:,.3g}",
+        title=front_title(front),
         caption=f"{answer.title} ({answer.name}); {len(ran):,} of {len(answer.points):,}"
         " combinations fit",
         description="Throughput of a device over the speed that one user sees; the front has the"
@@ -38,17 +35,6 @@ def services_chart(answer: ServiceSweep) -> Lines | None:
         y=Axis("throughput of one device", "output tokens/s", zero=True),
         series=tuple(series),
     )
-
-
-def front_of(points: Sequence[ServedPoint]) -> list[ServedPoint]:
-    """Return the points that no other one beats in both, the slowest user first."""
-    front: list[ServedPoint] = []
-    most = 0.0
-    for point in sorted(points, key=lambda one: (-one.measures[SPEED], -one.measures[RATE])):
-        if point.measures[RATE] > most:
-            most = point.measures[RATE]
-            front.append(point)
-    return front[::-1]
 
 
 def _series(
@@ -65,4 +51,4 @@ def _series(
     )
 
 
-__all__ = ["front_of", "services_chart"]
+__all__ = ["services_chart"]
