@@ -3,7 +3,7 @@
     ```console
     $ clustersim run frontier-22b       a command, run in a folder of the document's own
     step     215.5 s, 6,083 tokens/s    some of its lines, in their order; last digits may differ
-    ...                                 lines that are left out
+    ...                                 lines that are left out: without it there are none
     ```
 
 A block ```yaml title="lab.yaml" is written into the folder.  ```pycon is a session, run as such.
@@ -21,6 +21,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from shutil import copytree
 from typing import NamedTuple
@@ -38,10 +39,11 @@ JSON = "| python -m json.tool"
 
 
 class Line(NamedTuple):
-    """A line of a document and its number, from 1."""
+    """A line of a document, its number, from 1, and whether lines may be left out before it."""
 
     number: int
     text: str
+    gap: bool = True
 
 
 class Block(NamedTuple):
@@ -51,14 +53,16 @@ class Block(NamedTuple):
     title: str | None
     large: bool
     lines: tuple[Line, ...]
+    excerpt: bool = False
 
 
 class Example(NamedTuple):
-    """A command and the lines of its output that are shown."""
+    """A command, the lines of its output that are shown, and whether others may follow them."""
 
     command: Line
     shown: tuple[Line, ...]
     large: bool
+    more: bool = True
 
 
 # --- finding --------------------------------------------------------------------------------------
@@ -74,7 +78,7 @@ def blocks(text: str) -> Iterator[Block]:
             yield Block(found[1], found[2], before == "<!-- large -->", inside)
         elif found := TABLE.fullmatch(line.text):
             command = line._replace(text=f"$ {found[1]}")
-            yield Block("console", None, True, (command, *_until_gap(lines)))
+            yield Block("console", None, True, (command, *_until_gap(lines)), excerpt=True)
         before = line.text.strip() or before
 
 
@@ -100,8 +104,17 @@ def examples(block: Block) -> Iterator[Example]:
         raise ValueError(f"line {block.lines[0].number}: a console block begins with '$ '")
     for start, end in zip(starts, [*starts[1:], len(block.lines)], strict=True):
         command, *shown = block.lines[start:end]
-        kept = [line for line in shown if line.text.strip() not in ("", SKIPPED)]
-        yield Example(command._replace(text=command.text[2:]), tuple(kept), block.large)
+        command = command._replace(text=command.text[2:])
+        if block.excerpt:
+            yield Example(command, tuple(shown), block.large, more=True)
+            continue
+        kept, gap = list[Line](), False
+        for line in shown:
+            skipped = line.text.strip() == SKIPPED
+            if not skipped and line.text.strip():
+                kept.append(line._replace(gap=gap))
+            gap = skipped or (gap and not line.text.strip())
+        yield Example(command, tuple(kept), block.large, more=gap or not kept)
 
 
 # --- running --------------------------------------------------------------------------------------
@@ -140,10 +153,19 @@ def prepare(folder: Path, block: Block) -> None:
 # --- comparing ------------------------------------------------------------------------------------
 
 
-def wrong(shown: Iterable[Line], output: str) -> list[str]:
-    """Return the shown lines that do not follow each other in the output."""
-    rest = iter(output.splitlines())
-    return [line.text for line in shown if not any(alike(line.text, true) for true in rest)]
+def wrong(shown: Iterable[Line], output: str, *, more: bool = True) -> list[str]:
+    """Return the shown lines that do not follow each other in the output.
+
+    Without a gap before it a line is the next one that is printed; without `more` the last one that
+    is shown is the last one that is printed.
+    """
+    rest = iter([line for line in output.splitlines() if line.strip()])
+    found = [
+        line.text
+        for line in shown
+        if not any(alike(line.text, true) for true in (rest if line.gap else islice(rest, 1)))
+    ]
+    return found if more or found else [f"{SKIPPED} is missing before: {line}" for line in rest]
 
 
 def alike(shown: str, true: str) -> bool:
@@ -195,20 +217,32 @@ def session(block: Block, name: str) -> str:
 
 
 def refreshed(text: str) -> tuple[str, list[str]]:
-    """Return a document with the numbers that its commands print now, and what does not match."""
+    """Return a document with the numbers that its commands print now, and what does not match.
+
+    Lines that are left out without ``...`` get one.
+    """
     lines, problems = text.splitlines(), list[str]()
     for block in blocks(text):
         prepare(Path.cwd(), block)
         for example in examples(block) if block.language == "console" else ():
             if not example.command.text.startswith("clustersim"):
                 continue
-            rest = iter(output_of(example.command.text).splitlines())
+            printed = output_of(example.command.text).splitlines()
+            rest = iter([line for line in printed if line.strip()])
             for line in example.shown:
-                true = next((true for true in rest if _words(true) == _words(line.text)), None)
-                if true is None:
+                left_out = -1
+                for true in rest:
+                    left_out += 1
+                    if _words(true) == _words(line.text):
+                        break
+                else:
                     problems.append(f"line {line.number}: {line.text}")
                     break
-                lines[line.number - 1] = true
+                gap = f"{SKIPPED}\n" if left_out and not line.gap else ""
+                lines[line.number - 1] = gap + true
+            else:
+                if not example.more and any(rest):
+                    lines[example.shown[-1].number - 1] += f"\n{SKIPPED}"
         if block.language == "pycon" and (said := session(block, "session")):
             problems.append(said)
     return "\n".join(lines) + "\n", problems

@@ -53,7 +53,7 @@ def untrue(page, folder, *, large):
         for example in made.examples(block) if block.language == "console" else ():
             number, command = example.command
             if command.startswith("clustersim "):
-                lines = made.wrong(example.shown, made.output_of(command))
+                lines = made.wrong(example.shown, made.output_of(command), more=example.more)
                 found += [f"{page}:{number}: {command}: not so: {line}" for line in lines[:1]]
     return found
 
@@ -219,9 +219,10 @@ def test_blocks_and_commands_are_found_with_their_lines():
     (two,) = made.examples(table)
 
     assert (file.title, [line.text for line in file.lines]) == ("lab.yaml", ["a: 1"])
-    assert (one.command, one.large) == ((8, "clustersim one"), True)
-    assert [line.text for line in one.shown] == ["step   1.50 s"]
-    assert make.command == (11, "make run")
+    assert (one.command[:2], one.large) == ((8, "clustersim one"), True)
+    assert [line[1:] for line in one.shown] == [("step   1.50 s", False)]
+    assert one.more
+    assert make.command[:2] == (11, "make run")
     assert (two.command.text, [line.text for line in two.shown]) == (
         "clustersim two",
         ["| a | b |"],
@@ -248,6 +249,19 @@ def test_lines_out_of_order_are_noticed():
     shown = [made.Line(1, "second"), made.Line(2, "first")]
 
     assert made.wrong(shown, "first\nsecond") == ["first"]
+
+
+def test_lines_that_are_left_out_are_marked():
+    """The first example of the README left out six lines of its report without a word."""
+    first, last = made.Line(1, "first", False), made.Line(2, "last", False)
+
+    assert made.wrong([first, last], "first\n\nlast", more=False) == []
+    assert made.wrong([first, last], "first\nsecond\nlast", more=False) == ["last"]
+    assert made.wrong([first, last._replace(gap=True)], "first\nsecond\nlast") == []
+    assert made.wrong([first, last], "first\nlast\nmore") == []
+    assert made.wrong([first, last], "first\nlast\nmore", more=False) == [
+        "... is missing before: more"
+    ]
 
 
 def test_a_session_that_prints_something_else_is_noticed():
