@@ -150,7 +150,8 @@ def link_rows(row: Integers, links: Integers, values: Floats, rows: int) -> Link
 def stacked(parts: Sequence[LinkRows]) -> LinkRows:
     """Return the rows of several parts one after another."""
     counts = np.concatenate([np.zeros(1, np.int64), *(part.counts for part in parts)])
-    _, links, values = _entries(parts)
+    links = np.concatenate([np.zeros(0, np.int64), *(part.links for part in parts)])
+    values = np.concatenate([np.zeros(0), *(part.values for part in parts)])
     return LinkRows(np.cumsum(counts), links, values)
 
 

@@ -365,7 +365,8 @@ class DirectRank(Rank):
 
     def _targets(self, code: int, action: Action) -> tuple[Numbers, Numbers]:
         """Return the steps of a code, and the addresses of their results."""
-        steps = np.flatnonzero(self.codes == code)
+        order = self.state.program.order
+        steps = order.steps_of[self.actor.position.stage][order.codes[code]]
         return steps, self.base + self.inputs[steps] + action.shift
 
     def stage_transfers(self, actions: Iterable[tuple[int, Action]]) -> list[TransferSeries]:

@@ -12,7 +12,7 @@ parallelism,
 """
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -36,9 +36,9 @@ from clustersim.workload.slice import Slice
 def estimate_memory(job: Job) -> Verdict:
     """Return the memory of every stage at its peak, and whether it fits."""
     plan, node = job.plan, job.cluster.node
-    alike: dict[Hashable, _Held] = {}
+    held_by = {stage: _held(job, stage) for stage in dict.fromkeys(job.layers.alike)}
     return Verdict(
-        tuple(_stage(job, stage, alike) for stage in range(plan.pipeline)),
+        tuple(_stage(job, stage, held_by) for stage in range(plan.pipeline)),
         job.cluster.accelerator.memory_capacity,
         node.devices,
         math.inf if node.host_memory is None else node.host_memory,
@@ -61,14 +61,15 @@ def _held(job: Job, stage: int) -> _Held:
     return _Held(chunks, changes, steady, step_buffers(job, stage), on_host(job, stage))
 
 
-def _stage(job: Job, stage: int, alike: dict[Hashable, _Held]) -> StageMemory:
-    """Return the memory of a stage; `alike` collects what stages with the same layers hold."""
+def _stage(job: Job, stage: int, held_by: dict[int, _Held]) -> StageMemory:
+    """Return the memory of a stage.
+
+    Parameters
+    ----------
+    held_by : what it and the stages like it hold, by the first of them
+    """
     plan = job.plan
-    places = [(stage, chunk) for chunk in range(plan.chunks)]
-    layers = tuple((job.layers.stacked(*place), plan.ends(*place)) for place in places)
-    if layers not in alike:
-        alike[layers] = _held(job, stage)
-    chunks, changes, steady, step, away = alike[layers]
+    chunks, changes, steady, step, away = held_by[job.layers.alike[stage]]
     kind, chunk = job.order.kinds_and_chunks
     steps = job.order.of[stage]
     if job.offload.activations:

@@ -90,22 +90,21 @@ def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
 
 def parts_by_code(
     track: Track, actor: Actor
-) -> Iterator[tuple[NDArray[np.bool_], dict[str, float]]]:
-    """Yield the blocks of each code as rows, and their seconds by component [s].
+) -> Iterator[tuple[NDArray[np.int64], dict[str, float]]]:
+    """Yield the blocks of each code by their indices, and their seconds by component [s].
 
     The sum of these components is the time of the blocks.
     """
-    order = actor.order
-    codes = order.of[actor.position.stage]
+    steps = actor.order.steps_of[actor.position.stage]
     for code, block in actor.blocks.items():
-        rows = codes == order.codes.index(code)
+        rows = steps[code]
         yield rows, _parts_of(block, rows, track, actor)
 
 
 def _parts_of(
-    block: Block, rows: NDArray[np.bool_], track: Track, actor: Actor
+    block: Block, rows: NDArray[np.int64], track: Track, actor: Actor
 ) -> dict[str, float]:
-    seconds, count = block.seconds, int(rows.sum())
+    seconds, count = block.seconds, len(rows)
     parts = {
         part: count * seconds_each
         for part, seconds_each in (

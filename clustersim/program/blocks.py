@@ -15,7 +15,6 @@ from clustersim.arrays import adjacent
 from clustersim.cost.compute import Seconds, chain_seconds, overlapped_step
 from clustersim.program.communicators import OF_CELL, Communicators, Pattern
 from clustersim.program.expert_exchange import OPPOSITE, overlapped_exchange
-from clustersim.program.fold import Name
 from clustersim.program.job import Job
 from clustersim.program.layer_times import LayerTimes, backward_kernels
 from clustersim.program.layers import StackedLayer
@@ -24,6 +23,7 @@ from clustersim.program.movement.host_copies import HostLink
 from clustersim.program.movement.overlap import Move, Shared, Unit, Units, total_seconds
 from clustersim.program.movement.sharding import local_seconds
 from clustersim.program.steps import FORWARD, WEIGHT, WHOLE, Code
+from clustersim.program.traffic_tables import Name
 from clustersim.traffic import LinkRows, Traffic, TrafficRows, added
 from clustersim.workload.kernels import Axis, Collective, Kernel, Overlapped, flat
 from clustersim.workload.layers.ends import boundary_gather
@@ -79,8 +79,7 @@ class Blocks:
         """Return the time of a block, and the share of it that is recomputed."""
         job = self.job
         overlapped = job.software.experts.overlapped and kind in OPPOSITE
-        alike = job.layers.stacked(stage, chunk), job.plan.ends(stage, chunk), kind, pattern
-        key = (*alike, stage if overlapped else None)
+        key = job.layers.content(stage, chunk), kind, pattern, stage if overlapped else None
         if key not in self._blocks:
             own, recomputed = self._block(stage, chunk, kind, pattern)
             if overlapped:
@@ -319,13 +318,8 @@ def layer_kernels(job: Job, stacked: StackedLayer, kind: str) -> list[Kernel]:
 
 def _calls_by_stage(job: Job) -> dict[int, tuple[Counter[Call], Counter[Call]]]:
     """Return for each stage the calls of its ranks; stages of the same layers have the same."""
-    alike: dict[object, tuple[Counter[Call], Counter[Call]]] = {}
-    by_stage = {}
-    for stage in range(job.plan.pipeline):
-        places = [(stage, chunk) for chunk in range(job.plan.chunks)]
-        key = tuple((job.layers.stacked(*place), job.plan.ends(*place)) for place in places)
-        by_stage[stage] = alike[key] = alike.get(key) or _calls(job, stage)
-    return by_stage
+    of_first = {stage: _calls(job, stage) for stage in dict.fromkeys(job.layers.alike)}
+    return {stage: of_first[first] for stage, first in enumerate(job.layers.alike)}
 
 
 def _calls(job: Job, stage: int) -> tuple[Counter[Call], Counter[Call]]:

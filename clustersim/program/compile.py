@@ -21,7 +21,7 @@ from clustersim.program.contention import (
     shared_traffic,
 )
 from clustersim.program.delays import Delays
-from clustersim.program.fold import Folded, Name, ReplicaTraffic
+from clustersim.program.fold import Folded, ReplicaTraffic
 from clustersim.program.job import Job
 from clustersim.program.link_usage import LinkUsage
 from clustersim.program.links_in_use import LinksInUse
@@ -36,6 +36,7 @@ from clustersim.program.movement.transfers import (
 )
 from clustersim.program.program import Actor, Block, Fused, Position, Program, Tail
 from clustersim.program.steps import Code, Step, completing, receiver_of
+from clustersim.program.traffic_tables import Name
 from clustersim.traffic import Traffic
 from clustersim.workload.kernels import Collective
 
@@ -79,13 +80,14 @@ class Compilation:
         self._usage = LinkUsage(job, blocks, sends, joint)
         bound = self._usage.fusion_bound()
         self._whole = bound <= fusion_bound or blocks.axes != ["tensor"] or job.offload.any
-        if not self._whole:
-            sends |= blocks.traffic()
+        self._inner = {} if self._whole else blocks.traffic()
         contention = NO_CONTENTION
         if blocks.axes and (blocks.axes != ["tensor"] or job.offload.any):
-            contention = contention_of(job, blocks, sends, joint, min(fusion_bound, MOST_SHARING))
+            sent, most = sends | self._inner, min(fusion_bound, MOST_SHARING)
+            contention = contention_of(job, blocks, sent, joint, most)
         own, of_stages = shared_traffic(job, blocks, contention)
-        self._own, self._joint, self._contention = sends | own, joint | of_stages, contention
+        self._own, self._joint = sends | self._inner | own, joint | of_stages
+        self._contention = contention
         self._delays = Delays(job, blocks)
         bound = contention.bound if contention else bound
         self.fused = Fused(self._whole and not contention, bound)
@@ -112,7 +114,7 @@ class Compilation:
             fused=self.fused,
             carried=carried,
             limits=self._usage.limits(),
-            crossings=self._usage.crossings(carried),
+            crossings=self._usage.crossings(carried, self._inner),
         )
 
     @cached_property
@@ -128,25 +130,24 @@ class Compilation:
     def _actors(self, folded: Folded, tensor_ranks: int) -> list[Actor]:
         """Return the actors: by replica class, then stage, then tensor rank where not folded."""
         job, plan, blocks = self._job, self._job.plan, self._blocks
-        tails = [_tail(job, stage, folded) for stage in range(plan.pipeline)]
+        tails = _tails(job, folded)
         others = [self._usage.seconds_of_others(stage) for stage in range(plan.pipeline)]
         actors = []
         for number, replicas in enumerate(folded.classes):
-            traffic = _of_class(folded, number)
+            traffic = folded.traffic[number]
             for stage in range(plan.pipeline):
                 pattern = blocks.pattern(stage, replicas[0])
                 tail = expose_gathers(job, blocks, stage, pattern, tails[stage], others[stage])
                 own = None if self._whole else traffic
                 shared = SharedCollectives(self._contention, stage, traffic, folded.joint)
-                numbers = sorted({*job.order.of[stage].tolist()})
-                codes = [job.order.codes[number] for number in numbers]
+                codes = job.order.times(stage)
                 late = self._delays.of(stage, replicas[0], pattern)
                 work = {
                     code: late.block(code, _block(job, blocks, stage, code, pattern, own, shared))
                     for code in codes
                 }
                 tail = late.tail(tail)
-                send = {code: _send(plan, folded, number, stage, code) for code in codes}
+                send = {code: _send(plan, traffic, stage, code) for code in codes}
                 multiplicity = len(replicas) * plan.cell // tensor_ranks
                 for tensor_rank in range(tensor_ranks):
                     position = Position(number, stage, tensor_rank)
@@ -163,12 +164,6 @@ class Compilation:
                         )
                     )
         return actors
-
-
-def _of_class(folded: Folded, number: int) -> dict[Name, Traffic]:
-    """Return the traffic of one replica class, by name."""
-    traffic = folded.traffic.items()
-    return {name: moved for (name, replica_class), moved in traffic if replica_class == number}
 
 
 def _block(
@@ -191,25 +186,31 @@ def _block(
     return Block(seconds, recomputed, segments)
 
 
-def _send(plan: Plan, folded: Folded, number: int, stage: int, code: Code) -> Traffic | None:
+def _send(plan: Plan, of_class: dict[Name, Traffic], stage: int, code: Code) -> Traffic | None:
     """Return the transfer of a class after a step; None where the result stays on the stage."""
     receiver = receiver_of(Step(code.kind, 0, code.chunk), stage, plan.wired)
     if receiver is None or receiver[0] == stage:
         return None
-    return folded.traffic[send_name(code.kind, stage, code.chunk, plan.wired), number]
+    return of_class[send_name(code.kind, stage, code.chunk, plan.wired)]
 
 
-def _tail(job: Job, stage: int, folded: Folded) -> Tail:
-    """Return the operations after the last step of a stage."""
+def _tails(job: Job, folded: Folded) -> list[Tail]:
+    """Return for each stage the operations after its last step."""
     last = job.plan.pipeline - 1
-    return Tail(
-        gradients=_pieces(job, stage, _of_stage(folded, "gradients", stage)),
-        overlapped=job.overlapped_reduction,
-        embedding=folded.joint.get(("embedding",)) if stage in (0, last) else None,
-        optimiser=_optimiser_seconds(job, stage),
-        parameters=_of_stage(folded, "parameters", stage),
-        mirrored=folded.joint.get(("mirrored", min(stage, last - stage))),
-    )
+    of_stages: dict[Name, list[Traffic]] = {}
+    for (kind, *place), traffic in folded.joint.items():
+        of_stages.setdefault((kind, *place[:1]), []).append(traffic)
+    return [
+        Tail(
+            gradients=_pieces(job, stage, tuple(of_stages.get(("gradients", stage), ()))),
+            overlapped=job.overlapped_reduction,
+            embedding=folded.joint.get(("embedding",)) if stage in (0, last) else None,
+            optimiser=_optimiser_seconds(job, stage),
+            parameters=tuple(of_stages.get(("parameters", stage), ())),
+            mirrored=folded.joint.get(("mirrored", min(stage, last - stage))),
+        )
+        for stage in range(last + 1)
+    ]
 
 
 def _optimiser_seconds(job: Job, stage: int) -> float:
@@ -221,15 +222,6 @@ def _optimiser_seconds(job: Job, stage: int) -> float:
     moved = passes.held * weights.on_rank(trained)
     moved += passes.updated * weights.on_rank(trained, sharded=job.plan.zero >= 1)
     return pass_seconds(moved, job.cluster.accelerator) + copy_seconds(job, stage)
-
-
-def _of_stage(folded: Folded, operation: str, stage: int) -> tuple[Traffic, ...]:
-    """Return the collectives of one kind of all replicas of a stage."""
-    return tuple(
-        traffic
-        for (name, *rest), traffic in folded.joint.items()
-        if (name, *rest[:1]) == (operation, stage)
-    )
 
 
 def _pieces(

@@ -20,10 +20,10 @@ import numpy as np
 from clustersim.arrays import Booleans, Floats
 from clustersim.program.blocks import Blocks, Call
 from clustersim.program.communicators import OF_CELL
-from clustersim.program.fold import Name, Transfers
 from clustersim.program.job import Job
 from clustersim.program.link_usage import shortest_blocks
 from clustersim.program.movement.overlap import OnStage, Shared
+from clustersim.program.traffic_tables import Name, Transfers
 from clustersim.traffic import LinkRows, Traffic, TrafficRows, added, largest_of, link_rows
 from clustersim.workload.kernels import Axis, Collective
 

@@ -131,8 +131,7 @@ class Delays:
         return late
 
     def _codes(self, stage: int) -> list[Code]:
-        order = self._job.order
-        return [order.codes[number] for number in sorted({*order.of[stage].tolist()})]
+        return [*self._job.order.times(stage)]
 
     def _base(self, stage: int, code: Code, pattern: Pattern) -> tuple[float, Seconds]:
         """Return the time of the kernels of an undisturbed block, and all its components [s]."""
@@ -161,10 +160,10 @@ class Delays:
         loads = self._loads_of(stage, replica) if effects.lengths else None
         extra = np.zeros(len(order.of[stage]))
         for code in self._codes(stage):
-            rows = order.of[stage] == order.codes.index(code)
+            rows = order.steps_of[stage][code]
             base, seconds = self._base(stage, code, pattern)
             drawn = self._drawn(
-                (stage, code), draws, int(rows.sum()), None if loads is None else loads[rows]
+                (stage, code), draws, len(rows), None if loads is None else loads[rows]
             )
             whole = self._total(seconds, drawn - base, delay)
             extra[rows] = whole - seconds.total - late.get(code, 0.0)

@@ -19,19 +19,15 @@ Links that can never limit a transfer are left out first: those with capacity fo
 that crosses them, at full rate and at once.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats, Integers, multisets, numbered, ranked
+from clustersim.program.traffic_tables import Name, TrafficTable, Transfers, tables_of
 from clustersim.traffic import Traffic, TrafficRows, link_rows
-
-Name = tuple[Hashable, ...]
-"""Name of a transfer, the same for every replica: ``("send", "F", 3, 4)``."""
-
-Transfers = Mapping[Name, TrafficRows]
 
 
 @dataclass(frozen=True)
@@ -41,14 +37,14 @@ class Folded:
     Attributes
     ----------
     classes : replicas of each class, in order of their first
-    traffic : by (name, class), what one member sends, with the load of the whole class
+    traffic : of each class, by name, what one member sends, with the load of the whole class
     joint : by name, traffic of all replicas together
     links : the links of the machine by colour
     unfolded : whether no ranks are folded, those of tensor groups included
     """
 
     classes: tuple[tuple[int, ...], ...]
-    traffic: dict[tuple[Name, int], Traffic]
+    traffic: tuple[dict[Name, Traffic], ...]
     joint: dict[Name, Traffic]
     links: "LinkColours"
     unfolded: bool = False
@@ -69,11 +65,9 @@ class ReplicaTraffic:
         self, own: Transfers, joint: Transfers, capacities: Floats, link_names: Sequence[str],
         patterns: Integers,
     ) -> None:  # fmt: skip
-        own = {name: _capped(traffic, capacities) for name, traffic in own.items()}
-        joint = {name: _capped(traffic, capacities) for name, traffic in joint.items()}
-        tight = _tight([*own.values(), *joint.values()], capacities)
-        self._own = {name: _only(tight, traffic) for name, traffic in own.items()}
-        self._joint = {name: _only(tight, traffic) for name, traffic in joint.items()}
+        every = [[_capped(table, capacities) for table in tables_of(each)] for each in (own, joint)]
+        tight = _tight([table for tables in every for table in tables], capacities)
+        self._own, self._joint = ([table.only(tight) for table in tables] for tables in every)
         (self._links,) = np.nonzero(tight)
         self._capacities, self._names, self._patterns = capacities, link_names, patterns
 
@@ -143,8 +137,12 @@ class ReplicaTraffic:
     @cached_property
     def _of_replica(self) -> Integers:
         """For each replica, a number for its own latencies and rates."""
-        traffic = self._own.values()
-        facts = [np.stack([t.nbytes, t.latency, t.cap]).view(np.int64) for t in traffic]
+        replicas = len(self._patterns)
+        facts = [
+            amounts.view(np.int64).reshape(-1, replicas)
+            for table in self._own
+            for amounts in (table.moved.nbytes, table.moved.latency, table.moved.cap)
+        ]
         return numbered(np.vstack([self._patterns[None], *facts]).T)
 
     @cached_property
@@ -160,39 +158,33 @@ class ReplicaTraffic:
         """Return the load of each class on one link of each colour."""
         links = LinkColours(self._links, link_colours, self._capacities, self._names)
         _, first = np.unique(colours, return_index=True)
-        loads = {name: links.load(moved, colours, first) for name, moved in self._own.items()}
+        traffic: list[dict[Name, Traffic]] = [{} for _ in first]
+        for table in self._own:
+            for name, number, moved in links.load(table, colours, first).traffic():
+                traffic[number][name] = moved
         one = np.zeros(1, dtype=np.int64)
+        loads = (links.load(table, one, one) for table in self._joint)
         members = np.split(np.argsort(colours, kind="stable"), np.cumsum(np.bincount(colours))[:-1])
         return Folded(
             classes=tuple(tuple(each.tolist()) for each in members),
-            traffic={
-                (name, number): load.of_row(number)
-                for number in range(len(first))
-                for name, load in loads.items()
-            },
-            joint={
-                name: links.load(moved, one, one).of_row(0) for name, moved in self._joint.items()
-            },
+            traffic=tuple(traffic),
+            joint={name: moved for load in loads for name, _, moved in load.traffic()},
             links=links,
         )
 
 
-def _capped(traffic: TrafficRows, capacities: Floats) -> TrafficRows:
+def _capped(table: TrafficTable, capacities: Floats) -> TrafficTable:
     """Return the traffic with its uncontended rate as its cap, so that only shared links matter."""
-    return replace(traffic, cap=traffic.uncontended_rates(capacities))
+    rates = table.moved.uncontended_rates(capacities)
+    return replace(table, moved=replace(table.moved, cap=rates))
 
 
-def _tight(traffic: Sequence[TrafficRows], capacities: Floats) -> Booleans:
+def _tight(tables: Iterable[TrafficTable], capacities: Floats) -> Booleans:
     """Return which links' capacity all traffic at once could exceed."""
     demand = np.zeros(len(capacities))
-    for moved in traffic:
-        moved.crossings.scaled(moved.cap).add_to(demand)
+    for table in tables:
+        table.crossings.scaled(table.moved.cap).add_to(demand)
     return demand > capacities * (1 + 1e-12)
-
-
-def _only(kept: Booleans, traffic: TrafficRows) -> TrafficRows:
-    """Return the traffic on some links only."""
-    return replace(traffic, crossings=traffic.crossings.only(kept[traffic.crossings.links]))
 
 
 # --- colours --------------------------------------------------------------------------------------
@@ -211,23 +203,23 @@ class Crossings:
         return Crossings(self.kind[kept], self.replica[kept], self.link[kept])
 
 
-def _crossings(transfers: Transfers, place: Integers) -> Crossings:
+def _crossings(tables: Sequence[TrafficTable], place: Integers) -> Crossings:
     """Return all crossings, links by their place among the tight ones."""
     none = np.zeros(0, dtype=np.int64)
-    parts = [traffic.crossings for traffic in transfers.values()]
-    kinds, known = [none], 0
-    for part in parts:
-        whole = part.values.astype(
-            np.int64
-        )  # numbers of flows, which are whole with few exceptions
-        fractions = (whole != part.values).any()
-        weights, places = ranked(part.values.view(np.int64) if fractions else whole)
-        kinds.append(known + places)
-        known += len(weights)
+    kinds, replicas, known = [none], [none], 0
+    for table in tables:
+        values = table.crossings.values
+        whole = values.astype(np.int64)  # numbers of flows, which are whole with few exceptions
+        fractions = (whole != values).any()
+        weights, weight = ranked(values.view(np.int64) if fractions else whole)
+        name, replica = table.place_and_row
+        kinds.append(known + name * len(weights) + weight)
+        replicas.append(replica)
+        known += len(table.names) * len(weights)
     return Crossings(
         kind=np.concatenate(kinds),
-        replica=np.concatenate([none, *(part.row for part in parts)]),
-        link=place[np.concatenate([none, *(part.links for part in parts)])],
+        replica=np.concatenate(replicas),
+        link=place[np.concatenate([none, *(table.crossings.links for table in tables)])],
     )
 
 
@@ -273,17 +265,19 @@ class LinkColours:
         """Return the colours of some links of the machine."""
         return frozenset(self.colours[np.isin(self._numbers, links)].tolist())
 
-    def load(self, traffic: TrafficRows, colours: Integers, first: Integers) -> TrafficRows:
+    def load(self, table: TrafficTable, colours: Integers, first: Integers) -> TrafficTable:
         """Return the traffic of each colour of replicas, with the load of all of them.
 
         Parameters
         ----------
         first : the first replica of each colour
         """
-        crossings = traffic.crossings
+        crossings, moved, names = table.crossings, table.moved, len(table.names)
         colour = self._representing[crossings.links]
-        represents = colour >= 0
-        row = colours[crossings.row[represents]]
-        loads = link_rows(row, colour[represents], crossings.values[represents], len(first))
-        amounts = traffic.nbytes[first], traffic.latency[first], traffic.cap[first]
-        return TrafficRows(traffic.name, loads, *amounts)
+        represents = np.flatnonzero(colour >= 0)
+        name, replica = (of_entry[represents] for of_entry in table.place_and_row)
+        row = name * len(first) + colours[replica]
+        loads = link_rows(row, colour[represents], crossings.values[represents], names * len(first))
+        rows = (np.arange(names)[:, None] * table.rows + first).ravel()
+        amounts = moved.nbytes[rows], moved.latency[rows], moved.cap[rows]
+        return TrafficTable(table.names, table.titles, TrafficRows("", loads, *amounts))

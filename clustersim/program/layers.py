@@ -1,6 +1,6 @@
 """Layers where they are in the pipeline, with their operations."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
@@ -57,6 +57,11 @@ class Layers:
         self._followed = {layer: captured_ops(shard, layer, ("experts",)) for layer in kinds}
         self._places = list(product(range(plan.pipeline), range(plan.chunks)))
         self._stacks = {place: self._stacked(*place) for place in self._places}
+        numbers: dict[Hashable, int] = {}
+        self._contents = {
+            place: numbers.setdefault((stack, plan.ends(*place)), len(numbers))
+            for place, stack in self._stacks.items()
+        }
         self._kept: dict[StackedLayer, float] = {}
 
     def _stacked(self, stage: int, chunk: int) -> tuple[StackedLayer, ...]:
@@ -75,6 +80,21 @@ class Layers:
     def stacked(self, stage: int, chunk: int) -> tuple[StackedLayer, ...]:
         """Return the layers of a chunk of a stage, in order."""
         return self._stacks[stage, chunk]
+
+    def content(self, stage: int, chunk: int) -> int:
+        """Return a number for what a chunk consists of: its layers, embedding and logits."""
+        return self._contents[stage, chunk]
+
+    @cached_property
+    def alike(self) -> list[int]:
+        """For each stage, the first one whose chunks consist of the same."""
+        first: dict[tuple[int, ...], int] = {}
+        chunks = range(self._plan.chunks)
+        contents = (
+            tuple(self._contents[stage, chunk] for chunk in chunks)
+            for stage in range(self._plan.pipeline)
+        )
+        return [first.setdefault(content, stage) for stage, content in enumerate(contents)]
 
     def of_stage(self, stage: int) -> list[Layer]:
         """Return the layers of all chunks of a stage."""

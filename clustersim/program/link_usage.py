@@ -6,7 +6,7 @@ joint             flows of all replicas together, by name; replica -1
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import product
 
@@ -15,18 +15,16 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.plan.parallelism import Plan
 from clustersim.program.blocks import Blocks
-from clustersim.program.fold import Name
 from clustersim.program.job import Job
 from clustersim.program.links_in_use import LinksInUse
 from clustersim.program.movement.transfers import send_name
 from clustersim.program.program import Crossing, Limit
 from clustersim.program.steps import FORWARD, WHOLE
-from clustersim.traffic import LinkRows, TrafficRows
+from clustersim.program.traffic_tables import Name, TrafficTable, Transfers, tables_of
+from clustersim.traffic import LinkRows
 
 JOINT = -1
 """Number of the replica that represents all replicas together."""
-
-Transfers = Mapping[Name, TrafficRows]
 
 
 class LinkUsage:
@@ -40,8 +38,9 @@ class LinkUsage:
 
     def __init__(self, job: Job, blocks: Blocks, sends: Transfers, joint: Transfers) -> None:
         self._job, self._blocks = job, blocks
-        self._sends, self._joint = sends, joint
+        self._sends, self._joint = tables_of(sends), tables_of(joint)
         self._links = job.cluster.links
+        self._shortest: dict[tuple[int, bytes], Floats] = {}
 
     def _loads(self) -> Iterator[tuple[range, LinkRows, LinkRows]]:
         """Yield by run of stages the bytes of collectives for one microbatch [B].
@@ -72,7 +71,7 @@ class LinkUsage:
         totals = self._bytes_of_microbatch()
         worst = 0.0
         for run, of_cells, of_stages in self._loads():
-            seconds = [shortest_blocks(self._job, self._blocks, stage) for stage in run]
+            seconds = [self._shortest_blocks(stage) for stage in run]
             of_cell = self._delays(totals, of_cells).reshape(len(run), -1)
             delays = np.maximum(self._delays(totals, of_stages)[:, None], of_cell)
             worst = max(worst, float((delays / np.stack(seconds)).max()))
@@ -82,12 +81,12 @@ class LinkUsage:
         """Return the bytes on each link while a stage runs one microbatch of a chunk [B]."""
         plan, blocks = self._job.plan, (*self._of_cells, *self._of_stages)
         totals = np.zeros(len(self._links))  # the loads of blocks have numbered their links
-        for traffic in self._sends.values():
-            self._add(totals, traffic, 1.0)
+        for table in self._sends:
+            _add(totals, table, dict.fromkeys(table.names, 1.0))
         if self._job.overlapped_reduction:
-            for (kind, *_), traffic in self._joint.items():
-                if kind == "gradients":
-                    self._add(totals, traffic, 1.0 / plan.microbatches)
+            for table in self._joint:
+                reduced = [name for name in table.names if name[0] == "gradients"]
+                _add(totals, table, dict.fromkeys(reduced, 1.0 / plan.microbatches))
         for carried in blocks:
             carried.add_to(totals, 1.0 / plan.chunks)
         return totals
@@ -109,13 +108,19 @@ class LinkUsage:
 
         The time of the bytes of all other traffic of the step, on the link where it is longest.
         """
-        seconds = []
-        for (kind, *rest), traffic in self._joint.items():
-            if (kind, *rest[:1]) == ("parameters", stage):
-                crossed = traffic.crossings.scaled(traffic.nbytes)
-                others = self._totals[crossed.links] - crossed.values
-                seconds.append(float((others / self._links.capacities[crossed.links]).max()))
-        return seconds
+        return self._seconds_of_others.get(stage, [])
+
+    @cached_property
+    def _seconds_of_others(self) -> dict[Hashable, list[float]]:
+        found: dict[Hashable, list[float]] = {}
+        for table in self._joint:
+            crossed = table.crossings.scaled(table.moved.nbytes)
+            others = self._totals[crossed.links] - crossed.values
+            seconds = crossed.largest(others / self._links.capacities[crossed.links]).tolist()
+            for name, longest in zip(table.names, seconds, strict=True):
+                if name[0] == "parameters":
+                    found.setdefault(name[1], []).append(longest)
+        return found
 
     @cached_property
     def _totals(self) -> Floats:
@@ -123,12 +128,11 @@ class LinkUsage:
         plan = self._job.plan
         blocks = (*self._of_cells, *self._of_stages) if self._blocks.axes else ()
         totals = np.zeros(len(self._links))
-        for traffic in self._joint.values():
-            self._add(totals, traffic, 1.0)
+        for table in self._joint:
+            _add(totals, table, dict.fromkeys(table.names, 1.0))
         times = _sends_of_step(plan)
-        for name, traffic in self._sends.items():
-            if name[0] == "send":
-                self._add(totals, traffic, float(times[name]))
+        for table in self._sends:
+            _add(totals, table, times)
         for carried in blocks:
             carried.add_to(totals, plan.microbatches / plan.wired.copies)
         return totals
@@ -148,10 +152,8 @@ class LinkUsage:
             ("data", "gradients", self._joint),
             ("embedding", "embedding", self._joint),
         ):
-            moved = [traffic for (name, *_), traffic in transfers.items() if name == prefix]
-            if moved:
-                longest = max(moved, key=lambda traffic: float(traffic.nbytes[0] / traffic.cap[0]))
-                loads[kind] = longest.crossings.take([0])
+            if (longest := _longest(transfers, prefix)) is not None:
+                loads[kind] = longest
         links, capacities = self._links, self._links.capacities
         limits = {}
         for kind, load in loads.items():
@@ -161,10 +163,14 @@ class LinkUsage:
 
     # --- what crosses a link ---------------------------------------------------------------------
 
-    def crossings(self, used: LinksInUse) -> dict[str, Crossing]:
+    def crossings(self, used: LinksInUse, inner: Transfers) -> dict[str, Crossing]:
         """Return what crosses the links with the highest load, by their names.
 
         A step uses thousands of links, and only the crossings of these few are reported.
+
+        Parameters
+        ----------
+        inner : collectives of blocks that are replayed separately, of all replicas, by name
         """
         crossings = {link: Crossing({}, {}) for link in used.busiest_numbers}
         chosen = np.zeros(len(self._links), dtype=np.bool_)
@@ -179,16 +185,38 @@ class LinkUsage:
             for row, link, nbytes in zip(few.row, few.links, few.values, strict=True):
                 stage, replica = divmod(int(row), rows)
                 crossings[int(link)].inside[run[stage], first + replica] = float(nbytes)
-        for replica, transfers in ((0, self._sends), (JOINT, self._joint)):
-            for traffic in transfers.values():
-                few = traffic.crossings.only(chosen[traffic.crossings.links])
-                for row, link, weight in zip(few.row, few.links, few.values, strict=True):
-                    crossings[int(link)].moved[traffic.name, replica + int(row)] = float(weight)
+        sends = [*self._sends, *tables_of(inner)]
+        for first, tables in ((0, sends), (JOINT, self._joint)):
+            for table in tables:
+                for title, row, link, weight in table.only(chosen).entries():
+                    crossings[link].moved[title, first + row] = weight
         return {self._links.names[link]: crossing for link, crossing in crossings.items()}
 
-    def _add(self, totals: Floats, traffic: TrafficRows, times: float) -> None:
-        """Add the bytes of traffic on each link, times a number."""
-        traffic.crossings.scaled(traffic.nbytes).add_to(totals, times)
+    def _shortest_blocks(self, stage: int) -> Floats:
+        """Return the same as `shortest_blocks`, once for all stages that are alike."""
+        patterns = self._blocks.communicators.pattern_numbers[stage]
+        key = self._job.layers.alike[stage], patterns.tobytes()
+        if key not in self._shortest:
+            self._shortest[key] = shortest_blocks(self._job, self._blocks, stage)
+        return self._shortest[key]
+
+
+def _add(totals: Floats, table: TrafficTable, times: Mapping[Name, float]) -> None:
+    """Add the bytes of traffic on each link, times a number for its name; 0 without one."""
+    each = table.each_name([times.get(name, 0.0) for name in table.names])
+    table.crossings.scaled(table.moved.nbytes).scaled(each).add_to(totals)
+
+
+def _longest(tables: Iterable[TrafficTable], kind: str) -> LinkRows | None:
+    """Return the crossings of the longest transfer of a kind of replica 0; None without any."""
+    longest: tuple[float, TrafficTable, int] | None = None
+    for table in tables:
+        first = slice(None, None, table.rows)
+        seconds = (table.moved.nbytes[first] / table.moved.cap[first]).tolist()
+        for place, (name, taken) in enumerate(zip(table.names, seconds, strict=True)):
+            if name[0] == kind and (longest is None or taken > longest[0]):
+                longest = taken, table, place * table.rows
+    return None if longest is None else longest[1].crossings.take([longest[2]])
 
 
 def shortest_blocks(job: Job, blocks: Blocks, stage: int) -> Floats:

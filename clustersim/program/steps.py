@@ -133,10 +133,24 @@ class Order:
         kinds = np.array([KINDS.index(code.kind) for code in self.codes], np.int64)
         return kinds, np.array([code.chunk for code in self.codes], np.int64)
 
+    @cached_property
+    def steps_of(self) -> tuple[dict[Code, Numbers], ...]:
+        """For each stage, the indices of its steps of each code, of all codes."""
+        return tuple(
+            {code: np.flatnonzero(codes == number) for number, code in enumerate(self.codes)}
+            for codes in self.of
+        )
+
     def times(self, stage: int) -> Counter[Code]:
         """Return how often a stage runs each code in a step."""
-        counts = np.bincount(self.of[stage]).tolist()
-        return Counter({self.codes[n]: times for n, times in enumerate(counts) if times})
+        return self._times[stage]
+
+    @cached_property
+    def _times(self) -> tuple[Counter[Code], ...]:
+        return tuple(
+            Counter({code: len(steps) for code, steps in of_stage.items() if len(steps)})
+            for of_stage in self.steps_of
+        )
 
 
 def order_of(rows: Sequence[Row], chunks: int, shift: int = 1) -> Order:

@@ -45,6 +45,7 @@ class Weights:
         kinds = dict.fromkeys(model.stack)
         self._whole = {layer: layer_parameters(model, layer) for layer in kinds}
         self._trained = {layer: trainable(model, layer, finetune) for layer in kinds}
+        self._trained_of_stage: dict[int, Parameters] = {}
         self._stored_bytes = stored_bytes
         self.gathered_bytes = gathered_bytes
 
@@ -89,7 +90,12 @@ class Weights:
 
     def trained(self, stage: int) -> Parameters:
         """Return the trained parameters of a stage, as `of_stage`: without frozen ones."""
-        return self._total(self._trained, stage).plus(self.ends_of_stage(stage, trained=True))
+        first = self._layers.alike[stage]
+        if first not in self._trained_of_stage:
+            of_layers = self._total(self._trained, first)
+            ends = self.ends_of_stage(first, trained=True)
+            self._trained_of_stage[first] = of_layers.plus(ends)
+        return self._trained_of_stage[first]
 
     def chunk_share(self, stage: int, chunk: int) -> float:
         """Return the share of a stage's trained parameters that one of its chunks holds."""

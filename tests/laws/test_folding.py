@@ -222,7 +222,12 @@ def ends(folded, starts):
     env = Environment()
     network = Network(env, folded.links.capacities)
     found = {}
-    traffics = {**folded.traffic, **{(name, "all"): t for name, t in folded.joint.items()}}
+    traffics = {
+        (name, number): traffic
+        for number, of_class in enumerate(folded.traffic)
+        for name, traffic in of_class.items()
+    }
+    traffics |= {(name, "all"): traffic for name, traffic in folded.joint.items()}
     for key, traffic in traffics.items():
 
         def start(_, key=key, traffic=traffic):
@@ -241,7 +246,7 @@ def test_a_link_that_nobody_can_fill_tells_no_replicas_apart():
 
     assert folded.classes == ((0, 1),)
     assert folded.links.capacities == ()
-    assert folded.traffic[("send",), 0] == Traffic("t", (), (), 5.0, 0.0, 1.0)
+    assert folded.traffic[0]["send",] == Traffic("t", (), (), 5.0, 0.0, 1.0)
 
 
 def test_links_that_are_not_overloaded_tell_no_replicas_apart():
@@ -268,7 +273,7 @@ def test_replicas_on_one_link_carry_the_load_of_all():
     folded = fold_replicas_of(own, {}, [8.0], ["a"], [0, 0, 0], fold_replicas=True)
 
     assert folded.classes == ((0, 1, 2),)
-    assert folded.traffic[("send",), 0] == Traffic("t", (0,), (3.0,), 5.0, 0.0, 8.0)
+    assert folded.traffic[0]["send",] == Traffic("t", (0,), (3.0,), 5.0, 0.0, 8.0)
 
 
 # --- fusing ---------------------------------------------------------------------------------------

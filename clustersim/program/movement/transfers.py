@@ -10,10 +10,10 @@ from clustersim.arrays import Floats, adjacent, numbered
 from clustersim.cost import closed_form
 from clustersim.plan.wiring import Wiring
 from clustersim.program.communicators import Communicators
-from clustersim.program.fold import Name
 from clustersim.program.job import Job
 from clustersim.program.movement.sharding import gathers_in_blocks, reduces_in_blocks, replicated
 from clustersim.program.steps import BACKWARD, FORWARD, WHOLE
+from clustersim.program.traffic_tables import Name
 from clustersim.traffic import LinkRows, TrafficRows, link_rows
 from clustersim.workload.kernels import Axis
 from clustersim.workload.parameters import Parameters
