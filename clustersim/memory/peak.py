@@ -46,19 +46,32 @@ def estimate_memory(job: Job) -> Verdict:
 
 
 class _Held(NamedTuple):
-    """What stages with the same layers hold: always, by microbatches, at the end, on the host."""
+    """What stages with the same layers hold: always, by microbatches, at the end, on the host.
+
+    `results` are those of layers that wait for their reduction [B], and `unused` is the share of
+    what comes and goes that the allocator keeps; None where none is known.
+    """
 
     chunks: tuple[ChunkMemory, ...]
     changes: Changes
     steady: Parts
     step: float
     host: dict[str, float]
+    results: float
+    unused: float | None
 
 
 def _held(job: Job, stage: int) -> _Held:
     chunks = tuple(chunk_memory(job, stage, chunk) for chunk in range(job.plan.chunks))
-    changes, steady = changes_by_step(chunks), steady_parts(job, stage)
-    return _Held(chunks, changes, steady, step_buffers(job, stage), on_host(job, stage))
+    return _Held(
+        chunks,
+        changes_by_step(chunks),
+        steady_parts(job, stage),
+        step_buffers(job, stage),
+        on_host(job, stage),
+        _held_results(job, stage),
+        memory_recipe(job).fragmentation,
+    )
 
 
 def _stage(job: Job, stage: int, held_by: dict[int, _Held]) -> StageMemory:
@@ -69,7 +82,7 @@ def _stage(job: Job, stage: int, held_by: dict[int, _Held]) -> StageMemory:
     held_by : what it and the stages like it hold, by the first of them
     """
     plan = job.plan
-    chunks, changes, steady, step, away = held_by[job.layers.alike[stage]]
+    chunks, changes, steady, step, away, results, share = held_by[job.layers.alike[stage]]
     kind, chunk = job.order.kinds_and_chunks
     steps = job.order.of[stage]
     if job.offload.activations:
@@ -81,14 +94,14 @@ def _stage(job: Job, stage: int, held_by: dict[int, _Held]) -> StageMemory:
     moment = fullest_moment(changes, kind, chunk, steps)
     parts, in_flight = at_peak(moment, steady, step)
     moving = max(0.0, moment.nbytes)
-    unused = _unused(job, moving, step) + _held_results(job, stage)
+    unused = _unused(share, moving, step) + results
     room = job.cluster.accelerator.memory_capacity - sum(parts.values())
     parts["fragmentation"] = min(unused, max(0.0, room))
     ranks = plan.cell * plan.data
     return StageMemory(stage, steady, chunks, step, parts, in_flight, away, ranks)
 
 
-def _unused(job: Job, moving: float, step: float) -> float:
+def _unused(share: float | None, moving: float, step: float) -> float:
     """Return the unused blocks that the allocator keeps at the peak of live tensors [B].
 
     Blocks that were allocated separately are not joined: allocations that come and go leave holes,
@@ -98,10 +111,10 @@ def _unused(job: Job, moving: float, step: float) -> float:
 
     Parameters
     ----------
+    share : of what comes and goes; None where none is known [unitless]
     moving : the most that microbatches hold [B]
     step : buffers of the optimiser step [B]
     """
-    share = memory_recipe(job).fragmentation
     if share is None:
         return 0.0
     return step + (1 + share) * moving - max(moving, step)

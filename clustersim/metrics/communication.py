@@ -10,6 +10,7 @@ some more, evenly.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -165,7 +166,10 @@ def links_of_groups(cluster: Cluster, placement: Placement, *, embedding: bool) 
         ranks = groups.shape[1]
         if ranks > 1:
             nodes = _spans(groups // cluster.node.devices)
-            links = _links(cluster, _sample(examined, cluster.node.devices), closed=closed)
+            sample = _sample(examined, cluster.node.devices)
+            key = "links of groups", closed, sample.shape, sample.tobytes()
+            found = partial(_links, cluster, sample, closed=closed)
+            links = cluster.kept.get(key, sample.size, found)
             span = NodeSpan(int(nodes.min()), int(nodes.max()))
             kinds.append(GroupLinks(name, ranks, len(groups), span, links))
     return kinds

@@ -96,6 +96,13 @@ class _Levels(NamedTuple):
     start: Floats
     watts: Floats
 
+    @property
+    def changes(self) -> Floats:
+        """Change of the power at each start, from 0 before the first one [W]."""
+        changes = self.watts.copy()
+        changes[1:] -= self.watts[:-1]
+        return changes
+
 
 def power_trace(timeline: Timeline, actors: Sequence[Actor], machine: MachinePower) -> PowerTrace:
     """Return the power of a job over a step; its energy is that of `step_energy`."""
@@ -105,11 +112,11 @@ def power_trace(timeline: Timeline, actors: Sequence[Actor], machine: MachinePow
     for track, actor in zip(timeline.tracks, actors, strict=True):
         levels = _levels(track, actor, timeline.duration, machine)
         times.append(levels.start)
-        changes.append(share * track.multiplicity * np.diff(levels.watts, prepend=0.0))
+        changes.append(share * track.multiplicity * levels.changes)
     at, change = np.concatenate(times), np.concatenate(changes)
     order = np.argsort(at, kind="stable")  # which merges what is in order already
     at = at[order]
-    first = np.flatnonzero(np.diff(at, prepend=-1.0) > 0)
+    first = np.append(0, 1 + np.flatnonzero(at[1:] > at[:-1]))
     device = np.cumsum(np.add.reduceat(change[order], first)) / machine.devices
     rest = machine.of(0.0).total
     slope = machine.of(1.0).total - rest
@@ -126,21 +133,25 @@ def _levels(track: Track, actor: Actor, duration: float, machine: MachinePower) 
         watts[rows] = _energy(parts, machine) / taken if taken else waiting
     arrival = np.where(np.isnan(track.sent), start, np.fmax(free[: len(start)], track.sent))
     arrival = np.minimum(arrival, start)
-    every = np.full(len(start), moving)
-    starts = [np.stack([free[:-1], arrival, start, end], axis=1).ravel()]
-    levels = [np.stack([np.full(len(start), waiting), every, watts, every], axis=1).ravel()]
-    for span in track.tail:
-        starts.append(np.array([span.ready, span.start]))
-        levels.append(np.array([waiting, machine.watts(TAIL_PARTS[span.name])]))
-    starts.append(np.array([track.finish, duration]))
-    levels.append(np.array([waiting, waiting]))
-    return _kept(np.concatenate(starts), np.concatenate(levels))
+    of_steps = 4 * len(start)
+    edges = np.empty(of_steps + 2 * len(track.tail) + 2)
+    levels = np.full(len(edges), waiting)
+    for place, times in enumerate((free[:-1], arrival, start, end)):
+        edges[place:of_steps:4] = times
+    levels[1:of_steps:2], levels[2:of_steps:4] = moving, watts
+    for at, span in enumerate(track.tail):
+        edges[of_steps + 2 * at :][:2] = span.ready, span.start
+        levels[of_steps + 2 * at + 1] = machine.watts(TAIL_PARTS[span.name])
+    edges[-2:] = track.finish, duration
+    return _kept(edges, levels)
 
 
 def _kept(edges: Floats, watts: Floats) -> _Levels:
     """Return the levels that last, each where it begins; the last edge is the end."""
     lasting = np.flatnonzero(edges[1:] > edges[:-1])
-    changing = lasting[np.diff(watts[lasting], prepend=-1.0) != 0]
+    changes = np.ones(len(lasting), dtype=np.bool_)
+    np.not_equal(watts[lasting[1:]], watts[lasting[:-1]], out=changes[1:])
+    changing = lasting[changes]
     return _Levels(edges[changing], watts[changing])
 
 

@@ -287,6 +287,12 @@ def shipped_interval_data() -> tuple[MeasuredRuns, ...]:
     return tuple(parse_interval_data(find("validation", "prediction_intervals")).runs)
 
 
+@lru_cache
+def shipped_reach(accelerator: str, nodes: Nodes) -> Reach:
+    """Return the error of predictions by the measured runs of the shipped file, as `reach_of`."""
+    return reach_of(shipped_interval_data(), accelerator, nodes)
+
+
 def size_of(nodes: int) -> Nodes:
     """Return the size class of a job by its number of nodes."""
     return "one" if nodes == 1 else "several"

@@ -5,7 +5,7 @@ expert, data and others    of a stage: the groups of all replicas
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -150,7 +150,6 @@ class Communicators:
     def __init__(self, job: Job, operations: Mapping[Axis, Sequence[str]]) -> None:
         self.job = job
         self.operations = {axis: sorted(names) for axis, names in operations.items() if names}
-        self._parts: dict[Axis, Parts] = {}
         self._groups: dict[tuple[Axis, tuple[str, ...]], AxisGroups] = {}
 
     def along(self, axis: Axis, *operations: str) -> AxisGroups:
@@ -161,11 +160,14 @@ class Communicators:
         operations : that they run; those inside blocks if none are given
         """
         key = axis, operations or tuple(self.operations[axis])
-        if axis not in self._parts:
-            self._parts[axis] = self.job.communicators(groups_along(self.job.placement, axis))
         if key not in self._groups:
-            self._groups[key] = AxisGroups(self._parts[axis], key[1])
+            groups = groups_along(self.job.placement, axis)
+            made = partial(self._axis_groups, groups, key[1])
+            self._groups[key] = self.job.kept(("along an axis", key[1]), groups, made)
         return self._groups[key]
+
+    def _axis_groups(self, groups: Integers, operations: tuple[str, ...]) -> AxisGroups:
+        return AxisGroups(self.job.communicators(groups), operations)
 
     def rows_of(self, axis: Axis, run: range) -> slice:
         """Return the rows of adjacent stages along an axis: their replicas, or only themselves."""

@@ -1,8 +1,9 @@
 """A job: everything that decides a program, as a plain value, and the nouns that follow from it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from clustersim.workload.precision import PRECISIONS
 from clustersim.workload.recompute import NONE, Recompute
 from clustersim.workload.routing import BALANCED, Routing
 from clustersim.workload.slice import Slice, kernel_choice
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,21 @@ class Job:
 
     def communicator(self, groups: Integers) -> Communicator:
         """Return the communicator of groups of devices that run a collective at the same time."""
+        return self.kept("communicator", groups, partial(self._communicator, groups))
+
+    def _communicator(self, groups: Integers) -> Communicator:
         return Communicator(self.cluster, groups, self.algorithms)
+
+    def kept(self, kind: Hashable, groups: Integers, compute: Callable[[], T]) -> T:
+        """Return what depends on groups of devices and on the prescribed algorithms alone.
+
+        Parameters
+        ----------
+        kind : of result, which distinguishes it from others about the same groups
+        """
+        fixed = tuple(sorted(self.algorithms.items()))
+        key = kind, groups.shape, groups.tobytes(), fixed
+        return self.cluster.kept.get(key, groups.size, compute)
 
     def communicators(self, groups: Integers) -> list[tuple[Integers, Communicator]]:
         """Return communicators for many rows of groups, each with the rows that it is for.
@@ -78,11 +95,14 @@ class Job:
         ----------
         groups : devices by row, group and member
         """
+        return self.kept("rows", groups, partial(self._communicators, groups))
+
+    def _communicators(self, groups: Integers) -> list[tuple[Integers, Communicator]]:
         rows, of_row, members = groups.shape
         numbers, _ = arrangements(self.cluster, groups.reshape(-1, members))
         kinds = numbered(numbers.reshape(rows, of_row))
         parts = (np.flatnonzero(kinds == kind) for kind in range(kinds.max() + 1))
-        return [(part, self.communicator(groups[part])) for part in parts]
+        return [(part, self._communicator(groups[part])) for part in parts]
 
     @cached_property
     def software(self) -> Framework:

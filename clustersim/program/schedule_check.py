@@ -9,7 +9,6 @@ A program that fails is drawn, with the first wrong step marked:
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clustersim.errors import ProgramError
 from clustersim.plan.wiring import Wiring
@@ -59,19 +58,12 @@ def _runs_each_once(order: Order, stage: int, wiring: Wiring, microbatches: int)
     width = microbatches * wiring.chunks
     if len(kinds) < 2 * width or inputs.min() < 0 or inputs.max() >= 2 * width:
         return False
-    place = [_places(kinds == kind, inputs // 2, width) for kind in range(len(KINDS))]
+    place = np.full((len(KINDS), width), -1)
+    place[kinds, inputs // 2] = np.arange(len(kinds))
     forward, whole, ahead, weight = place
     apart = (whole < 0) & (ahead > forward) & (weight > ahead)
     once = (whole > forward) & (ahead < 0) & (weight < 0)
-    run = sum(int((steps >= 0).sum()) for steps in place)
-    return run == len(kinds) and bool(((forward >= 0) & (apart | once)).all())
-
-
-def _places(chosen: NDArray[np.bool_], numbers: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Return the index of each number among the chosen ones; -1 for missing numbers."""
-    place = np.full(width, -1)
-    place[numbers[chosen]] = np.flatnonzero(chosen)
-    return place
+    return int((place >= 0).sum()) == len(kinds) and bool(((forward >= 0) & (apart | once)).all())
 
 
 def _first_actors(program: Program) -> tuple[Actor, ...]:

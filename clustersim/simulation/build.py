@@ -1,5 +1,8 @@
 """From a scenario to a job: model, layout, machine, and where each rank runs."""
 
+from threading import local
+from typing import Final
+
 from clustersim.catalog.tree import nearest
 from clustersim.disturbance.causes import Draw
 from clustersim.errors import PlanError
@@ -8,7 +11,7 @@ from clustersim.program.collectives.communicator import Prescribed
 from clustersim.program.job import Job
 from clustersim.program.schedules import Schedule
 from clustersim.scenario.load import Loaded
-from clustersim.scenario.schema import Scenario
+from clustersim.scenario.schema import ClusterUse, Scenario
 from clustersim.simulation.check import check_layout
 from clustersim.simulation.disturbed import DRAWN, causes_of, faults_of
 from clustersim.simulation.layout import layout_of, recompute_of, schedule_of
@@ -54,11 +57,43 @@ def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
 
 
 def cluster_of(loaded: Loaded, draw: Draw = DRAWN) -> Cluster:
-    """Return the machine of a scenario as its framework uses it, with its faults."""
+    """Return the machine of a scenario as its framework uses it, with its faults.
+
+    The layouts of a study that differ in nothing of it share it, and what is kept about it.
+    """
     given = loaded.scenario
     passes = None if given.framework.passes is None else given.framework.passes.value
     faults = faults_of(loaded, draw)
-    return build_cluster(given.cluster, given.cluster.nodes, passes, faults, queued=True)
+    if faults:
+        return build_cluster(given.cluster, given.cluster.nodes, passes, faults, queued=True)
+    return _LATEST.machine(given.cluster, passes)
+
+
+class _LatestMachines(local):
+    """The machines of the latest scenarios of a thread."""
+
+    MOST: Final = 2
+
+    def __init__(self) -> None:
+        self._built: dict[tuple[int, float | None], tuple[ClusterUse, Cluster]] = {}
+
+    def machine(self, record: ClusterUse, passes: float | None) -> Cluster:
+        """Return the machine of a record; another one where its links have numbers by now.
+
+        Links that are numbered in the order of their use would have other numbers in a later
+        layout, and equal ones are listed in that order.
+        """
+        key = id(record), passes  # a record that is kept has its number to itself
+        known = self._built.pop(key, None)
+        if known is None or known[1].links.in_order_of_use:
+            known = record, build_cluster(record, record.nodes, passes, queued=True)
+        self._built[key] = known
+        while len(self._built) > self.MOST:
+            self._built.pop(next(iter(self._built)))
+        return known[1]
+
+
+_LATEST: Final = _LatestMachines()
 
 
 def assembled_job(

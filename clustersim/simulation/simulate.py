@@ -19,8 +19,7 @@ from clustersim.metrics.communication import hottest, links_of_groups
 from clustersim.metrics.prediction_interval import (
     Interval,
     interval,
-    reach_of,
-    shipped_interval_data,
+    shipped_reach,
     size_of,
 )
 from clustersim.program.compile import compile_program
@@ -176,7 +175,7 @@ def _peak(job: Job) -> float:
 def _interval(step_time: float, given: Scenario) -> Interval:
     """Return the step times that are expected, by measured runs on the same accelerator."""
     accelerator, nodes = given.cluster.node.accelerator.name, size_of(given.cluster.nodes)
-    return interval(step_time, reach_of(shipped_interval_data(), accelerator, nodes))
+    return interval(step_time, shipped_reach(accelerator, nodes))
 
 
 def _advised(result: Result, loaded: Loaded) -> Result:

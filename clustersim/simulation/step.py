@@ -51,9 +51,10 @@ def _folded_by_overloaded_links(
     """Return the program and its replay; None where further links are overloaded each time."""
     replicas, shared = compilation.replicas, np.zeros(0, dtype=np.int64)
     folded = replicas.folded(shared)
-    for _ in range(ATTEMPTS):
+    for attempt_number in range(ATTEMPTS):
         program = compilation.program(folded)
-        check_program(program)
+        if not attempt_number:  # all have the same steps
+            check_program(program)
         links = folded.links
         attempt = replay_sharing(program, links.colours_of(shared), exact=exact)
         contended = links.of_colours(attempt.contended)

@@ -14,6 +14,7 @@ from clustersim.topology.accelerator import Accelerator, build_accelerator
 from clustersim.topology.detours import Detours
 from clustersim.topology.fabrics import Fabric, build_fabric
 from clustersim.topology.faults import NO_FAULTS, Fault, Faults, find_faults
+from clustersim.topology.kept import Kept
 from clustersim.topology.library import Library, build_library
 from clustersim.topology.link_table import LinkTable
 from clustersim.topology.links import Hop, Port, Route, choose, choose_each
@@ -39,6 +40,7 @@ class Cluster:
     nodes : number of nodes of the job, which are the first ones of the machine
     links : the links by number, with their payload capacities [B/s]
     faults : links, NICs and cables that carry less than others of their kind
+    kept : what was computed about groups of its devices
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Cluster:
         self.name, self.nodes, self.node = name, nodes, node
         self.accelerator, self.library, self.fabric = accelerator, library, fabric
         self.faults = faults
+        self.kept = Kept()
         self.links = LinkTable(nodes, node.links, len(node.nic_ends), fabric, faults.shares)
         self._inside = Parts(self._part_inside)
         self._outward = Parts(self._part_to_port)

@@ -145,6 +145,11 @@ class LinkTable:
         step = self._steps.number(name)
         return None if step is None else self.step(step)
 
+    @property
+    def in_order_of_use(self) -> bool:
+        """Whether some numbers depend on which routes were made before."""
+        return bool(self._named)
+
     # --- facts -----------------------------------------------------------------------------------
 
     @property

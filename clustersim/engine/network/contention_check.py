@@ -20,8 +20,8 @@ from clustersim.traffic import Traffic
 ROUNDING = 1e-12
 """Share of a link by which demands that fit exactly may exceed it."""
 
-FEW_SERIES = 6
-"""Up to this number of series on a link, all pairs are compared before the demands are summed."""
+FEW_SENDERS = 6
+"""Up to this number of senders on a link, all pairs are compared before the demands are summed."""
 
 
 class TransferSeries(NamedTuple):
@@ -85,26 +85,61 @@ def overloaded_links(
         if _upper_bound(demands) > 1 + ROUNDING:
             key = tuple((id(series), demand) for series, demand in demands)
             alike.setdefault(key, []).append(link)
-    overloaded = (links for links in alike.values() if _overloaded(crossing[links[0]]))
+    overlaps = _Overlaps()
+    overloaded = (links for links in alike.values() if overlaps.exceed(crossing[links[0]]))
     return frozenset(link for links in overloaded for link in links)
 
 
-def _overloaded(demands: LinkDemands) -> bool:
-    """Return whether the demands of a link ever exceeded its capacity."""
-    overlap = len(demands) > FEW_SERIES or _any_overlap(demands)
-    return overlap and peak_demand(demands) > 1 + ROUNDING
+Times = tuple[Floats, Floats]
+"""Begin and end of transfers one after another, ascending [s]."""
 
 
-def _any_overlap(demands: LinkDemands) -> bool:
-    """Return whether transfers of different senders overlap; for a pair a fifth of the sum."""
-    pairs = combinations((series for series, _ in demands), 2)
-    return any(_overlap(a, b) for a, b in pairs if a.sender != b.sender)
+class _Overlaps:
+    """Whether transfers of different senders overlap; each pair of senders is compared once.
+
+    A link is crossed by the same transfers as many others.
+    """
+
+    def __init__(self) -> None:
+        self._times: dict[tuple[int, ...], Times] = {}
+        self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
+
+    def exceed(self, demands: LinkDemands) -> bool:
+        """Return whether the demands of a link ever exceeded its capacity."""
+        senders: dict[int, list[TransferSeries]] = {}
+        for series, _ in demands:
+            if len(series.begin):
+                senders.setdefault(series.sender, []).append(series)
+        if len(senders) <= FEW_SENDERS:
+            keys = [self._key(of_sender) for of_sender in senders.values()]
+            if not any(self._overlap(a, b) for a, b in combinations(keys, 2)):
+                return False
+        return peak_demand(demands) > 1 + ROUNDING
+
+    def _key(self, series: Sequence[TransferSeries]) -> tuple[int, ...]:
+        """Return what the times of a sender are known by."""
+        key = tuple(map(id, series))
+        if key not in self._times:
+            begin = np.concatenate([each.begin for each in series])
+            end = np.concatenate([each.end for each in series])
+            order = np.lexsort((end, begin))
+            self._times[key] = begin[order], end[order]
+        return key
+
+    def _overlap(self, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+        if (a, b) not in self._known:
+            self._known[a, b] = overlap(self._times[a], self._times[b])
+        return self._known[a, b]
 
 
-def _overlap(a: TransferSeries, b: TransferSeries) -> bool:
-    following = a.end.searchsorted(b.begin, side="right")
-    inside = following < len(a.end)
-    return bool((a.begin[following[inside]] < b.end[inside]).any())
+def overlap(a: Times, b: Times) -> bool:
+    """Return whether transfers of two senders overlap; touching intervals do not."""
+    (begin_a, end_a), (begin_b, end_b) = a, b
+    if end_a[-1] <= begin_b[0] or end_b[-1] <= begin_a[0]:
+        return False
+    following = end_a.searchsorted(begin_b, side="right")
+    inside = following < len(end_a)
+    return bool((begin_a[following[inside]] < end_b[inside]).any())
 
 
 def _upper_bound(demands: LinkDemands) -> float:

@@ -58,6 +58,10 @@ MOST_MESSAGES = 2**18
 """Messages whose routes are made at the same time, which bounds their memory."""
 
 
+MOST_COSTS = 4096
+"""Costs of a communicator that are kept."""
+
+
 class Communicator:
     """Groups of devices that run the same collectives at the same time.
 
@@ -90,6 +94,7 @@ class Communicator:
         self.span = span._replace(shared=_share_nodes(cluster, self._devices[0]))
         self._fixed = fixed or {}
         self._loads: dict[tuple[str, str], Load] = {}
+        self._seconds: dict[tuple[str, str], Floats] = {}
         self._costs: dict[tuple[str, float, int], Cost] = {}
 
     @property
@@ -115,6 +120,8 @@ class Communicator:
         if key not in self._costs:
             names = self.choices(operation)
             costs = [self.cost_of(name, operation, nbytes, row) for name in names]
+            if len(self._costs) >= MOST_COSTS:
+                self._costs.clear()
             self._costs[key] = closed_form.ranked_first(costs)
         return self._costs[key]
 
@@ -181,7 +188,11 @@ class Communicator:
 
     def seconds_per_byte(self, algorithm: str, operation: str) -> Floats:
         """Return for each row the time of a byte of the buffer on uncontended links [s/B]."""
-        return self.load(algorithm, operation).seconds_per_byte(self.cluster.links.capacities)
+        key = algorithm, operation
+        if key not in self._seconds:
+            capacities = self.cluster.links.capacities
+            self._seconds[key] = self.load(*key).seconds_per_byte(capacities)
+        return self._seconds[key]
 
     def _steps(self, algorithm: str, operation: str) -> StepCounts | None:
         """Return the steps of an algorithm that depend on more than the span of the group."""

@@ -10,9 +10,8 @@ for one example of them.  The routes of the messages are those of each group.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -132,8 +131,6 @@ def _as_arrays(edges: Sequence[Edge]) -> Messages:
 
 # --- equivalent places ----------------------------------------------------------------------------
 
-_KNOWN: WeakKeyDictionary[Cluster, dict[bytes, Arrangement]] = WeakKeyDictionary()
-
 
 def arrangements(cluster: Cluster, groups: Integers) -> tuple[Integers, list[Arrangement]]:
     """Return for each group the number of its arrangement, and the arrangements.
@@ -144,13 +141,11 @@ def arrangements(cluster: Cluster, groups: Integers) -> tuple[Integers, list[Arr
     """
     keys = _keys(cluster, groups)
     numbers = numbered(keys)
-    known = _KNOWN.setdefault(cluster, {})
     found = []
     for example in first_of(numbers).tolist():
-        text = keys[example].tobytes()
-        if text not in known:
-            known[text] = Arrangement(cluster, groups[example].tolist())
-        found.append(known[text])
+        of_example = partial(Arrangement, cluster, groups[example].tolist())
+        key = "arrangement", keys[example].tobytes()
+        found.append(cluster.kept.get(key, groups.shape[1], of_example))
     return numbers, found
 
 

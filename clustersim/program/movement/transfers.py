@@ -60,7 +60,8 @@ def send_name(kind: str, stage: int, chunk: int, wiring: Wiring) -> Name:
 def _transfers_along(job: Job, hops: Sequence[Hop]) -> list[TrafficRows]:
     """Return transfers of every replica: a flow from every rank of a cell to its peer."""
     count = job.plan.data
-    paths = hop_paths(job, [(hop.stage, hop.to) for hop in hops], count)
+    ends = tuple((hop.stage, hop.to) for hop in hops)
+    paths = job.kept(("hops", ends), job.placement.cells, lambda: hop_paths(job, ends, count))
     facts = np.stack([paths.network, paths.rates, paths.latency], axis=1)
     kinds = numbered(facts.view(np.int64))
     _, first = np.unique(kinds, return_index=True)
