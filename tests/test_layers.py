@@ -28,7 +28,7 @@ LAYERS = """
     plan          cost          reliability
     topology      workload    timeline    traffic    disturbance
     catalog
-    units         errors      answers   arrays
+    units         errors      answers   arrays    kept
     escaping
 """
 

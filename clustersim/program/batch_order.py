@@ -11,10 +11,12 @@ one by one in Python; for 5 million of them that would take longer than their re
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import partial
+from typing import Final
 
 import numpy as np
 
+from clustersim.kept import Kept
 from clustersim.program.steps import Numbers, Order, Repetition, Schedule, order_of
 
 LEAST_PERIODS = 4
@@ -22,12 +24,19 @@ LEAST_PERIODS = 4
 that repeats in a long batch to repeat in it."""
 
 
-@lru_cache(maxsize=2)
-def batch_order(schedule: Schedule, stages: int, microbatches: int, chunks: int) -> Order:
-    """Return the order of a schedule, from those of two short batches where the batch is long.
+MOST_STEPS: Final = 2**19
+"""Steps of all orders that are kept for the next layouts of a sweep; a step takes some 32 B."""
 
-    Kept for the next layouts of a sweep.
-    """
+_KEPT: Final = Kept(MOST_STEPS, MOST_STEPS)
+
+
+def batch_order(schedule: Schedule, stages: int, microbatches: int, chunks: int) -> Order:
+    """Return the order of a schedule, from those of two short batches where the batch is long."""
+    shape = schedule, stages, microbatches, chunks
+    return _KEPT.get(shape, 2 * stages * microbatches * chunks, partial(_batch_order, *shape))
+
+
+def _batch_order(schedule: Schedule, stages: int, microbatches: int, chunks: int) -> Order:
     period = schedule.period(stages)
     least = 2 * stages + LEAST_PERIODS * period
     short = least + (microbatches - least) % period

@@ -10,11 +10,11 @@ import numpy as np
 
 from clustersim.arrays import Booleans, Integers
 from clustersim.catalog.records import ClusterRecord
+from clustersim.kept import Kept
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 from clustersim.topology.detours import Detours
 from clustersim.topology.fabrics import Fabric, build_fabric
 from clustersim.topology.faults import NO_FAULTS, Fault, Faults, find_faults
-from clustersim.topology.kept import Kept
 from clustersim.topology.library import Library, build_library
 from clustersim.topology.link_table import LinkTable
 from clustersim.topology.links import Hop, Port, Route, choose, choose_each
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MOST_SWITCHES = 2**31
 """Bound of the number of a switch, so that two of them make one number."""
 
+MOST_KEPT = 2**17
+"""Devices of all groups whose results are kept; a device takes some 200 B."""
+
 MOST_PATHS = 2**62
 """Bound of the paths between two switches that a flow chooses from."""
 
@@ -40,7 +43,7 @@ class Cluster:
     nodes : number of nodes of the job, which are the first ones of the machine
     links : the links by number, with their payload capacities [B/s]
     faults : links, NICs and cables that carry less than others of their kind
-    kept : what was computed about groups of its devices
+    kept : what was computed about groups of its devices, whose sizes are their devices
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class Cluster:
         self.name, self.nodes, self.node = name, nodes, node
         self.accelerator, self.library, self.fabric = accelerator, library, fabric
         self.faults = faults
-        self.kept = Kept()
+        self.kept = Kept(MOST_KEPT, MOST_KEPT >> 3)
         self.links = LinkTable(nodes, node.links, len(node.nic_ends), fabric, faults.shares)
         self._inside = Parts(self._part_inside)
         self._outward = Parts(self._part_to_port)

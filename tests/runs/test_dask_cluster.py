@@ -42,8 +42,12 @@ class Cluster:
             folder / "scheduler", "distributed.cli.dask_scheduler", "--no-dashboard",
             "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(self._file),
         )  # fmt: skip
-        wait_until(self._file.exists, "the scheduler has written its file")
+        wait_until(self._has_address, "the scheduler has written its file")
         self.workers = []
+
+    def _has_address(self):
+        """Return whether the scheduler has written all of its file."""
+        return self._file.exists() and self._file.read_text().rstrip().endswith("}")
 
     @property
     def address(self):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 
 from clustersim.program.steps import BACKWARD, FORWARD, Schedule, Step, whole_batch
 
@@ -29,9 +30,7 @@ def one_f_one_b(stage: int, stages: int, microbatches: int, chunks: int = 1) -> 
     warmup = min(stages - stage - 1, microbatches)
     forwards, backwards = whole_batch(FORWARD, microbatches), whole_batch(BACKWARD, microbatches)
     yield from forwards[:warmup]
-    for forward, backward in zip(forwards[warmup:], backwards, strict=False):
-        yield forward
-        yield backward
+    yield from chain.from_iterable(zip(forwards[warmup:], backwards, strict=False))
     yield from backwards[microbatches - warmup :]
 
 
@@ -67,9 +66,7 @@ def interleaved_early(
     forwards = _turns(FORWARD, stages, microbatches, chunks)
     backwards = _turns(BACKWARD, stages, microbatches, chunks)
     yield from forwards[:warmup]
-    for k in range(total - warmup):
-        yield forwards[warmup + k]
-        yield backwards[k]
+    yield from chain.from_iterable(zip(forwards[warmup:], backwards, strict=False))
     yield from backwards[total - warmup :]
 
 

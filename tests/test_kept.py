@@ -1,24 +1,24 @@
-"""What was computed about a machine is computed once, as long as there is room for it."""
+"""A result is computed once, as long as there is room for it."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.topology.kept import Kept
+from clustersim.kept import Kept
 
 CALLS = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 5)), max_size=40)
 
 
 @given(CALLS)
-def test_a_result_is_the_computed_one_and_the_devices_are_bounded(calls):
-    """Whatever was requested before; of one key all results are about as many devices."""
+def test_a_result_is_the_computed_one_and_their_size_is_bounded(calls):
+    """Whatever was requested before; all results of one key have the same size."""
     kept, sizes = Kept(most=8, largest=4), {}
-    for key, devices in calls:
-        devices = sizes.setdefault(key, devices)
+    for key, size in calls:
+        size = sizes.setdefault(key, size)
 
-        assert kept.get(key, devices, lambda key=key: f"result {key}") == f"result {key}"
+        assert kept.get(key, size, lambda key=key: f"result {key}") == f"result {key}"
 
-        held = [size for size, _ in kept._found.values()]
-        assert sum(held) == kept._devices <= 8
+        held = [each for each, _ in kept._found.values()]
+        assert sum(held) == kept._total <= 8
         assert max(held, default=0) <= 4
 
 
@@ -34,7 +34,7 @@ def test_the_oldest_results_are_computed_again():
 def test_a_large_result_replaces_no_others():
     """It is computed each time."""
     kept, computed = Kept(most=4, largest=2), []
-    for key, devices in (("a", 1), ("large", 3), ("a", 1), ("large", 3)):
-        kept.get(key, devices, lambda key=key: computed.append(key))
+    for key, size in (("a", 1), ("large", 3), ("a", 1), ("large", 3)):
+        kept.get(key, size, lambda key=key: computed.append(key))
 
     assert computed == ["a", "large", "large"]
