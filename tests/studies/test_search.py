@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 from statistics import median
 
+import numpy as np
 import pytest
 
 from benchmarks.search import DEVICES, SCENARIO, SETTINGS, samples, step_times
@@ -75,12 +76,12 @@ def least_memory(bounds, layout):
 
 
 def ratios(scenario, settings, count, seed=0):
-    """Return bound over replay of step time, and of memory, of random layouts."""
+    """Return bound over replay of step time, of memory and of energy, of random layouts."""
     loaded = load(scenario, settings)
     bounds = StepBounds(loaded)
     space = Space(bounds.jobs, Choices(loaded))
     layouts = sampled(space, count, seed)
-    times, memories = [], []
+    times, memories, energies = [], [], []
     for layout, least in zip(layouts, bounds.of(layouts), strict=True):
         result = simulate(loaded.changed(layout.settings))
         columns = bounds.tables.columns(
@@ -88,7 +89,9 @@ def ratios(scenario, settings, count, seed=0):
         )
         times.append(least / result.step_time)
         memories.append(bounds.memory(layout.shape, columns)[0] / result.memory.fullest.peak)
-    return times, memories
+        joules = bounds.joules(layout.shape, columns, np.array([least]))[0]
+        energies.append(joules / result.energy.joules)
+    return times, memories, energies
 
 
 # --- bounds ---------------------------------------------------------------------------------------
@@ -96,12 +99,13 @@ def ratios(scenario, settings, count, seed=0):
 
 @pytest.mark.parametrize("job", JOBS)
 def test_no_replay_is_faster_than_its_bound_nor_smaller(job):
-    """The bound of each random layout is at most its replay, in time and in memory."""
-    times, memories = ratios(*JOBS[job], count=14)
+    """The bound of each random layout is at most its replay, in time, memory and energy."""
+    times, memories, energies = ratios(*JOBS[job], count=14)
 
     assert len(times) > 4
     assert max(times) <= 1
     assert max(memories) <= 1
+    assert max(energies) <= 1
 
 
 @LARGE
@@ -109,17 +113,19 @@ def test_no_replay_is_faster_than_its_bound_nor_smaller(job):
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_no_replay_of_thousands_is_faster_than_its_bound(job, seed):
     """The same of thousands of random layouts."""
-    times, memories = ratios(*JOBS[job], count=100, seed=seed)
+    times, memories, energies = ratios(*JOBS[job], count=100, seed=seed)
 
     assert max(times) <= 1
     assert max(memories) <= 1
+    assert max(energies) <= 1
 
 
 def test_bounds_are_close_to_the_replay():
     """The median bound is at least 85 % of the replay, which is what makes the search short."""
-    times, _ = ratios(*JOBS["blocking sends"], count=20)
+    times, _, energies = ratios(*JOBS["blocking sends"], count=20)
 
     assert median(times) > 0.95
+    assert median(energies) > 0.9
 
 
 # --- the space ------------------------------------------------------------------------------------
@@ -185,25 +191,28 @@ def test_counts_add_up(tmp_path):
 # --- the best -------------------------------------------------------------------------------------
 
 
-def exhaustive(loaded):
-    """Return the step times of all layouts of a scenario that fit, in ascending order [s]."""
+def replays(loaded):
+    """Return the replays of all layouts of a scenario that fit, and the number of valid ones."""
     space = Space(StepBounds(loaded).jobs, Choices(loaded, ["recompute", "plan.layers"]))
-    times = []
-    for layout in layouts_of(space):
-        result = simulate_if_it_fits(loaded.changed(layout.settings))
-        if isinstance(result, Result):
-            times.append(result.step_time)
-    return sorted(times), space.valid
+    results = (simulate_if_it_fits(loaded.changed(one.settings)) for one in layouts_of(space))
+    return [one for one in results if isinstance(one, Result)], space.valid
 
 
 FIXED = ["recompute=none", "plan.layers=even"]
+CAPPED = ["batch.global=4", *FIXED, "cluster.node.accelerator.power_cap=250 W"]
 
 
-def test_the_answer_is_that_of_an_exhaustive_search(tmp_path):
+@pytest.fixture(scope="module")
+def all_replays(tmp_path_factory):
+    """Replays of all layouts of a small job under a power cap, and the number of valid ones."""
+    return replays(load(small(tmp_path_factory.mktemp("capped")), CAPPED))
+
+
+def test_the_answer_is_that_of_an_exhaustive_search(all_replays, tmp_path):
     """The best layouts are those of replaying every layout."""
-    settings = ["batch.global=4", *FIXED]
-    times, valid = exhaustive(load(small(tmp_path), settings))
-    answer = search(small(tmp_path), settings=settings, jobs=1)
+    found, valid = all_replays
+    times = sorted(result.step_time for result in found)
+    answer = search(small(tmp_path), settings=CAPPED, jobs=1)
 
     assert valid > 100
     assert answer.layouts.possible - answer.layouts.excluded == valid
@@ -212,11 +221,86 @@ def test_the_answer_is_that_of_an_exhaustive_search(tmp_path):
     assert proven == pytest.approx(times[: answer.proven], rel=1e-12)
 
 
+def test_the_layouts_of_least_energy_are_those_of_an_exhaustive_search(all_replays, tmp_path):
+    """Most tokens for a joule are proven as those of replaying every layout."""
+    found, valid = all_replays
+    energies = sorted(result.energy.joules for result in found)
+    answer = search(small(tmp_path), settings=CAPPED, objective="tokens_per_joule", jobs=1)
+    first = found[0].scenario.batch
+    tokens = first.global_ * first.sequence
+    proven = [one.energy_per_step_j for one in answer.ranked[: answer.proven]]
+
+    assert answer.gap == 0
+    assert answer.layouts.replayed < valid / 2
+    assert proven == pytest.approx(energies[: answer.proven], rel=1e-12)
+    assert answer.ranked[0].value == pytest.approx(tokens / energies[0])
+    assert all(one.bound_s <= one.step_time_s for one in answer.ranked)
+
+
+@pytest.mark.parametrize("limited", ["tokens_per_joule", "tokens_per_s", "step_time_s"])
+def test_limits_of_objectives_hold(all_replays, tmp_path, limited):
+    """The best of the layouts within a limit is that of replaying every layout."""
+    found, _ = all_replays
+    batch = found[0].scenario.batch
+    tokens = batch.global_ * batch.sequence
+    measure = {
+        "tokens_per_joule": lambda one: tokens / one.energy.joules,
+        "tokens_per_s": lambda one: one.tokens_per_s,
+        "step_time_s": lambda one: -one.step_time,
+    }[limited]
+    worst = sorted(map(measure, found))[len(found) // 2]
+    within = [one for one in found if measure(one) >= worst]
+    least = min(one.memory.fullest.peak for one in within)
+    sign = "<=" if limited == "step_time_s" else ">="
+    limits = [f"{limited}{sign}{abs(worst)!r}", f"memory<={least * 1.001} B"]
+    few = [one for one in within if one.memory.fullest.peak <= least * 1.001]
+    answer = search(small(tmp_path), settings=CAPPED, limits=limits, jobs=1)
+
+    assert answer.best.step_time_s == pytest.approx(min(one.step_time for one in few))
+    assert answer.layouts.limited > 0
+    assert sum(vars(answer.layouts).values()) == 2 * answer.layouts.possible
+
+
+def test_a_lower_cap_takes_less_energy_and_more_time(tmp_path):
+    """Of two caps the lower one has the most tokens for a joule, the higher one per second."""
+    free = ["cluster.node.accelerator.power_cap=250 W,400 W"]
+    fixed = [*FIXED, "plan.tensor=1", "plan.pipeline=1"]
+    best = {
+        by: search(small(tmp_path), free=free, objective=by, settings=fixed, jobs=1)
+        for by in ("tokens_per_joule", "tokens_per_s")
+    }
+    caps = [answer.best.set_["cluster.node.accelerator.power_cap"] for answer in best.values()]
+
+    assert caps == ["250 W", "400 W"]
+    assert best["tokens_per_joule"].best.step_time_s > best["tokens_per_s"].best.step_time_s
+    lines = {line.label: line.text for line in rows(best["tokens_per_joule"])}
+    assert "tokens/J" in "".join(line.text for line in rows(best["tokens_per_joule"]))
+    assert "of the replayed energy" in lines["proof"]
+    assert "less energy" in lines["vs second"]
+
+
+def test_limits_that_no_layout_meets_are_stated(tmp_path):
+    """No layout is left, and the line states that it is the limits as well."""
+    answer = search(small(tmp_path), settings=CAPPED, limits=["tokens_per_joule>=1e6"], jobs=1)
+
+    assert answer.best is None
+    assert answer.layouts.replayed == 0
+    assert rows(answer)[0].text == "no layout fits in memory within the limits"
+
+
+def test_a_machine_without_power_has_no_tokens_per_joule(tmp_path):
+    """One line names the record that lacks it, for an objective and for a limit."""
+    for given in ({"objective": "tokens_per_joule"}, {"limits": ["tokens_per_joule>=1"]}):
+        with pytest.raises(ScenarioError, match=r"tokens_per_joule: node \S+ has no power$"):
+            search(small(tmp_path), settings=["cluster.name=dgx-2"], jobs=1, **given)
+
+
 @LARGE
 def test_the_answer_is_that_of_an_exhaustive_search_of_thousands(tmp_path):
     """The same of thousands of layouts."""
     settings = ["batch.global=128", *FIXED]
-    times, valid = exhaustive(load(small(tmp_path), settings))
+    found, valid = replays(load(small(tmp_path), settings))
+    times = sorted(result.step_time for result in found)
     answer = search(small(tmp_path), settings=settings, jobs=1)
 
     assert valid > 1000
@@ -393,7 +477,7 @@ def test_the_answer_has_its_documented_keys(tmp_path):
     assert data["best"]["set"]["plan.data"] * data["best"]["set"]["plan.pipeline"] <= 8
     assert data["best"]["memory"]["fits"]
     assert {*data["layouts"]} == {
-        *("possible", "excluded", "bounded", "memory", "replayed", "open")
+        *("possible", "excluded", "bounded", "memory", "replayed", "open", "limited")
     }  # fmt: skip
     assert from_json(SearchAnswer, data) == replace(answer)
 
@@ -451,6 +535,11 @@ def test_a_best_layout_without_room_for_errors_of_predictions_names_a_limit(tmp_
         (["--limit", "memory"], "--limit memory: is not of the form"),
         (["--limit", "memory<=many"], "--limit memory<=many: "),
         (["--limit", "plan.tensr<=8"], "--limit plan.tensr<=8: 'plan.tensr' cannot be limited"),
+        (["--limit", "tokens_per_joule<=1"],
+         "--limit tokens_per_joule<=1: must be the least value (tokens_per_joule>=1)"),
+        (["--limit", "step_time_s>=2"],
+         "--limit step_time_s>=2: must be the greatest value (step_time_s<=2)"),
+        (["--limit", "tokens_per_joule>=0"], "--limit tokens_per_joule>=0: must be greater than 0"),
         (["--gap", "two"], "--gap two: is not a share of 1"),
         (["--set", "batch.global=3", "--set", "plan.data=2"], "no layout is possible on 8 devices"),
         (["--set", "plan={tensor: 8}", "--set", "batch.micro=1", "--set", "recompute=none"],

@@ -33,9 +33,11 @@ KINDS: Final = (FORWARD, BACKWARD, INPUT)
 AXES_IN_BLOCKS: Final[tuple[Axis, ...]] = ("tensor", "context", "expert", "expert-tensor")
 """Axes of the collectives between kernels."""
 
-BUSY, EXPERT, PLAIN, AUTOGRAD, REPLAYS, IDLE = range(6)
+BUSY, EXPERT, PLAIN, AUTOGRAD, REPLAYS, IDLE, COMPUTED, STREAMED, MOVED = range(9)
 """Columns of a time: device time [s], exchange of experts that is part of it [s], kernels that
-Python and that the autograd engine launch, graphs, and idle time of the device [s]."""
+Python and that the autograd engine launch, graphs, idle time of the device [s]; and of the device
+time products and attention, kernels that memory limits, and collectives other than that exchange
+[s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,4 +159,7 @@ def _columns(seconds: Seconds) -> tuple[float, ...]:
         seconds.autograd,
         seconds.replays,
         seconds.dispatch,
+        seconds.gemm + seconds.attention,
+        seconds.stream,
+        seconds.exposed - seconds.expert,
     )

@@ -21,18 +21,23 @@ from itertools import groupby
 import numpy as np
 
 from clustersim.arrays import Floats
+from clustersim.cost.power import machine_power
 from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.lower_bound.cell_times import (
     AUTOGRAD,
     BUSY,
+    COMPUTED,
     EXPERT,
     IDLE,
+    MOVED,
     PLAIN,
     REPLAYS,
+    STREAMED,
 )
 from clustersim.simulation.lower_bound.columns import Column, Columns, ColumnTables
 from clustersim.simulation.lower_bound.division import Division, divide_layers
+from clustersim.simulation.lower_bound.energy_bound import least_energy
 from clustersim.simulation.lower_bound.jobs import LayoutJobs
 from clustersim.simulation.lower_bound.layout_values import Layout, Shape
 from clustersim.simulation.lower_bound.memory_bound import least_memory
@@ -42,6 +47,9 @@ from clustersim.simulation.lower_bound.tails import Tails, TailTimes, exposed_re
 ROUNDING = 1 - 1e-9
 """By how much a bound is reduced: a replay rounds its durations."""
 
+STATE_COLUMNS = [COMPUTED, STREAMED, MOVED]
+"""Columns of times by the states of a device, as `energy_bound.BOUNDED`."""
+
 
 class StepBounds:
     """Lower bounds of the layouts of one scenario."""
@@ -50,6 +58,8 @@ class StepBounds:
         self.jobs = LayoutJobs(loaded)
         self._collectives = QuickestCollectives()
         self.tables = ColumnTables(self.jobs, self._collectives)
+        cluster = loaded.scenario.cluster
+        self._machine = machine_power(cluster, cluster.nodes)
         self._divisions: dict[object, Division] = {}
         self._tails: dict[object, Tails] = {}
         self._tail_times: dict[object, TailTimes] = {}
@@ -82,6 +92,21 @@ class StepBounds:
         times = self._times_of_tails(shape, columns, division)
         return self._joined(stages, times, division, job) * ROUNDING
 
+    def joules(self, shape: Shape, columns: Columns, seconds: Floats) -> Floats:
+        """Return a lower bound of the energy of a step of a shape in each column [J].
+
+        Parameters
+        ----------
+        seconds : what `seconds` returns for this shape and these columns
+        """
+        assert self._machine is not None, "a machine whose power is known"
+        job = self.jobs.job(Layout(columns.of[0].cell, shape, columns.of[0].sharding))
+        division = self.division(shape, columns, job)
+        times = self._times_of_blocks(shape, columns, division)[:, :, :2].sum(axis=2)
+        ran = np.einsum("cux,us->cx", times[:, :, STATE_COLUMNS], division.on_stage)
+        mean = ran[columns.cell] * (columns.microbatches / division.stages)[:, None]
+        return least_energy(seconds, mean, self._machine) * ROUNDING
+
     def memory(self, shape: Shape, columns: Columns) -> Floats:
         """Return a lower bound of the memory of a device in each column [B]."""
         job = self.jobs.job(Layout(columns.of[0].cell, shape, columns.of[0].sharding))
@@ -101,6 +126,12 @@ class StepBounds:
         self, shape: Shape, columns: Columns, division: Division, job: Job
     ) -> tuple[Floats, Floats, Floats]:
         """Return the times of the different chunks by cell: forward, backward, of inputs [s]."""
+        times = self._times_of_blocks(shape, columns, division)
+        hidden = shape.schedule.startswith("dualpipe") or job.software.experts.overlapped
+        return tuple(np.moveaxis(_dispatched(times, job, hidden=hidden), 2, 0))
+
+    def _times_of_blocks(self, shape: Shape, columns: Columns, division: Division) -> Floats:
+        """Return the times of the different chunks by cell, chunk, kind of step and column."""
         layers = np.einsum("uk,cktx->cutx", division.layers, columns.stacked("layers"))
         first, last = division.first[:, None, None], division.last[:, None, None]
         gather = columns.stacked("gather")[:, None]
@@ -114,8 +145,7 @@ class StepBounds:
         if division.repeated.any():
             repeated = columns.recomputed(shape.recompute, "times")
             times[:, :, 1:] += np.einsum("uk,ckx->cux", division.repeated, repeated)[:, :, None]
-        hidden = shape.schedule.startswith("dualpipe") or job.software.experts.overlapped
-        return tuple(np.moveaxis(_dispatched(times, job, hidden=hidden), 2, 0))
+        return np.asarray(times)
 
     def _times_of_tails(self, shape: Shape, columns: Columns, division: Division) -> TailTimes:
         """Return the least times after the last steps, by column and different stage [s]."""

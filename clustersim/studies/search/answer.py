@@ -30,6 +30,7 @@ class RankedLayout:
     set_ : values of the layout by dotted key, as ``--set`` takes them
     value : of the objective
     step_time_s : time of one training step [s]
+    energy_per_step_j : its energy; null where the catalogue states no power [J]
     bound_s : lower bound of this time [s]
     tokens_per_s : tokens of the whole job in a second
     tokens_per_s_per_device : the same over the number of devices
@@ -43,6 +44,7 @@ class RankedLayout:
     set_: Annotated[Mapping[str, Any], Field(alias="set")]
     value: float
     step_time_s: float
+    energy_per_step_j: float | None
     bound_s: float
     tokens_per_s: float
     tokens_per_s_per_device: float
@@ -61,10 +63,11 @@ class LayoutCounts:
     ----------
     possible : layouts that divisibility generates
     excluded : layouts that a rule excludes
-    bounded : layouts that cannot be better, by the bound of their step time
+    bounded : layouts that cannot be better, by the bound of their step time or energy
     memory : layouts that need more memory than a device has, by a bound or by an estimate
     replayed : layouts that were replayed
     open : layouts that could be better and were not examined, as the time was over
+    limited : layouts that cannot be within a limit of an objective, by a bound
     """
 
     possible: int
@@ -73,6 +76,7 @@ class LayoutCounts:
     memory: int
     replayed: int
     open: int
+    limited: int = 0
 
 
 @dataclass(frozen=True)
@@ -144,9 +148,10 @@ class SearchAnswer:
     proven : how many of `ranked` no other layout can precede
     layouts : what became of the layouts
     rules : rules that exclude layouts, those with the highest count first
-    gap : by how much another layout can be better at most, share of the best step time; null where
+    gap : by how much another layout can be better at most, share of the best step time or energy;
+        null where none fits
+    tightness : median of the bound over the step time, or energy, of replayed layouts; null where
         none fits
-    tightness : median of the bound over the step time of replayed layouts; null where none fits
     differences : the best layout compared with the second and with that of the scenario
     pareto : fronts of the objective with memory, with devices where their number varies, and with
         the price where accelerators differ

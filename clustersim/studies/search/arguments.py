@@ -30,9 +30,16 @@ OBJECTIVES: Final = {
     "tflops_per_device_model": True,
     "mfu": True,
     "tokens_per_dollar": True,
+    "tokens_per_joule": True,
     "step_time_s": False,
 }
-"""Objectives, and whether more is better; all fall with the step time of a given batch."""
+"""Objectives, and whether more is better.
+
+For a given batch all fall with the step time, except tokens per joule, which fall with its energy.
+"""
+
+ENERGY: Final = "tokens_per_joule"
+"""The objective that is one of energy."""
 
 _LIMIT: Final = re.compile(r"^\s*([a-z_.]+)\s*(<=|>=)\s*(.+?)\s*$")
 
@@ -53,10 +60,12 @@ class Limits:
     ----------
     memory : of a device [B]
     ranges : least and greatest value by key
+    measures : the worst value by objective
     """
 
     memory: float = inf
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    measures: Mapping[str, float] = field(default_factory=dict)
 
     def allows(self, key: str, value: Any) -> bool:
         """Return whether a value of a key is within its limits."""
@@ -160,14 +169,16 @@ def limits_of(texts: Sequence[str]) -> Limits:
     """Return limits from texts as ``--limit`` takes them.
 
     >>> limits_of(["memory<=70GB", "plan.tensor<=8"])
-    Limits(memory=70000000000.0, ranges={'plan.tensor': (-inf, 8.0)})
+    Limits(memory=70000000000.0, ranges={'plan.tensor': (-inf, 8.0)}, measures={})
+    >>> limits_of(["tokens_per_joule>=0.02"]).measures
+    {'tokens_per_joule': 0.02}
 
     Raises
     ------
     ScenarioError
         in one line, for a text that is not a limit.
     """
-    memory, ranges = inf, dict[str, tuple[float, float]]()
+    memory, ranges, measures = inf, dict[str, tuple[float, float]](), dict[str, float]()
     for text in texts:
         found = _LIMIT.match(text)
         if found is None:
@@ -177,17 +188,25 @@ def limits_of(texts: Sequence[str]) -> Limits:
         key, sign, value = found.groups()
         if key == "memory" and sign == "<=":
             memory = min(memory, _size(text, value))
+        elif key in OBJECTIVES and OBJECTIVES[key] == (sign == ">="):
+            worst = _positive(text, value)
+            stricter = max if OBJECTIVES[key] else min
+            measures[key] = stricter(worst, measures.get(key, worst))
+        elif key in OBJECTIVES:
+            side = "least" if OBJECTIVES[key] else "greatest"
+            right = f"{key}{'>=' if OBJECTIVES[key] else '<='}{value}"
+            raise ScenarioError(f"--limit {text}: must be the {side} value ({right})")
         elif key in _LIMITED:
             low, high = ranges.get(key, (-inf, inf))
             number = _number(text, value)
             ranges[key] = (low, min(high, number)) if sign == "<=" else (max(low, number), high)
         else:
-            known = ["memory", *_LIMITED]
+            known = ["memory", *_LIMITED, *OBJECTIVES]
             raise ScenarioError(
                 f"--limit {text}: '{key}' cannot be limited{nearest(key, known)}"
-                f" (memory<=, or one of {', '.join(_LIMITED)})"
+                f" (memory<=, an objective, or one of {', '.join(_LIMITED)})"
             )
-    return Limits(memory, ranges)
+    return Limits(memory, ranges, measures)
 
 
 def _size(text: str, value: str) -> float:
@@ -202,6 +221,13 @@ def _number(text: str, value: str) -> float:
         return float(value)
     except ValueError:
         raise ScenarioError(f"--limit {text}: '{value}' is not a number") from None
+
+
+def _positive(text: str, value: str) -> float:
+    number = _number(text, value)
+    if not 0 < number < inf:
+        raise ScenarioError(f"--limit {text}: must be greater than 0")
+    return number
 
 
 def device_changes(base: Loaded, devices: int | None) -> tuple[Change, ...]:
@@ -247,6 +273,7 @@ def fixed_keys(changes: Sequence[Change], free: Sequence[str]) -> list[str]:
 
 
 __all__ = [
+    "ENERGY",
     "OBJECTIVES",
     "Freed",
     "Limits",

@@ -27,16 +27,18 @@ class Incumbent(NamedTuple):
 
     Attributes
     ----------
-    cost : step time over `Base.scale`
+    cost : step time over `Base.scale`, or energy
     memory : peak of its fullest stage [B]
     place : among the candidates
     bound : of its cost
+    bound_s : of its step time [s]
     """
 
     cost: float
     memory: float
     place: int
     bound: float
+    bound_s: float
     base: Base
     layout: Layout
     run: Run
@@ -180,9 +182,11 @@ class Search:
         if run.answer is None or not run.fits or peak > base.capacity:
             self.memory += run.verdict != RAN
             return
-        cost = run.answer.step_time_s / base.scale
-        bound = float(self.candidates.cost[at])
-        self.incumbents.append(Incumbent(cost, peak, at, bound, base, layout, run))
+        if not base.most.allow(run.answer):
+            return
+        bound, bound_s = float(self.candidates.cost[at]), self.candidates.least_seconds(at)
+        cost = base.cost(run.answer)
+        self.incumbents.append(Incumbent(cost, peak, at, bound, bound_s, base, layout, run))
         self.incumbents.sort(key=lambda one: one[:3])
 
 

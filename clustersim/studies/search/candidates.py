@@ -7,16 +7,33 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from math import inf, isfinite
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.changes import Change
 from clustersim.scenario.load import Loaded, load
+from clustersim.simulation.answer import RunAnswer
 from clustersim.simulation.lower_bound.layout_values import Layout
 from clustersim.simulation.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.space import Space, StageLayouts
+
+
+class StepLimits(NamedTuple):
+    """Limits of a step: its time [s], and its energy [J]."""
+
+    seconds: float = inf
+    joules: float = inf
+
+    def allow(self, answer: RunAnswer) -> bool:
+        """Return whether a replay is within the limits."""
+        joules = answer.energy_per_step_j or 0.0
+        return answer.step_time_s <= self.seconds and joules <= self.joules
+
+
+NO_LIMITS: Final = StepLimits()
 
 
 @dataclass(frozen=True)
@@ -29,8 +46,10 @@ class Base:
     loaded : both together
     space : its layouts
     key : cache key of the scenario
-    scale : objective of a step of one second; for a time, 1
+    scale : objective of a step of one second, of one of energy that of a joule; for a time, 1
     capacity : memory of a device that may be used [B]
+    energy : whether the objective is one of energy
+    most : limits of a step
     fixed : keys that are no part of the settings of a layout
     common : changes of all scenarios that are searched, the first of `changes` [count]
     """
@@ -44,6 +63,16 @@ class Base:
     capacity: float
     fixed: tuple[str, ...] = ()
     common: int = 0
+    energy: bool = False
+    most: StepLimits = NO_LIMITS
+
+    def cost(self, answer: RunAnswer) -> float:
+        """Return step time over `scale` of a replay; its energy where the objective is one."""
+        joules = answer.energy_per_step_j
+        if not self.energy:
+            return answer.step_time_s / self.scale
+        assert joules is not None, "a machine whose power is known"
+        return joules / self.scale
 
     def settings(self, layout: Layout) -> dict[str, Any]:
         """Return the values of the keys of a layout that were searched."""
@@ -65,22 +94,31 @@ class Candidates:
 
     Attributes
     ----------
-    cost : step time over `Base.scale`, a lower bound, in ascending order
+    cost : step time (or energy) over `Base.scale`, a lower bound, in ascending order
+    seconds : lower bound of the step time where the objective is one of energy; else empty [s]
     part : scenario and number of stages, as an index into `parts`
     shape, column : of each candidate in its part
     parts : of the spaces
     memory : layouts that the bound of their memory excludes [count]
+    limited : layouts that cannot be within the limits of a step, by a bound [count]
     """
 
     cost: Floats
+    seconds: Floats
     part: Integers
     shape: Integers
     column: Integers
     parts: tuple[tuple[Base, StageLayouts], ...]
     memory: int
+    limited: int
 
     def __len__(self) -> int:
         return len(self.cost)
+
+    def least_seconds(self, at: int) -> float:
+        """Return the lower bound of the step time of a candidate [s]."""
+        base, _ = self.parts[self.part[at]]
+        return float(self.seconds[at] if base.energy else self.cost[at] * base.scale)
 
     def layout(self, at: int) -> tuple[Base, Layout]:
         """Return a candidate with its scenario."""
@@ -108,15 +146,27 @@ def candidates_of(bases: Sequence[Base], executor: Executor, on_bounds: OnBounds
     for future in as_completed(futures.values()):
         bounded += sizes[future]
         on_bounds(bounded, sum(sizes.values()))
-    bounds, memory = [], 0
+    bounds, seconds, memory, limited = [], [np.zeros(0)], 0, 0
     for at, (base, _) in enumerate(parts):
         found = futures[at].result()
-        memory += found.excluded
+        memory, limited = memory + found.excluded, limited + found.limited
         places = np.full(len(found.seconds), at)
-        bounds.append((found.seconds / base.scale, places, found.shape, found.column))
+        cost = (found.joules if base.energy else found.seconds) / base.scale
+        bounds.append((cost, places, found.shape, found.column))
+        seconds.append(found.seconds if base.energy else np.zeros(0))
     cost, part, shape, column = (np.concatenate(each) for each in zip(*bounds, strict=True))
     order = np.argsort(cost, kind="stable")
-    return Candidates(cost[order], part[order], shape[order], column[order], tuple(parts), memory)
+    times = np.concatenate(seconds)
+    return Candidates(
+        cost[order],
+        times[order] if len(times) else times,
+        part[order],
+        shape[order],
+        column[order],
+        tuple(parts),
+        memory,
+        limited,
+    )
 
 
 class PartBounds(NamedTuple):
@@ -124,15 +174,19 @@ class PartBounds(NamedTuple):
 
     Attributes
     ----------
-    seconds : of the step time of those that memory does not exclude [s]
+    seconds : of the step time of those that neither memory nor a limit excludes [s]
     shape, column : of each of them
     excluded : layouts that memory excludes [count]
+    joules : of their energy, where that is needed; else empty [J]
+    limited : layouts that the limits of a step exclude [count]
     """
 
     seconds: Floats
     shape: Integers
     column: Integers
     excluded: int
+    joules: Floats
+    limited: int
 
 
 class ScenarioOfBounds(NamedTuple):
@@ -143,33 +197,67 @@ class ScenarioOfBounds(NamedTuple):
     key: str
 
 
-def _task(base: Base, layouts: StageLayouts) -> tuple[ScenarioOfBounds, StageLayouts, float]:
-    return ScenarioOfBounds(base.scenario, base.changes, base.key), layouts, base.capacity
+def _task(
+    base: Base, layouts: StageLayouts
+) -> tuple[ScenarioOfBounds, StageLayouts, float, bool, StepLimits]:
+    given = ScenarioOfBounds(base.scenario, base.changes, base.key)
+    return given, layouts, base.capacity, base.energy, base.most
 
 
-def _bounds(given: ScenarioOfBounds, layouts: StageLayouts, capacity: float) -> PartBounds:
-    return part_bounds(_bounds_of(given), layouts, capacity)
+def _bounds(
+    given: ScenarioOfBounds,
+    layouts: StageLayouts,
+    capacity: float,
+    energy: bool,
+    most: StepLimits,
+) -> PartBounds:
+    return part_bounds(_bounds_of(given), layouts, capacity, energy=energy, most=most)
 
 
-def part_bounds(bounds: StepBounds, layouts: StageLayouts, capacity: float) -> PartBounds:
+def part_bounds(
+    bounds: StepBounds,
+    layouts: StageLayouts,
+    capacity: float,
+    *,
+    energy: bool = False,
+    most: StepLimits = NO_LIMITS,
+) -> PartBounds:
     """Return bounds of the layouts that can fit, and how many cannot.
 
     Parameters
     ----------
     capacity : memory of a device that may be used [B]
+    energy : whether energy is bounded as well
+    most : limits of a step
     """
+    energy = energy or isfinite(most.joules)
     columns = bounds.tables.columns(layouts.columns, layouts.stages)
-    seconds, shapes, places, excluded = [np.zeros(0)], [_NONE], [_NONE], 0
+    seconds, joules, shapes, places = [np.zeros(0)], [np.zeros(0)], [_NONE], [_NONE]
+    excluded = limited = 0
     for number, (shape, allowed) in enumerate(zip(layouts.shapes, layouts.allowed, strict=True)):
         fits = bounds.memory(shape, columns) <= capacity
         excluded += int((allowed & ~fits).sum())
-        kept = np.flatnonzero(allowed & fits)
-        if len(kept):
-            seconds.append(bounds.seconds(shape, columns)[kept])
-            shapes.append(np.full(len(kept), number))
-            places.append(kept)
+        possible = allowed & fits
+        if not possible.any():
+            continue
+        least = bounds.seconds(shape, columns)
+        spent = bounds.joules(shape, columns, least) if energy else np.zeros(0)
+        within = least <= most.seconds
+        if energy:
+            within &= spent <= most.joules
+        limited += int((possible & ~within).sum())
+        kept = np.flatnonzero(possible & within)
+        seconds.append(least[kept])
+        joules.append(spent[kept] if energy else spent)
+        shapes.append(np.full(len(kept), number))
+        places.append(kept)
     return PartBounds(
-        np.concatenate(seconds), np.concatenate(shapes), np.concatenate(places), excluded
+        np.concatenate(seconds),
+        np.concatenate(shapes),
+        np.concatenate(places),
+        excluded,
+        np.concatenate(joules),
+        limited,
     )
 
 
@@ -185,4 +273,12 @@ def _bounds_of(given: ScenarioOfBounds) -> StepBounds:
     return _KNOWN[given.key]
 
 
-__all__ = ["Base", "Candidates", "OnBounds", "candidates_of", "excluded_by_rule", "part_bounds"]
+__all__ = [
+    "Base",
+    "Candidates",
+    "OnBounds",
+    "StepLimits",
+    "candidates_of",
+    "excluded_by_rule",
+    "part_bounds",
+]

@@ -22,6 +22,7 @@ OBJECTIVE_AXES: Final = {
     "tflops_per_device_model": Axis("model FLOPs per device", "TFLOP/s"),
     "mfu": Axis("MFU", "fraction of peak"),
     "tokens_per_dollar": Axis("tokens per dollar", "tokens/USD"),
+    "tokens_per_joule": Axis("tokens per joule", "tokens/J"),
     "step_time_s": Axis("step time", "s"),
 }
 

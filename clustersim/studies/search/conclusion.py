@@ -12,6 +12,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from clustersim.metrics.difference import difference, format_causes, format_speed
+from clustersim.render.tables import percent
 from clustersim.runs.cached_runs import CachedRuns
 from clustersim.runs.table import measures
 from clustersim.runs.variants import Variant
@@ -96,20 +97,19 @@ def _ranked(one: Incumbent, best: Incumbent, by: str) -> RankedLayout:
     answer, numbers = _answer_of(one), measures(_answer_of(one))
     high = _answer_of(best).interval.high_s
     longest = inf if high is None else high
-    same = one.base.scale * (_answer_of(best).step_time_s / best.base.scale)
     return RankedLayout(
         set_=_set(one),
         value=numbers.get(by, 1 / one.cost),
         step_time_s=answer.step_time_s,
-        bound_s=one.bound * one.base.scale,
+        energy_per_step_j=answer.energy_per_step_j,
+        bound_s=one.bound_s,
         tokens_per_s=answer.tokens_per_s,
         tokens_per_s_per_device=answer.tokens_per_s_per_device,
         mfu=answer.mfu,
         memory_peak_bytes=answer.memory.peak_bytes,
         devices=answer.counts.devices,
         usd_per_hour=usd_per_hour(one.base.loaded.scenario),
-        tie=high is not None
-        and answer.step_time_s / same <= longest / _answer_of(best).step_time_s,
+        tie=high is not None and one.cost / best.cost <= longest / _answer_of(best).step_time_s,
     )
 
 
@@ -117,8 +117,9 @@ def _counts(bases: Sequence[Base], found: Search) -> LayoutCounts:
     possible = sum(base.space.possible for base in bases)
     excluded = excluded_by_rule(bases).total() + sum(found.invalid.values())
     memory = found.candidates.memory + found.memory
-    rest = possible - excluded - memory - found.replayed
-    return LayoutCounts(possible, excluded, rest - found.open, memory, found.replayed, found.open)
+    limited = found.candidates.limited
+    bounded = possible - excluded - memory - limited - found.replayed - found.open
+    return LayoutCounts(possible, excluded, bounded, memory, found.replayed, found.open, limited)
 
 
 def _rules(bases: Sequence[Base], found: Search) -> tuple[RuleCount, ...]:
@@ -193,6 +194,8 @@ def _compared(
     own = _answer_of(best)
     parts = difference(other.attribution, own.attribution)
     sentence = format_speed("The best layout", own.tokens_per_s / other.tokens_per_s)
+    if best.base.energy:
+        sentence = f"{_energy(own, other)} and {sentence.removeprefix('The best layout ')}"
     return LayoutDifference(
         against,
         _other(best, values),
@@ -201,6 +204,15 @@ def _compared(
         parts,
         f"{sentence} as {NAMES[against]}{format_causes(parts)}",
     )
+
+
+def _energy(own: RunAnswer, other: RunAnswer) -> str:
+    """Return by how much less energy the best layout takes for a token."""
+    assert own.energy_per_step_j is not None, "the objective is one of energy"
+    assert other.energy_per_step_j is not None, "and this is the same machine"
+    tokens = own.tokens_per_s * own.step_time_s, other.tokens_per_s * other.step_time_s
+    ratio = own.energy_per_step_j / tokens[0] / (other.energy_per_step_j / tokens[1])
+    return f"The best layout takes {percent(1 - ratio)} less energy"
 
 
 NAMES = {"second": "the second", "scenario": "that of the scenario"}

@@ -37,6 +37,7 @@ def layouts_frame(answer: SearchAnswer) -> "pd.DataFrame":
             {
                 **{key: format_part(value) for key, value in one.set_.items()},
                 "step_time_s": one.step_time_s,
+                "energy_per_step_j": one.energy_per_step_j,
                 "bound_s": one.bound_s,
                 "tokens_per_s": one.tokens_per_s,
                 "mfu": one.mfu,

@@ -6,6 +6,7 @@ from clustersim.render.page.page import Block, Card, Cards, Column, Page, Sectio
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
 from clustersim.studies.search.answer import SearchAnswer
+from clustersim.studies.search.arguments import ENERGY
 from clustersim.studies.search.charts import layout_front, layout_waterfall
 from clustersim.studies.search.text import format_layout_values, rows
 from clustersim.units import GIB, format_number, format_seconds
@@ -46,11 +47,12 @@ def _cards(answer: SearchAnswer) -> tuple[Card, ...]:
         return (replayed,)
     memory = f"of {best.memory.capacity_bytes / GIB:.1f} GiB per device"
     gap = percent(answer.gap or 0.0)
+    measure = "energy" if answer.by == ENERGY else "step time"
     return (
         Card("throughput", f"{best.tokens_per_s:,.0f} tokens/s", format_layout_values(best.set_)),
         Card("step time", format_seconds(best.step_time_s), f"MFU {percent(best.mfu)}"),
         Card("memory", f"{best.memory.peak_bytes / GIB:.1f} GiB", memory),
-        Card("another layout is better by at most", gap, "share of the best step time"),
+        Card("another layout is better by at most", gap, f"share of the best {measure}"),
         replayed,
     )
 
@@ -60,6 +62,7 @@ def _ranking(answer: SearchAnswer) -> Table:
         (
             f"{place:,}",
             format_layout_values(one.set_),
+            *([format_number(one.value)] if answer.by == ENERGY else []),
             format_number(one.step_time_s),
             format_number(one.bound_s),
             f"{one.tokens_per_s:,.0f}",
@@ -68,7 +71,15 @@ def _ranking(answer: SearchAnswer) -> Table:
         )
         for place, one in enumerate(answer.ranked[:SHOWN], 1)
     )
-    names = "step time [s]", "bound [s]", "throughput [tokens/s]", "MFU [%]", "memory [GiB]"
+    energy = ["tokens/J"] if answer.by == ENERGY else []
+    names = (
+        *energy,
+        "step time [s]",
+        "bound [s]",
+        "throughput [tokens/s]",
+        "MFU [%]",
+        "memory [GiB]",
+    )
     columns = Column("rank", True), Column("layout"), *(Column(name, True) for name in names)
     more = len(answer.ranked) - SHOWN
     rest = f"; {more:,} more are in search.csv" if more > 0 else ""

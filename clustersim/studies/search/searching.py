@@ -6,11 +6,13 @@ scenario --free keys--> spaces --bounds--> candidates --best first--> incumbents
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from clustersim.answers import from_json, to_json
 from clustersim.catalog.changes import Change, Settings
+from clustersim.cost.power import machine_power, missing_power
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.arguments import parse_settings
 from clustersim.runs.cache_key import key_of, key_of_answer
@@ -24,6 +26,8 @@ from clustersim.simulation.check import scenario_problems
 from clustersim.simulation.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.answer import SearchAnswer
 from clustersim.studies.search.arguments import (
+    ENERGY,
+    OBJECTIVES,
     Freed,
     Limits,
     check_objective,
@@ -33,7 +37,13 @@ from clustersim.studies.search.arguments import (
     limits_of,
 )
 from clustersim.studies.search.best_first import OnProgress, Progress, Search
-from clustersim.studies.search.candidates import Base, OnBounds, candidates_of, excluded_by_rule
+from clustersim.studies.search.candidates import (
+    Base,
+    OnBounds,
+    StepLimits,
+    candidates_of,
+    excluded_by_rule,
+)
 from clustersim.studies.search.conclusion import conclude
 from clustersim.studies.search.job_price import usd_per_hour
 from clustersim.studies.search.launch import has_argument, launch_of
@@ -77,10 +87,11 @@ def search(
     ----------
     scenario : file or name of a shipped scenario
     devices : number of devices; those of the scenario if None
-    objective : measure that is best: ``tokens_per_s``, ``mfu``, ``step_time_s`` and so on
+    objective : measure that is best: ``tokens_per_s``, ``tokens_per_joule``, ``step_time_s`` and so
+        on
     free : further keys that are searched, with their values (``"precision=bf16,fp8"``), or keys of
         a layout with the only values that they may have (``"plan.tensor=1:8"``)
-    limits : ``"memory<=70GiB"``, ``"plan.tensor<=8"``
+    limits : ``"memory<=70GiB"``, ``"plan.tensor<=8"``, ``"tokens_per_joule>=0.02"``
     settings : changes of the scenario; keys of a layout that are set stay as they are
     program : search only layouts that the framework has launch arguments for, as this program
     gap : stop when no layout can be better by more than this share
@@ -199,10 +210,12 @@ def _bases(given: _Given, objective: str, limits: Limits, program: str | None) -
                 loaded=loaded,
                 key=key_of(loaded),
                 space=space,
-                scale=_scale(objective, loaded),
+                scale=_scale(objective, loaded, f"--objective {objective}"),
                 capacity=min(limits.memory, _capacity(loaded)),
                 fixed=tuple(given.fixed),
                 common=len(given.changes),
+                energy=objective == ENERGY,
+                most=_most(limits, loaded),
             )
         )
     if not bases:
@@ -255,26 +268,43 @@ def _check_spaces(bases: Sequence[Base]) -> None:
     )
 
 
-def _scale(objective: str, loaded: Loaded) -> float:
-    """Return the objective of a step of one second; 1 where the objective is a time."""
+def _most(limits: Limits, loaded: Loaded) -> StepLimits:
+    """Return the longest step, and that of the most energy, within limits of objectives."""
+    seconds, joules = [inf], [inf]
+    for name, worst in limits.measures.items():
+        scale = _scale(name, loaded, f"--limit {name}")
+        most = scale / worst if OBJECTIVES[name] else worst
+        (joules if name == ENERGY else seconds).append(most)
+    return StepLimits(min(seconds), min(joules))
+
+
+def _scale(objective: str, loaded: Loaded, option: str) -> float:
+    """Return the objective of a step of one second; 1 where the objective is a time.
+
+    Of an objective of energy, return that of a step of one joule.
+    """
     given = loaded.scenario
     batch, devices = given.batch, given.devices
     if objective == "step_time_s":
         return 1.0
     if objective == "samples_per_s":
         return float(batch.global_)
+    if objective == ENERGY:
+        if machine_power(given.cluster, given.cluster.nodes) is None:
+            raise ScenarioError(f"{option}: {missing_power(given.cluster)}")
+        return float(batch.global_ * batch.sequence)
     if objective in ("tokens_per_s", "tokens_per_s_per_device"):
         tokens = float(batch.global_ * batch.sequence)
         return tokens / devices if objective.endswith("device") else tokens
     if objective == "tokens_per_dollar":
         if (price := usd_per_hour(given)) is None:
             name = given.cluster.node.accelerator.name
-            raise ScenarioError(f"--objective {objective}: no price of '{name}' is known")
+            raise ScenarioError(f"{option}: no price of '{name}' is known")
         return float(batch.global_ * batch.sequence) * HOUR / price
     jobs = LayoutJobs(loaded)
     flops = model_flops(jobs.model(1), batch.global_) / devices
     peak = jobs.cluster.accelerator.peak_rate(PRECISIONS[given.precision].peak)
-    return flops / peak if objective == "mfu" else flops
+    return flops / peak if objective == "mfu" else flops / 1e12
 
 
 def _capacity(loaded: Loaded) -> float:

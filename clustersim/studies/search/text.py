@@ -8,7 +8,8 @@ from clustersim.render.tables import Row as Line
 from clustersim.render.tables import percent
 from clustersim.render.words import format_setting, short_keys
 from clustersim.studies.search.answer import LayoutDifference, RankedLayout, SearchAnswer
-from clustersim.units import GIB, counted, format_seconds
+from clustersim.studies.search.arguments import ENERGY
+from clustersim.units import GIB, counted, format_number, format_seconds
 
 SHOWN: Final = 10
 """Number of layouts that are printed; half as many rules are."""
@@ -81,7 +82,8 @@ def _brief(table: Mapping[str, Any]) -> list[Any]:
 def _best(answer: SearchAnswer) -> list[Line]:
     best = answer.best
     if best is None:
-        return [Line("best", "no layout fits in memory", warning=True)]
+        limits = " within the limits" if answer.layouts.limited else ""
+        return [Line("best", f"no layout fits in memory{limits}", warning=True)]
     speed = (
         f"step {format_seconds(best.step_time_s)}, {best.tokens_per_s:,.0f} tokens/s,"
         f" MFU {percent(best.mfu)}, {best.memory.peak_bytes / GIB:.1f} of"
@@ -89,6 +91,8 @@ def _best(answer: SearchAnswer) -> list[Line]:
     )
     if answer.by == "tokens_per_dollar":
         speed += f", {answer.ranked[0].value:,.0f} tokens/USD"
+    if answer.by == ENERGY:
+        speed += f", {format_number(answer.ranked[0].value)} tokens/J"
     return [Line("best", format_layout_values(best.set_)), Line("", speed)]
 
 
@@ -123,7 +127,7 @@ def _proof(answer: SearchAnswer) -> str:
     else:
         proven = f"no other layout is more than {percent(answer.gap)} better"
     tight = "" if answer.tightness is None else f"; median bound {percent(answer.tightness)}"
-    return f"{proven}{tight} of the replayed step"
+    return f"{proven}{tight} of the replayed {'energy' if answer.by == ENERGY else 'step'}"
 
 
 def _time(answer: SearchAnswer) -> str:
@@ -142,6 +146,8 @@ def _counts(answer: SearchAnswer) -> str:
         f"{counts.bounded:,} by bounds",
         f"{counts.replayed:,} replayed{share}",
     ]
+    if counts.limited:
+        texts.append(f"{counts.limited:,} by limits")
     if counts.open:
         texts.append(f"{counts.open:,} open")
     return ", ".join(texts)
@@ -194,10 +200,12 @@ def layout_table(answer: SearchAnswer) -> list[list[str]]:
     if not found:
         return []
     keys = _keys(found)
-    table = [[*short_keys(keys), "step", "tokens/s", "MFU", "GiB", "bound"]]
+    energy = ["tokens/J"] if answer.by == ENERGY else []
+    table = [[*short_keys(keys), *energy, "step", "tokens/s", "MFU", "GiB", "bound"]]
     for one in found:
         values = [format_part_of(key, one.set_) if key in one.set_ else "" for key in keys]
-        table.append([*values, *_numbers(one)])
+        amount = [format_number(one.value)] if energy else []
+        table.append([*values, *amount, *_numbers(one)])
     return table
 
 
