@@ -205,22 +205,21 @@ class Crossings:
 
 def _crossings(tables: Sequence[TrafficTable], place: Integers) -> Crossings:
     """Return all crossings, links by their place among the tight ones."""
-    none = np.zeros(0, dtype=np.int64)
-    kinds, replicas, known = [none], [none], 0
+    entries = sum(len(table.crossings.links) for table in tables)
+    kinds, replicas, links = (np.empty(entries, dtype=np.int64) for _ in range(3))
+    known = first = 0
     for table in tables:
         values = table.crossings.values
         whole = values.astype(np.int64)  # numbers of flows, which are whole with few exceptions
         fractions = (whole != values).any()
         weights, weight = ranked(values.view(np.int64) if fractions else whole)
-        name, replica = table.place_and_row
-        kinds.append(known + name * len(weights) + weight)
-        replicas.append(replica)
+        own = slice(first, first + len(weight))
+        name, replicas[own] = table.place_and_row
+        kinds[own] = known + name * len(weights) + weight
+        links[own] = place[table.crossings.links]
         known += len(table.names) * len(weights)
-    return Crossings(
-        kind=np.concatenate(kinds),
-        replica=np.concatenate(replicas),
-        link=place[np.concatenate([none, *(table.crossings.links for table in tables)])],
-    )
+        first = own.stop
+    return Crossings(kinds, replicas, links)
 
 
 def _paired(kind: Integers, colour: Integers) -> Integers:

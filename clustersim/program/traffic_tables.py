@@ -5,7 +5,6 @@ stage 0 to 1: replica 0, replica 1, ... | stage 1 to 2: replica 0, replica 1, ..
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -18,8 +17,11 @@ Name = tuple[Hashable, ...]
 
 Transfers = Mapping[Name, TrafficRows]
 
-MOST_ENTRIES: Final = 1 << 16
-"""Links of all rows after which a table is full, which bounds the memory of operations on it."""
+MOST_ENTRIES: Final = 1 << 14
+"""Links of all rows after which a table is full, which bounds the memory of operations on it.
+
+The traffic of many replicas has as many for each name, and is not copied.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +49,15 @@ class TrafficTable:
         """How many flows of each row cross each link [flows]."""
         return self.moved.crossings
 
-    @cached_property
+    @property
     def place_and_row(self) -> tuple[Integers, Integers]:
-        """For each entry of the crossings the place of its name, and its row in that name."""
-        place, row = np.divmod(self.crossings.row, self.rows)
-        return place, row
+        """For each entry of the crossings the place of its name, and its row in that name.
+
+        Made each time: they are as large as the crossings themselves.
+        """
+        names, rows, counts = len(self.names), self.rows, self.crossings.counts
+        places = np.repeat(np.arange(names), rows)
+        return np.repeat(places, counts), np.repeat(np.tile(np.arange(rows), names), counts)
 
     def with_crossings(self, crossings: LinkRows) -> "TrafficTable":
         """Return the same traffic on other links."""
