@@ -6,8 +6,10 @@ from os import PathLike
 from pathlib import Path
 
 from clustersim.catalog.finding import shipped
+from clustersim.errors import ScenarioError
 from clustersim.metrics.prediction_interval import MeasuredRuns, shipped_interval_data
 from clustersim.runs.executors import workers
+from clustersim.units import counted
 from clustersim.validation.case_runs import run_cases, select_groups, select_runs
 from clustersim.validation.cases.machines import matches
 from clustersim.validation.cases.reasons import ReasonCount, count_reasons
@@ -15,6 +17,7 @@ from clustersim.validation.cases.rows import Entry, read_entries
 from clustersim.validation.claims import ClaimVerdict, judge_claims
 from clustersim.validation.curves import CurveErrors, grade_curves, read_curves
 from clustersim.validation.explanation.answer import Explanation, check_number, explain
+from clustersim.validation.inference_cases import FAMILY as INFERENCE
 from clustersim.validation.intervals import (
     Coverage,
     coverage_of,
@@ -150,13 +153,12 @@ def validate(
     True
     """
     entries = read_entries(Path(cases) if cases else shipped("validation") / "cases.yaml")
-    selected = {pattern: {e.id for e in select_runs(entries, pattern)} for pattern in explained}
-    for pattern, names in selected.items():
-        check_number(pattern, len(names))
-    named = [*groups] if cases is not None or explained else _of(groups, entries)
-    entries = _entries(entries, named, selected) if named or not groups else []
+    inference = _inference_entries() if cases is None else []
+    selected = {pattern: _explained_runs([*entries, *inference], pattern) for pattern in explained}
+    named = [*groups] if cases is not None else _of(groups, entries)
+    entries = _entries(entries, named, selected) if named or selected or not groups else []
     everything = cases is None and not groups and not explained
-    inference = _inference_entries(groups) if cases is None and not explained else []
+    inference = _served(inference, groups, selected)
     file = None if intervals is None else Path(intervals)
     earlier = [] if file is None else read_interval_data(file)  # before cases run for minutes
     with workers(jobs, tasks=len(entries) + len(inference), executor=executor) as computing:
@@ -183,10 +185,45 @@ def validate(
     )
 
 
+def _explained_runs(entries: Sequence[Entry], pattern: str) -> set[str]:
+    """Return the names of the cases of a pattern, whose missing time is to be explained.
+
+    Raises
+    ------
+    ScenarioError
+        when there are too few, or some are steps of training and others inference, whose times do
+        not follow the same quantities.
+    """
+    chosen = select_runs(entries, pattern)
+    check_number(pattern, len(chosen))
+    served = sum(e.row is not None and e.row.family == INFERENCE for e in chosen)
+    if 0 < served < len(chosen):
+        raise ScenarioError(
+            f"--explain: '{pattern}' has {counted(len(chosen) - served, 'step')} of training and"
+            f" {counted(served, 'case')} of inference, whose times follow different quantities"
+            " (explain them apart)"
+        )
+    return {entry.id for entry in chosen}
+
+
+def _served(
+    inference: Sequence[Entry], groups: Sequence[str], selected: Mapping[str, Set[str]]
+) -> list[Entry]:
+    """Return the shipped cases of inference of some groups and selections; all without any."""
+    names = set().union(*selected.values())
+    return [
+        entry
+        for entry in inference
+        if entry.id in names
+        or any(matches(pattern, entry.group) for pattern in groups)
+        or not (selected or groups)
+    ]
+
+
 def _of(groups: Sequence[str], entries: Sequence[Entry]) -> list[str]:
     """Return the patterns that are for these cases, or for none: not those for inference alone."""
     own = {entry.group for entry in entries}
-    inference = {entry.group for entry in _inference_entries(())}
+    inference = {entry.group for entry in _inference_entries()}
     return [
         pattern
         for pattern in groups
@@ -195,12 +232,9 @@ def _of(groups: Sequence[str], entries: Sequence[Entry]) -> list[str]:
     ]
 
 
-def _inference_entries(groups: Sequence[str]) -> list[Entry]:
-    """Return the shipped cases of inference, of some groups or of all."""
-    entries = read_entries(shipped("validation") / "inference_cases.yaml")
-    if not groups:
-        return entries
-    return [e for e in entries if any(matches(pattern, e.group) for pattern in groups)]
+def _inference_entries() -> list[Entry]:
+    """Return the shipped cases of inference."""
+    return read_entries(shipped("validation") / "inference_cases.yaml")
 
 
 def _entries(

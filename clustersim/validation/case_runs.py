@@ -152,7 +152,7 @@ def _run(entry: Entry, *, count: bool) -> Outcome:
     if entry.row.family in _EFFECTS:
         return _effect_outcome(entry.row)
     if entry.row.family == INFERENCE:
-        return inference_outcome(entry.row)
+        return inference_outcome(entry.row, count=count)
     case = case_of(entry.row)
     outcome = Outcome(
         id=case.id,

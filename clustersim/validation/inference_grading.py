@@ -11,7 +11,7 @@ Time per token is (latency - first) / (output - 1), without the first token.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.serving.batch import Batch, Prompt
@@ -19,6 +19,7 @@ from clustersim.serving.request_times import static_times
 from clustersim.simulation.serve import serve
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Row
+from clustersim.validation.explanation.serving_quantities import token_quantities
 from clustersim.validation.grading import Grade
 from clustersim.validation.inference_baseline import baseline_predictions
 from clustersim.validation.inference_cases import (
@@ -29,16 +30,26 @@ from clustersim.validation.inference_cases import (
     inference_case,
 )
 from clustersim.validation.outcome import Outcome
+from clustersim.validation.token_times import (
+    TokenTime,
+    replayed_token,
+    static_token,
+    step_time,
+)
 
 TIMES: Final = frozenset({"latency_s", "ttft_ms", "tpot_ms"})
 """Metrics of which more is slower."""
 
-Predicted = dict[str, float]
-"""Predictions by metric, in its unit."""
+
+class Predicted(NamedTuple):
+    """Predictions of a case by metric, in its unit, and where the time of a token goes."""
+
+    metrics: dict[str, float]
+    token: TokenTime
 
 
-def grade_inference_case(case: InferenceCase) -> list[Grade]:
-    """Return the grade of each metric that was measured and is predicted.
+def grade_inference_case(case: InferenceCase) -> tuple[list[Grade], TokenTime]:
+    """Return the grade of each metric that was measured and is predicted, and the time of a token.
 
     Raises
     ------
@@ -54,21 +65,26 @@ def grade_inference_case(case: InferenceCase) -> list[Grade]:
         raise Ungradable(Reason("predicted not to fit", detail))
     predicted, measured = MODES[mode](case), case.row.measured
     grades = [
-        _grade(metric, float(value), predicted[metric])
-        for metric in predicted
+        _grade(metric, float(value), predicted.metrics[metric])
+        for metric in predicted.metrics
         if (value := getattr(measured, metric)) is not None
     ]
     if not grades:
         raise Ungradable(Reason("no measured time or throughput", "no metric is predicted"))
-    return grades
+    return grades, predicted.token
 
 
-def inference_outcome(row: Row) -> Outcome:
-    """Return the outcome of a row: scored unless its source is of low confidence."""
+def inference_outcome(row: Row, *, count: bool = False) -> Outcome:
+    """Return the outcome of a row: scored unless its source is of low confidence.
+
+    Parameters
+    ----------
+    count : whether to count the quantities that missing time may follow
+    """
     outcome = Outcome(row.id, row.group, confidence=row.source.confidence, is_inference=True)
     try:
         case = inference_case(row)
-        [graded, *others] = grade_inference_case(case)
+        [graded, *others], token = grade_inference_case(case)
     except Ungradable as problem:
         return replace(outcome, reasons=problem.reasons)
     except (ScenarioError, CatalogError) as problem:
@@ -88,6 +104,8 @@ def inference_outcome(row: Row) -> Outcome:
         memory_peak=sum(memory.parts.values()),
         memory_capacity=memory.capacity,
         baselines=_baselines(case),
+        parts=token.parts,
+        quantities=token_quantities(token) if count else None,
     )
 
 
@@ -113,12 +131,13 @@ def _static(case: InferenceCase) -> Predicted:
     users, devices = case.users or 1, case.service.layout.devices
     times = static_times(case.service, users, case.prompt, case.output)
     produced = users * case.output / times.latency
-    return {
+    metrics = {
         "latency_s": times.latency,
         "ttft_ms": 1e3 * times.first,
         "output_tok_s_per_gpu": produced / devices,
         "output_tok_s": produced,
     }
+    return Predicted(metrics, static_token(case.service, users, case.prompt, case.output, times))
 
 
 def _steady(case: InferenceCase) -> Predicted:
@@ -169,11 +188,12 @@ def _replayed(case: InferenceCase, load: Mapping[str, Any]) -> Predicted:
     answer = serve({**case.scenario, "load": load}).answer
     if answer.tpot_s is None or answer.ttft_s is None or answer.output_tokens_per_s is None:
         raise Ungradable(Reason("predicted not to fit", "no KV cache for its requests"))
-    return {
+    metrics = {
         "tpot_ms": 1e3 * answer.tpot_s.mean,
         "ttft_ms": 1e3 * answer.ttft_s.mean,
         "output_tok_s": answer.output_tokens_per_s,
     }
+    return Predicted(metrics, replayed_token(case.service, answer))
 
 
 def _varied(tokens: int) -> dict[str, list[int]]:
@@ -196,8 +216,9 @@ def _decoding(case: InferenceCase) -> Predicted:
     """Return the throughput of a device whose users all have `prompt` cached tokens."""
     layout, users = case.service.layout, case.users or 1
     whole = users * layout.attention_data
-    step = case.service.seconds(Batch(whole, whole * case.prompt))
-    return {"output_tok_s_per_gpu": whole / layout.devices / step}
+    batch = Batch(whole, whole * case.prompt)
+    rate = whole / layout.devices / case.service.seconds(batch)
+    return Predicted({"output_tok_s_per_gpu": rate}, step_time(case.service, batch))
 
 
 def _prefilling(case: InferenceCase) -> Predicted:
@@ -205,8 +226,9 @@ def _prefilling(case: InferenceCase) -> Predicted:
     layout = case.service.layout
     each = max(1, PROMPT_TOKENS // case.prompt)
     count = each * layout.attention_data
-    step = case.service.seconds(Batch(0, 0, (Prompt(case.prompt),) * count))
-    return {"input_tok_s_per_gpu": count * case.prompt / layout.devices / step}
+    batch = Batch(0, 0, (Prompt(case.prompt),) * count)
+    rate = count * case.prompt / layout.devices / case.service.seconds(batch)
+    return Predicted({"input_tok_s_per_gpu": rate}, step_time(case.service, batch))
 
 
 PROMPT_TOKENS: Final = 16_384

@@ -66,6 +66,8 @@ class CaseAnswer:
     tflops_measured : throughput of a device, without recomputation [TFLOP/s]
     tflops_predicted : the same, predicted [TFLOP/s]
     metrics : all numbers that are compared, of a case with several
+    parts : of inference, the predicted time of a token by cause, of the first token where only that
+        is measured [s]; empty for other cases
     """
 
     id: str
@@ -99,6 +101,7 @@ class CaseAnswer:
     tflops_measured: float | None
     tflops_predicted: float | None
     metrics: tuple[MetricAnswer, ...] = ()
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,7 @@ class Outcome:
     quantities: Mapping[str, Amount] | None = None
     is_inference: bool = False
     baselines: Mapping[str, float] = field(default_factory=dict)
+    parts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def gradable(self) -> bool:
@@ -228,4 +232,5 @@ class Outcome:
                 MetricAnswer(each.metric, each.measured, each.predicted, each.error)
                 for each in ((grade, *self.others) if grade and self.others else ())
             ),
+            parts=self.parts,
         )

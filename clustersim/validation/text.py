@@ -21,6 +21,7 @@ from clustersim.validation.result_tables import (
     Table,
     coverage_line,
 )
+from clustersim.validation.token_tables import TOKENS
 
 INTRODUCTION: Final = """# Validation
 
@@ -36,6 +37,7 @@ Measured memory is compared separately, and so are runs that are predicted not t
 Each missed accuracy target has its likely cause and the measurement that would decide it.
 A claim holds if each of its numbers is within its tolerance.
 Collectives are compared with curves measured by size and by number of devices.
+The predicted time of a token of inference is divided by cause, for each group.
 Cases that are *not scored* are of low confidence, or lack settings that had to be assumed.
 A table has the fitted coefficients of devices and software, with the data of each fit.
 All others have it in their files in `topologies/`.
@@ -43,7 +45,12 @@ All others have it in their files in `topologies/`.
 """The text above the tables; one sentence a line."""
 
 _OF_THE_PAGE: Final = (
-    GROUPS, METRICS, MISSED, FITTED, LAYOUTS, MEMORY, CLAIMS, CURVES, REASONS, CASES, UNGRADABLE,
+    GROUPS, METRICS, TOKENS, MISSED, FITTED, LAYOUTS, MEMORY, CLAIMS, CURVES, REASONS, CASES,
+    UNGRADABLE,
+)  # fmt: skip
+
+_OF_THE_TERMINAL: Final = (
+    CASES, UNGRADABLE, CURVES, CLAIMS, MEMORY, LAYOUTS, TOKENS, METRICS, GROUPS, REASONS,
 )  # fmt: skip
 
 FEW: Final = 30
@@ -52,7 +59,7 @@ FEW: Final = 30
 
 def validation_tables(answer: Validation) -> Iterator[tuple[Table, list[tuple[str, ...]]]]:
     """Yield the tables that have rows, the shortest last, then those of explanations."""
-    for table in (CASES, UNGRADABLE, CURVES, CLAIMS, MEMORY, LAYOUTS, METRICS, GROUPS, REASONS):
+    for table in _OF_THE_TERMINAL:
         rows = list(table.rows(answer))
         if rows and (table is not UNGRADABLE or len(rows) <= FEW):
             yield table, rows

@@ -234,7 +234,7 @@ def test_the_object_has_explanations(capsys):
     ("group", "complaint"),
     [
         ("bloom", "--explain: no case is of group 'bloom'"),
-        ("megatron-h100-weak", "'megatron-h100-weak' has 2 runs with a measured step time"),
+        ("megatron-h100-weak", "'megatron-h100-weak' has 2 runs with a measured time"),
     ],
 )
 def test_a_group_that_cannot_be_explained_is_one_line(group, complaint, capsys):
@@ -261,5 +261,5 @@ def test_cases_are_explained_by_their_names():
 
 def test_groups_without_enough_step_times_are_rejected():
     """Layers and memory are not step times: five cases of layers are not explained."""
-    with pytest.raises(ScenarioError, match="0 runs with a measured step time"):
+    with pytest.raises(ScenarioError, match="0 runs with a measured time"):
         explain("korthikanti22-layer", outcomes_of("korthikanti22-layer"))

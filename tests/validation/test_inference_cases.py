@@ -1,16 +1,21 @@
 """Measured inference: rows are read tolerantly, graded metric by metric, and near the sources."""
 
+from dataclasses import replace
 from statistics import median
 
 import pytest
 
 from clustersim.catalog.finding import shipped
-from clustersim.validation.answer import validation_of
+from clustersim.errors import ScenarioError
+from clustersim.validation.answer import validate, validation_of
 from clustersim.validation.case_runs import run_case
 from clustersim.validation.cases.rows import parse_entries, read_entries
+from clustersim.validation.explanation.answer import explain
+from clustersim.validation.explanation.serving_quantities import PARTS, SERVING_QUANTITIES
 from clustersim.validation.inference_baseline import baseline_predictions
 from clustersim.validation.inference_cases import inference_case
 from clustersim.validation.outcome import Outcome
+from clustersim.validation.token_tables import KINDS
 
 ENTRIES = read_entries(shipped("validation") / "inference_cases.yaml")
 ROW = {
@@ -127,3 +132,67 @@ def test_each_metric_has_errors_of_its_own():
     assert [metric.metric for metric in answer.cases[0].metrics] == ["tpot_ms", "ttft_ms"]
     [token, _] = answer.metrics
     assert token.same_median_abs_error < token.roofline_median_abs_error
+
+
+# --- where the time goes --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prefix", "metric", "whole"),
+    [
+        ("ft-gpt-20b-tp2-b32", "latency_s", lambda value, row: value / row["serving"]["osl"]),
+        ("lss-rtxpro6000-llama", "tpot_ms", lambda value, _: value / 1e3),
+        ("trtllm05-ttft-h100-llama", "ttft_ms", lambda value, _: value / 1e3),
+    ],
+)
+def test_the_parts_of_a_token_add_up_to_its_predicted_time(prefix, metric, whole):
+    """Of a batch it is the latency over the output, of users the time per token, or the first."""
+    [entry, *_] = [entry for entry in ENTRIES if entry.id.startswith(prefix)]
+    answer = run_case(entry).answer
+
+    assert answer.metric == metric
+    expected = whole(answer.predicted, entry.row.written)
+    assert sum(answer.parts.values()) == pytest.approx(expected, rel=1e-6)
+
+
+def test_every_cause_of_a_token_is_in_the_table_and_among_the_quantities():
+    """No part of a predicted time is left out of the columns, or of an explanation."""
+    columns = {name for names in KINDS.values() for name in names}
+    for entry in ENTRIES[::9]:
+        parts = run_case(entry).answer.parts
+        assert set(parts) <= columns
+        assert set(parts) - {"transfer", "queue"} <= set(PARTS)
+
+
+def test_a_slow_part_of_tokens_is_explained():
+    """Cases that are measured slower by a second for each predicted one of their experts."""
+    outcomes = [run_case(e, count=True) for e in ENTRIES if e.group == "inference-ft"]
+    planted = [slower(outcome, "kv_time", 1.0) for outcome in outcomes]
+    found = explain("inference-ft", planted)
+
+    assert found.chosen[0].quantity == "kv_time"
+    assert found.chosen[0].seconds_each == pytest.approx(1.0, rel=0.05)
+    assert not found.chosen[0].over_counted
+
+
+def slower(outcome: Outcome, quantity: str, each: float) -> Outcome:
+    """Return an outcome whose measured time is the predicted one and some time of a quantity."""
+    amounts = outcome.quantities
+    whole = amounts["token_time"].units
+    error = whole / (whole + each * amounts[quantity].units) - 1
+    return replace(outcome, grade=replace(outcome.grade, error=error, time_error=error))
+
+
+def test_groups_of_inference_are_explained_from_the_shipped_file():
+    """Only the cases of the group run, and their tables have the words of a token."""
+    answer = validate(explained=["inference-trtllm05"], jobs=1)
+    [found] = answer.explanations
+
+    assert found.runs == len(answer.cases) == 8
+    assert all(each.quantity in SERVING_QUANTITIES for each in found.quantities)
+
+
+def test_training_and_inference_are_explained_apart():
+    """Their times follow different quantities: the line states how many of each there are."""
+    with pytest.raises(ScenarioError, match="steps of training and 153 cases of inference"):
+        validate(explained=["*"], jobs=1)

@@ -14,8 +14,8 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.errors import ScenarioError
 from clustersim.units import counted
-from clustersim.validation.explanation.quantities import QUANTITIES
 from clustersim.validation.explanation.regression import Regression, Selection
+from clustersim.validation.explanation.serving_quantities import ALL_QUANTITIES, whole_of
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.robust import scatter
 
@@ -95,7 +95,7 @@ class Explanation:
     Attributes
     ----------
     group : name of a group or a case, or a pattern
-    runs : runs with a measured and a predicted step time
+    runs : runs with a measured and a predicted time: of a step, or of a token of inference
     left_out : other cases of the group
     too_fast : runs with missing time: they are predicted too fast
     too_slow : runs that are predicted too slow
@@ -122,7 +122,7 @@ def check_number(group: str, runs: int) -> None:
     """Raise a `ScenarioError` for too few runs of a group or a pattern."""
     if runs < LEAST_RUNS:
         raise ScenarioError(
-            f"--explain: '{group}' has {counted(runs, 'run')} with a measured step time;"
+            f"--explain: '{group}' has {counted(runs, 'run')} with a measured time;"
             f" at least {LEAST_RUNS} are required"
         )
 
@@ -138,7 +138,7 @@ def explain(group: str, outcomes: Sequence[Outcome]) -> Explanation:
     Raises
     ------
     ScenarioError
-        when fewer than five of them have a measured step time.
+        when fewer than five of them have a measured time.
     """
     runs = [outcome for outcome in outcomes if missing_share(outcome) is not None]
     check_number(group, len(runs))
@@ -172,7 +172,7 @@ def explain(group: str, outcomes: Sequence[Outcome]) -> Explanation:
 
 
 def missing_share(outcome: Outcome) -> float | None:
-    """Return missing over measured step time of a run; None without quantities or a time."""
+    """Return missing over measured time of a run; None without quantities or a time."""
     if outcome.quantities is None or outcome.grade is None or outcome.grade.time_error is None:
         return None
     return -outcome.grade.time_error
@@ -181,9 +181,11 @@ def missing_share(outcome: Outcome) -> float | None:
 def _regression(runs: Sequence[Outcome], missing: Floats) -> tuple[list[str], Regression]:
     """Return the quantities that the runs have, and the regression of missing time on them."""
     amounts = [run.quantities or {} for run in runs]
-    measured = np.array([each["step_time"].units for each in amounts]) / (1 - missing)
+    measured = np.array([whole_of(each) for each in amounts]) / (1 - missing)
     names = [
-        name for name in QUANTITIES if sum(each[name].units > 0 for each in amounts) >= LEAST_RUNS
+        name
+        for name in ALL_QUANTITIES
+        if sum(name in each and each[name].units > 0 for each in amounts) >= LEAST_RUNS
     ]
     units = np.array([[each[name].units for name in names] for each in amounts])
     seconds = np.array([[each[name].seconds for name in names] for each in amounts])

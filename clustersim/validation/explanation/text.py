@@ -6,7 +6,7 @@ from typing import Final
 from clustersim.render.tables import percent
 from clustersim.units import format_bandwidth, format_seconds
 from clustersim.validation.explanation.answer import Explanation
-from clustersim.validation.explanation.quantities import QUANTITIES
+from clustersim.validation.explanation.serving_quantities import ALL_QUANTITIES
 from clustersim.validation.result_tables import Rows, Table
 
 NOTHING: Final = "no quantity explains more than chance would"
@@ -17,7 +17,7 @@ def alone_rows(explanation: Explanation) -> Rows:
     """Yield a row for each quantity, the one that explains the most first."""
     for each in explanation.quantities:
         yield (
-            QUANTITIES[each.quantity].title,
+            ALL_QUANTITIES[each.quantity].title,
             str(each.runs),
             percent(each.explained),
             percent(each.strongest),
@@ -30,11 +30,11 @@ def chosen_rows(explanation: Explanation) -> Rows:
     if not explanation.chosen:
         yield NOTHING, "", "", "", ""
     for each in explanation.chosen:
-        rate = QUANTITIES[each.quantity].unit == "bytes"
+        rate = ALL_QUANTITIES[each.quantity].unit == "bytes"
         ends = sorted((abs(each.low), abs(each.high)), reverse=rate)
         low, high = (in_unit_of(each.quantity, seconds) for seconds in ends)
         yield (
-            QUANTITIES[each.quantity].title,
+            ALL_QUANTITIES[each.quantity].title,
             coefficient_text(each.quantity, each.seconds_each),
             f"{low} to {high}",
             percent(each.explained),
@@ -56,7 +56,7 @@ def coefficient_text(quantity: str, seconds: float) -> str:
     >>> coefficient_text("attention", -0.25)
     'over-counted: 25.0 % of it'
     """
-    unit, each = QUANTITIES[quantity].unit, QUANTITIES[quantity].each
+    unit, each = ALL_QUANTITIES[quantity].unit, ALL_QUANTITIES[quantity].each
     value = in_unit_of(quantity, abs(seconds))
     text = {"count": f"{value} a {each}", "bytes": f"at {value}", "seconds": f"{value} of it"}[unit]
     return f"over-counted: {text}" if seconds < 0 else text
@@ -64,7 +64,7 @@ def coefficient_text(quantity: str, seconds: float) -> str:
 
 def in_unit_of(quantity: str, seconds: float) -> str:
     """Return a coefficient of a unit without its sign: a time, a rate of bytes, or a share."""
-    unit = QUANTITIES[quantity].unit
+    unit = ALL_QUANTITIES[quantity].unit
     if unit == "seconds":
         return percent(seconds)
     if unit == "bytes":
