@@ -2,9 +2,12 @@
 
 Most sources state parameters, tokens, devices and device-hours alone.  Shape, layout and framework
 are then assumed: those with which the steps are fastest, so that the prediction is a lower bound,
-and predicted over measured device-hours is the goodput that the run had with them.
+and predicted over measured device-hours is the goodput that the run had with them.  A run cannot
+have used software of later years, so that those published before FlashAttention-2 have profiles of
+early 2023.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
@@ -21,6 +24,12 @@ from clustersim.workload.shapes import FAMILIES, shape_of
 
 FRAMEWORKS: Final = ("megatron-core", "pytorch-fsdp")
 """Profiles that are tried; the faster one is taken."""
+
+EARLIER: Final = ("megatron-lm-2023", "pytorch-fsdp-2.0")
+"""The same for runs that were published before FlashAttention-2 was."""
+
+FLASH_ATTENTION_2: Final = 2307
+"""Year and month in which FlashAttention-2 was published, as in arXiv:2307.08691."""
 
 BATCH_TOKENS: Final = float(16 * 2**20)
 """Tokens of a step where the source states none: the last batch of Llama 3 405B.
@@ -82,7 +91,7 @@ def grade_duration_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
     layout = found.layout
     assumed = {
         "machine": choice.assumed or "",
-        "framework": f"{framework}, the faster of {' and '.join(FRAMEWORKS)}",
+        "framework": f"{framework}, the faster of {' and '.join(_frameworks(row))}",
         "layout": f"tensor {layout.tensor}, pipeline {layout.pipeline}, data {layout.data},"
         f" microbatches of {layout.micro}, recomputation {layout.recompute}",
     }
@@ -140,7 +149,7 @@ def _fastest(
     named = row.id in entry_names("model")
     model: str | Mapping[str, Any] = row.id if named else _model(given.model)
     found = []
-    for framework in FRAMEWORKS:
+    for framework in _frameworks(row):
         machine = Machine(
             cluster=choice.cluster,
             nodes=nodes,
@@ -159,6 +168,12 @@ def _fastest(
     if not found:
         raise Ungradable(Reason("no layout fits", "no layout of those that were searched fits"))
     return max(found, key=lambda pair: pair[0].result.tokens_per_s)
+
+
+def _frameworks(row: Row) -> tuple[str, ...]:
+    """Return the profiles of the time of a run; those of today where no publication dates it."""
+    dated = re.search(r"arXiv:(\d{4})\.", row.source.ref or "")
+    return EARLIER if dated and int(dated[1]) < FLASH_ATTENTION_2 else FRAMEWORKS
 
 
 def _recomputation(row: Row) -> tuple[str, ...]:

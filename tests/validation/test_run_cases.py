@@ -66,6 +66,19 @@ def test_rows_that_are_not_graded_have_a_reason(goodput, duration):
 
 
 @pytest.mark.large
+def test_runs_have_the_software_of_their_time(duration):
+    """A run that was published before FlashAttention-2 did not use it; undated ones may have."""
+    framework = {
+        name: case.assumed["framework"] for name, case in duration.items() if case.gradable
+    }
+
+    assert framework["pythia-12b"].startswith("megatron-lm-2023")
+    assert framework["starcoderbase-15b"].startswith("megatron-lm-2023")
+    assert framework["nemotron4-15b"].startswith("megatron-core")
+    assert framework["granite3-8b"].startswith("megatron-core")
+
+
+@pytest.mark.large
 def test_predicted_durations_are_lower_bounds(duration):
     """No run took less time than its steps in the fastest layout."""
     quality = {row["id"]: row["quality"] for row in read_yaml(FOLDER / "runs_duration.yaml").data}
@@ -76,5 +89,5 @@ def test_predicted_durations_are_lower_bounds(duration):
     assert len(best) >= 15
     assert max(implied.values()) <= 1
     assert min(best) > 0.4
-    assert sum(share >= 0.5 for share in best) / len(best) > 0.8
+    assert sum(share >= 0.5 for share in best) / len(best) > 0.88
     assert not any(case.gates for case in graded)
