@@ -51,7 +51,7 @@ def untrue(page, folder, *, large):
         if block.language == "pycon":
             found += [said for said in [made.session(block, page)] if said]
         for example in made.examples(block) if block.language == "console" else ():
-            number, command = example.command
+            number, command, _ = example.command
             if command.startswith("clustersim "):
                 lines = made.wrong(example.shown, made.output_of(command), more=example.more)
                 found += [f"{page}:{number}: {command}: not so: {line}" for line in lines[:1]]

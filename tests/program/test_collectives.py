@@ -17,7 +17,8 @@ from clustersim.program.collectives import ring
 from clustersim.program.collectives.communicator import RUNS, Communicator, load_of_messages
 from clustersim.program.collectives.double_tree import double_tree
 from clustersim.program.collectives.messages import exchange
-from clustersim.topology.cluster import Cluster
+from clustersim.scenario.entries import entry
+from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.topology.faults import FailedCable, find_faults
 
 MODEST = settings(max_examples=20, deadline=None)
@@ -619,3 +620,17 @@ def test_the_tuner_takes_what_it_ranks_first(name, nbytes):
     assert taken.ranked == min(
         communicator.cost_of(name, "all-reduce", nbytes).ranked for name in names
     )
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "tree"])
+def test_a_byte_takes_as_long_on_a_machine_whose_routes_are_new(algorithm):
+    """Adaptive routes are links that are made with the first load: its time includes them."""
+    cluster, again = (build_cluster(entry("cluster", "frontier").record, 64) for _ in range(2))
+    groups = np.arange(512).reshape(8, 64, order="F")
+    links = cluster.links.capacities.size
+    fresh = Communicator(cluster, groups).seconds_per_byte(algorithm, "all-reduce")
+    known = Communicator(again, groups)
+    known.load(algorithm, "all-reduce")
+
+    assert cluster.links.capacities.size > links
+    assert fresh.tolist() == known.seconds_per_byte(algorithm, "all-reduce").tolist()

@@ -190,8 +190,8 @@ class Communicator:
         """Return for each row the time of a byte of the buffer on uncontended links [s/B]."""
         key = algorithm, operation
         if key not in self._seconds:
-            capacities = self.cluster.links.capacities
-            self._seconds[key] = self.load(*key).seconds_per_byte(capacities)
+            load = self.load(*key)  # its routes may be links that are new
+            self._seconds[key] = load.seconds_per_byte(self.cluster.links.capacities)
         return self._seconds[key]
 
     def _steps(self, algorithm: str, operation: str) -> StepCounts | None:
