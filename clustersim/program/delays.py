@@ -5,11 +5,12 @@
 
 The ranks of a cell wait for each other at every collective between them, so that the slowest one of
 each segment counts.  What a cause always adds is part of a block (`Block.late`); what it adds at
-random differs from step to step (`Actor.extra`).  Where a block moves weights or expert tokens
-while it computes, the additional time is not hidden behind these.
+random differs from step to step (`Actor.extra`).  Replicas that meet inside blocks (`meetings`)
+wait for each other as well, so that all of them have the delays of the slowest.  Where a block
+moves weights or expert tokens while it computes, the additional time is not hidden behind these.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,6 +25,7 @@ from clustersim.program.blocks import Blocks
 from clustersim.program.communicators import Pattern
 from clustersim.program.job import Job
 from clustersim.program.kernel_segments import KernelSegments
+from clustersim.program.meetings import Meetings
 from clustersim.program.program import Block, Tail
 from clustersim.program.rank_effects import RankEffects
 from clustersim.program.steps import FORWARD, Code
@@ -77,14 +79,26 @@ class Delays:
 
     def __init__(self, job: Job, blocks: Blocks) -> None:
         self._job, self._blocks = job, blocks
-        self._segments, self._effects = KernelSegments(job), RankEffects(job)
+        self._meetings = Meetings(job, blocks)
+        self._segments, self._effects = KernelSegments(job, self._meetings), RankEffects(job)
+        self._known: dict[Hashable, StageDelays] = {}
 
     @property
     def colours(self) -> Integers:
         """For each replica, a number for what makes its times differ from those of others."""
         numbers: dict[Hashable, int] = {}
-        colours = map(self._effects.colour, range(self._job.plan.data))
+        colours = map(self._colour, range(self._job.plan.data))
         return np.array([numbers.setdefault(colour, len(numbers)) for colour in colours])
+
+    def _colour(self, replica: int) -> Hashable:
+        """Return the same of one replica; None for one without delays."""
+        if not self._job.causes:
+            return None
+        own = self._effects.colour(replica)
+        met = tuple(map(self._effects.colour, self._meetings.with_replica(replica)))
+        if len(met) == 1 or not any(colour is not None for colour in met):
+            return own
+        return met if self._meetings.everywhere else (own, met)
 
     def of(self, stage: int, replica: int, pattern: Pattern) -> StageDelays:
         """Return the delays of a stage of a replica.
@@ -93,40 +107,63 @@ class Delays:
         ----------
         pattern : of the collectives in its blocks
         """
-        effects, host = self._effects, self._job.offload.host_optimiser
-        if effects.colour(replica) is None:
+        if not self._job.causes:
             return NO_DELAYS
-        cell = effects.devices[stage, replica]
-        late, factor = self._always(stage, cell, pattern), float(effects.factors[cell].max())
+        met = self._meetings.with_replica(replica)
+        replicas = met if self._meetings.in_stage(stage) else (replica,)
+        if all(self._effects.colour(each) is None for each in replicas):
+            return NO_DELAYS
+        key = stage, replicas, pattern
+        if key not in self._known:
+            self._known[key] = self._of_replicas(stage, replicas, pattern)
+        return self._known[key]
+
+    def _of_replicas(self, stage: int, replicas: tuple[int, ...], pattern: Pattern) -> StageDelays:
+        """Return the delays of a stage of replicas that meet there, or of a single one."""
+        effects, host = self._effects, self._job.offload.host_optimiser
+        cells = {replica: effects.devices[stage, replica] for replica in replicas}
+        devices = np.concatenate([*cells.values()])
+        late = self._always(stage, [*cells.values()], pattern)
+        factor = float(effects.factors[devices].max())
         extra = np.zeros(len(self._job.order.of[stage]))
-        extra[0] = float(effects.planned[cell].max())
-        if effects.random[stage, replica]:
-            draws: Draws = {device: effects.generators(device) for device in cell.tolist()}
-            extra += self._at_random(stage, replica, draws, pattern, late)
-            self._add_pauses(extra, stage, cell)
+        extra[0] = float(effects.planned[devices].max())
+        if effects.random[stage, [*replicas]].any():
+            draws: dict[int, Draws] = {
+                replica: {device: effects.generators(device) for device in cell.tolist()}
+                for replica, cell in cells.items()
+            }
+            extra += self._at_random(stage, draws, pattern, late)
+            self._add_pauses(extra, stage, devices)
             factor = max(
                 float(effects.factors[device]) * _one_factor(jitters)
-                for device, jitters in draws.items()
+                for of_cell in draws.values()
+                for device, jitters in of_cell.items()
             )
         return StageDelays(late, extra if extra.any() else None, 1.0 if host else factor)
 
     # --- always ----------------------------------------------------------------------------------
 
-    def _always(self, stage: int, cell: NDArray[np.int64], pattern: Pattern) -> dict[Code, float]:
-        """Return what the blocks of a cell always take longer, by code [s]."""
+    def _always(
+        self, stage: int, cells: Sequence[NDArray[np.int64]], pattern: Pattern
+    ) -> dict[Code, float]:
+        """Return what the blocks of cells that meet always take longer, by code [s]."""
         effects = self._effects
-        devices = {*zip(effects.factors[cell].tolist(), effects.clocks[cell].tolist(), strict=True)}
-        delay = float(effects.dispatch[cell].max())
-        if devices == {(1.0, 1.0)} and not delay:
+        rates = ((effects.factors[cell].tolist(), effects.clocks[cell].tolist()) for cell in cells)
+        different = {frozenset(zip(*each, strict=True)) for each in rates}
+        delay = max(float(effects.dispatch[cell].max()) for cell in cells)
+        if different == {frozenset({(1.0, 1.0)})} and not delay:
             return {}
         late = {}
         for code in self._codes(stage):
             base, seconds = self._base(stage, code, pattern)
-            slowest = np.zeros(1)
-            for factor, clock in sorted(devices):
-                own, _ = self._segments.of(stage, code.chunk, code.kind, clock)
-                slowest = np.maximum(slowest, factor * own)
-            more = float(slowest.sum()) - base
+            met = np.zeros(1)
+            for devices in sorted(map(sorted, different)):
+                slowest = np.zeros(1)
+                for factor, clock in devices:
+                    segments = self._segments.of(stage, code.chunk, code.kind, clock)
+                    slowest = np.maximum(slowest, factor * segments.seconds)
+                met = np.maximum(met, np.add.reduceat(slowest, segments.meetings))
+            more = float(met.sum()) - base
             late[code] = float(self._total(seconds, more, delay)) - seconds.total
         return late
 
@@ -135,9 +172,9 @@ class Delays:
 
     def _base(self, stage: int, code: Code, pattern: Pattern) -> tuple[float, Seconds]:
         """Return the time of the kernels of an undisturbed block, and all its components [s]."""
-        own, _ = self._segments.of(stage, code.chunk, code.kind)
+        own = self._segments.of(stage, code.chunk, code.kind)
         seconds, _ = self._blocks.step(stage, code, pattern)
-        return float(own.sum()), seconds
+        return float(own.seconds.sum()), seconds
 
     def _total(self, seconds: Seconds, more: Floats | float, delay: float) -> Floats:
         """Return the time of a block whose kernels take longer, with a host that is late [s].
@@ -152,27 +189,41 @@ class Delays:
     # --- at random -------------------------------------------------------------------------------
 
     def _at_random(
-        self, stage: int, replica: int, draws: Draws, pattern: Pattern, late: dict[Code, float]
+        self, stage: int, draws: Mapping[int, Draws], pattern: Pattern, late: dict[Code, float]
     ) -> Floats:
-        """Return what the steps of a cell take longer than its blocks [s]."""
+        """Return what the steps of cells that meet take longer than their blocks [s].
+
+        Parameters
+        ----------
+        draws : of each cell, by its replica
+        """
         order, effects = self._job.order, self._effects
-        delay = float(effects.dispatch[effects.devices[stage, replica]].max())
-        loads = self._loads_of(stage, replica) if effects.lengths else None
+        delay = float(effects.dispatch[effects.devices[stage, [*draws]]].max())
+        loads = {
+            replica: self._loads_of(stage, replica) if effects.lengths else None
+            for replica in draws
+        }
         extra = np.zeros(len(order.of[stage]))
         for code in self._codes(stage):
             rows = order.steps_of[stage][code]
             base, seconds = self._base(stage, code, pattern)
-            drawn = self._drawn(
-                (stage, code), draws, len(rows), None if loads is None else loads[rows]
-            )
-            whole = self._total(seconds, drawn - base, delay)
+            met = np.zeros((len(rows), 1))
+            for replica, of_cell in draws.items():
+                load = loads[replica]
+                own = self._drawn(
+                    (stage, code), of_cell, len(rows), None if load is None else load[rows]
+                )
+                met = np.maximum(met, own)
+            whole = self._total(seconds, met.sum(axis=1) - base, delay)
             extra[rows] = whole - seconds.total - late.get(code, 0.0)
         return extra
 
     def _drawn(
         self, block: tuple[int, Code], draws: Draws, steps: int, loads: Floats | None
     ) -> Floats:
-        """Return the time of the kernels of steps, segment by segment that of the slowest rank [s].
+        """Return the time of the kernels of steps of a cell between meetings of replicas [s].
+
+        Segment by segment that of the slowest rank: an array by step and meeting.
 
         Parameters
         ----------
@@ -184,7 +235,7 @@ class Delays:
             factor, clock = float(effects.factors[device]), float(effects.clocks[device])
             if not jitters and (factor, clock) in plain:
                 continue
-            seconds, attention = self._segments.of(stage, code.chunk, code.kind, clock)
+            seconds, attention, meetings = self._segments.of(stage, code.chunk, code.kind, clock)
             own: Floats = np.broadcast_to(seconds * factor, (steps, len(seconds)))
             if loads is not None:
                 own = own + factor * np.outer(loads - 1.0, attention)
@@ -193,7 +244,7 @@ class Delays:
             if not jitters:
                 plain.add((factor, clock))
             slowest = np.maximum(slowest, own)
-        return np.asarray(slowest.sum(axis=1))
+        return np.asarray(np.add.reduceat(slowest, meetings, axis=1))
 
     @cached_property
     def _loads(self) -> Floats:
@@ -214,12 +265,12 @@ class Delays:
         order, chunks = self._job.order, self._job.plan.chunks
         return np.asarray(self._loads[replica][order.inputs[stage] // (2 * chunks)])
 
-    def _add_pauses(self, extra: Floats, stage: int, cell: NDArray[np.int64]) -> None:
-        """Add the pauses of a cell to its forwards: the process that pauses launches these."""
+    def _add_pauses(self, extra: Floats, stage: int, devices: NDArray[np.int64]) -> None:
+        """Add the pauses of devices to the forwards: the process that pauses launches these."""
         order = self._job.order
         forwards = [number for number, code in enumerate(order.codes) if code.kind == FORWARD]
         places = np.flatnonzero(np.isin(order.of[stage], forwards))
-        for pause in self._effects.pauses_in(cell):
+        for pause in self._effects.pauses_in(devices):
             extra[places[int(pause.after * len(places))]] += pause.seconds
 
 

@@ -220,6 +220,108 @@ def test_a_synchronous_step_is_the_maximum_of_its_ranks(distribution, ranks, exp
     assert in_deviations.mean() == pytest.approx(expected, abs=3 * error)
 
 
+# --- replicas that meet inside blocks -------------------------------------------------------------
+
+GATHERS = {"framework": "deepspeed-zero3", "plan": {"data": 8, "zero": 3}, "precision": "fp16"}
+"""Weights of a layer are gathered where the layer before it ends."""
+
+
+def experts(shared_by, **keys):
+    """Return the settings of a model with experts, each shared by some of eight replicas."""
+    plan = {"data": 8, "expert": shared_by}
+    return {"model": "mixtral-8x7b", "framework": "megatron-core", "plan": plan, **keys}
+
+
+MEETING = {
+    "gathers": (GATHERS, 8),
+    "8 ranks with experts": (experts(8), 8),
+    "4 ranks with experts": (experts(4), 4),
+    "2 ranks with experts": (experts(2), 2),
+}
+
+
+@pytest.mark.parametrize("case", MEETING)
+def test_replicas_wait_for_each_other_at_every_collective_inside_blocks(case):
+    """Independent jitter costs them the mean maximum between two meetings, and they stay folded."""
+    settings, meeting = MEETING[case]
+    jitter = {"type": "jitter", "deviation": 0.05}
+    program = compiled(scenario(jitter, batch=128, micro=4, **settings))
+    costs = []
+    for actor in program.actors:
+        device = compute_bound(replace(actor, extra=None))
+        costs.append(actor.extra.sum() / device / 0.05)
+
+    assert program.classes == 8 // meeting
+    assert all(len(actor.replicas) == meeting for actor in program.actors)
+    assert np.mean(costs) == pytest.approx(maximum_of_normal(meeting), rel=0.03)
+
+
+def test_a_gather_ahead_of_its_layer_makes_no_replica_wait():
+    """With one layer of prefetch the replicas differ, and only the slowest counts."""
+    framework = {"name": "deepspeed-zero3", "sharding": {"prefetch": 1}}
+    jitter = {"type": "jitter", "deviation": 0.05}
+    ahead, meeting = (
+        compiled(scenario(jitter, batch=64, micro=4, **{**GATHERS, **keys}))
+        for keys in ({"framework": framework}, {})
+    )
+
+    assert ahead.classes == 8
+    longest = max(actor.extra.sum() for actor in ahead.actors)
+    assert longest < 0.5 * meeting.actors[0].extra.sum()
+
+
+def test_a_slow_device_delays_all_replicas_that_meet_it_as_much_as_its_own():
+    """They stay folded, and the others have no delay."""
+    slow = {"type": "slow-device", "devices": [3], "factor": 1.5}
+    for settings, meeting in MEETING.values():
+        plain, disturbed = (
+            compiled(scenario(*given, batch=16, micro=4, **settings)) for given in ([], [slow])
+        )
+
+        assert disturbed.classes == (1 if meeting == 8 else 2)
+        late = {actor.replicas: actor.blocks for actor in disturbed.actors}
+        for replicas, blocks in late.items():
+            expected = [
+                0.5 * block.seconds.compute if 3 in replicas else 0.0
+                for block in plain.actors[0].blocks.values()
+            ]
+            assert [block.late for block in blocks.values()] == pytest.approx(expected, rel=1e-9)
+
+
+DISTURBED = [
+    {"type": "slow-device", "devices": [3], "factor": 1.5},
+    {"type": "jitter", "deviation": 0.1},
+    {"type": "pauses", "length": "20 ms", "every": 3},
+    {"type": "sequence-lengths", "histogram": [[256, 3], [2048, 1]]},
+]
+
+
+@pytest.mark.parametrize("disturbance", DISTURBED, ids=lambda given: given["type"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        GATHERS,
+        experts(4),
+        experts(2, plan={**PIPELINE, "data": 4, "expert": 2, "sequence_parallel": True}),
+        # The first of these stages has no experts, so that no replicas meet there.
+        experts(
+            4, model={"name": "mixtral-8x7b", "experts": {"first_dense": 4}},
+            plan={"data": 4, "pipeline": 2, "expert": 4, "layers": [4, 28]},
+        ),
+    ],
+    ids=["gathers", "experts", "experts in stages", "a stage without experts"],
+)  # fmt: skip
+def test_replicas_that_meet_are_the_same_folded_and_not(settings, disturbance):
+    """The step and its components."""
+    folded, unfolded = (
+        simulate(scenario(disturbance, **settings, fold=fold)) for fold in (True, False)
+    )
+
+    assert folded.step_time == pytest.approx(unfolded.step_time, rel=1e-12)
+    for part in PARTS:
+        assert folded.attribution[part] == pytest.approx(unfolded.attribution[part], abs=1e-9)
+
+
 # --- random numbers -------------------------------------------------------------------------------
 
 
