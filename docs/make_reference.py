@@ -22,6 +22,7 @@ from clustersim.calibration.kernel_grades import KernelGrades
 from clustersim.catalog import engines, frameworks, models, records
 from clustersim.catalog.facts import LEAST, MAX_COUNT, MOST
 from clustersim.catalog.finding import FOLDERS, entry_names
+from clustersim.catalog.price_records import PricesRecord, SiteRecord
 from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.reliability_records import ReliabilityRecord
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
@@ -75,6 +76,8 @@ CATALOGUE: dict[str, type[BaseModel]] = {
     "framework": frameworks.FrameworkRecord,
     "engine": engines.EngineRecord,
     "reliability": ReliabilityRecord,
+    "site": SiteRecord,
+    "prices": PricesRecord,
 }
 """The kinds of catalogue files and their schemas."""
 

@@ -41,8 +41,12 @@ def list_(
 
 
 def _size(entry: "ListedEntry") -> str:
-    """Return sizes in brackets: ``" (127 nodes, 1,016 devices)"``."""
+    """Return sizes in brackets: ``" (127 nodes, 1,016 devices)"``, ``" (PUE 1.2)"``."""
     words = []
+    if entry.pue is not None:
+        words.append(f"PUE {entry.pue:g}")
+    if entry.carbon is not None:
+        words.append(f"{entry.carbon:g} g CO2e/kWh")
     if entry.parameters is not None:
         words.append(f"{_billions(entry.parameters)} parameters")
     if entry.nodes is not None:

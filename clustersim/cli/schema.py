@@ -15,7 +15,7 @@ def schema(
         str,
         typer.Argument(
             help="Kind of file (scenario, serving, cluster, node, accelerator, library, model,"
-            " framework, engine, reliability), or a verb for its --json."
+            " framework, engine, reliability, site, prices), or a verb for its --json."
         ),
     ],
 ) -> None:

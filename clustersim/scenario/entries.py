@@ -17,6 +17,7 @@ from clustersim.catalog.facts import Record
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.libraries import LibraryRecord
 from clustersim.catalog.models import ModelRecord
+from clustersim.catalog.price_records import PricesRecord, SiteRecord
 from clustersim.catalog.reading import Document, read_yaml
 from clustersim.catalog.records import (
     AcceleratorRecord,
@@ -40,6 +41,8 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
     "framework": FrameworkRecord,
     "engine": EngineRecord,
     "reliability": ReliabilityRecord,
+    "site": SiteRecord,
+    "prices": PricesRecord,
 }
 
 KINDS: Final = (*RECORDS, "scenario")

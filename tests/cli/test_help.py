@@ -128,8 +128,8 @@ def test_show_prints_the_chunk_of_each_step(capsys, tmp_path, monkeypatch):
             ["schema", "scenarios"],
             "scenarios: no schema of that name (did you mean 'scenario'?) (known: scenario,"
             " serving, cluster, node, accelerator, library, model, framework, engine, reliability,"
-            " run, serve, scale, compare, whatif, sweep, search, size, train, study, validate,"
-            " calibrate, collective, flows, show, list, import)\n",
+            " site, prices, run, serve, scale, compare, whatif, sweep, search, size, train, study,"
+            " validate, calibrate, collective, flows, show, list, import)\n",
         ),
     ],
 )

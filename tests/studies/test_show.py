@@ -137,7 +137,7 @@ def test_list_searches_for_a_text(capsys):
     found = json.loads(out)
     code, nothing, complaint = ending(capsys, "list", "models", "qqqq")
 
-    keys = ["name", "title", "nodes", "devices", "parameters"]
+    keys = ["name", "title", "nodes", "devices", "parameters", "pue", "carbon"]
     assert [*found["clusters"][0]] == keys
     assert "superpod-h100" in [each["name"] for each in found["clusters"]]
     assert "libraries" not in found
@@ -154,6 +154,25 @@ def test_list_gives_sizes_and_device_counts(capsys):
     assert clusters.endswith("(127 nodes, 1,016 devices)\n")
     assert models.endswith("(8.03B parameters)\n")
     assert scenarios.endswith("(2,048 nodes, 16,384 devices)\n")
+
+
+def test_list_gives_cooling_and_emissions_of_sites(capsys):
+    """Sites have their PUE, and grams of CO2e where a source states them."""
+    sites = ending(capsys, "list", "sites")[1].splitlines()
+
+    assert any(line.endswith("(PUE 1.2, 57 g CO2e/kWh)") for line in sites)
+    assert any(line.endswith("(PUE 1.045)") for line in sites)
+
+
+def test_sites_and_prices_are_shown_with_their_sources(capsys):
+    """A site and the quotes of an accelerator are entries of the catalogue."""
+    site = ending(capsys, "show", "site/jean-zay")[1]
+    prices = ending(capsys, "show", "prices/h200-sxm")[1]
+
+    assert site.startswith("site jean-zay: ")
+    assert "Estimating the carbon footprint of BLOOM" in site
+    assert "rental[0].on_demand" in prices
+    assert ending(capsys, "show", "frontier")[1].startswith("cluster frontier")
 
 
 def test_list_of_a_kind_is_aligned(capsys):
@@ -175,8 +194,8 @@ def test_an_unknown_kind_is_answered_with_the_allowed_ones(capsys):
         2,
         "",
         "clusterz: unknown kind (did you mean 'clusters'?) (allowed: clusters, nodes,"
-        " accelerators, libraries, models, frameworks, engines, reliabilities, scenarios,"
-        " schedules)\n",
+        " accelerators, libraries, models, frameworks, engines, reliabilities, sites,"
+        " prices, scenarios, schedules)\n",
     )
 
 
@@ -249,8 +268,8 @@ def test_a_file_of_no_known_kind_is_named_with_its_line(capsys, here):
         2,
         "",
         "x.yaml:2: kind: 'nodes' is no kind of catalogue file (did you mean 'node'?)"
-        " (allowed: cluster, node, accelerator, library, model, framework, engine, reliability;"
-        " a scenario has no kind)\n",
+        " (allowed: cluster, node, accelerator, library, model, framework, engine, reliability,"
+        " site, prices; a scenario has no kind)\n",
     )
 
 

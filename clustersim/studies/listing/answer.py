@@ -23,6 +23,8 @@ class ListedEntry:
     nodes : nodes of a cluster or a scenario; null for other kinds
     devices : devices of a cluster, a node or a scenario; null for other kinds
     parameters : parameters of a model; null for other kinds
+    pue : energy of a site over that of its machines; null for other kinds
+    carbon : emissions of a site; null for other kinds, and where none are stated [g CO2e/kWh]
     """
 
     name: str
@@ -30,6 +32,8 @@ class ListedEntry:
     nodes: int | None = None
     devices: int | None = None
     parameters: int | None = None
+    pue: float | None = None
+    carbon: float | None = None
 
 
 Listing = Mapping[str, tuple[ListedEntry, ...]]
@@ -84,8 +88,12 @@ def _titles(kind: str) -> dict[str, str]:
     return {name: title_of(kind, name) for name in entry_names(kind)}
 
 
-def _sizes(kind: str, name: str) -> dict[str, int]:
-    """Return the nodes and devices of a machine or scenario, or the parameters of a model."""
+def _sizes(kind: str, name: str) -> dict[str, Any]:
+    """Return the numbers of an entry: its size, or cooling and emissions of a site."""
+    if kind == "site":
+        site = find("site", name).data
+        carbon = _number(site["carbon"]) if "carbon" in site else None
+        return {"pue": _number(site["pue"]), "carbon": carbon}
     if kind == "model":
         return {"parameters": round(_number(find("model", name).data["parameters"]))}
     if kind == "node":

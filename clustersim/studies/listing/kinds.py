@@ -11,6 +11,8 @@ PLURALS: Final = {
     "frameworks": "framework",
     "engines": "engine",
     "reliabilities": "reliability",
+    "sites": "site",
+    "prices": "prices",
     "scenarios": "scenario",
     "schedules": "schedule",
 }
