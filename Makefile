@@ -13,6 +13,9 @@ LOCK  := requirements/dev.lock
 STAMP := $(VENV)/.installed
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 
+# pytest rewrites the tests for its messages, which takes 4 s where Python may write no bytecode.
+TESTED := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
 REPORT := $(CURDIR)/runs/$(basename $(notdir $(SCENARIO)))
 
 .DEFAULT_GOAL := help
@@ -41,10 +44,10 @@ bench: $(STAMP) ## measure speed: docs/performance.md and runs/bench.json (BENCH
 	@$(BIN)/python -m benchmarks $(if $(BENCH),$(BENCH),--json runs/bench.json --markdown docs/performance.md)
 
 test: $(STAMP) ## run the tests, except those marked large
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not large" $(PYTEST)
+	@$(TESTED) -m "not large" $(PYTEST)
 
 test-large: $(STAMP) ## run the tests marked large
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m large $(PYTEST)
+	@$(TESTED) -m large $(PYTEST)
 
 lint: $(STAMP) ## check style and formatting
 	@$(BIN)/python -m ruff check .

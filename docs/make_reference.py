@@ -413,7 +413,7 @@ def _serve() -> Iterator[str]:
     yield from _drawn(("key", "meaning"), described(ServeAnswer))
     yield "## What `clustersim serve` writes\n"
     yield _prose("serve_files")
-    loaded = load_service("llama3-70b-h100-serving", {"load.concurrency": 2})
+    loaded = load_service("llama3-70b-h100-serving", {"load.concurrency": 2, "load.requests": 16})
     files = serve_files.files_of(serve(loaded, loads=[1, 2]), loaded).names([FORMAT])
     yield from _drawn(("file", "holds"), _said("serve_file", files))
 

@@ -4,7 +4,8 @@ import signal
 
 from hypothesis import settings
 
-settings.register_profile("any machine", deadline=None)  # a busy machine is no failed law
+# A busy machine is no failed law.
+settings.register_profile("any machine", deadline=None, max_examples=60)
 settings.load_profile("any machine")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts a job with `&`

@@ -319,7 +319,7 @@ class Service:
         return [(place, count) for place, (_, count) in enumerate(self._kinds)]
 
     @cached_property
-    def _tables(self) -> list["StageTables"]:
+    def _tables(self) -> list[StageTables]:
         return [StageTables(stage, self._verified) for stage, _ in self._kinds]
 
     @cached_property
@@ -337,17 +337,15 @@ class Service:
 
     def _tabled_share(self, place: int, batch: Batch, share: float) -> tuple[float, float]:
         """Return the times of exchanges and of all else of a stage, for a share of the batch."""
-        tables, groups = self._tables[place], self.layout.attention_data
-        each, whole, rows = self._tokens(batch)
-        prompts, sequences = batch.prompts, batch.sequences
-        exchanged = 0.0
-        seconds = tables.dense(each * share) + tables.head(rows * share)
-        if self.model.experts is not None:
-            seconds += tables.routed(whole * share)
-            if groups > 1:
-                exchanged = (tables.prompted if prompts else tables.exchanged)(each * share)
+        tables, prompts, sequences = self._tables[place], batch.prompts, batch.sequences
+        known = None if prompts else self._decoding.get((place, sequences, share))
+        if known is None:
+            known = self._tabled_tokens(tables, batch, share)
+            if not prompts:
+                self._decoding[place, sequences, share] = known
+        exchanged, seconds = known
         if sequences:
-            own = max(1.0, sequences / groups * share)
+            own = max(1.0, sequences / self.layout.attention_data * share)
             decode = tables.decode_together if prompts else tables.decode
             seconds += decode(own, batch.context / sequences)
             if self.layout.context > 1:
@@ -358,6 +356,25 @@ class Service:
             if self.layout.context > 1:
                 seconds += share * tables.gathered(self._context(batch))
         return exchanged, seconds
+
+    def _tabled_tokens(
+        self, tables: StageTables, batch: Batch, share: float
+    ) -> tuple[float, float]:
+        """Return the times of a stage that depend on tokens alone: of exchanges, and of others."""
+        each, whole, rows = self._tokens(batch)
+        exchanged = 0.0
+        seconds = tables.dense(each * share) + tables.head(rows * share)
+        if self.model.experts is not None:
+            seconds += tables.routed(whole * share)
+            if self.layout.attention_data > 1:
+                exchange = tables.prompted if batch.prompts else tables.exchanged
+                exchanged = exchange(each * share)
+        return exchanged, seconds
+
+    @cached_property
+    def _decoding(self) -> dict[tuple[int, int, float], tuple[float, float]]:
+        """What `_tabled_tokens` returns without prompts, by stage, sequences and share."""
+        return {}
 
 
 def _stages(replica: Replica) -> Iterator[Stage]:

@@ -212,7 +212,7 @@ def test_a_synchronous_step_is_the_maximum_of_its_ranks(distribution, ranks, exp
     jitter = {"type": "jitter", "distribution": distribution, "deviation": 0.05, "each": "step"}
     loaded, plain = scenario(jitter, data=ranks), scenario(data=ranks)
     undisturbed, kernels = step(plain), work(plain)
-    replications = 12 if ranks > 100 else 60
+    replications = 8 if ranks > 100 else 30
     steps = np.array([step(loaded, number) for number in range(replications)])
     in_deviations = (steps - undisturbed) / (0.05 * kernels)
     error = in_deviations.std(ddof=1) / math.sqrt(replications)

@@ -77,7 +77,7 @@ def scenes(draw):
 
 
 @given(scenes())
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_alone_and_shared_end_at_the_same_instants(scene):
     """Whether a transfer ran alone or was solved makes no difference to any end."""
     quick, ends, _ = run(*scene)
@@ -116,7 +116,7 @@ def test_shifting_all_starts_shifts_all_ends(scene, shift):
 
 
 @given(scenes(), st.sampled_from([(0, 0), (0, 2), (4, 1), (9, 3)]))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_scalar_and_array_solver_end_at_the_same_instants(scene, sizes):
     """The solver of shared transfers makes no difference to any end."""
     _, expected, _ = run(*scene)

@@ -104,7 +104,7 @@ FOLDED = {
         "frontier-22b", "cluster.nodes=12", "plan.data=12", "batch.global=144",
         "cluster.fabric.routing=minimal", "framework.pipeline.blocking=false",
     ),
-    "interleaved": ("megatron21-t1-145b", "cluster.nodes=32", "plan.data=4", "batch.global=64"),
+    "interleaved": ("megatron21-t1-145b", "cluster.nodes=16", "plan.data=2", "batch.global=32"),
 }  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def test_runs_are_shipped():
 @pytest.mark.parametrize("name", RUNS)
 def test_published_numbers_of_whole_runs_are_met(name):
     """Days, interruptions and checkpoints are within their errors, bounds hold, the step fits."""
-    answer = train(name, ["training.replications=200"])
+    answer = train(name, ["training.replications=100"])
 
     assert answer.fits
     assert answer.accounting.elapsed == pytest.approx(86_400 * answer.days, rel=1e-9)
@@ -44,7 +44,7 @@ def test_published_numbers_of_whole_runs_are_met(name):
 
 def test_llama_3_needs_short_saves_and_restarts():
     """Above 90 % with asynchronous saves; below with saves that block for a minute."""
-    settings = ["training.replications=100"]
+    settings = ["training.replications=40"]
     slow = ["training.checkpoint.block=60 s", "training.checkpoint.durable=60 s"]
     long = ["training.restart.scheduling=20 min"]
 

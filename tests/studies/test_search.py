@@ -42,7 +42,7 @@ JOBS = {
         "llama3-405b-16k",
         ["cluster.nodes=1", "batch.global=16", "model=llama3-8b", "framework=torchtitan"],
     ),
-    "concurrent steps": ("deepseek-v3-h800", ["cluster.nodes=4", "batch.global=64"]),
+    "concurrent steps": ("deepseek-v3-h800", ["cluster.nodes=4", "batch.global=32"]),
     "blocking sends": ("megatron21-t1-1.7b", ["cluster.nodes=2", "batch.global=32"]),
     "offload": (
         "qlora-70b-2x3090",
@@ -94,13 +94,19 @@ def ratios(scenario, settings, count, seed=0):
     return times, memories, energies
 
 
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """The search of all layouts of the small scenario."""
+    return search(small(tmp_path_factory.mktemp("found")), jobs=1)
+
+
 # --- bounds ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("job", JOBS)
 def test_no_replay_is_faster_than_its_bound_nor_smaller(job):
     """The bound of each random layout is at most its replay, in time, memory and energy."""
-    times, memories, energies = ratios(*JOBS[job], count=14)
+    times, memories, energies = ratios(*JOBS[job], count=8)
 
     assert len(times) > 4
     assert max(times) <= 1
@@ -113,7 +119,7 @@ def test_no_replay_is_faster_than_its_bound_nor_smaller(job):
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_no_replay_of_thousands_is_faster_than_its_bound(job, seed):
     """The same of thousands of random layouts."""
-    times, memories, energies = ratios(*JOBS[job], count=100, seed=seed)
+    times, memories, energies = ratios(*JOBS[job], count=60, seed=seed)
 
     assert max(times) <= 1
     assert max(memories) <= 1
@@ -177,15 +183,14 @@ def test_rules_exclude_what_cannot_be_built(tmp_path):
 KEYS = ("plan.tensor", "plan.data", "plan.pipeline", "batch.micro", "plan.sequence_parallel")
 
 
-def test_counts_add_up(tmp_path):
+def test_counts_add_up(found):
     """Each possible layout is excluded, bounded, too large, replayed or open."""
-    answer = search(small(tmp_path), jobs=1)
-    counts = answer.layouts
+    counts = found.layouts
 
     assert counts.possible == (
         counts.excluded + counts.bounded + counts.memory + counts.replayed + counts.open
     )
-    assert sum(rule.count for rule in answer.rules) == counts.excluded
+    assert sum(rule.count for rule in found.rules) == counts.excluded
 
 
 # --- the best -------------------------------------------------------------------------------------
@@ -199,7 +204,7 @@ def replays(loaded):
 
 
 FIXED = ["recompute=none", "plan.layers=even"]
-CAPPED = ["batch.global=4", *FIXED, "cluster.node.accelerator.power_cap=250 W"]
+CAPPED = ["batch.global=2", *FIXED, "cluster.node.accelerator.power_cap=250 W"]
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +219,7 @@ def test_the_answer_is_that_of_an_exhaustive_search(all_replays, tmp_path):
     times = sorted(result.step_time for result in found)
     answer = search(small(tmp_path), settings=CAPPED, jobs=1)
 
-    assert valid > 100
+    assert valid > 80
     assert answer.layouts.possible - answer.layouts.excluded == valid
     assert answer.gap == 0
     proven = [one.step_time_s for one in answer.ranked[: answer.proven]]
@@ -311,13 +316,13 @@ def test_the_answer_is_that_of_an_exhaustive_search_of_thousands(tmp_path):
 def test_no_sampled_layout_of_millions_is_better():
     """Of 7.3 million layouts of 175B on 1,024 devices, no random one beats the best that is found.
 
-    Half of the sample is of the 300 with the least bounds, half of 3,000.
+    Half of the sample is of the 60 with the least bounds, half of 600.
     """
     best = search(SCENARIO, devices=DEVICES, settings=SETTINGS).best.step_time_s
-    sampled = [variant for drawn in samples(12).values() for variant in drawn]
+    sampled = [variant for drawn in samples(6).values() for variant in drawn]
     times = step_times(sampled)
 
-    assert len(times) > 12
+    assert len(times) > 6
     assert min(times) >= best
 
 
@@ -334,30 +339,28 @@ def test_each_objective_has_the_same_best_for_one_batch(tmp_path):
     assert mfu.ranked[0].value >= mfu.ranked[-1].value
 
 
-def test_a_gap_and_a_time_end_a_search_early(tmp_path):
+def test_a_gap_and_a_time_end_a_search_early(found, tmp_path):
     """With a gap fewer layouts are replayed, and the stated gap bounds the best one."""
     file = small(tmp_path)
-    whole = search(file, jobs=1)
     coarse = search(file, gap=0.2, jobs=1)
     short = search(file, seconds=0.0, jobs=1)
 
-    assert coarse.layouts.replayed < whole.layouts.replayed
+    assert coarse.layouts.replayed < found.layouts.replayed
     for answer in (coarse, short):
         least = answer.best.step_time_s * (1 - answer.gap)
-        assert least <= whole.best.step_time_s <= answer.best.step_time_s
+        assert least <= found.best.step_time_s <= answer.best.step_time_s
     assert coarse.gap <= 0.2
     assert short.layouts.open > 0
     assert short.proven == 0
 
 
-def test_limits_and_values_restrict_the_space(tmp_path):
+def test_limits_and_values_restrict_the_space(found, tmp_path):
     """A limit of memory or of a degree, the values of a key, and a key that is set all hold."""
     file = small(tmp_path)
-    plain = search(file, jobs=1)
     limited = search(file, limits=["plan.tensor>=4", "memory<=20GiB"], jobs=1)
     listed = search(file, free=["plan.pipeline=2,4"], settings=["recompute=full"], jobs=1)
 
-    assert limited.best.memory.peak_bytes <= 20 * 2**30 < plain.best.memory.peak_bytes
+    assert limited.best.memory.peak_bytes <= 20 * 2**30 < found.best.memory.peak_bytes
     assert all(one.set_["plan.tensor"] >= 4 for one in limited.ranked)
     assert {one.set_["plan.pipeline"] for one in listed.ranked} <= {2, 4}
     assert all("recompute" not in one.set_ for one in listed.ranked)
@@ -402,12 +405,9 @@ def test_a_machine_without_prices_has_no_tokens_per_dollar():
         search("frontier-22b", objective="tokens_per_dollar", jobs=1)
 
 
-def test_the_best_layout_runs_as_it_is_reported(tmp_path):
+def test_the_best_layout_runs_as_it_is_reported(found, tmp_path):
     """A run with the values of `set` has the step time of the answer."""
-    file = small(tmp_path)
-    answer = search(file, jobs=1)
-
-    assert simulate(file, answer.best.set_).step_time == answer.best.step_time_s
+    assert simulate(small(tmp_path), found.best.set_).step_time == found.best.step_time_s
 
 
 # --- the run cache --------------------------------------------------------------------------------

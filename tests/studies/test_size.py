@@ -15,7 +15,10 @@ from clustersim.studies.size.layouts import Machine, batch_of, fastest_layout
 from clustersim.studies.size.text import finding, rows
 from clustersim.workload.scaling_laws import LAWS
 
-MACHINE = Machine("dgx-h100", 2, 8, "megatron-core", "bf16", 4 * 2**20)
+TOKENS = 2**20
+"""Tokens of a step: a quarter of the usual ones, which take a quarter of the microbatches."""
+
+MACHINE = Machine("dgx-h100", 2, 8, "megatron-core", "bf16", TOKENS)
 
 LAYOUTS = {
     "cluster": "dgx-h100",
@@ -23,7 +26,7 @@ LAYOUTS = {
     "model": "llama2-7b",
     "framework": "megatron-core",
     "precision": "bf16",
-    "batch.global": 1024,
+    "batch.global": 256,
     "batch.sequence": 4096,
     "plan.layers": "even",
     "plan.context": 1,
@@ -32,8 +35,8 @@ LAYOUTS = {
 
 @pytest.fixture(scope="module")
 def small():
-    """The best model for two days on two nodes."""
-    return size("dgx-h100", nodes=2, days=2, law="replication")
+    """The best model for two days on one node."""
+    return size("dgx-h100", nodes=1, days=2, law="replication", batch_tokens=TOKENS)
 
 
 def test_the_model_is_the_optimum_of_its_own_budget(small):
@@ -48,7 +51,7 @@ def test_the_model_is_the_optimum_of_its_own_budget(small):
 def test_tokens_are_throughput_times_time(small):
     """Tokens per second, days and goodput multiply to the tokens."""
     assert small.tokens == pytest.approx(small.tokens_per_s * small.days * 86400 * small.goodput)
-    assert small.devices == 16
+    assert small.devices == 8
 
 
 def test_the_layout_is_a_run_that_fits(small):
@@ -67,7 +70,7 @@ def test_the_layout_is_a_run_that_fits(small):
     run = simulate(
         {
             "title": "again",
-            "cluster": {"name": "dgx-h100", "nodes": 2},
+            "cluster": {"name": "dgx-h100", "nodes": 1},
             "model": model,
             "plan": {
                 "tensor": layout.tensor,
@@ -105,7 +108,14 @@ def test_no_layout_of_the_sizes_is_faster(small):
 
 def test_a_key_that_is_set_is_not_searched():
     """`--set plan.tensor=4` gives the best layout with this tensor degree."""
-    answer = size("dgx-h100", nodes=2, model="llama2-7b", tokens=1e9, settings=["plan.tensor=4"])
+    answer = size(
+        "dgx-h100",
+        nodes=2,
+        model="llama2-7b",
+        tokens=1e9,
+        batch_tokens=TOKENS,
+        settings=["plan.tensor=4"],
+    )
 
     assert answer.layout.tensor == 4
 
@@ -113,8 +123,9 @@ def test_a_key_that_is_set_is_not_searched():
 def test_goodput_is_that_of_the_whole_run():
     """With failures it is what `train` predicts for this model and layout."""
     keys = ["training.failures=rsc-1", "training.restart.initialisation=30 min"]
-    answer = size("selene", nodes=16, model="llama2-7b", tokens=2e11, settings=keys)
-    assumed = size("selene", nodes=16, model="llama2-7b", tokens=2e11)
+    given = {"nodes": 16, "model": "llama2-7b", "tokens": 2e11, "batch_tokens": TOKENS}
+    answer = size("selene", **given, settings=keys)
+    assumed = size("selene", **given)
 
     assert 0.9 < answer.goodput < 1
     assert answer.goodput_note.startswith("predicted: ")
@@ -134,8 +145,9 @@ def test_the_batch_is_divided_by_odd_factors_of_the_devices(sequences, devices):
 
 def test_the_way_back_takes_the_same_days():
     """A model on the tokens of two days takes two days on the same nodes."""
-    there = size("dgx-h100", nodes=2, days=2, family="llama2-7b")
-    back = size("dgx-h100", nodes=2, model="llama2-7b", tokens=there.tokens)
+    given = {"nodes": 2, "batch_tokens": TOKENS}
+    there = size("dgx-h100", days=2, family="llama2-7b", **given)
+    back = size("dgx-h100", model="llama2-7b", tokens=there.tokens, **given)
 
     assert back.question == "days"
     assert back.days == pytest.approx(2)
@@ -144,8 +156,9 @@ def test_the_way_back_takes_the_same_days():
 
 def test_the_fewest_nodes_train_in_time():
     """The nodes that are found take at most the days that are given; fewer than half take more."""
-    found = size("dgx-h100", days=1, model="llama2-7b", tokens=2e10)
-    half = size("dgx-h100", nodes=max(1, found.nodes // 2), model="llama2-7b", tokens=2e10)
+    given = {"model": "llama2-7b", "tokens": 2e10, "batch_tokens": TOKENS}
+    found = size("dgx-h100", days=1, **given)
+    half = size("dgx-h100", nodes=max(1, found.nodes // 2), **given)
 
     assert found.question == "devices"
     assert found.days <= 1 < half.days
@@ -153,7 +166,8 @@ def test_the_fewest_nodes_train_in_time():
 
 def test_no_other_size_of_the_list_has_a_lower_loss():
     """Of a list of models the one with the lowest loss is the answer."""
-    found = size("dgx-h100", nodes=2, days=2, law="replication", family="gpt3-1.3b,llama2-7b")
+    models = "gpt3-1.3b,llama2-7b"
+    found = size("dgx-h100", nodes=2, days=2, law="replication", family=models, batch_tokens=TOKENS)
 
     assert found.loss == min(one.loss for one in found.sizes)
     assert {one.model for one in found.sizes} == {"gpt3-1.3b", "llama2-7b"}
@@ -161,7 +175,7 @@ def test_no_other_size_of_the_list_has_a_lower_loss():
 
 def test_a_law_without_a_loss_has_none():
     """Loss is null, and the text names the reason."""
-    found = size("dgx-h100", nodes=1, days=1, law="llama3", model=None)
+    found = size("dgx-h100", nodes=1, days=1, law="llama3", batch_tokens=TOKENS)
 
     assert found.loss is None
     assert any("llama3 has no loss" in row.text for row in rows(found))
@@ -172,7 +186,7 @@ def test_the_text_states_law_range_and_neighbours(small):
     """The finding is first; below it the law with its range, half and twice the size."""
     lines = {row.label: row.text for row in rows(small)}
 
-    assert finding(small).endswith("the best model by replication for 2 days on 16 h100-sxm")
+    assert finding(small).endswith("the best model by replication for 2 days on 8 h100-sxm")
     assert "Besiroglu et al. 2024" in lines["law"]
     assert "of its experiments" in lines["law"]
     assert "loss" in lines["half the size"]

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
-from clustersim.validation.robust import SHARPEST, scatter
+from clustersim.validation.robust import SHARPEST, medians, scatter
 
 MOST_CHOSEN: Final = 3
 """Most quantities of a selection."""
@@ -220,7 +220,7 @@ def slopes_alone(columns: Floats, missing: Floats) -> Floats:
     slopes = np.zeros(columns.shape[1])
     remaining = np.repeat(missing[:, None], len(slopes), axis=1)
     for _ in range(UPDATES):
-        sigma = np.maximum(SHARPEST, 1.4826 * np.median(np.abs(remaining), axis=0))
+        sigma = np.maximum(SHARPEST, 1.4826 * medians(np.abs(remaining)))
         weights = _roots_of_weights(remaining, sigma) ** 2
         squares = (weights * columns**2).sum(axis=0)
         products = (weights * columns * missing[:, None]).sum(axis=0)
