@@ -6,7 +6,7 @@ gradients are reduced over the replicas, the tied embedding over the first and t
 gradient norm over all ranks of a replica; then the optimiser runs.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -105,11 +105,14 @@ class Rank:
         self.at = 0
         self.awaited = -1
         order, stage = state.program.order, actor.position.stage
-        self.actions = [action_of(actor, state.program, code, state.grid) for code in order.codes]
+        self.number = state.number(actor.position)
+        rates = state.program.rates[self.number]
+        self.actions = [
+            action_of(actor, rates, state.program, code, state.grid) for code in order.codes
+        ]
         overlapped = actor.tail.overlapped and actor.tail.gradients
         self.completing = completing(order, stage) if overlapped else {}
         self.reducing: Event | None = None
-        self.number = state.number(actor.position)
         self.extra: list[float] | None = None if actor.extra is None else actor.extra.tolist()
         self.tail: list[Span] = []
 
@@ -242,15 +245,22 @@ class Rank:
         )
 
 
-def action_of(actor: Actor, program: Program, code: Code, grid: TimeGrid) -> Action:
-    """Return what an actor does in steps of a code."""
+def action_of(
+    actor: Actor, rates: Mapping[Code, float], program: Program, code: Code, grid: TimeGrid
+) -> Action:
+    """Return what an actor does in steps of a code.
+
+    Parameters
+    ----------
+    rates : of its transfers, as in `Program.rates`
+    """
     stage, wiring = actor.position.stage, program.wiring
     forward, weight = code.kind == FORWARD, code.kind == WEIGHT
     if code not in actor.blocks:
         return NO_ACTION
     block, traffic = actor.blocks[code], actor.send[code]
     target = None if weight else wiring.onward(stage, code.chunk, forward=forward)
-    rate = float("inf") if traffic is None else traffic.uncontended_rate(program.capacities)
+    rate = rates.get(code, float("inf"))
     seconds = 0.0 if traffic is None else traffic.latency + traffic.nbytes / rate
     return Action(
         source=weight or not wiring.fed(stage, code.chunk, forward=forward),

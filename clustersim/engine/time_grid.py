@@ -5,10 +5,12 @@ Durations are rounded once to multiples of 2^k seconds, chosen so that the whole
 bit, which `steady_state` uses.  A duration changes by less than 2^-52 of the step.
 """
 
+from collections.abc import Mapping
 from math import frexp, ldexp
 from typing import NamedTuple
 
 from clustersim.program.program import Actor, Program
+from clustersim.program.steps import Code
 
 MANTISSA = 53
 """Bits of a double-precision number."""
@@ -54,19 +56,19 @@ def time_grid(program: Program) -> TimeGrid:
 
     A step that takes longer is replayed as well, with instants that are rounded.
     """
-    busiest = max(_work(actor, program, repeated=True) for actor in program.actors)
-    once = sum(_work(actor, program, repeated=False) for actor in program.actors[: program.stages])
+    ranks = [*zip(program.actors, program.rates, strict=True)]
+    busiest = max(_work(*rank, program, repeated=True) for rank in ranks)
+    once = sum(_work(*rank, program, repeated=False) for rank in ranks[: program.stages])
     return TimeGrid.up_to(CONTENTION * (busiest + once))
 
 
-def _work(actor: Actor, program: Program, *, repeated: bool) -> float:
+def _work(actor: Actor, rates: Mapping[Code, float], program: Program, *, repeated: bool) -> float:
     """Return the time of the blocks and transfers of a rank, of each code once or of all steps."""
     seconds = 0.0
     for code, times in program.order.times(actor.position.stage).items():
         traffic = actor.send[code]
         sent = 0.0
         if traffic is not None:
-            rate = traffic.uncontended_rate(program.capacities)
-            sent = traffic.latency + traffic.nbytes / rate
+            sent = traffic.latency + traffic.nbytes / rates[code]
         seconds += (actor.blocks[code].seconds.total + sent) * (times if repeated else 1)
     return seconds

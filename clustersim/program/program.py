@@ -5,6 +5,7 @@ A program gives each rank class its steps, and for each kind of step a `Block` o
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -191,6 +192,18 @@ class Program:
     def order(self) -> Order:
         """The steps of all stages as numbers."""
         return self.actors[0].order
+
+    @cached_property
+    def rates(self) -> tuple[dict[Code, float], ...]:
+        """For each actor, the rate of a flow of each transfer with its links to itself [B/s]."""
+        return tuple(
+            {
+                code: traffic.uncontended_rate(self.capacities)
+                for code, traffic in actor.send.items()
+                if traffic is not None
+            }
+            for actor in self.actors
+        )
 
     @property
     def stages(self) -> int:
