@@ -7,9 +7,9 @@ from clustersim.runs.variants import INVALID, Run, Variant
 from clustersim.scenario.scaling import CurveFile
 from clustersim.simulation.answer import DeviceTflops, ExposedCommunication
 from clustersim.studies.scaling import ScalingAnswer
-from clustersim.studies.scaling.answer import curve_of
 from clustersim.studies.scaling.arguments import CurveRequest
 from clustersim.studies.scaling.points import PlannedPoint
+from clustersim.studies.scaling.scaling_curves import curve_of
 
 
 def answer_of(devices, parts, tokens):

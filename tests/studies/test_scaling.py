@@ -18,16 +18,11 @@ from clustersim.render.page.page import Chart, render
 from clustersim.runs.variants import Variant
 from clustersim.simulation.simulate import simulate
 from clustersim.studies.scaling import charts
-from clustersim.studies.scaling.answer import (
-    RunPoint,
-    ScalingAnswer,
-    SkippedPoint,
-    efficiency,
-    loss,
-)
+from clustersim.studies.scaling.answer import ScalingAnswer, SkippedPoint
 from clustersim.studies.scaling.arguments import ScalingRequest, curves_of
 from clustersim.studies.scaling.page import page
 from clustersim.studies.scaling.points import PlannedPoint
+from clustersim.studies.scaling.run_points import RunPoint, efficiency, loss
 from clustersim.studies.scaling.text import format_skipped
 from scalings import answer_of, made_up
 

@@ -16,17 +16,14 @@ from typing import Final
 
 from clustersim.catalog.changes import changes_of
 from clustersim.catalog.facts import MAX_DEVICES
-from clustersim.cost.prices import Price, price_of
 from clustersim.errors import ScenarioError
-from clustersim.metrics.bill import Bill, bill
-from clustersim.studies.size.answer import LawOptimum, SizeAnswer, TrainedSize
-from clustersim.studies.size.goodput import Goodput, RunConditions, conditions_of
+from clustersim.studies.size.answer import SizeAnswer
+from clustersim.studies.size.goodput import conditions_of
 from clustersim.studies.size.layouts import Machine, Trained, fastest_layout
-from clustersim.units import counted
-from clustersim.workload.scaling_laws import FLOPS_PER_PARAMETER, LAWS, Law, find_law
+from clustersim.studies.size.model_steps import DAY, ModelSteps, Sizing
+from clustersim.studies.size.sized_answer import sized_answer
+from clustersim.workload.scaling_laws import Law, find_law
 from clustersim.workload.shapes import FAMILIES, shape_of
-
-DAY: Final = 86400.0
 
 BATCH_TOKENS: Final = float(4 * 2**20)
 """Tokens of a step, as of Llama 2; layouts need a multiple of their replicas."""
@@ -81,7 +78,7 @@ def size(
     of_run = [change for change in changes if change.path[0] == "training"]
     of_steps = tuple(change for change in changes if change.path[0] != "training")
     conditions = conditions_of(goodput, of_run)
-    request = _Request(find_law(law), conditions, _checked_days(days), began)
+    request = Sizing(find_law(law), conditions, _checked_days(days), began)
     _check(nodes, tokens, batch_tokens)
     machine = Machine(cluster, nodes or 1, 1, framework, precision, batch_tokens, of_steps)
     machine = replace(machine, per_node=machine.record(nodes or 1).node.devices.value)
@@ -92,25 +89,6 @@ def size(
     if model is None or tokens is None:
         raise ScenarioError("--model and --tokens: both are needed, or none of them")
     return _given_model(machine, request, model, tokens, nodes)
-
-
-class _Request:
-    """The law and the assumptions of a sizing."""
-
-    def __init__(
-        self, law: Law, conditions: RunConditions, days: float | None, began: float
-    ) -> None:
-        self.law, self.conditions, self.days, self.began = law, conditions, days, began
-
-    def on_tokens(self, trained: Trained, tokens: float) -> "_Steps":
-        """Return a model that trains on some tokens."""
-        return _Steps(trained, tokens, self.conditions.goodput(trained, tokens))
-
-    def for_days(self, trained: Trained, days: float) -> "_Steps":
-        """Return a model that trains for some days."""
-        useful = trained.result.tokens_per_s * days * DAY
-        goodput = self.conditions.goodput(trained, useful)
-        return _Steps(trained, useful * goodput.share, goodput)
 
 
 def _checked_days(days: float | None) -> float | None:
@@ -131,43 +109,21 @@ def _check(nodes: int | None, tokens: float | None, batch_tokens: float) -> None
 # --- the model for a machine and a time -----------------------------------------------------------
 
 
-def _best_model(machine: Machine, request: _Request, family: str, days: float) -> SizeAnswer:
+def _best_model(machine: Machine, request: Sizing, family: str, days: float) -> SizeAnswer:
     if family in FAMILIES:
         found, sizes = _of_family(machine, request, family, days)
     else:
         found, sizes = _of_list(machine, request, family.split(","), days)
-    return _answer(machine, request, "model", found, days, sizes)
-
-
-class _Steps:
-    """A model with its steps on the machine, and the tokens of a run."""
-
-    def __init__(self, trained: Trained, tokens: float, goodput: Goodput) -> None:
-        self.trained, self.tokens, self.goodput = trained, tokens, goodput
-        model = trained.result.scenario.model
-        self.parameters = model.parameters.value
-        self.flops = FLOPS_PER_PARAMETER * self.parameters * tokens
-
-    @property
-    def days(self) -> float:
-        """Duration of the run, with its goodput [d]."""
-        return self.tokens / self.trained.result.tokens_per_s / self.goodput.share / DAY
-
-    @property
-    def shape(self) -> dict[str, int]:
-        """Dimensions of the model."""
-        model = self.trained.result.scenario.model
-        names = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")
-        return {name: value for name in names if (value := getattr(model, name)) is not None}
+    return sized_answer(machine, request, "model", found, days, sizes)
 
 
 def _of_family(
-    machine: Machine, request: _Request, family: str, days: float
-) -> tuple[_Steps, list[_Steps]]:
+    machine: Machine, request: Sizing, family: str, days: float
+) -> tuple[ModelSteps, list[ModelSteps]]:
     """Return the fixed point of the law, and other sizes."""
 
     @cache
-    def steps_of(parameters: float) -> _Steps | None:
+    def steps_of(parameters: float) -> ModelSteps | None:
         trained = fastest_layout(shape_of(FAMILIES[family], parameters), machine)
         return None if trained is None else request.for_days(trained, days)
 
@@ -178,10 +134,10 @@ def _of_family(
 
 
 def _fixed_point(
-    steps_of: Callable[[float], _Steps | None], machine: Machine, law: Law, days: float
-) -> _Steps:
+    steps_of: Callable[[float], ModelSteps | None], machine: Machine, law: Law, days: float
+) -> ModelSteps:
     guess = _first_guess(machine, law, days)
-    found: dict[float, _Steps] = {}
+    found: dict[float, ModelSteps] = {}
     for _ in range(MOST_ROUNDS):
         guess = _rounded(guess)
         steps = steps_of(guess)
@@ -199,7 +155,7 @@ def _fixed_point(
     return min(found.values(), key=lambda steps: _distance(steps, law))
 
 
-def _distance(steps: _Steps, law: Law) -> float:
+def _distance(steps: ModelSteps, law: Law) -> float:
     """Return how far a model is from the law's optimum for its budget, as a logarithm."""
     return abs(math.log(steps.parameters / law.optimum(steps.flops).parameters))
 
@@ -217,8 +173,8 @@ def _rounded(parameters: float) -> float:
 
 
 def _of_list(
-    machine: Machine, request: _Request, names: Sequence[str], days: float
-) -> tuple[_Steps, list[_Steps]]:
+    machine: Machine, request: Sizing, names: Sequence[str], days: float
+) -> tuple[ModelSteps, list[ModelSteps]]:
     """Return the model of a list with the lowest loss, or nearest to the law's optimum."""
     found = []
     for name in names:
@@ -247,7 +203,7 @@ def _too_large(parameters: float, machine: Machine) -> str:
     )
 
 
-def _too_small(wished: float, steps: _Steps) -> str:
+def _too_small(wished: float, steps: ModelSteps) -> str:
     return (
         f"the law gives a model of {wished / 1e6:.3g} M parameters for this budget, below the"
         f" smallest shape, {steps.parameters / 1e6:.3g} M (use more days or nodes)"
@@ -258,15 +214,15 @@ def _too_small(wished: float, steps: _Steps) -> str:
 
 
 def _given_model(
-    machine: Machine, request: _Request, model: str, tokens: float, nodes: int | None
+    machine: Machine, request: Sizing, model: str, tokens: float, nodes: int | None
 ) -> SizeAnswer:
     if nodes is not None:
         steps = request.on_tokens(_trained(model, machine), tokens)
-        return _answer(machine, request, "days", steps, steps.days, [steps])
+        return sized_answer(machine, request, "days", steps, steps.days, [steps])
     if request.days is None:
         raise ScenarioError("--nodes or --days: one of them is needed with --model and --tokens")
     machine, steps = _fewest_nodes(machine, request, model, tokens, request.days)
-    return _answer(machine, request, "devices", steps, steps.days, [steps])
+    return sized_answer(machine, request, "devices", steps, steps.days, [steps])
 
 
 def _trained(model: str, machine: Machine) -> Trained:
@@ -279,12 +235,12 @@ def _trained(model: str, machine: Machine) -> Trained:
 
 
 def _fewest_nodes(
-    machine: Machine, request: _Request, model: str, tokens: float, days: float
-) -> tuple[Machine, _Steps]:
+    machine: Machine, request: Sizing, model: str, tokens: float, days: float
+) -> tuple[Machine, ModelSteps]:
     """Return the smallest machine with which a model trains in time: powers of 2, then quarters."""
     most = _largest(machine)
 
-    def steps_on(nodes: int) -> _Steps | None:
+    def steps_on(nodes: int) -> ModelSteps | None:
         trained = fastest_layout(model, machine.with_nodes(nodes))
         steps = None if trained is None else request.on_tokens(trained, tokens)
         return steps if steps is not None and steps.days <= days else None
@@ -307,115 +263,6 @@ def _fewest_nodes(
 def _largest(machine: Machine) -> int:
     """Return the nodes of the whole machine."""
     return machine.record(None).nodes
-
-
-# --- the answer -----------------------------------------------------------------------------------
-
-
-def _answer(
-    machine: Machine,
-    request: _Request,
-    question: str,
-    found: _Steps,
-    days: float,
-    sizes: Sequence[_Steps],
-) -> SizeAnswer:
-    result, law = found.trained.result, request.law
-    drawn, price = _drawn(found, days), _price(found)
-    name = f"{machine.cluster}-{machine.nodes}-nodes"
-    return SizeAnswer(
-        name=name,
-        title=_title(question, found, machine),
-        question=question,
-        parameters=found.parameters,
-        tokens=found.tokens,
-        loss=_loss(law, found),
-        law=law.name,
-        layout=found.trained.layout,
-        days=days,
-        devices=machine.devices,
-        nodes=machine.nodes,
-        cluster=machine.cluster,
-        accelerator=result.scenario.cluster.node.accelerator.name,
-        framework=machine.framework,
-        precision=machine.precision,
-        goodput=found.goodput.share,
-        goodput_note=found.goodput.note,
-        flops=found.flops,
-        tokens_per_parameter=found.tokens / found.parameters,
-        tokens_per_s=result.tokens_per_s,
-        mfu=result.mfu,
-        model=result.scenario.model.name,
-        shape=found.shape,
-        sizes=tuple(_size(law, steps) for steps in sizes),
-        laws=_laws(law, found.flops),
-        energy_kwh=None if drawn is None else drawn.energy_kwh,
-        power_w=None if drawn is None else drawn.mean_w,
-        cost=None if price is None else price.usd_per_device_hour * machine.devices * days * 24,
-        price="no quotes"
-        if price is None
-        else f"{price.usd_per_device_hour:.3g} USD per device"
-        f" and hour, {price.term}: {price.quote}",
-        wall_s=time.perf_counter() - request.began,
-    )
-
-
-def _title(question: str, found: _Steps, machine: Machine) -> str:
-    where = f"{counted(machine.nodes, 'node')} of {machine.cluster}"
-    if question == "model":
-        return f"The model that is worth training on {where}"
-    return f"{found.trained.result.scenario.model.name} on {where}"
-
-
-def _drawn(found: _Steps, days: float) -> Bill | None:
-    energy = found.trained.result.energy
-    if energy is None:
-        return None
-    seconds = days * DAY
-    useful = found.goodput.share * seconds
-    return bill(energy, {"useful": useful, "waiting": seconds - useful})
-
-
-def _price(found: _Steps) -> Price | None:
-    return price_of(found.trained.result.scenario.cluster.node.accelerator.name, "on-demand")
-
-
-def _loss(law: Law, steps: _Steps) -> float | None:
-    return None if law.loss is None else law.loss.at(steps.parameters, steps.tokens)
-
-
-def _size(law: Law, steps: _Steps) -> TrainedSize:
-    result = steps.trained.result
-    return TrainedSize(
-        model=result.scenario.model.name,
-        parameters=steps.parameters,
-        tokens=steps.tokens,
-        loss=_loss(law, steps),
-        tokens_per_s=result.tokens_per_s,
-        mfu=result.mfu,
-        layout=steps.trained.layout,
-        shape=steps.shape,
-    )
-
-
-def _laws(law: Law, flops: float) -> tuple[LawOptimum, ...]:
-    """Return the optimum of each law for a budget, the requested law first."""
-    ordered = [law, *(other for other in LAWS.values() if other is not law)]
-    return tuple(_optimum(one, flops) for one in ordered)
-
-
-def _optimum(law: Law, flops: float) -> LawOptimum:
-    optimum = law.optimum(flops)
-    return LawOptimum(
-        law=law.name,
-        parameters=optimum.parameters,
-        tokens=optimum.tokens,
-        tokens_per_parameter=optimum.tokens_per_parameter,
-        loss=None if law.loss is None else law.loss.at(optimum.parameters, optimum.tokens),
-        extrapolated=law.extrapolated(flops),
-        source=law.source,
-        note=law.note,
-    )
 
 
 __all__ = ["size"]
