@@ -218,6 +218,53 @@ class MeanAndPeak:
 
 
 @dataclass(frozen=True)
+class PowerLevels:
+    """Power of the job over a step of the last part of the run, before the cooling of the site.
+
+    Attributes
+    ----------
+    time_s : begin of each level, and the end of the last one [s]
+    watts : levels, each the mean of its interval [W]
+    """
+
+    time_s: tuple[float, ...]
+    watts: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class EnergyAndPrice:
+    """What energy, emissions and price of a run are made of.
+
+    Attributes
+    ----------
+    machine_kwh : energy of the machine, before the cooling of the site [kWh]
+    by_account : energy of the site by part of `accounting`; adds up to `energy_kwh` [kWh]
+    site : name of the site; null without `costs.site`
+    pue : energy of the site over that of the machine; 1 without a site
+    carbon : emissions of electricity; null where not stated [kg CO2e/kWh]
+    device_hours : hours of all devices [h]
+    usd_per_device_hour : rate of a device; null where no price is known [USD/h]
+    term : how devices are paid for: `on-demand`, `one-year`, `three-year`, `purchase`, or `stated`
+        by the user; null where no price is known
+    quote : quotes that the rate is from, with their dates; null where no price is known
+    electricity_usd : price of the energy; null where it is part of the rate [USD]
+    per_trillion_tokens : `energy_kwh`, `cost` and `co2e_kg` of a trillion tokens, as far as known
+    """
+
+    machine_kwh: float
+    by_account: Mapping[str, float]
+    site: str | None
+    pue: float
+    carbon: float | None
+    device_hours: float
+    usd_per_device_hour: float | None
+    term: str | None
+    quote: str | None
+    electricity_usd: float | None
+    per_trillion_tokens: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class TrainAnswer:
     """A whole training run: days, failures, checkpoints.
 
@@ -253,6 +300,8 @@ class TrainAnswer:
     memory : whether a step fits, in words
     fits : whether it fits
     wall_s : time that the simulation took [s]
+    power_levels : power over a step; null where power is not stated
+    bill : what energy, emissions and price are made of; null where power is not stated
     """
 
     name: str
@@ -285,6 +334,8 @@ class TrainAnswer:
     memory: str
     fits: bool
     wall_s: float
+    power_levels: PowerLevels | None = None
+    bill: EnergyAndPrice | None = None
 
 
 __all__ = [
@@ -293,7 +344,9 @@ __all__ = [
     "CheckpointAnswer",
     "ClosedForm",
     "CurvePoint",
+    "EnergyAndPrice",
     "MeanAndPeak",
+    "PowerLevels",
     "PublishedRunCheck",
     "RunSpread",
     "StageAnswer",

@@ -1,11 +1,18 @@
 """Energy, emissions and price of a whole run: those of its parts, by their useful time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
+from clustersim.cost.prices import Price, Site
 from clustersim.metrics.bill import Bill, bill
 from clustersim.scenario.costs import rate_of, site_of
-from clustersim.simulation.long_run_answer import Accounting, MeanAndPeak
+from clustersim.simulation.long_run_answer import (
+    Accounting,
+    EnergyAndPrice,
+    MeanAndPeak,
+    PowerLevels,
+)
 from clustersim.simulation.long_runs import WholeRun
 
 
@@ -23,6 +30,12 @@ class RunBill:
     cost: float | None
     co2e_kg: float | None
     unavailable: Mapping[str, str]
+    power_levels: PowerLevels | None = None
+    bill: EnergyAndPrice | None = None
+
+
+LEVELS: Final = 400
+"""Levels of power over a step."""
 
 
 def run_bill(whole: WholeRun, accounting: Accounting) -> RunBill:
@@ -48,7 +61,53 @@ def run_bill(whole: WholeRun, accounting: Accounting) -> RunBill:
         spent = {name: share * seconds for name, seconds in vars(accounting).items()}
         bills.append(bill(step, spent, site, price))
         peaks.append(trace.peak)
-    return _sum(bills, max(peaks), accounting.elapsed)
+    last = whole.stages[-1].result.power
+    assert last is not None, "checked above"
+    thin = last.thinned(LEVELS)
+    found = _sum(bills, max(peaks), accounting.elapsed)
+    return replace(
+        found,
+        power_levels=PowerLevels(tuple(thin.time.tolist()), tuple(thin.watts.tolist())),
+        bill=_details(whole, bills, found, accounting, site, price),
+    )
+
+
+def _details(
+    whole: WholeRun,
+    bills: list[Bill],
+    total: RunBill,
+    accounting: Accounting,
+    site: Site | None,
+    price: Price | None,
+) -> EnergyAndPrice:
+    """Return what energy, emissions and price are made of."""
+    hours = whole.loaded.scenario.devices * accounting.elapsed / 3600
+    cost, rate = total.cost, None if price is None else price.usd_per_device_hour
+    own = cost is not None and price is not None and not price.includes_electricity
+    share = TRILLION / sum(stage.tokens for stage in whole.stages)
+    numbers = {"energy_kwh": total.energy_kwh, "cost": cost, "co2e_kg": total.co2e_kg}
+    return EnergyAndPrice(
+        machine_kwh=sum(each.machine_kwh for each in bills),
+        by_account={
+            name: sum(each.by_category[name] for each in bills) for name in bills[0].by_category
+        },
+        site=None if site is None else site.name,
+        pue=1.0 if site is None else site.pue,
+        carbon=None if site is None else site.carbon,
+        device_hours=hours,
+        usd_per_device_hour=rate,
+        term=None if price is None else price.term,
+        quote=None if price is None else price.quote,
+        electricity_usd=cost - hours * rate
+        if own and cost is not None and rate is not None
+        else None,
+        per_trillion_tokens={
+            name: share * value for name, value in numbers.items() if value is not None
+        },
+    )
+
+
+TRILLION: Final = 1e12
 
 
 def _sum(bills: list[Bill], peak: float, elapsed: float) -> RunBill:

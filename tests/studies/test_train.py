@@ -2,9 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from clustersim.cli import main
+from clustersim.render.page.page import render
+from clustersim.simulation.training_runs import train
+from clustersim.studies.train.charts import charts_of
+from clustersim.studies.train.page import page
 
 KEYS = (
     "days", "goodput", "interruptions", "accounting", "checkpoint", "energy_kwh", "power_w", "cost",
@@ -47,6 +52,76 @@ def test_the_folder_has_a_page_and_the_data_of_its_charts(capsys, tmp_path):
     assert "interval" in printed
     assert "within 0.1 point" in printed
     assert len(printed.splitlines()) <= 16
+
+
+SITE = {
+    "training.replications": 50,
+    "costs.site": "jean-zay",
+    "costs.price": "purchase",
+}
+
+
+@pytest.fixture(scope="module")
+def at_a_site():
+    """A run with devices of its own at a site whose electricity has a price."""
+    return train("megatron-1t-84-days", SITE)
+
+
+def test_energy_and_price_are_what_they_are_made_of(at_a_site):
+    """Parts of the time add up to the energy, rate and electricity to the price."""
+    bill = at_a_site.bill
+    devices = bill.device_hours * bill.usd_per_device_hour
+    share = 1e12 / at_a_site.tokens
+
+    assert sum(bill.by_account.values()) == pytest.approx(at_a_site.energy_kwh)
+    assert at_a_site.energy_kwh == pytest.approx(1.2 * bill.machine_kwh)
+    assert devices + bill.electricity_usd == pytest.approx(at_a_site.cost)
+    assert bill.electricity_usd == pytest.approx(0.08 * at_a_site.energy_kwh)
+    assert at_a_site.co2e_kg == pytest.approx(0.057 * at_a_site.energy_kwh)
+    assert bill.device_hours == pytest.approx(24 * 3072 * at_a_site.days)
+    assert bill.per_trillion_tokens["cost"] == pytest.approx(share * at_a_site.cost)
+
+
+def test_power_over_a_step_has_its_energy(at_a_site):
+    """The mean of the levels is the power of a step, between those that are drawn."""
+    levels = at_a_site.power_levels
+    seconds = np.diff(levels.time_s)
+    mean = (seconds * levels.watts).sum() / seconds.sum()
+    useful = at_a_site.bill.by_account["useful"] / at_a_site.bill.pue * 3.6e6
+
+    assert seconds.sum() == pytest.approx(at_a_site.stages[-1].step_time_s)
+    assert mean == pytest.approx(useful / at_a_site.accounting.useful)
+    assert len(levels.watts) <= 400
+
+
+def test_the_power_of_each_day_is_that_of_its_hours(at_a_site):
+    """A day draws between the power of waiting devices and that of a step, site included."""
+    chart = charts_of(at_a_site)["power-run"]
+    days = np.array(chart.series[0].y)
+    seconds, kwh = vars(at_a_site.accounting), at_a_site.bill.by_account
+    watts = [3.6 * kwh[name] / seconds[name] for name in ("useful", "restarting")]  # MW
+
+    assert len(days) == len(at_a_site.calendar)
+    assert watts[1] < days.min() <= days.max() <= watts[0] * (1 + 1e-12)
+
+
+def test_the_page_has_power_and_a_table_of_costs(at_a_site):
+    """Rate with its quotes, electricity, emissions, and the same for a trillion tokens."""
+    text = render(page(at_a_site))
+
+    assert "rate of a device" in text
+    assert at_a_site.bill.quote in text
+    assert "57 g CO2e/kWh of site jean-zay" in text
+    assert "price per trillion tokens" in text
+    assert "In a step the machine draws between" in text
+
+
+def test_the_page_of_a_run_without_prices_states_the_reason():
+    """Fugaku's devices have no quotes, so that a sentence stands for the price."""
+    text = render(page(train("fugaku-llm-run", {"training.replications": 2})))
+
+    assert "Price: no price of this accelerator is known" in text
+    assert "rate of a device" not in text
 
 
 def test_low_goodput_has_its_reason(capsys, tmp_path):

@@ -10,9 +10,14 @@ from clustersim.render.charts.lines import reference
 from clustersim.render.charts.picture import Picture
 from clustersim.render.run_words import ACCOUNT_COLOURS, format_duration
 from clustersim.render.tables import percent
-from clustersim.simulation.long_run_answer import CurvePoint, TrainAnswer
+from clustersim.simulation.long_run_answer import (
+    CurvePoint,
+    EnergyAndPrice,
+    PowerLevels,
+    TrainAnswer,
+)
 from clustersim.studies.train.text import account_shares
-from clustersim.units import format_number
+from clustersim.units import format_number, format_watts
 
 MAX_DAYS: Final = 366
 """Days of a calendar that are drawn one by one."""
@@ -28,6 +33,10 @@ def charts_of(answer: TrainAnswer) -> dict[str, Picture]:
         charts["sizes"] = size_chart(answer)
     if answer.replications.count > 1 and answer.replications.deviation_days:
         charts["replications"] = spread_chart(answer)
+    if answer.power_levels is not None:
+        charts["power"] = power_chart(answer, answer.power_levels)
+    if answer.bill is not None and answer.calendar:
+        charts["power-run"] = daily_power_chart(answer, answer.bill)
     if answer.checkpoint.step_slowdown > 1 or answer.checkpoint.drain_slowdown > 1:
         charts["contention"] = contention_chart(answer)
     return charts
@@ -162,6 +171,58 @@ def spread_chart(answer: TrainAnswer) -> Lines:
             ),
         ),
     )
+
+
+def power_chart(answer: TrainAnswer, levels: PowerLevels) -> Lines:
+    """Return the power of the job over a step."""
+    low, peak = min(levels.watts), max(levels.watts)
+    factor, unit = _watts_unit(peak)
+    watts = tuple(level / factor for level in levels.watts)
+    return Lines(
+        title=f"In a step the machine draws between {format_watts(low)} and {format_watts(peak)}",
+        caption=answer.title,
+        description="A line of the power of the whole machine over a step of the last part.",
+        note="Devices, hosts, fans, power supplies and switches, before the cooling of the site;"
+        " each level is the mean of its interval.",
+        contents="power over a step",
+        x=Axis("time", "s"),
+        y=Axis("power", unit),
+        series=(Series("power", levels.time_s, (*watts, watts[-1]), marker="", stroke="steps"),),
+    )
+
+
+def daily_power_chart(answer: TrainAnswer, bill: EnergyAndPrice) -> Lines:
+    """Return the mean power of the site on each day of the first replication."""
+    seconds = vars(answer.accounting)
+    watts = np.array(
+        [
+            bill.by_account[name] * 3.6e6 / seconds[name] if seconds[name] else 0.0
+            for name in seconds
+        ]
+    )
+    hours = np.array(answer.calendar[:MAX_DAYS])
+    hours = hours[:-1] if len(hours) > 1 else hours
+    daily = hours @ watts / hours.sum(axis=1)
+    factor, unit = _watts_unit(float(daily.max()))
+    low, high = format_watts(float(daily.min())), format_watts(float(daily.max()))
+    span = f"between {low} and {high}" if low != high else high
+    days = tuple(map(float, range(len(daily) + 1)))
+    values = tuple((daily / factor).tolist())
+    return Lines(
+        title=f"The mean power of a day is {span}",
+        caption=answer.title,
+        description="Mean power of the site on each whole day of one replication.",
+        note="With the cooling of the site, where it is given (costs.site).",
+        contents="mean power by day",
+        x=Axis("time", "d"),
+        y=Axis("mean power of a day", unit, zero=True),
+        series=(Series("power", days, (*values, values[-1]), marker="", stroke="steps"),),
+    )
+
+
+def _watts_unit(peak: float) -> tuple[float, str]:
+    """Return the unit in which a power is read best, and its watts."""
+    return (1e6, "MW") if peak >= 1e6 else (1e3, "kW")
 
 
 def contention_chart(answer: TrainAnswer) -> Bars:

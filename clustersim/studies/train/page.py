@@ -1,14 +1,15 @@
 """The page of a whole training run: the result, its calendar, its checkpoints, its parts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from clustersim.render.page.page import Block, Card, Cards, Column, Page, Section, Table
 from clustersim.render.plotly import page_chart
 from clustersim.render.run_words import format_duration
 from clustersim.render.tables import percent
-from clustersim.simulation.long_run_answer import TrainAnswer
+from clustersim.simulation.long_run_answer import EnergyAndPrice, TrainAnswer
 from clustersim.studies.train.charts import charts_of
-from clustersim.studies.train.text import rows, run_metric_text
+from clustersim.studies.train.text import METRICS, rows, run_metric_text
 from clustersim.units import format_number
 
 
@@ -23,6 +24,7 @@ def page(answer: TrainAnswer, command: str = "") -> Page:
         Section("Time", "time", (), (*time, _accounting(answer))),
         Section("Checkpoints", "checkpoints", (), tuple(saves)) if saves else None,
         Section("Failures", "failures", (), (*sizes, _causes(answer))) if answer.causes else None,
+        _energy_and_price(answer, [charts[name] for name in POWER if name in charts]),
         Section("Steps and published numbers", "steps", (), tuple(_details(answer))),
     )
     return Page(
@@ -47,7 +49,71 @@ def _cards(answer: TrainAnswer) -> Iterator[Card]:
     )
     for check in answer.published:
         value = run_metric_text(check.metric, check.value)
-        yield Card(f"published {check.metric.partition('_')[0]}", value, check.source)
+        yield Card(f"published: {METRICS[check.metric]}", value, check.source)
+
+
+POWER: Final = ("power", "power-run")
+"""Charts of power."""
+
+
+def _energy_and_price(answer: TrainAnswer, charts: Sequence[Block]) -> Section:
+    """Return power, energy, emissions and price with what they are made of."""
+    reasons = tuple(f"{KEYS[key]}: {why}." for key, why in answer.unavailable.items())
+    if answer.bill is None:
+        return Section("Energy and price", "energy", reasons)
+    columns = Column("item"), Column("amount", True), Column("basis")
+    table = Table("Energy, emissions and price", columns, tuple(_bill(answer, answer.bill)))
+    accounts = tuple(
+        (name, f"{format_number(kwh / 1e3)} MWh", percent(kwh / answer.energy_kwh))
+        for name, kwh in answer.bill.by_account.items()
+        if answer.energy_kwh
+    )
+    columns = Column("part of the time"), Column("energy", True), Column("share", True)
+    parts = Table("Energy by part of the elapsed time", columns, accounts)
+    return Section("Energy and price", "energy", reasons, (*charts, table, parts))
+
+
+KEYS: Final = {
+    "energy_kwh": "Energy",
+    "power_w": "Power",
+    "cost": "Price",
+    "co2e_kg": "Emissions",
+}
+"""Values that may be missing, in words."""
+
+
+def _bill(answer: TrainAnswer, bill: EnergyAndPrice) -> Iterator[tuple[str, str, str]]:
+    """Yield each item with its amount and what it is computed from."""
+    each = bill.per_trillion_tokens
+    yield (
+        "energy of the machine",
+        f"{format_number(bill.machine_kwh / 1e3)} MWh",
+        "power of what devices do",
+    )
+    if answer.energy_kwh is not None and bill.site is not None:
+        basis = f"PUE {bill.pue:g} of site {bill.site}"
+        yield "energy of the site", f"{format_number(answer.energy_kwh / 1e3)} MWh", basis
+    yield "energy per trillion tokens", f"{format_number(each['energy_kwh'] / 1e3)} MWh", ""
+    if answer.co2e_kg is not None and bill.carbon is not None:
+        basis = f"{1e3 * bill.carbon:g} g CO2e/kWh of site {bill.site}"
+        yield "emissions", f"{format_number(answer.co2e_kg / 1e3)} t CO2e", basis
+        yield "emissions per trillion tokens", f"{format_number(each['co2e_kg'] / 1e3)} t CO2e", ""
+    yield "device-hours", f"{bill.device_hours:,.0f} h", f"{answer.devices:,} devices"
+    if answer.cost is None or bill.usd_per_device_hour is None:
+        return
+    rate, basis = f"{bill.usd_per_device_hour:.3g} USD/h", f"{bill.term}: {bill.quote}"
+    yield "rate of a device", rate, basis
+    yield "price of the devices", _usd(bill.device_hours * bill.usd_per_device_hour), ""
+    if bill.electricity_usd is None:
+        yield "price of electricity", "-", "part of the rate"
+    else:
+        yield "price of electricity", _usd(bill.electricity_usd), f"site {bill.site}"
+    yield "price", _usd(answer.cost), ""
+    yield "price per trillion tokens", _usd(each["cost"]), ""
+
+
+def _usd(amount: float) -> str:
+    return f"{amount:,.0f} USD"
 
 
 def _lines(answer: TrainAnswer) -> Table:
@@ -90,7 +156,8 @@ def _details(answer: TrainAnswer) -> Iterator[Block]:
     )
     yield Table("Parts of the run", tuple(Column(name, True) for name in names), cells)
     if answer.published:
-        columns = tuple(map(Column, ("metric", "published", "predicted", "error", "source")))
+        numbers = (Column(name, True) for name in ("published", "predicted", "error"))
+        columns = (Column("metric"), *numbers, Column("source"))
         yield Table("Published numbers", columns, tuple(_published(answer)))
     if answer.assumed:
         reasons = tuple(answer.assumed.items())
@@ -107,7 +174,7 @@ def _published(answer: TrainAnswer) -> Iterator[tuple[str, ...]]:
         value, predicted = (
             run_metric_text(check.metric, number) for number in (check.value, check.predicted)
         )
-        yield check.metric, value, predicted, error, check.source
+        yield METRICS[check.metric], value, predicted, error, check.source
 
 
 __all__ = ["page"]

@@ -200,4 +200,4 @@ def _assumed(answer: TrainAnswer) -> str:
     return f"{counted(len(answer.assumed), 'key')}: {', '.join(answer.assumed)}"
 
 
-__all__ = ["account_shares", "run_metric_text", "published_text", "rows"]
+__all__ = ["METRICS", "account_shares", "run_metric_text", "published_text", "rows"]
