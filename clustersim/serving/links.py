@@ -52,10 +52,6 @@ class Links:
         """Return the times of all-reduces over a tensor group [s]."""
         return self._reduce(self._tensor, nbytes)
 
-    def stage_reduce(self, nbytes: Floats) -> Floats:
-        """Return the times of all-reduces over all devices of a stage [s]."""
-        return self._reduce(self._stage, nbytes)
-
     def tensor_gather(self, nbytes: Floats) -> Floats:
         """Return the times to gather what the devices of a tensor group hold [s]."""
         return self._collective(self._tensor, "all-gather", nbytes)

@@ -104,19 +104,9 @@ class Service:
         return self.memory.token
 
     @property
-    def kv_pool_bytes(self) -> float:
-        """Bytes of the KV cache on all devices of the replica [B]."""
-        return self.memory.tokens * self.memory.token
-
-    @property
     def kv_tokens(self) -> int:
         """Tokens that the KV cache of the replica has room for."""
         return self.memory.tokens
-
-    @property
-    def max_context(self) -> int:
-        """Tokens of the longest request: of the model, and of one group's KV cache."""
-        return min(self.model.sequence, self.memory.tokens // self.layout.attention_data)
 
     # --- exact ------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """Schedules on real machines: the same work under each, whoever is folded and whatever is fused."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,7 @@ WORK = ("matmul", "attention", "memory_bound")
 NAMES = tuple(SCHEDULES)
 
 
+@cache
 def stepped(name, given, *more):
     """A step of a scenario under a schedule, whether its framework offers it or not."""
     scenario, *settings = given

@@ -115,7 +115,7 @@ def test_a_hard_gate_costs_throughput():
 def test_separate_pools_shorten_the_time_of_a_token():
     """With prefill elsewhere no prompt is in a decode step; the first token waits for the cache."""
     name = "llama3-70b-h100-serving"
-    base = {"cluster.nodes": 2, "load.concurrency": 128}
+    base = {"cluster.nodes": 2, "load.concurrency": 32, "load.requests": 64}
     pools = {"prefill": {"tensor": 8}, "decode": {"tensor": 8}}
     both = serve(name, base | {"plan.replicas": 2})
     split = serve(name, base | {"plan": pools})
