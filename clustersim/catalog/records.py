@@ -315,6 +315,7 @@ class ClusterRecord(Record):
     fabric: FabricShape
     power: NetworkPowerFacts | None = None
     storage: StorageFacts | None = Field(None, description="what checkpoints are saved to")
+    reliability: Fact[Line] | None = None
 
     @model_validator(mode="after")
     def _every_nic_has_a_switch(self) -> Self:

@@ -24,7 +24,7 @@ from clustersim.catalog.text_files import is_file, standard_input
 from clustersim.catalog.tree import Tree, bare, dotted, nearest
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
-from clustersim.scenario.references import REFERENCES, is_reference, look_up, rename
+from clustersim.scenario.references import REFERENCES, is_reference, look_up, name_failures, rename
 from clustersim.scenario.schema import ClusterUse, Scenario
 
 if TYPE_CHECKING:
@@ -315,12 +315,14 @@ def _complete(tree: Tree, folder: Path | None, changes: tuple[Change, ...]) -> N
         rename(tree, change)
     for path, kind in REFERENCES.items():
         look_up(tree, path, kind, folder)
+    name_failures(tree, folder)
     for change in changes:
         if not is_reference(change):
             _carry_out(change, tree)
             for path, kind in REFERENCES.items():
                 if path[: len(change.path)] == change.path:  # the new value holds a name
                     look_up(tree, path, kind, folder)
+    name_failures(tree, folder)
 
 
 def _carry_out(change: Change, tree: Tree) -> None:

@@ -54,11 +54,11 @@ def is_reference(change: Change) -> bool:
 
 
 def rename(tree: Tree, change: Change) -> None:
-    """Carry out a change that names another catalogue file, before names are looked up."""
+    """Carry out a change that names another catalogue file, or none, before the names are read."""
     path = _named(change)
     for length in range(1, len(path) + 1):
         _expand(tree, path[:length])
-    if not isinstance(change.value, dict):
+    if change.value is not None and not isinstance(change.value, dict):
         change = Change((*path, "name"), change.value, change.text)
     tree.set(change)
 
@@ -97,6 +97,18 @@ def look_up(tree: Tree, path: Key, kind: str, folder: Path | None) -> None:
     tree.graft(path, document)
     if kind == "accelerator" and folder is not None:
         _add_fits(owner[path[-1]], folder)
+
+
+def name_failures(tree: Tree, folder: Path | None) -> None:
+    """Give a training run without the key `failures` those of its cluster, if that names any."""
+    training, named = tree.data.get("training"), _value(tree.data, ("cluster", "reliability"))
+    if not isinstance(training, dict) or "failures" in training or named is None:
+        return
+    name = named.get("value") if isinstance(named, dict) else named
+    if isinstance(name, str):
+        training["failures"] = name
+        tree.places[("training", "failures")] = tree.place(("cluster", "reliability"))
+        look_up(tree, ("training", "failures"), "reliability", folder)
 
 
 def _add_fits(accelerator: dict[str, Any], folder: Path) -> None:
@@ -144,4 +156,4 @@ def _value(data: Any, path: Key) -> Any:
     return data
 
 
-__all__ = ["REFERENCES", "is_reference", "look_up", "references_in", "rename"]
+__all__ = ["REFERENCES", "is_reference", "look_up", "name_failures", "references_in", "rename"]

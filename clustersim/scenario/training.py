@@ -249,7 +249,9 @@ class TrainingFile(TrainingBase):
     """A training run as it is written."""
 
     failures: str | ReliabilityName | None = Field(
-        None, description="name of a file of failures; no failures if missing"
+        None,
+        description="name of a file of failures; if missing, that of the cluster if it names one,"
+        " else no failures; none with null",
     )
 
 
