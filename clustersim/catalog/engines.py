@@ -144,11 +144,13 @@ class EngineCollectives(Strict):
 class EngineMemory(Strict):
     """Memory of a device: `share` of it is for weights, KV cache, activations and buffers.
 
-    `buffers` are those of graphs and communication, `activations` the bytes for each token of a
+    With `of_free`, `share` is the part of what the others leave that the KV cache takes.  `buffers`
+    are those of graphs and communication, `activations` the bytes for each token of a
     step and number of the hidden width.
     """
 
     share: Fact[Fraction]
+    of_free: Fact[bool] | None = None
     buffers: Fact[Bytes]
     activations: Fact[NotNegative]
 

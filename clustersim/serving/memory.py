@@ -2,7 +2,8 @@
 
     share of the device = weights + activations + buffers + KV cache
 
-The KV cache takes what the others leave; without room for one block nothing can be served.
+The KV cache takes what the others leave, or that share of it (`memory.of_free` of an engine);
+without room for one block nothing can be served.
 """
 
 from collections.abc import Mapping
@@ -61,7 +62,7 @@ def replica_memory(
     """
     facts, layout = replica.engine.memory, replica.layout
     capacity = replica.kernels.device.memory_capacity
-    usable = facts.share.value * capacity
+    of_free = facts.of_free is not None and facts.of_free.value
     limit = replica.engine.scheduler.tokens.value
     step = limit if most_tokens is None else min(limit, most_tokens)
     activations = facts.activations.value * step * replica.model.hidden / layout.context
@@ -79,9 +80,14 @@ def replica_memory(
         if draft is not None:
             parts["draft_model"] = _weights(draft, draft.model.stack, first=True, last=True)
             cached += draft.model.layers * token_bytes(draft)
-        room = usable - sum(parts.values())
+        held = sum(parts.values())
+        if of_free:
+            room = facts.share.value * (capacity - held)
+        else:
+            room = facts.share.value * capacity - held
         found.append((room / cached, parts, room))
     tokens, parts, room = min(found, key=lambda one: one[0])
+    usable = sum(parts.values()) + room if room > 0 or not of_free else capacity
     block = replica.engine.scheduler.block.value
     blocks = max(0, int(tokens // block)) * layout.attention_data * layout.context
     pool = {"kv": max(0.0, room)} if blocks else {}

@@ -11,6 +11,7 @@ Time per token is (latency - first) / (output - 1), without the first token.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import ceil
 from typing import Any, Final, NamedTuple
 
 from clustersim.errors import CatalogError, ScenarioError
@@ -177,10 +178,15 @@ two traces is predicted 12 to 14 % higher without any, and 38 % lower with as mu
 
 
 def _offline(case: InferenceCase) -> Predicted:
-    """Replay requests that are all there at the start: several for each that the cache holds."""
+    """Replay requests that are all there at the start, whole rounds of those that fit at once.
+
+    All have the same lengths: a round that is filled in part would take as long as a whole one.
+    """
     room = case.service.kv_tokens // (case.prompt + case.output)
     most = case.service.layout.pipeline * case.service.engine.scheduler.sequences.value
-    count = min(max(LEAST_REQUESTS, ROUNDS * min(room, most)), MOST_REQUESTS)
+    together = max(1, min(room, most))
+    rounds = min(max(ROUNDS, ceil(LEAST_REQUESTS / together)), MOST_OFFLINE // together)
+    count = max(1, rounds) * together
     return _replayed(case, {"offline": count, "input": case.prompt, "output": case.output})
 
 
@@ -207,9 +213,13 @@ OF_A_USER: Final = 10
 """Requests of each user in the same benchmark."""
 
 MOST_REQUESTS: Final = 1_500
+"""Most replayed requests of users."""
+
 LEAST_REQUESTS: Final = 200
+MOST_OFFLINE: Final = 30_000
 ROUNDS: Final = 2
-"""Bounds of replayed requests, and how often they fill the cache of an offline load."""
+"""Bounds of replayed requests of an offline load, and how often they fill the cache at least; the
+median error of 25 measured runs is 6 % with 2 rounds and with 8."""
 
 
 def _decoding(case: InferenceCase) -> Predicted:

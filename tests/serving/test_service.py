@@ -160,3 +160,22 @@ def test_a_replica_that_cannot_be_built_is_described(more, complaint):
         service(**more)
 
     assert str(problem.value) == complaint
+
+
+def test_a_share_of_the_free_memory_leaves_weights_alone():
+    """TensorRT-LLM takes 90 % of what weights and buffers leave, others 90 % of the device."""
+    free, whole = service(engine="tensorrt-llm").memory, service(engine="vllm").memory
+
+    held = sum(free.parts.values()) - free.parts["kv"]
+    assert free.parts["kv"] == pytest.approx(0.9 * (free.capacity - held))
+    assert whole.usable == pytest.approx(0.9 * whole.capacity)
+    assert sum(free.parts.values()) == pytest.approx(free.usable)
+
+
+def test_weights_beyond_the_device_do_not_fit_a_share_of_nothing():
+    """Without free memory there is no KV cache; the missing bytes are those beyond the device."""
+    found = service(model="llama3-70b", engine="tensorrt-llm").memory
+
+    assert not found.fits
+    assert found.usable == found.capacity
+    assert found.missing == pytest.approx(sum(found.parts.values()) - found.capacity)

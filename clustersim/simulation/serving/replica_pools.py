@@ -198,6 +198,7 @@ def replica_model(pool: Pool, given: ServingScenario) -> ReplicaModel:
         chunked=facts.chunked.value,
         budget=inf if static else facts.tokens.value * service.layout.attention_data,
         sequences=facts.sequences.value * service.layout.attention_data,
+        reserve=facts.reserved.value,
         preemption=facts.preemption.value,
         swap=_swap(service),
     )
