@@ -322,7 +322,7 @@ def test_no_sampled_layout_of_millions_is_better():
     sampled = [variant for drawn in samples(6).values() for variant in drawn]
     times = step_times(sampled)
 
-    assert len(times) > 6
+    assert len(times) >= 6
     assert min(times) >= best
 
 
