@@ -123,7 +123,7 @@ def test_more_spares_wait_less():
 
     def waiting(spares):
         policy = NodeReplacement(spares, repair=DAY)
-        run = LongRun(20 * DAY, 2_000.0, 60.0, causes, replacement=policy)
+        run = LongRun(10 * DAY, 2_000.0, 60.0, causes, replacement=policy)
         return replicate_run(run, 6).accounts["waiting"].mean()
 
     found = [waiting(spares) for spares in (2, 4, 8, 60)]
