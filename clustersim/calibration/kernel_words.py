@@ -49,6 +49,12 @@ UNGATED: Final = frozenset({(2688.0, 1856.0), (2048.0, 5120.0), (8192.0, 5120.0)
 ``collector/trtllm/collect_moe.py``."""
 
 
+ROTATED: Final = ("/gemm/trtllm/1.3.",)
+"""Benchmarks, by a part of their source, that time CUDA graphs of one product for each copy of its
+weights: ai-dynamo/aiconfigurator, ``collector/trtllm/collect_gemm.py``, ``outside_loop_count``.
+Earlier releases had five copies of weights of any size."""
+
+
 class Measurement(NamedTuple):
     """One kind of kernel, its format or library, its shape and its time [s]."""
 
@@ -118,7 +124,8 @@ def _product(cells: Cells, kind: str = "gemm") -> Rows:
     batch = cells.number("b") if "b" in cells.values else 1.0
     adds = cells.values.get("accumulate") == "True"
     width = 4.0 if cells.values.get("out_dtype") == "fp32" else OUTPUT
-    shape = {"batch": batch, **sizes, "result": width * (2 if adds else 1)}
+    rotated = float(any(name in cells.values.get("source", "") for name in ROTATED))
+    shape = {"batch": batch, **sizes, "result": width * (2 if adds else 1), "rotated": rotated}
     yield Measurement(kind, cells.format(), shape, _product_seconds(cells, shape))
 
 

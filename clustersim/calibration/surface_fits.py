@@ -16,7 +16,7 @@ from clustersim.calibration.fitting import Fit, Task, fit
 from clustersim.calibration.kernel_words import Measurement
 from clustersim.calibration.linear import Prior
 from clustersim.calibration.loss import Array
-from clustersim.cost.surfaces.kernel_kinds import SURFACES
+from clustersim.cost.surfaces.kernel_kinds import CONDITIONS, SURFACES
 from clustersim.cost.surfaces.surface import Surface, Term, predict
 from clustersim.topology.accelerator import Accelerator
 
@@ -135,8 +135,9 @@ class SurfaceRows:
 
 
 def fold_of(row: Measurement) -> int:
-    """Return the fold of a row, from its shape alone."""
-    text = ",".join(f"{name}={row.shape[name]:g}" for name in sorted(row.shape))
+    """Return the fold of a row, from its shape alone, not from how it was measured."""
+    names = sorted(set(row.shape) - CONDITIONS)
+    text = ",".join(f"{name}={row.shape[name]:g}" for name in names)
     return int(hashlib.sha256(text.encode()).hexdigest(), 16) % FOLDS
 
 

@@ -36,11 +36,16 @@ from clustersim.catalog.storage import StorageFacts
 
 
 class DeviceMemoryFacts(Strict):
-    """Device memory; `achieved` is the share of `bandwidth` that streaming kernels reach."""
+    """Device memory; `achieved` is the share of `bandwidth` that streaming kernels reach.
+
+    `cache` is the last level of cache that all compute units share; only benchmarks of products,
+    which rotate as many copies of their weights as exceed it, depend on it.
+    """
 
     capacity: Fact[Bytes]
     bandwidth: Fact[Bandwidth]
     achieved: Fact[Fraction]
+    cache: Fact[Bytes] | None = None
 
 
 class Tile(Strict):

@@ -79,7 +79,7 @@ def _sustained_seconds(
     half = terms["inner_half"] if stated.inner_half is None else stated.inner_half
     values = {**terms, "best": best, "inner_half": half * slower}
     sustained = 1 / (1 + terms["heat"]) if stated.sustained is None else stated.sustained
-    columns = (np.array([float(size)]) for size in (*shape, OUTPUT))
+    columns = (np.array([float(size)]) for size in (*shape, OUTPUT, False))
     shapes = dict(zip(PRODUCTS.columns, columns, strict=True))
     return float(cold_seconds(roof, shapes, values)[1][0]) / sustained
 

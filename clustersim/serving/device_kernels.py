@@ -119,7 +119,7 @@ class Kernels:
         ----------
         kernel : number format of `cost.surfaces.formats`
         """
-        shapes = _columns(m, batch=batch, m=m, n=n, k=k, result=OUTPUT)
+        shapes = _columns(m, batch=batch, m=m, n=n, k=k, result=OUTPUT, rotated=0.0)
         form = FORMATS[kernel]
         terms = self._found("gemm", kernel)
         if form.quantised and self._cast_fused:

@@ -131,6 +131,7 @@ class Accelerator:
     peak : dense rate of each precision, accumulating in 32 bits [FLOP/s]
     memory_capacity, memory_bandwidth : device memory [B], [B/s]
     memory_achieved : share of the bandwidth that streaming kernels reach
+    cache : last level of cache that all compute units share [B]; None where it is not stated
     compute_units : streaming multiprocessors or compute units
     capability : compute capability of CUDA, ``9.0`` of an H100; None of other devices
     launch_overhead : time between two kernels on a busy stream [s]
@@ -165,6 +166,7 @@ class Accelerator:
     cudnn: FlashKernel | None = None
     fits: tuple[KernelFits, ...] = ()
     power: DevicePower | None = None
+    cache: float | None = None
     capability: str | None = None
 
     @property
@@ -211,6 +213,7 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
         memory_capacity=record.memory.capacity.value,
         memory_bandwidth=record.memory.bandwidth.value,
         memory_achieved=record.memory.achieved.value,
+        cache=_value(record.memory.cache),
         compute_units=record.compute_units.value,
         launch_overhead=record.launch_overhead.value,
         products=_products(gemm.best, gemm.inner_half, gemm.sustained),

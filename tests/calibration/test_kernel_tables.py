@@ -24,7 +24,21 @@ def test_a_product_has_its_shape_format_and_time(tmp_path):
     row = only(tmp_path, "accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,fp8_block,8,16,32,2e-6")
 
     assert (row.kind, row.variant, row.seconds) == ("gemm", "fp8-block", 2e-6)
-    assert row.shape == {"batch": 1, "m": 8, "n": 16, "k": 32, "result": 2}
+    assert row.shape == {"batch": 1, "m": 8, "n": 16, "k": 32, "result": 2, "rotated": 0}
+
+
+def test_a_benchmark_that_rotates_weights_is_known_by_its_source(tmp_path):
+    """Releases of TensorRT-LLM from 1.3 are measured so, earlier ones are not."""
+    rotated = [
+        only(
+            tmp_path,
+            "accelerator,kernel,dtype,m,n,k,seconds,source",
+            f"x,gemm,bf16,8,16,32,2e-6,a@1:data/x/gemm/trtllm/{release}/gemm_perf.parquet",
+        ).shape["rotated"]
+        for release in ("1.0.0", "1.3.0rc20")
+    ]
+
+    assert rotated == [0, 1]
 
 
 def test_an_accumulated_result_is_read_and_written(tmp_path):

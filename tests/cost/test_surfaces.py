@@ -33,8 +33,9 @@ def seconds(surface, variant, found=None, **shape):
     return float(predict(surface, DEVICE, columns, variant, found or {})[0])
 
 
-def product(variant="bf16", found=None, batch=1, m=4096, n=4096, k=4096, result=2):
-    return seconds(PRODUCTS, variant, found, batch=batch, m=m, n=n, k=k, result=result)
+def product(variant="bf16", found=None, batch=1, m=4096, n=4096, k=4096, result=2, rotated=0):
+    shape = {"batch": batch, "m": m, "n": n, "k": k, "result": result, "rotated": rotated}
+    return seconds(PRODUCTS, variant, found, **shape)
 
 
 def test_a_large_product_runs_at_its_share_of_peak():
@@ -62,6 +63,37 @@ def test_a_product_takes_longer_than_a_roofline(m, n, k):
     assert taken >= 2e-6
     assert taken >= 2 * m * n * k / (0.8 * DEVICE.peak["bf16"])
     assert taken >= 2 * (m * k + n * k + m * n) / (0.8 * DEVICE.memory_bandwidth)
+
+
+@pytest.mark.parametrize(
+    ("n", "graphs"), [(1024, 1 / 5), (5120, 1 / 4), (8192, 1 / 2), (16384, 1.0)]
+)
+def test_a_benchmark_starts_a_graph_for_as_many_copies_of_weights_as_exceed_the_cache(n, graphs):
+    """Weights of 8, 42, 67 and 134 MB exceed 126 MB fifteen, four, two times or at once."""
+    found = {"graph": 4e-6, "heat": 1e-3}
+    alone, rotated = (product(found=found, n=n, rotated=one) for one in (0, 1))
+
+    assert DEVICE.cache == 126e6
+    assert rotated - alone == pytest.approx(graphs * 4e-6, rel=2e-3)
+
+
+def test_a_format_whose_kernels_do_not_divide_k_leaves_units_idle():
+    """Eight tiles of k = 65,536 take longer by far, as no more than eight units compute them."""
+    found = {"launch": 1e-6, "depth": 1e-8, "conversion": 0.1}
+    divided, whole = (
+        product(variant, found, m=64, n=512, k=65536) for variant in ("fp8", "fp8-block")
+    )
+
+    assert whole > 2 * divided
+
+
+@given(cost=st.floats(1e-7, 1e-4))
+def test_parts_of_k_are_added_only_where_that_pays(cost):
+    """A dearer sum of parts delays a small product by no more than a product in one part."""
+    shape = {"m": 128, "n": 128, "k": 16384}
+    cheap, dear, never = (product(found={"split": one}, **shape) for one in (1e-9, cost, 1e-2))
+
+    assert cheap <= dear <= never
 
 
 @given(m=SIZES, n=SIZES, k=SIZES, more=st.integers(1, 4))

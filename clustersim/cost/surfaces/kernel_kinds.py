@@ -31,3 +31,6 @@ SURFACES: Final[Mapping[str, Surface]] = {
 """Surfaces by kind.  `training-gemm` are products with both orders of operands, and results that
 are accumulated in 32 bits; `latent` is attention of narrow vectors; `experts` are both layers;
 `prepare` is the exchange of counts before a dispatch."""
+
+CONDITIONS: Final = frozenset({"rotated"})
+"""Columns of surfaces that describe a benchmark, not the kernel."""

@@ -1,16 +1,20 @@
 r"""Matrix products.
 
-    t = launch + depth sqrt(k / 4096) + smooth maximum of (waves of tiles, bytes) + conversion
+    t = launch + smooth maximum of (waves of tiles, bytes) + depth sqrt(part of k / 4096)
+        + sum of parts + conversion
 
 The library picks the tile, and the number of parts of k, that finish first.  A product too small to
-fill the device is limited by the chain of loads along k, whatever its bytes: `depth`.
+fill the device is limited by the chain of loads along its part of k, whatever its bytes: `depth`.
+Parts are added at the end, which takes a time of its own: `split`.
+
+Benchmarks add the start of a CUDA graph, which holds one product or a few: `graph`.
 """
 
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from clustersim.cost.surfaces.formats import FORMATS, format_peak
+from clustersim.cost.surfaces.formats import FORMATS, NumberFormat, format_peak
 from clustersim.cost.surfaces.surface import (
     Array,
     Shapes,
@@ -28,6 +32,15 @@ assumed_tiles: Final = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128)
 assumed_parts: Final = (1, 2, 3, 4, 6, 8, 16, 32)
 """Parts of k that are computed apart and added, where there are too few tiles; assumed."""
 
+assumed_whole: Final = frozenset({"fp8-block", "nvfp4"})
+"""Formats whose kernels do not divide k: DeepGEMM's and CUTLASS's as TensorRT-LLM calls them; with
+parts, products of few tiles and large k are predicted a quarter to a half too fast."""
+
+MOST_COPIES: Final = 5
+"""Most products in a graph of a benchmark that rotates weights: ai-dynamo/aiconfigurator,
+``collector/trtllm/collect_gemm.py``, one for each copy of the weights, as many as exceed the cache
+together."""
+
 TERMS: Final = (
     Term("launch", 2.0e-6, 0.7, 1e-7, 1e-3, "s"),
     Term("best", 0.80, 0.15, 0.02, 1.1),
@@ -37,6 +50,8 @@ TERMS: Final = (
     Term("small_tile", 0.06, 0.4, 0.005, 1),
     Term("heat", 0.28, 0.5, 0.005, 2),
     Term("depth", 1.3e-6, 0.6, 1e-8, 1e-4, "s"),
+    Term("split", 1.2e-6, 0.7, 1e-9, 1e-4, "s"),
+    Term("graph", 4.0e-6, 0.7, 1e-8, 1e-3, "s"),
 )
 """`best` and `memory` are shares of peak and bandwidth, `inner_half` the depth of which the start
 of a tile takes the time, `small_tile` the loss of a tile that loads twice as much for each FLOP."""
@@ -74,17 +89,19 @@ def product_terms(variant: str) -> tuple[Term, ...]:
 def product_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Values) -> Array:
     r"""Return the times of batches of products of (m, k) and (k, n) [s], operands in memory.
 
-    .. math:: \min_{r, c, p} \left\lceil \frac{b p \lceil m/r \rceil \lceil n/c \rceil}{U}
+    .. math:: \left\lceil \frac{b p \lceil m/r \rceil \lceil n/c \rceil}{U}
               \right\rceil \frac{2 r c (k/p + k_{1/2}) U}{R e}
 
     is the time of the tiles, with b products in the batch, r, c rows and columns of a tile, p
     parts of k, U compute units and R e the reached peak; parts are written and added in 32 bits.
+    Of all r, c and p, those with the shortest whole time are taken.
     Added is the conversion of activations, where the format has one.
 
     Parameters
     ----------
     shapes : `result` are the bytes that each number of the result moves, more than its own where
-        it is added to one in memory
+        it is added to one in memory; `rotated` is 1 in a benchmark whose graphs have a product for
+        each copy of the weights, else 0
     """
     form = FORMATS[variant]
     roof = Roof(
@@ -94,37 +111,49 @@ def product_seconds(device: Accelerator, shapes: Shapes, variant: str, values: V
         form.activation,
         form.weight,
     )
-    work, cold = cold_seconds(roof, shapes, values)
-    seconds = values["launch"] + cold
+    work, cold = cold_seconds(roof, shapes, values, divided=variant not in assumed_whole)
+    seconds = values["launch"] + cold + values["graph"] * _graphs(device, shapes, form)
     if form.quantised:
         converted = shapes["batch"] * shapes["m"] * shapes["k"]
         seconds = seconds + values["conversion"] * converted / device.memory_bandwidth
     return warmed(seconds, work, values["heat"])
 
 
-def cold_seconds(roof: Roof, shapes: Shapes, values: Values) -> tuple[Array, Array]:
-    """Return the times of tiles, and of whole products on a cool device without launch [s]."""
+def cold_seconds(
+    roof: Roof, shapes: Shapes, values: Values, *, divided: bool = True
+) -> tuple[Array, Array]:
+    """Return the times of tiles, and of whole products on a cool device without launch [s].
+
+    Parameters
+    ----------
+    divided : whether the library divides k
+    """
     batch, m, n, k = (shapes[name] for name in ("batch", *"mnk"))
+    rows, columns, parts = _CANDIDATES if divided else _WHOLE
     bandwidth = roof.bandwidth * values["memory"]
-    work = _tile_seconds(roof, shapes, values)
-    numbers = roof.activation * m * k + roof.weight * n * k + shapes["result"] * m * n
-    chain = values["depth"] * np.sqrt(k / 4096)
-    return work, chain + smooth_maximum(work, batch * numbers / bandwidth, values["sharpness"])
-
-
-def _tile_seconds(roof: Roof, shapes: Shapes, values: Values) -> Array:
-    """Return the time of the waves of the fastest tiles [s]."""
-    batch, m, n, k = (shapes[name] for name in ("batch", *"mnk"))
-    rows, columns, parts = _CANDIDATES
     peak = roof.peak * values["best"]
     loads = (rows + columns) / (rows * columns) / _LEAST_LOADS
     slower = 1 + values["small_tile"] * (loads - 1)
     waves = np.ceil(batch * np.ceil(m / rows) * np.ceil(n / columns) * parts / roof.units)
     flops = 2 * rows * columns * (k / parts + values["inner_half"])
-    added = np.where(parts > 1, 2 * 4 * parts * batch * m * n, 0.0)
-    bandwidth = roof.bandwidth * values["memory"]
-    seconds: Array = (waves * flops * slower * roof.units / peak + added / bandwidth).min(axis=0)
-    return seconds
+    tiles = waves * flops * slower * roof.units / peak
+    written = 2 * 4 * parts * batch * m * n / bandwidth
+    added = np.where(parts > 1, written + values["split"], 0.0)
+    numbers = roof.activation * m * k + roof.weight * n * k + shapes["result"] * m * n
+    moved = np.broadcast_to(batch * numbers / bandwidth, tiles.shape)
+    chain = values["depth"] * np.sqrt(k / parts / 4096)
+    whole = smooth_maximum(tiles, moved, values["sharpness"]) + chain + added
+    return (tiles + added).min(axis=0), whole.min(axis=0)
+
+
+def _graphs(device: Accelerator, shapes: Shapes, form: NumberFormat) -> Array:
+    """Return the graphs that a benchmark starts for each product."""
+    if device.cache is None:
+        return 0.0 * shapes["m"]
+    number = round(2 * form.weight) / 2  # without its share of a scale
+    copies = np.ceil(device.cache / (number * shapes["n"] * shapes["k"]))
+    graphs: Array = shapes["rotated"] / np.clip(copies, 1, MOST_COPIES)
+    return graphs
 
 
 _CANDIDATES: Final = np.array(
@@ -132,10 +161,12 @@ _CANDIDATES: Final = np.array(
     dtype=float,
 ).T[:, :, None]
 
+_WHOLE: Final = np.array([(*tile, 1) for tile in assumed_tiles], dtype=float).T[:, :, None]
+
 _LEAST_LOADS: Final = (256 + 128) / (256 * 128)
 """Numbers that the largest tile loads for each product of them."""
 
 PRODUCTS: Final = Surface(
-    ("batch", "m", "n", "k", "result"), product_terms, product_seconds, format_peak
+    ("batch", "m", "n", "k", "result", "rotated"), product_terms, product_seconds, format_peak
 )
 """Products of the same shape, one or several."""
