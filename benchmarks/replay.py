@@ -6,7 +6,7 @@ from benchmarks.table import Table
 from benchmarks.timing import best_of
 from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.replay import replay, run_to_end
-from clustersim.program.batch_order import batch_order
+from clustersim.program.batch_order import new_batch_order
 from clustersim.program.compile import compile_program
 from clustersim.program.program import Program
 from clustersim.program.schedules import SCHEDULES
@@ -70,9 +70,7 @@ def _replayed(name: str, repeats: int) -> tuple[str | int | float, ...]:
 
 def _by_microbatches(microbatches: int, repeats: int) -> tuple[int | float, ...]:
     schedule = SCHEDULES["1f1b"]
-    ordering, order = best_of(
-        lambda: batch_order.__wrapped__(schedule, STAGES, microbatches, 1), repeats
-    )
+    ordering, order = best_of(lambda: new_batch_order(schedule, STAGES, microbatches, 1), repeats)
     program = uniform_program(
         order, schedule.wired(STAGES, 1), microbatches, {FORWARD: 1.0, BACKWARD: 2.0},
         [1 + 0.01 * (stage % 3) for stage in range(STAGES)], latency=0.01, nbytes=0.02,

@@ -47,6 +47,18 @@ def test_the_cost_of_a_process_is_its_own():
     assert held.wall > 0
 
 
+def test_replays_are_measured(monkeypatch):
+    """The part of replays called a function that was no longer there."""
+    monkeypatch.setattr("benchmarks.replay.SCENARIOS", ("megatron21-t1-1.7b",))
+    monkeypatch.setattr("benchmarks.replay.MICROBATCHES", (64,))
+    monkeypatch.setattr("benchmarks.replay.DEEP", (("1f1b", 4, 8, 1),))
+
+    tables = list(PARTS["replay"](1, ""))
+
+    assert [len(table.rows) for table in tables] == [1, 1, 1]
+    assert all(value > 0 for table in tables for row in table.rows for value in row[1:])
+
+
 def test_a_command_that_fails_is_one_line():
     """A failed command is an error with its exit code and its last line."""
     with pytest.raises(CommandError, match="no-such-scenario --json: exit code 2: "):

@@ -33,10 +33,11 @@ _KEPT: Final = Kept(MOST_STEPS, MOST_STEPS)
 def batch_order(schedule: Schedule, stages: int, microbatches: int, chunks: int) -> Order:
     """Return the order of a schedule, from those of two short batches where the batch is long."""
     shape = schedule, stages, microbatches, chunks
-    return _KEPT.get(shape, 2 * stages * microbatches * chunks, partial(_batch_order, *shape))
+    return _KEPT.get(shape, 2 * stages * microbatches * chunks, partial(new_batch_order, *shape))
 
 
-def _batch_order(schedule: Schedule, stages: int, microbatches: int, chunks: int) -> Order:
+def new_batch_order(schedule: Schedule, stages: int, microbatches: int, chunks: int) -> Order:
+    """Return the order of a schedule, without looking up whether it is kept."""
     period = schedule.period(stages)
     least = 2 * stages + LEAST_PERIODS * period
     short = least + (microbatches - least) % period
