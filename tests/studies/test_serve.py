@@ -51,6 +51,19 @@ def test_a_service_prints_its_rates_and_causes(capsys, folder):
     assert [point["load"] for point in summary["curve"]] == [1, 2, 4]
 
 
+def test_requests_beyond_the_sequences_of_a_model_have_a_warning(capsys):
+    """A prompt of a million tokens to a model of 8,192 was answered like any other."""
+    context, output = 8192, 100
+    lengths = [f"load.output={output}", "load.requests=4", "load.concurrency=1"]
+    settings = [word for setting in lengths for word in ("--set", setting)]
+
+    within = command(capsys, *settings, "--set", f"load.input={context - output}")
+    beyond = command(capsys, *settings, "--set", f"load.input={context - output + 1}")
+
+    assert "\ncontext" not in within
+    assert "\ncontext       the longest request has 8,193 tokens, sequences of llama3-70b" in beyond
+
+
 def test_a_service_that_does_not_fit_has_a_page(capsys, folder):
     """The verdict is the first line; there are no times."""
     text = command(capsys, "--set", "plan.tensor=1", "--set", "precision=bf16")

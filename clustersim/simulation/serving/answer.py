@@ -85,6 +85,7 @@ class ServeMemory:
     usable_bytes : share of the device that the engine may take [B]
     capacity_bytes : memory of a device [B]
     largest_batch : sequences of mean final length that the KV cache of a replica has room for
+    longest_request : prompt and output of the longest request [tokens]
     """
 
     fits: bool
@@ -93,6 +94,7 @@ class ServeMemory:
     usable_bytes: float
     capacity_bytes: float
     largest_batch: int
+    longest_request: int
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,7 @@ def service_verdict(pools: Sequence[Pool], longest: int, mean: float) -> ServeMe
         usable_bytes=fullest.usable,
         capacity_bytes=fullest.capacity,
         largest_batch=batch,
+        longest_request=longest,
     )
 
 

@@ -43,6 +43,7 @@ def rows(result: "ServeResult") -> list[Row]:
     return [
         *([] if memory.fits else [verdict]),
         *_setting(result.scenario),
+        *_context(result),
         *_times(result),
         *_rates(result),
         *_energy(result),
@@ -73,6 +74,18 @@ def _setting(given: "ServingScenario") -> list[Row]:
         Row("layout", layout),
         Row("load", load_text(given.load)),
     ]
+
+
+def _context(result: "ServeResult") -> list[Row]:
+    """Return a warning where requests are longer than the sequences of the model."""
+    model, longest = result.scenario.model, result.memory.longest_request
+    if longest <= model.sequence:
+        return []
+    text = (
+        f"the longest request has {longest:,} tokens, sequences of {model.name} have"
+        f" {model.sequence:,} in its file: its positions must have been extended"
+    )
+    return [Row("context", text, warning=True)]
 
 
 def load_text(load: "LoadFile") -> str:
@@ -159,7 +172,8 @@ def _goodput(found: "Goodput") -> Row:
 def _met(limit: float, share: float, best: float) -> str:
     if share:
         return percent(share)
-    return f"none: the shortest is {format_seconds(best, 3)}, {best / limit:.3g} times as long"
+    times = format_number(best / limit, 3)
+    return f"none: the shortest is {format_seconds(best, 3)}, {times} times as long"
 
 
 # --- causes ---------------------------------------------------------------------------------------
@@ -212,8 +226,8 @@ def _energy(result: "ServeResult") -> list[Row]:
     if not isinstance(cost, str):
         rate = cost.total_tokens_per_usd if prompts_only else cost.output_tokens_per_usd
         texts.append(
-            f"{1e6 / rate:.3g} USD for a million of them at"
-            f" {cost.usd_per_device_hour:.3g} USD for a device and hour"
+            f"{format_number(1e6 / rate, 3)} USD for a million of them at"
+            f" {format_number(cost.usd_per_device_hour, 3)} USD for a device and hour"
         )
     return [Row("energy, cost", "; ".join(texts))] if texts else []
 
@@ -233,7 +247,8 @@ def _cache(result: "ServeResult") -> list[Row]:
         Row(
             "KV cache",
             f"{cache.capacity_tokens:,} tokens, {percent(cache.mean_occupancy)} used (at most"
-            f" {percent(cache.peak_occupancy)}); room for {memory.largest_batch:,} sequences,"
+            f" {percent(cache.peak_occupancy)}); room for"
+            f" {counted(memory.largest_batch, 'sequence')},"
             f" {answer.counts.mean_batch:,.1f} decode together{preempted}",
         ),
         Row(
