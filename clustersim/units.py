@@ -208,10 +208,15 @@ def format_joules(joules: float, digits: int = 3) -> str:
 
 
 def format_seconds(seconds: float, digits: int = 4) -> str:
-    """Return a time in a suitable unit: ``'860.1 s'``, ``'1.2 ms'``, ``'4 us'``."""
+    """Return a time in a suitable unit; seconds of more than these digits have commas.
+
+    >>> format_seconds(860.12), format_seconds(9999.96), format_seconds(0.0012)
+    ('860.1 s', '10,000 s', '1.2 ms')
+    """
     magnitude = abs(seconds)
     if magnitude >= 1 or magnitude == 0:
-        return f"{seconds:.{digits}g} s" if magnitude < 10**digits else f"{seconds:,.0f} s"
+        whole = magnitude >= 10**digits - 0.5
+        return f"{seconds:,.0f} s" if whole else f"{seconds:.{digits}g} s"
     for symbol in ("ms", "us", "ns"):
         if magnitude >= _SECONDS[symbol]:
             return f"{seconds / _SECONDS[symbol]:.{digits}g} {symbol}"
