@@ -51,7 +51,8 @@ class MemoryFacts(Strict):
     that it has sent until its backward, which does not read it.  In sequence parallelism
     `gather_buffers` of the size of a layer's whole input are kept for gathers, and `held_results`
     of a layer that were reduced over the tensor group are not reusable until the device has reduced
-    them, which the host is ahead of by `lead` layers.
+    them, which the host is ahead of by `lead` layers.  `joined`: the allocator joins free blocks,
+    so that flat buffers of the optimiser step fit where activations were.
     """
 
     loss_forward: Fact[NotNegative]
@@ -63,6 +64,7 @@ class MemoryFacts(Strict):
     gather_buffers: Fact[Whole] | None = None
     held_results: Fact[Whole] | None = None
     lead: Fact[Whole] | None = None
+    joined: Fact[bool] | None = None
 
 
 class PipelineFacts(Strict):

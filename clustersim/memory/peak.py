@@ -48,8 +48,9 @@ def estimate_memory(job: Job) -> Verdict:
 class _Held(NamedTuple):
     """What stages with the same layers hold: always, by microbatches, at the end, on the host.
 
-    `results` are those of layers that wait for their reduction [B], and `unused` is the share of
-    what comes and goes that the allocator keeps; None where none is known.
+    `results` are those of layers that wait for their reduction [B], `share` is that of what comes
+    and goes which the allocator keeps unused, None where none is known, and `joined` is whether its
+    free blocks serve any size.
     """
 
     chunks: tuple[ChunkMemory, ...]
@@ -58,10 +59,12 @@ class _Held(NamedTuple):
     step: float
     host: dict[str, float]
     results: float
-    unused: float | None
+    share: float | None
+    joined: bool
 
 
 def _held(job: Job, stage: int) -> _Held:
+    recipe = memory_recipe(job)
     chunks = tuple(chunk_memory(job, stage, chunk) for chunk in range(job.plan.chunks))
     return _Held(
         chunks,
@@ -70,7 +73,8 @@ def _held(job: Job, stage: int) -> _Held:
         step_buffers(job, stage),
         on_host(job, stage),
         _held_results(job, stage),
-        memory_recipe(job).fragmentation,
+        recipe.fragmentation,
+        recipe.joined,
     )
 
 
@@ -82,42 +86,42 @@ def _stage(job: Job, stage: int, held_by: dict[int, _Held]) -> StageMemory:
     held_by : what it and the stages like it hold, by the first of them
     """
     plan = job.plan
-    chunks, changes, steady, step, away, results, share = held_by[job.layers.alike[stage]]
+    held = held_by[job.layers.alike[stage]]
+    chunks, changes, steady, step, away = held[:5]
     kind, chunk = job.order.kinds_and_chunks
     steps = job.order.of[stage]
     if job.offload.activations:
-        held = levels(chunks, kind[steps], chunk[steps])
-        deepest = held.after[:, held.parts.index("activations")].max()
+        level = levels(chunks, kind[steps], chunk[steps])
+        deepest = level.after[:, level.parts.index("activations")].max()
         away = {**away, "activations": float(deepest)}
         chunks = tuple(_offloaded(job, stage, c, memory) for c, memory in enumerate(chunks))
         changes = changes_by_step(chunks)
     moment = fullest_moment(changes, kind, chunk, steps)
     parts, in_flight = at_peak(moment, steady, step)
     moving = max(0.0, moment.nbytes)
-    unused = _unused(share, moving, step) + results
+    unused = _unused(held, moving) + held.results
     room = job.cluster.accelerator.memory_capacity - sum(parts.values())
     parts["fragmentation"] = min(unused, max(0.0, room))
     ranks = plan.cell * plan.data
     return StageMemory(stage, steady, chunks, step, parts, in_flight, away, ranks)
 
 
-def _unused(share: float | None, moving: float, step: float) -> float:
+def _unused(held: _Held, moving: float) -> float:
     """Return the unused blocks that the allocator keeps at the peak of live tensors [B].
 
-    Blocks that were allocated separately are not joined: allocations that come and go leave holes,
-    and the flat buffers of the optimiser do not fit into the free blocks of activations.  Unused
-    blocks are freed before an allocation fails: PyTorch,
+    Allocations that come and go leave holes.  Blocks that were allocated separately are not joined
+    by PyTorch, so that flat buffers of the optimiser do not fit into the free blocks of
+    activations.  Unused blocks are freed before an allocation fails:
     ``c10/cuda/CUDACachingAllocator.cpp``, ``release_cached_blocks``.
 
     Parameters
     ----------
-    share : of what comes and goes; None where none is known [unitless]
     moving : the most that microbatches hold [B]
-    step : buffers of the optimiser step [B]
     """
-    if share is None:
+    if held.share is None:
         return 0.0
-    return step + (1 + share) * moving - max(moving, step)
+    blocks = (1 + held.share) * moving
+    return (max(blocks, held.step) if held.joined else blocks + held.step) - max(moving, held.step)
 
 
 def _held_results(job: Job, stage: int) -> float:

@@ -30,6 +30,7 @@ class MemoryRecipe:
     gather_buffers : buffers of the size of a layer's whole input that are kept for gathers [count]
     held_results : reduced results of a layer whose memory waits for their reduction [count]
     lead : layers by which the host is ahead of the device [count]
+    joined : whether the allocator joins free blocks, which then serve any size
     runtime : held before the first tensor, with the buffers of graphs [B]
     fragmentation : share of the memory that comes and goes; None where none is known [unitless]
     """
@@ -53,6 +54,7 @@ class MemoryRecipe:
     gather_buffers: int
     held_results: int
     lead: int
+    joined: bool
     runtime: float
     fragmentation: float | None
 
@@ -82,6 +84,7 @@ def memory_recipe(job: Job) -> MemoryRecipe:
         gather_buffers=memory.gather_buffers.value if memory and memory.gather_buffers else 0,
         held_results=memory.held_results.value if memory and memory.held_results else 0,
         lead=memory.lead.value if memory and memory.lead else 0,
+        joined=bool(memory and memory.joined and memory.joined.value),
         runtime=framework.runtime_memory.value + graph_buffers,
         fragmentation=framework.fragmentation.value if framework.fragmentation else None,
     )

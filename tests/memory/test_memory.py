@@ -30,6 +30,7 @@ from clustersim.memory.verdict import (
     Verdict,
 )
 from clustersim.program.compile import compile_program
+from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load
 from clustersim.simulation.advice import changes
 from clustersim.simulation.build import build_job
@@ -216,6 +217,41 @@ def test_no_job_fails_for_blocks_that_nothing_uses():
     assert not ran(
         f"cluster.node.accelerator.memory.capacity.value={alive - 1e6:.0f} B"
     ).memory.within
+
+
+FLAT = "framework.memory.step=10"
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_flat_buffers_fit_where_activations_were_only_in_joined_blocks(joined):
+    """Separate blocks hold buffers of the step and activations, joined ones the larger of both."""
+    none = "framework.fragmentation=0"
+    apart = parts(none, FLAT, f"framework.memory.joined={{value: {joined}, assumed: test}}".lower())
+    plain = parts(none, "framework.memory.step=0", "framework.memory.norm=0")
+    moving, moving_step = (
+        sum(found[part] for part in ("activations", "logits", "workspace"))
+        for found in (plain, apart)
+    )
+
+    assert moving_step > moving, "the optimiser step is the peak"
+    assert apart["fragmentation"] == pytest.approx(0.0 if joined else moving)
+
+
+@pytest.mark.parametrize("name", ["fsdp-qlora", "pytorch-fsdp"])
+def test_updating_many_tensors_at_once_allocates_a_root_for_each_number(name):
+    """The buffers of such a step are as wide as the second moments, half of the states."""
+    framework = entry("framework", name).record
+
+    assert framework.memory.step.value == framework.state["bf16"].optimiser.value / 2
+
+
+def test_logits_that_are_wide_become_the_softmax_in_place():
+    """With numbers of 32 bits no copy of the logits is made: 4 bytes each, not 8."""
+    job, _ = built("precision=fp32", "framework=megatron-deepspeed-fugaku", "plan.zero=0")
+    stage = job.plan.pipeline - 1
+    logits = job.plan.micro * job.model.sequence * job.model.vocab / job.plan.tensor
+
+    assert chunk_memory(job, stage, 0).kept["logits"] == pytest.approx(4 * logits)
 
 
 SHARED = ["plan.tensor=2", "plan.data=1", "plan.sequence_parallel=true"]

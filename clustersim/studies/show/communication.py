@@ -295,6 +295,11 @@ MEMORY: Final = (
         ),
     ),
     either(
+        "memory.joined",
+        "The allocator joins free blocks, so that flat buffers fit where activations were.",
+        "The allocator does not join free blocks: flat buffers have blocks of their own.",
+    ),
+    either(
         "memory.outputs",
         "A stage keeps its output until its backward.",
         "A stage releases its output after the send.",
