@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.cost.surfaces.surface import Array, Shapes, Surface, Term, Values, smooth_maximum
+from clustersim.cost.surfaces.issued import HOST, at_least_host
+from clustersim.cost.surfaces.surface import Array, Shapes, Surface, Term, Values
 from clustersim.topology.accelerator import Accelerator
 
 TERMS: Final = (
@@ -21,18 +22,14 @@ TERMS: Final = (
     Term("rate", 250e9, 1.2, 1e8, 1e13, "B/s"),
     Term("piece", 0.2e-6, 1.5, 1e-10, 1e-3, "s"),
     Term("growth", 1.15, 0.4, 0.05, 4),
+    Term("pair", 1.0, 0.5, 0.1, 10),
 )
 """`rate` is the bus bandwidth of four devices, and `growth` its factor for each doubling of them:
-above 1 where a switch reduces, far below 1 where pairs of devices share a path over the host."""
+above 1 where a switch reduces, below 1 where devices share a path over the host.  `pair` is a
+further factor of two devices, above 1 where these have a path of their own and more share one."""
 
 ISSUED: Final = frozenset({"torch", "sglang-customallreduce-eager", "vllm-custom-eager"})
 """Libraries measured call by call, without CUDA graphs."""
-
-HOST: Final = Term("host", 30.0e-6, 0.5, 1e-7, 1e-3, "s")
-"""Time of the host for a call."""
-
-assumed_edge: Final = 10.0
-"""Sharpness of the maximum of host and device, which do not hinder each other; assumed."""
 
 
 def in_node_terms(variant: str) -> tuple[Term, ...]:
@@ -51,12 +48,13 @@ def in_node_seconds(
     """
     devices, nbytes = shapes["devices"], shapes["bytes"]
     rate = values["rate"] * values["growth"] ** np.log2(devices / 4)
+    rate = rate * np.where(devices == 2, values["pair"], 1.0)
     x = passes * (devices - 1) / devices * nbytes / rate
     pieces = 2 * np.sqrt(values["piece"] * (devices - 1) * x)
     seconds: Array = values["base"] + values["hop"] * (devices - 1) + x + pieces
     if variant not in ISSUED:
         return seconds
-    return smooth_maximum(seconds, np.full_like(seconds, values["host"]), assumed_edge)
+    return at_least_host(seconds, values)
 
 
 def _surface(seconds: Callable[[Accelerator, Shapes, str, Values], Array]) -> Surface:
