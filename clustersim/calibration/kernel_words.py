@@ -55,6 +55,15 @@ weights: ai-dynamo/aiconfigurator, ``collector/trtllm/collect_gemm.py``, ``outsi
 Earlier releases had five copies of weights of any size."""
 
 
+ISSUED: Final = ("/b60/",)
+"""Benchmarks of attention without CUDA graphs, which Intel's devices lack:
+ai-dynamo/aiconfigurator, ``collector/helper.py``, ``benchmark_with_power``."""
+
+PREPARED: Final = ("/trtllm/",)
+"""Benchmarks of attention that include rotation and the write into the cache, as TensorRT-LLM's
+operator does: ai-dynamo/aiconfigurator, ``collector/trtllm/collect_attn.py``."""
+
+
 class Measurement(NamedTuple):
     """One kind of kernel, its format or library, its shape and its time [s]."""
 
@@ -167,13 +176,15 @@ def _attended(
         if name not in PRECISIONS:
             raise ValueError(f"{column}: no attention in {name} (known: {', '.join(PRECISIONS)})")
     variant = "/".join(formats)
-    keys = {"keys": cells.number("seq_kv")}
+    issued = any(name in cells.values.get("source", "") for name in ISSUED)
+    keys = {"keys": cells.number("seq_kv"), "issued": float(issued)}
     if queries:
-        shape = {**shape, "queries": cells.number("seq_q"), **keys}
+        prepared = float(any(name in cells.values.get("source", "") for name in PREPARED))
+        shape = {**shape, "queries": cells.number("seq_q"), "prepared": prepared, **keys}
         return Measurement(f"{family}-prefill", variant, shape, cells.seconds())
     latent = family == "latent"
     read = shape["key"] if latent else shape["key"] + shape["value"]
-    shape = {**shape, "read": read, "packed": packed, **keys}
+    shape = {**shape, "read": read, "packed": packed, **keys, "repeated": 1.0}
     return Measurement(f"{family}-decode", variant, shape, cells.seconds())
 
 

@@ -100,12 +100,19 @@ class Kernels:
     cast_fused : whether the kernel before a product in a narrow format converts its input: the
         product then starts as one in 16 bits does, and moves no bytes to convert
     experts_alone : whether each expert of a device has a time of its own
+    prepared : whether attention of prompts includes rotation and the write into the cache
     """
 
     def __init__(
-        self, device: Accelerator, *, cast_fused: bool = False, experts_alone: bool = True
+        self,
+        device: Accelerator,
+        *,
+        cast_fused: bool = False,
+        experts_alone: bool = True,
+        prepared: bool = False,
     ) -> None:
         self.device, self._cast_fused, self._alone = device, cast_fused, experts_alone
+        self._prepared = prepared
         own = kernel_fits(device.name)
         self._fits = device.fits or (() if own is None else (own,))
         self.substitutes: dict[str, str] = {}
@@ -141,7 +148,7 @@ class Kernels:
             packed = head.heads
         shapes = _columns(
             batch, batch=batch, heads=head.heads, kv_heads=head.kv_heads, key=head.key,
-            value=head.value, read=head.read, packed=packed, keys=keys,
+            value=head.value, read=head.read, packed=packed, keys=keys, repeated=0.0, issued=0.0,
         )  # fmt: skip
         kind = "latent-decode" if head.latent else "attention-decode"
         return self._predict(kind, DECODE, kernel, shapes)
@@ -157,7 +164,7 @@ class Kernels:
         """
         shapes = _columns(
             queries, batch=prompts, heads=head.heads, kv_heads=head.kv_heads, key=head.key,
-            value=head.value, queries=queries, keys=keys,
+            value=head.value, queries=queries, keys=keys, prepared=self._prepared, issued=0.0,
         )  # fmt: skip
         return self._predict(_prefill_kind(head), PREFILL, kernel, shapes)
 

@@ -77,6 +77,7 @@ class Service:
             cluster.accelerator,
             cast_fused=engine.kernels.cast.value,
             experts_alone=engine.kernels.experts_alone.value,
+            prepared=engine.kernels.rotary_attended.value,
         )
         links = Links(cluster, layout, engine.collectives, kernels, first)
         loads = _loads(model, layout, shares)

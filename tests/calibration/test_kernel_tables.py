@@ -41,6 +41,21 @@ def test_a_benchmark_that_rotates_weights_is_known_by_its_source(tmp_path):
     assert rotated == [0, 1]
 
 
+def test_what_a_benchmark_of_attention_includes_is_known_by_its_source(tmp_path):
+    """TensorRT-LLM's operator rotates and writes the cache; Intel's devices have no graphs."""
+    found = [
+        only(
+            tmp_path,
+            "accelerator,kernel,dtype,kv_dtype,batch,heads,kv_heads,head_dim,seq_q,seq_kv,seconds,source",
+            f"x,attn_prefill,bf16,bf16,1,32,8,128,64,64,2e-6,a@1:data/{where}/context.parquet",
+        ).shape
+        for where in ("x/attention/trtllm/1.3.0rc20", "b60/attention/vllm/0.20.0")
+    ]
+
+    assert [shape["prepared"] for shape in found] == [1, 0]
+    assert [shape["issued"] for shape in found] == [0, 1]
+
+
 def test_an_accumulated_result_is_read_and_written(tmp_path):
     """A weight gradient that is added in 32 bits moves 8 bytes for each number."""
     row = only(

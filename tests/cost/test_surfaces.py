@@ -20,17 +20,20 @@ from clustersim.cost.surfaces.products import PRODUCTS
 from clustersim.cost.surfaces.surface import predict, smooth_maximum, warmed
 from clustersim.topology.accelerator import build_accelerator
 
-DEVICE = build_accelerator(
-    checked(AcceleratorRecord, Tree.of(find("accelerator", "b200")))  # it has all peaks
-)
+
+def device_of(name):
+    return build_accelerator(checked(AcceleratorRecord, Tree.of(find("accelerator", name))))
+
+
+DEVICE = device_of("b200")  # it has all peaks
 
 SIZES = st.integers(1, 20_000)
 
 
-def seconds(surface, variant, found=None, **shape):
+def seconds(surface, variant, found=None, device=DEVICE, **shape):
     """Return the time of one kernel."""
     columns = {name: np.array([float(value)]) for name, value in shape.items()}
-    return float(predict(surface, DEVICE, columns, variant, found or {})[0])
+    return float(predict(surface, device, columns, variant, found or {})[0])
 
 
 def product(variant="bf16", found=None, batch=1, m=4096, n=4096, k=4096, result=2, rotated=0):
@@ -145,16 +148,16 @@ def test_heat_slows_long_kernels_only():
 # --- attention --------------------------------------------------------------------------------
 
 
-def prefill(queries, keys, batch=1, heads=32, kv_heads=8, variant="bf16/bf16"):
-    shape = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "key": 128, "value": 128}
-    return seconds(PREFILL, variant, queries=queries, keys=keys, **shape)
+def prefill(queries, keys, variant="bf16/bf16", found=None, device=DEVICE, width=128, **shape):
+    columns = {"batch": 1, "heads": 32, "kv_heads": 8, "prepared": 0, "issued": 0, **shape}
+    columns |= {"queries": queries, "keys": keys, "key": width, "value": width}
+    return seconds(PREFILL, variant, found, device, **columns)
 
 
-def decode(
-    keys, batch=64, heads=32, kv_heads=8, packed=32, variant="bf16/bf16", found=None, width=128
-):
-    shape = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "key": width, "value": width}
-    return seconds(DECODE, variant, found, keys=keys, read=2 * width, packed=packed, **shape)
+def decode(keys, variant="bf16/bf16", found=None, width=128, **shape):
+    columns = {"batch": 64, "heads": 32, "kv_heads": 8, "packed": 32, "repeated": 0, "issued": 0}
+    columns |= {"keys": keys, "key": width, "value": width, "read": 2 * width, **shape}
+    return seconds(DECODE, variant, found, **columns)
 
 
 def test_attention_of_a_sequence_twice_as_long_takes_four_times_as_long():
@@ -203,6 +206,76 @@ def test_keys_of_8_bits_are_read_in_half_the_time():
     ratio = decode(131072) / decode(131072, variant="bf16/fp8")
 
     assert ratio == pytest.approx(2, rel=0.02)
+
+
+def test_the_last_queries_of_a_prompt_attend_to_all_its_keys():
+    """A head of 4,096 queries has 32 tiles, the last of which takes twice the mean of all."""
+    found = {"launch": 1e-7, "tile": 1e-8, "best": 0.5, "head_half": 60, "memory": 1.2}
+    longest = 4 * 128 * 128 * 4096 * DEVICE.compute_units / (0.5 * DEVICE.peak["bf16"])
+
+    assert prefill(4096, 4096, found=found, heads=1, kv_heads=1) == pytest.approx(longest, rel=0.02)
+
+
+def test_rotation_and_cache_within_the_kernel_take_their_own_time():
+    """Short prompts of many sequences move their bytes for them before they attend."""
+    found = {"preparation": 1.5, "launch": 1e-7}
+    apart, whole = (prefill(128, 128, found=found, batch=1024, prepared=given) for given in (0, 1))
+    nbytes = 1024 * 128 * 256 * (2 * 32 + 2 * 8)
+
+    assert whole - apart == pytest.approx(1.5 * nbytes / (0.78 * DEVICE.memory_bandwidth), rel=0.01)
+
+
+@pytest.mark.parametrize(("width", "slower"), [(64, True), (128, False), (256, True)])
+def test_sums_that_exceed_the_registers_are_spilled(width, slower):
+    """On an L40S, tiles of 8 bits have 192, 80 and 144 sums a thread for heads of these widths."""
+    l40s = device_of("l40s")
+    whole, spilled = (
+        prefill(16384, 16384, "fp8/fp8", {"spilled": given}, l40s, width) for given in (1.0, 0.5)
+    )
+
+    assert (spilled > 1.8 * whole) == slower
+    assert slower or spilled == whole
+
+
+def test_tensor_cores_with_a_memory_for_sums_spill_none():
+    """A B200 keeps sums out of the registers, whatever the width of a head."""
+    whole, spilled = (
+        prefill(16384, 16384, "fp8/fp8", {"spilled": given}, width=256) for given in (1.0, 0.5)
+    )
+
+    assert spilled == whole
+
+
+def test_a_benchmark_that_repeats_a_call_finds_short_caches_in_that_of_the_device():
+    """Keys of 16 MB are read faster the second time, those of 2 GB are not: the cache has 126."""
+    found = {"launch": 1e-7, "depth": 1e-8, "tile": 1e-8, "row": 1e-10, "hot": 4.0}
+    short, long = (
+        decode(keys, found=found) / decode(keys, found=found, repeated=1) for keys in (64, 8192)
+    )
+
+    assert short > 3
+    assert long == pytest.approx(1, rel=0.01)
+
+
+def test_keys_that_one_unit_reads_take_the_time_of_its_rate():
+    """Without parts, a sequence of 131,072 tokens is read by one unit of 148."""
+    found = {"launch": 1e-7, "depth": 1e-8, "unit": 3.0, "parts": 1.0}
+    rate = 3 * DEVICE.memory_bandwidth / DEVICE.compute_units
+    taken = decode(131072, "bf16/fp8", found, batch=1, heads=5, kv_heads=1)
+
+    assert taken == pytest.approx(131072 * 256 / rate, rel=0.01)
+    assert taken > 10 * decode(131072, "bf16/fp8", {**found, "parts": 32}, batch=1, kv_heads=1)
+
+
+def test_attention_without_a_graph_takes_at_least_the_time_of_the_host():
+    """The host needs 60 us for a call of either kind, in a benchmark that issues each one."""
+    found = {"host": 60e-6, "launch": 5e-6}
+    for kernel in (
+        lambda issued: decode(16, found=found, batch=1, issued=issued),
+        lambda issued: prefill(16, 16, found=found, issued=issued),
+    ):
+        assert kernel(1) == pytest.approx(60e-6, rel=0.01)
+        assert kernel(0) < 20e-6
 
 
 # --- experts and exchanges --------------------------------------------------------------------
@@ -286,6 +359,17 @@ def test_a_call_without_a_graph_takes_at_least_the_time_of_the_host():
     assert seconds(TWICE, "torch", found, **small) == pytest.approx(40e-6, rel=0.01)
     assert seconds(TWICE, "torch", found, **large) == pytest.approx(
         seconds(TWICE, "nccl", **large), rel=0.01
+    )
+
+
+def test_two_devices_can_have_a_faster_path_than_more():
+    """1 GiB on 2 devices takes a third of the time where their rate is 3 times as high."""
+    shape = {"devices": 2, "bytes": 2**30}
+    alike, pair = (seconds(TWICE, "nccl", {"pair": factor}, **shape) for factor in (1.0, 3.0))
+
+    assert alike / pair == pytest.approx(3, rel=0.02)
+    assert seconds(TWICE, "nccl", {"pair": 3.0}, devices=4, bytes=2**30) == pytest.approx(
+        seconds(TWICE, "nccl", {"pair": 1.0}, devices=4, bytes=2**30)
     )
 
 

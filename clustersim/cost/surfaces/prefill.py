@@ -1,15 +1,28 @@
-r"""Fused attention of many queries: a tile of 128 queries of a head on each compute unit.
+r"""Fused attention of many queries: a tile of queries of a head on each compute unit.
 
-    t = launch + smooth maximum of (waves of tiles, bytes)
+    t = launch + preparation + smooth maximum of (waves of tiles, bytes)
 
-Short sequences fill a tile in part, and each tile costs a time of its own, whatever its keys.
+Short sequences fill a tile in part, and each tile costs a time of its own, whatever its keys.  The
+last queries of a sequence attend to all its keys, so that few tiles take as long as theirs.
+Preparation is the rotation of queries and keys and the write of keys and values into the cache,
+where these belong to the kernel.  What a kernel of this size has just written is in the cache of
+the device.
 """
 
 from typing import Final
 
 import numpy as np
 
-from clustersim.cost.surfaces.surface import Array, Shapes, Surface, Term, Values, smooth_maximum
+from clustersim.cost.surfaces.issued import HOST, issued_seconds
+from clustersim.cost.surfaces.surface import (
+    Array,
+    Shapes,
+    Surface,
+    Term,
+    Values,
+    held_share,
+    smooth_maximum,
+)
 from clustersim.topology.accelerator import Accelerator
 
 QUERIES: Final = 128
@@ -18,6 +31,16 @@ QUERIES: Final = 128
 KEYS: Final = 64
 """Keys of a block of the inner loop, the smaller of the two that the same section names."""
 
+_REGISTERS: Final = frozenset({"8", "12"})
+"""Major compute capabilities whose tensor cores add in the registers of four warps; 9.x and 10.x
+have instructions for groups of warps, and memory for their sums."""
+
+_THREADS: Final = 128
+"""Threads of a tile of these: TensorRT-LLM, ``cpp/kernels/fmha_v2/setup.py``, ``warps_m``."""
+
+assumed_registers: Final = 128
+"""Sums of a thread, of its 255 registers, above which others are spilled; assumed."""
+
 _MOST_ROUNDED: Final = 8
 """Waves up to which the last one is counted whole; in more of them units drift apart."""
 
@@ -25,12 +48,20 @@ TERMS: Final = (
     Term("launch", 13.0e-6, 0.6, 1e-7, 1e-3, "s"),
     Term("best", 0.45, 0.4, 0.01, 1.2),
     Term("head_half", 60, 0.7, 1, 600),
-    Term("memory", 0.30, 0.5, 0.02, 1.2),
-    Term("sharpness", 0.6, 0.6, 0.05, 20),
-    Term("tile", 2.3e-6, 0.8, 1e-8, 1e-4, "s"),
+    Term("memory", 0.78, 0.3, 0.02, 1.2),
+    Term("sharpness", 1.5, 0.6, 0.05, 20),
+    Term("tile", 2.1e-6, 0.8, 1e-8, 1e-4, "s"),
+    Term("preparation", 1.5, 0.3, 0.02, 10),
+    Term("spilled", 0.37, 0.5, 0.05, 1.2),
+    Term("kept", 0.8, 0.3, 0.1, 1.5),
+    Term("hot", 1.2, 0.7, 1.0, 30),
+    HOST,
 )
 """`best` is the share of peak with heads of 128, `head_half` as of `flash_attention` in the files
-of accelerators, `tile` the time of a tile without keys."""
+of accelerators, `tile` the time of a tile without keys.  `preparation` is the traffic of rotation
+and cache over that of attention, `spilled` the rate of tiles whose sums exceed the registers over
+that of others, `kept` the share of the cache that holds what was just written, and `hot` its rate
+over that of memory."""
 
 PRECISIONS: Final = {"bf16": ("bf16", 2.0), "fp8": ("fp8", 1.0)}
 """Peak and size [B] of queries, and size of cached keys and values, by the name of a format."""
@@ -47,31 +78,71 @@ def prefill_terms(variant: str) -> tuple[Term, ...]:
 
 
 def prefill_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Values) -> Array:
-    """Return the times of causal attention of the last `queries` of `keys` tokens [s]."""
-    (precision, width), (_, stored) = (PRECISIONS[name] for name in variant.split("/"))
+    """Return the times of causal attention of the last `queries` of `keys` tokens [s].
+
+    Parameters
+    ----------
+    shapes : `key` and `value` are widths of a head; `prepared` is 1 where rotation and the write
+        into the cache are part of the kernel, else 0, and `issued` as of `issued_seconds`
+    """
+    (precision, _), (_, stored) = (PRECISIONS[name] for name in variant.split("/"))
     batch, heads, kv_heads = shapes["batch"], shapes["heads"], shapes["kv_heads"]
+    queries, keys, width = shapes["queries"], shapes["keys"], shapes["key"] + shapes["value"]
+    new = batch * queries * width * (2 * heads + stored * kv_heads)
+    old = batch * (keys - queries) * width * stored * kv_heads
+    held = held_share(device, new, values["kept"])
+    bandwidth = device.memory_bandwidth * values["memory"]
+    fresh = new * (1 - held + held / values["hot"]) / bandwidth
+    preparation = shapes["prepared"] * values["preparation"] * fresh
+    work = _tile_seconds(device, shapes, precision, values)
+    attended = smooth_maximum(work, fresh + old / bandwidth, values["sharpness"])
+    return issued_seconds(values["launch"] + preparation + attended, shapes, values)
+
+
+def _tile_seconds(device: Accelerator, shapes: Shapes, precision: str, values: Values) -> Array:
+    """Return the times of the tiles [s]: of their waves, at least that of the longest one."""
     queries, keys = shapes["queries"], shapes["keys"]
-    key, value = shapes["key"], shapes["value"]
-    head = (key + value) / 2
-    blocks = np.ceil(queries / QUERIES)
-    seen = blocks * (keys - queries) + QUERIES * blocks * (blocks + 1) / 2
-    seen = np.where(blocks == 1, np.ceil(keys / KEYS) * KEYS, seen)
+    head = (shapes["key"] + shapes["value"]) / 2
+    rows, step = _tile(device, precision, head)
+    blocks = np.ceil(queries / rows)
+    whole = np.ceil(keys / step) * step
+    seen = blocks * (keys - queries) + rows * blocks * (blocks + 1) / 2
+    seen = np.where(blocks == 1, whole, seen)
     half = values["head_half"]
     share = values["best"] * head / (head + half) * (128 + half) / 128
-    tiles = batch * heads * blocks
-    flops = 2 * batch * heads * (key + value) * QUERIES * seen
-    waves = tiles / device.compute_units
-    work = flops / (device.peak_rate(precision) * share) + waves * values["tile"]
+    if _in_registers(device) and precision == "fp8":
+        sums = rows * (step + head) / _THREADS
+        share = share * np.where(sums > assumed_registers, values["spilled"], 1.0)
+    key_seconds = 4 * head * rows * device.compute_units / (device.peak_rate(precision) * share)
+    sequences = shapes["batch"] * shapes["heads"]
+    waves = sequences * blocks / device.compute_units
+    work = sequences * seen * key_seconds / device.compute_units + waves * values["tile"]
     work = work * np.where(waves < _MOST_ROUNDED, np.ceil(waves) / waves, 1.0)
-    moved = (
-        batch * heads * queries * (width * key + 2 * value)
-        + stored * batch * kv_heads * keys * (key + value)
-    ) / (device.memory_bandwidth * values["memory"])
-    return values["launch"] + smooth_maximum(work, moved, values["sharpness"])
+    longest: Array = whole * key_seconds + values["tile"]
+    return np.maximum(work, longest)
+
+
+def _in_registers(device: Accelerator) -> bool:
+    """Whether tensor cores add in the registers of threads."""
+    capability = device.capability or ""
+    return capability.partition(".")[0] in _REGISTERS
+
+
+def _tile(device: Accelerator, precision: str, head: Array) -> tuple[Array, Array]:
+    """Return the queries of a tile and the keys of a step, by the width of a head.
+
+    Of TensorRT-LLM, ``cpp/kernels/fmha_v2/setup.py`` (``enumerate_hmma_flash_kernels_base``,
+    ``enumerate_qmma_flash_kernels``), where sums are in registers.
+    """
+    if not _in_registers(device):
+        return np.full_like(head, QUERIES), np.full_like(head, KEYS)
+    if precision == "fp8":
+        return np.where(head <= 64, 128.0, 64.0), np.where(head <= 64, 128.0, 32.0)
+    return np.full_like(head, 64.0), np.where(head < 256, 32.0, 128.0)
 
 
 PREFILL: Final = Surface(
-    ("batch", "heads", "kv_heads", "key", "value", "queries", "keys"),
+    ("batch", "heads", "kv_heads", "key", "value", "queries", "keys", "prepared", "issued"),
     prefill_terms,
     prefill_seconds,
     query_peak,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +82,25 @@ def smooth_maximum(work: Array, moved: Array, sharpness: float) -> Array:
     longest = np.maximum(np.maximum(work, moved), 1e-12)
     ratio: Array = (work / longest) ** power + (moved / longest) ** power
     return longest * ratio ** (1 / power)
+
+
+assumed_held: Final = 6.0
+"""Steepness of the share of data that stay in a cache, which falls from 0.99 to 0.02 between half
+of its size and twice; assumed, the same for all devices."""
+
+
+def held_share(device: Accelerator, nbytes: Array, kept: float) -> Array:
+    r"""Return the share of data that the cache still holds when they are read again [unitless].
+
+    .. math:: \frac{1}{1 + (b / f C)^6}
+
+    with b = `nbytes` between two reads, f = `kept`, and the cache C of the device: data that exceed
+    the cache displace each other before they are read again.  0 where the cache is not known.
+    """
+    if device.cache is None:
+        return np.zeros_like(nbytes)
+    share: Array = 1 / (1 + (nbytes / (kept * device.cache)) ** assumed_held)
+    return share
 
 
 def warmed(seconds: Array, work: Array, heat: float) -> Array:
