@@ -87,7 +87,8 @@ class EngineKernels(Strict):
     kernel, otherwise several that each read and write the whole.  `experts_alone`: each expert
     of a device has a time of its own, as in the measured kernels of TensorRT-LLM, instead of
     one kernel for all.  `prompts`: attention of prompts is one kernel, otherwise its products,
-    softmax and transpositions are separate and write all scores to memory.  `together`: compute
+    softmax and transpositions are separate and write all scores to memory.  `prompts_narrow`: it
+    multiplies in 8 bits where the cache has 8, otherwise in 16.  `together`: compute
     capabilities of devices on which prompts and decoding sequences of a step are in the same
     kernel of attention, where no query heads share keys; it reads them again at `reread` times
     the rate of memory, from the cache.
@@ -104,6 +105,7 @@ class EngineKernels(Strict):
     cast: Fact[bool]
     experts_alone: Fact[bool]
     prompts: Fact[bool]
+    prompts_narrow: Fact[bool]
     together: Fact[list[str]] | None = None
     reread: Fact[Positive] | None = None
 

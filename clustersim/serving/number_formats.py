@@ -62,6 +62,10 @@ KV_BYTES: Final[Mapping[str, float]] = {"fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "i
 """Size of a cached number [B]."""
 
 
+NARROW_PROMPTS: Final = "fp8/fp8"
+"""Formats of queries and cached keys where both have 8 bits."""
+
+
 class Formats(NamedTuple):
     """Number formats of a served model.
 

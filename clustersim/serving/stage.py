@@ -22,7 +22,7 @@ from clustersim.serving.device_kernels import Head, Kernels, Routed
 from clustersim.serving.experts import ExpertLoads
 from clustersim.serving.layer_work import HALF, LayerWork, head_of, layer_work, prompt_head_of
 from clustersim.serving.links import Links
-from clustersim.serving.number_formats import KV_BYTES, WEIGHTS, Formats
+from clustersim.serving.number_formats import KV_BYTES, NARROW_PROMPTS, WEIGHTS, Formats
 from clustersim.serving.replica_layout import Layout
 from clustersim.workload.model import Layer, Transformer
 
@@ -235,7 +235,7 @@ class Stage:
         for window, count in self._windows.items():
             seen = keys if window is None else np.minimum(keys, np.maximum(window, queries))
             own = np.maximum(queries / given.layout.context, 1.0)
-            kernel = given.formats.attention_kernel()
+            kernel = self._prompt_kernel
             seconds = seconds + count * given.kernels.prefill(kernel, head, own, seen, prompts)
             if not given.engine.kernels.prompts.value:
                 seconds = seconds + count * self._unfused(head, prompts * own, seen)
@@ -257,7 +257,17 @@ class Stage:
         """The part of `prefill` that prompts of other lengths in the same step share [s]."""
         given = self.replica
         head = prompt_head_of(given.model, given.layout.tensor)
-        return self.count * given.kernels.prefill_launch(given.formats.attention_kernel(), head)
+        return self.count * given.kernels.prefill_launch(self._prompt_kernel, head)
+
+    @cached_property
+    def _prompt_kernel(self) -> str:
+        """The formats of queries and cached keys in attention of prompts."""
+        given = self.replica
+        measured = given.kernels.has("attention-prefill", NARROW_PROMPTS)
+        narrow = given.engine.kernels.prompts_narrow.value and given.formats.kv == "fp8"
+        if narrow and measured and given.model.latent is None:
+            return NARROW_PROMPTS
+        return given.formats.attention_kernel()
 
     def context_gather(self, keys: Floats) -> Floats:
         """Return the times to gather the keys and values of prompts over a context group [s].
