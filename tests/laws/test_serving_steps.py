@@ -23,7 +23,7 @@ PLAIN = {
     "small_tile": 0.0, "heat": 0.0, "depth": 0.0, "split": 0.0, "tile": 0.0,
     "row": 0.0, "moved": 0.0,
     "shared": 0.0, "expert": 0.0, "head_half": 0.0, "conversion": 0.0, "single": 1.0,
-    "single_launch": 1.0,
+    "single_launch": 1.0, "parts": 1e3,
 }  # fmt: skip
 """Terms of kernels that reach peak and bandwidth, and start in no time."""
 
