@@ -33,6 +33,9 @@ large loads its operands up to twice as often, which the cache hides but for a t
 SHARE: Final = (0.01, 1.0)
 """Bounds of a share of a peak rate."""
 
+SPREAD: Final = (1e-3, 0.1)
+"""Bounds of the spread of clocks over devices."""
+
 SECONDS: Final = (1e-8, 1e-2)
 """Bounds of a time for each kernel [s]."""
 
@@ -58,6 +61,7 @@ _ACCELERATOR: Final[Mapping[str, tuple[float, float]]] = {
     "gemm.narrow_sustained": SHARE,
     "memory.achieved": SHARE,
     "launch_overhead": SECONDS,
+    "clock_spread": SPREAD,
     **{
         path: bounds
         for owner in FLASH
@@ -67,7 +71,7 @@ _ACCELERATOR: Final[Mapping[str, tuple[float, float]]] = {
 }
 """Coefficients of an accelerator, and their bounds."""
 
-_SUSTAINED: Final = ("gemm.sustained", "gemm.narrow_sustained")
+_OF_TRAINING: Final = ("gemm.sustained", "gemm.narrow_sustained", "clock_spread")
 
 _FRAMEWORK: Final[Mapping[str, tuple[float, float]]] = {"dispatch": SECONDS}
 """Those of a framework."""
@@ -129,7 +133,7 @@ def accelerator_coefficients(record: AcceleratorRecord, *, alone: bool) -> list[
         return coefficients
     fact = record.gemm.tiles
     if fact is None:
-        return [each for each in coefficients if each.path not in _SUSTAINED]
+        return [each for each in coefficients if each.path not in _OF_TRAINING]
     best = max(tile.efficiency for tile in fact.value)
     return coefficients + [
         Coefficient(

@@ -147,7 +147,8 @@ class AcceleratorRecord(Record):
     `fits` are those of files in the scenario's folder, by accelerator; they win over shipped ones.
     `power` is missing where no power is known; `power_cap` is a limit that the operator sets below
     that of the board.  `capability` is the compute capability of CUDA, by which libraries choose
-    their kernels; other devices have none.
+    their kernels; other devices have none.  `clock_spread` is the relative standard deviation, over
+    devices of this kind, of the time of kernels that are limited by compute; none if missing.
     """
 
     kind: Literal["accelerator"]
@@ -156,6 +157,7 @@ class AcceleratorRecord(Record):
     compute_units: Fact[Count]
     capability: Fact[Line] | None = None
     launch_overhead: Fact[Seconds]
+    clock_spread: Fact[NotNegative] | None = None
     gemm: GemmFacts = Field(default_factory=GemmFacts)
     flash_attention: FlashFacts
     calibration: CalibrationFacts | None = None

@@ -376,15 +376,15 @@ def split_at_collectives(
     before, after = kernels_of_ends(job, stage, chunk, kind)
     layers = [layer_kernels(job, stacked, kind) for stacked in job.layers.stacked(stage, chunk)]
     segments: list[float | Traffic] = []
-    seconds, cluster = 0.0, job.cluster
+    seconds, device, occupied = 0.0, job.device, job.cluster.occupied
     for kernel in [*before, *(kernel for layer in layers for kernel in layer), *after]:
         if isinstance(kernel, Collective | Overlapped):
             collective = kernel if isinstance(kernel, Collective) else kernel.moved
             kernels = () if isinstance(kernel, Collective) else kernel.kernels
             name = tensor_name(stage, collective.operation, collective.nbytes)
             segments += [seconds, traffic[name]]
-            inner = chain_seconds(kernels, cluster.accelerator, uncontended).compute
-            seconds = max(0.0, inner - (1 - cluster.occupied) * uncontended(collective))
+            inner = chain_seconds(kernels, device, uncontended).compute
+            seconds = max(0.0, inner - (1 - occupied) * uncontended(collective))
         else:
-            seconds += chain_seconds([kernel], cluster.accelerator, uncontended).compute
+            seconds += chain_seconds([kernel], device, uncontended).compute
     return (*segments, seconds + dispatch)

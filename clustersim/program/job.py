@@ -21,6 +21,8 @@ from clustersim.program.schedules import Schedule
 from clustersim.program.schedules.classic import ONE_F_ONE_B
 from clustersim.program.steps import Order
 from clustersim.program.weights import Weights
+from clustersim.topology.accelerator import Accelerator
+from clustersim.topology.clock_spread import slowest_of
 from clustersim.topology.cluster import Cluster
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.model import Transformer
@@ -103,6 +105,11 @@ class Job:
         kinds = numbered(numbers.reshape(rows, of_row))
         parts = (np.flatnonzero(kinds == kind) for kind in range(kinds.max() + 1))
         return [(part, self._communicator(groups[part])) for part in parts]
+
+    @cached_property
+    def device(self) -> Accelerator:
+        """The slowest of its devices, which all others wait for."""
+        return slowest_of(self.cluster.accelerator, self.plan.ranks)
 
     @cached_property
     def software(self) -> Framework:

@@ -8,7 +8,6 @@ the segments of the longest time of a rank, and not the longest sum.  Where repl
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from clustersim.program.job import Job
 from clustersim.program.meetings import Meetings
 from clustersim.program.movement.block_moves import moves_of
 from clustersim.topology.accelerator import Accelerator
+from clustersim.topology.clock_spread import clocked
 from clustersim.workload.kernels import Axis, Collective, Kernel, Overlapped
 
 Floats = NDArray[np.float64]
@@ -76,18 +76,8 @@ class KernelSegments:
 
     def _device(self, clock: float) -> Accelerator:
         if clock not in self._devices:
-            self._devices[clock] = clocked(self._job.cluster.accelerator, clock)
+            self._devices[clock] = clocked(self._job.device, clock)
         return self._devices[clock]
-
-
-def clocked(device: Accelerator, clock: float) -> Accelerator:
-    """Return a device with another clock of its compute units; its memory is as fast as before."""
-    ragged = device.gemm_ragged
-    return replace(
-        device,
-        peak={precision: clock * rate for precision, rate in device.peak.items()},
-        gemm_ragged=None if ragged is None else clock * ragged,
-    )
 
 
 def _with_meetings(units: Iterable[tuple[bool, Iterable[Kernel]]]) -> Iterator[Kernel | None]:
@@ -130,4 +120,4 @@ def _no_time(_: Collective) -> float:
     return 0.0
 
 
-__all__ = ["KernelSegments", "Segments", "clocked"]
+__all__ = ["KernelSegments", "Segments"]

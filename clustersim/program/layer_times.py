@@ -53,8 +53,8 @@ class LayerTimes:
         def seconds_of(collective: Collective) -> float:
             return self._communication(collective, pattern)
 
-        cluster = self._job.cluster
-        return chain_seconds(kernels, cluster.accelerator, seconds_of, cluster.occupied)
+        job = self._job
+        return chain_seconds(kernels, job.device, seconds_of, job.cluster.occupied)
 
     def _followed(self, stacked: StackedLayer, pattern: Pattern) -> float:
         """Return the idle time of a layer's forward after the host has waited for its routing."""

@@ -134,6 +134,8 @@ class Accelerator:
     cache : last level of cache that all compute units share [B]; None where it is not stated
     compute_units : streaming multiprocessors or compute units
     capability : compute capability of CUDA, ``9.0`` of an H100; None of other devices
+    clock_spread : relative standard deviation over devices of the time of kernels that are limited
+        by compute [unitless]
     launch_overhead : time between two kernels on a busy stream [s]
     products, narrow_products : matrix products, and those of 8-bit numbers
     tiles : candidate output tiles of the library, of a roofline of products; none if they are those
@@ -168,6 +170,7 @@ class Accelerator:
     power: DevicePower | None = None
     cache: float | None = None
     capability: str | None = None
+    clock_spread: float = 0.0
 
     @property
     def clock(self) -> float:
@@ -227,6 +230,7 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
         fits=_fits(record),
         power=power,
         capability=None if record.capability is None else record.capability.value,
+        clock_spread=_value(record.clock_spread) or 0.0,
     )
 
 

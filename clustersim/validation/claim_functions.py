@@ -180,7 +180,7 @@ def _over_tensor_ranks(kernels: Iterable[object]) -> list[Collective]:
 def uneven_experts(runs: Runs) -> Numbers:
     """The time of the experts with an uneven load, over that with an even load."""
     job, even = runs["even"].job, 0.0
-    device = job.cluster.accelerator
+    device = job.device
     for layer, recomputed in job.layers.recomputed:
         for op in job.layers.ops(layer):
             if op.name.startswith("expert "):

@@ -38,7 +38,7 @@ def layer_times(loaded: Loaded) -> LayerTimes:
 
 def layer_times_of(job: Job) -> LayerTimes:
     """Return the same of a job."""
-    cluster, blocks = job.cluster, Blocks(job)
+    blocks = Blocks(job)
     groups, pattern = blocks.communicators, blocks.pattern(0, 0)
     stacked = job.layers.stacked(0, 0)[0]
     ops = [op for op in job.layers.ops(stacked.layer) if op.forward]
@@ -47,7 +47,7 @@ def layer_times_of(job: Job) -> LayerTimes:
         def moved(collective: Collective) -> float:
             return groups.cost(collective, pattern).seconds
 
-        chain = chain_seconds(kernels, cluster.accelerator, moved, cluster.occupied)
+        chain = chain_seconds(kernels, job.device, moved, job.cluster.occupied)
         return job.software.dispatch.of(chain.of_backward() if back else chain).total
 
     recomputed = [op for op in ops if op.name in stacked.recomputed]
