@@ -27,7 +27,9 @@ class StateBytes(Strict):
     `master` is the separate copy of the weights that the optimiser updates.  `accumulation`,
     `reduced` and `collective` are the sum and the reduction of gradients of this recipe, where they
     differ from `kernels.gradient_accumulation`, `gradients.bytes_each` and
-    `gradients.sharded_collective`.  `saved` is what a checkpoint has: `weights`, `master` and
+    `gradients.sharded_collective`.  `renewed` is those of `gradients` that are freed before each
+    backward and allocated anew in it.  `step` is `memory.step` of this recipe, without a `norm`,
+    where it differs.  `saved` is what a checkpoint has: `weights`, `master` and
     `optimiser` if missing.
     """
 
@@ -36,6 +38,8 @@ class StateBytes(Strict):
     optimiser: Fact[NotNegative]
     master: Fact[NotNegative] | None = None
     saved: Fact[NotNegative] | None = None
+    renewed: Fact[NotNegative] | None = None
+    step: Fact[NotNegative] | None = None
     accumulation: Fact[NotNegative] | None = None
     reduced: Fact[NotNegative] | None = None
     collective: Fact[Literal["all-reduce", "reduce-scatter"]] | None = None
@@ -47,8 +51,9 @@ class MemoryFacts(Strict):
     `loss_forward` and `loss_backward` are the bytes for each logit that the loss holds only while
     it runs.  `bucket` is the buffer into which gradients are flattened to be reduced.  `step` is
     the bytes of flat buffers that the optimiser allocates for each parameter it updates, `norm` for
-    each number of the largest tensor among them.  `outputs` is whether a stage keeps the output
-    that it has sent until its backward, which does not read it.  In sequence parallelism
+    each number of the largest tensor among them, before the former.  `outputs` is whether a stage
+    keeps the output that it has sent until its backward, which does not read it.  In sequence
+    parallelism
     `gather_buffers` of the size of a layer's whole input are kept for gathers, and `held_results`
     of a layer that were reduced over the tensor group are not reusable until the device has reduced
     them, which the host is ahead of by `lead` layers.  `joined`: the allocator joins free blocks,

@@ -48,9 +48,9 @@ def estimate_memory(job: Job) -> Verdict:
 class _Held(NamedTuple):
     """What stages with the same layers hold: always, by microbatches, at the end, on the host.
 
-    `results` are those of layers that wait for their reduction [B], `share` is that of what comes
-    and goes which the allocator keeps unused, None where none is known, and `joined` is whether its
-    free blocks serve any size.
+    `apart` is the memory of freed tensors that serves no other yet [B], `share` is that of what
+    comes and goes which the allocator keeps unused, None where none is known, and `joined` is
+    whether its free blocks serve any size.
     """
 
     chunks: tuple[ChunkMemory, ...]
@@ -58,7 +58,7 @@ class _Held(NamedTuple):
     steady: Parts
     step: float
     host: dict[str, float]
-    results: float
+    apart: float
     share: float | None
     joined: bool
 
@@ -72,7 +72,7 @@ def _held(job: Job, stage: int) -> _Held:
         steady_parts(job, stage),
         step_buffers(job, stage),
         on_host(job, stage),
-        _held_results(job, stage),
+        _held_results(job, stage) + _renewed_gradients(job, stage),
         recipe.fragmentation,
         recipe.joined,
     )
@@ -99,7 +99,7 @@ def _stage(job: Job, stage: int, held_by: dict[int, _Held]) -> StageMemory:
     moment = fullest_moment(changes, kind, chunk, steps)
     parts, in_flight = at_peak(moment, steady, step)
     moving = max(0.0, moment.nbytes)
-    unused = _unused(held, moving) + held.results
+    unused = _unused(held, moving) + held.apart
     room = job.cluster.accelerator.memory_capacity - sum(parts.values())
     parts["fragmentation"] = min(unused, max(0.0, room))
     ranks = plan.cell * plan.data
@@ -135,6 +135,16 @@ def _held_results(job: Job, stage: int) -> float:
     recipe, plan = memory_recipe(job), job.plan
     longest = max(len(job.layers.stacked(stage, chunk)) for chunk in range(plan.chunks))
     return recipe.held_results * min(longest, recipe.lead) * whole_input(job.shard)
+
+
+def _renewed_gradients(job: Job, stage: int) -> float:
+    """Return the blocks of gradients that are freed before each backward [B].
+
+    What that backward recomputes is allocated before its first gradients and splits these blocks,
+    so that gradients need others: DeepSpeed, ``runtime/pipe/engine.py``, ``_exec_backward_pass``,
+    and ``runtime/bf16_optimizer.py``, ``clear_lp_grads``.
+    """
+    return memory_recipe(job).renewed * job.weights.on_rank(job.weights.trained(stage))
 
 
 # --- what microbatches hold -----------------------------------------------------------------------

@@ -23,8 +23,9 @@ class MemoryRecipe:
     prefetch : layers that it gathers ahead of the running one [count]
     by_module : whether it gathers and reduces by module instead of by layer
     bucket : buffer from which gradients are reduced [B]
-    step, norm : flat buffers of the optimiser step, for each parameter that it updates and for each
-        number of the largest tensor [B]
+    renewed : gradients of a parameter that are freed before each backward and allocated in it [B]
+    step, norm : flat buffers of the optimiser step, for each parameter that it updates and, before
+        these, for each number of the largest tensor [B]
     keeps_output : whether a stage keeps its output until its backward
     loss_forward, loss_backward : bytes for each logit that the loss holds only while it runs [B]
     gather_buffers : buffers of the size of a layer's whole input that are kept for gathers [count]
@@ -46,6 +47,7 @@ class MemoryRecipe:
     prefetch: int
     by_module: bool
     bucket: float
+    renewed: float
     step: float
     norm: float
     keeps_output: bool
@@ -63,6 +65,10 @@ def memory_recipe(job: Job) -> MemoryRecipe:
     """Return the recipe of the framework and precision of a job."""
     framework, states = job.framework, job.framework.state[job.precision]
     sharding, memory, graphs = framework.sharding, framework.memory, framework.graphs
+    step = memory.step.value if memory and memory.step else 0.0
+    norm = memory.norm.value if memory and memory.step and memory.norm else 0.0
+    if states.step:
+        step, norm = states.step.value, 0.0
     graph_buffers = graphs.memory.value if graphs and graphs.memory else 0.0
     return MemoryRecipe(
         weights=states.weights.value,
@@ -76,8 +82,9 @@ def memory_recipe(job: Job) -> MemoryRecipe:
         prefetch=sharding.prefetch.value if sharding else 0,
         by_module=bool(sharding and sharding.by_module and sharding.by_module.value),
         bucket=memory.bucket.value if memory and memory.bucket else 0.0,
-        step=memory.step.value if memory and memory.step else 0.0,
-        norm=memory.norm.value if memory and memory.step and memory.norm else 0.0,
+        renewed=states.renewed.value if states.renewed else 0.0,
+        step=step,
+        norm=norm,
         keeps_output=bool(memory and memory.outputs and memory.outputs.value),
         loss_forward=memory.loss_forward.value if memory else 0.0,
         loss_backward=memory.loss_backward.value if memory else 0.0,

@@ -148,7 +148,11 @@ def _buffers(job: Job, recipe: MemoryRecipe, stage: int, gradients: float) -> fl
 
 
 def step_buffers(job: Job, stage: int) -> float:
-    """Return the flat buffers that the device holds during the optimiser step [B]."""
+    """Return the flat buffers that the device holds during the optimiser step [B].
+
+    The norm of the gradients is known, and its buffer free, before they are flattened: DeepSpeed,
+    ``runtime/zero/stage_1_and_2.py``, ``step``.
+    """
     recipe = memory_recipe(job)
     if job.offload.host_optimiser:
         return 0.0
@@ -156,7 +160,7 @@ def step_buffers(job: Job, stage: int) -> float:
     model, ends = job.model, job.weights.ends_of_stage(stage).split > 0
     widest = max(model.ffn, 3 * model.hidden, model.vocab if ends else 0)
     largest = min(owned, model.hidden * widest / job.plan.tensor)
-    return recipe.step * owned + recipe.norm * largest
+    return max(recipe.step * owned, recipe.norm * largest)
 
 
 def _staging(job: Job, stage: int) -> float:

@@ -21,7 +21,7 @@ from clustersim.memory.levels import (
     memory_curves,
 )
 from clustersim.memory.peak import chunk_memory, estimate_memory
-from clustersim.memory.states import state_parts
+from clustersim.memory.states import state_parts, step_buffers
 from clustersim.memory.verdict import (
     PARTS,
     STATES,
@@ -235,6 +235,33 @@ def test_flat_buffers_fit_where_activations_were_only_in_joined_blocks(joined):
 
     assert moving_step > moving, "the optimiser step is the peak"
     assert apart["fragmentation"] == pytest.approx(0.0 if joined else moving)
+
+
+def test_the_norm_is_known_before_gradients_are_flattened():
+    """The step holds the buffer of the norm or the flat ones, whichever is more, never both."""
+
+    def buffers(step, norm):
+        job, _ = built(f"framework.memory.step={step}", f"framework.memory.norm={norm}")
+        return step_buffers(job, 0)
+
+    assert buffers(6, 8) == max(buffers(6, 0), buffers(0, 8))
+    assert 0 < buffers(6, 0) != buffers(0, 8) > 0
+
+
+def test_gradients_renewed_by_each_backward_have_blocks_of_their_own():
+    """Freed before a backward, they are split by what it recomputes: bytes of a parameter more."""
+    renewed = "framework.state.fp16.renewed={value: 2, assumed: test}"
+    more = parts(renewed)["fragmentation"] - parts()["fragmentation"]
+
+    assert more == pytest.approx(parts()["parameters"])
+
+
+def test_buffers_of_a_precision_replace_those_of_its_framework():
+    """A precision that states its buffers of the step has neither the framework's nor a norm."""
+    job, _ = built("framework.state.fp16.step={value: 3, assumed: test}")
+    owned = job.weights.on_rank(job.weights.trained(0), sharded=True)
+
+    assert step_buffers(job, 0) == pytest.approx(3 * owned)
 
 
 @pytest.mark.parametrize("name", ["fsdp-qlora", "pytorch-fsdp"])

@@ -71,7 +71,7 @@ def test_every_key_is_described_or_listed(name):
     optional = {
         f"state.{name}.{part}"
         for name, each in record.state.items()
-        for part in ("master", "accumulation", "reduced", "collective", "saved")
+        for part in ("master", "accumulation", "reduced", "collective", "saved", "renewed", "step")
         if getattr(each, part) is None
     }
 

@@ -250,6 +250,20 @@ def _gradients_in(name: str) -> tuple[Rule, ...]:
                 f"In {name}, gradient accumulation moves {counted(nbytes, 'byte')} per weight."
             ),
         ),
+        Rule(
+            (f"state.{name}.renewed",),
+            lambda nbytes: (
+                f"In {name}, gradients of {counted(nbytes, 'byte')} per parameter are freed before"
+                " each backward."
+            ),
+        ),
+        Rule(
+            (f"state.{name}.step",),
+            lambda nbytes: (
+                f"In {name}, the optimiser step allocates flat buffers of"
+                f" {counted(nbytes, 'byte')} per updated parameter."
+            ),
+        ),
         Rule((f"state.{name}.reduced", f"state.{name}.collective"), reduced),
         Rule(
             (f"state.{name}.saved",),
@@ -280,7 +294,7 @@ MEMORY: Final = (
         ("memory.step", "memory.norm"),
         lambda step, norm: (
             f"The optimiser step allocates flat buffers of {counted(step, 'byte')} per updated"
-            f" parameter{f', and {norm:g} per element of the largest tensor' if norm else ''}."
+            f" parameter{f', after {norm:g} per element of the largest tensor' if norm else ''}."
         ),
     ),
     Rule(
