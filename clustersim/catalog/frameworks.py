@@ -116,8 +116,9 @@ class KernelFacts(Strict):
     `weight_cast_backward` are the bytes moved for each weight of an 8-bit product to cast it
     whenever the product runs; 0 if missing, as weights are cast once a step. `query_copies`,
     `key_copies` and `result_copies` are how often queries, keys with values, and the result are
-    transposed around flash attention, forward and backward.  `kv_repeated`: keys and values are
-    copied to the queries that share them before flash attention. `ring_result` and `ring_gradients`
+    transposed around flash attention, forward and backward.  `query_kept` is how many tensors of
+    their size the queries of flash attention keep alive, as a view of a larger one; 1 if missing.
+    `kv_repeated`: keys and values are copied to the queries that share them before flash attention. `ring_result` and `ring_gradients`
     are the bytes moved to join the results of the steps of a ring whose ranks share a sequence:
     once, and at each step but the first; for each number of the result forward, and of queries,
     keys and values backward.  `ring_sent` is the bytes that a rank sends backward for each number
@@ -143,6 +144,7 @@ class KernelFacts(Strict):
     query_copies: Fact[BothWays] | None = None
     key_copies: Fact[BothWays] | None = None
     result_copies: Fact[BothWays] | None = None
+    query_kept: Fact[Whole] | None = None
     kv_repeated: Fact[bool] | None = None
     ring_result: Fact[OnceAndEach] | None = None
     ring_gradients: Fact[OnceAndEach] | None = None

@@ -41,7 +41,7 @@ STATES: Final = ("parameters", "master_weights", "gradients", "optimiser", "quan
 PREDICTION_ERROR: Final = 0.15
 """Excess of predicted live memory over a measured peak that hardly any run reaches [unitless].
 
-One of the 105 runs of ``validation/cases.yaml`` with a measured peak is predicted further above
+Two of the 105 runs of ``validation/cases.yaml`` with a measured peak are predicted further above
 it; four of five peaks are predicted within it.  Unused blocks never exceed the capacity.
 """
 

@@ -45,6 +45,7 @@ class KernelChoice:
     query_copies, key_copies, result_copies : layout copies of queries, keys with values, and the
         result around flash attention, forward and backward; of the result only with several
         sequences per microbatch
+    query_kept : tensors of their size that queries keep alive where keys are not shared [count]
     kv_repeated : whether keys and values are copied to the queries that share them
     adapters_scaled : whether the products of an adapter scale their results without a pass
     ring_result, ring_gradients : bytes moved to merge the partial results of ring attention, once
@@ -91,6 +92,7 @@ class KernelChoice:
     query_copies: tuple[int, int] = (0, 0)
     key_copies: tuple[int, int] = (0, 0)
     result_copies: tuple[int, int] = (0, 0)
+    query_kept: int = 1
     kv_repeated: bool = False
     adapters_scaled: bool = False
     ring_result: tuple[float, float] = (0.0, 0.0)

@@ -272,6 +272,20 @@ def test_updating_many_tensors_at_once_allocates_a_root_for_each_number(name):
     assert framework.memory.step.value == framework.state["bf16"].optimiser.value / 2
 
 
+@pytest.mark.parametrize(("kv_heads", "more"), [(48, 2), (8, 0)])
+def test_queries_that_are_a_view_keep_the_stack_that_they_are_from(kv_heads, more):
+    """Keys and values of each query stay in its stack; queries that share them are apart."""
+    flash = "framework.kernels.attention=flash"
+    changed = [f"model.kv_heads={kv_heads}", flash, "recompute=none"]
+    viewed, _ = built(*changed, "framework.kernels.query_kept={value: 3, assumed: test}")
+    plain, _ = built(*changed)
+    layers, part = viewed.model.layers // viewed.plan.pipeline, viewed.shard
+    queries = part.width * part.tokens * part.heads * viewed.model.head_size
+    kept = [chunk_memory(job, 1, 0).kept["activations"] for job in (viewed, plain)]
+
+    assert kept[0] - kept[1] == pytest.approx(more * layers * queries)
+
+
 def test_logits_that_are_wide_become_the_softmax_in_place():
     """With numbers of 32 bits no copy of the logits is made: 4 bytes each, not 8."""
     job, _ = built("precision=fp32", "framework=megatron-deepspeed-fugaku", "plan.zero=0")

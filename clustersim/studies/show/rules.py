@@ -197,6 +197,10 @@ ATTENTION: Final = (
         "Transfers of ring attention overlap with it.",
     ),
     Rule(("kernels.query_copies",), lambda times: _copied("Queries are", times)),
+    Rule(
+        ("kernels.query_kept",),
+        lambda count: f"Queries are a view that keeps {count} tensors of their size alive.",
+    ),
     Rule(("kernels.key_copies",), lambda times: _copied("Keys and values are", times)),
     Rule(
         ("kernels.result_copies",),

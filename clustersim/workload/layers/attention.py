@@ -72,13 +72,15 @@ def rotary_op(shard: Slice, numbers: float, columns: int) -> Op:
 def _core_op(shard: Slice, layer: Layer) -> Op:
     """The core saves queries, keys and values, and the softmax for its backward.
 
-    Flash attention saves a 32-bit number per row; otherwise the softmax is saved, and with dropout
-    its mask and result as well.
+    Flash attention saves a 32-bit number per row, and where queries are a view of a larger tensor
+    the rest of it; otherwise the softmax is saved, and with dropout its mask and result as well.
     """
     m, w = shard.model, shard.width
     made = core(shard, layer)
     matrix = 2 * w + shard.kernels.dropout_mask if m.dropout else w
-    rows = 4.0 * shard.tokens * shard.heads
+    apart = shard.kv_heads == shard.heads
+    viewed = (shard.kernels.query_kept - 1) * w * m.head_size if apart else 0.0
+    rows = (4.0 + viewed) * shard.tokens * shard.heads
     return Op(
         "attention",
         forward=tuple(made.forward),
