@@ -118,7 +118,8 @@ class KernelFacts(Strict):
     `key_copies` and `result_copies` are how often queries, keys with values, and the result are
     transposed around flash attention, forward and backward.  `query_kept` is how many tensors of
     their size the queries of flash attention keep alive, as a view of a larger one; 1 if missing.
-    `kv_repeated`: keys and values are copied to the queries that share them before flash attention. `ring_result` and `ring_gradients`
+    `kv_repeated`: keys and values are copied to the queries that share them before flash attention.
+    `ring_result` and `ring_gradients`
     are the bytes moved to join the results of the steps of a ring whose ranks share a sequence:
     once, and at each step but the first; for each number of the result forward, and of queries,
     keys and values backward.  `ring_sent` is the bytes that a rank sends backward for each number
