@@ -15,20 +15,25 @@ from clustersim.topology.accelerator import Accelerator
 
 
 def slowest_of(device: Accelerator, devices: int) -> Accelerator:
-    r"""Return the slowest of some devices, as it is expected.
-
-    .. math:: R_{slowest} = R / (1 + s\, m(n))
-
-    with s the relative standard deviation of the time of kernels limited by compute, normal over
-    devices, and m(n) the expected maximum of n standard normal numbers.
+    """Return the slowest of some devices, as it is expected.
 
     Parameters
     ----------
     devices : that wait for each other [count]
     """
-    if not device.clock_spread or devices < 2:
-        return device
-    return clocked(device, 1 / (1 + device.clock_spread * normal_maximum(devices)))
+    clock = slowest_clock(device.clock_spread, devices)
+    return device if clock == 1 else clocked(device, clock)
+
+
+def slowest_clock(spread: float, devices: int) -> float:
+    r"""Return the rate of products on the slowest of some devices, over that on the mean one.
+
+    .. math:: \frac{1}{1 + s\, m(n)}
+
+    with s = `spread` the relative standard deviation of the time of kernels limited by compute,
+    normal over devices, and m(n) the expected maximum of n standard normal numbers.
+    """
+    return 1 / (1 + spread * normal_maximum(devices))
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ from clustersim.render.tables import (
     words,
 )
 from clustersim.render.words import UNMASKED, metric_name, metric_value
+from clustersim.topology.clock_spread import slowest_clock
 from clustersim.units import (
     GIB,
     counted,
@@ -105,7 +106,7 @@ def _setting(result: "Result") -> list[Row]:
     zero += f" in shards of {plan.shard}" if plan.shard else ""
     placement = _placement(plan.placement)
     return [
-        Row("machine", f"{machine} {cluster.node.accelerator.name}"),
+        Row("machine", f"{machine} {cluster.node.accelerator.name}{_slowest(result)}"),
         Row("model", f"{scenario.model.name} in {scenario.precision}, {scenario.framework.name}"),
         Row(
             "layout",
@@ -119,6 +120,13 @@ def _setting(result: "Result") -> list[Row]:
             " per replica",
         ),
     ]
+
+
+def _slowest(result: "Result") -> str:
+    """Return how much slower the slowest device multiplies than the mean one."""
+    spread = result.scenario.cluster.node.accelerator.clock_spread
+    clock = 1.0 if spread is None else slowest_clock(spread.value, result.devices)
+    return f", the slowest at {percent(clock)} of the mean rate of products" if clock < 1 else ""
 
 
 def _recomputation(given: "str | RecomputeFile") -> str:
