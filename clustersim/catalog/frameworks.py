@@ -28,7 +28,7 @@ class StateBytes(Strict):
     `reduced` and `collective` are the sum and the reduction of gradients of this recipe, where they
     differ from `kernels.gradient_accumulation`, `gradients.bytes_each` and
     `gradients.sharded_collective`.  `renewed` is those of `gradients` that are freed before each
-    backward and allocated anew in it.  `step` is `memory.step` of this recipe, without a `norm`,
+    backward and allocated again in it.  `step` is `memory.step` of this recipe, without a `norm`,
     where it differs.  `saved` is what a checkpoint has: `weights`, `master` and
     `optimiser` if missing.
     """
