@@ -63,6 +63,26 @@ PREPARED: Final = ("/trtllm/",)
 """Benchmarks of attention that include rotation and the write into the cache, as TensorRT-LLM's
 operator does: ai-dynamo/aiconfigurator, ``collector/trtllm/collect_attn.py``."""
 
+REPEATS: Final[Mapping[str, float]] = {
+    "/gemm/trtllm/1.3.": 12,
+    "/gemm/trtllm/": 60,
+    "/gemm/vllm/": 54,
+    "SimuMax": 100,
+    "aiter": 103,
+    "vidur": 40,
+}
+"""Products in a row of benchmarks, or their graphs, by a part of their source, with warm-ups,
+because they heat the device.
+
+- ai-dynamo/aiconfigurator, ``collector/helper.py``: three runs, three graphs and six measured ones,
+  of five copies of the weights before TensorRT-LLM 1.3; on Intel nine runs of six copies.
+- MooreThreads/SimuMax, ``test_gemm_efficency.py``: 100 steps.
+- ROCm/aiter, ``test_common.py``: two and 101 runs.
+- microsoft/vidur, ``mlp_wrapper.py``: two passes over 20 blocks."""
+
+assumed_repeats: Final = 30.0
+"""The same of other benchmarks; assumed, as DeepGEMM's (``bench_kineto``)."""
+
 
 class Measurement(NamedTuple):
     """One kind of kernel, its format or library, its shape and its time [s]."""
@@ -133,9 +153,18 @@ def _product(cells: Cells, kind: str = "gemm") -> Rows:
     batch = cells.number("b") if "b" in cells.values else 1.0
     adds = cells.values.get("accumulate") == "True"
     width = 4.0 if cells.values.get("out_dtype") == "fp32" else OUTPUT
-    rotated = float(any(name in cells.values.get("source", "") for name in ROTATED))
-    shape = {"batch": batch, **sizes, "result": width * (2 if adds else 1), "rotated": rotated}
+    shape = {"batch": batch, **sizes, "result": width * (2 if adds else 1), **_benchmark(cells)}
     yield Measurement(kind, cells.format(), shape, _product_seconds(cells, shape))
+
+
+def _benchmark(cells: Cells) -> dict[str, float]:
+    """Return the conditions of a benchmark of products, by its source."""
+    source = cells.values.get("source", "")
+    repeats = (number for name, number in REPEATS.items() if name in source)
+    return {
+        "rotated": float(any(name in source for name in ROTATED)),
+        "repeats": float(next(repeats, assumed_repeats)),
+    }
 
 
 def _product_seconds(cells: Cells, shape: Mapping[str, float]) -> float:

@@ -59,7 +59,7 @@ def _measured_seconds(gemm: Gemm, device: Accelerator) -> float:
     roof = Roof(
         gemm.share * peak, device.memory_bandwidth, device.compute_units, gemm.width, gemm.width
     )
-    slower = peak / device.peak_rate(gemm.peak)
+    slower = peak / device.peak_rate(gemm.peak), device.slowed * device.clock
     shape = gemm.batch, gemm.m, gemm.n, gemm.k
     return _sustained_seconds(device.fits, gemm.width == 1, stated, roof, slower, shape)
 
@@ -70,16 +70,22 @@ def _sustained_seconds(
     narrow: bool,
     stated: Products,
     roof: Roof,
-    slower: float,
+    slower: tuple[float, float],
     shape: tuple[int, int, int, int],
 ) -> float:
-    """Return the time of a product in training [s]: the device is hot, and has no time to cool."""
+    """Return the time of a product in training [s]: the device is hot, and has no time to cool.
+
+    Parameters
+    ----------
+    slower : peak relative to that of full tiles, and clock relative to that as specified
+    """
     terms = measured_terms(fits, narrow=narrow)
     best = terms["best"] if stated.best is None else stated.best
     half = terms["inner_half"] if stated.inner_half is None else stated.inner_half
-    values = {**terms, "best": best, "inner_half": half * slower}
+    start, clock = slower
+    values = {**terms, "best": best, "inner_half": half * start, "unit": terms["unit"] * clock}
     sustained = 1 / (1 + terms["heat"]) if stated.sustained is None else stated.sustained
-    columns = (np.array([float(size)]) for size in (*shape, OUTPUT, False))
+    columns = (np.array([float(size)]) for size in (*shape, OUTPUT, False, 1))
     shapes = dict(zip(PRODUCTS.columns, columns, strict=True))
     return float(cold_seconds(roof, shapes, values)[1][0]) / sustained
 

@@ -44,6 +44,9 @@ NEAREST: Final[Mapping[str, tuple[str, ...]]] = {
 _LAUNCH: Final = next(term.prior for term in TERMS if term.name == "launch")
 """Launch of a product of 16 bits on accelerators without a fit [s]."""
 
+assumed_repeats: Final = 12.0
+"""Products of a shape in a row, which heat the device; assumed, as TensorRT-LLM's are measured."""
+
 _PREFILL_LAUNCH: Final = next(term.prior for term in PREFILL_TERMS if term.name == "launch")
 """The same of attention of prompts [s]."""
 
@@ -126,7 +129,9 @@ class Kernels:
         ----------
         kernel : number format of `cost.surfaces.formats`
         """
-        shapes = _columns(m, batch=batch, m=m, n=n, k=k, result=OUTPUT, rotated=0.0)
+        shapes = _columns(
+            m, batch=batch, m=m, n=n, k=k, result=OUTPUT, rotated=0.0, repeats=assumed_repeats
+        )
         form = FORMATS[kernel]
         terms = self._found("gemm", kernel)
         if form.quantised and self._cast_fused:

@@ -132,6 +132,7 @@ class Accelerator:
     memory_capacity, memory_bandwidth : device memory [B], [B/s]
     memory_achieved : share of the bandwidth that streaming kernels reach
     cache : last level of cache that all compute units share [B]; None where it is not stated
+    slowed : clock of the compute units relative to that as specified, whose rates `peak` has
     compute_units : streaming multiprocessors or compute units
     capability : compute capability of CUDA, ``9.0`` of an H100; None of other devices
     clock_spread : relative standard deviation over devices of the time of kernels that are limited
@@ -169,6 +170,7 @@ class Accelerator:
     fits: tuple[KernelFits, ...] = ()
     power: DevicePower | None = None
     cache: float | None = None
+    slowed: float = 1.0
     capability: str | None = None
     clock_spread: float = 0.0
 

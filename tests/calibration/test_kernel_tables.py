@@ -24,21 +24,25 @@ def test_a_product_has_its_shape_format_and_time(tmp_path):
     row = only(tmp_path, "accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,fp8_block,8,16,32,2e-6")
 
     assert (row.kind, row.variant, row.seconds) == ("gemm", "fp8-block", 2e-6)
-    assert row.shape == {"batch": 1, "m": 8, "n": 16, "k": 32, "result": 2, "rotated": 0}
+    conditions = {"rotated": 0, "repeats": 30}
+    assert row.shape == {"batch": 1, "m": 8, "n": 16, "k": 32, "result": 2, **conditions}
 
 
 def test_a_benchmark_that_rotates_weights_is_known_by_its_source(tmp_path):
-    """Releases of TensorRT-LLM from 1.3 are measured so, earlier ones are not."""
-    rotated = [
+    """Releases of TensorRT-LLM from 1.3 are measured so, earlier ones have five copies of any size.
+
+    Both have three runs, three graphs and six measured ones in a row.
+    """
+    shapes = [
         only(
             tmp_path,
             "accelerator,kernel,dtype,m,n,k,seconds,source",
             f"x,gemm,bf16,8,16,32,2e-6,a@1:data/x/gemm/trtllm/{release}/gemm_perf.parquet",
-        ).shape["rotated"]
+        ).shape
         for release in ("1.0.0", "1.3.0rc20")
     ]
 
-    assert rotated == [0, 1]
+    assert [(shape["rotated"], shape["repeats"]) for shape in shapes] == [(0, 60), (1, 12)]
 
 
 def test_what_a_benchmark_of_attention_includes_is_known_by_its_source(tmp_path):

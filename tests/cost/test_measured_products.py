@@ -35,7 +35,7 @@ HOT = replace(H100, products=Products(), narrow_products=Products(), launch_over
 
 def alone(m, n, k):
     """Return the time of a product in 16 bits by the surface of measured kernels [s]."""
-    sizes = {"batch": 1, "m": m, "n": n, "k": k, "result": 2, "rotated": 0}
+    sizes = {"batch": 1, "m": m, "n": n, "k": k, "result": 2, "rotated": 0, "repeats": 12}
     shapes = {name: np.array([float(size)]) for name, size in sizes.items()}
     terms = measured_terms(H100.fits, narrow=False)
     seconds = predict(PRODUCTS, H100, shapes, "bf16", {**terms, "launch": 0.0})
@@ -86,10 +86,11 @@ def test_a_device_like_another_has_its_kernels():
 
 
 def test_a_format_without_a_fit_has_that_of_16_bits():
-    """An A100 has no measured products in tf32: half of the peak takes twice the time."""
+    """An A100 has no measured products in tf32: twice the bytes at half of the peak."""
     device = replace(build_accelerator(record("a100-80gb")), launch_overhead=0.0)
     seconds = [
-        gemm_seconds(Gemm("x", 8192, 8192, 8192, peak=peak), device) for peak in ("bf16", "tf32")
+        gemm_seconds(Gemm("x", 8192, 8192, 8192, peak=peak, width=width), device)
+        for peak, width in (("bf16", 2), ("tf32", 4))
     ]
 
     assert seconds[1] == pytest.approx(2 * seconds[0], rel=0.01)

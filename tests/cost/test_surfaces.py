@@ -36,15 +36,18 @@ def seconds(surface, variant, found=None, device=DEVICE, **shape):
     return float(predict(surface, device, columns, variant, found or {})[0])
 
 
-def product(variant="bf16", found=None, batch=1, m=4096, n=4096, k=4096, result=2, rotated=0):
-    shape = {"batch": batch, "m": m, "n": n, "k": k, "result": result, "rotated": rotated}
-    return seconds(PRODUCTS, variant, found, **shape)
+def product(variant="bf16", found=None, m=4096, n=4096, k=4096, **conditions):
+    shape = {"batch": 1, "m": m, "n": n, "k": k, "result": 2, "rotated": 0, "repeats": 12}
+    return seconds(PRODUCTS, variant, found, **{**shape, **conditions})
 
 
 def test_a_large_product_runs_at_its_share_of_peak():
-    """16,384 x 16,384 x 16,384 on a cool device reach `best` of the peak, but for some per cent."""
+    """16,384 x 16,384 x 16,384 on a cool device reach `best` of the peak, but for some per cent.
+
+    Its units load their tiles at once.
+    """
     side = 2**14
-    taken = product(found={"best": 0.8, "heat": 1e-3}, m=side, n=side, k=side)
+    taken = product(found={"best": 0.8, "heat": 1e-3, "unit": 1e12}, m=side, n=side, k=side)
 
     assert 2 * side**3 / taken == pytest.approx(0.8 * DEVICE.peak["bf16"], rel=0.06)
 
@@ -72,11 +75,11 @@ def test_a_product_takes_longer_than_a_roofline(m, n, k):
     ("n", "graphs"), [(1024, 1 / 5), (5120, 1 / 4), (8192, 1 / 2), (16384, 1.0)]
 )
 def test_a_benchmark_starts_a_graph_for_as_many_copies_of_weights_as_exceed_the_cache(n, graphs):
-    """Weights of 8, 42, 67 and 134 MB exceed 126 MB fifteen, four, two times or at once."""
-    found = {"graph": 4e-6, "heat": 1e-3}
+    """Weights of 8, 42, 67 and 134 MB exceed 132 MB sixteen, four, two times or at once."""
+    found = {"graph": 4e-6, "heat": 0.0}
     alone, rotated = (product(found=found, n=n, rotated=one) for one in (0, 1))
 
-    assert DEVICE.cache == 126e6
+    assert DEVICE.cache == 126 * 2**20
     assert rotated - alone == pytest.approx(graphs * 4e-6, rel=2e-3)
 
 
@@ -88,6 +91,23 @@ def test_a_format_whose_kernels_do_not_divide_k_leaves_units_idle():
     )
 
     assert whole > 2 * divided
+
+
+def test_few_tiles_do_not_reach_the_bandwidth_of_memory():
+    """Sixteen units that load 50 GB/s each read weights of 16 MB in 21 us, not in 3."""
+    found = {"unit": 50e9, "memory": 0.8, "launch": 1e-6, "depth": 1e-8, "conversion": 0.1}
+    taken = product("fp8-block", found, m=1, n=512, k=32768)
+
+    columns = 32  # of the narrowest tile
+    assert taken == pytest.approx(1e-6 + (columns + 1) * 32768 / 50e9, rel=0.05)
+
+
+@given(few=st.integers(1, 100), more=st.integers(1, 1000))
+def test_a_device_that_computed_for_longer_is_no_faster(few, more):
+    """Heat grows with the products in a row."""
+    cool, hot = (product(repeats=number) for number in (few, few + more))
+
+    assert cool <= hot
 
 
 @given(cost=st.floats(1e-7, 1e-4))

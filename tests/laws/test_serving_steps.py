@@ -20,7 +20,7 @@ from clustersim.workload.parameters import model_parameters
 
 PLAIN = {
     "launch": 0.0, "best": 1.0, "inner_half": 0.0, "memory": 1.0, "sharpness": 200.0,
-    "small_tile": 0.0, "heat": 0.0, "depth": 0.0, "split": 0.0, "tile": 0.0,
+    "unit": 1e30, "heat": 0.0, "depth": 0.0, "split": 0.0, "tile": 0.0,
     "row": 0.0, "moved": 0.0,
     "shared": 0.0, "expert": 0.0, "head_half": 0.0, "conversion": 0.0, "single": 1.0,
     "single_launch": 1.0, "parts": 1e3,

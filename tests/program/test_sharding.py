@@ -203,7 +203,7 @@ def test_layers_by_work_are_all_there_and_no_stage_is_empty(work, logits, parts)
 
 @pytest.mark.parametrize(
     ("group", "tolerance"),
-    [("mosaicml-a100-80g", 0.1), ("mosaicml-h100-large", 0.1), ("torchtitan-a100", 0.125)],
+    [("mosaicml-a100-80g", 0.1), ("mosaicml-h100-large", 0.1), ("torchtitan-a100", 0.135)],
 )
 def test_half_of_the_rows_of_a_group_are_near(group, tolerance):
     """Half of the rows are predicted within the tolerance, and all of them fit their devices."""

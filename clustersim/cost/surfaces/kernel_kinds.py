@@ -32,5 +32,5 @@ SURFACES: Final[Mapping[str, Surface]] = {
 are accumulated in 32 bits; `latent` is attention of narrow vectors; `experts` are both layers;
 `prepare` is the exchange of counts before a dispatch."""
 
-CONDITIONS: Final = frozenset({"rotated", "repeated", "issued", "prepared"})
+CONDITIONS: Final = frozenset({"rotated", "repeats", "repeated", "issued", "prepared"})
 """Columns of surfaces that describe a benchmark, not the shape of the kernel."""

@@ -1,13 +1,16 @@
 r"""Matrix products.
 
-    t = launch + smooth maximum of (waves of tiles, bytes) + depth sqrt(part of k / 4096)
-        + sum of parts + conversion
+    t = launch + smooth maximum of (waves of tiles, loads of a unit, bytes)
+        + depth (part of k / 4096) + sum of parts + conversion
 
-The library picks the tile, and the number of parts of k, that finish first.  A product too small to
-fill the device is limited by the chain of loads along its part of k, whatever its bytes: `depth`.
-Parts are added at the end, which takes a time of its own: `split`.
+The library picks the tile, and the number of parts of k, that finish first.  A compute unit loads
+the operands of its tile at no more than a rate of its own, `unit`, so that few tiles do not reach
+the bandwidth of memory, and small ones, which load more for each product, not the peak.  A product
+too small to fill the device is limited by the chain of loads along its part of k, whatever its
+bytes: `depth`.  Parts are added at the end, which takes a time of its own: `split`.
 
-Benchmarks add the start of a CUDA graph, which holds one product or a few: `graph`.
+Benchmarks add the start of a CUDA graph, which holds one product or a few: `graph`.  The device
+is as hot as the products in a row that they measure have made it: `heat`.
 """
 
 from typing import Final, NamedTuple
@@ -26,7 +29,9 @@ from clustersim.cost.surfaces.surface import (
 )
 from clustersim.topology.accelerator import Accelerator
 
-assumed_tiles: Final = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64))
+assumed_tiles: Final = (
+    (256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64),
+)  # fmt: skip
 """Rows and columns of the tiles of the libraries; assumed, as in the files of accelerators."""
 
 assumed_parts: Final = (1, 2, 3, 4, 6, 8, 16, 32)
@@ -42,24 +47,27 @@ MOST_COPIES: Final = 5
 together."""
 
 TERMS: Final = (
-    Term("launch", 2.0e-6, 0.7, 1e-7, 1e-3, "s"),
-    Term("best", 0.80, 0.15, 0.02, 1.1),
-    Term("inner_half", 120, 0.6, 4, 4000),
-    Term("memory", 0.83, 0.10, 0.02, 1.1),
-    Term("sharpness", 4.5, 0.3, 0.5, 20),
-    Term("small_tile", 0.06, 0.4, 0.005, 1),
-    Term("heat", 0.28, 0.5, 0.005, 2),
-    Term("depth", 1.3e-6, 0.6, 1e-8, 1e-4, "s"),
-    Term("split", 1.2e-6, 0.7, 1e-9, 1e-4, "s"),
-    Term("graph", 4.0e-6, 0.7, 1e-8, 1e-3, "s"),
+    Term("launch", 2.4e-6, 0.7, 1e-7, 1e-3, "s"),
+    Term("best", 0.83, 0.18, 0.02, 1.0),
+    Term("inner_half", 165, 0.7, 4, 4000),
+    Term("memory", 0.84, 0.10, 0.02, 1.1),
+    Term("sharpness", 4.3, 0.3, 0.5, 20),
+    Term("unit", 200e9, 1.0, 2e9, 1e12, "B/s"),
+    Term("heat", 0.22, 0.5, 0.005, 2),
+    Term("depth", 1.6e-6, 0.75, 1e-8, 1e-4, "s"),
+    Term("split", 1.6e-6, 0.7, 1e-9, 1e-4, "s"),
+    Term("graph", 3.2e-6, 0.5, 1e-8, 1e-3, "s"),
 )
 """`best` and `memory` are shares of peak and bandwidth, `inner_half` the depth of which the start
-of a tile takes the time, `small_tile` the loss of a tile that loads twice as much for each FLOP."""
+of a tile takes the time, `unit` the rate at which a compute unit loads the operands of its tile,
+`depth` the time of a chain of loads along 4,096 of a part of k, beyond that of its bytes."""
 
 CONVERSION: Final = (
     Term("launch", 6.0e-6, 0.7, 1e-7, 1e-3, "s"),
-    *TERMS[1:],
-    Term("conversion", 4.0, 1.0, 0.05, 200),
+    TERMS[1],
+    Term("inner_half", 500, 0.7, 4, 4000),
+    *TERMS[3:],
+    Term("conversion", 5.0, 0.8, 0.05, 200),
 )
 """The same of quantised activations; `conversion` is bytes that each of them moves before."""
 
@@ -90,10 +98,12 @@ def product_seconds(device: Accelerator, shapes: Shapes, variant: str, values: V
     r"""Return the times of batches of products of (m, k) and (k, n) [s], operands in memory.
 
     .. math:: \left\lceil \frac{b p \lceil m/r \rceil \lceil n/c \rceil}{U}
-              \right\rceil \frac{2 r c (k/p + k_{1/2}) U}{R e}
+              \right\rceil \max\left(\frac{2 r c (k/p + k_{1/2}) U}{R e},
+            \frac{(w_a \min(r, m) + w_b \min(c, n)) k/p}{u}\right)
 
     is the time of the tiles, with b products in the batch, r, c rows and columns of a tile, p
-    parts of k, U compute units and R e the reached peak; parts are written and added in 32 bits.
+    parts of k, U compute units, R e the reached peak, w the sizes of numbers and u the rate at
+    which a unit loads; the maximum is smooth.  Parts are written and added in 32 bits.
     Of all r, c and p, those with the shortest whole time are taken.
     Added is the conversion of activations, where the format has one.
 
@@ -101,7 +111,7 @@ def product_seconds(device: Accelerator, shapes: Shapes, variant: str, values: V
     ----------
     shapes : `result` are the bytes that each number of the result moves, more than its own where
         it is added to one in memory; `rotated` is 1 in a benchmark whose graphs have a product for
-        each copy of the weights, else 0
+        each copy of the weights, else 0; `repeats` are the products in a row, or graphs of them
     """
     form = FORMATS[variant]
     roof = Roof(
@@ -112,11 +122,13 @@ def product_seconds(device: Accelerator, shapes: Shapes, variant: str, values: V
         form.weight,
     )
     work, cold = cold_seconds(roof, shapes, values, divided=variant not in assumed_whole)
-    seconds = values["launch"] + cold + values["graph"] * _graphs(device, shapes, form)
+    copies = _copies(device, shapes, form)
+    seconds = values["launch"] + cold + values["graph"] * shapes["rotated"] / copies
     if form.quantised:
         converted = shapes["batch"] * shapes["m"] * shapes["k"]
         seconds = seconds + values["conversion"] * converted / device.memory_bandwidth
-    return warmed(seconds, work, values["heat"])
+    products = shapes["repeats"] * np.where(shapes["rotated"] > 0, copies, 1.0)
+    return warmed(seconds, work * products, values["heat"])
 
 
 def cold_seconds(
@@ -132,28 +144,29 @@ def cold_seconds(
     rows, columns, parts = _CANDIDATES if divided else _WHOLE
     bandwidth = roof.bandwidth * values["memory"]
     peak = roof.peak * values["best"]
-    loads = (rows + columns) / (rows * columns) / _LEAST_LOADS
-    slower = 1 + values["small_tile"] * (loads - 1)
     waves = np.ceil(batch * np.ceil(m / rows) * np.ceil(n / columns) * parts / roof.units)
     flops = 2 * rows * columns * (k / parts + values["inner_half"])
-    tiles = waves * flops * slower * roof.units / peak
+    tiles = waves * flops * roof.units / peak
+    edge = roof.activation * np.minimum(rows, m) + roof.weight * np.minimum(columns, n)
+    loads = waves * edge * (k / parts) / values["unit"]
     written = 2 * 4 * parts * batch * m * n / bandwidth
     added = np.where(parts > 1, written + values["split"], 0.0)
     numbers = roof.activation * m * k + roof.weight * n * k + shapes["result"] * m * n
     moved = np.broadcast_to(batch * numbers / bandwidth, tiles.shape)
-    chain = values["depth"] * np.sqrt(k / parts / 4096)
-    whole = smooth_maximum(tiles, moved, values["sharpness"]) + chain + added
+    chain = values["depth"] * (k / parts) / 4096
+    sharpness = values["sharpness"]
+    whole = smooth_maximum(smooth_maximum(tiles, loads, sharpness), moved, sharpness)
+    whole = whole + chain + added
     return (tiles + added).min(axis=0), whole.min(axis=0)
 
 
-def _graphs(device: Accelerator, shapes: Shapes, form: NumberFormat) -> Array:
-    """Return the graphs that a benchmark starts for each product."""
+def _copies(device: Accelerator, shapes: Shapes, form: NumberFormat) -> Array:
+    """Return the copies of weights that a benchmark rotates, as many as exceed the cache."""
     if device.cache is None:
-        return 0.0 * shapes["m"]
+        return np.full_like(shapes["m"], MOST_COPIES)
     number = round(2 * form.weight) / 2  # without its share of a scale
-    copies = np.ceil(device.cache / (number * shapes["n"] * shapes["k"]))
-    graphs: Array = shapes["rotated"] / np.clip(copies, 1, MOST_COPIES)
-    return graphs
+    copies: Array = np.ceil(device.cache / (number * shapes["n"] * shapes["k"]))
+    return np.clip(copies, 1, MOST_COPIES)
 
 
 _CANDIDATES: Final = np.array(
@@ -163,10 +176,10 @@ _CANDIDATES: Final = np.array(
 
 _WHOLE: Final = np.array([(*tile, 1) for tile in assumed_tiles], dtype=float).T[:, :, None]
 
-_LEAST_LOADS: Final = (256 + 128) / (256 * 128)
-"""Numbers that the largest tile loads for each product of them."""
-
 PRODUCTS: Final = Surface(
-    ("batch", "m", "n", "k", "result", "rotated"), product_terms, product_seconds, format_peak
+    ("batch", "m", "n", "k", "result", "rotated", "repeats"),
+    product_terms,
+    product_seconds,
+    format_peak,
 )
 """Products of the same shape, one or several."""

@@ -103,17 +103,18 @@ def held_share(device: Accelerator, nbytes: Array, kept: float) -> Array:
     return share
 
 
-def warmed(seconds: Array, work: Array, heat: float) -> Array:
-    r"""Return times that include the lower clock of long kernels [s].
+def warmed(seconds: Array, busy: Array, heat: float) -> Array:
+    r"""Return times that include the lower clock of a device that has computed for a while [s].
 
-    .. math:: t \left( 1 + \frac{h c}{c + 5 ms} \right)
+    .. math:: t \left( 1 + \frac{h c}{c + 60 ms} \right)
 
-    with h = `heat` and c = `work`, the time of computing. A cold device runs milliseconds at a
-    clock that its power limit does not sustain: on an H100 the rate of a product falls by a fifth
-    from 1 to 30 ms.
+    with h = `heat` and c = `busy`, the time of computing in a row. A cold device runs for tens of
+    milliseconds at a clock that its power limit does not sustain: on an H100 twelve products of
+    30 ms each run at a rate a tenth below that of twelve of 3 ms, on a B200 a fifth.
     """
-    return seconds * (1 + heat * work / (work + assumed_heating))
+    return seconds * (1 + heat * busy / (busy + assumed_heating))
 
 
-assumed_heating = 5e-3
-"""Time after which half of the loss by heat is reached [s]; assumed, the same for all devices."""
+assumed_heating = 60e-3
+"""Time of computing in a row after which half of the loss by heat is reached [s]; assumed, the same
+for all devices."""
