@@ -510,7 +510,7 @@ def test_the_tables_of_machines_and_frameworks_are_whole():
 
 
 def test_runs_that_name_another_allocator_have_its_passes():
-    """Passes over memory are twice as fast with tcmalloc, and nothing else changes."""
+    """Passes over memory are twice as fast with tcmalloc, which joins free blocks; no more changes."""
     names = [
         framework_of(row_of(group="fugaku-small", id=f"fugaku-124m-{malloc}-dp2")).framework
         for malloc in ("stdmalloc", "tcmalloc")
@@ -518,7 +518,7 @@ def test_runs_that_name_another_allocator_have_its_passes():
     usual, other = (entry("framework", name).data for name in names)
     changed = {key for key in {*usual} | {*other} if usual.get(key) != other.get(key)}
 
-    assert changed - {"extends"} == {"name", "title", "passes"}
+    assert changed - {"extends"} == {"name", "title", "passes", "memory", "sources"}
     assert 1.8 < other["passes"]["value"] / usual["passes"]["value"] < 2.4
 
 
