@@ -75,7 +75,8 @@ SIZES: Final[Mapping[Nodes, str]] = {"one": "one node", "several": "several node
 """Sizes of a job in words."""
 
 SOURCES: Final = 9
-"""Sources from which on jobs of one size have an interval of their own; assumed."""
+"""Sources from which on jobs of one size, or on one accelerator, have an interval of their own;
+assumed."""
 
 Errors = Mapping[str, Sequence[float]]
 """log(measured / predicted) of runs, by source."""
@@ -144,13 +145,15 @@ def reach_of(runs: Iterable[MeasuredRuns], accelerator: str, nodes: Nodes) -> Re
         return Reach(None, None, 0, f"no measured runs on {accelerator}")
     rho = intraclass_correlation(_errors(known))
     sized = [run for run in own if run.nodes == nodes]
-    if len({run.source for run in sized}) >= SOURCES:
-        found = central(_errors(sized), rho, LEVEL)
+    for similar, where in (
+        (sized, f"on {accelerator}, {SIZES[nodes]}"),
+        (own, f"on {accelerator}"),
+    ):
+        if len({run.source for run in similar}) < SOURCES:
+            continue
+        found = central(_errors(similar), rho, LEVEL)
         if found is not None:
-            return _reach(found, sized, f"on {accelerator}, {SIZES[nodes]}")
-    found = central(_errors(own), rho, LEVEL)
-    if found is not None:
-        return _reach(found, own, f"on {accelerator}")
+            return _reach(found, similar, where)
     return _of_all(known, own, rho, accelerator)
 
 

@@ -510,7 +510,7 @@ def test_the_tables_of_machines_and_frameworks_are_whole():
 
 
 def test_runs_that_name_another_allocator_have_its_passes():
-    """Passes over memory are twice as fast with tcmalloc, which joins free blocks; no more changes."""
+    """With tcmalloc passes are twice as fast and free blocks are joined; nothing else changes."""
     names = [
         framework_of(row_of(group="fugaku-small", id=f"fugaku-124m-{malloc}-dp2")).framework
         for malloc in ("stdmalloc", "tcmalloc")
