@@ -123,7 +123,7 @@ def test_an_attribution_that_does_not_add_up_is_refused(result):
     [
         ("frontier-175b", "true"),
         ("frontier-175b", "false"),
-        ("megatron21-t1-145b", "false"),
+        ("korthikanti-175b-full", "false"),
         ("megatron21-t1-39b", "true"),
     ],
 )

@@ -276,8 +276,8 @@ def test_the_page_has_the_ranking_and_its_picture():
 ONE_NODE = ("plan.data=8", "cluster.nodes=1", "batch.global=128")
 
 
-def test_twice_the_peak_halves_the_products():
-    """Half their time is saved, but for what memory limits, and that of attention's products."""
+def test_twice_the_peak_saves_up_to_half_of_the_products():
+    """More than a quarter of their time, as tiles are loaded as before, and no more than half."""
     base = Variant(
         "megatron21-t1-1.7b", (*ONE_NODE, "cluster.node.accelerator.launch_overhead=0 s")
     )
@@ -286,7 +286,7 @@ def test_twice_the_peak_halves_the_products():
     (change,) = rank_changes(question, runs).changes
     products, parts = runs[0].answer.attribution["matmul"], change.parts
 
-    assert parts["matmul"] == pytest.approx(-products / 2, rel=0.1)
+    assert -products / 2 < parts["matmul"] < -products / 4
     assert change.saved_s == pytest.approx(-parts["matmul"] - parts["attention"], rel=1e-9)
     assert change.part == "matmul"
 
