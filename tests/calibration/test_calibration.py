@@ -195,6 +195,7 @@ def test_bounds_hold():
 # --- runs -------------------------------------------------------------------------------------
 
 
+@pytest.mark.large
 def test_dispatch_comes_back_from_runs_that_were_made_with_it(chip):
     """Small models that a slower host ran give back the time of its host for each kernel."""
     every = read_entries(finding.shipped("validation") / "cases.yaml")
@@ -327,6 +328,7 @@ def test_the_object_has_each_coefficient_and_group(measured, capsys):
     assert answer["files"] == []
 
 
+@pytest.mark.large
 def test_what_runs_tell_of_a_framework_becomes_a_file_of_its_own(chip, tmp_path, monkeypatch):
     """A fitted dispatch is written next to the accelerator, as an extension of the framework."""
     monkeypatch.chdir(tmp_path)

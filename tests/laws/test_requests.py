@@ -69,6 +69,7 @@ def test_one_server_with_equal_requests_waits_as_m_d_1():
     assert waiting(replayed) == pytest.approx(rho * service / (2 * (1 - rho)), rel=0.05)
 
 
+@pytest.mark.large
 def test_one_server_with_random_requests_waits_as_m_g_1():
     """Mean waiting is lambda E[S^2] / (2 (1 - rho)), with the service times of the outputs."""
     step, count = 0.01, 20_000

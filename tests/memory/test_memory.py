@@ -405,6 +405,7 @@ def test_changes_are_taken_together_where_none_is_enough():
     assert 3 < lengths[16][0] <= 2 * singles
 
 
+@pytest.mark.large
 def test_advice_names_the_fastest_pair_of_changes(tmp_path):
     """Llama 70B on 64 H100 is advised ZeRO with sequence parallelism, no offload or recomputation.
 

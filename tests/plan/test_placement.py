@@ -143,6 +143,7 @@ def test_a_list_says_the_device_of_each_rank():
 
 @settings(max_examples=20, deadline=None)
 @given(st.permutations(range(8)))
+@pytest.mark.large
 def test_on_an_ideal_switch_all_placements_are_equally_fast(devices):
     """Renaming devices changes nothing where each has a node, and the switch, to itself."""
     renamed = simulate("megatron21-t1-1.7b", [*ALONE, f"plan.placement.devices={devices}"])

@@ -117,6 +117,7 @@ def test_the_same_seed_gives_the_same_run():
     assert (replicate_run(run, 5, 3).elapsed != replicate_run(run, 5, 4).elapsed).any()
 
 
+@pytest.mark.large
 def test_more_spares_wait_less():
     """Waiting falls with the number of spares, to none with many."""
     causes = (FailureCause("a", 1e-4, 300, replaces=True),)
@@ -141,6 +142,7 @@ def test_replicas_lose_steps_instead_of_intervals():
     assert lost == pytest.approx(50.0, rel=0.05)
 
 
+@pytest.mark.large
 def test_a_planned_stop_during_a_restart_does_not_shorten_it():
     """Stops more frequent than restarts are long cannot raise the goodput."""
     causes = (FailureCause("a", 1 / 11_135.0, 36_420.0),)

@@ -31,6 +31,7 @@ def base(load, **more):
 
 
 @pytest.mark.parametrize("load", [*LOADS])
+@pytest.mark.large
 def test_no_replay_exceeds_its_bound(load):
     """Rates are at most, and times at least, those of the bound, for every layout and measure."""
     loaded = load_service(NAME, base(load))
@@ -46,6 +47,7 @@ def test_no_replay_exceeds_its_bound(load):
                 assert within, f"{name} {value} of {plan}, bound {bound}"
 
 
+@pytest.mark.large
 def test_the_bound_holds_for_groups_of_attention_with_many_users():
     """Sequences are even over groups: of DeepSeek's decoding on 128 H800 the bound is 3 % high."""
     name = "deepseek-v3-h800-decode"
@@ -65,6 +67,7 @@ def test_the_bound_holds_for_groups_of_attention_with_many_users():
         assert found["tpot"] >= one.bound["tpot"]
 
 
+@pytest.mark.large
 def test_the_bound_is_tight():
     """Of a shipped service the median of measure over bound is at least 0.8; few are replayed."""
     found = clustersim.search_services(
@@ -90,6 +93,7 @@ def replays(tmp_path_factory):
         ("devices", {"tpot": 0.006}),
     ],
 )
+@pytest.mark.large
 def test_a_search_is_as_good_as_all_replays(objective, limits, replays):
     """The best layout is that of a search that replays every layout within the limits."""
     given = {"devices": 3, "objective": objective, "limits": limits, "jobs": 1}
@@ -125,6 +129,7 @@ def test_the_chart_of_bounds_has_every_replay_on_its_side_of_the_line(objective)
     )
 
 
+@pytest.mark.large
 def test_the_chart_of_speeds_has_the_front_of_what_was_simulated():
     """The best layout, the limit and the layout of the scenario are marked."""
     limits = {"tpot": 0.02}
@@ -161,6 +166,7 @@ def test_limits_that_no_layout_meets_are_a_verdict():
     assert found.layouts.replayed == 0
 
 
+@pytest.mark.large
 def test_formats_are_free_and_the_best_is_a_scenario(capsys, tmp_path, monkeypatch):
     """`--free precision` searches formats; the file of the best layout is served."""
     monkeypatch.chdir(tmp_path)

@@ -97,6 +97,7 @@ def test_the_layout_is_a_run_that_fits(small):
     assert run.tokens_per_s == pytest.approx(small.tokens_per_s)
 
 
+@pytest.mark.large
 def test_no_layout_of_the_sizes_is_faster(small):
     """The search of all layouts of this model finds none that is more than 1 % faster."""
     trained = fastest_layout("llama2-7b", MACHINE)
@@ -154,6 +155,7 @@ def test_the_way_back_takes_the_same_days():
     assert back.layout == there.layout
 
 
+@pytest.mark.large
 def test_the_fewest_nodes_train_in_time():
     """The nodes that are found take at most the days that are given; fewer than half take more."""
     given = {"model": "llama2-7b", "tokens": 2e10, "batch_tokens": TOKENS}

@@ -68,6 +68,7 @@ def runs_with(seconds, *, noise=0.01, seed=0, runs=RUNS):
 
 @settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 1000), key=st.sampled_from(["launches", "tensor_calls", "slots"]))
+@pytest.mark.large
 def test_a_planted_quantity_is_found_within_its_uncertainty(seed, key):
     """Missing time of each unit of one quantity gives back the quantity, and its time."""
     planted = 8.0 / COUNTED[key][1]
