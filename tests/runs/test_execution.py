@@ -46,6 +46,7 @@ def table_of(answer):
     return {key: value for key, value in answer.items() if key != "fresh"}
 
 
+@pytest.mark.large
 def test_a_killed_sweep_resumes(tmp_path, undisturbed):
     """After SIGKILL no run is lost or repeated, no worker is left, and the table is the same."""
     store = tmp_path / "runs" / "studies.db"
@@ -83,6 +84,7 @@ def test_an_interrupted_sweep_leaves_a_usable_store(tmp_path, undisturbed):
     assert table_of(resumed) == table_of(undisturbed)
 
 
+@pytest.mark.large
 def test_two_processes_share_a_store(tmp_path, undisturbed):
     """Of two that sweep the same at once, each run is done by one, and both end with the table."""
     first, second = sweeping(tmp_path, axes=LONG), sweeping(tmp_path, axes=LONG)

@@ -207,6 +207,7 @@ def test_a_column_sorts_its_table(page):
     assert button.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
 
 
+@pytest.mark.large
 def test_long_names_of_runs_were_clipped(browser, tmp_path):
     """Contents and cards of a comparison stay in their places, also on a telephone."""
     name = "cluster.node.interconnect.kinds.narrow.bandwidth=x2"
@@ -383,6 +384,7 @@ def test_pages_of_studies_are_drawn_and_keep_names_as_text(browser, tmp_path, ma
     assert [entry for entry in browser.get_log("browser") if entry["level"] != "INFO"] == []
 
 
+@pytest.mark.large
 def test_the_page_of_a_scaling_study_is_drawn(browser, tmp_path):
     """Each chart has lines or bars and is not of one colour; names stay text; no complaints."""
     curves = (replace(curve, name=HOSTILE, title=HOSTILE) for curve in made_up().curves)

@@ -220,6 +220,7 @@ def printed(arguments, capsys):
     return capsys.readouterr().out
 
 
+@pytest.mark.large
 def test_the_object_has_explanations(capsys):
     """`--json` has an explanation for each pattern, and text has its tables."""
     arguments = ["validate", "--explain", "megatron21-w*", "--jobs", "1"]

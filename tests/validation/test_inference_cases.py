@@ -155,6 +155,7 @@ def test_the_parts_of_a_token_add_up_to_its_predicted_time(prefix, metric, whole
     assert sum(answer.parts.values()) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.large
 def test_every_cause_of_a_token_is_in_the_table_and_among_the_quantities():
     """No part of a predicted time is left out of the columns, or of an explanation."""
     columns = {name for names in KINDS.values() for name in names}

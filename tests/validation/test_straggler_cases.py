@@ -81,6 +81,7 @@ def test_a_last_stage_without_its_loss_gains_nothing():
     ],
     ids=["planned pauses", "balanced sequences"],
 )
+@pytest.mark.large
 def test_a_gain_with_assumed_settings_is_graded_and_not_scored(row):
     """What the source leaves out is assumed, with reasons that the answer lists."""
     found = outcome(kind="counterfactual", **row)
