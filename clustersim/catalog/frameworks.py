@@ -29,8 +29,8 @@ class StateBytes(Strict):
     differ from `kernels.gradient_accumulation`, `gradients.bytes_each` and
     `gradients.sharded_collective`.  `renewed` is those of `gradients` that are freed before each
     backward and allocated again in it.  `step` is `memory.step` of this recipe, without a `norm`,
-    where it differs.  `saved` is what a checkpoint has: `weights`, `master` and
-    `optimiser` if missing.
+    where it differs.  `saved` is what a checkpoint has: `weights`, `master` and `optimiser` if
+    missing.
     """
 
     weights: Fact[NotNegative]
@@ -53,11 +53,10 @@ class MemoryFacts(Strict):
     the bytes of flat buffers that the optimiser allocates for each parameter it updates, `norm` for
     each number of the largest tensor among them, before the former.  `outputs` is whether a stage
     keeps the output that it has sent until its backward, which does not read it.  In sequence
-    parallelism
-    `gather_buffers` of the size of a layer's whole input are kept for gathers, and `held_results`
-    of a layer that were reduced over the tensor group are not reusable until the device has reduced
-    them, which the host is ahead of by `lead` layers.  `joined`: the allocator joins free blocks,
-    so that flat buffers of the optimiser step fit where activations were.
+    parallelism `gather_buffers` of the size of a layer's whole input are kept for gathers, and
+    `held_results` of a layer that were reduced over the tensor group are not reusable until the
+    device has reduced them, which the host is ahead of by `lead` layers.  `joined`: the allocator
+    joins free blocks, so that flat buffers of the optimiser step fit where activations were.
     """
 
     loss_forward: Fact[NotNegative]
@@ -112,22 +111,21 @@ class KernelFacts(Strict):
     products and of flash attention as shares of the rates in that file, where the library of a
     release is slower or faster than the one measured there; 1 if missing.  `loss_kept` is the bytes
     for each logit that the loss keeps for its backward; its own width and 32 bits if missing.
-    `weight_cast_forward` and
-    `weight_cast_backward` are the bytes moved for each weight of an 8-bit product to cast it
-    whenever the product runs; 0 if missing, as weights are cast once a step. `query_copies`,
-    `key_copies` and `result_copies` are how often queries, keys with values, and the result are
-    transposed around flash attention, forward and backward.  `query_kept` is how many tensors of
-    their size the queries of flash attention keep alive, as a view of a larger one; 1 if missing.
-    `kv_repeated`: keys and values are copied to the queries that share them before flash attention.
-    `ring_result` and `ring_gradients`
-    are the bytes moved to join the results of the steps of a ring whose ranks share a sequence:
-    once, and at each step but the first; for each number of the result forward, and of queries,
-    keys and values backward.  `ring_sent` is the bytes that a rank sends backward for each number
-    of its keys and values, as often; both and their gradients at each step if missing.
-    `ring_waits`: transfers of the ring do not overlap attention.  `tensor_pipelined`: in linear
-    layers the collectives of the tensor group run in pieces that overlap the products before or
-    after them, forward and backward.  `cast_searched`: the scale of a tensor that is converted to 8
-    bits is its own maximum, found by a pass before; otherwise that of earlier steps.
+    `weight_cast_forward` and `weight_cast_backward` are the bytes moved for each weight of an 8-bit
+    product to cast it whenever the product runs; 0 if missing, as weights are cast once a step.
+    `query_copies`, `key_copies` and `result_copies` are how often queries, keys with values, and
+    the result are transposed around flash attention, forward and backward.  `query_kept` is how
+    many tensors of their size the queries of flash attention keep alive, as a view of a larger one;
+    1 if missing.  `kv_repeated`: keys and values are copied to the queries that share them before
+    flash attention.  `ring_result` and `ring_gradients` are the bytes moved to join the results of
+    the steps of a ring whose ranks share a sequence: once, and at each step but the first; for each
+    number of the result forward, and of queries, keys and values backward.  `ring_sent` is the
+    bytes that a rank sends backward for each number of its keys and values, as often; both and
+    their gradients at each step if missing.  `ring_waits`: transfers of the ring do not overlap
+    attention.  `tensor_pipelined`: in linear layers the collectives of the tensor group run in
+    pieces that overlap the products before or after them, forward and backward.  `cast_searched`:
+    the scale of a tensor that is converted to 8 bits is its own maximum, found by a pass before;
+    otherwise that of earlier steps.
     """
 
     attention: Fact[Literal["unfused", "fused-softmax", "flash"]]

@@ -57,9 +57,14 @@ def _measured_seconds(gemm: Gemm, device: Accelerator) -> float:
     stated = device.narrow_products if gemm.width == 1 else device.products
     peak = _peak(gemm, device)
     roof = Roof(
-        gemm.share * peak, device.memory_bandwidth, device.compute_units, gemm.width, gemm.width
+        gemm.share * peak,
+        device.memory_bandwidth,
+        device.compute_units,
+        gemm.width,
+        gemm.width,
+        device.clock,
     )
-    slower = peak / device.peak_rate(gemm.peak), device.slowed * device.clock
+    slower = peak / device.peak_rate(gemm.peak)
     shape = gemm.batch, gemm.m, gemm.n, gemm.k
     return _sustained_seconds(device.fits, gemm.width == 1, stated, roof, slower, shape)
 
@@ -70,20 +75,14 @@ def _sustained_seconds(
     narrow: bool,
     stated: Products,
     roof: Roof,
-    slower: tuple[float, float],
+    slower: float,
     shape: tuple[int, int, int, int],
 ) -> float:
-    """Return the time of a product in training [s]: the device is hot, and has no time to cool.
-
-    Parameters
-    ----------
-    slower : peak relative to that of full tiles, and clock relative to that as specified
-    """
+    """Return the time of a product in training [s]: the device is hot, and has no time to cool."""
     terms = measured_terms(fits, narrow=narrow)
     best = terms["best"] if stated.best is None else stated.best
     half = terms["inner_half"] if stated.inner_half is None else stated.inner_half
-    start, clock = slower
-    values = {**terms, "best": best, "inner_half": half * start, "unit": terms["unit"] * clock}
+    values = {**terms, "best": best, "inner_half": half * slower}
     sustained = 1 / (1 + terms["heat"]) if stated.sustained is None else stated.sustained
     columns = (np.array([float(size)]) for size in (*shape, OUTPUT, False, 1))
     shapes = dict(zip(PRODUCTS.columns, columns, strict=True))

@@ -132,7 +132,6 @@ class Accelerator:
     memory_capacity, memory_bandwidth : device memory [B], [B/s]
     memory_achieved : share of the bandwidth that streaming kernels reach
     cache : last level of cache that all compute units share [B]; None where it is not stated
-    slowed : clock of the compute units relative to that as specified, whose rates `peak` has
     compute_units : streaming multiprocessors or compute units
     capability : compute capability of CUDA, ``9.0`` of an H100; None of other devices
     clock_spread : relative standard deviation over devices of the time of kernels that are limited
@@ -148,8 +147,9 @@ class Accelerator:
     gemm_ragged : peak of products whose rows are not aligned to vectors; the usual peak if None
         [FLOP/s]
     passes_limit : upper limit of the elementwise kernels of its software, as share of bandwidth
-    power : electrical power; None where it is not known. Its clock under a power cap is part of
-        `peak` and `gemm_ragged`
+    power : electrical power; None where it is not known
+    clock : of the compute units relative to that as specified, under a power cap and of a slower
+        device; it is part of `peak` and `gemm_ragged`
     """
 
     name: str
@@ -170,14 +170,9 @@ class Accelerator:
     fits: tuple[KernelFits, ...] = ()
     power: DevicePower | None = None
     cache: float | None = None
-    slowed: float = 1.0
     capability: str | None = None
     clock_spread: float = 0.0
-
-    @property
-    def clock(self) -> float:
-        """Share of its clock at which products run under a power cap."""
-        return 1.0 if self.power is None else self.power.clock
+    clock: float = 1.0
 
     def peak_rate(self, precision: str) -> float:
         """Return the dense peak of a precision [FLOP/s].
@@ -233,6 +228,7 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
         power=power,
         capability=None if record.capability is None else record.capability.value,
         clock_spread=_value(record.clock_spread) or 0.0,
+        clock=clock,
     )
 
 

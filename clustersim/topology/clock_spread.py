@@ -56,6 +56,6 @@ def clocked(device: Accelerator, clock: float) -> Accelerator:
     return replace(
         device,
         peak={precision: clock * rate for precision, rate in device.peak.items()},
-        slowed=clock * device.slowed,
+        clock=clock * device.clock,
         gemm_ragged=None if ragged is None else clock * ragged,
     )

@@ -77,9 +77,10 @@ class Roof(NamedTuple):
 
     Attributes
     ----------
-    peak, bandwidth : of the device, as specified [FLOP/s], [B/s]
+    peak, bandwidth : of the device, at its clock [FLOP/s], [B/s]
     units : compute units
     activation, weight : size of a number of either operand [B]
+    clock : relative to that as specified, which the loads of a unit follow
     """
 
     peak: float
@@ -87,6 +88,7 @@ class Roof(NamedTuple):
     units: int
     activation: float
     weight: float
+    clock: float
 
 
 def product_terms(variant: str) -> tuple[Term, ...]:
@@ -120,6 +122,7 @@ def product_seconds(device: Accelerator, shapes: Shapes, variant: str, values: V
         device.compute_units,
         form.activation,
         form.weight,
+        device.clock,
     )
     work, cold = cold_seconds(roof, shapes, values, divided=variant not in assumed_whole)
     copies = _copies(device, shapes, form)
@@ -148,7 +151,7 @@ def cold_seconds(
     flops = 2 * rows * columns * (k / parts + values["inner_half"])
     tiles = waves * flops * roof.units / peak
     edge = roof.activation * np.minimum(rows, m) + roof.weight * np.minimum(columns, n)
-    loads = waves * edge * (k / parts) / values["unit"]
+    loads = waves * edge * (k / parts) / (values["unit"] * roof.clock)
     written = 2 * 4 * parts * batch * m * n / bandwidth
     added = np.where(parts > 1, written + values["split"], 0.0)
     numbers = roof.activation * m * k + roof.weight * n * k + shapes["result"] * m * n
