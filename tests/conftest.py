@@ -1,12 +1,14 @@
 """Order of the tests, and settings of property tests and signals that hold for all of them."""
 
+import os
 import signal
 
 from hypothesis import settings
 
-# A busy machine is no failed law.
-settings.register_profile("any machine", deadline=None, max_examples=60)
-settings.load_profile("any machine")
+# A busy machine is no failed law.  Continuous integration tries twice as many examples.
+settings.register_profile("any machine", deadline=None, max_examples=30)
+settings.register_profile("integration", settings.get_profile("any machine"), max_examples=60)
+settings.load_profile("integration" if "CI" in os.environ else "any machine")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts a job with `&`
     signal.signal(signal.SIGINT, signal.default_int_handler)

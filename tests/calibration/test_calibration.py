@@ -142,6 +142,7 @@ def test_two_coefficients_that_do_the_same_are_not_both_moved(chip, tmp_path):
     assert fitted[left].why == f"its effect is that of {moved[0]} of {CHIP}"
 
 
+@pytest.mark.large
 @settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_noise_moves_a_coefficient_within_its_stated_error(seed, chip, tmp_path_factory):
@@ -213,6 +214,7 @@ def test_dispatch_comes_back_from_runs_that_were_made_with_it(chip):
     assert found.all.after.mean_abs < 0.01
 
 
+@pytest.mark.large
 def test_runs_in_two_processes_are_those_in_one(chip):
     """Where runs are replayed does not change the fit."""
     every = read_entries(finding.shipped("validation") / "cases.yaml")

@@ -132,6 +132,7 @@ def test_terms_come_back_from_times_that_they_made(key, tmp_path):
     assert one.held_out.median < 0.03
 
 
+@pytest.mark.large
 def test_slow_outliers_hardly_move_a_fit(tmp_path):
     """A tenth of rows at three times their time moves a share of peak by at most 3 %."""
     key = "gemm", "bf16"
@@ -180,6 +181,7 @@ def test_a_fit_is_in_the_file_and_its_rows_are_not(tmp_path, monkeypatch):
     assert graded.errors.median == pytest.approx(answer.fits[0].after.median, abs=0.002)
 
 
+@pytest.mark.large
 def test_fits_in_the_folder_of_a_scenario_are_those_of_its_runs(tmp_path, monkeypatch):
     """Products measured at a lower rate make the step of a scenario next to them longer."""
     monkeypatch.chdir(tmp_path)

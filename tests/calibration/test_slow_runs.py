@@ -36,6 +36,7 @@ def fitted(predict, count=100, *, runs=True):
     return fit(predict, PRIOR, np.full(count, runs)).x[0]
 
 
+@pytest.mark.large
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 1000))
 def test_slow_runs_hardly_move_a_coefficient(seed):
@@ -45,6 +46,7 @@ def test_slow_runs_hardly_move_a_coefficient(seed):
     assert abs(mixed - clean) < 0.01
 
 
+@pytest.mark.large
 def test_slow_runs_move_a_symmetric_fit_more():
     """Over many draws, the shift by slow rows is less than half of that of the symmetric loss."""
     shifts = {

@@ -42,6 +42,7 @@ def run(capsys, *command):
     return code, *capsys.readouterr()
 
 
+@pytest.mark.large
 def test_a_title_with_escapes_leaves_clean_text_and_well_formed_figures(tmp_path, capsys):
     """Terminal, page and figures show the escapes of a title, and every SVG is XML."""
     out = tmp_path / "out"

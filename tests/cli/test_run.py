@@ -199,6 +199,7 @@ def test_figures_are_not_blank(figures, name):
     assert "<dc:date>" not in drawing
 
 
+@pytest.mark.large
 def test_drawing_twice_gives_the_same_bytes(tmp_path):
     """A figure depends on nothing but its picture, painted above and block by block below."""
     pictures = views(pipeline(simulate("frontier-22b", ["batch.global=320"])))

@@ -99,6 +99,7 @@ def test_derived_periods_are_those_of_the_replay_that_runs_them(case):
     assert_same(skipping(program)[0], run_to_end(DirectReplay(program)))
 
 
+@pytest.mark.large
 @MANY
 @given(cases(), st.data())
 def test_derived_periods_of_contended_transfers_are_those_of_the_event_replay(case, data):

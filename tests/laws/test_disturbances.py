@@ -205,9 +205,9 @@ def maximum_of_normal(ranks):
     [
         ("normal", 8, 1.424),
         ("normal", 64, 2.344),
-        ("normal", 1024, 3.248),
+        pytest.param("normal", 1024, 3.248, marks=pytest.mark.large),
         ("exponential", 8, sum(1 / n for n in range(1, 9))),
-        ("exponential", 64, sum(1 / n for n in range(1, 65))),
+        pytest.param("exponential", 64, sum(1 / n for n in range(1, 65)), marks=pytest.mark.large),
     ],
 )
 def test_a_synchronous_step_is_the_maximum_of_its_ranks(distribution, ranks, expected):

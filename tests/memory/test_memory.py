@@ -464,6 +464,7 @@ def test_the_figure_shows_the_peak_in_few_colours(changed):
     assert len(chart.begins) <= MOST_LEVELS + 1
 
 
+@pytest.mark.large
 def test_the_runs_of_bloom_fit_and_take_the_memory_that_was_measured():
     """Eleven layouts of BLOOM: none is called out of memory, and the mean error is below 10 %."""
     cases = validate(groups=["bloom-*"], jobs=1).cases

@@ -41,18 +41,18 @@ def test_every_schedule_does_the_same_work(name):
     assert other.hardware_flops == usual.hardware_flops
 
 
+@pytest.mark.parametrize("bound", [0.5, pytest.param(1e-9, marks=pytest.mark.large)])
 @pytest.mark.parametrize("name", NAMES)
-def test_folding_changes_nothing_of_any_schedule(name):
+def test_folding_changes_nothing_of_any_schedule(name, bound):
     """Ranks that behave alike are one under every schedule, with collectives fused or not."""
-    for bound in ("fusion_bound=0.5", "fusion_bound=1e-9"):
-        folded = stepped(name, TENSOR, bound, "fold=true")
-        whole = stepped(name, TENSOR, bound, "fold=false")
+    folded = stepped(name, TENSOR, f"fusion_bound={bound}", "fold=true")
+    whole = stepped(name, TENSOR, f"fusion_bound={bound}", "fold=false")
 
-        assert folded.step_time == pytest.approx(whole.step_time, rel=1e-12)
-        assert folded.attribution == pytest.approx(
-            whole.attribution, rel=1e-9, abs=1e-9 * whole.step_time
-        )
-        assert folded.memory == whole.memory
+    assert folded.step_time == pytest.approx(whole.step_time, rel=1e-12)
+    assert folded.attribution == pytest.approx(
+        whole.attribution, rel=1e-9, abs=1e-9 * whole.step_time
+    )
+    assert folded.memory == whole.memory
 
 
 def test_a_split_backward_takes_as_long_as_the_whole():

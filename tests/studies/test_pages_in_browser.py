@@ -155,6 +155,7 @@ def test_time_can_be_zoomed_into_by_keys(page):
     assert page.execute_script(RANGE) == pytest.approx(whole)
 
 
+@pytest.mark.large
 def test_time_can_be_zoomed_into_by_dragging(page):
     """What is dragged across fills the chart."""
     from selenium.webdriver import ActionChains
@@ -185,12 +186,14 @@ OVERHANG = """
 """
 
 
+@pytest.mark.large
 def test_printed_axis_titles_lay_on_captions(page):
     """A printed chart is as high as its place, whose letters are smaller than on the screen."""
     for drawn, place in page.execute_script(OVERHANG):
         assert drawn == pytest.approx(place)
 
 
+@pytest.mark.large
 def test_a_column_sorts_its_table(page):
     """The first press sorts upwards, the second downwards, and the state can be heard."""
     [button] = find(page, "#sources .sort")[:1]
@@ -232,6 +235,7 @@ COLOURS = """
 """
 
 
+@pytest.mark.large
 def test_a_legend_of_five_long_names_squeezed_its_chart(browser, tmp_path):
     """On a phone the names take many lines; the plot keeps its height, and all names are seen."""
     names = [f"Table {i}, 175B parameters on 384 A100 by tensor and pipeline" for i in range(5)]
@@ -253,6 +257,7 @@ def test_a_legend_of_five_long_names_squeezed_its_chart(browser, tmp_path):
     assert shown[0] == shown[1] > 100
 
 
+@pytest.mark.large
 def test_light_turns_dark(page):
     """The button changes ground, letters and its own state; pressed twice all is as before."""
     [button] = find(page, "#theme")
@@ -267,6 +272,7 @@ def test_light_turns_dark(page):
     assert page.execute_script(COLOURS) == light
 
 
+@pytest.mark.large
 def test_a_dark_screen_gets_a_dark_page(page):
     """What the system prefers is what is shown until the button is pressed."""
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
@@ -277,6 +283,7 @@ def test_a_dark_screen_gets_a_dark_page(page):
     assert shown == ["rgb(20, 23, 27)", "rgb(232, 234, 237)"]
 
 
+@pytest.mark.large
 def test_keys_reach_the_contents_and_the_buttons(page):
     """Tab after tab: the skip link, the two buttons, each section; Enter goes there."""
     from selenium.webdriver import ActionChains
@@ -296,6 +303,7 @@ def test_keys_reach_the_contents_and_the_buttons(page):
     assert wait(page, "return location.hash") == "#time"
 
 
+@pytest.mark.large
 def test_all_tables_can_be_shown_at_once(page):
     """The button unfolds the table behind every picture."""
     [button] = find(page, "#unfold")
@@ -316,6 +324,7 @@ def test_sources_are_found_by_words(page):
     assert find(page, "#sources .count")[0].text.startswith(f"{len(rows)} of ")
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("width", [360, 3840])
 def test_a_page_fits_its_window(page, width):
     """On a phone and on a large screen nothing but a table is to be pushed aside."""
@@ -329,6 +338,7 @@ def test_a_page_fits_its_window(page, width):
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.large
 def test_paper_is_white_and_charts_fit_on_it(page):
     """Before printing charts take the width of a page in the colours of light; then all is back."""
     page.execute_script("document.documentElement.dataset.theme = 'dark'")
@@ -363,6 +373,7 @@ def test_the_page_of_a_trillion_parameters_is_small_and_quick(browser, tmp_path)
     assert min(loaded) < 3000
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     "made",
     [compare_page({"matmul": 3.0, "optimiser": 0.5}, name=HOSTILE), whatif_page(HOSTILE)],

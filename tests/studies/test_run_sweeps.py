@@ -86,7 +86,10 @@ def changed(by, *settings):
     return whatif("megatron-1t-84-days training.replications=100", settings=settings, by=by, jobs=1)
 
 
-@pytest.mark.parametrize("by", ["days", "goodput", "energy", "cost"])
+@pytest.mark.parametrize(
+    "by",
+    ["days", *(pytest.param(by, marks=pytest.mark.large) for by in ("goodput", "energy", "cost"))],
+)
 def test_what_ifs_rank_by_the_measure(by):
     """The order is that of what is saved of the measure; the first column has it."""
     answer = changed(by, *CHANGES)
@@ -102,6 +105,7 @@ def test_what_ifs_rank_by_the_measure(by):
     assert RUN_WORDS[by].verb in finding(answer)
 
 
+@pytest.mark.large
 def test_a_lower_cap_saves_energy_and_costs_days():
     """The two measures rank one change apart: it saves by one and does not by the other."""
     cap = changed("energy", CHANGES[1]).changes[0]
@@ -112,6 +116,7 @@ def test_a_lower_cap_saves_energy_and_costs_days():
     assert finding(changed("days", CHANGES[1])) == "none of the changes saves time"
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("by", ["days", "energy", "goodput"])
 def test_savings_of_a_run_lead_to_all_changes_together(by):
     """The waterfall ends where the run with all changes is, their interaction included."""
@@ -184,6 +189,7 @@ def test_energy_is_days_times_energy_per_day():
     assert change.training.gain > 1 > days.before / days.after
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("by", "words"),
     [

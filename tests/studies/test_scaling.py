@@ -424,6 +424,7 @@ def test_a_page_shows_each_curve_and_keeps_text_as_text():
     assert "<b>bold" not in json.dumps([chart.figure for chart in shown_charts])
 
 
+@pytest.mark.large
 def test_files_of_a_study(tmp_path, store):
     """All files that the summary lists are there; figures are not blank; tables have each point."""
     out = tmp_path / "study"

@@ -326,6 +326,7 @@ def test_no_sampled_layout_of_millions_is_better():
     assert min(times) >= best
 
 
+@pytest.mark.large
 def test_each_objective_has_the_same_best_for_one_batch(tmp_path):
     """With one batch and one machine all objectives agree."""
     bests = {
@@ -354,6 +355,7 @@ def test_a_gap_and_a_time_end_a_search_early(found, tmp_path):
     assert short.proven == 0
 
 
+@pytest.mark.large
 def test_limits_and_values_restrict_the_space(found, tmp_path):
     """A limit of memory or of a degree, the values of a key, and a key that is set all hold."""
     file = small(tmp_path)
@@ -366,6 +368,7 @@ def test_limits_and_values_restrict_the_space(found, tmp_path):
     assert all("recompute" not in one.set_ for one in listed.ranked)
 
 
+@pytest.mark.large
 def test_other_keys_can_be_free(tmp_path):
     """A free precision and a free number of nodes are searched together with the layout."""
     answer = search(
@@ -564,6 +567,7 @@ def test_limits_are_read():
     assert [n for n in (1, 2, 4, 8) if limits.allows("plan.tensor", n)] == [2, 4]
 
 
+@pytest.mark.large
 def test_memory_alone_is_estimated_above_its_bound():
     """Memory of layouts that do not fit is bounded as well, without a replay."""
     loaded = load("megatron21-t2-175b", ["cluster.nodes=4", "batch.global=64"])

@@ -47,6 +47,7 @@ def test_a_service_that_does_not_fit_is_compared_by_its_verdict():
     assert (table["memory"], table["each token"]) == ("does not fit", "-")
 
 
+@pytest.mark.large
 def test_fused_kernels_and_links_are_changes_that_gain():
     """The changes are ranked; faster links and narrower weights gain, wider weights lose."""
     changes = [

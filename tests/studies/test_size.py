@@ -121,6 +121,7 @@ def test_a_key_that_is_set_is_not_searched():
     assert answer.layout.tensor == 4
 
 
+@pytest.mark.large
 def test_goodput_is_that_of_the_whole_run():
     """With failures it is what `train` predicts for this model and layout."""
     keys = ["training.failures=rsc-1", "training.restart.initialisation=30 min"]
@@ -175,6 +176,7 @@ def test_no_other_size_of_the_list_has_a_lower_loss():
     assert {one.model for one in found.sizes} == {"gpt3-1.3b", "llama2-7b"}
 
 
+@pytest.mark.large
 def test_a_law_without_a_loss_has_none():
     """Loss is null, and the text names the reason."""
     found = size("dgx-h100", nodes=1, days=1, law="llama3", batch_tokens=TOKENS)

@@ -133,6 +133,7 @@ def test_no_more_is_over_counted_than_is_predicted():
             assert -each.seconds_each * mean < 3
 
 
+@pytest.mark.large
 def test_noise_is_seldom_explained():
     """Missing time that follows no quantity selects one in at most two of ten draws."""
     noises = [explain("group", runs_with({}, noise=0.1, seed=seed)) for seed in range(10)]
