@@ -104,11 +104,6 @@ class Plan:
         """Return the rank at a place of the mesh; `part` counts through the cell."""
         return (stage * self.data + replica) * self.cell + part
 
-    def cell_ranks(self, stage: int, replica: int) -> range:
-        """Return the ranks that share a microbatch on one stage of one replica."""
-        first = self.rank(stage, replica, 0)
-        return range(first, first + self.cell)
-
     def ends(self, stage: int, chunk: int) -> tuple[bool, bool]:
         """Return whether a chunk holds the embedding, and whether it holds the logits."""
         number = self.wired.virtual_stage(stage, chunk)

@@ -115,17 +115,6 @@ def first_order_goodput(interval: float, block: float, mean: float, restart: flo
     return max(0.0, 1 - (restart + interval / 2) / mean) / (1 + block / interval)
 
 
-def availability_interval(block: float, mean: float, restart: float) -> float:
-    r"""Return the time from save to save with the highest availability [s].
-
-    .. math:: C + \sqrt{2 (M + R) C + C^2}
-
-    with C = `block`, M = `mean`, R = `restart`; tends to Young's for C << R << M.
-    arXiv:2410.18124.
-    """
-    return block + sqrt(2 * (mean + restart) * block + block**2)
-
-
 def flat_range(block: float, mean: float, least: float = 0.0) -> tuple[float, float]:
     """Return the shortest and longest interval whose efficiency is within `FLAT` of the best [s].
 

@@ -263,13 +263,6 @@ def _from_mapping(
     return _loaded(Origin(name, document, None), changes_of(settings))
 
 
-def from_document(
-    name: str, document: Document, folder: Path | None, settings: Settings = ()
-) -> Loaded:
-    """Return a scenario from a file that has been read; `folder` as in `Origin`."""
-    return training_step(_loaded(Origin(name, document, folder), changes_of(settings)))
-
-
 def load_cluster(
     name: str, nodes: int | None, settings: Settings = (), where: str = "--cluster"
 ) -> ClusterUse:
@@ -432,7 +425,6 @@ __all__ = [
     "LoadedFile",
     "LoadedService",
     "Origin",
-    "from_document",
     "from_mapping",
     "is_service",
     "load",

@@ -248,12 +248,6 @@ def _misses(
                 yield missed
 
 
-def _explained_by(
-    cause: Cause, misses: Sequence[MissedTarget], runs: Sequence[Outcome]
-) -> list[MissedTarget]:
-    return [miss for miss in misses if _explains(cause, miss, runs)]
-
-
 def _explains(cause: Cause, miss: MissedTarget, runs: Sequence[Outcome]) -> bool:
     """Whether a cause explains a missed target of a group.
 

@@ -81,7 +81,9 @@ def test_without_a_wish_rank_r_runs_on_device_r(shape):
     assert default.devices == tuple(range(prod(shape)))
     assert default == spelt == short
     for stage in range(shape[2]):
-        assert default.cells[stage, 0].tolist() == [*default.plan.cell_ranks(stage, 0)]
+        assert default.cells[stage, 0].tolist() == [
+            default.plan.rank(stage, 0, part) for part in range(default.plan.cell)
+        ]
 
 
 @pytest.mark.parametrize("order", [*permutations(("tensor", "data", "pipeline"))])

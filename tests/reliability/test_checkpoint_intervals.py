@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from clustersim.reliability.checkpoint_intervals import (
     FLAT,
-    availability_interval,
     best_interval,
     daly_interval,
     first_order_goodput,
@@ -80,12 +79,9 @@ def test_no_interval_is_better_than_the_best(block, mean):
 
 
 def test_young_and_daly_are_limits_of_the_best_interval():
-    """For rare failures the three intervals agree, to first and to higher order."""
+    """For rare failures the two intervals and the best agree, to first and to higher order."""
     assert best_interval(1.0, 1e8) == pytest.approx(young_interval(1.0, 1e8), rel=1e-3)
     assert best_interval(1.0, 1e4) == pytest.approx(daly_interval(1.0, 1e4), rel=1e-5)
-    assert availability_interval(1.0, 1e8, 10.0) == pytest.approx(
-        young_interval(1.0, 1e8), rel=1e-3
-    )
     assert daly_interval(1e4, 1e3) == 1e3
 
 

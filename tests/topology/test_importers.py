@@ -18,7 +18,7 @@ from clustersim.catalog.facts import Fact, facts
 from clustersim.catalog.reading import parse_yaml
 from clustersim.cli import main
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
-from clustersim.scenario.load import from_document, from_mapping
+from clustersim.scenario.load import from_mapping, load
 from clustersim.topology.cluster import build_cluster
 from clustersim.topology.importers import (
     FORMATS,
@@ -85,8 +85,8 @@ def used(tmp_path, name, nodes=2, **choices):
         "precision": "fp16",
         "framework": finding.entry_names("framework")[0],
     }
-    document = parse_yaml(json.dumps(scenario), "test")
-    loaded = from_document("test", document, tmp_path)
+    (tmp_path / "test.yaml").write_text(json.dumps(scenario), encoding="utf-8")
+    loaded = load(tmp_path / "test.yaml")
     return loaded.scenario.cluster, build_cluster(loaded.scenario.cluster, nodes)
 
 
