@@ -136,8 +136,10 @@ def reach_of(runs: Iterable[MeasuredRuns], accelerator: str, nodes: Nodes) -> Re
     """Return the error of predictions on an accelerator, on ``one`` node or ``several``.
 
     The runs are the most similar ones that suffice for a bound: on the accelerator and as many
-    nodes, on the accelerator, on all accelerators.  The last are weak evidence about this one, so
-    the bound is then at least that of its own runs; without any there is none.
+    nodes; on the accelerator, for a job on several nodes, or on one node of all accelerators, for
+    one that has no errors of a network; on all accelerators.  Other accelerators are weak evidence
+    about this one, so the bound is then at least that of nine of ten of its own runs; without any
+    there is none.
     """
     known = list(runs)
     own = [run for run in known if run.accelerator == accelerator]
@@ -145,29 +147,38 @@ def reach_of(runs: Iterable[MeasuredRuns], accelerator: str, nodes: Nodes) -> Re
         return Reach(None, None, 0, f"no measured runs on {accelerator}")
     rho = intraclass_correlation(_errors(known))
     sized = [run for run in own if run.nodes == nodes]
-    for similar, where in (
-        (sized, f"on {accelerator}, {SIZES[nodes]}"),
-        (own, f"on {accelerator}"),
-    ):
+    choices = [(sized, f"on {accelerator}, {SIZES[nodes]}"), (own, f"on {accelerator}")]
+    for similar, where in choices[:1] if nodes == "one" else choices:
         if len({run.source for run in similar}) < SOURCES:
             continue
         found = central(_errors(similar), rho, LEVEL)
         if found is not None:
             return _reach(found, similar, where)
-    return _of_all(known, own, rho, accelerator)
+    if nodes == "one":
+        single = [run for run in known if run.nodes == nodes]
+        found = _of_all(single, sized, rho)
+        if found is not None:
+            where = f"on all accelerators, {SIZES[nodes]}, {_count(sized)} of them on {accelerator}"
+            return _reach(found, single, where)
+    where = f"on all accelerators, {_count(own)} of them on {accelerator}"
+    found = _of_all(known, own, rho)
+    if found is None:
+        return Reach(None, None, _count(known), f"{_count_text(known, where)}, are too few")
+    return _reach(found, known, where)
 
 
 def _of_all(
-    known: Sequence[MeasuredRuns], own: Sequence[MeasuredRuns], rho: float, accelerator: str
-) -> Reach:
-    """Return the error on an accelerator that has too few runs of its own for a bound."""
-    text = f"{_count_text(known, 'on all accelerators')}, {_count(own)} of them on {accelerator}"
+    known: Sequence[MeasuredRuns], own: Sequence[MeasuredRuns], rho: float
+) -> "Range | None":
+    """Return the range of the errors of all runs, with nine of ten of its own on either side.
+
+    A few runs determine no twentieth: the slowest of them may be slow for any reason.
+    """
     every = central(_errors(known), rho, LEVEL)
-    few = central(_errors(own), rho, LEVEL, ahead=0.0)
+    few = central(_errors(own), rho, 2 * LEVEL - 1, ahead=0.0) if own else Range(0.0, 0.0)
     if every is None or few is None:
-        return Reach(None, None, _count(known), f"{text}, are too few")
-    widest = Range(min(every.low, few.low), max(every.high, few.high))
-    return Reach(math.exp(-widest.low), math.exp(widest.high), _count(known), text)
+        return None
+    return Range(min(every.low, few.low), max(every.high, few.high))
 
 
 def _reach(found: "Range", runs: Sequence[MeasuredRuns], where: str) -> Reach:

@@ -166,6 +166,31 @@ def test_few_runs_borrow_from_other_accelerators_and_are_still_held():
     assert reach_of([*others, wild], "rare", "one").why.endswith(", 1 of them on rare")
 
 
+def test_one_slow_run_of_few_does_not_set_the_bound():
+    """Of eleven runs the slowest is no tenth, and of nine it is."""
+    others = runs_of(*[[1.1]] * 30)
+    own = MeasuredRuns(source="own", accelerator="rare", nodes="several", ratios=(*[1.2] * 10, 4.0))
+    fewer = own.model_copy(update={"ratios": own.ratios[2:]})
+
+    assert reach_of([*others, own], "rare", "several").above == pytest.approx(1.2)
+    assert reach_of([*others, fewer], "rare", "several").above == pytest.approx(4.0)
+
+
+def test_one_node_does_not_borrow_the_errors_of_a_network():
+    """Jobs on one node of other accelerators are nearer than those on several of this one."""
+    calm = runs_of(*[[1.05]] * 30)
+    slow = [
+        MeasuredRuns(source=f"slow {i}", accelerator="rare", nodes="several", ratios=(3.0,))
+        for i in range(30)
+    ]
+
+    assert reach_of([*calm, *slow], "rare", "one").above == pytest.approx(1.05)
+    assert reach_of([*calm, *slow], "rare", "one").why == (
+        "30 measured runs of 30 sources on all accelerators, one node, 0 of them on rare"
+    )
+    assert reach_of([*calm, *slow], "rare", "several").above == pytest.approx(3.0)
+
+
 @given(evidence, st.floats(0.1, 10.0))
 @laws
 def test_how_alike_the_runs_of_a_source_are_is_a_share_without_a_unit(sources, times):
