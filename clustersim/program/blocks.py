@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from clustersim.arrays import adjacent
 from clustersim.cost.compute import Seconds, chain_seconds, overlapped_step
+from clustersim.program.block_kernels import kernels_of_ends, layer_kernels, layers_in_order
 from clustersim.program.communicators import OF_CELL, Communicators, Pattern
 from clustersim.program.expert_exchange import OPPOSITE, overlapped_exchange
 from clustersim.program.job import Job
-from clustersim.program.layer_times import LayerTimes, backward_kernels
-from clustersim.program.layers import StackedLayer
+from clustersim.program.layer_times import LayerTimes
 from clustersim.program.movement.block_moves import Moves, moves_of
 from clustersim.program.movement.host_copies import HostLink
 from clustersim.program.movement.overlap import Move, Shared, Unit, Units, total_seconds
 from clustersim.program.movement.sharding import local_seconds
-from clustersim.program.steps import FORWARD, WEIGHT, WHOLE, Code
+from clustersim.program.steps import FORWARD, WHOLE, Code
 from clustersim.program.traffic_tables import Name
 from clustersim.traffic import LinkRows, Traffic, TrafficRows, added
 from clustersim.workload.kernels import Axis, Collective, Kernel, Overlapped, flat
-from clustersim.workload.layers.ends import boundary_gather
 from clustersim.workload.offload import HostCopy
-from clustersim.workload.ops import backward, forward
 
 if TYPE_CHECKING:
     from clustersim.program.contention import SharedCollectives
@@ -282,38 +280,7 @@ def _by_channel(seconds: float, moves: Sequence[Move]) -> Seconds:
     return Seconds(data=seconds * network, host=seconds * (1 - network), launches=len(moves))
 
 
-# --- kernels --------------------------------------------------------------------------------------
-
-
-def layers_in_order(job: Job, stage: int, chunk: int, kind: str) -> tuple[StackedLayer, ...]:
-    """Return the layers of a chunk in the order in which a block runs them."""
-    stacked = job.layers.stacked(stage, chunk)
-    return stacked if kind == FORWARD else stacked[::-1]
-
-
-def kernels_of_ends(
-    job: Job, stage: int, chunk: int, kind: str
-) -> tuple[list[Kernel], list[Kernel]]:
-    """Return the kernels of a block before its layers and after them."""
-    first, last = job.plan.ends(stage, chunk)
-    pipeline, layers = job.software.pipeline, job.layers
-    gathers = pipeline.gathers_forward if kind == FORWARD else pipeline.gathers_backward
-    received = not (first if kind == FORWARD else last)
-    gathered = boundary_gather(job.shard, gathers if pipeline.sharded and received else 0)
-    if kind == FORWARD:
-        embedding = forward(layers.embedding) if first else []
-        return gathered + embedding, forward(layers.head) if last else []
-    head = backward_kernels(gathered + (backward(layers.head) if last else []), kind)
-    return head, backward_kernels(backward(layers.embedding), kind) if first else []
-
-
-def layer_kernels(job: Job, stacked: StackedLayer, kind: str) -> list[Kernel]:
-    """Return the kernels of a layer, recomputed ones first."""
-    ops = job.layers.ops(stacked.layer)
-    if kind == FORWARD:
-        return forward(ops)
-    repeated = [op for op in ops if op.name in stacked.recomputed and kind != WEIGHT]
-    return forward(repeated) + backward_kernels(backward(ops), kind)
+# --- collectives ----------------------------------------------------------------------------------
 
 
 def _calls_by_stage(job: Job) -> dict[int, tuple[Counter[Call], Counter[Call]]]:

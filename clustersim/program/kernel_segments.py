@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.cost.compute import chain_seconds
-from clustersim.program.blocks import kernels_of_ends, layer_kernels, layers_in_order
+from clustersim.program.block_kernels import kernels_of_ends, layer_kernels, layers_in_order
 from clustersim.program.communicators import OF_CELL
 from clustersim.program.job import Job
 from clustersim.program.meetings import Meetings

@@ -9,12 +9,13 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from clustersim.cost.compute import Seconds, chain_seconds, followed_seconds
+from clustersim.program.block_kernels import backward_kernels
 from clustersim.program.communicators import Pattern
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
-from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT
+from clustersim.program.steps import BACKWARD, FORWARD, INPUT
 from clustersim.workload.kernels import Collective, Kernel
-from clustersim.workload.ops import Op, of_inputs, of_weights
+from clustersim.workload.ops import Op
 
 Communication = Callable[[Collective, Pattern], float]
 """The time of a collective of the groups of a pattern [s]."""
@@ -80,11 +81,4 @@ class LayerTimes:
         return total
 
 
-def backward_kernels(kernels: Iterable[Kernel], kind: str) -> list[Kernel]:
-    """Return the kernels of a backward that a step of some kind runs: all, or a part."""
-    if kind == INPUT:
-        return of_inputs(kernels)
-    return of_weights(kernels) if kind == WEIGHT else list(kernels)
-
-
-__all__ = ["Communication", "LayerTimes", "backward_kernels"]
+__all__ = ["Communication", "LayerTimes"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clustersim.program.blocks import layer_kernels
+from clustersim.program.block_kernels import layer_kernels
 from clustersim.program.steps import WHOLE
 from clustersim.scenario.load import load
 from clustersim.simulation.build import build_job

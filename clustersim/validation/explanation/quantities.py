@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from clustersim.metrics.attribution import BUBBLES
-from clustersim.program.blocks import kernels_of_ends, layer_kernels
+from clustersim.program.block_kernels import kernels_of_ends, layer_kernels
 from clustersim.program.job import Job
 from clustersim.program.movement.block_moves import moves_of
 from clustersim.program.steps import Code
