@@ -209,7 +209,9 @@ class ShardingFacts(Strict):
     while the device waits, `gather_copied` and `reduce_copied` the bytes that the device copies for
     each byte of them. `kept_in_pipeline` is whether layers that are not freed after their forward
     stay until the last backward of a step where there is a pipeline, instead of being freed in
-    every backward.
+    every backward. `adapters_apart` is whether each factor of an adapter is gathered as a unit of
+    its own, which a limit of two units in flight counts as much as a layer
+    (`program.movement.limiter`); false if missing.
     """
 
     prefetch: Fact[Whole]
@@ -225,6 +227,7 @@ class ShardingFacts(Strict):
     gather_copied: Fact[NotNegative] | None = None
     reduce_copied: Fact[NotNegative] | None = None
     kept_in_pipeline: Fact[bool] | None = None
+    adapters_apart: Fact[bool] | None = None
 
 
 class ExpertFacts(Strict):

@@ -17,10 +17,21 @@ from clustersim.traffic import Traffic
 
 
 class Turn(NamedTuple):
-    """A place in the queue of a channel: the end of the move before, and that of this one."""
+    """A place in the queue of a channel: the end of the move before, and that of this one.
+
+    `request` : of a move that is requested late
+    """
 
     after: Event | None
     done: Event
+    request: Event | None = None
+
+
+class Running(NamedTuple):
+    """The unit that runs when moves are requested: the event of its start, and its time [s]."""
+
+    begun: Event
+    compute: float
 
 
 def shares_links(rank: Rank, block: Units) -> bool:
@@ -38,8 +49,9 @@ def run_units(rank: Rank, block: Units, done: Callable[[], None]) -> Generator[E
     pushed: list[Event] = []
     for number, unit in enumerate(block.units):
         for ahead in range(len(fetched), min(number + 1 + block.ahead, len(block.units))):
-            moves = block.units[ahead].fetch
-            fetched.append(_carry(rank, (step, ahead, "fetch"), moves, queues))
+            moves, begun = block.units[ahead].fetch, fetched[number] if fetched[number:] else None
+            running = None if begun is None else Running(begun, unit.compute)
+            fetched.append(_carry(rank, (step, ahead, "fetch"), moves, queues, running))
         yield fetched[number]
         for place, segment in enumerate(unit.segments or (unit.compute,)):
             if isinstance(segment, Traffic | OnStage):
@@ -55,20 +67,35 @@ def run_units(rank: Rank, block: Units, done: Callable[[], None]) -> Generator[E
 
 
 def _carry(
-    rank: Rank, name: tuple[Any, ...], moves: Sequence[Move], queues: dict[Channel, Event]
+    rank: Rank,
+    name: tuple[Any, ...],
+    moves: Sequence[Move],
+    queues: dict[Channel, Event],
+    running: Running | None = None,
 ) -> Event:
     """Carry moves one after another, each when its channel is free; return the end of the last."""
     turns = []
     for move in moves:
-        turns.append(Turn(queues.get(move.channel), Event(rank.env)))
+        request = None
+        if running is not None and move.late is not None:
+            request = rank.env.process(_request(rank, running, move.late))
+        turns.append(Turn(queues.get(move.channel), Event(rank.env), request))
         queues[move.channel] = turns[-1].done
     return rank.env.process(_moves(rank, name, moves, turns))
+
+
+def _request(rank: Rank, running: Running, late: float) -> Generator[Event, Any, None]:
+    """End some time before the unit that runs now, if no link slows it down."""
+    yield running.begun
+    yield rank.env.after(max(0.0, running.compute - late))
 
 
 def _moves(
     rank: Rank, name: tuple[Any, ...], moves: Sequence[Move], turns: Sequence[Turn]
 ) -> Generator[Event, Any, None]:
     for place, (move, turn) in enumerate(zip(moves, turns, strict=True)):
+        if turn.request is not None:
+            yield turn.request
         if turn.after is not None:
             yield turn.after
         if move.shared is None:

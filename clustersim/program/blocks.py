@@ -8,6 +8,7 @@ parameters has 205,000 blocks of six kinds.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,9 +18,10 @@ from clustersim.program.block_kernels import kernels_of_ends, layer_kernels, lay
 from clustersim.program.communicators import OF_CELL, Communicators, Pattern
 from clustersim.program.expert_exchange import OPPOSITE, overlapped_exchange
 from clustersim.program.job import Job
-from clustersim.program.layer_times import LayerTimes
+from clustersim.program.layer_times import AT_ONCE, Late, LayerTimes
 from clustersim.program.movement.block_moves import Moves, moves_of
 from clustersim.program.movement.host_copies import HostLink
+from clustersim.program.movement.limiter import limited
 from clustersim.program.movement.overlap import Move, Shared, Unit, Units, total_seconds
 from clustersim.program.movement.sharding import local_seconds
 from clustersim.program.steps import FORWARD, WHOLE, Code
@@ -109,7 +111,11 @@ class Blocks:
             seconds = seconds + (own + recomputed) * times
             repeated = repeated + recomputed * times
         if moves := moves_of(job, stage, chunk, kind):
-            seconds += self._exposed_moves(moves, (stage, chunk, kind), pattern)
+            exposed = self._exposed_moves(moves, (stage, chunk, kind), pattern)
+            if limited(job):  # the host cannot issue ahead while the device waits for a layer
+                issued = replace(seconds, launches=seconds.launches + exposed.launches)
+                seconds = replace(seconds, dispatch=job.software.dispatch.of(issued).dispatch)
+            seconds += exposed
         return job.software.dispatch.of(seconds), repeated
 
     def _exposed_moves(
@@ -154,19 +160,21 @@ class Blocks:
         stage, chunk, kind = block
         before, after = kernels_of_ends(self.job, stage, chunk, kind)
         pieces = [(before, self._times.chain(before, pattern).busy)]
+        late: list[Late] = [AT_ONCE, AT_ONCE]
         for stacked in layers_in_order(self.job, stage, chunk, kind):
             own, recomputed = self._times.layer(stacked, kind, pattern)
             kernels = [] if shared is None else layer_kernels(self.job, stacked, kind)
             pieces.append((kernels, (own + recomputed).busy))
+            late.append(self._times.late(stacked, kind, pattern))
         pieces.append((after, self._times.chain(after, pattern).busy))
         return tuple(
             Unit(
                 busy,
-                self._moves(fetch, pattern, shared),
+                self._moves(fetch, pattern, shared, waits),
                 self._moves(push, pattern, shared),
                 () if shared is None else self._segments(kernels, busy, pattern, shared),
             )
-            for (kernels, busy), (fetch, push) in zip(pieces, moves, strict=True)
+            for (kernels, busy), waits, (fetch, push) in zip(pieces, late, moves, strict=True)
         )
 
     def _segments(
@@ -196,16 +204,22 @@ class Blocks:
         transfers: Sequence[Collective | HostCopy],
         pattern: Pattern,
         shared: "SharedCollectives | None",
+        late: Late = AT_ONCE,
     ) -> tuple[Move, ...]:
-        """Return the time of transfers, each on its channel."""
+        """Return the time of transfers, each on its channel, and when they are requested."""
         return tuple(
             Move(
                 "network",
                 self.communicators.cost(transfer, pattern).seconds,
                 None if shared is None else shared.move(transfer),
+                late.gather,
             )
             if isinstance(transfer, Collective)
-            else Move(transfer.direction, self._host.seconds(transfer) if self._host else 0.0)
+            else Move(
+                transfer.direction,
+                self._host.seconds(transfer) if self._host else 0.0,
+                late=late.copy,
+            )
             for transfer in transfers
         )
 

@@ -94,6 +94,7 @@ class Sharding:
     gather_copied: float = 0.0
     reduce_copied: float = 0.0
     kept_in_pipeline: bool = False
+    adapters_apart: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,36 @@ The time of each different layer is computed once, not for each microbatch.
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from clustersim.cost.compute import Seconds, chain_seconds, followed_seconds
-from clustersim.program.block_kernels import backward_kernels
+from clustersim.program.block_kernels import backward_kernels, layer_kernels
 from clustersim.program.communicators import Pattern
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
+from clustersim.program.movement.limiter import limited, tails
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT
 from clustersim.workload.kernels import Collective, Kernel
 from clustersim.workload.ops import Op
 
 Communication = Callable[[Collective, Pattern], float]
 """The time of a collective of the groups of a pattern [s]."""
+
+
+class Late(NamedTuple):
+    """When the data of the next unit are requested while a layer runs.
+
+    Attributes
+    ----------
+    gather, copy : time before the end of the layer at which its weights are gathered, and copied
+        from the host [s]; None at the start of the layer
+    """
+
+    gather: float | None = None
+    copy: float | None = None
+
+
+AT_ONCE = Late()
 
 
 class LayerTimes:
@@ -32,6 +50,7 @@ class LayerTimes:
     def __init__(self, job: Job, communication: Communication) -> None:
         self._job, self._communication = job, communication
         self._known: dict[object, tuple[Seconds, Seconds]] = {}
+        self._late: dict[object, Late] = {}
 
     def layer(self, stacked: StackedLayer, kind: str, pattern: Pattern) -> tuple[Seconds, Seconds]:
         """Return the time of a layer, and the additional time of its recomputation."""
@@ -47,6 +66,17 @@ class LayerTimes:
                 own = replace(own, dispatch=self._followed(stacked, pattern))
             self._known[key] = own, self._ops(recomputed, FORWARD, pattern, captured)
         return self._known[key]
+
+    def late(self, stacked: StackedLayer, kind: str, pattern: Pattern) -> Late:
+        """Return when the data of the next unit are requested, as `program.movement.limiter`."""
+        if not limited(self._job):
+            return AT_ONCE
+        key = stacked, kind, pattern
+        if key not in self._late:
+            last = tails(layer_kernels(self._job, stacked, kind), kind)
+            gather, copy = (self.chain(tail, pattern).busy for tail in last)
+            self._late[key] = Late(gather, copy)
+        return self._late[key]
 
     def chain(self, kernels: Iterable[Kernel], pattern: Pattern) -> Seconds:
         """Return the time of kernels one after another."""
@@ -81,4 +111,4 @@ class LayerTimes:
         return total
 
 
-__all__ = ["Communication", "LayerTimes"]
+__all__ = ["AT_ONCE", "Communication", "Late", "LayerTimes"]

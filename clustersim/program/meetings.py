@@ -19,6 +19,7 @@ from clustersim.program.blocks import Blocks
 from clustersim.program.communicators import OF_CELL, groups_along
 from clustersim.program.job import Job
 from clustersim.program.movement.block_moves import moves_of
+from clustersim.program.movement.limiter import limited
 from clustersim.program.steps import FORWARD
 from clustersim.workload.kernels import Axis, Collective
 
@@ -39,7 +40,7 @@ class Meetings:
     def at_gather(self, fetched: Iterable[object]) -> bool:
         """Return whether replicas wait for each other where something is fetched for a layer."""
         sharding = self._job.software.sharding
-        ahead = sharding is not None and sharding.prefetch > 0
+        ahead = sharding is not None and sharding.prefetch > 0 and not limited(self._job)
         return not ahead and any(isinstance(each, Collective) for each in fetched)
 
     def in_stage(self, stage: int) -> bool:

@@ -24,7 +24,8 @@ class Gemm(NamedTuple):
     compute the gradient of a weight, on which nothing depends.  `row` is the number of contiguous
     elements of which the rows of all operands are multiples, to find rows that are not aligned to
     vectors; 0 for aligned rows.  `share` is its rate relative to the device's own.  `launches` is
-    the kernels as which the host issues the products, concurrent on the device.
+    the kernels as which the host issues the products, concurrent on the device.  `factor`: the last
+    use of a factor of an adapter, forward or backward.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Gemm(NamedTuple):
     row: int = 0
     share: float = 1.0
     launches: int = 1
+    factor: bool = False
 
     @property
     def ragged(self) -> bool:

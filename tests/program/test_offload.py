@@ -157,7 +157,7 @@ def test_offload_makes_a_step_longer(what):
 
 
 def test_a_faster_link_to_the_host_makes_offload_cheaper():
-    """With sixteen lanes in the second slot the copies of weights take a quarter."""
+    """With sixteen lanes in the second slot the copies take a quarter, of which more is hidden."""
     offloaded = scenario({"parameters": True})
     wide = scenario(
         {"parameters": True},
@@ -166,7 +166,7 @@ def test_a_faster_link_to_the_host_makes_offload_cheaper():
     slow, fast = simulate(offloaded), simulate(wide)
 
     parts = slow.attribution["host_transfer"], fast.attribution["host_transfer"]
-    assert parts[1] == pytest.approx(parts[0] / 4, rel=0.02)
+    assert 0.7 * parts[0] / 4 < parts[1] < parts[0] / 4
 
 
 def test_offloaded_weights_free_the_card_and_fill_the_host():

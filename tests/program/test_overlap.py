@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import PlanError
+from clustersim.program.block_kernels import layer_kernels
 from clustersim.program.movement.block_moves import moves_of
+from clustersim.program.movement.limiter import tails
 from clustersim.program.movement.overlap import Move, Unit, total_seconds
-from clustersim.program.movement.sharding import layer_fetch, layer_push
+from clustersim.program.movement.sharding import factors_gathered, layer_fetch, layer_push
 from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.build import build_job
@@ -18,11 +20,15 @@ from clustersim.workload.parameters import layer_parameters
 
 MODEST = settings(max_examples=20, deadline=None)
 CHANNELS = st.sampled_from(["network", "from-host", "to-host"])
-MOVES = st.lists(st.builds(Move, CHANNELS, st.floats(0, 5)), max_size=3).map(tuple)
-ROWS = st.lists(st.builds(Unit, st.floats(0, 5), MOVES, MOVES), min_size=1, max_size=8)
+MOVES = st.lists(st.builds(Move, CHANNELS, st.floats(0, 5), st.none(), st.none()), max_size=3)
+LATE = st.lists(st.builds(Move, CHANNELS, st.floats(0, 5), st.none(), st.floats(0, 9)), max_size=3)
+PUSHED = MOVES.map(tuple)
+ROWS = st.lists(
+    st.builds(Unit, st.floats(0, 5), (MOVES | LATE).map(tuple), PUSHED), min_size=1, max_size=8
+)
 
 
-def scenario(**plan):
+def scenario(settings=(), **plan):
     """Llama 2 7B trained as a whole on eight A100 with FSDP as fsdp_qlora uses it."""
     data = {
         "title": "Llama 2 7B on one board",
@@ -34,7 +40,23 @@ def scenario(**plan):
         "recompute": "full",
         "framework": "fsdp-qlora",
     }
-    return from_mapping("overlap", data)
+    return from_mapping("overlap", data, settings)
+
+
+def adapted(*settings):
+    """QLoRA of Llama 2 7B on two cards, the second one on four lanes."""
+    data = {
+        "title": "QLoRA of Llama 2 7B",
+        "cluster": {"name": "desktop-2x3090-older", "nodes": 1},
+        "model": "llama2-7b",
+        "plan": {"data": 2, "zero": 3},
+        "batch": {"global": 8, "micro": 4, "sequence": 2048},
+        "precision": "bf16",
+        "recompute": "full",
+        "framework": "fsdp-qlora",
+        "finetune": {"method": "qlora", "rank": 64, "targets": ["qkv", "mlp"]},
+    }
+    return from_mapping("adapted", data, settings)
 
 
 # --- overlap --------------------------------------------------------------------------------------
@@ -47,8 +69,8 @@ def test_a_row_takes_at_least_its_busiest_part_and_at_most_all_of_them(units, ah
     compute = sum(unit.compute for unit in units)
     busy = Counter({"compute": compute})
     for unit in units:
-        for channel, seconds, _ in (*unit.fetch, *unit.push):
-            busy[channel] += seconds
+        for move in (*unit.fetch, *unit.push):
+            busy[move.channel] += move.seconds
     total = total_seconds(units, ahead)
 
     assert max(busy.values()) <= total * (1 + 1e-9) + 1e-12
@@ -64,6 +86,23 @@ def test_equal_units_take_their_closed_form(count, compute, fetch):
     closed = fetch + (count - 1) * max(compute, fetch) + compute
     assert total_seconds(units, 1) == pytest.approx(closed)
     assert total_seconds(units, 0) == pytest.approx(count * (compute + fetch))
+
+
+@MODEST
+@given(ROWS)
+def test_a_later_request_is_never_faster(units):
+    """Requests at the end of a unit take longest, those at its start least."""
+
+    def requested(late):
+        moved = [
+            unit._replace(fetch=tuple(move._replace(late=late) for move in unit.fetch))
+            for unit in units
+        ]
+        return total_seconds(moved, 1)
+
+    times = [requested(late) for late in (None, 5.0, 1.0, 0.0)]
+
+    assert all(times[at] <= times[at + 1] * (1 + 1e-9) + 1e-12 for at in range(3))
 
 
 @MODEST
@@ -104,7 +143,7 @@ def test_what_is_shared_decides_what_moves_inside_blocks(plan, gathers, reductio
     """ZeRO 3 gathers, twice if layers are given up in between; ZeRO 2 reduces; 0 does neither."""
     job = build_job(scenario(**plan))
     moves = [pair for kind in (FORWARD, BACKWARD) for pair in moves_of(job, 0, 0, kind)]
-    calls = job.framework.sharding.calls.value * job.model.layers
+    calls = job.model.layers
     found = Counter(c.operation for fetch, push in moves for c in (*fetch, *push))
 
     ends = 2 if gathers else 0  # below the layers and above them, once
@@ -112,9 +151,69 @@ def test_what_is_shared_decides_what_moves_inside_blocks(plan, gathers, reductio
     assert found["reduce-scatter"] == reductions * (calls + 2)
 
 
+# --- adapters that are units of their own ---------------------------------------------------------
+
+
+def test_a_layer_waits_for_the_last_adapters_of_the_layer_before():
+    """What is left of a layer when the next is requested: less for its gather than for its copy.
+
+    Forward, the gather waits for the first factor of the down projection, the last with adapters,
+    and the copy for the second one of the projection before; backward, for the factors of the keys.
+    """
+    job = build_job(adapted())
+    stacked = job.layers.stacked(0, 0)[0]
+    forth, back = (tails(layer_kernels(job, stacked, kind), kind) for kind in (FORWARD, BACKWARD))
+
+    assert [kernel.name for kernel in forth.gather] == [
+        "mlp down adapter up",
+        "mlp down adapter sum",
+        "bias dropout add",
+    ]
+    assert "mlp down" in {kernel.name for kernel in forth.copy}
+    products = [kernel.name for kernel in back.gather if kernel.name == "qkv input gradient"]
+    assert len(products) == 2  # of keys and of queries
+    assert len(back.copy) > len(back.gather)
+
+
+def test_factors_of_adapters_are_gathered_for_each_pass():
+    """Once forward and twice backward, of which no layer waits; their gradients reduced once."""
+    job = build_job(adapted())
+    stacked = job.layers.stacked(0, 0)[0]
+    nbytes = 2 * job.weights.trained_of(stacked.layer).all
+
+    for kind, times in ((FORWARD, 1), (BACKWARD, 2)):
+        gathered = factors_gathered(job, stacked, kind)
+        assert len(gathered) == 12 * times
+        assert sum(c.nbytes for c in gathered) == pytest.approx(nbytes * times)
+        (layer,) = layer_fetch(job, stacked, kind)
+        whole = job.weights.gathered_of(stacked.layer).all
+        assert layer.nbytes == pytest.approx(whole - nbytes)
+    assert len(layer_push(job, stacked.layer, BACKWARD)) == 12
+
+
+def test_the_limit_of_units_exposes_most_of_a_gather_that_prefetching_hides():
+    """Adapters that are part of their layers leave it to be gathered a layer ahead."""
+    apart = simulate(adapted())
+    part = simulate(adapted("framework.sharding.adapters_apart=false"))
+
+    name = "sharding_communication"
+    assert part.attribution[name] < 0.6 * apart.attribution[name]
+    assert apart.attribution["matmul"] == pytest.approx(part.attribution["matmul"])
+
+
+def test_a_host_that_waits_for_the_device_issues_nothing_while_a_layer_is_gathered():
+    """The time by which the host is slower than the kernels adds to that of exposed gathers."""
+    fast = simulate(adapted("batch.sequence=512", "framework.dispatch=1 us")).attribution
+    slow = simulate(adapted("batch.sequence=512", "framework.dispatch=400 us")).attribution
+
+    assert fast["dispatch"] == 0 < slow["dispatch"]
+    assert slow["sharding_communication"] == pytest.approx(fast["sharding_communication"])
+
+
 def test_the_exposed_time_of_sharding_is_told():
     """Without prefetch a step takes what replicas would compute, and its gathers on top."""
-    shared, replicas = simulate(scenario()), simulate(scenario(zero=0))
+    blocking = "framework.sharding.prefetch=0"
+    shared, replicas = simulate(scenario(settings=[blocking])), simulate(scenario(zero=0))
 
     part = shared.attribution["sharding_communication"]
     assert part > 0

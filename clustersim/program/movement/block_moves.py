@@ -3,7 +3,7 @@
     before the layers | layer | layer | ... | after the layers     each with a fetch and a push
 
 Weights are copied from the host, if they are kept there, and then gathered from the ranks that
-share them; gradients are reduced and then copied to the host.
+share them; gradients are reduced and then copied to the host.  What no layer waits for is pushed.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from clustersim.program.layers import StackedLayer
 from clustersim.program.movement.host_copies import ends_fetch, host_fetch, host_push
 from clustersim.program.movement.sharding import (
     ends_moves,
+    factors_gathered,
     layer_fetch,
     layer_push,
     reduces_in_blocks,
@@ -62,4 +63,5 @@ def _of_layer(job: Job, stacked: StackedLayer, kind: str) -> tuple[Transfers, Tr
     reduced = kind == BACKWARD and (reduces_in_blocks(job) or job.plan.copies == 1)
     copies = host_push(job, stacked, kind, reduced=reduced)
     fetch: Transfers = [*host_fetch(job, stacked, kind), *layer_fetch(job, stacked, kind)]
-    return fetch, [*layer_push(job, stacked.layer, kind), *copies]
+    behind = factors_gathered(job, stacked, kind)
+    return fetch, [*behind, *layer_push(job, stacked.layer, kind), *copies]

@@ -12,6 +12,7 @@ number ahead of the current one.
     requested(fetch i)   = computed(i - 1 - ahead)        requested(push i) = computed(i)
 
 With none ahead nothing overlaps: a unit is computed after the previous one has pushed its results.
+A move may also be requested late, some time before the end of the unit that runs then.
 """
 
 from collections.abc import Sequence
@@ -40,11 +41,14 @@ class Move(NamedTuple):
     ----------
     seconds : time on uncontended links [s]
     shared : the traffic of a move that shares links
+    late : time before the end of the unit that runs at its request, before which it does not start
+        [s]; None where it starts at once
     """
 
     channel: Channel
     seconds: float
     shared: Shared | None = None
+    late: float | None = None
 
 
 class Unit(NamedTuple):
@@ -82,6 +86,9 @@ def total_seconds(units: Sequence[Unit], ahead: int) -> float:
     7.0
     >>> total_seconds([layer, layer, layer], ahead=0)
     9.0
+    >>> late = Unit(2.0, fetch=(Move("network", 1.0, late=0.5),))
+    >>> total_seconds([late, late, late], ahead=1)
+    8.0
     """
     if ahead == 0:
         return sum(unit.compute + unit.moved for unit in units)
@@ -89,18 +96,32 @@ def total_seconds(units: Sequence[Unit], ahead: int) -> float:
     fetched: list[float] = []
     computed, pushed = 0.0, 0.0
     for number, unit in enumerate(units):
-        requested = units[len(fetched) : number + 1 + ahead]
-        fetched += [_carry(other.fetch, computed, free) for other in requested]
+        for other in units[len(fetched) : number + 1 + ahead]:
+            runs = len(fetched) > number
+            begun = max(computed, fetched[number]) if runs else computed
+            running = begun, unit.compute if runs else 0.0
+            fetched.append(_carry(other.fetch, computed, free, running))
         computed = max(computed, fetched[number]) + unit.compute
         pushed = max(pushed, _carry(unit.push, computed, free))
     return max(computed, pushed)
 
 
-def _carry(moves: Sequence[Move], requested: float, free: dict[Channel, float]) -> float:
-    """Return when moves that are requested at an instant end, and update when channels are free."""
-    done = requested
-    for channel, seconds, _ in moves:
-        done = max(done, free.get(channel, 0.0)) + seconds
+def _carry(
+    moves: Sequence[Move],
+    requested: float,
+    free: dict[Channel, float],
+    running: tuple[float, float] = (0.0, 0.0),
+) -> float:
+    """Return when moves that are requested at an instant end, and update when channels are free.
+
+    Parameters
+    ----------
+    running : start and duration of the unit that runs at the request [s]
+    """
+    done, (begun, compute) = requested, running
+    for channel, seconds, _, late in moves:
+        start = requested if late is None else begun + max(0.0, compute - late)
+        done = max(done, start, free.get(channel, 0.0)) + seconds
         free[channel] = done
     return done
 

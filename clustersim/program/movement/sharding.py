@@ -18,6 +18,7 @@ from clustersim.cost.matrix_products import stream_seconds
 from clustersim.program.framework import Sharding
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
+from clustersim.program.movement.limiter import factors, limited
 from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.workload.kernels import Axis, Collective
 from clustersim.workload.model import Layer
@@ -80,8 +81,29 @@ def layer_fetch(job: Job, stacked: StackedLayer, kind: str) -> list[Collective]:
     if sharding is None or not gathers_in_blocks(job, kind):
         return []
     twice = sharding.recompute_gathers and kind == BACKWARD and stacked.recomputed
-    gathers = [*_gathers(job, job.weights.gathered_of(stacked.layer), sharding.calls)]
+    gathered = job.weights.gathered_of(stacked.layer)
+    if limited(job):
+        gathered = gathered.plus(_of_factors(job, stacked.layer).scaled(-1))
+    gathers = [*_gathers(job, gathered, sharding.calls)]
     return gathers * (2 if twice else 1)
+
+
+def factors_gathered(job: Job, stacked: StackedLayer, kind: str) -> list[Collective]:
+    """Return the gathers of the factors of adapters that are units of their own.
+
+    Each is gathered while the product before its own is computed, so that no layer waits for them:
+    forward, in the recomputation and backward.
+    """
+    if not limited(job) or not gathers_in_blocks(job, kind):
+        return []
+    times = 2 if kind == BACKWARD and stacked.recomputed else 1
+    gathered = _of_factors(job, stacked.layer)
+    return [*_gathers(job, gathered, factors(job, stacked.layer))] * times
+
+
+def _of_factors(job: Job, layer: Layer) -> Parameters:
+    """Return the bytes in which the adapters of a layer are gathered [B]."""
+    return job.weights.trained_of(layer).scaled(job.weights.gathered_bytes)
 
 
 def layer_push(job: Job, layer: Layer, kind: str) -> list[Collective]:
@@ -90,7 +112,8 @@ def layer_push(job: Job, layer: Layer, kind: str) -> list[Collective]:
     if sharding is None or kind != BACKWARD or not reduces_in_blocks(job):
         return []
     weights = job.weights.trained_of(layer)
-    reductions = [*_reductions(job, sharding, weights, sharding.calls)]
+    calls = factors(job, layer) if limited(job) else sharding.calls
+    reductions = [*_reductions(job, sharding, weights, calls)]
     if sharding.small:
         norms = Parameters(whole=weights.whole)
         reductions += _reductions(job, sharding, norms, sharding.small)

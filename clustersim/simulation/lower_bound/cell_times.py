@@ -15,9 +15,10 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.cost.compute import Seconds
 from clustersim.memory.peak import kept_output, running_layer
+from clustersim.program.block_kernels import backward_kernels
 from clustersim.program.communicators import Pattern
 from clustersim.program.job import Job
-from clustersim.program.layer_times import LayerTimes, backward_kernels
+from clustersim.program.layer_times import LayerTimes
 from clustersim.program.layers import StackedLayer
 from clustersim.program.steps import BACKWARD, FORWARD, INPUT
 from clustersim.simulation.lower_bound.quickest import GroupKey, QuickestCollectives

@@ -173,6 +173,11 @@ SHARDING: Final = (
     ),
     Rule(("sharding.calls", "sharding.small"), _calls),
     either(
+        "sharding.adapters_apart",
+        "Each factor of an adapter is a unit of its own, and delays the gather of the next layer.",
+        "Adapters are gathered with their layers.",
+    ),
+    either(
         "sharding.by_module",
         "Each collective gathers one weight, which is released separately.",
         "All weights of a layer are released together.",

@@ -199,8 +199,8 @@ def _adapter(shard: Slice, finetune: Finetune, name: str, m: int, n: int, k: int
     scaled = 0 if shard.kernels.adapters_scaled else 2
     ahead: list[Gemm | Stream] = [
         *([Stream(f"{name} adapter dropout", (2 * w + 1) * m * k)] if drops else []),
-        shard.wide(f"{name} adapter down", m, r, k),
-        shard.wide(f"{name} adapter up", m, n, r),
+        _last_use(shard.wide(f"{name} adapter down", m, r, k)),
+        _last_use(shard.wide(f"{name} adapter up", m, n, r)),
         Stream(
             f"{name} adapter sum",
             copied + (scaled + 3) * w * m * n,
@@ -210,9 +210,9 @@ def _adapter(shard: Slice, finetune: Finetune, name: str, m: int, n: int, k: int
     back: list[Gemm | Stream] = [
         *([Stream(f"{name} adapter scale backward", scaled * w * m * n)] if scaled else []),
         shard.wide(f"{name} adapter up input gradient", m, r, n),
-        shard.wide(f"{name} adapter up weight gradient", n, r, m, of_weight=True),
+        _last_use(shard.wide(f"{name} adapter up weight gradient", n, r, m, of_weight=True)),
         shard.wide(f"{name} adapter down input gradient", m, k, r),
-        shard.wide(f"{name} adapter down weight gradient", r, k, m, of_weight=True),
+        _last_use(shard.wide(f"{name} adapter down weight gradient", r, k, m, of_weight=True)),
         *([Stream(f"{name} adapter dropout backward", (2 * w + 1) * m * k)] if drops else []),
         Stream(f"{name} adapter gradient sum", 3 * w * m * k),
     ]
@@ -223,6 +223,11 @@ def _adapter(shard: Slice, finetune: Finetune, name: str, m: int, n: int, k: int
         inside=((w + 1) * m * k if drops else 0) + w * m * r,
     )
     return found.then(_magnitude(shard, finetune, name, m, n, k))
+
+
+def _last_use(product: Gemm) -> Gemm:
+    """Return the product after which a factor of an adapter is not needed in this pass."""
+    return product._replace(factor=True)
 
 
 def _magnitude(shard: Slice, finetune: Finetune, name: str, m: int, n: int, k: int) -> Linear:
