@@ -174,6 +174,11 @@ class Accelerator:
     clock_spread: float = 0.0
     clock: float = 1.0
 
+    @property
+    def major_capability(self) -> str | None:
+        """Major compute capability, by which libraries choose kernels: ``9`` of an H100."""
+        return None if self.capability is None else self.capability.partition(".")[0]
+
     def peak_rate(self, precision: str) -> float:
         """Return the dense peak of a precision [FLOP/s].
 

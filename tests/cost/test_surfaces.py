@@ -301,7 +301,7 @@ def test_attention_without_a_graph_takes_at_least_the_time_of_the_host():
 # --- experts and exchanges --------------------------------------------------------------------
 
 
-def experts(loads, variant="bf16", tokens=None, chosen=1, count=None, gated=1):
+def experts(loads, variant="bf16", tokens=None, chosen=1, count=None, gated=1, **given):
     tokens = sum(loads) if tokens is None else tokens
     columns = {**tile_counts(loads), "tokens": tokens, "hidden": 4096, "inner": 1536}
     return seconds(
@@ -311,6 +311,7 @@ def experts(loads, variant="bf16", tokens=None, chosen=1, count=None, gated=1):
         entries=tokens * chosen,
         experts=count or len(loads),
         gated=gated,
+        **given,
     )
 
 
@@ -337,6 +338,26 @@ def test_kernels_launched_for_the_worst_routing_pay_for_experts_elsewhere(varian
 
     assert many > few
     assert (many > most * few) == (variant == "mxfp4-mxfp8")
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "all_rows"),
+    [("rtx-pro-6000", "fp8-block", True), ("rtx-pro-6000", "fp8", False),
+     ("b200", "fp8-block", False), ("h100-sxm", "fp8-block", False)],
+)  # fmt: skip
+def test_products_of_tokens_routed_elsewhere_take_time_where_kernels_multiply_all_rows(
+    name, variant, all_rows
+):
+    """An expert with 1,024 of 131,072 rows takes as long as one with all, or less than a half."""
+    found = {"moved": 0.1, "shared": 0.1}
+    elsewhere, here = (
+        experts([rows], variant, 2**14, 8, 128, found=found, device=device_of(name))
+        for rows in (2**10, 2**17)
+    )
+
+    assert elsewhere <= here
+    assert (elsewhere > 0.9 * here) == all_rows
+    assert (elsewhere > here / 2) == all_rows
 
 
 def test_idle_tiles_are_those_of_the_worst_routing():

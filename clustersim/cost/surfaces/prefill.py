@@ -124,8 +124,7 @@ def _tile_seconds(device: Accelerator, shapes: Shapes, precision: str, values: V
 
 def _in_registers(device: Accelerator) -> bool:
     """Whether tensor cores add in the registers of threads."""
-    capability = device.capability or ""
-    return capability.partition(".")[0] in _REGISTERS
+    return device.major_capability in _REGISTERS
 
 
 def _tile(device: Accelerator, precision: str, head: Array) -> tuple[Array, Array]:
