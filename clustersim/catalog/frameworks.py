@@ -45,6 +45,18 @@ class StateBytes(Strict):
     collective: Fact[Literal["all-reduce", "reduce-scatter"]] | None = None
 
 
+class ReplayFacts(Strict):
+    """Eager modules of Hugging Face, wrapped into sharded units, whose tensors are replayed.
+
+    `broadcast` is the bucket in which weights of the first rank reach the others as units are set
+    up.  `mask`: every sequence has a mask of all positions of the model, not only of its own
+    tokens.
+    """
+
+    broadcast: Fact[Bytes]
+    mask: Fact[bool]
+
+
 class MemoryFacts(Strict):
     """Live memory other than states and activations.
 
@@ -52,11 +64,15 @@ class MemoryFacts(Strict):
     it runs.  `bucket` is the buffer into which gradients are flattened to be reduced.  `step` is
     the bytes of flat buffers that the optimiser allocates for each parameter it updates, `norm` for
     each number of the largest tensor among them, before the former.  `outputs` is whether a stage
-    keeps the output that it has sent until its backward, which does not read it.  In sequence
+    keeps the output that it has sent until its backward, which does not read it, and
+    `outputs_shared` whether each tensor rank keeps its share of it alone.  `ring` is what the
+    backward of attention over a ring of ranks holds for each number of the queries.  In sequence
     parallelism `gather_buffers` of the size of a layer's whole input are kept for gathers, and
     `held_results` of a layer that were reduced over the tensor group are not reusable until the
     device has reduced them, which the host is ahead of by `lead` layers.  `joined`: the allocator
     joins free blocks, so that flat buffers of the optimiser step fit where activations were.
+    `replay` is for software whose tensors are known one by one: the blocks of its allocator are
+    replayed, where no rank has a part of a layer.
     """
 
     loss_forward: Fact[NotNegative]
@@ -65,10 +81,13 @@ class MemoryFacts(Strict):
     step: Fact[NotNegative] | None = None
     norm: Fact[NotNegative] | None = None
     outputs: Fact[bool] | None = None
+    outputs_shared: Fact[bool] | None = None
+    ring: Fact[NotNegative] | None = None
     gather_buffers: Fact[Whole] | None = None
     held_results: Fact[Whole] | None = None
     lead: Fact[Whole] | None = None
     joined: Fact[bool] | None = None
+    replay: ReplayFacts | None = None
 
 
 class PipelineFacts(Strict):

@@ -131,6 +131,10 @@ class ModelRecord(Record):
     ffn: Count
     vocab: Count
     sequence: Count
+    longest: Count | None = Field(
+        None,
+        description="tokens that tables and masks of positions are for; as `sequence` if missing",
+    )
     norm: Literal["layer", "rms"]
     mlp: Literal["gelu", "gated"]
     positions: Literal["learned", "rotary", "alibi", "none"]

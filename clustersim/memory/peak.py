@@ -24,6 +24,7 @@ from clustersim.memory.levels import (
     levels,
 )
 from clustersim.memory.recipe import memory_recipe
+from clustersim.memory.reserved import replayed
 from clustersim.memory.states import boundary, on_host, steady_parts, step_buffers, whole_input
 from clustersim.memory.verdict import ChunkMemory, Parts, StageMemory, Verdict
 from clustersim.program.job import Job
@@ -50,7 +51,8 @@ class _Held(NamedTuple):
 
     `apart` is the memory of freed tensors that serves no other yet [B], `share` is that of what
     comes and goes which the allocator keeps unused, None where none is known, and `joined` is
-    whether its free blocks serve any size.
+    whether its free blocks serve any size.  `reserved` is what it reserves in all, where its blocks
+    are replayed [B].
     """
 
     chunks: tuple[ChunkMemory, ...]
@@ -61,6 +63,7 @@ class _Held(NamedTuple):
     apart: float
     share: float | None
     joined: bool
+    reserved: float | None
 
 
 def _held(job: Job, stage: int) -> _Held:
@@ -75,6 +78,7 @@ def _held(job: Job, stage: int) -> _Held:
         _held_results(job, stage) + _renewed_gradients(job, stage),
         recipe.fragmentation,
         recipe.joined,
+        replayed(job, stage),
     )
 
 
@@ -100,6 +104,8 @@ def _stage(job: Job, stage: int, held_by: dict[int, _Held]) -> StageMemory:
     parts, in_flight = at_peak(moment, steady, step)
     moving = max(0.0, moment.nbytes)
     unused = _unused(held, moving) + held.apart
+    if held.reserved is not None:
+        unused = max(0.0, held.reserved + parts["runtime"] - sum(parts.values()))
     room = job.cluster.accelerator.memory_capacity - sum(parts.values())
     parts["fragmentation"] = min(unused, max(0.0, room))
     ranks = plan.cell * plan.data
@@ -182,9 +188,13 @@ def _left_for_weights(job: Job, stage: int, chunk: int) -> Parts:
 def kept_output(job: Job) -> float:
     """Return the bytes of its output that a chunk keeps until its backward, which needs none [B].
 
-    Megatron-LM frees it since 2022, ``megatron/schedules.py``, ``deallocate_output_tensor``.
+    Megatron-LM frees it since 2022, ``megatron/schedules.py``, ``deallocate_output_tensor``;
+    DeepSpeed keeps the share that it has sent, ``runtime/pipe/engine.py``, ``_exec_forward_pass``.
     """
-    return boundary(job.shard) if memory_recipe(job).keeps_output else 0.0
+    recipe = memory_recipe(job)
+    if not recipe.keeps_output:
+        return 0.0
+    return boundary(job.shard) / (job.plan.tensor if recipe.shares_output else 1)
 
 
 def running_layer(job: Job, layers: Iterable[StackedLayer]) -> float:
@@ -193,8 +203,20 @@ def running_layer(job: Job, layers: Iterable[StackedLayer]) -> float:
     for stacked in dict.fromkeys(layers):
         ops = job.layers.ops(stacked.layer)
         recomputed = kept(ops) - job.layers.kept(stacked)
-        most = max(most, recomputed + _gradients_inside(ops))
+        most = max(most, recomputed + max(_gradients_inside(ops), _ring(job)))
     return most + 2 * boundary(job.shard) + _dequantised(job)
+
+
+def _ring(job: Job) -> float:
+    """Return what attention over a ring holds in its backward: sums, and what is sent [B].
+
+    Queries, keys and values are there, as without a ring.
+    """
+    part = job.shard
+    if part.context == 1 or part.context_method != "ring":
+        return 0.0
+    numbers = part.tokens * part.model.heads * part.model.head_size / part.tensor
+    return memory_recipe(job).ring * numbers
 
 
 def _dequantised(job: Job) -> float:

@@ -27,6 +27,8 @@ class MemoryRecipe:
     step, norm : flat buffers of the optimiser step, for each parameter that it updates and, before
         these, for each number of the largest tensor [B]
     keeps_output : whether a stage keeps its output until its backward
+    shares_output : whether each tensor rank keeps its share of that output alone
+    ring : held by the backward of attention over a ring of ranks, for each number of queries [B]
     loss_forward, loss_backward : bytes for each logit that the loss holds only while it runs [B]
     gather_buffers : buffers of the size of a layer's whole input that are kept for gathers [count]
     held_results : reduced results of a layer whose memory waits for their reduction [count]
@@ -51,6 +53,8 @@ class MemoryRecipe:
     step: float
     norm: float
     keeps_output: bool
+    shares_output: bool
+    ring: float
     loss_forward: float
     loss_backward: float
     gather_buffers: int
@@ -86,6 +90,8 @@ def memory_recipe(job: Job) -> MemoryRecipe:
         step=step,
         norm=norm,
         keeps_output=bool(memory and memory.outputs and memory.outputs.value),
+        shares_output=bool(memory and memory.outputs_shared and memory.outputs_shared.value),
+        ring=memory.ring.value if memory and memory.ring else 0.0,
         loss_forward=memory.loss_forward.value if memory else 0.0,
         loss_backward=memory.loss_backward.value if memory else 0.0,
         gather_buffers=memory.gather_buffers.value if memory and memory.gather_buffers else 0,

@@ -220,7 +220,8 @@ def _effect_outcome(row: Row) -> Outcome:
 
 def _measured_stage(memory: Verdict, stage: str) -> float:
     """Return the peak of the stage that a source measured [B]."""
-    return (memory.stages[0] if stage == "first" else memory.fullest).peak
+    measured = memory.stages[0] if stage == "first" else memory.fullest
+    return measured.peak - (measured.parts["runtime"] if stage == "reserved" else 0.0)
 
 
 def _check(case: Case) -> None:

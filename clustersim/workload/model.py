@@ -38,6 +38,7 @@ class Transformer:
     ffn : width inside the MLP of a layer without experts
     vocab : rows of the embedding, padded for the layout
     sequence : tokens per sequence
+    longest : tokens that masks and tables of positions are for, at least `sequence`
     norm : ``layer`` or ``rms``
     mlp : ``gelu``, two matrices, or ``gated``, three
     positions : ``learned``, ``rotary``, ``alibi`` or ``none``
@@ -77,9 +78,11 @@ class Transformer:
     latent: LatentShape | None = None
     experts: ExpertShape | None = None
     window: WindowShape | None = None
+    longest: int = 0
 
     def __post_init__(self) -> None:
         """Fill in defaults: as many key heads as heads, whose sizes add up to the width."""
+        object.__setattr__(self, "longest", max(self.longest, self.sequence))
         if not self.kv_heads:
             object.__setattr__(self, "kv_heads", self.heads)
         if not self.head_size:
@@ -156,4 +159,5 @@ def build_model(record: ModelRecord, sequence: int, multiple: int, tensor: int) 
         latent=record.latent,
         experts=record.experts,
         window=record.window,
+        longest=record.longest or record.sequence,
     )

@@ -20,7 +20,7 @@ from clustersim.memory.levels import (
     levels,
     memory_curves,
 )
-from clustersim.memory.peak import chunk_memory, estimate_memory
+from clustersim.memory.peak import chunk_memory, estimate_memory, kept_output
 from clustersim.memory.states import state_parts, step_buffers
 from clustersim.memory.verdict import (
     PARTS,
@@ -293,6 +293,17 @@ def test_logits_that_are_wide_become_the_softmax_in_place():
     logits = job.plan.micro * job.model.sequence * job.model.vocab / job.plan.tensor
 
     assert chunk_memory(job, stage, 0).kept["logits"] == pytest.approx(4 * logits)
+
+
+def test_outputs_that_were_sent_are_kept_whole_or_in_shares():
+    """Until its backward a microbatch keeps its output, or a rank's share over the tensor group."""
+    given_ = ["plan.tensor=2", "plan.data=1", "framework.memory.outputs_shared"]
+    job, _ = built(*given_[:2], f"{given_[2]}=false")
+    whole = kept_output(job)
+    shares = kept_output(built(*given_[:2], f"{given_[2]}=true")[0])
+
+    assert whole == job.shard.width * job.shard.tokens * job.model.hidden
+    assert shares == pytest.approx(whole / 2)
 
 
 SHARED = ["plan.tensor=2", "plan.data=1", "plan.sequence_parallel=true"]

@@ -3,6 +3,7 @@
 import pytest
 
 from clustersim.errors import PlanError
+from clustersim.memory.peak import running_layer
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.build import build_job
 from clustersim.simulation.simulate import simulate
@@ -132,6 +133,26 @@ def test_sharing_sequences_shares_out_activations_and_not_weights():
 
     assert shared["activations"] == pytest.approx(alone["activations"] / 4)
     assert shared["parameters"] == alone["parameters"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_ring_holds_sums_and_what_it_sends_in_its_backward(method):
+    """So many bytes for each number of its queries, in place of the largest gradients inside."""
+    held = [
+        running_layer(job, job.layers.stacked(0, 0))
+        for ring in (0, 1000, 1001)
+        for job in [
+            build_job(scenario(f"framework.memory.ring={fact(ring)}", context_method=method))
+        ]
+    ]
+    numbers = 32768 / 4 * 32 * 128
+
+    assert held[2] - held[1] == pytest.approx(numbers if method == "ring" else 0)
+    assert (held[1] > held[0]) is (method == "ring")
+
+
+def fact(value):
+    return f"{{value: {value}, assumed: test}}"
 
 
 def test_gradients_are_summed_over_slices_as_well():

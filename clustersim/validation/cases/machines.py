@@ -94,7 +94,8 @@ class FrameworkChoice(Choice):
     `usual` the values of its recipes for settings that a case does not state, `modes` the options
     of a mode of mixed precision, `pipelined` those with a pipeline.
     `uneven` is the division of layers that the stages divide neither alone nor with both ends.
-    `memory` is the stage of the measured memory: the fullest one, or the first, that of rank 0.
+    `memory` is the stage of the measured memory: the fullest one, the first, that of rank 0, or
+    what the allocator of the fullest reserves, without what is held before the first tensor.
     `titles` are words in the title of a source, for groups without an entry.
     `zero` are the ZeRO stages of a default entry; one with `context: false` has no context
     parallelism.
@@ -112,7 +113,7 @@ class FrameworkChoice(Choice):
     modes: dict[str, dict[str, Any]] = Field(default_factory=dict)
     pipelined: dict[str, Any] = Field(default_factory=dict)
     uneven: Literal["with-ends", "filled"] = "with-ends"
-    memory: Literal["fullest", "first"] = "fullest"
+    memory: Literal["fullest", "first", "reserved"] = "fullest"
     zero: list[int] | None = None
     context: bool = True
 
