@@ -146,9 +146,10 @@ class AcceleratorRecord(Record):
     are predicted by the fits of `kernels_like`, the most similar accelerator that has them.
     `fits` are those of files in the scenario's folder, by accelerator; they win over shipped ones.
     `power` is missing where no power is known; `power_cap` is a limit that the operator sets below
-    that of the board.  `capability` is the compute capability of CUDA, by which libraries choose
-    their kernels; other devices have none.  `clock_spread` is the relative standard deviation, over
-    devices of this kind, of the time of kernels that are limited by compute; none if missing.
+    that of the board. `capability` is the compute capability of CUDA, or Intel's generation
+    (``xe2``), by which libraries choose their kernels; other devices have none. `clock_spread` is
+    the relative standard deviation, over devices of this kind, of the time of kernels that are
+    limited by compute; none if missing.
     """
 
     kind: Literal["accelerator"]

@@ -133,7 +133,8 @@ class Accelerator:
     memory_achieved : share of the bandwidth that streaming kernels reach
     cache : last level of cache that all compute units share [B]; None where it is not stated
     compute_units : streaming multiprocessors or compute units
-    capability : compute capability of CUDA, ``9.0`` of an H100; None of other devices
+    capability : compute capability of CUDA, ``9.0`` of an H100, or Intel's generation, ``xe2``;
+        None of other devices
     clock_spread : relative standard deviation over devices of the time of kernels that are limited
         by compute [unitless]
     launch_overhead : time between two kernels on a busy stream [s]

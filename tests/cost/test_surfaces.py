@@ -257,6 +257,38 @@ def test_sums_that_exceed_the_registers_are_spilled(width, slower):
     assert slower or spilled == whole
 
 
+@pytest.mark.parametrize(
+    ("variant", "width", "slower"),
+    [("bf16/fp8", 64, False), ("bf16/fp8", 128, True), ("bf16/bf16", 128, False)],
+)
+def test_keys_that_are_converted_in_registers_spill_sums(variant, width, slower):
+    """On an Arc Pro B60, heads of 64 and 128 have 96 and 160 sums; keys of 16 bits spill none."""
+    arc = device_of("arc-pro-b60")
+    whole, spilled = (
+        prefill(16384, 16384, variant, {"spilled": given}, arc, width) for given in (1.0, 0.5)
+    )
+
+    assert (spilled > 1.8 * whole) == slower
+    assert slower or spilled == whole
+
+
+@pytest.mark.parametrize(("width", "queries"), [(64, 128), (128, 256)])
+def test_an_intel_tile_of_wide_heads_has_twice_the_queries(width, queries):
+    """Prompts of up to 128 or 256 tokens have a tile for each head, which takes a time of its own.
+
+    20 sequences of 64 heads are 64 tiles on each of 20 compute units of an Arc Pro B60.
+    """
+    arc = device_of("arc-pro-b60")
+    found = {"tile": 1e-3, "launch": 1e-6, "host": 1e-6}
+    few, more = (
+        prefill(tokens, tokens, found=found, device=arc, width=width, batch=20, heads=64)
+        for tokens in (queries, queries + 1)
+    )
+
+    assert few == pytest.approx(64e-3, rel=0.1)
+    assert more == pytest.approx(128e-3, rel=0.1)
+
+
 def test_tensor_cores_with_a_memory_for_sums_spill_none():
     """A B200 keeps sums out of the registers, whatever the width of a head."""
     whole, spilled = (

@@ -38,6 +38,14 @@ have instructions for groups of warps, and memory for their sums."""
 _THREADS: Final = 128
 """Threads of a tile of these: TensorRT-LLM, ``cpp/kernels/fmha_v2/setup.py``, ``warps_m``."""
 
+_XE: Final = frozenset({"xe2"})
+"""Generations of Intel's devices, with tiles of their own; they add in registers, too, and convert
+keys and values of 8 bits there to the 16 of queries."""
+
+_XE_STEP: Final = 32
+"""Keys of a step of these: vllm-project/vllm-xpu-kernels, ``csrc/xpu/attn/xe_2/fmha_utils.hpp``,
+``ShapeQK``."""
+
 assumed_registers: Final = 128
 """Sums of a thread, of its 255 registers, above which others are spilled; assumed."""
 
@@ -94,13 +102,21 @@ def prefill_seconds(device: Accelerator, shapes: Shapes, variant: str, values: V
     bandwidth = device.memory_bandwidth * values["memory"]
     fresh = new * (1 - held + held / values["hot"]) / bandwidth
     preparation = shapes["prepared"] * values["preparation"] * fresh
-    work = _tile_seconds(device, shapes, precision, values)
+    narrow = precision == "fp8" or (stored < 2 and device.major_capability in _XE)
+    work = _tile_seconds(device, shapes, precision, values, narrow=narrow)
     attended = smooth_maximum(work, fresh + old / bandwidth, values["sharpness"])
     return issued_seconds(values["launch"] + preparation + attended, shapes, values)
 
 
-def _tile_seconds(device: Accelerator, shapes: Shapes, precision: str, values: Values) -> Array:
-    """Return the times of the tiles [s]: of their waves, at least that of the longest one."""
+def _tile_seconds(
+    device: Accelerator, shapes: Shapes, precision: str, values: Values, *, narrow: bool
+) -> Array:
+    """Return the times of the tiles [s]: of their waves, at least that of the longest one.
+
+    Parameters
+    ----------
+    narrow : whether operands of 8 bits are in registers next to the sums
+    """
     queries, keys = shapes["queries"], shapes["keys"]
     head = (shapes["key"] + shapes["value"]) / 2
     rows, step = _tile(device, precision, head)
@@ -110,9 +126,9 @@ def _tile_seconds(device: Accelerator, shapes: Shapes, precision: str, values: V
     seen = np.where(blocks == 1, whole, seen)
     half = values["head_half"]
     share = values["best"] * head / (head + half) * (128 + half) / 128
-    if _in_registers(device) and precision == "fp8":
-        sums = rows * (step + head) / _THREADS
-        share = share * np.where(sums > assumed_registers, values["spilled"], 1.0)
+    if narrow:
+        spills = _sums(device, rows, step, head) > assumed_registers
+        share = share * np.where(spills, values["spilled"], 1.0)
     key_seconds = 4 * head * rows * device.compute_units / (device.peak_rate(precision) * share)
     sequences = shapes["batch"] * shapes["heads"]
     waves = sequences * blocks / device.compute_units
@@ -123,16 +139,29 @@ def _tile_seconds(device: Accelerator, shapes: Shapes, precision: str, values: V
 
 
 def _in_registers(device: Accelerator) -> bool:
-    """Whether tensor cores add in the registers of threads."""
+    """Whether tensor cores add in the registers of four warps."""
     return device.major_capability in _REGISTERS
+
+
+def _sums(device: Accelerator, rows: Array, step: Array, head: Array) -> Array:
+    """Return the sums of a tile in the registers of a thread.
+
+    Each lane of Intel's subgroups, of 16 rows and 16 lanes, has those of a row.
+    """
+    if device.major_capability in _XE:
+        return step + head
+    return rows * (step + head) / _THREADS if _in_registers(device) else np.zeros_like(head)
 
 
 def _tile(device: Accelerator, precision: str, head: Array) -> tuple[Array, Array]:
     """Return the queries of a tile and the keys of a step, by the width of a head.
 
     Of TensorRT-LLM, ``cpp/kernels/fmha_v2/setup.py`` (``enumerate_hmma_flash_kernels_base``,
-    ``enumerate_qmma_flash_kernels``), where sums are in registers.
+    ``enumerate_qmma_flash_kernels``), where sums are in registers, and of vLLM on Intel's devices
+    (``chunk_policy_head64`` to ``256``).
     """
+    if device.major_capability in _XE:
+        return np.where(head <= 96, 128.0, 256.0), np.full_like(head, _XE_STEP)
     if not _in_registers(device):
         return np.full_like(head, QUERIES), np.full_like(head, KEYS)
     if precision == "fp8":
