@@ -179,8 +179,10 @@ def _step(job: Job, blocks: Blocks, units: _Units, facts: ReplayFacts) -> None:
     layers = job.layers.stacked(0, 0)
     recomputed = [job.layers.kept(stacked) <= boundary(part) for stacked in layers]
     running = [Tensors(blocks, saving=not each) for each in recomputed]
-    for held in running:
+    for place, held in enumerate(running):
         forward_layer(held, shape)
+        if job.offload.activations and place:
+            running[place - 1].clear()  # on the host, once the next layer has read it
     forward_loss(step, shape)
     backward_loss(step, shape)
     trained = job.finetune is None
@@ -188,6 +190,8 @@ def _step(job: Job, blocks: Blocks, units: _Units, facts: ReplayFacts) -> None:
         step.make(head=units.root[-1])
     for held, as_well in list(zip(running, recomputed, strict=True))[: -BACKWARDS - 1 : -1]:
         saved = Tensors(blocks, saving=True)
+        if job.offload.activations:
+            held.make(layer=boundary(part))
         if as_well:
             forward_layer(saved, shape)
         backward_layer(saved, shape)

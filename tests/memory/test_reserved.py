@@ -6,7 +6,7 @@ import pytest
 
 from clustersim.memory.peak import estimate_memory
 from clustersim.memory.reserved import replayed
-from clustersim.memory.states import steady_parts
+from clustersim.memory.states import boundary, steady_parts
 from clustersim.memory.verdict import STATES
 from clustersim.scenario.load import load
 from clustersim.simulation.build import build_job
@@ -57,6 +57,16 @@ def test_every_sequence_has_a_mask_of_all_positions():
     with_mask = reserved(*few, "model.longest=8192")
 
     assert with_mask - without == pytest.approx(4 * 2 * 8192**2, rel=0.05)
+
+
+def test_activations_on_the_host_leave_their_blocks():
+    """The inputs of all layers but two are on the host, and the gaps between them are gone."""
+    few = [*WHOLE, "batch.sequence=2048", "batch.micro=4", "batch.global=8"]
+    job = built(*few)
+    inputs = boundary(job.shard)
+    saved = reserved(*few) - reserved(*few, "offload.activations=true")
+
+    assert 1 < saved / ((job.model.layers - 2) * inputs) < 1.5
 
 
 def test_shards_on_the_host_leave_the_blocks_that_they_were_cut_from():
