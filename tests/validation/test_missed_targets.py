@@ -234,7 +234,8 @@ def test_each_cause_has_its_miss(printed):
         bound = next((most for group, most in means.items() if matches(group, entry.group)), None)
 
         assert errors, entry.group
-        assert max(errors) > FAR or (bound is not None and fmean(errors) >= bound), entry.group
+        # The page prints errors to a tenth of a percent.
+        assert max(errors) >= FAR or (bound is not None and fmean(errors) >= bound), entry.group
 
 
 def test_the_page_has_no_entry_out_of_date_and_no_miss_without_a_cause():
