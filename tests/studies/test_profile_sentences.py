@@ -18,6 +18,7 @@ from clustersim.catalog.frameworks import (
     MemoryFacts,
     OptimiserFacts,
     PipelineFacts,
+    ReplayFacts,
     ShardingFacts,
     StateBytes,
 )
@@ -56,6 +57,9 @@ def keys(record):
         if name == "state":
             for precision in record.state:
                 yield from (f"state.{precision}.{part}" for part in StateBytes.model_fields)
+        elif name == "memory" and record.memory is not None and record.memory.replay is not None:
+            yield from (f"memory.{key}" for key in MemoryFacts.model_fields if key != "replay")
+            yield from (f"memory.replay.{key}" for key in ReplayFacts.model_fields)
         elif name in TABLES:
             yield from (f"{name}.{key}" for key in TABLES[name].model_fields)
         elif name not in ("kind", "name", "title", "sources", "launch"):

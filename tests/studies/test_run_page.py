@@ -359,7 +359,7 @@ def test_a_run_that_does_not_fit_led_with_its_impossible_step_time():
     step = next(row for row in others if row.label == "step time")
 
     assert (first.label, first.warning, second.label) == ("memory", True, "fits with")
-    assert first.text.startswith("does not fit: 30.5 of 24.0 GiB on stage 0, 6.5 GiB too many")
+    assert first.text.startswith("does not fit: 30.4 of 23.7 GiB on stage 0, 6.7 GiB too many")
     assert "hypothetical" in step.text
     assert cards.cards[0].value == "does not fit"
     assert "6.5 GiB too many" in cards.cards[0].note

@@ -323,4 +323,24 @@ MEMORY: Final = (
         "A stage keeps its output until its backward.",
         "A stage releases its output after the send.",
     ),
+    either(
+        "memory.outputs_shared",
+        "Of a kept output each tensor rank keeps its share.",
+        "Each tensor rank keeps the whole of a kept output.",
+    ),
+    Rule(
+        ("memory.ring",),
+        lambda nbytes: (
+            "With context parallelism over a ring, the backward of attention needs"
+            f" {counted(nbytes, 'byte')} of temporary memory per element of the queries."
+        ),
+    ),
+    Rule(
+        ("memory.replay.broadcast", "memory.replay.mask"),
+        lambda bucket, mask: (
+            "The blocks of the allocator are replayed: weights are broadcast in buckets of"
+            f" {bucket}, and {'each sequence has a' if mask else 'there is no'} mask of all"
+            " positions of the model."
+        ),
+    ),
 )
