@@ -362,7 +362,7 @@ def test_a_run_that_does_not_fit_led_with_its_impossible_step_time():
     assert first.text.startswith("does not fit: 30.4 of 23.7 GiB on stage 0, 6.7 GiB too many")
     assert "hypothetical" in step.text
     assert cards.cards[0].value == "does not fit"
-    assert "6.5 GiB too many" in cards.cards[0].note
+    assert "6.7 GiB too many" in cards.cards[0].note
     assert "fits with --set offload." in cards.cards[0].note
     assert cards.cards[1].label == "Hypothetical step time"
     assert cards.cards[1].warning
