@@ -147,7 +147,7 @@ class KernelFacts(Strict):
     otherwise that of earlier steps.
     """
 
-    attention: Fact[Literal["unfused", "fused-softmax", "flash"]]
+    attention: Fact[Literal["unfused", "math", "fused-softmax", "flash"]]
     products_share: Fact[Positive] | None = None
     attention_share: Fact[Positive] | None = None
     attention_cudnn: Fact[bool] | None = None

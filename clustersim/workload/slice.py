@@ -21,7 +21,7 @@ class KernelChoice:
 
     Attributes
     ----------
-    attention : ``flash``, ``fused-softmax`` or ``unfused``
+    attention : ``flash``, ``fused-softmax``, ``math`` or ``unfused``
     bias_gelu_fused, bias_dropout_fused : whether these chains are fused into one kernel
     gradient_accumulation : bytes moved per weight and microbatch to accumulate gradients [B]
     loss_forward, loss_backward : bytes moved per logit by the cross-entropy [B]

@@ -180,7 +180,7 @@ def block(part):
 @MODEST
 @given(
     transformers(), st.sampled_from([1, 2, 4]), st.integers(1, 4),
-    st.sampled_from(["unfused", "fused-softmax"]),
+    st.sampled_from(["unfused", "math", "fused-softmax"]),
 )  # fmt: skip
 def test_kernels_do_the_flops_of_the_formula(model, tensor, micro, attention):
     """The products of a block add up to the formula, forward once and backward twice."""
@@ -239,7 +239,7 @@ def collectives(kernels):
     return [kernel for kernel in flat(kernels) if isinstance(kernel, Collective)]
 
 
-@pytest.mark.parametrize("attention", ["unfused", "fused-softmax", "flash"])
+@pytest.mark.parametrize("attention", ["unfused", "math", "fused-softmax", "flash"])
 def test_a_block_has_four_all_reduces(attention):
     """Two forward and two backward over the tensor group, six with recomputation; none alone.
 
@@ -346,6 +346,17 @@ def test_fused_kernels_move_the_bytes_that_they_must_and_unfused_ones_more():
     assert streamed(backward(block(unfused)), "softmax backward") == 40 * scores
     assert streamed(forward(block(together)), "gelu") == 4 * inner
     assert streamed(forward(block(apart)), "gelu") == 8 * inner
+
+
+def test_attention_by_operations_of_pytorch_moves_the_matrix_in_its_own_width():
+    """The mask reads and writes each score, so does the softmax; backward two reads and a write."""
+    part = slice_of(GPT3, 8, 1, "math")
+    scores, queries = 12 * 2048**2, 2048 * 12 * 128
+
+    assert streamed(forward(block(part)), "softmax") == (4 + 4) * scores
+    assert streamed(backward(block(part)), "softmax backward") == 6 * scores
+    assert streamed(forward(block(part)), "scaling") == 2 * 4 * queries
+    assert streamed(forward(block(part)), "head copies") == 3 * 4 * queries
 
 
 def test_fused_softmax_refuses_shapes_that_its_kernel_does_not_take():

@@ -158,6 +158,7 @@ ATTENTION: Final = (
         {
             "flash": "Attention is one fused kernel, which never writes the score matrix.",
             "fused-softmax": "The score matrix is written; scale, mask and softmax are one kernel.",
+            "math": "The score matrix is written; its mask is added in place before the softmax.",
             "unfused": "The score matrix is written; scale, mask and softmax are separate passes.",
         },
     ),

@@ -1,6 +1,7 @@
 """The core of attention, by kernel.
 
     unfused          scores, softmax, dropout and their backward in separate passes over the matrix
+    math             the same with a mask that is added in place, and no cast of the matrix
     fused-softmax    scale, mask and softmax in one pass
     flash            one kernel, which never writes the matrix
 
@@ -111,6 +112,26 @@ def _unfused(shard: Slice, layer: Layer) -> Core:
     )
 
 
+def _math(shard: Slice, layer: Layer) -> Core:
+    """PyTorch's attention without a fused kernel: a mask added in place, and a softmax.
+
+    Queries and keys are scaled before their product, and copied to its layout with the values.  The
+    softmax computes in 32 bits and reads and writes the width of its input; the mask has no
+    backward.  PyTorch, ``aten/src/ATen/native/transformers/attention.cpp``,
+    ``_scaled_dot_product_attention_math``.
+    """
+    m, w = shard.model, shard.width
+    numbers = float(shard.tokens * shard.heads * m.head_size)
+    made = _materialised(
+        shard,
+        Stream("softmax", 4 * w * shard.scores, 2),
+        Stream("softmax backward", 3 * w * shard.scores),
+    )
+    scaled = Stream("scaling", 4 * w * numbers, 2)
+    laid = Stream("head copies", 2 * w * _numbers(shard, shard.heads), 3)
+    return made._replace(forward=[scaled, laid, *made.forward], backward=[*made.backward, scaled])
+
+
 def _flash(shard: Slice, layer: Layer) -> Core:
     r"""Two products over the visible pairs of tokens, five backward.
 
@@ -164,6 +185,7 @@ def _copies(shard: Slice, way: int) -> list[Stream]:
 _CORES: dict[str, Callable[[Slice, Layer], Core]] = {
     "flash": _flash,
     "fused-softmax": _fused_softmax,
+    "math": _math,
     "unfused": _unfused,
 }
 
