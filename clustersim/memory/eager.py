@@ -34,7 +34,8 @@ class Tensors:
         """Allocate tensors of some sizes [B], in order; one of a name in use replaces the old."""
         for name, nbytes in sizes.items():
             block = self._blocks.take(nbytes) if nbytes > SMALL else None
-            self.drop(*(name,) if name in self._named else ())
+            if name in self._named:
+                self.drop(name)
             self._named[name] = block
 
     def drop(self, *names: str, saved: bool = False) -> None:

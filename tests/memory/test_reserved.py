@@ -86,6 +86,18 @@ def test_blocks_are_replayed_where_software_states_its_tensors():
     assert estimate_memory(job).fullest.parts["fragmentation"] > 0
 
 
+@pytest.mark.parametrize("split", ["plan.pipeline=2", "plan.tensor=2"])
+def test_a_part_of_a_model_has_no_replay(split):
+    """The blocks are those of a whole model; a stage and a part of a layer have a share unused."""
+    part = ["plan.data=1", "plan.zero=0", split]
+    parts = estimate_memory(built(*part)).fullest.parts
+
+    assert reserved(*part) is None
+    assert parts["fragmentation"] == pytest.approx(
+        0.2 * (parts["activations"] + parts["workspace"]), rel=0.02
+    )
+
+
 def test_unused_blocks_never_exceed_the_device():
     """Free segments are returned before room is short."""
     job = built(*WHOLE, "batch.micro=8", "batch.global=16")
