@@ -142,49 +142,61 @@ def reach_of(runs: Iterable[MeasuredRuns], accelerator: str, nodes: Nodes) -> Re
     there is none.
     """
     known = list(runs)
-    own = [run for run in known if run.accelerator == accelerator]
-    if not own:
+    if all(run.accelerator != accelerator for run in known):
         return Reach(None, None, 0, f"no measured runs on {accelerator}")
     rho = intraclass_correlation(_errors(known))
-    sized = [run for run in own if run.nodes == nodes]
-    choices = [(sized, f"on {accelerator}, {SIZES[nodes]}"), (own, f"on {accelerator}")]
-    for similar, where in choices[:1] if nodes == "one" else choices:
-        if len({run.source for run in similar}) < SOURCES:
-            continue
-        found = central(_errors(similar), rho, LEVEL)
+    for evidence in _evidence(known, accelerator, nodes):
+        found = _range(evidence, rho)
+        text = _count_text(evidence.runs, evidence.where)
         if found is not None:
-            return _reach(found, similar, where)
+            return Reach(math.exp(-found.low), math.exp(found.high), _count(evidence.runs), text)
+    return Reach(None, None, _count(evidence.runs), f"{text}, are too few")
+
+
+class _Evidence(NamedTuple):
+    """Runs that an interval can be made from.
+
+    Attributes
+    ----------
+    where : where they were measured
+    own : those of them on its accelerator, where others are among them; None where all are its own
+    """
+
+    runs: list[MeasuredRuns]
+    where: str
+    own: list[MeasuredRuns] | None = None
+
+
+def _evidence(known: list[MeasuredRuns], accelerator: str, nodes: Nodes) -> Iterator[_Evidence]:
+    """Yield the runs of `reach_of`, the most similar ones first."""
+    own = [run for run in known if run.accelerator == accelerator]
+    sized = [run for run in own if run.nodes == nodes]
+    size = SIZES[nodes]
+    yield _Evidence(sized, f"on {accelerator}, {size}")
     if nodes == "one":
         single = [run for run in known if run.nodes == nodes]
-        found = _of_all(single, sized, rho)
-        if found is not None:
-            where = f"on all accelerators, {SIZES[nodes]}, {_count(sized)} of them on {accelerator}"
-            return _reach(found, single, where)
+        where = f"on all accelerators, {size}, {_count(sized)} of them on {accelerator}"
+        yield _Evidence(single, where, sized)
+    else:
+        yield _Evidence(own, f"on {accelerator}")
     where = f"on all accelerators, {_count(own)} of them on {accelerator}"
-    found = _of_all(known, own, rho)
-    if found is None:
-        return Reach(None, None, _count(known), f"{_count_text(known, where)}, are too few")
-    return _reach(found, known, where)
+    yield _Evidence(known, where, own)
 
 
-def _of_all(
-    known: Sequence[MeasuredRuns], own: Sequence[MeasuredRuns], rho: float
-) -> "Range | None":
-    """Return the range of the errors of all runs, with nine of ten of its own on either side.
+def _range(evidence: _Evidence, rho: float) -> "Range | None":
+    """Return the range of the errors of runs, None where they are too few.
 
-    A few runs determine no twentieth: the slowest of them may be slow for any reason.
+    Those of other accelerators have at least nine of ten of its own runs on either side.  A few
+    runs determine no twentieth: the slowest of them may be slow for any reason.
     """
-    every = central(_errors(known), rho, LEVEL)
+    runs, _, own = evidence
+    if own is None and len({run.source for run in runs}) < SOURCES:
+        return None
+    every = central(_errors(runs), rho, LEVEL)
     few = central(_errors(own), rho, 2 * LEVEL - 1, ahead=0.0) if own else Range(0.0, 0.0)
     if every is None or few is None:
         return None
     return Range(min(every.low, few.low), max(every.high, few.high))
-
-
-def _reach(found: "Range", runs: Sequence[MeasuredRuns], where: str) -> Reach:
-    """Return the error of predictions from some of the runs."""
-    text = _count_text(runs, where)
-    return Reach(math.exp(-found.low), math.exp(found.high), _count(runs), text)
 
 
 class Range(NamedTuple):
