@@ -12,7 +12,8 @@ from benchmarks.table import Table, Value
 from benchmarks.timing import best_of
 from clustersim.catalog.fabrics import FatTree
 from clustersim.engine.network.fairness import max_min_rates, rates_in_rounds, rates_level_by_level
-from clustersim.engine.network.network import Network, Transfer
+from clustersim.engine.network.network import Network
+from clustersim.engine.network.transfer import Transfer
 from clustersim.scenario.load import load
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.traffic import Traffic

@@ -10,11 +10,11 @@ from clustersim.program.batch_order import new_batch_order
 from clustersim.program.compile import compile_program
 from clustersim.program.program import Program
 from clustersim.program.schedules import SCHEDULES
-from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.program.uniform import uniform_program
+from clustersim.reports.show.schedule import replay_schedule
 from clustersim.scenario.load import Loaded, load
-from clustersim.simulation.build import build_job
-from clustersim.studies.show.schedule import replay_schedule
+from clustersim.simulation.step.build import build_job
+from clustersim.timeline import BACKWARD, FORWARD
 
 SCENARIOS = ("frontier-22b", "megatron21-t1-530b", "frontier-1t")
 

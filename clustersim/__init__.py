@@ -20,15 +20,15 @@ from clustersim.errors import (
 )
 
 if TYPE_CHECKING:
-    from clustersim.simulation.replications import replicate
-    from clustersim.simulation.result import Result
-    from clustersim.simulation.serve import serve
-    from clustersim.simulation.serving.serve_result import ServeResult
-    from clustersim.simulation.simulate import simulate
-    from clustersim.simulation.training_runs import train
+    from clustersim.simulation.service.result import ServeResult
+    from clustersim.simulation.service.serve import serve
+    from clustersim.simulation.step.replications import replicate
+    from clustersim.simulation.step.result import Result
+    from clustersim.simulation.step.simulate import simulate
+    from clustersim.simulation.training_run.train import train
     from clustersim.studies.collective import collective
     from clustersim.studies.compare import compare
-    from clustersim.studies.scaling import scale
+    from clustersim.studies.scale import scale
     from clustersim.studies.search import search
     from clustersim.studies.service_compare import compare_services
     from clustersim.studies.service_scaling import scale_service
@@ -73,22 +73,22 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Result": "clustersim.simulation.result",
-    "ServeResult": "clustersim.simulation.serving.serve_result",
+    "Result": "clustersim.simulation.step.result",
+    "ServeResult": "clustersim.simulation.service.result",
     "collective": "clustersim.studies.collective",
     "compare": "clustersim.studies.compare",
     "compare_services": "clustersim.studies.service_compare",
-    "replicate": "clustersim.simulation.replications",
-    "scale": "clustersim.studies.scaling",
+    "replicate": "clustersim.simulation.step.replications",
+    "scale": "clustersim.studies.scale",
     "scale_service": "clustersim.studies.service_scaling",
     "search": "clustersim.studies.search",
     "search_services": "clustersim.studies.service_search",
-    "serve": "clustersim.simulation.serve",
-    "simulate": "clustersim.simulation.simulate",
+    "serve": "clustersim.simulation.service.serve",
+    "simulate": "clustersim.simulation.step.simulate",
     "size": "clustersim.studies.size",
     "sweep": "clustersim.studies.sweep",
     "sweep_services": "clustersim.studies.service_sweep",
-    "train": "clustersim.simulation.training_runs",
+    "train": "clustersim.simulation.training_run.train",
     "validate": "clustersim.validation.answer",
     "whatif": "clustersim.studies.whatif",
     "whatif_service": "clustersim.studies.service_whatif",

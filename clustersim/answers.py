@@ -117,6 +117,3 @@ def _descriptions(answer: type | None) -> dict[str, str]:
         for keys, meaning in _ATTRIBUTE.findall(section):
             meanings |= dict.fromkeys(keys.replace(" ", "").split(","), " ".join(meaning.split()))
     return meanings
-
-
-__all__ = ["from_json", "schema", "to_json"]

@@ -41,6 +41,3 @@ def file_name(text: str) -> str:
     '..-..-mine'
     """
     return re.sub(r"[/\\\\]+", "-", escaped(text))
-
-
-__all__ = ["escaped", "file_name", "one_line"]

@@ -52,6 +52,3 @@ class Kept:
             while self._total > self._most:
                 oldest, _ = self._found.pop(next(iter(self._found)))
                 self._total -= oldest
-
-
-__all__ = ["Kept"]

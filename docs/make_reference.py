@@ -25,27 +25,28 @@ from clustersim.catalog.finding import FOLDERS, entry_names
 from clustersim.catalog.price_records import PricesRecord, SiteRecord
 from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.reliability_records import ReliabilityRecord
+from clustersim.importers.answer import ImportAnswer
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
+from clustersim.reports.listing.answer import ListedEntry
+from clustersim.reports.service import files as serve_files
+from clustersim.reports.step.files import FIGURE_TABLES, FIGURES, FILES
+from clustersim.reports.training_run import files as train_files
 from clustersim.scenario.load import load_service
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.scenario.serving import ServingScenarioFile
-from clustersim.simulation.answer import RunAnswer
-from clustersim.simulation.long_run_answer import TrainAnswer
-from clustersim.simulation.serve import serve
-from clustersim.simulation.serving.answer import ServeAnswer
-from clustersim.simulation.training_runs import train
+from clustersim.simulation.service.answer import ServeAnswer
+from clustersim.simulation.service.serve import serve
+from clustersim.simulation.step.answer import RunAnswer
+from clustersim.simulation.training_run.answer import TrainAnswer
+from clustersim.simulation.training_run.train import train
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer, compare
 from clustersim.studies.compare import files as compare_files
-from clustersim.studies.imports.answer import ImportAnswer
-from clustersim.studies.listing.answer import ListedEntry
-from clustersim.studies.run.files import FIGURE_TABLES, FIGURES, FILES
-from clustersim.studies.scaling import ScalingAnswer, scale
-from clustersim.studies.scaling import files as scaling_files
+from clustersim.studies.scale import ScalingAnswer, scale
+from clustersim.studies.scale import files as scaling_files
 from clustersim.studies.search import SearchAnswer, search
 from clustersim.studies.search import files as search_files
-from clustersim.studies.serve import files as serve_files
 from clustersim.studies.service_compare.answer import CompareServicesAnswer
 from clustersim.studies.service_scaling import ServiceScaling
 from clustersim.studies.service_search import ServiceSearch
@@ -53,10 +54,9 @@ from clustersim.studies.service_sweep import ServiceSweep
 from clustersim.studies.service_whatif import ServiceWhatIf
 from clustersim.studies.size import SizeAnswer, size
 from clustersim.studies.size import files as size_files
-from clustersim.studies.stored.answer import StoredRuns, StoredStudies
+from clustersim.studies.study.answer import StoredRuns, StoredStudies
 from clustersim.studies.sweep import SweepAnswer, sweep
 from clustersim.studies.sweep import files as sweep_files
-from clustersim.studies.train import files as train_files
 from clustersim.studies.whatif import WhatIfAnswer, whatif
 from clustersim.studies.whatif import files as whatif_files
 from clustersim.validation import files as validation_files

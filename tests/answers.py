@@ -6,7 +6,7 @@ from clustersim.memory.verdict import HostMemory, MemoryAnswer
 from clustersim.metrics.attribution import BUBBLES, PARTS, SlowestStage
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.runs.variants import RAN, Run, Variant
-from clustersim.simulation.answer import (
+from clustersim.simulation.step.answer import (
     DeviceTflops,
     ExposedCommunication,
     Fusion,

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from clustersim.reports.step.page import page
 from clustersim.scenario.load import load
-from clustersim.simulation.simulate import simulate
-from clustersim.studies.run.page import page
+from clustersim.simulation.step.simulate import simulate
 
 HOSTILE = (
     "</script><script>alert(1)</script><!-- <img src=x onerror=alert(1)> & <b>bold</b> {{ 7 }}"

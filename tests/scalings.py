@@ -5,11 +5,11 @@ from dataclasses import replace
 from answers import answer, run_of
 from clustersim.runs.variants import INVALID, Run, Variant
 from clustersim.scenario.scaling import CurveFile
-from clustersim.simulation.answer import DeviceTflops, ExposedCommunication
-from clustersim.studies.scaling import ScalingAnswer
-from clustersim.studies.scaling.arguments import CurveRequest
-from clustersim.studies.scaling.points import PlannedPoint
-from clustersim.studies.scaling.scaling_curves import curve_of
+from clustersim.simulation.step.answer import DeviceTflops, ExposedCommunication
+from clustersim.studies.scale import ScalingAnswer
+from clustersim.studies.scale.arguments import CurveRequest
+from clustersim.studies.scale.points import PlannedPoint
+from clustersim.studies.scale.scaling_curves import curve_of
 
 
 def answer_of(devices, parts, tokens):

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from clustersim.program import uniform
 from clustersim.program.batch_order import batch_order
 from clustersim.program.schedules import SCHEDULES
-from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Order, Row
+from clustersim.program.steps import Order, Row
 from clustersim.program.uniform import NO_TAIL
+from clustersim.timeline import BACKWARD, FORWARD, INPUT, WEIGHT
 
 CLASSIC = ("gpipe", "1f1b", "interleaved-1f1b")
 """Schedules that split no backward, in chunks that loop."""

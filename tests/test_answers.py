@@ -10,7 +10,7 @@ from pydantic import Field
 
 from clustersim import simulate
 from clustersim.answers import from_json, schema, to_json
-from clustersim.simulation.answer import RunAnswer
+from clustersim.simulation.step.answer import RunAnswer
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pytest
 
 from clustersim.metrics.attribution import PARTS
 from clustersim.program.schedules import SCHEDULES
-from clustersim.studies.run.files import FILES
+from clustersim.reports.step.files import FILES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -33,9 +33,9 @@ PLAIN = frozenset({
 which a model file tells, and the last two are makers."""
 
 SUBJECT = {
-    "topology/importers/__init__.py": "readers by the format of a file",
-    "workload/importers/__init__.py": "readers by the model_type of a configuration",
-    "workload/importers/unsupported.py": "reasons by the model_type of a configuration",
+    "importers/machines/__init__.py": "readers by the format of a file",
+    "importers/models/__init__.py": "readers by the model_type of a configuration",
+    "importers/models/unsupported.py": "reasons by the model_type of a configuration",
 }
 """Files in which names are what the code is about, and why."""
 

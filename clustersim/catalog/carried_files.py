@@ -75,6 +75,3 @@ def record(path: Path, content: bytes) -> None:
     files = _recording.get()
     if files is not None and not (name := files.name(path)).startswith(_OWN):
         files.files[name] = content
-
-
-__all__ = ["CarriedFiles", "carried", "carried_files", "record", "recorded"]

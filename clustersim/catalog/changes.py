@@ -146,6 +146,3 @@ def scaled(present: Any, scale: Scale, place: Place) -> Any:
     if not math.isfinite(product):
         raise ScenarioError(f"{place}: the scaled number is too large")
     return int(product) if isinstance(present, int) and product == int(product) else product
-
-
-__all__ = ["Change", "Scale", "Settings", "changes_of", "scaled", "setting_place", "setting_text"]

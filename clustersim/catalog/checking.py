@@ -208,6 +208,3 @@ def _location(tree: Tree, loc: tuple[Any, ...], *, whole: bool) -> Key:
         else:
             value = None
     return tuple(path)
-
-
-__all__ = ["checked"]

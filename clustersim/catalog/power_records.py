@@ -50,6 +50,3 @@ class NetworkPowerFacts(Strict):
     """Electrical power of the fabric: `switches` and transceivers, divided by the nodes."""
 
     switches: Fact[Watts]
-
-
-__all__ = ["NetworkPowerFacts", "NodePowerFacts", "PowerFacts"]

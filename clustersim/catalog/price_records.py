@@ -77,6 +77,3 @@ def find_site(name: str, where: str = "") -> SiteRecord:
         when there is none of that name; the message begins with `where`.
     """
     return checked(SiteRecord, Tree.of(find("site", name, None, where)), CatalogError)
-
-
-__all__ = ["PricesRecord", "Purchase", "Rental", "SiteRecord", "find_prices", "find_site"]

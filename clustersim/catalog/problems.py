@@ -226,19 +226,3 @@ def unknown_key(key: str, keys: Iterable[str]) -> str:
     """Return the reason for a key that a table does not have."""
     known = list(keys)
     return f"unknown key{nearest(key, known) or allowed(known)}"
-
-
-__all__ = [
-    "allowed",
-    "annotations_at",
-    "fact_form",
-    "is_fact_type",
-    "is_model",
-    "keys_of",
-    "merged",
-    "reason",
-    "types_at",
-    "types_of",
-    "unknown_key",
-    "as_stated",
-]

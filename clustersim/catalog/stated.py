@@ -101,6 +101,3 @@ def _fields(model: type[BaseModel]) -> tuple[tuple[str, tuple[Any, ...]], ...]:
         for key, kinds in fields
         if any(is_model(kind) or get_origin(kind) is dict for kind in kinds)
     )
-
-
-__all__ = ["STATED", "state", "stated_keys"]

@@ -104,14 +104,3 @@ def check_regular(
         raise error(f"{where}{escaped(shown(path))}: is a folder, not a file")
     if not stat.S_ISREG(mode):
         raise error(f"{where}{escaped(shown(path))}: is a device, pipe or socket, not a file")
-
-
-__all__ = [
-    "MAX_BYTES",
-    "check_regular",
-    "is_file",
-    "read_bytes",
-    "read_text",
-    "shown",
-    "standard_input",
-]

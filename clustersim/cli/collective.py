@@ -101,6 +101,3 @@ def collective(
     if written:
         echo()
         print_rows(None, written)
-
-
-__all__ = ["collective"]

@@ -106,6 +106,3 @@ def _show(answer: "CompareAnswer", written: "list[Row]") -> None:
         echo()
     if written:
         print_rows(None, written)
-
-
-__all__ = ["compare"]

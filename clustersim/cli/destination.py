@@ -87,6 +87,3 @@ def destination(
     folder = out or Path("runs") / file_name(name)
     check_free(folder, force=force)
     return Destination(folder, formats, as_json, force)
-
-
-__all__ = ["Destination", "destination"]

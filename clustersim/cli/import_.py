@@ -15,9 +15,9 @@ from clustersim.cli.output import echo
 from clustersim.errors import CatalogError, ScenarioError
 
 if TYPE_CHECKING:
-    from clustersim.topology.importers import Imported
-    from clustersim.topology.importers.source import Source
-    from clustersim.workload.importers import ImportedModel
+    from clustersim.importers.machines import Imported
+    from clustersim.importers.machines.source import Source
+    from clustersim.importers.models import ImportedModel
 
 _FORMATS = "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, hugging-face"
 
@@ -56,7 +56,7 @@ def import_(
 ) -> None:
     """Import a machine or model from nvidia-smi, NCCL, Slurm, Hugging Face and others."""
     from clustersim.catalog.writing import write_new
-    from clustersim.studies.imports.answer import import_answer
+    from clustersim.importers.answer import import_answer
 
     if out is not None and out.suffix != ".yaml":
         raise ScenarioError(f"{out}: must end in .yaml (a scenario refers to such files)")
@@ -98,8 +98,8 @@ def _inside(folder: Path) -> Path:
 
 def _read(file: Path) -> "Source":
     """Return the text of a file; report what one that is too large is."""
-    from clustersim.topology.importers.source import MOST_BYTES, read_source
-    from clustersim.workload.importers.unsupported import SAMPLE, other_text
+    from clustersim.importers.machines.source import MOST_BYTES, read_source
+    from clustersim.importers.models.unsupported import SAMPLE, other_text
 
     try:
         return read_source(file)
@@ -120,8 +120,8 @@ def _is_model(source: "Source", format: str | None) -> bool:
     ScenarioError
         when the format is unknown.
     """
-    from clustersim.topology.importers import FORMATS
-    from clustersim.workload.importers import FORMAT
+    from clustersim.importers.machines import FORMATS
+    from clustersim.importers.models import FORMAT
 
     if format is None:
         signs = [sign for _, sign in FORMATS.values()]
@@ -138,7 +138,7 @@ def _is_model(source: "Source", format: str | None) -> bool:
 
 def _model(source: "Source", name: str | None, chosen: Mapping[str, str | None]) -> "ImportedModel":
     """Return the model of a configuration; options of machines are errors."""
-    from clustersim.workload.importers import import_config
+    from clustersim.importers.models import import_config
 
     for option, value in chosen.items():
         if value is not None:
@@ -157,7 +157,7 @@ def _machine(
     format: str | None,
 ) -> "Imported":
     """Return the machine of a description."""
-    from clustersim.topology.importers import Choices, import_source
+    from clustersim.importers.machines import Choices, import_source
 
     folder = Path.cwd() if out is None else out.parent
     return import_source(source, Choices(name, folder=folder, **chosen), format)

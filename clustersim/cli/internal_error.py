@@ -46,6 +46,3 @@ def describe(fault: BaseException, arguments: Sequence[str], *, verbose: bool) -
 
 def _cut(text: str) -> str:
     return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}..."
-
-
-__all__ = ["describe", "without_verbose"]

@@ -6,11 +6,11 @@ import typer
 
 from clustersim.cli.options import print_json
 from clustersim.cli.output import echo
-from clustersim.studies.listing.kinds import PLURALS
+from clustersim.reports.listing.kinds import PLURALS
 from clustersim.units import counted
 
 if TYPE_CHECKING:
-    from clustersim.studies.listing.answer import ListedEntry
+    from clustersim.reports.listing.answer import ListedEntry
 
 
 def list_(
@@ -26,7 +26,7 @@ def list_(
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """List machines, models, frameworks, scenarios and schedules, with their sizes."""
-    from clustersim.studies.listing.answer import list_entries
+    from clustersim.reports.listing.answer import list_entries
 
     listing = list_entries(kind, text)
     if json_output:
@@ -59,6 +59,3 @@ def _size(entry: "ListedEntry") -> str:
 def _billions(count: int) -> str:
     """Return a number of parameters as models are named: ``8.03B``, ``355M``."""
     return f"{count / 1e9:.3g}B" if count >= 1e9 else f"{count / 1e6:.3g}M"
-
-
-__all__ = ["list_"]

@@ -204,24 +204,3 @@ def print_table(cells: "Cells", words: "Collection[str]" = (), warning: str = ""
         console.print(columned(cells, words, warning))
     else:
         echo("\n".join(aligned(cells, words)))
-
-
-__all__ = [
-    "STORE",
-    "AsJson",
-    "Execution",
-    "Figures",
-    "Force",
-    "Jobs",
-    "Out",
-    "RunOut",
-    "Settings",
-    "StoreFile",
-    "command_line",
-    "figure_formats",
-    "print_json",
-    "print_table",
-    "progress_bar",
-    "reject_unused",
-    "print_rows",
-]

@@ -29,6 +29,3 @@ def message_of(error: Exception, words: Sequence[str]) -> str:
 def printable_options(words: Sequence[str]) -> list[str]:
     """Return a command line whose options, which errors of usage repeat, are printable."""
     return [escaped(word, keep="\n\t") if word.startswith("-") else word for word in words]
-
-
-__all__ = ["echo", "message_of", "printable_options"]

@@ -61,6 +61,3 @@ def _outliving(stream: TextIO | None, number: int) -> TextIO:
         errors="replace",
         line_buffering=bool(stream.line_buffering),
     )
-
-
-__all__ = ["end_in_order", "outlive_readers"]

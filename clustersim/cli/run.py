@@ -23,7 +23,7 @@ from clustersim.cli.options import (
 if TYPE_CHECKING:
     from clustersim.render.render_process import RenderProcess
     from clustersim.scenario.load import Loaded
-    from clustersim.simulation.result import Result
+    from clustersim.simulation.step.result import Result
 
 MAX_REPLICATIONS: Final = 10_000
 """Maximum number of replications."""
@@ -66,9 +66,9 @@ def run(
     # The process of the figures starts before the slow imports, which it does not wait for.
     with _figure_process() if formats else nullcontext() as process:
         from clustersim.render.folder import check_free
+        from clustersim.reports.step import files
+        from clustersim.reports.step.text import file_row, rows
         from clustersim.scenario.load import load
-        from clustersim.studies.run import files
-        from clustersim.studies.run.text import file_row, rows
 
         loaded = load(scenario, changes)
         place = out or Path("runs") / loaded.name
@@ -101,6 +101,3 @@ def _figure_process() -> "RenderProcess":
     from clustersim.render.render_process import RenderProcess
 
     return RenderProcess(warm_up)
-
-
-__all__ = ["run"]

@@ -29,7 +29,7 @@ from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Row
-    from clustersim.studies.scaling import ScalingAnswer
+    from clustersim.studies.scale import ScalingAnswer
     from clustersim.studies.service_scaling import ServiceScaling
 
 Weak = Annotated[
@@ -112,7 +112,7 @@ def scale(
             )
         place.report(services, partial(service_files.files_of, services, command), _show_service)
         return
-    from clustersim.studies.scaling import files
+    from clustersim.studies.scale import files
 
     with progress_bar("scale", store) as on_progress:
         answer = clustersim.scale(
@@ -143,7 +143,7 @@ def _show_service(answer: "ServiceScaling", written: "list[Row]") -> None:
 
 def print_curves(answer: "ScalingAnswer", written: "Sequence[Row]" = ()) -> None:
     """Print each curve: what it is, its table, and the lines below."""
-    from clustersim.studies.scaling import text
+    from clustersim.studies.scale import text
 
     for position, curve in enumerate(answer.curves):
         if position:
@@ -157,6 +157,3 @@ def print_curves(answer: "ScalingAnswer", written: "Sequence[Row]" = ()) -> None
             print_rows(None, notes)
     if written:
         print_rows(None, written)
-
-
-__all__ = ["print_curves", "scale"]

@@ -28,6 +28,3 @@ def schema(
             f"{kind}: no schema of that name{nearest(kind, SCHEMAS)} (known: {known})"
         )
     echo(json.dumps(SCHEMAS[kind](), indent=2))
-
-
-__all__ = ["schema"]

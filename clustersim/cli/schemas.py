@@ -9,23 +9,23 @@ from clustersim.calibration.answer import Calibration
 from clustersim.calibration.kernel_fits import KernelFits
 from clustersim.calibration.kernel_grades import KernelGrades
 from clustersim.engine.network.flows import FinishTimes
+from clustersim.importers.answer import ImportAnswer
+from clustersim.reports.listing.answer import ListedEntry
+from clustersim.reports.show.answer import EntryAnswer
 from clustersim.scenario.entries import RECORDS
 from clustersim.scenario.file_schemas import file_schema
 from clustersim.scenario.schema import json_schema
 from clustersim.scenario.serving import serving_json_schema
-from clustersim.simulation.answer import RunAnswer
-from clustersim.simulation.long_run_answer import TrainAnswer
-from clustersim.simulation.serving.answer import ServeAnswer
+from clustersim.simulation.service.answer import ServeAnswer
+from clustersim.simulation.step.answer import RunAnswer
+from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer
-from clustersim.studies.imports.answer import ImportAnswer
-from clustersim.studies.listing.answer import ListedEntry
-from clustersim.studies.scaling import ScalingAnswer
+from clustersim.studies.scale import ScalingAnswer
 from clustersim.studies.search import SearchAnswer
 from clustersim.studies.service_sweep import ServiceSweep
-from clustersim.studies.show.answer import EntryAnswer
 from clustersim.studies.size import SizeAnswer
-from clustersim.studies.stored.answer import StoredRuns, StoredStudies
+from clustersim.studies.study.answer import StoredRuns, StoredStudies
 from clustersim.studies.sweep import SweepAnswer
 from clustersim.studies.whatif import WhatIfAnswer
 from clustersim.validation.answer import Validation
@@ -58,5 +58,3 @@ SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     **{verb: partial(answers.schema, answer) for verb, answer in ANSWERS.items()},
 }
 """Kinds of files, and verbs whose `--json` has a schema."""
-
-__all__ = ["ANSWERS", "SCHEMAS"]

@@ -259,6 +259,3 @@ def _progress(store: Path) -> Iterator[Callable[["Progress"], None]]:
             file=sys.stderr,
         )
         raise typer.Exit(130) from None
-
-
-__all__ = ["search"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clustersim.render.study_folder import StudyFiles
     from clustersim.render.tables import Row
     from clustersim.scenario.load import LoadedService
-    from clustersim.simulation.serving.serve_result import ServeResult
+    from clustersim.simulation.service.result import ServeResult
 
 
 def serve(
@@ -46,7 +46,7 @@ def serve(
 ) -> None:
     """Simulate the requests of a service: latency, throughput, goodput."""
     from clustersim.scenario.load import load_service
-    from clustersim.simulation.serve import usual_loads
+    from clustersim.simulation.service.serve import usual_loads
 
     loaded = load_service(scenario, settings or ())
     sizes = _sizes(loads)
@@ -64,14 +64,14 @@ def serve(
 
 def _files(result: "ServeResult", loaded: "LoadedService", command: str) -> "StudyFiles":
     """Return the files of a service; ``--json`` alone does not import the page and the figures."""
-    from clustersim.studies.serve.files import files_of
+    from clustersim.reports.service.files import files_of
 
     return files_of(result, loaded, command)
 
 
 def _show(result: "ServeResult", written: "list[Row]") -> None:
     """Print the answer in lines, then the curve over the load if it has several."""
-    from clustersim.studies.serve.text import curve_table, rows
+    from clustersim.reports.service.text import curve_table, rows
 
     print_rows(result.scenario.title, rows(result))
     if len(result.curve) > 1:
@@ -102,6 +102,3 @@ def _sizes(loads: str | None) -> tuple[float, ...]:
     if not all(size > 0 for size in sizes):
         raise ScenarioError(f"--loads {loads}: must be greater than 0")
     return sizes
-
-
-__all__ = ["serve"]

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from clustersim.program.schedules import Schedule
+    from clustersim.reports.show.answer import Page
     from clustersim.scenario.entries import Entry
-    from clustersim.studies.show.answer import Page
 
 WIDTH = 140
 """Columns of the tables on a file or pipe, which has no width."""
@@ -58,8 +58,8 @@ def show(
     ] = None,
 ) -> None:
     """Show a catalogue entry: facts with sources, derived quantities, pictures of machines."""
-    from clustersim.studies.show.answer import page
-    from clustersim.studies.show.lookup import find_entry, find_schedule
+    from clustersim.reports.show.answer import page
+    from clustersim.reports.show.lookup import find_entry, find_schedule
 
     entry = find_entry(name)
     shape = {"--stages": stages, "--microbatches": microbatches, "--chunks": chunks}
@@ -102,8 +102,8 @@ def _show_machine(
     json_output: bool, force: bool,
 ) -> None:  # fmt: skip
     """Print the page of a cluster or a node, and write its files."""
-    from clustersim.studies.show import text
-    from clustersim.studies.show.answer import machine_page
+    from clustersim.reports.show import text
+    from clustersim.reports.show.answer import machine_page
 
     shown, pictures = machine_page(entry, nodes)
     _print(shown, json_output)
@@ -117,7 +117,7 @@ def _print(shown: "Page", json_output: bool) -> None:
     """Print a page as text, or as one JSON object."""
     from rich.console import Console
 
-    from clustersim.studies.show import text
+    from clustersim.reports.show import text
 
     if json_output:
         print_json(shown.answer)
@@ -150,8 +150,8 @@ def _show_schedule(
 ) -> None:  # fmt: skip
     """Print a schedule: one line per stage, its grid in time, and its bubble."""
     from clustersim.answers import to_json
-    from clustersim.studies.show import schedule
-    from clustersim.studies.show.answer import EntryAnswer
+    from clustersim.reports.show import schedule
+    from clustersim.reports.show.answer import EntryAnswer
 
     written, least = steps.shape or (4, 8, 0), steps.chunks[0]
     stages, microbatches, chunks = (

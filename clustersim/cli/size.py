@@ -112,6 +112,3 @@ def _show(answer: "SizeAnswer", written: "list[Row]") -> None:
     from clustersim.studies.size import text
 
     print_rows(text.finding(answer), [*text.rows(answer), *written])
-
-
-__all__ = ["size"]

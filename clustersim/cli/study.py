@@ -9,7 +9,7 @@ from clustersim.cli.options import STORE, print_json, print_table
 from clustersim.cli.output import echo
 
 if TYPE_CHECKING:
-    from clustersim.studies.stored.answer import StoredRuns, StoredStudies
+    from clustersim.studies.study.answer import StoredRuns, StoredStudies
 
 
 def study(
@@ -28,8 +28,8 @@ def study(
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """List the studies of a run cache; print or export the runs of one study."""
-    from clustersim.studies.stored.answer import stored_runs, stored_studies
-    from clustersim.studies.stored.files import check_file, export
+    from clustersim.studies.study.answer import stored_runs, stored_studies
+    from clustersim.studies.study.files import check_file, export
 
     files = [path for path in (csv, parquet) if path is not None]
     for i, path in enumerate(files):
@@ -47,7 +47,7 @@ def study(
 
 
 def _print_studies(found: "StoredStudies") -> None:
-    from clustersim.studies.stored.text import studies_table
+    from clustersim.studies.study.text import studies_table
 
     if found.studies:
         print_table(studies_table(found.studies))
@@ -56,7 +56,7 @@ def _print_studies(found: "StoredStudies") -> None:
 
 
 def _print_runs(runs: "StoredRuns", files: list[Path]) -> None:
-    from clustersim.studies.stored.text import SHOWN, runs_table
+    from clustersim.studies.study.text import SHOWN, runs_table
 
     echo(runs.study.title)
     print_table(runs_table(runs.points))
@@ -64,6 +64,3 @@ def _print_runs(runs: "StoredRuns", files: list[Path]) -> None:
         echo(f"and {len(runs.points) - SHOWN:,} more (--csv PATH writes all)")
     for path in files:
         echo(path)
-
-
-__all__ = ["study"]

@@ -153,6 +153,3 @@ def _show(answer: "SweepAnswer", written: "list[Row]") -> None:
     for heading, table in layout_tables(answer):
         echo(f"\n{heading}:")
         print_table(table)
-
-
-__all__ = ["sweep"]

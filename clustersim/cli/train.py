@@ -19,7 +19,7 @@ from clustersim.cli.options import (
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Row
-    from clustersim.simulation.long_run_answer import TrainAnswer
+    from clustersim.simulation.training_run.answer import TrainAnswer
 
 
 def train(
@@ -33,8 +33,8 @@ def train(
     force: Force = False,
 ) -> None:
     """Predict a whole training run: days, failures, checkpoints."""
+    from clustersim.reports.training_run.files import files_of
     from clustersim.scenario.load import load
-    from clustersim.studies.train.files import files_of
 
     loaded = load(scenario, settings or ())
     place = destination(f"{loaded.name}-train", out, figures, as_json=as_json, force=force)
@@ -45,9 +45,6 @@ def train(
 
 def _show(answer: "TrainAnswer", written: "list[Row]") -> None:
     """Print the answer in lines."""
-    from clustersim.studies.train.text import rows
+    from clustersim.reports.training_run.text import rows
 
     print_rows(answer.title, [*rows(answer), *written])
-
-
-__all__ = ["train"]

@@ -131,6 +131,3 @@ def _show(answer: "WhatIfAnswer", written: "list[Row]") -> None:
     echo()
     print_table(text.table(answer), text.WORDS, text.UNFIT)
     print_rows(None, [*text.rows(answer), *written])
-
-
-__all__ = ["whatif"]

@@ -129,6 +129,3 @@ def missing_power(cluster: ClusterRecord) -> str:
 
 def _value(fact: Fact[float] | None, missing: float) -> float:
     return missing if fact is None else fact.value
-
-
-__all__ = ["STATES", "STATE_OF", "Draw", "MachinePower", "State", "machine_power", "missing_power"]

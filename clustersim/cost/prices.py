@@ -126,6 +126,3 @@ def build_site(record: SiteRecord) -> Site:
         carbon=None if carbon is None else carbon.value / 1e3,
         electricity=None if electricity is None else electricity.value,
     )
-
-
-__all__ = ["TERMS", "Price", "Site", "Term", "build_site", "price_of"]

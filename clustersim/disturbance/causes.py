@@ -129,15 +129,3 @@ class Draw:
 
     replication: int = 0
     without: frozenset[str] = frozenset()
-
-
-__all__ = [
-    "Cause",
-    "Distribution",
-    "Draw",
-    "Jitter",
-    "LateHost",
-    "Pauses",
-    "SequenceLengths",
-    "SlowDevice",
-]

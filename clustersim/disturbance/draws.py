@@ -94,6 +94,3 @@ def _chosen(
     bounds = np.cumsum(weights)
     chosen = np.searchsorted(bounds, rng.random(shape) * bounds[-1], side="right")
     return np.asarray(np.minimum(chosen, len(weights) - 1))
-
-
-__all__ = ["attention_loads", "generator", "jitter_factors", "pauses_of_step"]

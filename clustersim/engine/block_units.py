@@ -112,6 +112,3 @@ def _collective(rank: Rank, name: tuple[Any, ...], moved: Shared) -> Generator[E
         yield from rank.collective((stage, *name), moved.traffic, rank.state.ranks_of_stage)
     else:
         yield from rank.collective((replica, stage, *name), moved, rank.state.program.tensor_ranks)
-
-
-__all__ = ["run_units", "shares_links"]

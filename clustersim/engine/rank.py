@@ -19,7 +19,7 @@ from clustersim.engine.state import NO_TIME, Rendezvous, ReplayState
 from clustersim.engine.time_grid import TimeGrid
 from clustersim.program.movement.overlap import Units
 from clustersim.program.program import Actor, Program
-from clustersim.program.steps import WEIGHT, Code, completing
+from clustersim.program.steps import Code, completing
 from clustersim.timeline import (
     EMBEDDING,
     FORWARD,
@@ -27,6 +27,7 @@ from clustersim.timeline import (
     NORM,
     OPTIMISER,
     PARAMETERS,
+    WEIGHT,
     CollectiveSpan,
     Floats,
     Span,

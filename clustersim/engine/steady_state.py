@@ -251,6 +251,3 @@ class _Repetition:
                 departure.postpone(addresses, seconds)
         replay.network.postpone(seconds)
         replay.env.postpone(seconds)
-
-
-__all__ = ["repeats", "skip_repeated_periods"]

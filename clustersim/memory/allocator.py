@@ -140,6 +140,3 @@ class Blocks:
             block.after = near.after
             if near.after is not None:
                 near.after.before = block
-
-
-__all__ = ["GRAIN", "REMAINDER", "ROUND", "SEGMENT", "SMALL", "Block", "Blocks"]

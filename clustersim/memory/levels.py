@@ -223,20 +223,3 @@ def _columns(curves: Sequence[MemoryCurve], names: Sequence[str]) -> dict[str, N
         empty = [curve.moving.get(part, np.zeros(len(curve.time))) for curve in curves]
         table[part] = np.concatenate(empty)
     return table | {"total": np.concatenate([curve.total for curve in curves])}
-
-
-__all__ = [
-    "Changes",
-    "Levels",
-    "MemoryCurve",
-    "Moment",
-    "Peak",
-    "at_peak",
-    "batches",
-    "changes_by_step",
-    "fullest_moment",
-    "levels",
-    "memory_curve",
-    "memory_curves",
-    "peak_activations",
-]

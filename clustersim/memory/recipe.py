@@ -114,6 +114,3 @@ def module_bytes(job: Job, recipe: MemoryRecipe, width: float) -> float:
     if not recipe.by_module:
         return math.inf
     return width * model.hidden * max(model.ffn, 3 * model.hidden) / job.plan.tensor
-
-
-__all__ = ["MemoryRecipe", "memory_recipe", "module_bytes"]

@@ -275,18 +275,3 @@ def can_fit(peak: float, capacity: float) -> bool:
 
 def _words(part: str) -> str:
     return part.replace("_", " ")
-
-
-__all__ = [
-    "PARTS",
-    "PREDICTION_ERROR",
-    "STATES",
-    "ChunkMemory",
-    "HostMemory",
-    "MemoryAnswer",
-    "Parts",
-    "Remedy",
-    "StageMemory",
-    "Verdict",
-    "can_fit",
-]

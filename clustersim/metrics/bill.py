@@ -115,6 +115,3 @@ def _no_cost(site: Site | None, price: Price | None) -> dict[str, str]:
     if not price.includes_electricity and (site is None or site.electricity is None):
         return {"cost_usd": "a purchase needs a site with a price of electricity (costs.site)"}
     return {}
-
-
-__all__ = ["STEPPING", "Bill", "bill"]

@@ -14,8 +14,8 @@ import numpy as np
 from clustersim.errors import SimulationError
 from clustersim.metrics.communication import HotLink
 from clustersim.program.program import Actor, Program
-from clustersim.program.steps import FORWARD, WEIGHT, Code
-from clustersim.timeline import Timeline, Track
+from clustersim.program.steps import Code
+from clustersim.timeline import FORWARD, WEIGHT, Timeline, Track
 
 SLACK = 1 + 1e-9
 

@@ -73,6 +73,3 @@ def format_ratio(ratio: float) -> str:
     ('2.00', '1.050')
     """
     return f"{ratio:.3f}" if 0.9 < ratio < 1.1 else f"{ratio:,.2f}"
-
-
-__all__ = ["difference", "format_causes", "format_ratio", "format_speed", "largest_changes"]

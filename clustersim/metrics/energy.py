@@ -158,6 +158,3 @@ def _kept(edges: Floats, watts: Floats) -> _Levels:
 def _energy(parts: Mapping[str, float], machine: MachinePower) -> float:
     """Return the energy of one device in some components [J]."""
     return sum(seconds * machine.watts(part) for part, seconds in parts.items())
-
-
-__all__ = ["PowerTrace", "StepEnergy", "power_trace", "step_energy"]

@@ -307,6 +307,3 @@ def _expert_degrees(plan: Plan, model: Transformer, where: Where) -> list[str]:
             f" {listed(allowed)})"
         ]
     return []
-
-
-__all__ = ["Where", "divisors", "listed", "placement_problems", "plan_problems"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
-from clustersim.program.steps import FORWARD, INPUT, WEIGHT
+from clustersim.timeline import FORWARD, INPUT, WEIGHT
 from clustersim.workload.kernels import Kernel
 from clustersim.workload.layers.ends import boundary_gather
 from clustersim.workload.ops import backward, forward, of_inputs, of_weights
@@ -49,6 +49,3 @@ def backward_kernels(kernels: Iterable[Kernel], kind: str) -> list[Kernel]:
     if kind == INPUT:
         return of_inputs(kernels)
     return of_weights(kernels) if kind == WEIGHT else list(kernels)
-
-
-__all__ = ["backward_kernels", "kernels_of_ends", "layer_kernels", "layers_in_order"]

@@ -24,8 +24,9 @@ from clustersim.program.movement.host_copies import HostLink
 from clustersim.program.movement.limiter import limited
 from clustersim.program.movement.overlap import Move, Shared, Unit, Units, total_seconds
 from clustersim.program.movement.sharding import local_seconds
-from clustersim.program.steps import FORWARD, WHOLE, Code
+from clustersim.program.steps import WHOLE, Code
 from clustersim.program.traffic_tables import Name
+from clustersim.timeline import FORWARD
 from clustersim.traffic import LinkRows, Traffic, TrafficRows, added
 from clustersim.workload.kernels import Axis, Collective, Kernel, Overlapped, flat
 from clustersim.workload.offload import HostCopy

@@ -28,8 +28,9 @@ from clustersim.program.kernel_segments import KernelSegments
 from clustersim.program.meetings import Meetings
 from clustersim.program.program import Block, Tail
 from clustersim.program.rank_effects import RankEffects
-from clustersim.program.steps import FORWARD, Code
+from clustersim.program.steps import Code
 from clustersim.program.stretching import stretched_segments, stretched_units
+from clustersim.timeline import FORWARD
 
 Floats = NDArray[np.float64]
 
@@ -277,6 +278,3 @@ class Delays:
 def _one_factor(jitters: list[tuple[Jitter, "np.random.Generator"]]) -> float:
     """Return a random factor of the optimiser step of a device."""
     return float(np.prod([float(jitter_factors(jitter, rng, (1,))[0]) for jitter, rng in jitters]))
-
-
-__all__ = ["NO_DELAYS", "Delays", "StageDelays"]

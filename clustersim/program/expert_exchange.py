@@ -8,7 +8,7 @@ from typing import Final
 
 from clustersim.cost.compute import Seconds, overlapped_step
 from clustersim.program.job import Job
-from clustersim.program.steps import BACKWARD, FORWARD, KINDS
+from clustersim.timeline import BACKWARD, FORWARD, KINDS
 
 OPPOSITE: Final = {FORWARD: BACKWARD, BACKWARD: FORWARD}
 """The block of another microbatch that runs concurrently with a block, by kind."""

@@ -118,6 +118,3 @@ def _segments(
 
 def _no_time(_: Collective) -> float:
     return 0.0
-
-
-__all__ = ["KernelSegments", "Segments"]

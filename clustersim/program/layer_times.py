@@ -15,7 +15,7 @@ from clustersim.program.communicators import Pattern
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
 from clustersim.program.movement.limiter import limited, tails
-from clustersim.program.steps import BACKWARD, FORWARD, INPUT
+from clustersim.timeline import BACKWARD, FORWARD, INPUT
 from clustersim.workload.kernels import Collective, Kernel
 from clustersim.workload.ops import Op
 
@@ -109,6 +109,3 @@ class LayerTimes:
             seconds = seconds if kind == FORWARD else seconds.of_backward()
             total += seconds.captured() if op.name in captured else seconds
         return total
-
-
-__all__ = ["AT_ONCE", "Communication", "Late", "LayerTimes"]

@@ -19,8 +19,9 @@ from clustersim.program.job import Job
 from clustersim.program.links_in_use import LinksInUse
 from clustersim.program.movement.transfers import send_name
 from clustersim.program.program import Crossing, Limit
-from clustersim.program.steps import FORWARD, WHOLE
+from clustersim.program.steps import WHOLE
 from clustersim.program.traffic_tables import Name, TrafficTable, Transfers, tables_of
+from clustersim.timeline import FORWARD
 from clustersim.traffic import LinkRows
 
 JOINT = -1

@@ -20,7 +20,7 @@ from clustersim.program.communicators import OF_CELL, groups_along
 from clustersim.program.job import Job
 from clustersim.program.movement.block_moves import moves_of
 from clustersim.program.movement.limiter import limited
-from clustersim.program.steps import FORWARD
+from clustersim.timeline import FORWARD
 from clustersim.workload.kernels import Axis, Collective
 
 
@@ -105,6 +105,3 @@ def _join(pool: NDArray[np.int64], groups: Sequence[NDArray[np.int64]]) -> None:
     for group in groups:
         numbers = np.unique(pool[group])
         pool[np.isin(pool, numbers)] = numbers[0]
-
-
-__all__ = ["Meetings"]

@@ -144,6 +144,3 @@ class RankEffects:
         if cause.devices is None:
             return np.ones(self.devices.size, bool)
         return np.isin(np.arange(self.devices.size), sorted(cause.devices))
-
-
-__all__ = ["Pause", "RankEffects"]

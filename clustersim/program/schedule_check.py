@@ -13,17 +13,8 @@ import numpy as np
 from clustersim.errors import ProgramError
 from clustersim.plan.wiring import Wiring
 from clustersim.program.program import Actor, Program
-from clustersim.program.steps import (
-    BACKWARD,
-    FORWARD,
-    INPUT,
-    KINDS,
-    WEIGHT,
-    Order,
-    Row,
-    Step,
-    receiver_of,
-)
+from clustersim.program.steps import Order, Row, Step, receiver_of
+from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT
 
 Rows = Sequence[Row]
 
@@ -193,6 +184,3 @@ def draw(rows: Rows, marks: dict[int, int]) -> str:
         joined = " ".join(letters).replace("& ", "&")
         lines.append(f"stage {stage:<{width}}   {before}{joined}{after}")
     return "\n".join(lines)
-
-
-__all__ = ["check_program", "check_steps", "draw", "rows_of"]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.plan.wiring import Wiring, WiringName
-from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT
+from clustersim.timeline import BACKWARD, FORWARD, KINDS, WEIGHT
 
 Numbers = NDArray[np.int64]
 
@@ -301,25 +301,3 @@ class Schedule:
         if stages == 1 and least > 1:
             return "needs at least 2 stages"
         return self.obstacle(stages, microbatches, chunks)
-
-
-__all__ = [
-    "BACKWARD",
-    "FORWARD",
-    "INPUT",
-    "KINDS",
-    "WEIGHT",
-    "WHOLE",
-    "Code",
-    "Order",
-    "Repetition",
-    "Row",
-    "Schedule",
-    "Step",
-    "completing",
-    "order_of",
-    "receiver_of",
-    "repeated",
-    "steps_text",
-    "whole_batch",
-]

@@ -51,6 +51,3 @@ def _kernels(unit: Unit) -> float:
     if not unit.segments:
         return unit.compute
     return sum(part for part in unit.segments if isinstance(part, float))
-
-
-__all__ = ["stretched_segments", "stretched_units"]

@@ -117,6 +117,3 @@ def _table(names: Sequence[Name], moved: Sequence[TrafficRows]) -> TrafficTable:
         np.concatenate([each.cap for each in moved]),
     )
     return TrafficTable(tuple(names), titles, whole)
-
-
-__all__ = ["Name", "TrafficTable", "Transfers", "tables_of"]

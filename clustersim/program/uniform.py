@@ -6,7 +6,8 @@ from clustersim.cost.compute import Seconds
 from clustersim.plan.wiring import Wiring
 from clustersim.program.links_in_use import NO_LINKS
 from clustersim.program.program import Actor, Block, Fused, Position, Program, Tail
-from clustersim.program.steps import FORWARD, Code, Order, Step, receiver_of
+from clustersim.program.steps import Code, Order, Step, receiver_of
+from clustersim.timeline import FORWARD
 from clustersim.traffic import Traffic
 
 NO_TAIL = Tail((), False, None, 0.0, ())

@@ -257,20 +257,3 @@ def labels(sketch: Sketch, size: float = 7.0) -> list[Note]:
         notes.append(best[1])
         taken.append(best[2])
     return notes
-
-
-__all__ = [
-    "Box",
-    "Diagram",
-    "Note",
-    "Sketch",
-    "Wire",
-    "along",
-    "arc",
-    "around",
-    "gigabytes",
-    "labels",
-    "picked",
-    "thickness",
-    "whole",
-]

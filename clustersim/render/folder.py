@@ -151,6 +151,3 @@ def write_summary(answer: Mapping[str, Any], files: Sequence[str], place: Path) 
     summary = {**answer, "version": __version__, "files": files}
     content = json.dumps(summary, indent=1, allow_nan=False)
     (place / SUMMARY).write_text(content + "\n", encoding="utf-8")
-
-
-__all__ = ["SUMMARY", "check_free", "is_ours", "replacing", "write_summary"]

@@ -106,5 +106,3 @@ _WRITERS: Final[dict[str, Callable[[Iterable[Columns], Path], None]]] = {
     ".csv": _write_csv,
     ".parquet": _write_parquet,
 }
-
-__all__ = ["Columns", "write_frames", "write_lines"]

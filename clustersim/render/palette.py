@@ -160,5 +160,3 @@ DARK: Final[Mapping[str, str]] = {
     "box-switch": "#41464d",
     "box-nic": "#644a17",
 }
-
-__all__ = ["DARK", "LIGHT", "LINKS", "SCALE", "Colour", "lighter", "parse_colour", "written"]

@@ -128,6 +128,3 @@ def _work(connection: Connection, warm_up: Sequence[Callable[[], None]]) -> None
             connection.send(False)
         else:
             connection.send(True)
-
-
-__all__ = ["Drawing", "RenderProcess"]

@@ -45,6 +45,3 @@ def short_count(value: float) -> str:
         if value >= power:
             return f"{value / power:,.4g} {word}"
     return f"{value:,.0f}"
-
-
-__all__ = ["ACCOUNT_COLOURS", "DAY", "HOUR", "MINUTE", "format_duration", "short_count"]

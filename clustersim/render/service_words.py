@@ -7,7 +7,7 @@ from clustersim.metrics.difference import format_causes, format_ratio
 from clustersim.render.charts import Step
 from clustersim.render.tables import percent, words
 from clustersim.scenario.serving import ReplicaFile
-from clustersim.simulation.serving.service_measures import (
+from clustersim.simulation.service.measures import (
     RATE,
     SERVICE_MEASURES,
     SERVICE_TIMES,
@@ -133,16 +133,3 @@ def part_steps(parts: Mapping[str, float], size: float) -> tuple[Step, ...]:
     if abs(rest) > 1e-9 * size:
         steps.append(Step("all other parts", "other", rest))
     return tuple(steps)
-
-
-__all__ = [
-    "WAITING",
-    "causes_text",
-    "format_gain",
-    "format_measure",
-    "format_amount",
-    "measure_name",
-    "part_kind",
-    "part_name",
-    "part_steps",
-]

@@ -84,6 +84,3 @@ def write_frame(frame: "pd.DataFrame", path: Path) -> None:
         frame.to_parquet(path, index=False)
     else:
         frame.to_csv(path, index=False, lineterminator="\n")
-
-
-__all__ = ["PAGE", "StudyFiles", "write_frame", "write_study"]

@@ -167,19 +167,3 @@ def percent(share: float, sign: str = "") -> str:
 def verdict(fits: float) -> str:
     """Return in words whether a job fits its devices, which is 1 or 0."""
     return "fits" if fits else "does not fit"
-
-
-__all__ = [
-    "Cells",
-    "Row",
-    "aligned",
-    "columned",
-    "files",
-    "kind_of",
-    "narrowest",
-    "percent",
-    "plain",
-    "table",
-    "verdict",
-    "words",
-]

@@ -97,13 +97,3 @@ UNMASKED: Final = (
     "counts attention without its causal mask, as published numbers do; HFU counts executed FLOPs"
 )
 """Convention of MFU, printed where it exceeds 100 %."""
-
-
-__all__ = [
-    "UNMASKED",
-    "format_setting",
-    "format_value",
-    "metric_name",
-    "metric_value",
-    "short_keys",
-]

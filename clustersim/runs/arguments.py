@@ -17,8 +17,8 @@ from clustersim.program.compile import compile_program
 from clustersim.runs.store import Study
 from clustersim.runs.variants import Variant
 from clustersim.scenario.load import Loaded, LoadedService
-from clustersim.simulation.build import build_job
-from clustersim.simulation.serve import check_service
+from clustersim.simulation.service.serve import check_service
+from clustersim.simulation.step.build import build_job
 
 
 def variant_of(text: str, settings: Sequence[str] = ()) -> Variant:
@@ -100,13 +100,3 @@ def study_of(verb: str, name: str, title: str, variants: Sequence[Variant]) -> S
     )
     digest = hashlib.sha256(content.encode()).hexdigest()[:8]
     return Study(f"{verb}-{name}-{digest}", verb, title)
-
-
-__all__ = [
-    "parse_settings",
-    "check",
-    "settings_in",
-    "settings_of",
-    "study_of",
-    "variant_of",
-]

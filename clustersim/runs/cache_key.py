@@ -18,8 +18,8 @@ from clustersim.catalog.finding import shipped
 from clustersim.catalog.text_files import is_file, read_bytes
 from clustersim.catalog.tree import bare
 from clustersim.scenario.load import Loaded, LoadedService
-from clustersim.simulation.layout import schedule_file
-from clustersim.simulation.serving.drawn_requests import trace_file
+from clustersim.simulation.service.drawn_requests import trace_file
+from clustersim.simulation.step.layout import schedule_file
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
@@ -106,6 +106,3 @@ def _digest(*parts: bytes) -> str:
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()[:32]
-
-
-__all__ = ["RecordTexts", "code", "key_of", "key_of_answer"]

@@ -88,6 +88,3 @@ def _done(run: Run) -> Future[Run]:
     future: Future[Run] = Future()
     future.set_result(run)
     return future
-
-
-__all__ = ["CachedRuns", "run_lost"]

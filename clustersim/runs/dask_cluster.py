@@ -284,6 +284,3 @@ def installation() -> str:
 
 def _first_line(problem: BaseException) -> str:
     return (str(problem) or type(problem).__name__).splitlines()[0]
-
-
-__all__ = ["BatchJobs", "DaskWorkers", "dask_workers", "installation"]

@@ -246,6 +246,3 @@ class _Work:
 
     def _lost(self, key: str) -> Run:
         return run_lost(self._variants[key], key, self._files)
-
-
-__all__ = ["OnProgress", "ignore_progress", "run_all", "run_study"]

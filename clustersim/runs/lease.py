@@ -56,6 +56,3 @@ def is_abandoned(owner: Owner, since: float) -> bool:
     except psutil.AccessDenied:
         return False
     return abs(started - owner.started) > _TOLERANCE
-
-
-__all__ = ["LEASE", "Owner", "is_abandoned", "owner_of", "this_process"]

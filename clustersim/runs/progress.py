@@ -58,6 +58,3 @@ class Pace:
             return False
         self._printed = now
         return True
-
-
-__all__ = ["EVERY", "Pace"]

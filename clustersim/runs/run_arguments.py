@@ -24,6 +24,3 @@ def check_run_measure(by: str, scenarios: Iterable[Loaded]) -> None:
             raise ScenarioError(
                 f"--by {by}: {loaded.name} has no section training, whose run it is of"
             )
-
-
-__all__ = ["check_run_measure"]

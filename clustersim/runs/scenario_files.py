@@ -99,6 +99,3 @@ class ScenarioFiles:
 def scenario_files_of(study: str) -> ScenarioFiles:
     """Return the scenario files of a study in this process."""
     return ScenarioFiles(study)
-
-
-__all__ = ["ScenarioFiles", "scenario_files_of"]

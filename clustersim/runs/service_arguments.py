@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
-from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, SERVICE_TIMES
+from clustersim.simulation.service.measures import SERVICE_MEASURES, SERVICE_TIMES
 from clustersim.units import format_seconds, parse
 
 Limits = Mapping[str, float] | Sequence[str]
@@ -62,6 +62,3 @@ def missed_limits(measures: Mapping[str, float], limits: Mapping[str, float]) ->
         if measures.get(name, 0.0) > limit
     ]
     return "; ".join(missed) or None
-
-
-__all__ = ["Limits", "check_measure", "missed_limits", "read_limits"]

@@ -27,7 +27,7 @@ from pydantic import Field, ValidationError
 from clustersim.answers import from_json, to_json
 from clustersim.errors import ScenarioError
 from clustersim.runs.lease import Owner, is_abandoned, this_process
-from clustersim.runs.store_file import check_store, connect
+from clustersim.runs.store_file import connect
 from clustersim.runs.table import DOES_NOT_FIT, FITS, verdict_text
 from clustersim.runs.variants import (
     FAILED,
@@ -39,8 +39,8 @@ from clustersim.runs.variants import (
     Variant,
     Verdict,
 )
-from clustersim.simulation.answer import RunAnswer
-from clustersim.simulation.serving.answer import ServeAnswer
+from clustersim.simulation.service.answer import ServeAnswer
+from clustersim.simulation.step.answer import RunAnswer
 
 Point = tuple[Variant, Run | None]
 """A variant of a study and its run; None until it is completed."""
@@ -327,6 +327,3 @@ def _readable(row: tuple[str, Verdict, str | None, str | None]) -> Run | None:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-__all__ = ["Point", "Store", "StoredStudy", "Study", "check_store"]

@@ -144,6 +144,3 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise ScenarioError(f"{folder}: cannot be created ({problem.strerror})") from None
-
-
-__all__ = ["VERSION", "check_store", "connect"]

@@ -32,6 +32,3 @@ def files_of(variants: Iterable[Variant]) -> CarriedFiles:
 def _names_file(change: Change) -> bool:
     """Return whether a change may name another file."""
     return is_reference(change) or str(change.value).endswith(".txt")
-
-
-__all__ = ["files_of"]

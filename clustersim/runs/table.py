@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.metrics.attribution import PARTS
 from clustersim.runs.variants import MEMORY_ONLY, RAN, SERVED, MemoryEstimate, Run, Value, Variant
-from clustersim.simulation.answer import RunAnswer
-from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, service_measures
+from clustersim.simulation.service.measures import SERVICE_MEASURES, service_measures
+from clustersim.simulation.step.answer import RunAnswer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,18 +138,3 @@ def _number_columns(rows: Sequence[Row]) -> list[str]:
 def _text(value: Value) -> str:
     """Return a value as it is written in a scenario."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-__all__ = [
-    "DOES_NOT_FIT",
-    "FITS",
-    "MEASURES",
-    "RUN_MEASURES",
-    "Row",
-    "axis_columns",
-    "data_frame",
-    "measures",
-    "row",
-    "run_measures",
-    "verdict_text",
-]

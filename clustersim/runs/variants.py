@@ -23,13 +23,13 @@ from clustersim.scenario.load import (
     service,
     training_step,
 )
-from clustersim.simulation.answer import RunAnswer, RunMeasures
 from clustersim.simulation.garbage import garbage_collection_off
-from clustersim.simulation.result import Result
-from clustersim.simulation.serve import serve
-from clustersim.simulation.serving.answer import ServeAnswer
-from clustersim.simulation.simulate import simulate, simulate_if_it_fits
-from clustersim.simulation.training_runs import train
+from clustersim.simulation.service.answer import ServeAnswer
+from clustersim.simulation.service.serve import serve
+from clustersim.simulation.step.answer import RunAnswer, RunMeasures
+from clustersim.simulation.step.result import Result
+from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
+from clustersim.simulation.training_run.train import train
 
 Answer = TypeVar("Answer")
 
@@ -204,20 +204,3 @@ def renamed(run: Run, variant: Variant) -> Run:
 def in_a_line(problem: Exception) -> str:
     """Return the message of an error in one line."""
     return "; ".join(line.strip() for line in str(problem).splitlines() if line.strip())
-
-
-__all__ = [
-    "FAILED",
-    "INVALID",
-    "MEMORY_ONLY",
-    "RAN",
-    "SERVED",
-    "MemoryEstimate",
-    "Run",
-    "Value",
-    "Variant",
-    "Verdict",
-    "in_a_line",
-    "renamed",
-    "run_variant",
-]

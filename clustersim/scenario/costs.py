@@ -42,6 +42,3 @@ def rate_of(costs: CostsFile, accelerator: str) -> Price | None:
     if costs.usd_per_device_hour is not None:
         return Price(costs.usd_per_device_hour, "stated", "stated by the user")
     return price_of(accelerator, costs.price, costs.years)
-
-
-__all__ = ["CostsFile", "rate_of", "site_of"]

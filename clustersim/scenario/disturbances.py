@@ -214,18 +214,3 @@ Disturbance = Annotated[
     | FailedCableFile,
     Field(discriminator="type"),
 ]
-
-__all__ = [
-    "Disturbance",
-    "FailedCableFile",
-    "FailedNicFile",
-    "JitterFile",
-    "LateHostFile",
-    "PausesFile",
-    "RanksFile",
-    "SequenceLengthsFile",
-    "SlowDeviceFile",
-    "SlowLinkFile",
-    "SlowNicFile",
-    "unfolds",
-]

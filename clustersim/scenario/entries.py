@@ -118,6 +118,3 @@ def _scenario(path: str, data: Any) -> Entry:
     if not isinstance(data, dict):
         raise ScenarioError(f"{path}: holds no keys (expected 'key: value' lines)")
     return Entry("scenario", loaded.name, loaded.scenario.title, data, loaded.scenario)
-
-
-__all__ = ["KINDS", "Entry", "entry", "entry_of_file", "kinds_of", "title_of"]

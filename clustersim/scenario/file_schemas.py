@@ -53,6 +53,3 @@ def _references(part: Any) -> Iterator[str]:
     elif isinstance(part, list):
         for value in part:
             yield from _references(value)
-
-
-__all__ = ["file_schema"]

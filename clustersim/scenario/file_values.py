@@ -51,6 +51,3 @@ def _at(data: Any, path: tuple[str | int, ...]) -> Any:
     for key in path:
         data = data[key]
     return data
-
-
-__all__ = ["file_values"]

@@ -418,19 +418,3 @@ def _file(path: Path) -> Path:
             f"{escaped(str(path))}: no such file, and no shipped scenario of that name{hint}"
         )
     return shipped
-
-
-__all__ = [
-    "Loaded",
-    "LoadedFile",
-    "LoadedService",
-    "Origin",
-    "from_mapping",
-    "is_service",
-    "load",
-    "load_any",
-    "load_cluster",
-    "load_service",
-    "name_of",
-    "service_from_mapping",
-]

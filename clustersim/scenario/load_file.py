@@ -161,13 +161,3 @@ class LoadFile(Strict):
                 )
                 raise ValueError(f"{key}: has no effect here (it belongs to {needs})")
         return self
-
-
-__all__ = [
-    "LOADS",
-    "HistogramLengths",
-    "Lengths",
-    "LoadFile",
-    "LognormalLengths",
-    "UniformLengths",
-]

@@ -179,6 +179,3 @@ def _steps(low: float, high: float, step: float, item: str) -> list[float]:
     if count >= MAX_VALUES:
         raise ValueError(f"{item}: more than {MAX_VALUES:,} values")
     return [low + i * step for i in range(int(count) + 1)]
-
-
-__all__ = ["MAX_VALUES", "counts_of", "quantities_of", "values_of"]

@@ -123,7 +123,7 @@ def _add_fits(accelerator: dict[str, Any], folder: Path) -> None:
 
 def _imported(file: str, folder: Path | None, where: str) -> Document:
     """Return the model file of a Hugging Face configuration, beginning in the scenario's folder."""
-    from clustersim.workload.importers import import_config  # few scenarios need it
+    from clustersim.importers.models import import_config  # few scenarios need it
 
     path = Path(file).expanduser()
     if folder is not None and is_file(folder / path):
@@ -154,6 +154,3 @@ def _value(data: Any, path: Key) -> Any:
     for key in path:
         data = data.get(key) if isinstance(data, dict) else None
     return data
-
-
-__all__ = ["REFERENCES", "is_reference", "look_up", "name_failures", "references_in", "rename"]

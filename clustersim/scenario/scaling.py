@@ -102,6 +102,3 @@ class Scaling(Strict):
 
     weak: Annotated[CurveFile | None, Field(description="the batch grows with the devices")] = None
     strong: Annotated[CurveFile | None, Field(description="the batch is constant")] = None
-
-
-__all__ = ["EFFICIENCY", "Axis", "CurveFile", "PointFile", "PublishedPoint", "Scaling", "Value"]

@@ -262,19 +262,3 @@ def serving_json_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **ServingScenarioFile.model_json_schema(by_alias=True),
     }
-
-
-__all__ = [
-    "SERVING_METRICS",
-    "FormatsFile",
-    "LimitsFile",
-    "PublishedService",
-    "ReplicaFile",
-    "ServingPlanFile",
-    "ServingScenario",
-    "ServingScenarioFile",
-    "Speculation",
-    "SpeculationFile",
-    "replica_devices",
-    "serving_json_schema",
-]

@@ -253,16 +253,3 @@ class TrainingFile(TrainingBase):
         description="name of a file of failures; if missing, that of the cluster if it names one,"
         " else no failures; none with null",
     )
-
-
-__all__ = [
-    "AUTO",
-    "BatchStage",
-    "CheckpointFile",
-    "PublishedRun",
-    "RestartFile",
-    "SparesFile",
-    "Training",
-    "TrainingFile",
-    "steps_of_interval",
-]

@@ -19,6 +19,3 @@ def garbage_collection_off() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-__all__ = ["garbage_collection_off"]

@@ -79,6 +79,3 @@ class Detours:
             f"{where}.link: without {culprit} there is no route from {a} to {b}, which"
             " cuts the job in two (use type: slow-link, or leave it out)"
         )
-
-
-__all__ = ["Detours"]

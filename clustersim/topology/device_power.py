@@ -67,6 +67,3 @@ def clock_under_cap(cap: float, watts: float, idle: float) -> float:
     clock = dynamic ** (1 / 3)
     lowest = assumed_lowest_voltage_clock
     return clock if clock >= lowest else dynamic / lowest**2
-
-
-__all__ = ["DevicePower", "clock_under_cap", "device_power"]

@@ -195,15 +195,3 @@ def _check_whole(node: Node, number: int, where: str) -> None:
             f"{where}.link: a device of node {number} has no other way to the rest, which cuts the"
             " job in two (use type: slow-link, or leave it out)"
         )
-
-
-__all__ = [
-    "NO_FAULTS",
-    "FailedCable",
-    "Fault",
-    "Faults",
-    "FaultyNic",
-    "SlowLink",
-    "find_faults",
-    "goodput",
-]

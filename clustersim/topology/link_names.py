@@ -101,6 +101,3 @@ def _pairs(switches: list[Switch]) -> Iterator[tuple[Switch, Switch]]:
     """Yield every switch with the next one, and with the first one."""
     yield from pairwise(switches)
     yield from ((switches[0], switch) for switch in switches[1:])
-
-
-__all__ = ["is_of_nic", "links_like", "node_links", "node_of", "reverse"]

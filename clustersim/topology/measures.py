@@ -106,11 +106,3 @@ def _links_out(cluster: Cluster, number: int) -> Iterator[tuple[str, str, float]
     for hop in hops:
         a, _, b = hop.name.partition(">")
         yield a, b, hop.bandwidth
-
-
-__all__ = [
-    "Measures",
-    "device_to_node",
-    "measure",
-    "node_injection",
-]

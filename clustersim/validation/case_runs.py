@@ -17,10 +17,10 @@ from clustersim.errors import CatalogError, ClustersimError, PlanError, Scenario
 from clustersim.memory.verdict import Verdict
 from clustersim.runs.executors import InProcess, run_alone
 from clustersim.scenario.load import Loaded
-from clustersim.simulation.build import build_job
 from clustersim.simulation.garbage import garbage_collection_off
-from clustersim.simulation.result import Result
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.result import Result
+from clustersim.simulation.step.simulate import simulate
 from clustersim.validation import duration_cases as duration
 from clustersim.validation import energy_cases as energy
 from clustersim.validation import goodput_cases as goodput

@@ -161,14 +161,3 @@ def errors_finding(answer: Validation) -> str:
     return (
         f"{better} of {len(pairs)} groups are predicted better than by the best-constant baseline"
     )
-
-
-__all__ = [
-    "errors_chart",
-    "errors_finding",
-    "group_names",
-    "groups_by_error",
-    "scatter_chart",
-    "scatter_finding",
-    "timed_cases",
-]

@@ -12,7 +12,8 @@ from itertools import pairwise
 from typing import Final
 
 from clustersim.cost.compute import chain_seconds
-from clustersim.program.steps import FORWARD, Code
+from clustersim.program.steps import Code
+from clustersim.timeline import FORWARD
 from clustersim.traffic import Traffic
 from clustersim.validation.claim_runs import ClaimRun
 from clustersim.validation.serving_claims import fused_kernels, narrow_weights

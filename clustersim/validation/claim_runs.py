@@ -15,10 +15,10 @@ from clustersim.catalog.finding import shipped
 from clustersim.errors import ScenarioError
 from clustersim.program.job import Job
 from clustersim.scenario.load import load
-from clustersim.simulation.build import build_job
-from clustersim.simulation.result import Result
-from clustersim.simulation.simulate import simulate
-from clustersim.studies.scaling import scale
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.result import Result
+from clustersim.simulation.step.simulate import simulate
+from clustersim.studies.scale import scale
 from clustersim.validation.case_runs import run_case
 from clustersim.validation.cases.reasons import Ungradable
 from clustersim.validation.cases.rows import Entry, read_entries

@@ -207,6 +207,3 @@ def _model(given: RunModel) -> Mapping[str, Any]:
         "source": "stated",
         "sources": {"stated": {"title": "the source of the row"}},
     }
-
-
-__all__ = ["FAMILY", "grade_duration_case"]

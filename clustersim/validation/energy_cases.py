@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 from clustersim.catalog.finding import entry_names, find
 from clustersim.cost.power import Draw, MachinePower, machine_power, missing_power
 from clustersim.scenario.load import from_mapping, load_cluster
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row
@@ -218,6 +218,3 @@ def _cluster(row: Row) -> str:
 
 def _grade(metric: str, measured: float, predicted: float) -> Grade:
     return Grade(metric, None, measured, predicted, predicted / measured - 1, None)
-
-
-__all__ = ["FAMILY", "grade_energy_case"]

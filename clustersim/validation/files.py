@@ -108,6 +108,3 @@ def _cell(row: Mapping[str, Any], name: str, of: str) -> Any:
     if of == TEXT and isinstance(value, Mapping):
         return "; ".join(f"{key}: {why}" for key, why in value.items())
     return value if value is None or of != TEXT else str(value)
-
-
-__all__ = ["FIGURES", "FILES", "write_validation"]

@@ -18,12 +18,12 @@ from pydantic import BeforeValidator
 
 from clustersim.catalog.finding import entry_names, find
 from clustersim.catalog.reliability_records import ReliabilityRecord
-from clustersim.reliability.checkpoint_intervals import first_order_goodput, interval_goodput
-from clustersim.reliability.spare_nodes import spares_needed
+from clustersim.failures.checkpoint_intervals import first_order_goodput, interval_goodput
+from clustersim.failures.spare_nodes import spares_needed
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load, load_cluster
-from clustersim.simulation.long_run_answer import TrainAnswer
-from clustersim.simulation.training_runs import train
+from clustersim.simulation.training_run.answer import TrainAnswer
+from clustersim.simulation.training_run.train import train
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row
@@ -283,6 +283,3 @@ def _shipped_run(row: Row, given: GoodputRow) -> str | None:
             if load_cluster(choice.cluster, None).node.accelerator.name == accelerator:
                 return name
     return None
-
-
-__all__ = ["FAMILY", "grade_goodput_case"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from clustersim.simulation.result import Result
+from clustersim.simulation.step.result import Result
 from clustersim.validation.cases.case import Case
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.texts import HARDWARE, MODEL

@@ -15,9 +15,9 @@ from math import ceil
 from typing import Any, Final, NamedTuple
 
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.serving.batch import Batch, Prompt
-from clustersim.serving.request_times import static_times
-from clustersim.simulation.serve import serve
+from clustersim.inference.batch import Batch, Prompt
+from clustersim.inference.request_times import static_times
+from clustersim.simulation.service.serve import serve
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Row
 from clustersim.validation.explanation.serving_quantities import token_quantities

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from clustersim.inference.batch import Batch, Prompt
+from clustersim.inference.service import Service
 from clustersim.scenario.load import load_service
-from clustersim.serving.batch import Batch, Prompt
-from clustersim.serving.service import Service
-from clustersim.simulation.serving.replica_pools import build_pools
+from clustersim.simulation.service.replica_pools import build_pools
 from clustersim.validation.claim_runs import ClaimRun
 
 ONE = Batch(1, 1_024)

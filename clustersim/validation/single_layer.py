@@ -7,7 +7,7 @@ from clustersim.cost.compute import chain_seconds
 from clustersim.program.blocks import Blocks
 from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
-from clustersim.simulation.build import build_job
+from clustersim.simulation.step.build import build_job
 from clustersim.workload.flops import layer_forward_flops
 from clustersim.workload.kernels import Collective, Kernel
 from clustersim.workload.ops import backward, forward

@@ -23,11 +23,11 @@ from clustersim.engine.replay import replay
 from clustersim.program.batch_order import batch_order
 from clustersim.program.program import Actor, Block
 from clustersim.program.schedules import SCHEDULES
-from clustersim.program.steps import FORWARD
 from clustersim.program.uniform import uniform_program
 from clustersim.scenario.load import from_mapping
-from clustersim.simulation.replications import replicate
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.replications import replicate
+from clustersim.simulation.step.simulate import simulate
+from clustersim.timeline import FORWARD
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row
 from clustersim.validation.cases.values import Count, Number
@@ -270,6 +270,3 @@ def _scenario(name: str) -> dict[str, Any]:
     """Return a scenario of ``validation/stragglers.yaml``."""
     scenarios: dict[str, dict[str, Any]] = find("validation", "stragglers").mapping()["scenarios"]
     return scenarios[name]
-
-
-__all__ = ["FAMILY", "expected_maximum", "grade_straggler_case"]

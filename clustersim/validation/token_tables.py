@@ -49,5 +49,3 @@ TOKENS: Final = Table(
     ("group", ">cases", *(f">{kind}" for kind in KINDS)),
     token_rows,
 )
-
-__all__ = ["KINDS", "TOKENS"]

@@ -8,10 +8,10 @@ one pool alone              its step
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from clustersim.serving.batch import Batch, Prompt
-from clustersim.serving.request_times import StaticTimes, prompt_seconds
-from clustersim.serving.service import Service
-from clustersim.simulation.serving.answer import ServeAnswer
+from clustersim.inference.batch import Batch, Prompt
+from clustersim.inference.request_times import StaticTimes, prompt_seconds
+from clustersim.inference.service import Service
+from clustersim.simulation.service.answer import ServeAnswer
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,3 @@ def _scaled(parts: Mapping[str, float], seconds: float) -> dict[str, float]:
     """Return parts that add up to a time [s]."""
     total = sum(parts.values())
     return {name: seconds * part / total for name, part in parts.items()}
-
-
-__all__ = ["TokenTime", "replayed_token", "static_token", "step_time"]

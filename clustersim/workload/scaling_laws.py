@@ -203,6 +203,3 @@ def find_law(name: str) -> Law:
     if name not in LAWS:
         raise ScenarioError(f"--law {name}: no such law (known: {', '.join(LAWS)})")
     return LAWS[name]
-
-
-__all__ = ["FLOPS_PER_PARAMETER", "LAWS", "Law", "Loss", "Optimum", "Powers", "find_law"]

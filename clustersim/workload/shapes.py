@@ -117,6 +117,3 @@ def _count(shape: Mapping[str, Any]) -> float:
     counted = {**shape, "parameters": {"value": 1.0, "assumed": "not counted yet"}}
     record = ModelRecord.model_validate(counted)
     return float(round(model_parameters(build_model(record, record.sequence, 1, 1))))
-
-
-__all__ = ["FAMILIES", "SMALLEST", "Family", "shape_of"]

@@ -26,7 +26,7 @@ from clustersim.catalog.tree import Tree
 from clustersim.cli import main
 from clustersim.runs.executors import InProcess, workers
 from clustersim.scenario.load import load
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from clustersim.topology.accelerator import build_accelerator
 from clustersim.validation.cases.rows import read_entries
 

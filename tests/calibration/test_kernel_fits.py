@@ -21,7 +21,7 @@ from clustersim.catalog.tree import Tree
 from clustersim.cli import main
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.runs.executors import InProcess
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 
 SIZES = (1, 16, 128, 1024, 8192)
 

@@ -13,8 +13,8 @@ from clustersim.catalog.reading import parse_yaml, read_yaml
 from clustersim.catalog.records import NicFacts
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
+from clustersim.reports.step.text import answer
 from clustersim.scenario.load import from_mapping, load, load_any
-from clustersim.studies.run.text import answer
 
 DATA = {
     "title": "a test",

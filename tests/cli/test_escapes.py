@@ -14,7 +14,7 @@ from clustersim.render.charts import Bars
 from clustersim.render.charts.picture import printable
 from clustersim.render.page.page import Page, Section, render
 from clustersim.render.tables import Row, aligned
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from small import small
 
 EVIL = "\x1b[31mred\x07\u202e\u2066\x9b"

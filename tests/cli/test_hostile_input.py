@@ -16,11 +16,11 @@ from clustersim.cli import main
 from clustersim.cli.options import print_table
 from clustersim.errors import ScenarioError
 from clustersim.render.folder import replacing
+from clustersim.reports.step.files import FILES
 from clustersim.runs.execution import run_all, run_study
 from clustersim.runs.executors import InProcess
 from clustersim.runs.store import Store, Study
 from clustersim.runs.variants import RAN, Variant
-from clustersim.studies.run.files import FILES
 from small import small, wait_until
 
 

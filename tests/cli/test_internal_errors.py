@@ -12,7 +12,7 @@ from clustersim.cli import main
 from clustersim.runs.execution import run_study
 from clustersim.runs.store import Study
 from clustersim.runs.variants import FAILED, INVALID, RAN, Variant
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from small import small
 
 
@@ -23,7 +23,7 @@ def fault(monkeypatch):
     def broken(*_, **__):
         raise KeyError("a fault\nof clustersim")
 
-    monkeypatch.setattr(import_module("clustersim.simulation.simulate"), "build_job", broken)
+    monkeypatch.setattr(import_module("clustersim.simulation.step.simulate"), "build_job", broken)
 
 
 def ended(capsys, *command):
@@ -112,7 +112,7 @@ def test_not_enough_memory_is_one_line(fault, tmp_path, capsys, monkeypatch):
     def broken(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(import_module("clustersim.simulation.simulate"), "build_job", broken)
+    monkeypatch.setattr(import_module("clustersim.simulation.step.simulate"), "build_job", broken)
 
     assert ended(capsys, "run", str(small(tmp_path))) == (
         1, "not enough memory on this computer for this command\n",

@@ -9,7 +9,7 @@ import pytest
 
 from clustersim.cli import main
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from small import small
 
 

@@ -19,12 +19,12 @@ from clustersim.render.folder import check_free, is_ours, replacing
 from clustersim.render.matplotlib import write_figure
 from clustersim.render.render_process import RenderProcess
 from clustersim.render.tables import table
+from clustersim.reports.step.charts import memory_over_time
+from clustersim.reports.step.files import FILES, file_names, write
+from clustersim.reports.step.pipeline import pipeline, views
+from clustersim.reports.step.text import answer
 from clustersim.scenario.load import load
-from clustersim.simulation.simulate import simulate
-from clustersim.studies.run.charts import memory_over_time
-from clustersim.studies.run.files import FILES, file_names, write
-from clustersim.studies.run.pipeline import pipeline, views
-from clustersim.studies.run.text import answer
+from clustersim.simulation.step.simulate import simulate
 
 SMALL = ("frontier-22b", "--set", "batch.global=32")
 
@@ -125,7 +125,7 @@ def test_a_terminal_gets_the_same_lines_as_a_table(result):
     from rich.console import Console
 
     from clustersim.render.tables import Row
-    from clustersim.studies.run.text import rows
+    from clustersim.reports.step.text import rows
 
     lines = [*rows(result), Row("memory", "does not fit", warning=True)]
     console = Console(width=60, force_terminal=True, color_system="standard")
@@ -457,7 +457,7 @@ def test_an_interrupt_ends_with_130(tmp_path, capsys, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("clustersim.studies.run.files.write_trace", interrupted)
+    monkeypatch.setattr("clustersim.reports.step.files.write_trace", interrupted)
 
     code, _ = refused(capsys, "run", *SMALL, "--json", "--out", str(tmp_path / "run"))
 

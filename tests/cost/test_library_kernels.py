@@ -11,9 +11,9 @@ from clustersim.cost.compute import chain_seconds, flash_seconds
 from clustersim.cost.matrix_products import gemm_seconds
 from clustersim.program.movement.parameter_gather import copy_seconds
 from clustersim.program.movement.sharding import layer_fetch
-from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
-from clustersim.simulation.build import build_job
+from clustersim.simulation.step.build import build_job
+from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.topology.accelerator import build_accelerator
 from clustersim.validation.cases.machines import FrameworkChoice
 from clustersim.validation.cases.rows import parse_entries

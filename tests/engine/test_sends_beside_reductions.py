@@ -6,7 +6,7 @@ from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.replay import replay, result, run_to_end
 from clustersim.program.compile import compile_program
 from clustersim.scenario.load import load
-from clustersim.simulation.build import build_job
+from clustersim.simulation.step.build import build_job
 
 ACROSS_NODES = (
     "cluster.nodes=4", "plan.tensor=1", "plan.pipeline=2", "plan.data=16", "batch.micro=1",

@@ -15,8 +15,8 @@ from clustersim.metrics.attribution import PARTS, average
 from clustersim.metrics.bounds import compute_bound
 from clustersim.program.compile import compile_program
 from clustersim.scenario.load import from_mapping
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
 
 SCENARIO = {
     "title": "A small model on A100",

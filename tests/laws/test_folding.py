@@ -13,7 +13,7 @@ from simpy.events import Timeout
 from clustersim.answers import to_json
 from clustersim.engine.network.network import Network
 from clustersim.program.fold import ReplicaTraffic
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from clustersim.traffic import Traffic
 from enumerated import traffic_rows
 

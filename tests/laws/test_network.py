@@ -17,7 +17,8 @@ from simpy.events import Timeout
 
 from clustersim.engine.network import network as network_module
 from clustersim.engine.network.background_traffic import Slowdown, contended_seconds, slowdowns
-from clustersim.engine.network.network import DONE, SHARED, UNCONTENDED, WAITING, Network
+from clustersim.engine.network.network import Network
+from clustersim.engine.network.transfer import DONE, SHARED, UNCONTENDED, WAITING
 from clustersim.errors import SimulationError
 from clustersim.traffic import Traffic
 

@@ -16,8 +16,7 @@ from clustersim.metrics.attribution import BUBBLES, PARTS, attribute, average
 from clustersim.metrics.bubble import bubble_fraction, uniform_step
 from clustersim.program.program import Tail
 from clustersim.program.schedules import SCHEDULES
-from clustersim.program.steps import WEIGHT
-from clustersim.timeline import KINDS
+from clustersim.timeline import KINDS, WEIGHT
 from clustersim.traffic import Traffic
 from strategies import CLASSIC, Shape, durations, shapes, uniform_program
 

@@ -13,7 +13,7 @@ from clustersim.engine.requests.request_replay import (
     replay_requests,
 )
 from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
-from clustersim.serving.batch import Batch, Prompt
+from clustersim.inference.batch import Batch, Prompt
 from clustersim.traffic import Traffic
 
 ONE_BY_ONE = Scheduling(sequences=1)

@@ -15,9 +15,9 @@ from clustersim.program.schedule_check import check_steps
 from clustersim.program.schedules import SCHEDULES, schedule_text
 from clustersim.program.schedules.classic import INTERLEAVED_EARLY
 from clustersim.program.schedules.written import read_schedule
-from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Step, receiver_of
-from clustersim.studies.show.schedule import page, replay_schedule
-from clustersim.timeline import KINDS
+from clustersim.program.steps import Step, receiver_of
+from clustersim.reports.show.schedule import page, replay_schedule
+from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT
 from strategies import CLASSIC, durations, shapes
 
 GOLDEN = Path(__file__).parents[1] / "golden"

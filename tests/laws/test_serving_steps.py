@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from clustersim.catalog.engines import EngineRecord
+from clustersim.inference.batch import Batch, Prompt
+from clustersim.inference.drafting import NONE, Drafting
+from clustersim.inference.experts import ExpertLoads
+from clustersim.inference.number_formats import WEIGHTS, Formats
+from clustersim.inference.replica_layout import Layout
+from clustersim.inference.service import Service
 from clustersim.scenario.entries import entry
-from clustersim.serving.batch import Batch, Prompt
-from clustersim.serving.drafting import NONE, Drafting
-from clustersim.serving.experts import ExpertLoads
-from clustersim.serving.number_formats import WEIGHTS, Formats
-from clustersim.serving.replica_layout import Layout
-from clustersim.serving.service import Service
 from clustersim.topology.accelerator import KernelFits
 from clustersim.topology.cluster import build_cluster
 from clustersim.workload.model import build_model

@@ -30,12 +30,12 @@ from clustersim.memory.verdict import (
     Verdict,
 )
 from clustersim.program.compile import compile_program
+from clustersim.reports.step.charts import MOST_LAYERS, MOST_LEVELS, memory_over_time
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load
-from clustersim.simulation.advice import changes
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate, simulate_if_it_fits
-from clustersim.studies.run.charts import MOST_LAYERS, MOST_LEVELS, memory_over_time
+from clustersim.simulation.step.advice import changes
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
 from clustersim.validation.answer import validate
 
 MODEST = settings(max_examples=20, deadline=None)

@@ -9,7 +9,7 @@ from clustersim.memory.reserved import replayed
 from clustersim.memory.states import boundary, steady_parts
 from clustersim.memory.verdict import STATES
 from clustersim.scenario.load import load
-from clustersim.simulation.build import build_job
+from clustersim.simulation.step.build import build_job
 from clustersim.validation.answer import validate
 
 WHOLE = ["model=llama2-7b", "finetune.method=lora", "offload.parameters=false"]

@@ -19,8 +19,8 @@ from clustersim.metrics.prediction_interval import (
     reach_of,
     size_of,
 )
-from clustersim.simulation.simulate import simulate
-from clustersim.studies.run.text import rows
+from clustersim.reports.step.text import rows
+from clustersim.simulation.step.simulate import simulate
 from measured_runs import evidence, runs_of
 
 laws = settings(max_examples=20, deadline=None)

@@ -15,8 +15,8 @@ from clustersim.metrics.communication import GroupLinks, NodeSpan, links_of_grou
 from clustersim.plan.parallelism import AXES, Plan
 from clustersim.plan.placement import Placement, snake
 from clustersim.scenario.load import load
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
 
 ALONE = (
     "cluster=dgx-a100", "cluster.nodes=8", "cluster.node.devices=1",
@@ -329,7 +329,7 @@ def test_of_many_groups_every_pattern_is_looked_at():
 
 def test_the_answer_and_the_json_tell_the_same_groups():
     """A line for each kind of group; the narrowest link comes first in both."""
-    from clustersim.studies.run.text import answer
+    from clustersim.reports.step.text import answer
 
     result = simulate("frontier-22b", ["batch.global=32", "plan.placement.order=[pipeline, data]"])
     data, stages, _ = to_json(result.answer)["groups"]

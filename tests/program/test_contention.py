@@ -6,7 +6,7 @@ from clustersim.program import compile as compiling
 from clustersim.program.blocks import Blocks
 from clustersim.program.contention import Contention
 from clustersim.scenario.load import from_mapping
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 
 
 def loaded(cluster, nodes, model, plan, batch, framework="nemo-automodel", **more):
@@ -88,7 +88,7 @@ def closed_form(monkeypatch):
     monkeypatch.setattr(
         compiling, "contention_of", lambda *_: Contention({}, {}, always=False, bound=0.0)
     )
-    monkeypatch.setattr("clustersim.simulation.simulate.check_step", lambda *_: None)
+    monkeypatch.setattr("clustersim.simulation.step.simulate.check_step", lambda *_: None)
 
 
 @pytest.mark.parametrize("scenario", SHARING.values(), ids=SHARING.keys())

@@ -5,8 +5,8 @@ import pytest
 from clustersim.errors import PlanError
 from clustersim.memory.peak import running_layer
 from clustersim.scenario.load import from_mapping
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
 from clustersim.workload.kernels import Collective, Flash, flat
 from clustersim.workload.model import Layer
 

@@ -10,8 +10,8 @@ from clustersim.engine.replay import replay
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.compile import Compilation
 from clustersim.scenario.load import from_mapping, load
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
 from clustersim.topology.cluster import build_cluster
 
 MODEST = settings(max_examples=25, deadline=None)

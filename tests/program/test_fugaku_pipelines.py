@@ -12,7 +12,7 @@ import pytest
 
 from clustersim.catalog.finding import shipped
 from clustersim.scenario.load import load
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from clustersim.validation.case_runs import run_case
 from clustersim.validation.cases.rows import read_entries
 from clustersim.validation.single_layer import layer_times

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from clustersim.errors import PlanError
 from clustersim.memory.states import steady_parts
 from clustersim.program.blocks import Blocks
-from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
+from clustersim.timeline import BACKWARD, FORWARD
 
 MODEST = settings(max_examples=20, deadline=None)
 DATA = {

@@ -5,7 +5,7 @@ import pytest
 from clustersim.program.block_kernels import layer_kernels
 from clustersim.program.steps import WHOLE
 from clustersim.scenario.load import load
-from clustersim.simulation.build import build_job
+from clustersim.simulation.step.build import build_job
 from clustersim.validation.claims import judge_claim
 from clustersim.validation.single_layer import layer_times
 from clustersim.workload.flops import hardware_flops

@@ -8,9 +8,9 @@ from clustersim import simulate
 from clustersim.cost.host import host_optimiser_seconds, host_rate
 from clustersim.errors import CatalogError, ClustersimError
 from clustersim.program.movement.host_copies import HostLink, host_fetch, host_push
-from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping, load_cluster
-from clustersim.simulation.build import build_job
+from clustersim.simulation.step.build import build_job
+from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.topology.cluster import build_cluster
 from clustersim.workload.offload import HostCopy
 

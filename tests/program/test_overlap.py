@@ -12,10 +12,10 @@ from clustersim.program.movement.block_moves import moves_of
 from clustersim.program.movement.limiter import tails
 from clustersim.program.movement.overlap import Move, Unit, total_seconds
 from clustersim.program.movement.sharding import factors_gathered, layer_fetch, layer_push
-from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
+from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.workload.parameters import layer_parameters
 
 MODEST = settings(max_examples=20, deadline=None)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from clustersim.program.movement.parameter_gather import exposed_gather
 from clustersim.scenario.load import from_mapping
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
 from clustersim.traffic import Traffic
 from enumerated import joint_traffic
 

@@ -14,7 +14,7 @@ from clustersim.program.schedule_check import check_program, check_steps, draw, 
 from clustersim.program.schedules import SCHEDULES
 from clustersim.program.steps import Step, order_of
 from clustersim.scenario.load import load
-from clustersim.simulation.build import build_job
+from clustersim.simulation.step.build import build_job
 from strategies import Shape, shapes, uniform_program
 
 

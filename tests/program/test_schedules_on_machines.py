@@ -8,10 +8,11 @@ import pytest
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.program.movement.block_moves import moves_of
 from clustersim.program.schedules import SCHEDULES
-from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT, Code, completing
+from clustersim.program.steps import Code, completing
 from clustersim.scenario.load import load
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
+from clustersim.timeline import BACKWARD, FORWARD, INPUT, WEIGHT
 
 SMALL = ("frontier-22b", "batch.global=32", "recompute=none")
 TENSOR = (

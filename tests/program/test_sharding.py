@@ -8,10 +8,10 @@ from clustersim.errors import PlanError
 from clustersim.memory.states import state_parts, steady_parts
 from clustersim.plan.parallelism import by_work
 from clustersim.program.movement.sharding import layer_fetch, layer_push, local_seconds
-from clustersim.program.steps import BACKWARD, FORWARD
 from clustersim.scenario.load import from_mapping
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
+from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.validation.answer import validate
 from clustersim.workload.kernels import Collective
 from clustersim.workload.parameters import layer_parameters, model_parameters

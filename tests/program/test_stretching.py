@@ -4,7 +4,7 @@ import pytest
 
 from clustersim.program.movement.overlap import Move, Unit, Units
 from clustersim.program.stretching import stretched_segments, stretched_units
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from clustersim.traffic import Traffic
 
 SHARED = Traffic("a", (0,), (1.0,), 1e9, 0.0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.reliability.checkpoint_intervals import (
+from clustersim.failures.checkpoint_intervals import (
     FLAT,
     best_interval,
     daly_interval,
@@ -16,7 +16,7 @@ from clustersim.reliability.checkpoint_intervals import (
     relative_speed,
     young_interval,
 )
-from clustersim.reliability.failures import (
+from clustersim.failures.failures import (
     FailureCause,
     goodput_of_causes,
     mean_time_between,

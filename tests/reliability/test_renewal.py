@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.reliability.checkpoint_intervals import interval_goodput
-from clustersim.reliability.failures import FailureCause, goodput_of_causes
-from clustersim.reliability.renewal import (
+from clustersim.failures.checkpoint_intervals import interval_goodput
+from clustersim.failures.failures import FailureCause, goodput_of_causes
+from clustersim.failures.renewal import (
     ACCOUNTS,
     LongRun,
     NodeReplacement,

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from clustersim.reliability.spare_nodes import spares_needed, survival_in_groups
+from clustersim.failures.spare_nodes import spares_needed, survival_in_groups
 
 
 @pytest.mark.parametrize("probability", [0.00117, 0.0012, 0.00125])

@@ -4,7 +4,7 @@ import pytest
 
 from clustersim.errors import ClustersimError
 from clustersim.scenario.load import load
-from clustersim.simulation.build import build_job
+from clustersim.simulation.step.build import build_job
 
 
 def test_more_blocks_than_can_be_replayed_are_rejected():

@@ -17,8 +17,8 @@ from clustersim.catalog.changes import setting_text
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
 from clustersim.scenario.load import from_mapping, load
 from clustersim.scenario.schema import json_schema
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
 
 SCENARIO = (finding.shipped("scenario") / "frontier-22b.yaml").read_text(encoding="utf-8")
 LINES = {line.partition(":")[0]: n for n, line in enumerate(SCENARIO.splitlines(), 1)}

@@ -4,7 +4,7 @@ import pytest
 
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.scenario.load import load, load_service
-from clustersim.simulation.serve import serve
+from clustersim.simulation.service.serve import serve
 
 NAME = "llama3-70b-h100-serving"
 

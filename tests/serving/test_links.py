@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import clustersim
+from clustersim.inference.device_kernels import Kernels
+from clustersim.inference.links import Links, link_rates
+from clustersim.inference.replica_layout import Layout
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load_cluster
-from clustersim.serving.device_kernels import Kernels
-from clustersim.serving.links import Links, link_rates
-from clustersim.serving.replica_layout import Layout
 from clustersim.topology.accelerator import kernel_fits
 from clustersim.topology.cluster import build_cluster
 

@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import PlanError
+from clustersim.inference.batch import Batch, Prompt
+from clustersim.inference.number_formats import Formats
+from clustersim.inference.replica_layout import Layout
+from clustersim.inference.service import Service
+from clustersim.inference.stage import Stage
 from clustersim.scenario.entries import entry
-from clustersim.serving.batch import Batch, Prompt
-from clustersim.serving.number_formats import Formats
-from clustersim.serving.replica_layout import Layout
-from clustersim.serving.service import Service
-from clustersim.serving.stage import Stage
 from clustersim.topology.cluster import build_cluster
 from clustersim.workload.model import build_model
 

@@ -18,7 +18,7 @@ from clustersim.engine.replay import result as outcome
 from clustersim.errors import SimulationError
 from clustersim.metrics.bounds import check_step, compute_bound, path_bound
 from clustersim.metrics.communication import HotLink
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from clustersim.timeline import Timeline
 from clustersim.traffic import Traffic
 

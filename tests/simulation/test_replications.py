@@ -7,8 +7,8 @@ import pytest
 from clustersim.answers import to_json
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import load
-from clustersim.simulation.replications import replicate
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.replications import replicate
+from clustersim.simulation.step.simulate import simulate
 
 SETTINGS = {"batch.global": 32}
 SLOW = {"type": "slow-device", "name": "slow", "devices": [3], "factor": 1.3}

@@ -11,8 +11,8 @@ import pytest
 
 from clustersim.catalog.finding import entry_names, find
 from clustersim.errors import ScenarioError
-from clustersim.simulation.result import Result
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.result import Result
+from clustersim.simulation.step.simulate import simulate
 
 FRONTIER = ("frontier-22b", "frontier-175b", "frontier-1t")
 MEGATRON = tuple(name for name in entry_names("scenario") if name.startswith("megatron21-t1-"))

@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 
 from clustersim.catalog.finding import entry_names, find
-from clustersim.simulation.serve import serve
-from clustersim.simulation.serving.serve_result import ServeResult
+from clustersim.simulation.service.result import ServeResult
+from clustersim.simulation.service.serve import serve
 
 NEAR = 0.13
 """Greatest error of a published number of a service."""

@@ -8,8 +8,8 @@ import pytest
 
 from clustersim.answers import to_json
 from clustersim.scenario.load import load
-from clustersim.simulation.build import cluster_of
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import cluster_of
+from clustersim.simulation.step.simulate import simulate
 
 TREE = "cluster.nodes=4", "batch.global=32", "plan.data=2"
 

@@ -5,9 +5,9 @@ from math import exp
 import pytest
 
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.reliability.checkpoint_intervals import best_interval, interval_goodput
-from clustersim.simulation.checkpoint_flows import share_for_steps
-from clustersim.simulation.training_runs import train
+from clustersim.failures.checkpoint_intervals import best_interval, interval_goodput
+from clustersim.simulation.training_run.checkpoint_flows import share_for_steps
+from clustersim.simulation.training_run.train import train
 
 BASE = "megatron-1t-84-days"
 FAST = ["training.replications=50"]

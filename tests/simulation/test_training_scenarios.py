@@ -3,7 +3,7 @@
 import pytest
 
 from clustersim.catalog.finding import entry_names, find
-from clustersim.simulation.training_runs import train
+from clustersim.simulation.training_run.train import train
 
 RUNS = [name for name in entry_names("scenario") if "training" in find("scenario", name).data]
 

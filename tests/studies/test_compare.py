@@ -24,7 +24,7 @@ from clustersim.render.matplotlib import write_figure
 from clustersim.render.page.page import render
 from clustersim.runs.arguments import check, settings_in, variant_of
 from clustersim.scenario.load import load
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.compare import Comparison, compare_runs
 from clustersim.studies.compare.charts import waterfalls
 from clustersim.studies.compare.compared import names_of

@@ -16,8 +16,8 @@ from answers import compare_page, whatif_page
 from clustersim.render.charts import Axis, Lines, Series
 from clustersim.render.page.page import Page, Section, render, write_page
 from clustersim.render.plotly import page_chart
-from clustersim.studies.scaling import ScalingAnswer
-from clustersim.studies.scaling import page as of_scale
+from clustersim.studies.scale import ScalingAnswer
+from clustersim.studies.scale import page as of_scale
 from pages import HOSTILE, page_of
 from scalings import made_up
 

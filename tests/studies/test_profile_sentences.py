@@ -23,12 +23,12 @@ from clustersim.catalog.frameworks import (
     StateBytes,
 )
 from clustersim.cli import main
-from clustersim.scenario.entries import entry
-from clustersim.studies.show.profile import DEFAULTS, MISSING, REST, describe_profile
-from clustersim.studies.show.rules import (
+from clustersim.reports.show.profile import DEFAULTS, MISSING, REST, describe_profile
+from clustersim.reports.show.rules import (
     as_list,
 )
-from clustersim.studies.show.text import paragraphs
+from clustersim.reports.show.text import paragraphs
+from clustersim.scenario.entries import entry
 from clustersim.units import counted
 
 GOLDEN = Path(__file__).parents[1] / "golden"

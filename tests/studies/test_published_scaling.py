@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from clustersim.studies.scaling import scale
+from clustersim.studies.scale import scale
 
 LARGE = pytest.mark.large
 

@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 
 from clustersim.cli import app
 from clustersim.cli.run import MAX_REPLICATIONS
+from clustersim.reports.step.page import page
+from clustersim.reports.step.replication_costs import costs_chart
+from clustersim.reports.step.text import rows
 from clustersim.scenario.load import load
-from clustersim.simulation.replications import replicate
-from clustersim.simulation.simulate import simulate
-from clustersim.studies.run.page import page
-from clustersim.studies.run.replication_costs import costs_chart
-from clustersim.studies.run.text import rows
+from clustersim.simulation.step.replications import replicate
+from clustersim.simulation.step.simulate import simulate
 
 SETTINGS = {
     "batch.global": 32,

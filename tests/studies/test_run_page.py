@@ -22,15 +22,15 @@ from clustersim.render.plotly import page_chart
 from clustersim.render.plotly.pieces import label
 from clustersim.render.plotly.timeline import MOST_BARS, lanes_shown
 from clustersim.render.tables import percent
+from clustersim.reports.step.charts import memory_by_stage, memory_over_time
+from clustersim.reports.step.links import link_loads
+from clustersim.reports.step.page import page
+from clustersim.reports.step.pipeline import page_views, pipeline, sampled
+from clustersim.reports.step.power_section import power_over_time, power_section
+from clustersim.reports.step.text import rows
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load
-from clustersim.simulation.simulate import simulate
-from clustersim.studies.run.charts import memory_by_stage, memory_over_time
-from clustersim.studies.run.links import link_loads
-from clustersim.studies.run.page import page
-from clustersim.studies.run.pipeline import page_views, pipeline, sampled
-from clustersim.studies.run.power_section import power_over_time, power_section
-from clustersim.studies.run.text import rows
+from clustersim.simulation.step.simulate import simulate
 from clustersim.topology.node import build_node
 from pages import HOSTILE, page_of
 
@@ -232,7 +232,7 @@ def test_a_sample_of_stages_has_both_ends(stages, most):
 @pytest.fixture(scope="module")
 def long():
     """A pipeline of 8 stages and 320 microbatches."""
-    from clustersim.simulation.simulate import simulate
+    from clustersim.simulation.step.simulate import simulate
 
     return pipeline(simulate("frontier-22b", ["batch.global=1280", "batch.micro=1"]))
 

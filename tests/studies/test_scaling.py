@@ -16,14 +16,14 @@ from clustersim.cli import app, main
 from clustersim.cli.scale import print_curves
 from clustersim.render.page.page import Chart, render
 from clustersim.runs.variants import Variant
-from clustersim.simulation.simulate import simulate
-from clustersim.studies.scaling import charts
-from clustersim.studies.scaling.answer import ScalingAnswer, SkippedPoint
-from clustersim.studies.scaling.arguments import ScalingRequest, curves_of
-from clustersim.studies.scaling.page import page
-from clustersim.studies.scaling.points import PlannedPoint
-from clustersim.studies.scaling.run_points import RunPoint, efficiency, loss
-from clustersim.studies.scaling.text import format_skipped
+from clustersim.simulation.step.simulate import simulate
+from clustersim.studies.scale import charts
+from clustersim.studies.scale.answer import ScalingAnswer, SkippedPoint
+from clustersim.studies.scale.arguments import ScalingRequest, curves_of
+from clustersim.studies.scale.page import page
+from clustersim.studies.scale.points import PlannedPoint
+from clustersim.studies.scale.run_points import RunPoint, efficiency, loss
+from clustersim.studies.scale.text import format_skipped
 from scalings import answer_of, made_up
 
 LARGE = pytest.mark.large

@@ -19,15 +19,15 @@ from clustersim.memory.peak import estimate_memory
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load
 from clustersim.scenario.schema import PlanFile
-from clustersim.simulation.build import build_job
-from clustersim.simulation.lower_bound.columns import Column
-from clustersim.simulation.lower_bound.layout_values import Cell, Layout, Mesh
-from clustersim.simulation.lower_bound.step_bound import StepBounds
-from clustersim.simulation.result import Result
-from clustersim.simulation.simulate import simulate, simulate_if_it_fits
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.result import Result
+from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
 from clustersim.studies.search import SearchAnswer
 from clustersim.studies.search.arguments import limits_of
 from clustersim.studies.search.launch import launch_arguments, launch_text
+from clustersim.studies.search.lower_bound.columns import Column
+from clustersim.studies.search.lower_bound.layout_values import Cell, Layout, Mesh
+from clustersim.studies.search.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.space import FREE, Choices, Space
 from clustersim.studies.search.text import rows
 from clustersim.units import GIB

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from clustersim.cli import main
-from clustersim.simulation.serve import serve
+from clustersim.simulation.service.serve import serve
 
 NAME = "llama3-70b-h100-serving"
 SMALL = ["--set", "load.concurrency=4", "--set", "load.requests=8"]

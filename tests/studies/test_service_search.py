@@ -5,7 +5,7 @@ import pytest
 import clustersim
 from clustersim.cli import main
 from clustersim.scenario.load import load_service
-from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, service_measures
+from clustersim.simulation.service.measures import SERVICE_MEASURES, service_measures
 from clustersim.studies.service_search.bounded_layouts import bounded_layouts
 from clustersim.studies.service_search.charts import bound_chart, speed_chart
 

@@ -9,10 +9,10 @@ from clustersim.cli import main
 from clustersim.errors import ScenarioError
 from clustersim.runs.cache_key import key_of
 from clustersim.scenario.load import load_service
-from clustersim.simulation.serving.service_measures import RATE, SPEED, service_front
+from clustersim.simulation.service.measures import RATE, SPEED, service_front
 from clustersim.studies.service_sweep.charts import services_chart
-from clustersim.studies.stored.answer import stored_runs
-from clustersim.studies.stored.text import runs_table
+from clustersim.studies.study.answer import stored_runs
+from clustersim.studies.study.text import runs_table
 
 NAME = "llama3-70b-h100-serving"
 SMALL = {"load.requests": 16}

@@ -22,9 +22,9 @@ from clustersim.render.diagram import frame, frame_of, picked, shared, thickness
 from clustersim.render.layouts.node_links import inner_links, rim
 from clustersim.render.matplotlib.diagram import diagram_figure, write_diagram
 from clustersim.render.words import format_value
+from clustersim.reports.listing.kinds import PLURALS
+from clustersim.reports.show.answer import fact_rows, page
 from clustersim.scenario.entries import KINDS, entry
-from clustersim.studies.listing.kinds import PLURALS
-from clustersim.studies.show.answer import fact_rows, page
 from clustersim.topology.measures import measure, node_injection
 
 CLUSTERS, NODES = finding.entry_names("cluster"), finding.entry_names("node")

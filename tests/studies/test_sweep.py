@@ -15,7 +15,8 @@ from clustersim import sweep
 from clustersim.answers import from_json, to_json
 from clustersim.cli import main
 from clustersim.errors import ScenarioError
-from clustersim.render.page.page import Chart, Table, render
+from clustersim.render.charts.picture import Table
+from clustersim.render.page.page import Chart, render
 from clustersim.render.tables import Row as Line
 from clustersim.render.words import short_keys
 from clustersim.runs.cache_key import key_of

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from clustersim.simulation.simulate import simulate
-from clustersim.studies.run import counters
-from clustersim.studies.run.counters import link_counters, memory_counters
-from clustersim.studies.run.trace import events, sample, write_trace
+from clustersim.reports.step import counters
+from clustersim.reports.step.counters import link_counters, memory_counters
+from clustersim.reports.step.trace import events, sample, write_trace
+from clustersim.simulation.step.simulate import simulate
 
 SMALL = ("frontier-22b", ["batch.global=32"])
 CHUNKED = ("megatron21-t1-145b", ["batch.global=768"])

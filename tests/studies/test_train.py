@@ -7,9 +7,9 @@ import pytest
 
 from clustersim.cli import main
 from clustersim.render.page.page import render
-from clustersim.simulation.training_runs import train
-from clustersim.studies.train.charts import charts_of
-from clustersim.studies.train.page import page
+from clustersim.reports.training_run.charts import charts_of
+from clustersim.reports.training_run.page import page
+from clustersim.simulation.training_run.train import train
 
 KEYS = (
     "days", "goodput", "interruptions", "accounting", "checkpoint", "energy_kwh", "power_w", "cost",

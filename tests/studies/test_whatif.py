@@ -16,7 +16,7 @@ from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError, SimulationError
 from clustersim.render.tables import columned
 from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.whatif import WhatIfAnswer
 from clustersim.studies.whatif import page as whatif_pages
 from clustersim.studies.whatif import text as report

@@ -4,7 +4,7 @@ import pytest
 
 from clustersim.cost.matrix_products import gemm_seconds, stream_seconds
 from clustersim.scenario.entries import entry
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from clustersim.topology.accelerator import build_accelerator
 from clustersim.topology.clock_spread import normal_maximum, slowest_of
 from clustersim.workload.kernels import Gemm

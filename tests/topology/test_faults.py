@@ -6,8 +6,8 @@ import pytest
 
 from clustersim.errors import PlanError
 from clustersim.scenario.load import from_mapping, load
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
 from clustersim.topology.cluster import build_cluster
 from clustersim.topology.faults import FailedCable, FaultyNic, SlowLink, goodput
 from clustersim.topology.link_names import links_like

@@ -18,17 +18,17 @@ from clustersim.catalog.facts import Fact, facts
 from clustersim.catalog.reading import parse_yaml
 from clustersim.cli import main
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
-from clustersim.scenario.load import from_mapping, load
-from clustersim.topology.cluster import build_cluster
-from clustersim.topology.importers import (
+from clustersim.importers.machines import (
     FORMATS,
     Choices,
     adapters,
     import_file,
     import_source,
 )
-from clustersim.topology.importers.nearest import clusters, nodes
-from clustersim.topology.importers.source import MOST_BYTES, Source, as_source
+from clustersim.importers.machines.nearest import clusters, nodes
+from clustersim.importers.machines.source import MOST_BYTES, Source, as_source
+from clustersim.scenario.load import from_mapping, load
+from clustersim.topology.cluster import build_cluster
 
 DATA = Path(__file__).parents[1] / "data" / "import"
 GOOD = {

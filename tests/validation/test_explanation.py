@@ -12,8 +12,8 @@ from clustersim.catalog.finding import shipped
 from clustersim.cli import main
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import load
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
 from clustersim.validation.answer import validate, validation_of
 from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.cases.rows import read_entries

@@ -10,7 +10,8 @@ import pytest
 from clustersim.answers import to_json
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import shipped
-from clustersim.catalog.tree import Place, Tree
+from clustersim.catalog.reading import Place
+from clustersim.catalog.tree import Tree
 from clustersim.cli.validate import validate as command
 from clustersim.errors import CatalogError
 from clustersim.validation.cases.machines import matches

@@ -11,7 +11,7 @@ from clustersim.catalog.finding import shipped
 from clustersim.cli.validate import validate as command
 from clustersim.errors import ScenarioError
 from clustersim.scenario.entries import entry
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from clustersim.validation.answer import validate, validation_of
 from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.cases.case import case_of as normalised

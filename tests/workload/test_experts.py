@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from clustersim.errors import ClustersimError
 from clustersim.scenario.load import from_mapping
-from clustersim.simulation.answer import ExpertBalance
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.answer import ExpertBalance
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
 from clustersim.workload.flops import layer_forward_flops
 from clustersim.workload.kernels import Collective, Gemm, Stream, flat
 from clustersim.workload.model import Layer

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from clustersim.cost.compute import followed_seconds
 from clustersim.program.blocks import Blocks
-from clustersim.program.steps import FORWARD
 from clustersim.scenario.load import from_mapping
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
+from clustersim.timeline import FORWARD
 from clustersim.workload.kernels import Collective, Gemm, flat
 from clustersim.workload.model import Layer
 from clustersim.workload.ops import backward, forward

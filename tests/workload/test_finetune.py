@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clustersim.errors import ClustersimError
 from clustersim.scenario.load import load
-from clustersim.simulation.build import build_job
+from clustersim.simulation.step.build import build_job
 from clustersim.workload.finetune import (
     Finetune,
     frozen_bytes,

@@ -10,8 +10,8 @@ from clustersim.cost.compute import Seconds
 from clustersim.cost.matrix_products import gemm_efficiency, gemm_seconds
 from clustersim.plan.parallelism import even_layers, filled
 from clustersim.scenario.load import load
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
 from clustersim.topology.accelerator import Products, Tile
 from clustersim.workload.kernels import Gemm, Stream
 from enumerated import joint_traffic

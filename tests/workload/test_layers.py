@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clustersim.catalog.models import LatentShape
 from clustersim.scenario.load import load
-from clustersim.simulation.simulate import simulate
+from clustersim.simulation.step.simulate import simulate
 from clustersim.workload.flops import layer_forward_flops
 from clustersim.workload.kernels import Collective, Flash, Gemm, Overlapped, Stream, flat
 from clustersim.workload.layers import layer_ops

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from clustersim.catalog import finding
 from clustersim.catalog.models import FAMILIES, ExpertShape, LatentShape, ModelRecord, WindowShape
 from clustersim.errors import CatalogError
+from clustersim.importers.models import READERS, WITH_TEXT, import_config
+from clustersim.reports.show.answer import page
 from clustersim.scenario.entries import entry, entry_of_file
-from clustersim.studies.show.answer import page
 from clustersim.workload.flops import attention_flops, layer_forward_flops, model_flops
-from clustersim.workload.importers import READERS, WITH_TEXT, import_config
 from clustersim.workload.model import Layer, Transformer, build_model
 from clustersim.workload.parameters import (
     active_parameters,

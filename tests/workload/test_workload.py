@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.render.words import UNMASKED
+from clustersim.reports.step.text import rows
 from clustersim.scenario.load import from_mapping
-from clustersim.simulation.build import build_job
-from clustersim.simulation.simulate import simulate
-from clustersim.studies.run.text import rows
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.simulate import simulate
 from clustersim.workload.flops import (
     attention_flops,
     hardware_flops,

@@ -238,6 +238,3 @@ def _shown(value: object) -> str:
     """Return a value as JSON writes it, cut to a readable length."""
     text = json.dumps(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-__all__ = ["FlowCase", "FinishTimes", "Flow", "Link", "finish_times", "read_flow_cases"]

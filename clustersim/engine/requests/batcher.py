@@ -15,7 +15,7 @@ from clustersim.engine.requests.kv_blocks import BlockPool
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.engine.requests.sequences import Left, Sequences
-from clustersim.serving.batch import Batch, Prompt
+from clustersim.inference.batch import Batch, Prompt
 
 
 class Work(NamedTuple):
@@ -257,6 +257,3 @@ class Batcher:
     def _end(self, request: Request, now: float) -> None:
         request.finish = now
         self.finished(request, now)
-
-
-__all__ = ["Batcher", "Work"]

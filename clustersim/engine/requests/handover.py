@@ -92,6 +92,3 @@ class Handover:
         """Check that all KV caches arrived within the capacities of the links."""
         assert not self._held, "a KV cache is on its way"
         self.network.check()
-
-
-__all__ = ["Handover", "KvLinks"]

@@ -49,6 +49,3 @@ class BlockPool:
         """Return blocks to the pool."""
         self.used -= blocks
         assert self.used >= 0, "more KV blocks released than taken"
-
-
-__all__ = ["BlockPool"]

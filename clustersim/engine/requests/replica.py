@@ -101,6 +101,3 @@ class Replica:
         for batcher in self.batchers:
             batcher.check_empty()
         assert self.pool.used == 0, f"{self.pool.used} KV blocks remain in use"
-
-
-__all__ = ["Replica"]

@@ -66,6 +66,3 @@ class Request:
     def begun(self) -> bool:
         """Whether it has its first token."""
         return self.first == self.first
-
-
-__all__ = ["Request"]

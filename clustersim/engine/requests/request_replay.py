@@ -241,6 +241,3 @@ class _Replay:
 
 def _steps(replicas: Sequence[Replica]) -> tuple[Steps, ...]:
     return tuple(replica.log.steps() for replica in replicas)
-
-
-__all__ = ["Load", "ReplayedRequests", "Service", "replay_requests"]

@@ -26,5 +26,3 @@ ROUTING: Final[Mapping[str, Callable[[Sequence[Replica]], Route]]] = {
     "least-loaded": least_loaded,
 }
 """Ways to route requests, by the name in a scenario."""
-
-__all__ = ["ROUTING", "Route"]

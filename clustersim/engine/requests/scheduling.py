@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from clustersim.serving.batch import Batch
+from clustersim.inference.batch import Batch
 
 Seconds = Callable[[Batch], float]
 """Time of a step of one replica [s]."""
@@ -60,6 +60,3 @@ class ReplicaModel:
     stages: int = 1
     scheduling: Scheduling = Scheduling()
     gain: float = 1.0
-
-
-__all__ = ["ReplicaModel", "Scheduling", "Seconds"]

@@ -101,6 +101,3 @@ class Sequences:
 
     def _phase(self, request: Request) -> int:
         return (request.joined + self._wait(request.context)) % self._period
-
-
-__all__ = ["Left", "Sequences"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
-from clustersim.serving.batch import Batch
+from clustersim.inference.batch import Batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +60,3 @@ class StepLog:
             waiting=rows[:, 3].astype(np.int64),
             batches=self._batches,
         )
-
-
-__all__ = ["StepLog", "Steps"]

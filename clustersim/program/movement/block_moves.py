@@ -18,7 +18,7 @@ from clustersim.program.movement.sharding import (
     layer_push,
     reduces_in_blocks,
 )
-from clustersim.program.steps import BACKWARD, FORWARD, INPUT, WEIGHT
+from clustersim.timeline import BACKWARD, FORWARD, INPUT, WEIGHT
 from clustersim.workload.kernels import Collective
 from clustersim.workload.offload import HostCopy
 

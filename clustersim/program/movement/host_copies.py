@@ -11,7 +11,7 @@ the other ranks.
 from clustersim.cost.host import HostRate, host_latency, host_optimiser_seconds, host_rate
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
-from clustersim.program.steps import BACKWARD, FORWARD
+from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.workload.offload import HostCopy
 from clustersim.workload.parameters import Parameters
 

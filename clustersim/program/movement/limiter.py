@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from clustersim.program.job import Job
-from clustersim.program.steps import FORWARD
+from clustersim.timeline import FORWARD
 from clustersim.workload.kernels import Gemm, Kernel, flat
 from clustersim.workload.model import Layer
 from clustersim.workload.ops import forward
@@ -72,6 +72,3 @@ def _last_uses(kernels: Sequence[Kernel]) -> list[int]:
     return [
         place for place, kernel in enumerate(kernels) if isinstance(kernel, Gemm) and kernel.factor
     ]
-
-
-__all__ = ["Tails", "factors", "limited", "tails"]

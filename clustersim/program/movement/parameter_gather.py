@@ -19,7 +19,8 @@ from clustersim.program.blocks import Blocks
 from clustersim.program.communicators import Pattern
 from clustersim.program.job import Job
 from clustersim.program.program import Tail
-from clustersim.program.steps import FORWARD, WHOLE
+from clustersim.program.steps import WHOLE
+from clustersim.timeline import FORWARD
 from clustersim.traffic import Traffic
 
 TENSORS_OF_ENDS = 3

@@ -19,7 +19,7 @@ from clustersim.program.framework import Sharding
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
 from clustersim.program.movement.limiter import factors, limited
-from clustersim.program.steps import BACKWARD, FORWARD
+from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.workload.kernels import Axis, Collective
 from clustersim.workload.model import Layer
 from clustersim.workload.parameters import Parameters

@@ -12,8 +12,9 @@ from clustersim.plan.wiring import Wiring
 from clustersim.program.communicators import Communicators
 from clustersim.program.job import Job
 from clustersim.program.movement.sharding import gathers_in_blocks, reduces_in_blocks, replicated
-from clustersim.program.steps import BACKWARD, FORWARD, WHOLE
+from clustersim.program.steps import WHOLE
 from clustersim.program.traffic_tables import Name
+from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.traffic import LinkRows, TrafficRows, link_rows
 from clustersim.workload.kernels import Axis
 from clustersim.workload.parameters import Parameters

@@ -5,7 +5,8 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 
-from clustersim.program.steps import BACKWARD, FORWARD, Schedule, Step, whole_batch
+from clustersim.program.steps import Schedule, Step, whole_batch
+from clustersim.timeline import BACKWARD, FORWARD
 
 
 def gpipe(stage: int, stages: int, microbatches: int, chunks: int = 1) -> Iterator[Step]:

@@ -17,7 +17,8 @@ from clustersim.catalog.text_files import read_text
 from clustersim.errors import ProgramError, ScenarioError
 from clustersim.plan.wiring import WIRINGS, Wiring, WiringName
 from clustersim.program.schedule_check import check_steps
-from clustersim.program.steps import INPUT, KINDS, Row, Schedule, Step
+from clustersim.program.steps import Row, Schedule, Step
+from clustersim.timeline import INPUT, KINDS
 
 _STEP: Final = re.compile(rf"([{''.join(KINDS)}])(\d{{1,7}})(?:\.(\d{{1,3}}))?")
 _STAGE: Final = re.compile(r"stage\s+(\d+)\s*:?(?:\s+(.*))?")

@@ -226,6 +226,3 @@ def _decimals(size: float) -> int:
     while size < 100 and decimals < 9:
         size, decimals = 10 * size, decimals + 1
     return decimals
-
-
-__all__ = ["Bar", "Bars", "Fall", "Step", "Waterfall", "to_thousandths", "steps_of", "time_unit"]

@@ -130,6 +130,3 @@ def share_of(value: float, low: float, high: float, more_is_better: bool) -> flo
     """Return where a value is between the worst, 0, and the best, 1."""
     share = (value - low) / (high - low) if high > low else 1.0
     return share if more_is_better or high <= low else 1 - share
-
-
-__all__ = ["Combination", "Field", "HeatMap", "ParallelCoordinates", "height", "share_of"]

@@ -144,17 +144,3 @@ class ScatterWithFront(Picture):
 def _series(name: str, points: Sequence[Point], colour: str, marker: str, stroke: Stroke) -> Series:
     x, y, hover = (tuple(column) for column in zip(*points, strict=True))
     return Series(name, x, y, colour, marker, stroke, hover=hover)
-
-
-__all__ = [
-    "MARKERS",
-    "Band",
-    "Lines",
-    "Point",
-    "ScatterWithFront",
-    "Series",
-    "Stroke",
-    "colour_at",
-    "marker_at",
-    "reference",
-]

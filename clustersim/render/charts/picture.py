@@ -155,16 +155,3 @@ def format_cell(cell: Cell) -> str:
     if cell is None or isinstance(cell, str):
         return cell or ""
     return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.6g}"
-
-
-__all__ = [
-    "Axis",
-    "Cell",
-    "Column",
-    "Entry",
-    "Picture",
-    "Table",
-    "format_cell",
-    "named_places",
-    "table_of",
-]

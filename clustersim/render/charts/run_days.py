@@ -60,6 +60,3 @@ def fit_next_to_bars(names: tuple[str, str]) -> bool:
     (True, False)
     """
     return all(len(name) <= ROOM for name in names) and names[0] != names[1]
-
-
-__all__ = ["COLOURS", "days_waterfall", "fit_next_to_bars"]

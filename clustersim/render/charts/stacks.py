@@ -106,6 +106,3 @@ class StackedBars(Stack):
     def places(self) -> Sequence[Cell]:
         """Return the numbers of the bars."""
         return [*range(len(self.total))]
-
-
-__all__ = ["Layer", "Level", "Stack", "StackedAreas", "StackedBars"]

@@ -174,6 +174,3 @@ def covered(
     sums = np.stack([np.concatenate([[0.0], lengths[:-1]]), lengths], axis=1).ravel()
     before: NDArray[np.float64] = np.interp(edges, times, sums)
     return np.diff(before) / np.diff(edges)
-
-
-__all__ = ["COMPUTE_KINDS", "STEP_KINDS", "BlockKind", "Timeline", "covered"]

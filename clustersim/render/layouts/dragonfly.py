@@ -119,6 +119,3 @@ def _chassis(sketch: Sketch, record: ClusterRecord, shape: Dragonfly) -> None:
         sketch.boxes.append(Box(*place, 0.92, 0.3, text, DEVICE, 7.0))
         ends = [around(RIGHT, 0, 1.75, 1.75, turn) for turn in turns]
         sketch.wires += [Wire((place, end), "nics", rate) for end in ends]
-
-
-__all__ = ["dragonfly"]

@@ -217,6 +217,3 @@ def _ratio(ratio: float) -> str:
     if ratio > 1.005:
         return f"{ratio:.3g} to 1 oversubscribed"
     return "not oversubscribed" if ratio > 0.995 else f"{1 / ratio:.3g} times what is injected"
-
-
-__all__ = ["Counts", "counts", "fat_tree"]

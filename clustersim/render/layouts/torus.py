@@ -167,6 +167,3 @@ def _node(record: ClusterRecord, every: list[Axis], rate: float) -> str:
         f"up to {links} links per node: {gigabytes(links * rate)} GB/s\n"
         f"injection per node: {gigabytes(nics * nic)} GB/s"
     )
-
-
-__all__ = ["Axis", "axes", "torus"]

@@ -77,11 +77,3 @@ def draw_waterfall(axes: "Axes", picture: Waterfall) -> None:
     axes.set_xlabel(picture.axis_title)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
-
-
-__all__ = [
-    "bars_room",
-    "draw_bars",
-    "draw_waterfall",
-    "waterfall_room",
-]

@@ -135,6 +135,3 @@ def _legend(figure: "Figure", diagram: Diagram, colours: dict[str, Colour]) -> N
         handlelength=2.0,
         columnspacing=1.6,
     )
-
-
-__all__ = ["diagram_figure", "write_diagram"]

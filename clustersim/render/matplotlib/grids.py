@@ -138,11 +138,3 @@ def _tag(axes: "Axes", x: int, y: float, text: str, *, chosen: bool) -> None:
     plate: Any = {"facecolor": paint("ground"), "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
     look: Any = {"color": paint("warning"), "weight": "bold"} if chosen else {"color": paint("ink")}
     axes.text(x - 0.05, y, text, ha="right", va="center", size=8, bbox=plate, zorder=6, **look)
-
-
-__all__ = [
-    "draw_heat_map",
-    "draw_parallel_coordinates",
-    "heat_map_room",
-    "parallel_room",
-]

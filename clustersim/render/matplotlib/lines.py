@@ -146,6 +146,3 @@ def _spaced(axis: Axis) -> list[tuple[float, str]]:
         if place(spaced[0][0]) - place(value) >= needed:
             spaced.insert(0, (value, name))
     return spaced
-
-
-__all__ = ["draw_lines", "draw_scatter_with_front", "lines_room", "scatter_room"]

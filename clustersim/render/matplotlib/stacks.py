@@ -61,6 +61,3 @@ def _finish(axes: "Axes", picture: Stack) -> None:
     axes.set_xlabel(picture.x.title)
     axes.set_ylabel(picture.measure.title)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-__all__ = ["draw_stacked_areas", "draw_stacked_bars", "stack_room"]

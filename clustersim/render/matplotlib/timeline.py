@@ -151,6 +151,3 @@ def _pixels(picture: Timeline, columns: int) -> NDArray[np.uint8]:
                 share = covered(picture.start[rows][some], picture.end[rows][some], edges)
                 image[lane] += share[:, None] * (colour - ground)
     return (255 * image.clip(0, 1)).round().astype(np.uint8)
-
-
-__all__ = ["draw_timeline", "timeline_room"]

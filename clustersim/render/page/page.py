@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from clustersim import __version__
 from clustersim.escaping import escaped
-from clustersim.render.charts.picture import Column, Table
+from clustersim.render.charts.picture import Table
 from clustersim.render.palette import DARK, LIGHT
 
 if TYPE_CHECKING:
@@ -234,23 +234,3 @@ def _hash(script: str) -> str:
     assert "<!--" not in script
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-__all__ = [
-    "Block",
-    "Card",
-    "Cards",
-    "Chart",
-    "Column",
-    "Drawing",
-    "Line",
-    "Listing",
-    "Page",
-    "Section",
-    "Shape",
-    "Swatch",
-    "Table",
-    "Word",
-    "render",
-    "write_page",
-]

@@ -61,6 +61,3 @@ def waterfall(picture: Waterfall) -> Plot:
         "zeroline": False,
     }
     return Plot([shown], layout(across, down), 64 + 38 * len(falls))
-
-
-__all__ = ["bars", "waterfall"]

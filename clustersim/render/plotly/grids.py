@@ -137,6 +137,3 @@ def _ticks(picture: ParallelCoordinates) -> list[Figure]:
         ticks += [(last, 0.0, format_number(low)), (last, 1.0, format_number(high))]
     look = {"showarrow": False, "xanchor": "right", "xshift": -6, "bgcolor": colour("ground")}
     return [{"x": x, "y": y, "text": label(text), **look} for x, y, text in ticks]
-
-
-__all__ = ["heat_map", "parallel_coordinates"]

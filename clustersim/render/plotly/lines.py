@@ -112,6 +112,3 @@ def _remark(place: float, text: str) -> Figure:
         "showarrow": False,
         "xanchor": "left",
     }
-
-
-__all__ = ["lines", "scatter_with_front"]

@@ -94,16 +94,3 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 
 OUTLINE: Final = {"color": "var(--edge)", "width": 0.5}
 """Around bars, so that pale ones are seen and all can be read in grey."""
-
-
-__all__ = [
-    "OUTLINE",
-    "Figure",
-    "Plot",
-    "axis",
-    "colour",
-    "framed_axis",
-    "label",
-    "layout",
-    "rounded",
-]

@@ -69,6 +69,3 @@ def _layout(across: Figure, picture: Stack, **more: str) -> Figure:
     line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": height, "y1": height,
             "line": {"color": "var(--ink)", "width": 1.5, "dash": "dash"}}  # fmt: skip
     return layout(across, down, shapes=[line], **more)
-
-
-__all__ = ["stacked_areas", "stacked_bars"]

@@ -132,6 +132,3 @@ def _map(picture: Timeline) -> Plot:
     return Plot(
         [shown], layout(_time(picture), down, dragmode="zoom"), height, zoom=True, legend=legend
     )
-
-
-__all__ = ["INTERVALS", "MOST_BARS", "lanes_shown", "timeline"]

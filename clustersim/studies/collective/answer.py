@@ -123,6 +123,3 @@ def _timing(benchmark: Benchmark, nbytes: float) -> Timing:
         slowdown=contended and contended.time / cost.seconds,
         shared_link=contended and contended.link,
     )
-
-
-__all__ = ["CollectiveAnswer", "Timing", "collective"]

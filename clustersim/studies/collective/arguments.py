@@ -182,6 +182,3 @@ def background_of(text: str) -> Background:
     except ValueError as problem:
         raise ScenarioError(f"{option}: {problem}") from None
     return Background(match[1], nbytes, devices_of(match[3], option))
-
-
-__all__ = ["background_of", "benchmark_of", "devices_of", "sizes_of", "split_of"]

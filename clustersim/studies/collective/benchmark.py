@@ -117,6 +117,3 @@ class Benchmark:
                 weights[link] = weights.get(link, 0.0) + 1.0
         name = f"{other.operation} of {len(other.devices)} devices"
         return Traffic(name, tuple(weights), tuple(weights.values()), other.nbytes, 0.0)
-
-
-__all__ = ["COPIES", "Background", "Benchmark", "Contended"]

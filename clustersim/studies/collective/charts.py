@@ -44,6 +44,3 @@ def bandwidth_finding(timings: Sequence[Timing]) -> str:
     half = next(timing for timing in timings if timing.busbw >= best / 2)
     reached = f"{format_bandwidth(best)} of bus bandwidth"
     return f"{reached}, half of it from {format_binary(half.bytes)}"
-
-
-__all__ = ["bandwidth_chart", "bandwidth_finding"]

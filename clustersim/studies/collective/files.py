@@ -21,6 +21,3 @@ def _timings(answer: CollectiveAnswer) -> Iterator[Sequence[Any]]:
     yield columns
     for timing in answer.timings:
         yield [getattr(timing, column) for column in columns]
-
-
-__all__ = ["files_of"]

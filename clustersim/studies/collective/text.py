@@ -33,6 +33,3 @@ def _cells(timing: Timing) -> list[str]:
         contended = format_seconds(timing.time_with_s), f"{timing.slowdown:.2f} x"
         cells += [*contended, timing.shared_link or "none"]
     return cells
-
-
-__all__ = ["WORDS", "table"]

@@ -1,14 +1,13 @@
 """Compare runs: inputs, results and causes."""
 
 from clustersim.studies.compare.answer import (
-    BeforeAfter,
     CompareAnswer,
     Comparison,
-    Difference,
     compare,
     compare_runs,
     tokens_of,
 )
+from clustersim.studies.compare.before_after import BeforeAfter, Difference
 from clustersim.studies.compare.compared import read_compared, required
 from clustersim.studies.compare.inputs import Input, changed_inputs
 

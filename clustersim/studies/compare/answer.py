@@ -20,7 +20,7 @@ from clustersim.runs.execution import OnProgress, ignore_progress
 from clustersim.runs.run_arguments import check_run_measure
 from clustersim.runs.table import measures
 from clustersim.runs.variants import Variant
-from clustersim.simulation.answer import ExposedCommunication, RunAnswer
+from clustersim.simulation.step.answer import ExposedCommunication, RunAnswer
 from clustersim.studies.compare.before_after import BeforeAfter, Difference
 from clustersim.studies.compare.compared import read_compared, required
 from clustersim.studies.compare.inputs import Input, changed_inputs
@@ -282,18 +282,3 @@ def bottleneck(answer: RunAnswer) -> ExposedCommunication | None:
 def _memory(answer: RunAnswer) -> PeakMemory:
     memory = answer.memory
     return PeakMemory(memory.fits, memory.stage, memory.peak_bytes, memory.verdict)
-
-
-__all__ = [
-    "BeforeAfter",
-    "CompareAnswer",
-    "ComparedRun",
-    "Comparison",
-    "Difference",
-    "PeakMemory",
-    "bottleneck",
-    "compare",
-    "compare_runs",
-    "device_time_per_token",
-    "tokens_of",
-]

@@ -34,6 +34,3 @@ class Difference:
     before: float
     after: float
     change: float
-
-
-__all__ = ["BeforeAfter", "Difference"]

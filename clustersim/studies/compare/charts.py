@@ -6,7 +6,8 @@ from clustersim.metrics.difference import format_causes, format_speed
 from clustersim.render.charts import Axis, Waterfall
 from clustersim.render.charts.bars import steps_of
 from clustersim.render.charts.run_days import days_waterfall, fit_next_to_bars
-from clustersim.studies.compare.answer import BeforeAfter, Comparison
+from clustersim.studies.compare.answer import Comparison
+from clustersim.studies.compare.before_after import BeforeAfter
 
 
 def run_waterfall(comparison: Comparison) -> Waterfall | None:
@@ -54,6 +55,3 @@ def _waterfall(
         start=total.before,
         steps=steps,
     ).in_unit()
-
-
-__all__ = ["run_waterfall", "waterfalls"]

@@ -110,6 +110,3 @@ def required(name: str, answer: Answer | None, run: Run) -> Answer:
         error = SimulationError if run.verdict == FAILED else ScenarioError
         raise error(f"{name}: {run.why}")
     return answer
-
-
-__all__ = ["Compared", "names_of", "read_compared", "required"]

@@ -44,6 +44,3 @@ def _inputs(comparisons: Sequence[Comparison]) -> Iterator[Sequence[Any]]:
     for comparison in comparisons:
         for value in comparison.inputs:
             yield [comparison.after, value.path, value.before, value.after, value.values]
-
-
-__all__ = ["files_of"]

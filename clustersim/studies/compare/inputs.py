@@ -190,6 +190,3 @@ def _text(value: Any) -> str:
         return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
     match = _QUANTITY.fullmatch(str(value))
     return f"{float(match[1]):.6g} {match[2]}" if match else str(value)
-
-
-__all__ = ["InputChange", "Input", "RecordValue", "changed_inputs", "changed_values"]

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from clustersim.render.page.page import Card, Cards, Column, Page, Section, Table
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
 from clustersim.render.words import format_value
-from clustersim.simulation.answer import RunMeasures
+from clustersim.simulation.step.answer import RunMeasures
 from clustersim.studies.compare.answer import CompareAnswer, ComparedRun, Comparison
 from clustersim.studies.compare.charts import run_waterfall, waterfalls
 from clustersim.studies.compare.text import result_rows
@@ -91,6 +92,3 @@ def _inputs(comparison: Comparison) -> Table:
         for value in comparison.inputs
     )
     return Table("inputs that differ, in SI units and in words", columns, lines)
-
-
-__all__ = ["page"]

@@ -12,9 +12,10 @@ from clustersim.render.tables import (
     percent,
 )
 from clustersim.render.words import UNMASKED
-from clustersim.simulation.answer import ExposedCommunication
-from clustersim.simulation.long_run_answer import CheckpointAnswer
-from clustersim.studies.compare.answer import BeforeAfter, Comparison, Difference
+from clustersim.simulation.step.answer import ExposedCommunication
+from clustersim.simulation.training_run.answer import CheckpointAnswer
+from clustersim.studies.compare.answer import Comparison
+from clustersim.studies.compare.before_after import BeforeAfter, Difference
 from clustersim.studies.compare.charts import run_waterfall, waterfalls
 from clustersim.studies.compare.inputs import Input
 from clustersim.units import (
@@ -188,6 +189,3 @@ def _summed(label: str, chart: Waterfall, total: str) -> list[Row]:
     wide, share = (max(map(len, column)) for column in (changes, shares))
     lines = zip(changes, shares, steps, strict=True)
     return _column(label, [f"{c:>{wide}}  {s:>{share}}  {step.label}" for c, s, step in lines])
-
-
-__all__ = ["result_rows", "rows"]

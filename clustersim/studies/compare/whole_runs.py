@@ -13,8 +13,8 @@ from clustersim.errors import ScenarioError
 from clustersim.metrics.difference import SAME, difference, largest_changes
 from clustersim.render.tables import percent
 from clustersim.runs.table import RUN_MEASURES, run_measures
-from clustersim.simulation.answer import RunAnswer, RunMeasures
-from clustersim.simulation.long_run_answer import CheckpointAnswer
+from clustersim.simulation.step.answer import RunAnswer, RunMeasures
+from clustersim.simulation.training_run.answer import CheckpointAnswer
 from clustersim.studies.compare.before_after import BeforeAfter
 from clustersim.units import format_number
 
@@ -184,12 +184,3 @@ def _tokens(before: RunAnswer, after: RunAnswer) -> str:
     if old is None or new is None or _same(old.tokens, new.tokens):
         return ""
     return f" ({format_number(new.tokens / old.tokens)} times the tokens)"
-
-
-__all__ = [
-    "RunComparison",
-    "compare_whole_runs",
-    "run_amounts",
-    "run_finding",
-    "run_numbers",
-]

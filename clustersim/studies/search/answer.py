@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from clustersim.simulation.answer import RunAnswer
+from clustersim.simulation.step.answer import RunAnswer
 
 
 @dataclass(frozen=True)
@@ -181,14 +181,3 @@ class SearchAnswer:
     def more_is_better(self) -> bool:
         """Whether the best layout has the largest value of the objective."""
         return self.by != "step_time_s"
-
-
-__all__ = [
-    "BestRun",
-    "FrontOfLayouts",
-    "LayoutCounts",
-    "LayoutDifference",
-    "RankedLayout",
-    "RuleCount",
-    "SearchAnswer",
-]

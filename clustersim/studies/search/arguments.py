@@ -270,16 +270,3 @@ def fixed_keys(changes: Sequence[Change], free: Sequence[str]) -> list[str]:
             for one in set_keys
         )
     ]
-
-
-__all__ = [
-    "ENERGY",
-    "OBJECTIVES",
-    "Freed",
-    "Limits",
-    "check_objective",
-    "device_changes",
-    "fixed_keys",
-    "freed_of",
-    "limits_of",
-]

@@ -14,8 +14,8 @@ from clustersim.catalog.changes import changes_of
 from clustersim.errors import SimulationError
 from clustersim.runs.cached_runs import CachedRuns
 from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant
-from clustersim.simulation.lower_bound.layout_values import Layout
 from clustersim.studies.search.candidates import Base, Candidates
+from clustersim.studies.search.lower_bound.layout_values import Layout
 from clustersim.units import format_seconds
 
 POLL: Final = 1.0
@@ -188,6 +188,3 @@ class Search:
         cost = base.cost(run.answer)
         self.incumbents.append(Incumbent(cost, peak, at, bound, bound_s, base, layout, run))
         self.incumbents.sort(key=lambda one: one[:3])
-
-
-__all__ = ["Incumbent", "OnProgress", "Progress", "Search", "progress_note"]

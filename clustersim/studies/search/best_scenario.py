@@ -15,6 +15,3 @@ def scenario_text(scenario: Mapping[str, Any], gap: float | None, command: str) 
     """
     proof = "" if gap is None else f", at most {100 * gap:.1f} % from the best"
     return to_yaml(dict(scenario), [f"The best layout of `{command}`{proof}."])
-
-
-__all__ = ["scenario_text"]

@@ -15,9 +15,9 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.changes import Change
 from clustersim.scenario.load import Loaded, load
-from clustersim.simulation.answer import RunAnswer
-from clustersim.simulation.lower_bound.layout_values import Layout
-from clustersim.simulation.lower_bound.step_bound import StepBounds
+from clustersim.simulation.step.answer import RunAnswer
+from clustersim.studies.search.lower_bound.layout_values import Layout
+from clustersim.studies.search.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.space import Space, StageLayouts
 
 
@@ -271,14 +271,3 @@ def _bounds_of(given: ScenarioOfBounds) -> StepBounds:
         _KNOWN.clear()
         _KNOWN[given.key] = StepBounds(load(given.scenario, given.changes))
     return _KNOWN[given.key]
-
-
-__all__ = [
-    "Base",
-    "Candidates",
-    "OnBounds",
-    "StepLimits",
-    "candidates_of",
-    "excluded_by_rule",
-    "part_bounds",
-]

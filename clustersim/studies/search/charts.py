@@ -98,6 +98,3 @@ def _finding(answer: SearchAnswer, front: FrontOfLayouts) -> str:
 
 def _text(cost: float, front: FrontOfLayouts) -> str:
     return f"{cost / GIB:.1f} GiB" if front.against == "memory" else f"{cost:,.0f} devices"
-
-
-__all__ = ["OBJECTIVE_AXES", "layout_front", "layout_waterfall"]

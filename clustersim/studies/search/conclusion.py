@@ -18,7 +18,7 @@ from clustersim.runs.table import measures
 from clustersim.runs.variants import Variant
 from clustersim.scenario.file_values import file_values
 from clustersim.scenario.load import Loaded, load
-from clustersim.simulation.answer import RunAnswer
+from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.search.answer import (
     BestRun,
     FrontOfLayouts,
@@ -230,6 +230,3 @@ def _value(loaded: Loaded, key: str) -> Any:
     for word in key.split("."):
         value = value.get(word) if isinstance(value, dict) else None
     return value.get("name", value) if isinstance(value, dict) else value
-
-
-__all__ = ["conclude"]

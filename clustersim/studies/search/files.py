@@ -53,6 +53,3 @@ def layouts_frame(answer: SearchAnswer) -> "pd.DataFrame":
             for place, one in enumerate(answer.ranked)
         ]
     )
-
-
-__all__ = ["files_of", "layouts_frame"]

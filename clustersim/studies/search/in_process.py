@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from clustersim.errors import PlanError
 from clustersim.scenario.load import Loaded
-from clustersim.simulation.check import scenario_problems
-from clustersim.simulation.lower_bound.layout_values import Layout
-from clustersim.simulation.lower_bound.step_bound import StepBounds
-from clustersim.simulation.result import Result
-from clustersim.simulation.simulate import simulate_if_it_fits
+from clustersim.simulation.step.check import scenario_problems
+from clustersim.simulation.step.result import Result
+from clustersim.simulation.step.simulate import simulate_if_it_fits
 from clustersim.studies.search.candidates import part_bounds
+from clustersim.studies.search.lower_bound.layout_values import Layout
+from clustersim.studies.search.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.space import NO_VALUES, Choices, Space
 
 
@@ -80,6 +80,3 @@ def _bounded(space: Space, bounds: StepBounds, capacity: float) -> Iterator[tupl
         places = zip(part.seconds.tolist(), part.shape.tolist(), part.column.tolist(), strict=True)
         for seconds, shape, column in places:
             yield seconds, layouts.layout(shape, column)
-
-
-__all__ = ["FastestLayout", "search_layout"]

@@ -11,8 +11,8 @@ from clustersim.catalog.frameworks import LaunchArguments
 from clustersim.errors import ScenarioError
 from clustersim.plan.parallelism import AXES
 from clustersim.scenario.load import Loaded
-from clustersim.simulation.layout import recompute_of
-from clustersim.simulation.lower_bound.layout_values import recompute_value
+from clustersim.simulation.step.layout import recompute_of
+from clustersim.studies.search.lower_bound.layout_values import recompute_value
 from clustersim.workload.recompute import Recompute
 
 PLAIN: Final[Mapping[str, Any]] = {
@@ -170,13 +170,3 @@ def launch_text(launched: LaunchedLayout) -> str:
             lines[-1] += f" {word}"
     lines += [f"# not expressed: {value} ({why})" for value, why in launched.missing.items()]
     return "\n".join(lines)
-
-
-__all__ = [
-    "LaunchedLayout",
-    "has_argument",
-    "launch_arguments",
-    "launch_of",
-    "launch_text",
-    "values_of_keys",
-]

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from clustersim.plan.checks import plan_problems
 from clustersim.plan.parallelism import Plan, by_work
-from clustersim.simulation.check import MOST_BLOCKS
-from clustersim.simulation.layout import layers_of
-from clustersim.simulation.lower_bound.jobs import LayoutJobs
-from clustersim.simulation.lower_bound.layout_values import Cell, Mesh, Shape, Sharding
+from clustersim.simulation.step.check import MOST_BLOCKS
+from clustersim.simulation.step.layout import layers_of
+from clustersim.studies.search.lower_bound.jobs import LayoutJobs
+from clustersim.studies.search.lower_bound.layout_values import Cell, Mesh, Shape, Sharding
 
 SAME_LAYERS: Final = "plan.layers: the same layers as another rule"
 ONE_STAGE: Final = "plan.schedule: one stage runs all schedules alike"
@@ -183,6 +183,3 @@ def divisors_from(number: int, least: int = 1) -> tuple[int, ...]:
     (2, 3, 4, 6, 12)
     """
     return tuple(n for n in range(least, number + 1) if number % n == 0)
-
-
-__all__ = ["LAYER_RULES", "LayoutRules", "divisors_from"]

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from clustersim.render.page.page import Block, Card, Cards, Column, Page, Section, Table
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
 from clustersim.studies.search.answer import SearchAnswer
@@ -93,6 +94,3 @@ def _rules(answer: SearchAnswer) -> tuple[Section, ...]:
     lines = tuple((f"{rule.count:,}", rule.why) for rule in answer.rules)
     columns = Column("layouts", True), Column("rule, with the numbers of the first layout")
     return (Section("Excluded layouts", "rules", (), (Table("Rules", columns, lines),)),)
-
-
-__all__ = ["page"]

@@ -22,8 +22,7 @@ from clustersim.runs.store import Store
 from clustersim.runs.study_files import files_of
 from clustersim.runs.variants import Variant
 from clustersim.scenario.load import Loaded, load
-from clustersim.simulation.check import scenario_problems
-from clustersim.simulation.lower_bound.jobs import LayoutJobs
+from clustersim.simulation.step.check import scenario_problems
 from clustersim.studies.search.answer import SearchAnswer
 from clustersim.studies.search.arguments import (
     ENERGY,
@@ -47,6 +46,7 @@ from clustersim.studies.search.candidates import (
 from clustersim.studies.search.conclusion import conclude
 from clustersim.studies.search.job_price import usd_per_hour
 from clustersim.studies.search.launch import has_argument, launch_of
+from clustersim.studies.search.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.space import Choices, Space
 from clustersim.workload.flops import model_flops
 from clustersim.workload.precision import PRECISIONS
@@ -309,6 +309,3 @@ def _scale(objective: str, loaded: Loaded, option: str) -> float:
 
 def _capacity(loaded: Loaded) -> float:
     return float(LayoutJobs(loaded).cluster.accelerator.memory_capacity)
-
-
-__all__ = ["TOP", "without_progress", "search"]

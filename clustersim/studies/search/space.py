@@ -21,11 +21,11 @@ from clustersim.plan.checks import divisors
 from clustersim.plan.parallelism import AXES
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import Loaded
-from clustersim.simulation.layout import recompute_of
-from clustersim.simulation.lower_bound.columns import Column
-from clustersim.simulation.lower_bound.jobs import LayoutJobs
-from clustersim.simulation.lower_bound.layout_values import Cell, Layout, Mesh, Shape, Sharding
+from clustersim.simulation.step.layout import recompute_of
 from clustersim.studies.search.layout_rules import LAYER_RULES, LayoutRules
+from clustersim.studies.search.lower_bound.columns import Column
+from clustersim.studies.search.lower_bound.jobs import LayoutJobs
+from clustersim.studies.search.lower_bound.layout_values import Cell, Layout, Mesh, Shape, Sharding
 from clustersim.workload.recompute import Recompute
 
 DEGREES: Final = tuple(f"plan.{axis}" for axis in AXES)
@@ -291,6 +291,3 @@ class Space:
     def valid(self) -> int:
         """Layouts that no rule excludes."""
         return sum(int(layouts.allowed.sum()) for layouts in self.layouts)
-
-
-__all__ = ["DEGREES", "FREE", "Choices", "Space", "StageLayouts"]

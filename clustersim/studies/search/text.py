@@ -236,15 +236,3 @@ def _numbers(one: RankedLayout) -> list[str]:
         f"{one.memory_peak_bytes / GIB:.1f}",
         percent(one.bound_s / one.step_time_s),
     ]
-
-
-__all__ = [
-    "ORDER",
-    "distinct",
-    "format_changes",
-    "format_layout_values",
-    "format_part",
-    "layout_table",
-    "rows",
-    "is_notable",
-]

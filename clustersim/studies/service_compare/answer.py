@@ -18,8 +18,8 @@ from clustersim.runs.execution import OnProgress, ignore_progress
 from clustersim.runs.service_arguments import check_measure
 from clustersim.runs.variants import Variant
 from clustersim.scenario.load import LoadedService
-from clustersim.simulation.serving.answer import ServeAnswer, ServeMemory
-from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, service_measures
+from clustersim.simulation.service.answer import ServeAnswer, ServeMemory
+from clustersim.simulation.service.measures import SERVICE_MEASURES, service_measures
 from clustersim.studies.compare import (
     BeforeAfter,
     Difference,
@@ -225,15 +225,3 @@ def _finding(
         return "; ".join(unfit) or f"{by} is not known of one of the services"
     old, new = (service_measures(answer)[by] for answer in answers)
     return f"{names[1]}: {format_gain(by, ratio, old, new)}{causes_text(parts)}"
-
-
-__all__ = [
-    "CompareServicesAnswer",
-    "ComparedService",
-    "ServiceComparison",
-    "compare_services",
-    "compare_two",
-    "difference_of_all",
-    "gain_of",
-    "usual_measure",
-]

@@ -30,6 +30,3 @@ def token_waterfall(comparison: ServiceComparison) -> Waterfall | None:
         kinds=WAITING,
         steps=part_steps(comparison.parts, max(times.before, times.after)),
     ).in_unit()
-
-
-__all__ = ["token_waterfall"]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clustersim.render.study_folder import StudyFiles
-from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, service_measures
+from clustersim.simulation.service.measures import SERVICE_MEASURES, service_measures
 from clustersim.studies.service_compare.answer import CompareServicesAnswer
 from clustersim.studies.service_compare.charts import token_waterfall
 from clustersim.studies.service_compare.page import page
@@ -35,6 +35,3 @@ def _inputs(answer: CompareServicesAnswer) -> Iterator[Sequence[Any]]:
     for comparison in answer.comparisons:
         for value in comparison.inputs:
             yield [comparison.after, value.path, value.before, value.after, value.values]
-
-
-__all__ = ["files_of"]

@@ -1,6 +1,7 @@
 """The page of a comparison of services: results side by side, inputs, and causes."""
 
-from clustersim.render.page.page import Column, Page, Section, Table
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.studies.service_compare.answer import CompareServicesAnswer, ServiceComparison
 from clustersim.studies.service_compare.charts import token_waterfall
@@ -29,6 +30,3 @@ def _comparison(comparison: ServiceComparison, number: str) -> Section:
     table = Table("inputs and causes", (Column("item"), Column("change")), lines)
     title = f"Inputs and causes{f': {comparison.after}' if number else ''}"
     return Section(title, f"why{number}", (), (table, *charts))
-
-
-__all__ = ["page"]

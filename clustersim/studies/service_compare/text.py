@@ -6,7 +6,7 @@ from typing import Final
 from clustersim.render.charts.bars import time_unit, to_thousandths
 from clustersim.render.service_words import format_amount, measure_name, part_name
 from clustersim.render.tables import Row, percent
-from clustersim.simulation.serving.service_measures import service_measures
+from clustersim.simulation.service.measures import service_measures
 from clustersim.studies.compare import Input
 from clustersim.studies.service_compare.answer import CompareServicesAnswer, ServiceComparison
 from clustersim.units import GIB, counted
@@ -106,6 +106,3 @@ def _causes(label: str, parts: Mapping[str, float], before: float) -> list[Row]:
 
 def _change(value: float, size: float) -> str:
     return to_thousandths(value, size, "+")
-
-
-__all__ = ["NAMES", "result_table", "rows"]

@@ -17,7 +17,7 @@ from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.variants import RAN, Run, Value, Variant
 from clustersim.scenario.load import LoadedService, load_service
 from clustersim.scenario.ranges import counts_of
-from clustersim.simulation.serving.service_measures import service_measures
+from clustersim.simulation.service.measures import service_measures
 
 Kind = Literal["weak", "strong"]
 
@@ -267,6 +267,3 @@ def _point(variant: Variant, run: Run) -> ServedDevices:
     measures = service_measures(answer)
     why = None if measures else answer.memory.verdict
     return ServedDevices(devices, size, changes, why, measures, None, answer.attribution)
-
-
-__all__ = ["ServedDevices", "ServiceCurve", "ServiceScaling", "scale_service"]

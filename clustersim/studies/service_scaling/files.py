@@ -5,10 +5,11 @@ from typing import Any
 
 from clustersim.render.charts import Axis, Lines, Series
 from clustersim.render.charts.lines import colour_at, marker_at, reference
-from clustersim.render.page.page import Block, Column, Page, Section, Table
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Block, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
-from clustersim.simulation.serving.service_measures import SERVICE_MEASURES
+from clustersim.simulation.service.measures import SERVICE_MEASURES
 from clustersim.studies.service_scaling.answer import ServiceCurve, ServiceScaling
 from clustersim.studies.service_scaling.text import curve_points, finding, points_not_run
 
@@ -64,6 +65,3 @@ def _rows(answer: ServiceScaling) -> Iterator[Sequence[Any]]:
             measures = (one.measures.get(name) for name in MEASURES)
             start = [curve.kind, curve.axis, one.devices, one.load, one.efficiency, one.why]
             yield [*start, *measures]
-
-
-__all__ = ["files_of"]

@@ -72,6 +72,3 @@ def points_not_run(curve: ServiceCurve) -> list[Row]:
         for point in curve.points
         if point.efficiency is None
     ]
-
-
-__all__ = ["curve_points", "finding", "points_not_run"]

@@ -91,6 +91,3 @@ class ServiceSearch:
     tightness: float | None
     scenario: Mapping[str, Any] | None
     wall_s: float
-
-
-__all__ = ["FoundService", "ServiceLayouts", "ServiceSearch"]

@@ -105,6 +105,3 @@ def _counts(changes: Sequence[Change], where: str) -> list[int]:
             allowed = "true or false" if boolean else "a whole number of at least 1"
             raise ScenarioError(f"{where}: must be {allowed}")
     return [int(value) for value in values]
-
-
-__all__ = ["ServiceRequest", "request_of"]

@@ -22,7 +22,7 @@ from clustersim.runs.store import Store
 from clustersim.runs.study_files import files_of
 from clustersim.runs.variants import Run, Variant
 from clustersim.scenario.file_values import file_values
-from clustersim.simulation.serving.service_measures import service_measures
+from clustersim.simulation.service.measures import service_measures
 from clustersim.studies.service_search.answer import ServiceLayouts, ServiceSearch
 from clustersim.studies.service_search.arguments import request_of
 from clustersim.studies.service_search.bounded_layouts import bounded_layouts
@@ -152,6 +152,3 @@ def _nearest_bound(search: Search) -> list[tuple[float, str]]:
         missed = missed_limits(one.bound, search.limits)
         found.append((excess, f"{search.words(one.layout)}: at least {missed}"))
     return found
-
-
-__all__ = ["search_services"]

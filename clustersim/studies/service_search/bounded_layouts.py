@@ -8,11 +8,11 @@ from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.variants import in_a_line
 from clustersim.scenario.load import LoadedService
-from clustersim.simulation.serving.drawn_requests import load_of
-from clustersim.simulation.serving.load_amounts import LoadAmounts, amounts_of
-from clustersim.simulation.serving.replica_pools import build_pools, replica_model
-from clustersim.simulation.serving.service_bound import ReplicaBound, bound_measures
-from clustersim.simulation.serving.service_memory import pool_memory
+from clustersim.simulation.service.drawn_requests import load_of
+from clustersim.simulation.service.memory import pool_memory
+from clustersim.simulation.service.replica_pools import build_pools, replica_model
+from clustersim.studies.service_search.load_amounts import LoadAmounts, amounts_of
+from clustersim.studies.service_search.service_bound import ReplicaBound, bound_measures
 from clustersim.studies.service_search.service_layouts import (
     Pool,
     ServiceLayout,
@@ -151,6 +151,3 @@ class _Replicas:
 def _degrees(pool: Pool) -> dict[str, int]:
     """Return the degrees of a replica."""
     return {key: n for key, n in pool.items() if key != "replicas"}
-
-
-__all__ = ["Candidate", "Candidates", "bounded_layouts"]

@@ -13,7 +13,7 @@ from clustersim.runs.cached_runs import CachedRuns
 from clustersim.runs.execution import OnProgress
 from clustersim.runs.service_arguments import missed_limits
 from clustersim.runs.variants import FAILED, Run, Variant
-from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, service_measures
+from clustersim.simulation.service.measures import SERVICE_MEASURES, service_measures
 from clustersim.studies.service_search.answer import FoundService
 from clustersim.studies.service_search.arguments import ServiceRequest
 from clustersim.studies.service_search.bounded_layouts import Candidate, Candidates
@@ -141,6 +141,3 @@ class Search:
             " x ".join(f"{key} {n}" for key, n in pool.items() if n > 1) or "tensor 1"
             for pool in layout.pools
         )
-
-
-__all__ = ["Search"]

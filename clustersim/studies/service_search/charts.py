@@ -8,7 +8,7 @@ from clustersim.render.charts.bars import time_unit
 from clustersim.render.charts.lines import Stroke, reference
 from clustersim.render.service_words import front_title, measure_name
 from clustersim.render.tables import percent
-from clustersim.simulation.serving.service_measures import (
+from clustersim.simulation.service.measures import (
     RATE,
     SERVICE_MEASURES,
     SERVICE_TIMES,
@@ -143,6 +143,3 @@ def _hover(found: Sequence[FoundService]) -> tuple[str, ...]:
     return tuple(
         found_text(one) + ("" if one.missed is None else f"\n{one.missed}") for one in found
     )
-
-
-__all__ = ["bound_chart", "speed_chart"]

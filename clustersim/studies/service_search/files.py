@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clustersim.render.study_folder import StudyFiles
-from clustersim.simulation.serving.service_measures import SERVICE_MEASURES
+from clustersim.simulation.service.measures import SERVICE_MEASURES
 from clustersim.studies.service_search.answer import ServiceSearch
 from clustersim.studies.service_search.charts import bound_chart, speed_chart
 from clustersim.studies.service_search.page import page
@@ -23,6 +23,3 @@ def _rows(answer: ServiceSearch) -> Iterator[Sequence[Any]]:
     for found in answer.simulated:
         measures = (found.measures.get(name) for name in SERVICE_MEASURES)
         yield [found_text(found), found.missed, found.bound, *measures]
-
-
-__all__ = ["files_of"]

@@ -1,6 +1,7 @@
 """The page of a search of a service: the best layouts, the charts, and what was excluded."""
 
-from clustersim.render.page.page import Column, Page, Section, Table
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.studies.service_search.answer import ServiceSearch
 from clustersim.studies.service_search.charts import bound_chart, speed_chart
@@ -31,6 +32,3 @@ def _invalid(answer: ServiceSearch) -> tuple[Section, ...]:
     lines = tuple((f"{count:,}", why) for why, count in answer.excluded.items())
     columns = Column("layouts", True), Column("reason")
     return (Section("Invalid layouts", "invalid", (), (Table("Reasons", columns, lines),)),)
-
-
-__all__ = ["page"]

@@ -120,6 +120,3 @@ def _counts(most: int) -> list[int]:
 def _power(number: int) -> bool:
     """Return whether a number is a power of two."""
     return number & (number - 1) == 0
-
-
-__all__ = ["DEGREES", "FREE", "ServiceLayout", "layouts_of", "replica_size"]

@@ -7,7 +7,7 @@ from clustersim.metrics.difference import format_ratio
 from clustersim.render.service_words import format_amount, format_measure, layout_text, measure_name
 from clustersim.render.tables import Row, percent
 from clustersim.scenario.serving import ReplicaFile
-from clustersim.simulation.serving.service_measures import SERVICE_MEASURES
+from clustersim.simulation.service.measures import SERVICE_MEASURES
 from clustersim.studies.service_search.answer import FoundService, ServiceSearch
 from clustersim.units import format_seconds
 
@@ -109,6 +109,3 @@ def found_table(answer: ServiceSearch) -> list[list[str]]:
         cells = [format_amount(name, found.measures[name]) for name in SHOWN]
         table.append([found_text(found), *cells])
     return table
-
-
-__all__ = ["found_text", "found_table", "plan_text", "rows"]

@@ -13,7 +13,7 @@ from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.service_arguments import Limits, check_measure, missed_limits, read_limits
 from clustersim.runs.variants import FAILED, Run, Value, Variant
 from clustersim.scenario.load import load_service
-from clustersim.simulation.serving.service_measures import SERVICE_MEASURES, service_measures
+from clustersim.simulation.service.measures import SERVICE_MEASURES, service_measures
 from clustersim.studies.sweep import read_axes, value_of
 
 MEETS: Final = "meets the limits"
@@ -159,14 +159,3 @@ def _point(variant: Variant, run: Run, by: str, limits: Mapping[str, float]) -> 
         return ServedPoint(variant.point, WRONG, why, {})
     missed = missed_limits(found, limits)
     return ServedPoint(variant.point, MISSES if missed else MEETS, missed, found)
-
-
-__all__ = [
-    "MEETS",
-    "MISSES",
-    "NO_ROOM",
-    "ServedPoint",
-    "ServiceSweep",
-    "rank_services",
-    "sweep_services",
-]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from clustersim.render.charts import Axis, Lines, Series
 from clustersim.render.charts.lines import reference
 from clustersim.render.service_words import front_title
-from clustersim.simulation.serving.service_measures import RATE, SPEED, service_front
+from clustersim.simulation.service.measures import RATE, SPEED, service_front
 from clustersim.studies.service_sweep.answer import ServedPoint, ServiceSweep
 from clustersim.studies.service_sweep.text import format_point
 
@@ -49,6 +49,3 @@ def _series(
         stroke,  # type: ignore[arg-type]
         hover=tuple(format_point(point) for point in points),
     )
-
-
-__all__ = ["services_chart"]

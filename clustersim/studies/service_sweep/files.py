@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clustersim.render.study_folder import StudyFiles
-from clustersim.simulation.serving.service_measures import SERVICE_MEASURES
+from clustersim.simulation.service.measures import SERVICE_MEASURES
 from clustersim.studies.service_sweep.answer import ServiceSweep
 from clustersim.studies.service_sweep.charts import services_chart
 from clustersim.studies.service_sweep.page import page
@@ -23,6 +23,3 @@ def _rows(answer: ServiceSweep) -> Iterator[Sequence[Any]]:
     for point in answer.points:
         measures = [point.measures.get(name) for name in SERVICE_MEASURES]
         yield [*(point.point.get(key) for key in keys), point.verdict, point.why, *measures]
-
-
-__all__ = ["files_of"]

@@ -1,6 +1,7 @@
 """The page of a sweep of a service: the best combination, the chart, and all combinations."""
 
-from clustersim.render.page.page import Column, Page, Section, Table
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.studies.service_sweep.answer import ServiceSweep
 from clustersim.studies.service_sweep.charts import services_chart
@@ -26,6 +27,3 @@ def page(answer: ServiceSweep, command: str = "") -> Page:
         ),
         command,
     )
-
-
-__all__ = ["page"]

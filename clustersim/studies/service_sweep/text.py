@@ -77,6 +77,3 @@ def format_point(point: ServedPoint) -> str:
     keys = [*point.point]
     names = zip(keys, short_keys(keys), strict=True)
     return ", ".join(f"{name} {format_setting(point.point[key])}" for key, name in names)
-
-
-__all__ = ["combination_table", "format_point", "rows"]

@@ -19,8 +19,8 @@ from clustersim.runs.arguments import study_of, variant_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.service_arguments import check_measure
 from clustersim.runs.variants import FAILED, Run
-from clustersim.simulation.serving.answer import ServeAnswer
-from clustersim.simulation.serving.service_measures import service_measures
+from clustersim.simulation.service.answer import ServeAnswer
+from clustersim.simulation.service.measures import service_measures
 from clustersim.studies.compare import BeforeAfter, required
 from clustersim.studies.service_compare import compare_two, usual_measure
 from clustersim.studies.whatif import change_groups, variants_of
@@ -164,6 +164,3 @@ def _why(after: ServeAnswer, by: str) -> str:
     if not after.memory.fits:
         return after.memory.verdict
     return "; ".join([f"{by} is not known", *after.unavailable.values()])
-
-
-__all__ = ["ServiceChange", "ServiceWhatIf", "whatif_service"]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clustersim.render.study_folder import StudyFiles
-from clustersim.simulation.serving.service_measures import SERVICE_MEASURES
+from clustersim.simulation.service.measures import SERVICE_MEASURES
 from clustersim.studies.service_whatif.answer import ServiceWhatIf
 from clustersim.studies.service_whatif.page import best_waterfall, page
 from clustersim.studies.service_whatif.text import change_text
@@ -25,6 +25,3 @@ def _changes(answer: ServiceWhatIf) -> Iterator[Sequence[Any]]:
     for one in [*answer.changes, *([answer.together] if answer.together else [])]:
         measures = (one.measures.get(name) for name in SERVICE_MEASURES)
         yield [change_text(one), one.verdict, one.why, one.gain, one.part, *measures]
-
-
-__all__ = ["files_of"]

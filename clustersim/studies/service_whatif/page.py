@@ -2,7 +2,8 @@
 
 from clustersim.metrics.difference import format_speed
 from clustersim.render.charts import Axis, Waterfall
-from clustersim.render.page.page import Block, Column, Page, Section, Table
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Block, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.service_words import WAITING, causes_text, part_steps
 from clustersim.studies.service_whatif.answer import ServiceWhatIf
@@ -48,6 +49,3 @@ def best_waterfall(answer: ServiceWhatIf) -> Waterfall | None:
         kinds=WAITING,
         steps=part_steps(best.parts, max(before.mean, after)),
     ).in_unit()
-
-
-__all__ = ["best_waterfall", "page"]

@@ -6,7 +6,7 @@ from typing import Final
 from clustersim.metrics.difference import format_ratio
 from clustersim.render.service_words import format_amount, format_gain, measure_name, part_name
 from clustersim.render.tables import Row
-from clustersim.simulation.serving.service_measures import service_measures
+from clustersim.simulation.service.measures import service_measures
 from clustersim.studies.service_whatif.answer import ServiceChange, ServiceWhatIf
 
 HEADINGS: Final = ("gain", "first token", "each token", "per device", "per user", "change", "")
@@ -80,6 +80,3 @@ def _together(answer: ServiceWhatIf, together: ServiceChange) -> str:
     if answer.product is None:
         return text
     return f"{text}; the gains alone multiply to {format_ratio(answer.product)}"
-
-
-__all__ = ["WORDS", "change_table", "finding", "rows", "change_text"]

@@ -154,6 +154,3 @@ class SizeAnswer:
     cost: float | None
     price: str
     wall_s: float
-
-
-__all__ = ["LawOptimum", "SizeAnswer", "SizeLayout", "TrainedSize"]

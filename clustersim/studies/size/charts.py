@@ -58,6 +58,3 @@ def _columns(
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     x, y = zip(*points, strict=True)
     return tuple(x), tuple(y)
-
-
-__all__ = ["loss_by_size"]

@@ -30,6 +30,3 @@ def _laws(answer: SizeAnswer) -> Iterator[Sequence[Any]]:
     yield [*columns, "source"]
     for law in answer.laws:
         yield [*(getattr(law, name) for name in columns), law.source]
-
-
-__all__ = ["files_of"]

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.errors import ScenarioError
-from clustersim.simulation.training_runs import train
+from clustersim.simulation.training_run.train import train
 from clustersim.studies.size.layouts import Trained
 from clustersim.units import format_seconds
 
@@ -77,6 +77,3 @@ def conditions_of(stated: float | None, settings: Sequence[Change]) -> RunCondit
     if stated is not None and not 0 < stated <= 1:
         raise ScenarioError(f"--goodput {stated:g}: must be above 0 and at most 1")
     return RunConditions(stated, tuple(settings))
-
-
-__all__ = ["Goodput", "RunConditions", "conditions_of"]

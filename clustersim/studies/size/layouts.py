@@ -15,7 +15,7 @@ from clustersim.plan.checks import divisors
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import Loaded, from_mapping, load_cluster
 from clustersim.scenario.schema import ClusterUse
-from clustersim.simulation.result import Result
+from clustersim.simulation.step.result import Result
 from clustersim.studies.search import fixed_keys, search_layout
 from clustersim.studies.size.answer import SizeLayout
 from clustersim.workload.recompute import Recompute
@@ -167,6 +167,3 @@ def _sequence(model: str | Mapping[str, Any]) -> int:
     """Return the tokens of a sequence of a model: those of its file."""
     given = find("model", model).mapping() if isinstance(model, str) else model
     return int(given["sequence"])
-
-
-__all__ = ["Machine", "Trained", "batch_of", "fastest_layout"]

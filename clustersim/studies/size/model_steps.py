@@ -67,6 +67,3 @@ class Sizing:
         useful = trained.result.tokens_per_s * days * DAY
         goodput = self.conditions.goodput(trained, useful)
         return ModelSteps(trained, useful * goodput.share, goodput)
-
-
-__all__ = ["DAY", "ModelSteps", "Sizing"]

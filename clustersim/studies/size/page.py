@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from clustersim.render.page.page import Block, Card, Cards, Column, Page, Section, Table
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
 from clustersim.studies.size.answer import SizeAnswer
@@ -83,6 +84,3 @@ def _laws(answer: SizeAnswer) -> Table:
         for law in answer.laws
     )
     return Table(f"Optima for {answer.flops:.3g} FLOP", columns, lines)
-
-
-__all__ = ["page"]

@@ -124,6 +124,3 @@ def _optimum(law: Law, flops: float) -> LawOptimum:
         source=law.source,
         note=law.note,
     )
-
-
-__all__ = ["sized_answer"]

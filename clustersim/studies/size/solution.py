@@ -263,6 +263,3 @@ def _fewest_nodes(
 def _largest(machine: Machine) -> int:
     """Return the nodes of the whole machine."""
     return machine.record(None).nodes
-
-
-__all__ = ["size"]

@@ -155,14 +155,3 @@ def _cost(answer: SizeAnswer) -> str:
     if answer.cost is None:
         return f"not known: no prices of {answer.accelerator}"
     return f"{answer.cost:,.0f} USD, {answer.price}"
-
-
-__all__ = [
-    "count_text",
-    "days_text",
-    "finding",
-    "format_layout",
-    "nearest_size",
-    "range_text",
-    "rows",
-]

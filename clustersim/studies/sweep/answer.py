@@ -156,14 +156,3 @@ class SweepAnswer:
     def more_is_better(self) -> bool:
         """Whether the best layout has the largest value of the measure."""
         return MEASURES[self.by]
-
-
-__all__ = [
-    "COSTS",
-    "MEASURES",
-    "ParetoFront",
-    "ReasonCount",
-    "SweepAnswer",
-    "ValueChange",
-    "VerdictCounts",
-]

@@ -196,17 +196,3 @@ def _lines(path: Path) -> list[tuple[int, list[str]]]:
     except csv.Error as problem:
         raise ScenarioError(f"{path}: is not CSV ({problem})") from None
     return [(number, cells) for number, cells in lines if any(cells)]
-
-
-__all__ = [
-    "FILL",
-    "MAX_COMBINATIONS",
-    "Over",
-    "SweepAxis",
-    "SweepChoice",
-    "axis_of",
-    "check_axes",
-    "read_axes",
-    "read_table",
-    "value_of",
-]

@@ -298,6 +298,3 @@ def _share(answer: SweepAnswer, row: Row, best: Row) -> float:
 def _cost(answer: SweepAnswer, row: Row) -> str:
     value = row[COSTS[answer.pareto.against]]
     return f"{value / GIB:.1f} GiB" if answer.pareto.against == "memory" else f"{value:,} devices"
-
-
-__all__ = ["cost_label", "costs", "front_chart", "layouts_chart", "keys_with_names"]

@@ -193,6 +193,3 @@ def points_of(variants: Sequence[Variant]) -> dict[str, tuple[Value, ...]]:
         for key, value in variant.point.items():
             values.setdefault(key, {})[value] = None
     return {key: tuple(points) for key, points in values.items()}
-
-
-__all__ = ["DEGREES", "filled_keys", "grid", "points_of"]

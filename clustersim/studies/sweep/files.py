@@ -49,6 +49,3 @@ def front_frame(answer: SweepAnswer) -> "pd.DataFrame":
         for row, cost in zip(answer.fitting, costs(answer), strict=True)
     ]
     return pd.DataFrame(rows)
-
-
-__all__ = ["files_of"]

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from clustersim.render.page.page import Block, Card, Cards, Column, Page, Section, Table
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
 from clustersim.render.words import format_setting
@@ -102,6 +103,3 @@ def _reasons(answer: SweepAnswer) -> tuple[Section, ...]:
     columns = Column("combinations"), Column("reason of the first")
     table = Table("Reasons, the most frequent first", columns, lines)
     return (Section("Invalid combinations", "invalid", (), (table,)),)
-
-
-__all__ = ["page"]

@@ -171,6 +171,3 @@ def _value(base: Loaded, key: str) -> Any:
             return None
     value = value["value"] if is_fact(value) else value
     return value.get("name", value) if isinstance(value, dict) else value
-
-
-__all__ = ["rank_layouts", "sweep"]

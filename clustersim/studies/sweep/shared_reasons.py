@@ -77,6 +77,3 @@ def _always(
             always[key] = full
             remaining -= covered
     return always
-
-
-__all__ = ["reasons_of"]

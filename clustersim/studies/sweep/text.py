@@ -210,16 +210,3 @@ def format_values(values: Sequence[Value]) -> str:
         short = len(run) > 2
         texts += [f"{run[0]}-{run[-1]}"] if short else [*map(format_setting, run)]
     return ", ".join(texts[:SHOWN]) + (", ..." if len(texts) > SHOWN else "")
-
-
-__all__ = [
-    "UNITS",
-    "amount",
-    "format_values",
-    "layout_tables",
-    "layouts",
-    "measure_label",
-    "reason_scope",
-    "point_of",
-    "rows",
-]

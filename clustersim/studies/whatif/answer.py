@@ -21,7 +21,7 @@ from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.run_arguments import check_run_measure
 from clustersim.runs.table import RUN_MEASURES, run_measures
 from clustersim.runs.variants import RAN, SERVED, Run
-from clustersim.simulation.answer import ExposedCommunication, RunAnswer
+from clustersim.simulation.step.answer import ExposedCommunication, RunAnswer
 from clustersim.studies.compare import BeforeAfter, compare_runs, required, tokens_of
 from clustersim.studies.whatif.arguments import Change, WhatIfVariants, change_groups, variants_of
 
@@ -287,15 +287,3 @@ def _together(
     if ranked is not None and ranked >= 1e-9 * size:
         share = saved_by(outcome, by) / ranked
     return CombinationResult(**vars(outcome), sum_s=total, sum_run=total_run, of_sum=share)
-
-
-__all__ = [
-    "ChangeFailure",
-    "ChangeResult",
-    "CombinationFailure",
-    "CombinationResult",
-    "WhatIfAnswer",
-    "rank_changes",
-    "saved_by",
-    "whatif",
-]

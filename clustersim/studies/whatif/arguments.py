@@ -117,6 +117,3 @@ def _repeated(settings: Sequence[str]) -> str | None:
     """Return a path that two settings change."""
     counts = Counter(setting.partition("=")[0] for setting in settings)
     return next((path for path, count in counts.items() if count > 1), None)
-
-
-__all__ = ["Change", "WhatIfVariants", "change_groups", "variants_of"]

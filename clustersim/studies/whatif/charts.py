@@ -146,6 +146,3 @@ _ROOM: Final = 28
 
 MEASURE: Final = Axis("step time", "s")
 NOTE: Final = "Each bar begins where the one above ends."
-
-
-__all__ = ["change_label", "savings_chart"]

@@ -30,6 +30,3 @@ def _changes(answer: WhatIfAnswer) -> Iterator[Sequence[Any]]:
         saved = change.saved_run or {}
         of_run = (saved.get(name) for name in measures)
         yield [text_of(change), *(getattr(change, column) for column in columns), link, *of_run]
-
-
-__all__ = ["files_of"]

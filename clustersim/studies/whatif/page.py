@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from clustersim.render.page.page import Block, Card, Cards, Column, Page, Section, Table
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
 from clustersim.runs.table import run_measures
@@ -84,6 +85,3 @@ def _changes(answer: WhatIfAnswer) -> Table:
     lines = tuple(tuple(row[i] for i in order) for row in found)
     noun = "time" if answer.by is None else RUN_WORDS[answer.by].noun
     return Table(f"changes by the {noun} that they save", columns, lines)
-
-
-__all__ = ["page"]

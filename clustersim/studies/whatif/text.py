@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from clustersim.render.charts.bars import time_unit, to_thousandths
 from clustersim.render.tables import Row, percent
 from clustersim.runs.table import run_measures
-from clustersim.simulation.answer import ExposedCommunication
+from clustersim.simulation.step.answer import ExposedCommunication
 from clustersim.studies.whatif.answer import (
     ChangeFailure,
     ChangeResult,
@@ -250,22 +250,3 @@ def _together_of_run(
 
 def _gain(saved: float) -> str:
     return f"{'save' if saved >= 0 else 'cost'} {format_seconds(abs(saved), 3)}"
-
-
-__all__ = [
-    "HEADINGS",
-    "RUN_WORDS",
-    "RunWords",
-    "UNFIT",
-    "WORDS",
-    "best_of",
-    "finding",
-    "joined_in",
-    "largest_part",
-    "link_of",
-    "main_part",
-    "results_of",
-    "rows",
-    "table",
-    "text_of",
-]

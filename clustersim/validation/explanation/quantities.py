@@ -17,7 +17,7 @@ from clustersim.program.block_kernels import kernels_of_ends, layer_kernels
 from clustersim.program.job import Job
 from clustersim.program.movement.block_moves import moves_of
 from clustersim.program.steps import Code
-from clustersim.simulation.result import Result
+from clustersim.simulation.step.result import Result
 from clustersim.workload.kernels import Collective, Stream, flat
 
 Unit = Literal["count", "seconds", "bytes"]

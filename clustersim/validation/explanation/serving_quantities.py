@@ -54,6 +54,3 @@ def token_quantities(token: TokenTime) -> dict[str, Amount]:
 def whole_of(amounts: Mapping[str, Amount]) -> float:
     """Return the predicted time that the quantities of a run are parts of [s]."""
     return amounts[TOKEN if TOKEN in amounts else "step_time"].units
-
-
-__all__ = ["ALL_QUANTITIES", "SERVING_QUANTITIES", "token_quantities", "whole_of"]

@@ -1,0 +1,1 @@
+"""Files of other programs become catalogue files: machines, models."""

@@ -1,0 +1,175 @@
+"""Import of a Hugging Face ``config.json`` as a model file, offline.
+
+    config.json --read_config--> Config --reader of the architecture--> keys of a model file
+
+Parameters are computed from the shape, as a configuration does not state them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from clustersim.catalog.checking import checked
+from clustersim.catalog.models import FAMILIES, ModelRecord
+from clustersim.catalog.reading import Place
+from clustersim.catalog.tree import Tree, nearest
+from clustersim.catalog.writing import to_yaml
+from clustersim.errors import CatalogError
+from clustersim.importers.models import dense, experts, gemma
+from clustersim.importers.models.config import Config, read_config
+from clustersim.importers.models.unsupported import REASONS, other_file
+from clustersim.workload.model import build_model
+from clustersim.workload.parameters import active_parameters, model_parameters
+
+FORMAT: Final = "hugging-face"
+
+READERS: Final[Mapping[str, Callable[[Config], dict[str, Any]]]] = {
+    "gpt2": dense.gpt2,
+    "gpt_neox": dense.gpt_neox,
+    "bloom": dense.bloom,
+    "mpt": dense.mpt,
+    "llama": dense.llama,
+    "mistral": dense.mistral,
+    "qwen2": dense.qwen2,
+    "qwen3": dense.qwen3,
+    "phi3": dense.phi3,
+    "gemma2": gemma.gemma2,
+    "gemma3_text": gemma.gemma3_text,
+    "mixtral": experts.mixtral,
+    "qwen3_moe": experts.qwen3_moe,
+    "deepseek_v2": experts.deepseek_v2,
+    "deepseek_v3": experts.deepseek_v3,
+    "kimi_k2": experts.deepseek_v3,
+    "gpt_oss": experts.gpt_oss,
+    "glm4_moe": experts.glm4_moe,
+    "llama4_text": experts.llama4_text,
+}
+"""Each architecture by its `model_type`."""
+
+WITH_TEXT: Final = {"gemma3": "gemma3_text", "llama4": "llama4_text"}
+"""Architectures of text and images, with that of their text, whose keys are in `text_config`."""
+
+_COUNTED: Final = "computed from the shape; not in the file"
+
+
+@dataclass(frozen=True)
+class ModelDraft:
+    """A model file as plain values, with remarks for the user."""
+
+    data: dict[str, Any]
+    notes: tuple[str, ...] = ()
+    kind: str = "model"
+
+    @property
+    def assumed(self) -> list[str]:
+        """Every value that the configuration does not state, with its reason."""
+        counts = [(key, self.data[key]) for key in ("parameters", "active") if key in self.data]
+        return [f"{key} {fact['value']:,}: {fact['assumed']}" for key, fact in counts]
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """An imported model file: its plain values, its text and the format."""
+
+    draft: ModelDraft
+    text: str
+    format: str = FORMAT
+
+
+def import_config(file: str, text: str, name: str | None = None) -> ImportedModel:
+    """Return the model file of a Hugging Face configuration.
+
+    Parameters
+    ----------
+    file : name of the file in messages and sources
+    name : name of the model; its architecture if empty or None
+
+    Raises
+    ------
+    CatalogError
+        with a line for each problem: missing, unknown or invalid keys.
+    """
+    config = read_config(file, text)
+    kind = _architecture(config)
+    config.only("is_encoder_decoder", (False,), "no encoder in a model file")
+    shape = _text_shape(config, kind) if kind in WITH_TEXT else READERS[kind](config)
+    config.check_all_read()
+    config.stop_if_wrong()
+    data = _model_file(shape, name or kind.replace("_", "-"), kind, Path(file).name)
+    record = _checked(data, file)
+    model = build_model(record, record.sequence, multiple=1, tensor=1)
+    data["parameters"]["value"] = int(model_parameters(model))
+    if model.experts:
+        data["active"]["value"] = int(active_parameters(model))
+    notes = tuple(dict.fromkeys(config.notes))
+    remarks = (f"Imported from {Path(file).name} ({FORMAT}).", *notes)
+    return ImportedModel(ModelDraft(data, notes), to_yaml(data, remarks))
+
+
+def _architecture(config: Config) -> str:
+    """Return the architecture of a configuration, if it is supported."""
+    kind = config.value("model_type")
+    supported = (*READERS, *WITH_TEXT)
+    known = ", ".join(supported)
+    if problem := other_file(config.data):
+        raise CatalogError(f"{config.file}: {problem}")
+    if kind is None:
+        config.wrong("model_type", f"missing (one of {known})")
+    elif isinstance(kind, str) and kind in REASONS:
+        config.wrong("model_type", f"unsupported architecture {kind!r}: {REASONS[kind]}")
+    elif not isinstance(kind, str) or kind not in supported:
+        hint = nearest(str(kind), supported)
+        config.wrong(
+            "model_type", f"unsupported architecture {str(kind)[:40]!r}{hint} (supported: {known})"
+        )
+    config.stop_if_wrong()
+    return str(kind)
+
+
+def _text_shape(config: Config, kind: str) -> dict[str, Any]:
+    """Return the keys of a model file for the text of a model of text and images."""
+    if not config.data.get("text_config"):
+        config.wrong("text_config", "missing, but required (the shape of the text)")
+    part = config.inside("text_config")
+    part.only("model_type", (WITH_TEXT[kind],), f"the text of {kind} is {WITH_TEXT[kind]}")
+    config.stop_if_wrong()
+    shape = READERS[WITH_TEXT[kind]](part)
+    part.check_all_read()
+    for key in ("vision_config", "audio_config"):
+        config.value(key)
+    if not part.given("tie_word_embeddings") and config.given("tie_word_embeddings"):
+        shape["tied"] = config.flag("tie_word_embeddings", shape["tied"])
+    config.value("tie_word_embeddings")
+    config.notes.append("only the text is imported: images have no part in a model file")
+    return shape
+
+
+def _model_file(shape: dict[str, Any], name: str, kind: str, file: str) -> dict[str, Any]:
+    """Return the plain values of a model file, without the defaults of its family."""
+    family = FAMILIES[shape["family"]]
+    if shape.get("kv_heads") == shape["heads"]:
+        shape["kv_heads"] = None
+    if shape.get("head_size") and shape["head_size"] * shape["heads"] == shape["hidden"]:
+        shape["head_size"] = None
+    stated = {k: v for k, v in shape.items() if v is not None and v != family.get(k)}
+    counted = {"parameters": {"value": 1, "assumed": _COUNTED}}
+    if "experts" in shape:
+        counted["active"] = {"value": 1, "assumed": _COUNTED}
+    return {
+        "kind": "model",
+        "name": name,
+        "title": f"{name}, imported",
+        **stated,
+        **counted,
+        "source": "import",
+        "sources": {"import": {"title": f"Hugging Face configuration ({kind})", "where": file}},
+    }
+
+
+def _checked(data: dict[str, Any], file: str) -> ModelRecord:
+    """Return the record of a model file; errors name `file`."""
+    return checked(ModelRecord, Tree(dict(data), {(): Place(file)}), CatalogError)
+
+
+__all__ = ["FORMAT", "READERS", "ImportedModel", "ModelDraft", "import_config"]

@@ -1,0 +1,220 @@
+"""Readers of architectures without experts; each returns the keys of a model file.
+
+Defaults of optional keys are those of the configuration classes in the `transformers` library,
+``models/<name>/configuration_<name>.py``.
+"""
+
+from typing import Any
+
+from clustersim.importers.models.config import Config
+
+Shape = dict[str, Any]
+
+ATTENTION = ["qkv", "output"]
+EVERYWHERE = ["qkv", "output", "mlp", "norm"]
+
+MOST_LAYERS = 10_000
+"""Upper limit of layers: more are a typo, and are counted one by one."""
+
+
+def gpt2(config: Config) -> Shape:
+    """GPT-2: learned positions, GELU, biases everywhere, tied."""
+    hidden = config.count("n_embd")
+    config.only("add_cross_attention", (False,), "no encoder in a model file")
+    return {
+        "family": "gpt",
+        "layers": config.count("n_layer", most=MOST_LAYERS),
+        "hidden": hidden,
+        "heads": config.count("n_head"),
+        "ffn": config.count("n_inner", default=4 * hidden),
+        "vocab": config.count("vocab_size"),
+        "sequence": config.count("n_positions"),
+        "tied": config.flag("tie_word_embeddings", True),
+        "dropout": _dropout(config, ("resid_pdrop", "attn_pdrop", "embd_pdrop"), 0.1),
+    }
+
+
+def gpt_neox(config: Config) -> Shape:
+    """GPT-NeoX and Pythia: rotary positions, not tied, attention parallel to the MLP."""
+    parallel = config.flag("use_parallel_residual", True)
+    bias = config.flag("attention_bias", True)
+    return {
+        "family": "gpt",
+        **_widths(config),
+        "ffn": config.count("intermediate_size"),
+        "positions": "rotary",
+        **({"parallel_block": "own-norms"} if parallel else {}),
+        "tied": config.flag("tie_word_embeddings", False),
+        "biases": EVERYWHERE if bias else ["mlp", "norm"],
+        "dropout": _dropout(config, ("hidden_dropout", "attention_dropout"), 0.0),
+    }
+
+
+def bloom(config: Config) -> Shape:
+    """BLOOM: ALiBi, and a norm behind the embedding."""
+    hidden = config.count("hidden_size", "n_embed")
+    if not config.given("seq_length"):
+        config.notes.append("sequence 2048: not in the file; that of the published models")
+    return {
+        "family": "gpt",
+        "layers": config.count("n_layer", "num_hidden_layers", most=MOST_LAYERS),
+        "hidden": hidden,
+        "heads": config.count("n_head", "num_attention_heads"),
+        "ffn": config.count("n_inner", default=4 * hidden),
+        "vocab": config.count("vocab_size"),
+        "sequence": config.count("seq_length", default=2048),
+        "positions": "alibi",
+        "tied": config.flag("tie_word_embeddings", True),
+        "dropout": _dropout(config, ("hidden_dropout", "attention_dropout"), 0.0),
+        "embedding_norm": True,
+    }
+
+
+def mpt(config: Config) -> Shape:
+    """MPT: ALiBi, rotary or learned positions, with or without biases.
+
+    `no_bias` and `attn_config.alibi` are required: their defaults differ between llm-foundry and
+    `transformers`.
+    """
+    attention, mlp = config.inside("attn_config"), config.inside("ffn_config")
+    heads, hidden = config.count("n_heads"), config.count("d_model")
+    attention.only("qk_ln", (False,), "norms across all heads")
+    attention.only("qk_gn", (False,), "norms in groups of heads")
+    attention.only("sliding_window_size", (-1,), "sliding window of this architecture")
+    kinds = {"multihead_attention": heads, "multiquery_attention": 1}
+    kind = attention.value("attn_type") or "multihead_attention"
+    if kind == "grouped_query_attention":
+        kinds[kind] = attention.count("kv_n_heads")
+    attention.only("attn_type", kinds, f"known are {', '.join(kinds)}")
+    layernorms = dict.fromkeys(("low_precision_layernorm", "layernorm"), "layer")
+    rmsnorms = dict.fromkeys(("low_precision_rmsnorm", "rmsnorm"), "rms")
+    shape = {
+        "family": "gpt",
+        "layers": config.count("n_layers", most=MOST_LAYERS),
+        "hidden": hidden,
+        "heads": heads,
+        "kv_heads": kinds.get(str(kind), heads),
+        "ffn": config.count("expansion_ratio", default=4) * hidden,
+        "vocab": config.count("vocab_size"),
+        "sequence": config.count("max_seq_len"),
+        "norm": config.one_of("norm_type", layernorms | rmsnorms, "low_precision_layernorm"),
+        "mlp": mlp.one_of("ffn_type", {"mptmlp": "gelu", "mptglu": "gated"}, "mptmlp"),
+        "positions": _mpt_positions(config, attention),
+        "tied": config.flag("tie_word_embeddings", True),
+        "biases": [] if config.flag("no_bias") else EVERYWHERE,
+        "dropout": _dropout(config, ("resid_pdrop", "emb_pdrop"), 0.0)
+        or attention.share("attn_pdrop", 0.0) > 0,
+    }
+    attention.check_all_read()
+    mlp.check_all_read()
+    return shape
+
+
+def _mpt_positions(config: Config, attention: Config) -> str:
+    learned = config.flag("learned_pos_emb", True)
+    alibi, rope = attention.flag("alibi"), attention.flag("rope", False)
+    if alibi or rope:
+        return "alibi" if alibi else "rotary"
+    return "learned" if learned else "none"
+
+
+def llama(config: Config) -> Shape:
+    """Llama: norms by root mean square, rotary positions, a gated MLP, grouped queries."""
+    biases = ATTENTION if config.flag("attention_bias", False) else []
+    return {
+        **gated(config),
+        "biases": [*biases, "mlp"] if config.flag("mlp_bias", False) else biases,
+    }
+
+
+def mistral(config: Config) -> Shape:
+    """Mistral: Llama with a window of 4,096 tokens, unless the file has another."""
+    tokens = None
+    if not config.given("sliding_window") or config.value("sliding_window") is not None:
+        tokens = config.count("sliding_window", default=4096)
+    return {**gated(config), "window": None if tokens is None else {"tokens": tokens}}
+
+
+def qwen2(config: Config) -> Shape:
+    """Qwen2: Llama with biases on queries, keys and values."""
+    no_qwen_window(config)
+    return {**gated(config), "biases": ["qkv"]}
+
+
+def qwen3(config: Config) -> Shape:
+    """Qwen3: Llama with norms of queries and keys, and a separate head size."""
+    no_qwen_window(config)
+    biases = ATTENTION if config.flag("attention_bias", False) else []
+    return {**gated(config, head_size=128), "biases": biases, "qk_norm": True}
+
+
+def phi3(config: Config) -> Shape:
+    """Phi-3 and Phi-4: Llama with merged projections, as many weights, and a window if given."""
+    shape = gated(config)
+    config.only("attention_bias", (False,), "biases around merged projections")
+    config.only("lm_head_bias", (False,), "a bias of the logits")
+    tokens = None
+    if config.value("sliding_window") is not None:
+        tokens = config.count("sliding_window")
+    note_partial_rotary(config, 1.0)
+    return {
+        **shape,
+        "dropout": shape["dropout"] or _dropout(config, ("resid_pdrop", "embd_pdrop"), 0.0),
+        "window": None if tokens is None else {"tokens": tokens},
+    }
+
+
+# --- shared parts ---------------------------------------------------------------------------------
+
+
+def gated(config: Config, *, head_size: int | None = None, ffn: str = "intermediate_size") -> Shape:
+    """Return the keys that the architectures after Llama share.
+
+    Parameters
+    ----------
+    head_size : default of `head_dim`; `hidden_size` over the heads if None
+    ffn : the key of the width inside an MLP
+    """
+    widths = _widths(config)
+    heads = widths["heads"]
+    kv_heads = config.count("num_key_value_heads", default=heads)
+    given = config.value("head_dim") is not None or head_size is not None
+    return {
+        "family": "llama",
+        **widths,
+        "kv_heads": kv_heads,
+        "head_size": config.count("head_dim", default=head_size) if given else None,
+        "ffn": config.count(ffn),
+        "tied": config.flag("tie_word_embeddings", False),
+        "dropout": _dropout(config, ("attention_dropout",), 0.0),
+    }
+
+
+def _widths(config: Config) -> Shape:
+    return {
+        "layers": config.count("num_hidden_layers", most=MOST_LAYERS),
+        "hidden": config.count("hidden_size"),
+        "heads": config.count("num_attention_heads"),
+        "vocab": config.count("vocab_size"),
+        "sequence": config.count("max_position_embeddings"),
+    }
+
+
+def note_partial_rotary(config: Config, default: float) -> None:
+    """Remark on heads that have rotary positions in some of their width only."""
+    share = config.value("partial_rotary_factor")
+    if (default if share is None else share) != 1:
+        config.notes.append("partial rotary positions are modelled on the whole width of a head")
+
+
+def no_qwen_window(config: Config) -> None:
+    """Reject a window of some layers; without `use_sliding_window` it is ignored."""
+    config.only("use_sliding_window", (False,), "window of the layers from `max_window_layers`")
+    if any(kind != "full_attention" for kind in config.items("layer_types")):
+        config.wrong("layer_types", "only full_attention is supported")
+    config.value("sliding_window")
+
+
+def _dropout(config: Config, keys: tuple[str, ...], default: float) -> bool:
+    shares = [config.share(key, default) for key in keys]
+    return any(share > 0 for share in shares)

@@ -1,0 +1,130 @@
+"""Memory of a replica: what the fullest device holds, and the room of its KV cache.
+
+    share of the device = weights + activations + buffers + KV cache
+
+The KV cache takes what the others leave, or that share of it (`memory.of_free` of an engine);
+without room for one block nothing can be served.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from clustersim.inference.layer_work import HALF, head_of
+from clustersim.inference.number_formats import KV_BYTES, WEIGHTS
+from clustersim.inference.stage import Replica
+from clustersim.workload.model import Layer
+from clustersim.workload.parameters import (
+    Parameters,
+    embedding_parameters,
+    head_parameters,
+    parameters_by_part,
+)
+
+
+class ReplicaMemory(NamedTuple):
+    """Memory of the fullest device of a replica.
+
+    Attributes
+    ----------
+    parts : weights, activations, buffers and KV cache [B]
+    usable : share of the device that the engine may take [B]
+    capacity : of the device [B]
+    tokens : that the KV cache of the replica has room for, in whole blocks
+    token : bytes of a cached token on all devices of the replica [B]
+    """
+
+    parts: Mapping[str, float]
+    usable: float
+    capacity: float
+    tokens: int
+    token: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is room for at least one block of the KV cache."""
+        return self.tokens > 0
+
+    @property
+    def missing(self) -> float:
+        """Bytes by which the parts exceed what the engine may take [B]."""
+        return max(0.0, sum(self.parts.values()) - self.usable)
+
+
+def replica_memory(
+    replica: Replica, most_tokens: int | None = None, draft: Replica | None = None
+) -> ReplicaMemory:
+    """Return the memory of the device with least room for the KV cache.
+
+    Parameters
+    ----------
+    most_tokens : of the largest step; the engine's limit if None
+    draft : a small model on the same devices that drafts tokens; not with several stages
+    """
+    facts, layout = replica.engine.memory, replica.layout
+    capacity = replica.kernels.device.memory_capacity
+    of_free = facts.of_free is not None and facts.of_free.value
+    limit = replica.engine.scheduler.tokens.value
+    step = limit if most_tokens is None else min(limit, most_tokens)
+    activations = facts.activations.value * step * replica.model.hidden / layout.context
+    found, token, first = [], 0.0, 0
+    shares = layout.layers(replica.model)
+    for stage, count in enumerate(shares):
+        layers = replica.model.stack[first : first + count]
+        first += count
+        weights = _weights(replica, layers, first=stage == 0, last=stage == len(shares) - 1)
+        cached = count * token_bytes(replica)
+        token += cached * layout.tensor
+        parts = {
+            "weights": weights, "activations": activations, "buffers": facts.buffers.value,
+        }  # fmt: skip
+        if draft is not None:
+            parts["draft_model"] = _weights(draft, draft.model.stack, first=True, last=True)
+            cached += draft.model.layers * token_bytes(draft)
+        held = sum(parts.values())
+        if of_free:
+            room = facts.share.value * (capacity - held)
+        else:
+            room = facts.share.value * capacity - held
+        found.append((room / cached, parts, room))
+    tokens, parts, room = min(found, key=lambda one: one[0])
+    usable = sum(parts.values()) + room if room > 0 or not of_free else capacity
+    block = replica.engine.scheduler.block.value
+    blocks = max(0, int(tokens // block)) * layout.attention_data * layout.context
+    pool = {"kv": max(0.0, room)} if blocks else {}
+    return ReplicaMemory(parts | pool, usable, capacity, blocks * block, token)
+
+
+def token_bytes(replica: Replica) -> float:
+    """Return the bytes of a cached token and layer on one device [B]."""
+    head = head_of(replica.model, replica.layout.tensor)
+    return KV_BYTES[replica.formats.kv] * head.kv_heads * head.read
+
+
+def _weights(replica: Replica, layers: tuple[Layer, ...], *, first: bool, last: bool) -> float:
+    """Return the bytes of the weights of one device of a stage [B]."""
+    model, total = replica.model, 0.0
+    for layer in layers:
+        for part, count in parameters_by_part(model, layer).items():
+            total += _held(replica, count) * WEIGHTS[replica.formats.weight(_FORMAT_OF[part])]
+    if first:
+        total += _held(replica, embedding_parameters(model)) * HALF
+    if last:
+        total += _held(replica, head_parameters(model, alone=not first)) * HALF
+    return total
+
+
+def _held(replica: Replica, count: Parameters) -> float:
+    layout = replica.layout
+    own = count.dense(layout.tensor)
+    return own + count.of_experts(layout.expert, layout.expert_tensor)
+
+
+_FORMAT_OF: Mapping[str, str] = {
+    "attention": "attention",
+    "MLP": "mlp",
+    "experts": "experts",
+    "shared experts": "experts",
+    "router": "head",
+    "norms": "head",
+}
+"""The part of `Formats` of each part of a layer; those of the head stay in 16 bits."""

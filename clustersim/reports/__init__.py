@@ -1,0 +1,1 @@
+"""Views of one answer: text, charts, page and files."""

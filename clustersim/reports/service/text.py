@@ -1,0 +1,319 @@
+"""A service in about twelve lines: the rates and times first, then their causes."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from clustersim.render.service_words import layout_text, part_name
+from clustersim.render.tables import Row, percent
+from clustersim.units import (
+    GIB,
+    counted,
+    format_joules,
+    format_number,
+    format_seconds,
+    format_watts,
+)
+
+if TYPE_CHECKING:
+    from clustersim.scenario.load_file import Lengths, LoadFile
+    from clustersim.scenario.serving import ServingScenario
+    from clustersim.simulation.service.answer import Goodput, LoadPoint, ServedCheck, Statistics
+    from clustersim.simulation.service.result import ServeResult
+
+MOST: Final = 6
+"""Causes that a line names; the rest is one number."""
+
+_METRICS: Final = {
+    "ttft_s": "time to first token",
+    "tpot_s": "time per token",
+    "latency_s": "latency",
+    "output_tokens_per_s": "output tokens/s",
+    "total_tokens_per_s": "total tokens/s",
+    "output_tokens_per_s_per_device": "output tokens/s per device",
+    "input_tokens_per_s_per_device": "input tokens/s per device",
+    "requests_per_s": "requests/s",
+    "fits": "memory",
+}
+
+
+def rows(result: "ServeResult") -> list[Row]:
+    """Return the lines of a result: the setting first, or the verdict where it does not fit."""
+    memory = result.memory
+    verdict = Row("memory", memory.verdict, warning=not memory.fits)
+    return [
+        *([] if memory.fits else [verdict]),
+        *_setting(result.scenario),
+        *_context(result),
+        *_times(result),
+        *_rates(result),
+        *_energy(result),
+        *_causes(result),
+        *_limits(result),
+        *([verdict] if memory.fits else []),
+        *_cache(result),
+        *(Row("published", published(check)) for check in result.published),
+        *_assumed(result),
+    ]
+
+
+def _setting(given: "ServingScenario") -> list[Row]:
+    """Return what is simulated: machine, model, layout, load."""
+    cluster, plan = given.cluster, given.plan
+    precision = given.precision if isinstance(given.precision, str) else given.precision.weights
+    if plan.prefill is not None and plan.decode is not None:
+        layout = f"prefill {layout_text(plan.prefill)}; decode {layout_text(plan.decode)}"
+    else:
+        layout = layout_text(plan)
+    return [
+        Row(
+            "machine",
+            f"{counted(cluster.nodes, 'node')} of {cluster.name}, {given.devices:,} x"
+            f" {cluster.node.accelerator.name}",
+        ),
+        Row("model", f"{given.model.name} in {precision}, {given.engine.name}"),
+        Row("layout", layout),
+        Row("load", load_text(given.load)),
+    ]
+
+
+def _context(result: "ServeResult") -> list[Row]:
+    """Return a warning where requests are longer than the sequences of the model."""
+    model, longest = result.scenario.model, result.memory.longest_request
+    if longest <= model.sequence:
+        return []
+    text = (
+        f"the longest request has {longest:,} tokens, sequences of {model.name} have"
+        f" {model.sequence:,} in its file: its positions must have been extended"
+    )
+    return [Row("context", text, warning=True)]
+
+
+def load_text(load: "LoadFile") -> str:
+    """Return how requests arrive and how long they are."""
+    how = {
+        "batch": f"a batch of {counted(load.batch or 0, 'request')}",
+        "concurrency": f"{counted(load.concurrency or 0, 'concurrent user')}",
+        "rate": f"{load.rate or 0:g} requests/s ({load.arrivals})",
+        "offline": f"{counted(load.offline or 0, 'request')}, all at the start",
+        "trace": f"trace {load.trace}",
+    }[load.kind]
+    if load.input is None or load.output is None:
+        return how
+    cached = " (cached)" if load.cached else ""
+    return f"{how}, {_tokens(load.input)} input{cached} and {_tokens(load.output)} output tokens"
+
+
+def _tokens(lengths: "Lengths") -> str:
+    if isinstance(lengths, int):
+        return f"{lengths:,}"
+    given = lengths.model_dump(exclude_none=True)
+    if "uniform" in given:
+        return "{:,} to {:,}".format(*given["uniform"])
+    if "histogram" in given:
+        return f"{min(given['histogram']):,} to {max(given['histogram']):,} (histogram)"
+    return f"about {given['mean']:,.0f}"
+
+
+# --- times and rates ------------------------------------------------------------------------------
+
+
+def _times(result: "ServeResult") -> list[Row]:
+    found = [
+        ("first token", result.ttft),
+        ("each token", result.tpot),
+        ("whole request", result.latency),
+    ]
+    return [Row(label, times_text(times)) for label, times in found if times is not None]
+
+
+def times_text(times: "Statistics") -> str:
+    """Return mean and percentiles of a time."""
+    p50, p90, p99 = (format_seconds(s, 3) for s in (times.p50, times.p90, times.p99))
+    return f"{format_seconds(times.mean)} (median {p50}, 90 % within {p90}, 99 % within {p99})"
+
+
+def _rates(result: "ServeResult") -> list[Row]:
+    answer = result.answer
+    if answer.output_tokens_per_s is None or answer.total_tokens_per_s is None:
+        return []
+    user = answer.tokens_per_s_per_user
+    each = f"; {user:,.1f} for each user" if user else ""
+    rate = answer.output_tokens_per_s_per_device or 0.0
+    only_prompts = result.tpot is None
+    shown = answer.total_tokens_per_s if only_prompts else answer.output_tokens_per_s
+    rate = shown / result.devices
+    kind = "input and output" if only_prompts else "output"
+    lines = [
+        Row(
+            "throughput",
+            f"{format_number(shown, 3)} {kind} tokens/s, {format_number(rate, 3)} per device{each};"
+            f" {format_number(result.request_rate, 3)} requests/s",
+        )
+    ]
+    return lines if answer.goodput is None else [*lines, _goodput(answer.goodput)]
+
+
+def _goodput(found: "Goodput") -> Row:
+    """Return the requests within the limits; of a limit that none meets, by how much."""
+    limits = [
+        f"{name} {format_seconds(limit, 3)} ({_met(limit, share, best)})"
+        for name, limit, share, best in (
+            ("first token", found.ttft_s, found.ttft_share, found.ttft_least_s),
+            ("each token", found.tpot_s, found.tpot_share, found.tpot_least_s),
+        )
+        if limit is not None and share is not None
+    ]
+    met = "no request" if not found.share else f"{percent(found.share)} of the requests"
+    rate = f"{format_number(found.requests_per_s, 3)} requests/s"
+    text = f"{met} within the limits, {rate}: {', '.join(limits)}"
+    return Row("goodput", text, warning=not found.share)
+
+
+def _met(limit: float, share: float, best: float) -> str:
+    if share:
+        return percent(share)
+    times = format_number(best / limit, 3)
+    return f"none: the shortest is {format_seconds(best, 3)}, {times} times as long"
+
+
+# --- causes ---------------------------------------------------------------------------------------
+
+
+def _causes(result: "ServeResult") -> list[Row]:
+    if result.replayed is None:
+        return []
+    found = [Row("time to first", shares_text(result.first_attribution))]
+    if result.tpot is not None:
+        found.insert(0, Row("time of token", shares_text(result.attribution)))
+    return found
+
+
+def shares_text(parts: Mapping[str, float]) -> str:
+    """Return the largest causes of a time, as shares of it."""
+    whole = sum(parts.values())
+    ranked = sorted(parts.items(), key=lambda part: -part[1])
+    named = [f"{part_name(name)} {percent(s / whole)}" for name, s in ranked[:MOST]]
+    rest = sum(s for _, s in ranked[MOST:]) / whole
+    return ", ".join([*named, *([f"other {percent(rest)}"] if rest > 5e-4 else [])])
+
+
+def _limits(result: "ServeResult") -> list[Row]:
+    """Return the kernel that takes longest, and the link that limits communication."""
+    kernel, link = result.limiting_kernel, result.limiting_link
+    if kernel is None:
+        return []
+    text = f"{kernel.kernel} ({part_name(kernel.part)}), {percent(kernel.share)} of a step"
+    if link is not None:
+        text += (
+            f"; link {link.link} ({link.bandwidth / 1e9:.4g} GB/s), {part_name(link.part)}"
+            f" {percent(link.share)}"
+        )
+    return [Row("limited by", text)]
+
+
+def _energy(result: "ServeResult") -> list[Row]:
+    """Return power and cost of tokens, as far as they are known."""
+    energy, cost = result.energy, result.cost
+    prompts_only = result.tpot is None
+    token = "a token" if prompts_only else "an output token"
+    texts = []
+    if not isinstance(energy, str):
+        output, total = energy.output_tokens_per_joule, energy.total_tokens_per_joule
+        texts.append(
+            f"{format_watts(energy.power_w)} ({format_watts(energy.device_w)} a device),"
+            f" {format_joules(1 / (total if prompts_only else output))} for {token}"
+        )
+    if not isinstance(cost, str):
+        rate = cost.total_tokens_per_usd if prompts_only else cost.output_tokens_per_usd
+        texts.append(
+            f"{format_number(1e6 / rate, 3)} USD for a million of them at"
+            f" {format_number(cost.usd_per_device_hour, 3)} USD for a device and hour"
+        )
+    return [Row("energy, cost", "; ".join(texts))] if texts else []
+
+
+def _cache(result: "ServeResult") -> list[Row]:
+    memory, answer = result.memory, result.answer
+    parts = ", ".join(
+        f"{part_name(name)} {nbytes / GIB:.1f}" for name, nbytes in memory.parts.items() if nbytes
+    )
+    lines = [Row("memory use", f"{parts} GiB of a device")]
+    cache, queue = answer.kv, answer.queue
+    if cache is None or queue is None:
+        return lines
+    preempted = f", {counted(queue.preemptions, 'preemption')}" if queue.preemptions else ""
+    return [
+        *lines,
+        Row(
+            "KV cache",
+            f"{cache.capacity_tokens:,} tokens, {percent(cache.mean_occupancy)} used (at most"
+            f" {percent(cache.peak_occupancy)}); room for"
+            f" {counted(memory.largest_batch, 'sequence')},"
+            f" {answer.counts.mean_batch:,.1f} decode together{preempted}",
+        ),
+        Row(
+            "queue",
+            f"{format_seconds(queue.wait_s.mean, 3)} from arrival to admission (99 % within"
+            f" {format_seconds(queue.wait_s.p99, 3)}), at most {counted(queue.most, 'request')}",
+        ),
+    ]
+
+
+# --- published numbers ----------------------------------------------------------------------------
+
+
+def metric_text(metric: str, value: float) -> str:
+    """Return the value of a metric with its unit, unless the name has it."""
+    if metric == "fits":
+        return "fits" if value else "does not fit"
+    return format_seconds(value) if metric in _TIMES else format_number(value, 3)
+
+
+_TIMES: Final = ("ttft_s", "tpot_s", "latency_s")
+
+
+def published(check: "ServedCheck") -> str:
+    """Return a published value with the predicted one."""
+    name = _METRICS[check.metric] + (f" ({check.statistic})" if check.statistic != "mean" else "")
+    value = metric_text(check.metric, check.value)
+    if check.changed:
+        keys = ", ".join(check.changed[:MOST])
+        return f"{name} {value} for another service (this one has other {keys}); {check.source}"
+    if check.predicted is None:
+        return f"{name} {value}, predicted none: it does not fit; {check.source}"
+    error = "" if check.error is None else f" ({percent(check.error, '+')})"
+    return f"{name} {value}, predicted {metric_text(check.metric, check.predicted)}{error};" + (
+        f" {check.source}"
+    )
+
+
+def _assumed(result: "ServeResult") -> list[Row]:
+    given, found = [*result.assumed], result.substitutes
+    lines = [Row("assumed", ", ".join(given))] if given else []
+    if found:
+        named = [f"{kernel}: {origin}" for kernel, origin in [*found.items()][:MOST]]
+        lines.append(Row("not measured", "; ".join(named)))
+    return lines
+
+
+def curve_table(curve: "Sequence[LoadPoint]") -> list[list[str]]:
+    """Return the service over its load as a table, its headings first."""
+    heads = ["load", "first token", "each token", "request", "tokens/s", "per device", "per user"]
+    goodput = any(point.goodput_share is not None for point in curve)
+    table = [[*heads, *(["within limits"] if goodput else [])]]
+    for point in curve:
+        each, user = point.tpot_s, point.tokens_per_s_per_user
+        share = point.goodput_share
+        table.append(
+            [
+                format_number(point.load),
+                format_seconds(point.ttft_s, 3),
+                "-" if each is None else format_seconds(each, 3),
+                format_seconds(point.latency_s, 3),
+                format_number(point.output_tokens_per_s, 3),
+                format_number(point.output_tokens_per_s_per_device, 3),
+                "-" if user is None else format_number(user, 3),
+                *([] if share is None else [percent(share)]),
+            ]
+        )
+    return table

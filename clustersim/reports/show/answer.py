@@ -1,0 +1,213 @@
+"""The answer of a catalogue entry: facts with sources, derived quantities, words and pictures."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from clustersim.catalog.kernel_records import find_kernel_fits
+from clustersim.catalog.records import AcceleratorRecord, ClusterRecord, NodeRecord
+from clustersim.catalog.tree import is_fact
+from clustersim.errors import ScenarioError
+from clustersim.reports.show.derived import Derived, derived_of, derived_of_cluster
+from clustersim.reports.show.profile import Sentence, describe_profile
+
+if TYPE_CHECKING:
+    from clustersim.render.diagram import Diagram
+    from clustersim.scenario.entries import Entry
+    from clustersim.topology.measures import Measures
+
+_HEAD = {"kind", "name", "title", "extends", "sources", "source", "assumed", "calibration", "fits"}
+"""Keys of a file that are not facts about the entry itself."""
+
+
+@dataclass(frozen=True)
+class FactRow:
+    """One value with its proof.
+
+    Attributes
+    ----------
+    key : dotted path in the file
+    value : as written in the file
+    source : title of the source
+    assumed : reason for a value without a source
+    confidence : high, medium or low
+    note : remark of the file
+    """
+
+    key: str
+    value: Any
+    source: str | None = None
+    assumed: str | None = None
+    confidence: str | None = None
+    note: str | None = None
+
+    @property
+    def proof(self) -> str:
+        """Source, reason and note in one phrase."""
+        origin = f"assumed: {self.assumed}" if self.assumed else self.source or ""
+        return f"{origin} ({self.note})" if self.note and origin else origin or self.note or ""
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """The fit of one kind of measured kernels.
+
+    Attributes
+    ----------
+    kernel : kind of kernel
+    format : number format, formats of queries and of keys, or library
+    rows : number of measurements
+    median, p90 : of the absolute errors of the time, each row by a fit without its shape
+    source : of the measurements
+    """
+
+    kernel: str
+    format: str
+    rows: int
+    median: float
+    p90: float
+    source: str
+
+
+@dataclass(frozen=True)
+class EntryAnswer:
+    """What `clustersim show --json` prints.
+
+    Attributes
+    ----------
+    name, kind, title : of the entry
+    facts : values of the file in their order
+    derived : derived quantities in SI units, by key
+    words : sentences about a framework; none for other kinds
+    kernels : fits of measured kernels of an accelerator; none for other kinds
+    """
+
+    name: str
+    kind: str
+    title: str
+    facts: tuple[FactRow, ...]
+    derived: dict[str, Any]
+    words: tuple[Sentence, ...] = ()
+    kernels: tuple[KernelRow, ...] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """An entry with the texts of its derived quantities."""
+
+    name: str
+    kind: str
+    title: str
+    facts: tuple[FactRow, ...]
+    derived: tuple[Derived, ...]
+    words: tuple[Sentence, ...] = ()
+    kernels: tuple[KernelRow, ...] = ()
+
+    @property
+    def answer(self) -> EntryAnswer:
+        """The answer of `clustersim show --json`."""
+        derived = {row.key: row.value for row in self.derived}
+        return EntryAnswer(
+            self.name, self.kind, self.title, self.facts, derived, self.words, self.kernels
+        )
+
+
+def page(entry: "Entry", measures: "Measures | None" = None) -> Page:
+    """Return the page of an entry; `measures` are those of a cluster."""
+    derived = derived_of(entry.record) if measures is None else derived_of_cluster(measures)
+    rows = tuple(fact_rows(entry.data))
+    words = describe_profile(entry.data) if entry.kind == "framework" else ()
+    kernels = tuple(kernel_rows(entry.record))
+    return Page(entry.name, entry.kind, entry.title, rows, tuple(derived), words, kernels)
+
+
+def machine_page(entry: "Entry", nodes: int | None = None) -> tuple[Page, "Mapping[str, Diagram]"]:
+    """Return the page of a cluster or a node, and its pictures by the stem of their files.
+
+    Raises
+    ------
+    ScenarioError
+        when a cluster has fewer than `nodes` nodes.
+    """
+    from clustersim.render import layouts
+    from clustersim.topology.measures import measure
+
+    record = entry.record
+    if not isinstance(record, ClusterRecord):
+        assert isinstance(record, NodeRecord)
+        return page(entry), {"node": layouts.node(record)}
+    size = record.size.value
+    if nodes is not None and nodes > size:
+        raise ScenarioError(f"--nodes {nodes}: {entry.name} has {size:,} nodes")
+    cluster, measures = measure(record, nodes or size)
+    pictures = {
+        "node": layouts.node(record.node, record.nic),
+        "fabric": layouts.fabric(record, cluster, measures),
+    }
+    return page(entry, measures), pictures
+
+
+def kernel_rows(record: object) -> Iterator[KernelRow]:
+    """Yield the fits of measured kernels of an accelerator."""
+    if not isinstance(record, AcceleratorRecord):
+        return
+    shipped = find_kernel_fits(record.name)
+    kernels = {} if shipped is None else dict(shipped.kernels)
+    for kind, variants in record.fits.get(record.name, {}).items():
+        kernels[kind] = {**kernels.get(kind, {}), **variants}
+    for kind, variants in sorted(kernels.items()):
+        for variant, fit in sorted(variants.items()):
+            yield KernelRow(kind, variant, fit.rows, fit.median, fit.p90, fit.measured)
+
+
+# --- facts ----------------------------------------------------------------------------------------
+
+
+def fact_rows(data: Mapping[str, Any], key: str = "") -> Iterator[FactRow]:
+    """Yield every value of a file in its order; of the files that it names, only nodes expand."""
+    sources = data.get("sources", {})
+    for name, value in data.items():
+        if name in _HEAD:
+            continue
+        path = f"{key}.{name}" if key else name
+        if isinstance(value, dict) and "kind" in value and "name" in value:
+            yield FactRow(path, value["name"], value.get("title"))
+            if value["kind"] == "node":
+                yield from fact_rows(value, path)
+        else:
+            yield from _rows_in(value, path, name, data, sources)
+
+
+def _rows_in(
+    value: Any, path: str, key: str, data: Mapping[str, Any], sources: Mapping[str, Any]
+) -> Iterator[FactRow]:
+    """Yield the values below `path`, whose key in its file is `key`."""
+    if is_fact(value):
+        source = value.get("source")
+        title = None if source is None else str(sources.get(source, {}).get("title", source))
+        rest = (value.get(name) for name in ("assumed", "confidence", "note"))
+        yield FactRow(path, value["value"], title, *rest)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _rows_in(item, f"{path}.{name}", f"{key}.{name}", data, sources)
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for i, item in enumerate(value):
+            yield from _rows_in(item, f"{path}[{i}]", f"{key}[{i}]", data, sources)
+    else:
+        yield FactRow(path, value, *_proof_of_plain(key, data, sources))
+
+
+def _proof_of_plain(
+    key: str, data: Mapping[str, Any], sources: Mapping[str, Any]
+) -> tuple[str | None, str | None]:
+    """Return source and reason of a plain value, from its file's `assumed` and `source`."""
+    assumed = data.get("assumed")
+    reasons = assumed if isinstance(assumed, dict) else {}
+    parts = key.split(".")
+    for length in range(len(parts), 0, -1):
+        if (reason := reasons.get(".".join(parts[:length]))) is not None:
+            return None, str(reason)
+    source = data.get("source")
+    if source is None:
+        return None, None
+    return str(sources.get(source, {}).get("title", source)), None

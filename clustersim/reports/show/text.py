@@ -1,0 +1,116 @@
+"""The page of a catalogue entry as text for the terminal, and as files with pictures."""
+
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from clustersim.answers import to_json
+from clustersim.escaping import escaped
+from clustersim.render.tables import percent
+from clustersim.render.words import format_value
+from clustersim.reports.show.answer import KernelRow, Page
+from clustersim.reports.show.profile import Sentence
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from clustersim.render.diagram import Diagram
+
+WIDTH: Final = 100
+
+_BANDWIDTHS = "bandwidths are of payload, per direction"
+_REMARKS: Final = {"cluster": _BANDWIDTHS, "node": _BANDWIDTHS, "model": "computed from the shape"}
+"""Heading of the derived quantities, by kind of entry."""
+
+
+def tables(page: Page) -> "list[Table]":
+    """Return facts, derived quantities and fits of kernels as tables for the terminal."""
+    from rich.table import Table
+
+    made = []
+    if page.facts:
+        facts = Table(box=None, padding=(0, 2, 0, 0), title_justify="left", header_style="bold")
+        facts.add_column("fact", overflow="fold", min_width=18)
+        facts.add_column("value", overflow="fold", min_width=10, max_width=34)
+        facts.add_column("confidence", no_wrap=True)
+        facts.add_column("source", overflow="fold", ratio=1)
+        for row in page.facts:
+            cells = (row.key, format_value(row.value), row.confidence or "", row.proof)
+            facts.add_row(*map(escaped, cells))
+        made.append(facts)
+    labelled = [row for row in page.derived if row.label]
+    if labelled:
+        derived = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+        derived.add_column("derived", no_wrap=True)
+        derived.add_column(_REMARKS.get(page.kind, ""), overflow="fold")
+        for quantity in labelled:
+            derived.add_row(escaped(quantity.label), escaped(quantity.text))
+        made.append(derived)
+    return [*made, _kernel_table(page.kernels)] if page.kernels else made
+
+
+def _kernel_table(kernels: Sequence[KernelRow]) -> "Table":
+    """Return the fits of measured kernels; errors are of held-out shapes."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in ("kernels", "format"):
+        table.add_column(name, no_wrap=True)
+    for name in ("rows", "median error", "90th percentile"):
+        table.add_column(name, no_wrap=True, justify="right")
+    table.add_column("source", overflow="fold")
+    for row in kernels:
+        errors = percent(row.median), percent(row.p90)
+        source = escaped(", ".join(_repositories(row.source)))
+        table.add_row(row.kernel, row.format, str(row.rows), *errors, source)
+    return table
+
+
+def _repositories(source: str) -> list[str]:
+    """Return sources without their files.
+
+    >>> _repositories("a/x@1:gemm.parquet, b/y@2 (6 files)")
+    ['a/x@1', 'b/y@2']
+    """
+    return [re.split(r":| \(", one)[0] for one in source.split(", ")]
+
+
+def paragraphs(sentences: Iterable[Sentence]) -> str:
+    """Return a profile as text: a heading per topic, and its sentences with their proof."""
+    lines: list[str] = []
+    topic = ""
+    for sentence in sentences:
+        if sentence.topic != topic:
+            lines += ["", sentence.topic] if lines else [sentence.topic]
+            topic = sentence.topic
+        proof = f"  [{sentence.proof}]" if sentence.proof else ""
+        lines += textwrap.wrap(
+            sentence.text + proof, WIDTH, initial_indent="  ", subsequent_indent="      ",
+            break_on_hyphens=False,
+        )  # fmt: skip
+    return "\n".join(lines)
+
+
+def write(
+    page: Page, pictures: "Mapping[str, Diagram]", folder: Path, *, formats: Sequence[str] = (),
+    force: bool = False,
+) -> list[str]:  # fmt: skip
+    """Write the page as ``summary.json`` and pictures in some formats; return the file names.
+
+    Raises
+    ------
+    ScenarioError
+        when the folder already exists or is not writable.
+    """
+    from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
+    from clustersim.render.matplotlib.diagram import write_diagram
+
+    check_free(folder, force=force)
+    names = [SUMMARY, *(f"{stem}.{end}" for stem in pictures for end in formats)]
+    with replacing(folder) as new:
+        write_summary(to_json(page.answer), names, new)
+        for stem, diagram in pictures.items() if formats else ():
+            write_diagram(diagram, new / stem, formats)
+    return names

@@ -1,0 +1,240 @@
+"""The page of a run: a summary, the charts, the links, and the source of every value."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Card, Cards, Page, Section
+from clustersim.render.plotly import page_chart
+from clustersim.render.tables import percent, words
+from clustersim.render.words import UNMASKED, metric_name, metric_value
+from clustersim.reports.step.charts import breakdown, memory_by_stage, memory_over_time
+from clustersim.reports.step.links import links
+from clustersim.reports.step.pipeline import longest_wait, page_views, pipeline
+from clustersim.reports.step.power_section import power_section
+from clustersim.reports.step.replication_costs import disturbances
+from clustersim.reports.step.sources import scenario, sources_section
+from clustersim.reports.step.text import differs, remedies, rows
+from clustersim.units import format_bandwidth, format_number, format_seconds
+
+if TYPE_CHECKING:
+    from clustersim.render.charts import Timeline
+    from clustersim.scenario.load import Loaded
+    from clustersim.simulation.step.answer import PublishedCheck
+    from clustersim.simulation.step.result import Result
+
+
+def page(
+    result: "Result", loaded: "Loaded", timeline: "Timeline | None" = None, command: str = ""
+) -> Page:
+    """Return the page of a result.
+
+    Parameters
+    ----------
+    loaded : the scenario, for the sources of its values
+    timeline : the chart of its pipeline, if there is one already
+    command : the command line that the page names
+    """
+    lines = {row.label: row.text for row in rows(result)}
+    return Page(
+        title=result.scenario.title,
+        subtitle="; ".join(lines[label] for label in ("machine", "model", "layout")),
+        sections=(
+            _summary(result),
+            _time(result),
+            *disturbances(result),
+            _pipeline(timeline or pipeline(result)),
+            _memory(result),
+            power_section(result),
+            links(result),
+            _groups(result),
+            _published(result),
+            sources_section(loaded.tree),
+            scenario(loaded.tree, _text_of(loaded)),
+        ),
+        command=command,
+    )
+
+
+def _text_of(loaded: "Loaded") -> str:
+    """Return the text of the scenario's file, empty if it was not read from one."""
+    try:
+        return Path(loaded.place().file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+# --- the summary ----------------------------------------------------------------------------------
+
+
+def _summary(result: "Result") -> Section:
+    """Return the most important numbers as cards, then the lines of the terminal."""
+    lines = tuple((row.label, row.text) for row in rows(result))
+    table = Table("All results", (Column("item"), Column("result")), lines)
+    return Section("Summary", "summary", (), (Cards(tuple(_cards(result))), table))
+
+
+def _cards(result: "Result") -> list[Card]:
+    model, executed = (result.flops_per_device(kind) / 1e12 for kind in ("model", "executed"))
+    within = result.memory.within
+    waits = longest_wait(result)
+    sequences = f"{format_number(result.samples_per_s)} sequences/s"
+    return [
+        *([] if within else [_verdict(result)]),
+        _step_time(result),
+        _interval(result),
+        *(_compared(check) for check in result.published[:1] if not check.changed),
+        Card(
+            "Throughput",
+            f"{result.tokens_per_s:,.0f} tokens/s",
+            f"{sequences} of {result.scenario.batch.sequence:,} tokens",
+        ),
+        Card(
+            "FLOP rate per device",
+            f"{model:.1f} TFLOP/s",
+            f"MFU {percent(result.mfu)}; executed {executed:.1f} TFLOP/s,"
+            f" HFU {percent(result.hfu)}; MFU {UNMASKED}",
+        ),
+        Card(
+            "Pipeline bubble",
+            percent(result.bubble_fraction),
+            f"of the step time{f', {waits}' if waits else ''}",
+        ),
+        *([_verdict(result)] if within else []),
+    ]
+
+
+def _verdict(result: "Result") -> Card:
+    """Return whether the job fits; where it does not, by how much, and with which change it does.
+
+    This is the first card of a job that may not fit; where it does not, its step time is
+    hypothetical.
+    """
+    value, _, why = result.memory.reason.partition(": ")
+    remedy = "".join(f"; fits with {text}" for text in remedies(result)[:1])
+    return Card("Memory", value, f"{why}{remedy}", warning=not result.memory.within)
+
+
+def _step_time(result: "Result") -> Card:
+    devices = f"on {result.devices:,} devices"
+    if result.memory.fits:
+        return Card("Step time", format_seconds(result.step_time), devices)
+    devices += " with enough memory: the job does not fit"
+    return Card("Hypothetical step time", format_seconds(result.step_time), devices, warning=True)
+
+
+def _interval(result: "Result") -> Card:
+    interval = result.interval
+    if interval.low_s is None or interval.high_s is None:
+        return Card("Prediction interval", "none", interval.why)
+    low, high = (format_seconds(seconds, 3) for seconds in (interval.low_s, interval.high_s))
+    level = f"level {100 * interval.level:g} %, from {interval.why}"
+    return Card("Prediction interval", f"{low} to {high}", level)
+
+
+def _compared(check: "PublishedCheck") -> Card:
+    name, published, predicted, error, _ = _row(check)
+    values = f"{name}: predicted {predicted}, published {published}"
+    if check.error is None:
+        same = "as published" if published == predicted else "not as published"
+        return Card("Prediction and publication", same, values)
+    return Card("Error of the prediction", error, values)
+
+
+# --- sections -------------------------------------------------------------------------------------
+
+
+def _time(result: "Result") -> Section:
+    """Return the components of the step time, and the links that limit communication."""
+    columns = (
+        Column("communication"),
+        Column("time", True),
+        Column("share of the step", True),
+        Column("limiting link"),
+        Column("capacity", True),
+    )
+    lines = tuple(
+        (
+            words(exposed.part),
+            format_seconds(exposed.seconds, 3),
+            percent(exposed.seconds / result.step_time),
+            exposed.limit.link if exposed.limit else "",
+            format_bandwidth(exposed.limit.capacity) if exposed.limit else "",
+        )
+        for exposed in result.exposed
+    )
+    table = Table("Exposed communication, mean of all ranks", columns, lines)
+    chart = page_chart(breakdown(result))
+    return Section("Step time breakdown", "time", (), (chart, table) if lines else (chart,))
+
+
+def _pipeline(timeline: "Timeline") -> Section:
+    represented = timeline.caption.partition("; ")[2]
+    text = (
+        f"Time runs from left to right, stages from top to bottom. Shown: {represented}."
+        " All blocks of all rank classes are in timeline.parquet."
+    )
+    charts = tuple(page_chart(view) for view in page_views(timeline))
+    return Section("Pipeline timeline", "pipeline", (text,), charts)
+
+
+def _memory(result: "Result") -> Section:
+    verdict = result.memory.reason
+    text = (
+        f"{verdict[0].upper()}{verdict[1:]}.",
+        *(f"Fits with {remedy}." for remedy in remedies(result)),
+    )
+    charts = page_chart(memory_by_stage(result)), page_chart(memory_over_time(result))
+    return Section("Memory", "memory", text, charts)
+
+
+def _groups(result: "Result") -> Section:
+    """Return the groups of ranks that communicate, and their links."""
+    heading = "Communication groups"
+    if not result.groups:
+        return Section(heading, "groups", ("There is a single rank, which does not communicate.",))
+    columns = ("group", "ranks", "groups", "nodes per group", "links between neighbours")
+    lines = tuple(
+        (
+            words(group.group),
+            f"{group.ranks:,}",
+            f"{group.groups:,}",
+            f"{group.nodes.fewest:,}"
+            if group.nodes.fewest == group.nodes.most
+            else f"{group.nodes.fewest:,} to {group.nodes.most:,}",
+            ", ".join(f"{link.kind} {format_bandwidth(link.bandwidth)}" for link in group.links),
+        )
+        for group in result.groups
+    )
+    table = Table(
+        "Groups by kind, with the kinds of links that they use, the slowest first"
+        " (payload in each direction)",
+        tuple(Column(name, 0 < place < 4) for place, name in enumerate(columns)),
+        lines,
+    )
+    return Section(heading, "groups", ("Ranks that communicate, and where they are.",), (table,))
+
+
+def _published(result: "Result") -> Section:
+    """Return every published number with the predicted one."""
+    heading = "Comparison with published results"
+    if not result.published:
+        return Section(heading, "published", ("The scenario states no published results.",))
+    names = ("metric", "published", "predicted", "error", "source")
+    columns = tuple(Column(name, 0 < place < 4) for place, name in enumerate(names))
+    lines = tuple(_row(check) for check in result.published)
+    table = Table("Published and predicted; the error is predicted / published - 1", columns, lines)
+    changed = [differs(check) for check in result.published[:1] if check.changed]
+    text = tuple(
+        f"Published for another run: {difference}. Errors are not stated." for difference in changed
+    )
+    return Section(heading, "published", text, (table,))
+
+
+def _row(check: "PublishedCheck") -> tuple[str, str, str, str, str]:
+    """Return metric, published and predicted value, error and source as text."""
+    published, predicted = (metric_value(check.metric, v) for v in (check.value, check.predicted))
+    error = "" if check.error is None else percent(check.error, "+")
+    error = "another run" if check.changed else error
+    name = metric_name(check.metric, check.convention)
+    return name, published, predicted, error, check.source

@@ -1,0 +1,247 @@
+"""A timeline for the Perfetto viewer, in the Chrome trace event format.
+
+    process   a replica class
+    thread    a stage (a tensor rank of it, if these are not folded)
+    X         a block 'F12', or a reduction or optimiser step after the last block
+    s -> f    a dependency, from a block to the block of another stage that waits for it
+    C         counters: memory of a rank of each stage, and load of the busiest links; each kind is
+              a process below the replica classes
+
+Large steps are reduced to their first and last microbatches, and their counters to the levels that
+can be seen; ``otherData`` describes how.  The format:
+"Trace Event Format", Google, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clustersim import __version__
+from clustersim.program.steps import Step, receiver_of
+from clustersim.reports.step.counters import Counter, link_counters, memory_counters
+from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, TAIL, WEIGHT
+
+if TYPE_CHECKING:
+    from clustersim.program.program import Program
+    from clustersim.simulation.step.result import Result
+    from clustersim.timeline import Track
+
+MOST_EVENTS: Final = 20_000
+"""More than this makes the viewer slow to open and hard to read."""
+
+_EACH: Final = 3  # events of a block: itself, its input, its output
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Which part of a step is written.
+
+    Attributes
+    ----------
+    classes : replica classes, from the first
+    ends : microbatches at either end
+    """
+
+    classes: int
+    ends: int
+    microbatches: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether no microbatch is left out."""
+        return 2 * self.ends >= self.microbatches
+
+    def chosen(self, microbatch: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return which rows are in the sample."""
+        return (microbatch < self.ends) | (microbatch >= self.microbatches - self.ends)
+
+    def __str__(self) -> str:
+        last, ends = self.microbatches - 1, self.ends
+        shown = f"0-{last}" if self.whole else f"0-{ends - 1} and {last - ends + 1}-{last}"
+        return (
+            f"microbatches {shown} of {self.microbatches} in replica classes 0-{self.classes - 1}"
+        )
+
+
+def sample(program: "Program", most: int = MOST_EVENTS) -> Sample:
+    """Return the largest sample of at most `most` events, but for one microbatch at either end."""
+    threads = program.stages * program.tensor_ranks
+    steps = max(sum(program.order.times(stage).values()) for stage in range(program.stages))
+    each = threads * 2 * -(-steps // program.microbatches) * _EACH
+    fixed = threads * (3 + len(TAIL))
+    classes = max(1, min(program.classes, most // (each + fixed)))
+    ends = max(1, (most - fixed * classes) // (each * classes))
+    return Sample(classes, min(ends, -(-program.microbatches // 2)), program.microbatches)
+
+
+def write_trace(result: "Result", path: Path) -> None:
+    """Write a trace that https://ui.perfetto.dev opens."""
+    chosen = sample(result.program)
+    counted = {"memory": memory_counters(result), "links": link_counters(result)}
+    about = {
+        "scenario": result.name,
+        "title": result.scenario.title,
+        "version": __version__,
+        "step_time_s": result.step_time,
+        "replica_classes": result.program.classes,
+        "shown": str(chosen),
+        "complete": chosen.whole and chosen.classes == result.program.classes,
+        "counters": {kind: _levels(counters) for kind, counters in counted.items()},
+    }
+    head = f'{{"displayTimeUnit":"ms","otherData":{json.dumps(about)},"traceEvents":[\n'
+    lines = [*events(result, chosen), *_counted(counted, result.program.classes)]
+    path.write_text(head + ",\n".join(lines) + "\n]}\n", encoding="utf-8")
+
+
+def _levels(counters: list[Counter]) -> str:
+    """Return how well counters follow what they count."""
+    if not any(counter.thinned for counter in counters):
+        return "every change"
+    return f"joined to at most {max(len(counter.time) for counter in counters)} levels each"
+
+
+def _counted(counted: dict[str, list[Counter]], first: int) -> Iterator[str]:
+    """Yield counters, each kind in a process of its own from the number `first` on."""
+    titles = {"memory": "memory of a rank, by stage", "links": "busiest links"}
+    for pid, (kind, counters) in enumerate(counted.items(), first):
+        yield _meta("process_name", pid, 0, "name", titles[kind])
+        yield _meta("process_sort_index", pid, 0, "sort_index", pid)
+        for counter in counters:
+            head = (
+                f'{{"ph":"C","name":{json.dumps(counter.name)},"cat":"{kind}","pid":{pid},"tid":0'
+            )
+            instants = np.rint(counter.time * 1e9).astype(np.int64).tolist()
+            for instant, level in zip(instants, counter.level.tolist(), strict=True):
+                value = f'{{"{counter.unit}":{level:.6g}}}'
+                yield f'{head},"ts":{_us(instant)},"args":{value}}}'
+
+
+def events(result: "Result", chosen: Sample) -> Iterator[str]:
+    """Yield the events as JSON: names first, then each thread in the order of time."""
+    program = result.program
+    tracks = [track for track in result.timeline.tracks if track.replica < chosen.classes]
+    for track in tracks:
+        yield from _names(track, program)
+    for track in tracks:
+        yield from _blocks(track, program, chosen)
+        yield from _tail(track, program)
+
+
+def _thread(track: "Track", program: "Program") -> int:
+    return track.stage * program.tensor_ranks + track.tensor_rank
+
+
+def _names(track: "Track", program: "Program") -> Iterator[str]:
+    """Yield what the viewer calls a process and a thread, and where it puts them."""
+    pid, tid = track.replica, _thread(track, program)
+    if tid == 0:
+        replicas = len(program.actors[pid * program.stages * program.tensor_ranks].replicas)
+        name = f"replica class {pid} ({replicas} replicas)"
+        yield _meta("process_name", pid, tid, "name", name)
+        yield _meta("process_sort_index", pid, tid, "sort_index", pid)
+    rank = f" tensor rank {track.tensor_rank}" if program.tensor_ranks > 1 else ""
+    yield _meta("thread_name", pid, tid, "name", f"stage {track.stage}{rank}")
+    yield _meta("thread_sort_index", pid, tid, "sort_index", tid)
+
+
+def _meta(kind: str, pid: int, tid: int, key: str, value: str | int) -> str:
+    event = {"name": kind, "ph": "M", "pid": pid, "tid": tid, "args": {key: value}}
+    return json.dumps(event, separators=(",", ":"))
+
+
+def _blocks(track: "Track", program: "Program", chosen: Sample) -> Iterator[str]:
+    """Yield each block with the arrows that end and begin at it.
+
+    Written by hand, because a dictionary and `json.dumps` for each took five times as long.
+    Instants are whole nanoseconds, so that neighbours do not overlap by rounding.
+    """
+    rows = chosen.chosen(track.microbatch)
+    starts = np.rint(track.start[rows] * 1e9).astype(np.int64).tolist()
+    ends = np.rint(track.end[rows] * 1e9).astype(np.int64).tolist()
+    thread = f'"pid":{track.replica},"tid":{_thread(track, program)}'
+    arrows = _Arrows(track, program)
+    columns = (c[rows].tolist() for c in (track.kind, track.microbatch, track.chunk))
+    for number, mb, chunk, start, end in zip(*columns, starts, ends, strict=True):
+        kind = KINDS[number]
+        yield (
+            f'{{"ph":"X","name":"{Step(kind, mb, chunk)}","cat":"{_CATEGORY[kind]}",{thread},'
+            f'"ts":{_us(start)},"dur":{_us(end - start)},'
+            f'"args":{{"microbatch":{mb},"chunk":{chunk}}}}}'
+        )
+        if (arrow := arrows.into(kind, mb, chunk)) is not None:
+            yield f'{{"ph":"f","bp":"e",{_SEND},"id":{arrow},{thread},"ts":{_us(start)}}}'
+        if (arrow := arrows.out_of(kind, mb, chunk)) is not None:
+            # One nanosecond earlier, because an arrow has to leave from inside its block.
+            yield f'{{"ph":"s",{_SEND},"id":{arrow},{thread},"ts":{_us(max(start, end - 1))}}}'
+
+
+_CATEGORY: Final = {
+    FORWARD: "forward",
+    BACKWARD: "backward",
+    INPUT: "backward of inputs",
+    WEIGHT: "backward of weights",
+}
+_SEND: Final = '"name":"dependency","cat":"pipeline"'
+
+
+def _us(nanoseconds: int) -> str:
+    """Return nanoseconds as microseconds, the unit of the format."""
+    return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
+
+
+def _tail(track: "Track", program: "Program") -> Iterator[str]:
+    """Yield what follows the last block: reductions, optimiser."""
+    for span in track.tail:
+        start, end = round(span.start * 1e9), round(span.end * 1e9)
+        yield (
+            f'{{"ph":"X","name":"{span.name}","cat":"tail",'
+            f'"pid":{track.replica},"tid":{_thread(track, program)},'
+            f'"ts":{_us(start)},"dur":{_us(end - start)},"args":{{}}}}'
+        )
+
+
+class _Arrows:
+    """The numbers of the arrows at the blocks of one track.
+
+    The number of an arrow identifies the block that it ends at: replica class, stage, tensor rank,
+    step.
+    """
+
+    def __init__(self, track: "Track", program: "Program") -> None:
+        self.program = program
+        self.stage, self.tensor_rank = track.stage, track.tensor_rank
+        self.first = track.replica * program.stages * program.tensor_ranks
+        self._kinds = [(kind, c) for kind in KINDS for c in range(program.chunks)]
+        self._next = {name: self._target(*name) for name in self._kinds}
+        self._fed = {name for name in self._kinds if self._has_source(*name)}
+
+    def _target(self, kind: str, chunk: int) -> tuple[int, int] | None:
+        """Return the stage and chunk that receive the result of a block, if on another stage."""
+        target = receiver_of(Step(kind, 0, chunk), self.stage, self.program.wiring)
+        return None if target is None or target[0] == self.stage else (target[0], target[1].chunk)
+
+    def _has_source(self, kind: str, chunk: int) -> bool:
+        wiring, forward = self.program.wiring, kind == FORWARD
+        before = wiring.onward(self.stage, chunk, forward=not forward)
+        return kind != WEIGHT and before is not None and before.stage != self.stage
+
+    def _number(self, stage: int, kind: str, microbatch: int, chunk: int) -> int:
+        program = self.program
+        track = self.first + stage * program.tensor_ranks + self.tensor_rank
+        code = 2 * chunk + (kind != FORWARD)
+        return (track * program.microbatches + microbatch) * 2 * program.chunks + code
+
+    def into(self, kind: str, microbatch: int, chunk: int) -> int | None:
+        """Return the arrow that ends at a block."""
+        fed = (kind, chunk) in self._fed
+        return self._number(self.stage, kind, microbatch, chunk) if fed else None
+
+    def out_of(self, kind: str, microbatch: int, chunk: int) -> int | None:
+        """Return the arrow that begins at a block."""
+        target = self._next[kind, chunk]
+        return None if target is None else self._number(target[0], kind, microbatch, target[1])

@@ -1,0 +1,200 @@
+"""A whole training run in about twelve lines: how long it takes, and where its time goes."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from clustersim.render.run_words import format_duration, short_count
+from clustersim.render.tables import Row, percent
+from clustersim.simulation.training_run.answer import (
+    CheckpointAnswer,
+    PublishedRunCheck,
+    StageAnswer,
+    TrainAnswer,
+)
+from clustersim.units import counted, format_bandwidth, format_bytes, format_number, format_seconds
+
+NAMED: Final = 3
+"""Causes of failures, and parts of the run, that a line names."""
+
+METRICS: Final = {
+    "days": "days",
+    "useful_days": "days without interruptions",
+    "goodput": "goodput",
+    "interruptions": "interruptions",
+    "checkpoint_bytes": "checkpoint",
+    "save_s": "time of a save",
+}
+"""Published metrics in words."""
+
+
+def rows(answer: TrainAnswer) -> list[Row]:
+    """Return the lines of an answer."""
+    return [
+        *([] if answer.fits else [Row("memory", answer.memory, warning=True)]),
+        Row("duration", _duration(answer)),
+        Row("goodput", _goodput(answer)),
+        *(Row("reason", text, warning=True) for text in answer.warnings),
+        Row("machine", f"{counted(answer.nodes, 'node')}, {answer.devices:,} devices"),
+        *_steps(answer),
+        Row("failures", _failures(answer)),
+        Row("checkpoint", _checkpoint(answer.checkpoint)),
+        Row("interval", _interval(answer.checkpoint)),
+        *_contention(answer.checkpoint),
+        Row("closed form", _closed_form(answer)),
+        *_bill(answer),
+        *(Row("published", published_text(check)) for check in answer.published),
+        Row("assumed", _assumed(answer)),
+    ]
+
+
+def _duration(answer: TrainAnswer) -> str:
+    tokens = f"{short_count(answer.tokens)} tokens"
+    if answer.days is None:
+        return f"without bound for {tokens}: no save survives"
+    spread = answer.replications
+    text = f"{_days(answer.days)} days for {tokens}"
+    if spread.count > 1:
+        text += (
+            f"; 80 % of {spread.count:,} replications between {_days(spread.p10_days)} and"
+            f" {_days(spread.p90_days)}"
+        )
+    return text
+
+
+def _days(days: float) -> str:
+    return format_number(days, 3)
+
+
+def account_shares(answer: TrainAnswer) -> list[tuple[str, float]]:
+    """Return the parts of the elapsed time as shares, without empty ones; useful time first."""
+    elapsed = answer.accounting.elapsed
+    shares = [(name, seconds / elapsed) for name, seconds in vars(answer.accounting).items()]
+    return [(name, share) for name, share in shares if share > 0]
+
+
+def _goodput(answer: TrainAnswer) -> str:
+    parts = [f"{name} {percent(share)}" for name, share in account_shares(answer)[1:]]
+    return f"{percent(answer.goodput)} of the time is useful" + (
+        f"; {', '.join(parts)}" if parts else ""
+    )
+
+
+def _steps(answer: TrainAnswer) -> Iterator[Row]:
+    for stage in answer.stages[:NAMED]:
+        yield Row("steps", _stage(stage))
+    if len(answer.stages) > NAMED:
+        yield Row("", f"and {counted(len(answer.stages) - NAMED, 'more part')} of the run")
+
+
+def _stage(stage: StageAnswer) -> str:
+    return (
+        f"{stage.steps:,} of {format_seconds(stage.step_time_s)}: {stage.batch:,} sequences of"
+        f" {stage.sequence:,} tokens, {stage.tokens_per_s:,.0f} tokens/s, MFU {percent(stage.mfu)}"
+    )
+
+
+def _failures(answer: TrainAnswer) -> str:
+    mean = answer.mean_time_between_failures_s
+    if mean is None:
+        stops = f", {answer.interruptions:,.0f} planned stops" if answer.interruptions else ""
+        return f"none are stated (training.failures){stops}"
+    total = sum(cause.count for cause in answer.causes)
+    planned = answer.interruptions - total
+    named = ", ".join(f"{c.name} {c.count:,.0f}" for c in answer.causes[:NAMED])
+    more = len(answer.causes) - NAMED
+    return (
+        f"{total:,.0f}, one in {format_duration(mean)}"
+        + (f", and {planned:,.0f} planned stops" if planned > 0.5 else "")
+        + f"; restart {format_duration(answer.restart_s)}; {named}"
+        + (f" and {counted(more, 'more cause')}" if more > 0 else "")
+    )
+
+
+def _checkpoint(given: CheckpointAnswer) -> str:
+    text = f"{format_bytes(given.bytes)}, {given.mode}: blocks {format_duration(given.block_s)}"
+    if given.durable_s > given.block_s:
+        text += f", durable after {format_duration(given.durable_s)}"
+    rate = f" at {format_bandwidth(given.bandwidth)}" if given.bandwidth else ""
+    where = f" ({given.storage}; limit: {given.limit})" if given.storage else f" ({given.limit})"
+    return f"{text}{rate}{where}; load {format_duration(given.load_s)}"
+
+
+def _interval(given: CheckpointAnswer) -> str:
+    text = f"a save every {format_duration(given.every_s)} ({counted(given.every_steps, 'step')})"
+    if given.best_s is None or given.flat_s is None:
+        return f"{text}; no failures, so that fewer saves are always better"
+    low, high = given.flat_s
+    return (
+        f"{text}; best {format_duration(given.best_s)}, within 0.1 point of it from"
+        f" {format_duration(low)} to {format_duration(high)}"
+    )
+
+
+def _contention(given: CheckpointAnswer) -> list[Row]:
+    """Return how a drain and concurrent steps slow each other down."""
+    if given.durable_s <= given.block_s or given.mode == "memory":
+        return []
+    steps, drain = given.step_slowdown - 1, given.drain_slowdown - 1
+    return [
+        Row(
+            "contention",
+            f"steps are {percent(steps)} slower while a save is written, and its writing is"
+            f" {percent(drain)} slower next to steps",
+        )
+    ]
+
+
+def _closed_form(answer: TrainAnswer) -> str:
+    form = answer.closed_form
+    days = "without bound" if form.days is None else f"{_days(form.days)} days"
+    exact = "exact for exponential failures" if form.exact else f"not exact: {form.why}"
+    return f"goodput {percent(form.goodput)}, {days} ({exact})"
+
+
+def _bill(answer: TrainAnswer) -> Iterator[Row]:
+    """Yield energy, emissions and price, as far as they are predicted."""
+    parts = []
+    if answer.energy_kwh is not None:
+        parts.append(f"{format_number(answer.energy_kwh / 1e3)} MWh")
+    if answer.power_w is not None:
+        mean, peak = answer.power_w.mean, answer.power_w.peak
+        parts.append(f"{mean / 1e6:.3g} MW mean, {peak / 1e6:.3g} MW peak")
+    if answer.co2e_kg is not None:
+        parts.append(f"{format_number(answer.co2e_kg / 1e3)} t CO2e")
+    if parts:
+        yield Row("energy", ", ".join(parts))
+    if answer.cost is not None:
+        yield Row("price", f"{answer.cost:,.0f} USD")
+
+
+def published_text(check: PublishedRunCheck) -> str:
+    """Return a published number with the predicted one."""
+    name, value = METRICS[check.metric], run_metric_text(check.metric, check.value)
+    predicted = run_metric_text(check.metric, check.predicted)
+    if check.bound is not None:
+        verdict = "holds" if check.holds else "does not hold"
+        bound = check.bound.replace("-", " ")
+        return f"{name} {bound} {value}, predicted {predicted} ({verdict}); {check.source}"
+    if check.error is None:
+        reason = f"another run: {', '.join(check.changed)}" if check.changed else "not compared"
+        return f"{name} {value}, predicted {predicted} ({reason}); {check.source}"
+    return f"{name} {value}, predicted {predicted} ({percent(check.error, '+')}); {check.source}"
+
+
+def run_metric_text(metric: str, value: float) -> str:
+    """Return the value of a published metric with its unit.
+
+    >>> run_metric_text("goodput", 0.9), run_metric_text("checkpoint_bytes", 13.8e12)
+    ('90.0 %', '13.8 TB')
+    """
+    if metric == "goodput":
+        return percent(value)
+    if metric == "checkpoint_bytes":
+        return format_bytes(value)
+    return format_duration(value) if metric == "save_s" else format_number(value)
+
+
+def _assumed(answer: TrainAnswer) -> str:
+    if not answer.assumed:
+        return "nothing"
+    return f"{counted(len(answer.assumed), 'key')}: {', '.join(answer.assumed)}"

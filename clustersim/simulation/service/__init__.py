@@ -1,0 +1,1 @@
+"""Simulate a service: scenario in, answer out."""

@@ -1,0 +1,339 @@
+"""The answer of a service: what `clustersim serve --json` prints and `summary.json` holds.
+
+Keys are added, never changed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A time over the measured requests.
+
+    Attributes
+    ----------
+    mean : mean [s]
+    p50 : median [s]
+    p90 : 90th percentile [s]
+    p99 : 99th percentile [s]
+    """
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class Goodput:
+    """Requests within the limits of the scenario.
+
+    Attributes
+    ----------
+    share : of the measured requests that meet all limits
+    requests_per_s : requests in a second that do
+    ttft_s : limit of the time to the first token [s]; null without one
+    tpot_s : limit of the time per token [s]; null without one
+    ttft_share : of the requests that meet the first limit; null without one
+    tpot_share : of the requests that meet the second limit; null without one
+    ttft_least_s : shortest time to the first token [s]
+    tpot_least_s : shortest time per token [s]
+    """
+
+    share: float
+    requests_per_s: float
+    ttft_s: float | None
+    tpot_s: float | None
+    ttft_share: float | None
+    tpot_share: float | None
+    ttft_least_s: float
+    tpot_least_s: float
+
+
+@dataclass(frozen=True)
+class KvCache:
+    """The KV cache of a replica, of those for decode where they are separate.
+
+    Attributes
+    ----------
+    capacity_tokens : tokens that it has room for
+    block_tokens : tokens of a block
+    bytes_per_token : bytes of a token on all devices of the replica [B]
+    mean_occupancy : share of the blocks in use, mean over time
+    peak_occupancy : most blocks in use, of all blocks
+    mean_context : cached tokens of a decoding sequence, mean over steps
+    """
+
+    capacity_tokens: int
+    block_tokens: int
+    bytes_per_token: float
+    mean_occupancy: float
+    peak_occupancy: float
+    mean_context: float
+
+
+@dataclass(frozen=True)
+class ServeMemory:
+    """Memory of the fullest device.
+
+    Attributes
+    ----------
+    fits : whether weights, activations and buffers leave room for the longest request
+    verdict : the same in words, with the reason
+    parts : bytes by part [B]
+    usable_bytes : share of the device that the engine may take [B]
+    capacity_bytes : memory of a device [B]
+    largest_batch : sequences of mean final length that the KV cache of a replica has room for
+    longest_request : prompt and output of the longest request [tokens]
+    """
+
+    fits: bool
+    verdict: str
+    parts: Mapping[str, float]
+    usable_bytes: float
+    capacity_bytes: float
+    largest_batch: int
+    longest_request: int
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Requests on their way to an engine.
+
+    Attributes
+    ----------
+    wait_s : time from arrival to admission
+    mean : requests that wait for KV blocks or a place in the batch, mean over steps
+    most : the most of them
+    preemptions : sequences that lost their KV blocks
+    """
+
+    wait_s: Statistics
+    mean: float
+    most: int
+    preemptions: int
+
+
+@dataclass(frozen=True)
+class ServiceEnergy:
+    """Electrical power and energy of a service.
+
+    Attributes
+    ----------
+    power_w : mean power of its devices, with their share of hosts, fans, supplies and switches [W]
+    device_w : mean power of a device [W]
+    joules_per_output_token : energy of an output token [J]
+    output_tokens_per_joule : output tokens for a joule
+    total_tokens_per_joule : the same with the tokens of prompts
+    """
+
+    power_w: float
+    device_w: float
+    joules_per_output_token: float
+    output_tokens_per_joule: float
+    total_tokens_per_joule: float
+
+
+@dataclass(frozen=True)
+class ServiceCost:
+    """What the tokens of a service cost.
+
+    Attributes
+    ----------
+    usd_per_device_hour : rate of a device, without electricity if purchased [USD/h]
+    quote : the quotes that it is from, with their dates
+    usd_per_million_output_tokens : cost of a million output tokens [USD]
+    output_tokens_per_usd : output tokens for a dollar
+    total_tokens_per_usd : the same with the tokens of prompts
+    """
+
+    usd_per_device_hour: float
+    quote: str
+    usd_per_million_output_tokens: float
+    output_tokens_per_usd: float
+    total_tokens_per_usd: float
+
+
+@dataclass(frozen=True)
+class LimitingKernel:
+    """The kernel of a step of mean size that takes longest.
+
+    Attributes
+    ----------
+    part : its part of the time of a token, as in `attribution`
+    kernel : what it computes: shape and number format of a product, or the kind of kernel
+    seconds : its time in a step, of all layers [s]
+    share : of the time of the step
+    """
+
+    part: str
+    kernel: str
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True)
+class LimitingLink:
+    """The link that limits the communication that takes longest.
+
+    Attributes
+    ----------
+    part : the communication, as in `attribution`
+    link : name of the narrowest link between its devices
+    bandwidth : payload that it carries [B/s]
+    share : of the communication in the time of a token
+    """
+
+    part: str
+    link: str
+    bandwidth: float
+    share: float
+
+
+@dataclass(frozen=True)
+class ServeCounts:
+    """Sizes of the service and of its replay.
+
+    Attributes
+    ----------
+    devices : devices of all replicas
+    replicas : replicas, those for prefill included
+    requests : measured requests
+    steps : steps that all replicas made
+    mean_batch : sequences of a step that decodes, mean
+    """
+
+    devices: int
+    replicas: int
+    requests: int
+    steps: int
+    mean_batch: float
+
+
+@dataclass(frozen=True)
+class ServedCheck:
+    """A published number and the predicted one; whether a service fits is 1 or 0.
+
+    Attributes
+    ----------
+    metric : as in the scenario
+    statistic : as in the scenario
+    value : as in the scenario
+    predicted : the same metric of this service; null where it does not fit
+    error : predicted over published, less one; null where the metric is 1 or 0, where it does not
+        fit, and where the number belongs to another service
+    source : as in the scenario
+    changed : keys that were changed (`--set`), with which this is not the service that the number
+        belongs to; else empty
+    """
+
+    metric: str
+    statistic: str
+    value: float
+    predicted: float | None
+    error: float | None
+    source: str
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LoadPoint:
+    """A service at one size of its load; times are means.
+
+    Attributes
+    ----------
+    load : users, requests in a second, or requests of a batch
+    ttft_s : time to the first token [s]
+    tpot_s : time per token after the first [s]; null if requests have one token
+    latency_s : time of a request [s]
+    latency_p99_s : 99th percentile of it [s]
+    output_tokens_per_s : tokens that are generated in a second
+    output_tokens_per_s_per_device : over the number of devices
+    tokens_per_s_per_user : tokens that one user sees in a second
+    goodput_share : share of the requests within the limits; null without limits
+    kv_occupancy : most blocks of the KV cache in use, of all blocks
+    """
+
+    load: float
+    ttft_s: float
+    tpot_s: float | None
+    latency_s: float
+    latency_p99_s: float
+    output_tokens_per_s: float
+    output_tokens_per_s_per_device: float
+    tokens_per_s_per_user: float | None
+    goodput_share: float | None
+    kv_occupancy: float
+
+
+@dataclass(frozen=True)
+class ServeAnswer:
+    """A service: how long requests take, how many tokens it generates, where the time goes.
+
+    All times and rates are null where the service does not fit in memory.
+
+    Attributes
+    ----------
+    name : file name of the scenario without its suffix
+    title : title of the scenario
+    ttft_s : time from the arrival of a request to its first token
+    tpot_s : time per token after the first: (latency - first) / (output - 1); null if all requests
+        have one token
+    latency_s : time from the arrival of a request to its last token
+    output_tokens_per_s : tokens that are generated in a second
+    total_tokens_per_s : the same with the tokens of prompts
+    output_tokens_per_s_per_device : over the number of devices
+    total_tokens_per_s_per_device : over the number of devices
+    tokens_per_s_per_user : tokens that one user sees in a second: 1 / mean time per token
+    requests_per_s : requests that are completed in a second
+    goodput : requests within the limits; null without limits
+    kv : the KV cache
+    queue : requests that wait
+    memory : memory of the fullest device
+    attribution : seconds of the mean time per token by cause, which add up to it; of the mean time
+        to the first token where requests have one token [s]
+    ttft_attribution : seconds of the mean time to the first token by cause [s]
+    limiting : the largest cause in `attribution`
+    limiting_kernel : the kernel that takes longest; null where the service does not fit
+    limiting_link : the link that limits the longest communication; null where there is none
+    energy : power and energy per token; null where no source states the power of the machine
+    cost : cost of tokens; null where no price of the device is known
+    unavailable : for `energy` and `cost`, the reason where they are null
+    substitutes : kernels that are not measured on the device, and whose measurement they have
+    published : published numbers of the scenario and the predicted ones
+    counts : sizes of the service and of its replay
+    assumed : keys that no source states, with the reason
+    wall_s : time that the simulation took [s]
+    curve : the service over its load; empty unless loads were given
+    """
+
+    name: str
+    title: str
+    ttft_s: Statistics | None
+    tpot_s: Statistics | None
+    latency_s: Statistics | None
+    output_tokens_per_s: float | None
+    total_tokens_per_s: float | None
+    output_tokens_per_s_per_device: float | None
+    total_tokens_per_s_per_device: float | None
+    tokens_per_s_per_user: float | None
+    requests_per_s: float | None
+    goodput: Goodput | None
+    kv: KvCache | None
+    queue: Queue | None
+    memory: ServeMemory
+    attribution: Mapping[str, float]
+    ttft_attribution: Mapping[str, float]
+    limiting: str | None
+    limiting_kernel: LimitingKernel | None
+    limiting_link: LimitingLink | None
+    energy: ServiceEnergy | None
+    cost: ServiceCost | None
+    unavailable: Mapping[str, str]
+    substitutes: Mapping[str, str]
+    published: tuple[ServedCheck, ...]
+    counts: ServeCounts
+    assumed: Mapping[str, str]
+    wall_s: float
+    curve: tuple[LoadPoint, ...] = ()

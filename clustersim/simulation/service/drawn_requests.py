@@ -1,0 +1,209 @@
+"""From the load of a scenario to requests: lengths, arrivals, traces.
+
+Lengths, prompts and arrivals have random numbers of their own, so that the n-th request is the same
+whatever the rate.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from clustersim.arrays import Floats, Integers
+from clustersim.catalog.text_files import is_file, read_text, shown
+from clustersim.engine.requests.request_replay import Load
+from clustersim.errors import ScenarioError
+from clustersim.scenario.load import LoadedService
+from clustersim.scenario.load_file import (
+    MAX_REQUESTS,
+    MAX_TOKENS,
+    HistogramLengths,
+    Lengths,
+    LoadFile,
+    LognormalLengths,
+    UniformLengths,
+)
+
+AT_A_RATE: Final = 1_000
+"""Requests of a load with a rate, if the scenario names no number."""
+
+OF_A_USER: Final = 8
+AT_LEAST: Final = 64
+WARM_UP: Final = 2
+"""Measured requests of each user, the minimum in all, and requests of each user before them."""
+
+FIELDS: Final = ("arrival", "input", "output")
+"""Fields of a request in a trace."""
+
+
+def load_of(loaded: LoadedService, before: float) -> Load:
+    """Return the requests of a scenario.
+
+    Parameters
+    ----------
+    before : time of a request before it reaches a replica [s]
+
+    Raises
+    ------
+    ScenarioError
+        for a trace that is wrong, one line for each of the first problems.
+    """
+    given = loaded.scenario.load
+    start = partial(Load, before=before, cached=given.cached)
+    trace = trace_file(loaded)
+    if trace is not None:
+        rows = np.array(_trace(loaded, trace), dtype=float)
+        inputs, outputs = rows[:, 1].astype(np.int64), rows[:, 2].astype(np.int64)
+        return start(inputs, outputs, rows[:, 0], warm_up=given.warm_up or 0)
+    if given.concurrency is not None:
+        users = given.concurrency
+        warm_up = WARM_UP * users if given.warm_up is None else given.warm_up
+        complete = warm_up + (given.requests or max(AT_LEAST, OF_A_USER * users))
+        inputs, outputs = _lengths(given, complete + users)
+        return start(inputs, outputs, users=users, warm_up=warm_up, complete=complete)
+    if given.rate is not None:
+        warm_up = given.warm_up or 0
+        inputs, outputs = _lengths(given, warm_up + (given.requests or AT_A_RATE))
+        arrivals = np.cumsum(_gaps(given, given.rate, len(inputs)))
+        return start(inputs, outputs, arrivals, warm_up=warm_up)
+    inputs, outputs = _lengths(given, given.batch or given.offline or 1)
+    return start(inputs, outputs, np.zeros(len(inputs)))
+
+
+# --- random numbers -------------------------------------------------------------------------------
+
+
+def _generator(seed: int, cause: int) -> np.random.Generator:
+    return np.random.default_rng([seed, cause])
+
+
+def _lengths(given: LoadFile, count: int) -> tuple[Integers, Integers]:
+    """Return the tokens of prompts and outputs."""
+    assert given.input is not None
+    assert given.output is not None
+    prompts = _drawn(given.input, count, _generator(given.seed, 0))
+    return prompts, _drawn(given.output, count, _generator(given.seed, 1))
+
+
+def _drawn(lengths: Lengths, count: int, draw: np.random.Generator) -> Integers:
+    """Return random lengths."""
+    if isinstance(lengths, UniformLengths):
+        low, high = lengths.uniform
+        return draw.integers(low, high, count, endpoint=True)
+    if isinstance(lengths, HistogramLengths):
+        tokens, weights = zip(*sorted(lengths.histogram.items()), strict=True)
+        shares = np.array(weights) / sum(weights)
+        return draw.choice(np.array(tokens, dtype=np.int64), count, p=shares)
+    if isinstance(lengths, LognormalLengths):
+        spread = np.log1p((lengths.deviation / lengths.mean) ** 2)
+        found = draw.lognormal(np.log(lengths.mean) - spread / 2, np.sqrt(spread), count)
+        return np.clip(found.round(), 1, lengths.most or MAX_TOKENS).astype(np.int64)
+    return np.full(count, lengths, dtype=np.int64)
+
+
+def _gaps(given: LoadFile, rate: float, count: int) -> Floats:
+    """Return the times between arrivals [s]."""
+    draw = _generator(given.seed, 2)
+    if given.arrivals == "regular":
+        return np.full(count, 1 / rate)
+    if given.arrivals == "bursty":
+        shape = given.burstiness**-2
+        return draw.gamma(shape, 1 / (rate * shape), count)
+    return draw.exponential(1 / rate, count)
+
+
+# --- traces ---------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """A request of a trace."""
+
+    arrival: float
+    input: int
+    output: int
+
+
+def trace_file(loaded: LoadedService) -> Path | None:
+    """Return the file of the trace of a load, next to the scenario first; None without one."""
+    name, folder = loaded.scenario.load.trace, loaded.origin.folder
+    if name is None:
+        return None
+    path = Path(name).expanduser()
+    return folder / path if folder is not None and is_file(folder / path) else path
+
+
+def _trace(loaded: LoadedService, path: Path) -> list[Row]:
+    """Return the requests of a trace in the order of arrivals, the first one at 0."""
+    where = f"{loaded.where('load', 'trace')}: "
+    text = read_text(path, ScenarioError, where=where)
+    rows, problems = [], []
+    for line, fields in _records(path, text, where):
+        try:
+            rows.append(_row(fields))
+        except ValueError as problem:
+            problems.append(f"{shown(path)}:{line}: {problem}")
+    if problems:
+        raise ScenarioError("\n".join(problems[:5]))
+    if not 0 < len(rows) <= MAX_REQUESTS:
+        raise ScenarioError(
+            f"{where}{shown(path)} has {len(rows):,} requests (1 to {MAX_REQUESTS:,})"
+        )
+    rows.sort()
+    return [row._replace(arrival=row.arrival - rows[0].arrival) for row in rows]
+
+
+def _records(path: Path, text: str, where: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the line and the fields of each request of a file."""
+    if path.suffix == ".jsonl":
+        for line, entry in enumerate(text.splitlines(), 1):
+            if entry.strip():
+                yield line, _object(entry, f"{shown(path)}:{line}")
+        return
+    if path.suffix != ".csv":
+        raise ScenarioError(f"{where}{shown(path)}: must be a .csv or .jsonl file")
+    reader = csv.DictReader(io.StringIO(text))
+    missing = [name for name in FIELDS if name not in (reader.fieldnames or ())]
+    if missing:
+        raise ScenarioError(
+            f"{shown(path)}:1: no column {missing[0]} (the first line names {', '.join(FIELDS)})"
+        )
+    for fields in reader:
+        yield reader.line_num, fields
+
+
+def _object(entry: str, where: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(entry)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ScenarioError(f"{where}: must be an object with {', '.join(FIELDS)}, in one line")
+    return found
+
+
+def _row(fields: Mapping[str, Any]) -> Row:
+    """Return a request of a trace; ValueError for a value that is not allowed."""
+    arrival = _number(fields, "arrival")
+    if arrival < 0:
+        raise ValueError(f"arrival: {arrival:g} s must not be negative")
+    prompt, output = (_number(fields, name) for name in ("input", "output"))
+    for name, tokens in (("input", prompt), ("output", output)):
+        if tokens != int(tokens) or not 1 <= tokens <= MAX_TOKENS:
+            raise ValueError(f"{name}: must be a whole number of at least 1, not {tokens:g}")
+    return Row(arrival, int(prompt), int(output))
+
+
+def _number(fields: Mapping[str, Any], name: str) -> float:
+    try:
+        value = float(fields[name])
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{name}: must be a number, not {fields.get(name)!r}") from None
+    if not isfinite(value):
+        raise ValueError(f"{name}: must be a finite number")
+    return value

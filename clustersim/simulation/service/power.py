@@ -1,0 +1,142 @@
+r"""Energy and money of a service: power of its devices by what they do, and quoted rates.
+
+    power of a device = busy x \sum_{parts} share x power of the state + (1 - busy) x waiting
+    tokens for a joule = tokens in a second / power
+    tokens for a dollar = tokens in a second / (devices x rate of a device)
+
+Hosts, fans, power supplies and switches count by the share of the machine that the service has.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from clustersim.cost.power import MachinePower, State, machine_power, missing_power
+from clustersim.cost.prices import Price, Site
+from clustersim.engine.requests.step_log import Steps
+from clustersim.scenario.costs import rate_of, site_of
+from clustersim.scenario.serving import ServingScenario
+from clustersim.simulation.service.answer import ServiceCost, ServiceEnergy
+from clustersim.simulation.service.replica_pools import Pool
+from clustersim.simulation.service.token_time import sampled_batches
+
+_STATES: Final[Mapping[str, State]] = {
+    "weights": "memory",
+    "kv": "memory",
+    "elementwise": "memory",
+    "sampling": "memory",
+    "experts": "memory",
+    "draft": "memory",
+    "compute": "compute",
+    "prefill": "compute",
+    "tensor": "communication",
+    "expert": "communication",
+    "pipeline": "communication",
+    "context": "communication",
+    "host": "waiting",
+}
+"""State of a device in each part of a step."""
+
+_JOULES_PER_KWH: Final = 3.6e6
+
+
+def service_energy(
+    given: ServingScenario,
+    pools: Sequence[Pool],
+    steps: Sequence[Sequence[Steps]],
+    window: tuple[float, float],
+    tokens: tuple[float, float],
+) -> ServiceEnergy | str:
+    """Return power and energy of a service; or why they are not known.
+
+    Parameters
+    ----------
+    steps : of the replicas of each pool
+    window : of the time that is measured [s]
+    tokens : output tokens, and all tokens, in a second
+    """
+    cluster = given.cluster
+    machine = machine_power(cluster, cluster.nodes)
+    if machine is None:
+        return missing_power(cluster)
+    devices = sum(pool.devices for pool in pools)
+    watts = [
+        pool.devices * _device_watts(machine, pool, own, window)
+        for pool, own in zip(pools, steps, strict=True)
+    ]
+    device = sum(watts) / devices
+    power = machine.of(device).total * devices / machine.devices
+    output, total = tokens
+    return ServiceEnergy(
+        power_w=power,
+        device_w=device,
+        joules_per_output_token=power / output,
+        output_tokens_per_joule=output / power,
+        total_tokens_per_joule=total / power,
+    )
+
+
+def _device_watts(
+    machine: MachinePower, pool: Pool, steps: Sequence[Steps], window: tuple[float, float]
+) -> float:
+    """Return the mean power of a device of a pool [W]."""
+    begin, end = window
+    waiting = machine.in_state("waiting")
+    stepping = sum(
+        float((each.end.clip(begin, end) - each.start.clip(begin, end)).sum()) for each in steps
+    )
+    stages = pool.service.layout.pipeline
+    busy = min(1.0, stepping / ((end - begin) * len(steps) * stages)) if end > begin else 0.0
+    parts: defaultdict[str, float] = defaultdict(float)
+    sizes = [each.sequences + each.prompt_tokens for each in steps]
+    for batch in sampled_batches(steps, sizes):
+        for name, seconds in pool.service.step(batch).parts.items():
+            parts[name] += seconds
+    total = sum(parts.values())
+    if not total:
+        return waiting
+    drawn = sum(s * machine.in_state(_STATES[name]) for name, s in parts.items()) / total
+    return busy * drawn + (1 - busy) * waiting
+
+
+def service_cost(
+    given: ServingScenario,
+    where: str,
+    devices: int,
+    energy: ServiceEnergy | str,
+    tokens: tuple[float, float],
+) -> ServiceCost | str:
+    """Return what tokens of a service cost; or why it is not known.
+
+    Parameters
+    ----------
+    where : the place of the site, with which a message begins
+    """
+    accelerator = given.cluster.node.accelerator.name
+    site, price = site_of(given.costs, where), rate_of(given.costs, accelerator)
+    if price is None:
+        return f"no price of {accelerator} is known (costs.usd_per_device_hour)"
+    electricity = 0.0
+    if not price.includes_electricity:
+        found = _electricity(price, site, energy)
+        if isinstance(found, str):
+            return found
+        electricity = found
+    hourly = devices * price.usd_per_device_hour + electricity
+    output, total = (3600 * rate / hourly for rate in tokens)
+    return ServiceCost(
+        usd_per_device_hour=price.usd_per_device_hour,
+        quote=price.quote,
+        usd_per_million_output_tokens=1e6 / output,
+        output_tokens_per_usd=output,
+        total_tokens_per_usd=total,
+    )
+
+
+def _electricity(price: Price, site: Site | None, energy: ServiceEnergy | str) -> float | str:
+    """Return the price of the energy of an hour [USD]; or why it is not known."""
+    if site is None or site.electricity is None:
+        return "a purchase needs a site with a price of electricity (costs.site)"
+    if isinstance(energy, str):
+        return energy
+    return energy.power_w * 3600 / _JOULES_PER_KWH * site.pue * site.electricity

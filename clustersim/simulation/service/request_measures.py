@@ -1,0 +1,91 @@
+"""What requests and steps mean: statistics of times, rates, goodput, KV cache, queue."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clustersim.arrays import Floats
+from clustersim.engine.requests.request import Request
+from clustersim.engine.requests.request_replay import ReplayedRequests
+from clustersim.engine.requests.scheduling import ReplicaModel
+from clustersim.scenario.serving import LimitsFile
+from clustersim.simulation.service.answer import Goodput, KvCache, Queue, Statistics
+
+
+def statistics(times: Sequence[float] | Floats) -> Statistics:
+    """Return mean and percentiles of some times."""
+    found = np.asarray(times, dtype=float)
+    p50, p90, p99 = np.percentile(found, [50, 90, 99]).tolist()
+    return Statistics(float(found.mean()), p50, p90, p99)
+
+
+def first_token_times(requests: Sequence[Request]) -> list[float]:
+    """Return the times from arrival to the first token [s]."""
+    return [request.first - request.arrival for request in requests]
+
+
+def times_per_token(requests: Sequence[Request]) -> list[float]:
+    """Return (latency - first) / (output - 1) of requests with more than one token [s]."""
+    return [(r.finish - r.first) / (r.output - 1) for r in requests if r.output > 1]
+
+
+def goodput_of(
+    requests: Sequence[Request], limits: LimitsFile | None, seconds: float
+) -> Goodput | None:
+    """Return the requests within the limits; None without limits."""
+    if limits is None or (limits.ttft is None and limits.tpot is None):
+        return None
+    first = np.array(first_token_times(requests))
+    each = np.array([(r.finish - r.first) / max(1, r.output - 1) for r in requests])
+    early = np.ones(len(first), bool) if limits.ttft is None else first <= limits.ttft
+    quick = np.ones(len(first), bool) if limits.tpot is None else each <= limits.tpot
+    both = early & quick
+    return Goodput(
+        share=float(both.mean()),
+        requests_per_s=float(both.sum()) / seconds,
+        ttft_s=limits.ttft,
+        tpot_s=limits.tpot,
+        ttft_share=None if limits.ttft is None else float(early.mean()),
+        tpot_share=None if limits.tpot is None else float(quick.mean()),
+        ttft_least_s=float(first.min()),
+        tpot_least_s=float(each.min()),
+    )
+
+
+def kv_cache(replayed: ReplayedRequests, model: ReplicaModel, token: float) -> KvCache:
+    """Return how full the KV cache is; `token` are the bytes of one on all devices [B]."""
+    busy = blocks = sequences = context = 0.0
+    for steps in replayed.steps:
+        seconds = steps.end - steps.start
+        busy += float(seconds.sum())
+        blocks += float((seconds * steps.blocks).sum())
+        sequences += float(steps.sequences.sum())
+        context += sum(batch.context for batch in steps.batches)
+    return KvCache(
+        capacity_tokens=model.blocks * model.block_tokens,
+        block_tokens=model.block_tokens,
+        bytes_per_token=token,
+        mean_occupancy=blocks / busy / model.blocks if busy else 0.0,
+        peak_occupancy=max(replayed.peak_blocks) / model.blocks,
+        mean_context=context / sequences if sequences else 0.0,
+    )
+
+
+def queue(replayed: ReplayedRequests, before: float) -> Queue:
+    """Return the requests that wait; `before` is their time before they reach a replica [s]."""
+    entries = replayed.prefill_steps or replayed.steps
+    waiting = np.concatenate([steps.waiting for steps in entries])
+    waits = [request.admitted - (request.arrival + before) for request in replayed.measured]
+    return Queue(
+        wait_s=statistics(np.maximum(waits, 0.0)),
+        mean=float(waiting.mean()) if len(waiting) else 0.0,
+        most=int(waiting.max(initial=0)),
+        preemptions=sum(request.preemptions for request in replayed.measured),
+    )
+
+
+def mean_batch(replayed: ReplayedRequests) -> float:
+    """Return the mean number of sequences of a step that decodes."""
+    counts = np.concatenate([steps.sequences for steps in replayed.steps])
+    decoding = counts[counts > 0]
+    return float(decoding.mean()) if len(decoding) else 0.0

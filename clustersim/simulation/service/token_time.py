@@ -1,0 +1,114 @@
+"""Where the time of a token goes: the parts of the steps that requests decode in, and waiting.
+
+    time per token = parts of the step without prompts + what prompts in the step add + waiting
+
+Waiting is the time between the steps of a sequence: steps of prompts alone, other batches of the
+pipeline, preemption.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from clustersim.arrays import Floats
+from clustersim.engine.requests.request import Request
+from clustersim.engine.requests.step_log import Steps
+from clustersim.inference.batch import Batch, StepTime
+
+SAMPLES: Final = 48
+"""Steps whose parts are computed; the others are like them."""
+
+Cost = Callable[[Batch], StepTime]
+"""Returns the parts of a step."""
+
+
+def token_attribution(
+    steps: Sequence[Steps], requests: Sequence[Request], cost: Cost, mean: float, gain: float
+) -> dict[str, float]:
+    """Return the mean time per token by cause [s].
+
+    Parameters
+    ----------
+    mean : the time that the parts add up to [s]
+    gain : tokens that a sequence gains in a step
+    """
+    sampled = sampled_batches(steps, [each.sequences for each in steps])
+    in_steps = _mean_step(steps) / gain
+    tokens = sum(request.output - 1 for request in requests)
+    between = sum(request.finish - request.first for request in requests) / tokens
+    waiting = max(0.0, between - in_steps)
+    parts: dict[str, float] = defaultdict(float)
+    for batch in sampled:
+        for name, seconds in _split(batch, cost).items():
+            parts[name] += seconds * batch.sequences
+    return _scaled(parts, waiting, mean, in_steps)
+
+
+def first_token_attribution(
+    requests: Sequence[Request], steps: Sequence[Steps], cost: Cost, before: float
+) -> dict[str, float]:
+    """Return the mean time to the first token by cause [s].
+
+    Parameters
+    ----------
+    steps : of the replicas that process prompts
+    before : time of a request before it reaches a replica [s]
+    """
+    means = {
+        "frontend": before,
+        "queue": _mean([r.admitted - (r.arrival + before) for r in requests]),
+        "transfer": _mean([r.first - r.prompted for r in requests if r.prompted == r.prompted]),
+    }
+    whole = _mean([request.first - request.arrival for request in requests])
+    processed = max(0.0, whole - sum(means.values()))
+    parts: dict[str, float] = defaultdict(float)
+    for batch in sampled_batches(steps, [each.prompt_tokens for each in steps]):
+        for name, seconds in cost(batch).parts.items():
+            parts[name] += seconds
+    total = sum(parts.values())
+    named = {name: seconds * processed / total for name, seconds in parts.items()} if total else {}
+    others = {} if total else {"prompt": processed}
+    return {name: s for name, s in {**means, **named, **others}.items() if s > 0}
+
+
+def _split(batch: Batch, cost: Cost) -> Mapping[str, float]:
+    """Return the parts of a step without its prompts, and what these add."""
+    alone = cost(batch._replace(prompts=()))
+    if not batch.prompts:
+        return alone.parts
+    return {**alone.parts, "prompts": max(0.0, cost(batch).seconds - alone.seconds)}
+
+
+def _scaled(
+    parts: Mapping[str, float], waiting: float, mean: float, in_steps: float
+) -> dict[str, float]:
+    """Return the parts of steps and waiting so that they add up to the mean."""
+    total, whole = sum(parts.values()), in_steps + waiting
+    of_steps = mean * in_steps / whole
+    found = {name: seconds * of_steps / total for name, seconds in parts.items() if seconds}
+    return found | ({"waiting": mean - of_steps} if waiting else {})
+
+
+def _mean_step(steps: Sequence[Steps]) -> float:
+    """Return the mean time of a step, of all its sequences [s]."""
+    seconds = sum(float(((each.end - each.start) * each.sequences).sum()) for each in steps)
+    return seconds / sum(int(each.sequences.sum()) for each in steps)
+
+
+def sampled_batches(steps: Sequence[Steps], amounts: Sequence[Floats | np.ndarray]) -> list[Batch]:
+    """Return steps with some amount, evenly spaced over all of them."""
+    having = [
+        (replica, place)
+        for replica, amount in enumerate(amounts)
+        for place in np.flatnonzero(amount).tolist()
+    ]
+    if not having:
+        return []
+    chosen = np.unique(np.linspace(0, len(having) - 1, SAMPLES).round().astype(int)).tolist()
+    return [steps[having[i][0]].batches[having[i][1]] for i in chosen]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else 0.0

@@ -1,1 +1,0 @@
-"""A serving scenario in, a result out: requests, replicas, what happened to them, what it means."""

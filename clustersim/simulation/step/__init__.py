@@ -1,0 +1,1 @@
+"""Simulate one training step: scenario in, result out."""

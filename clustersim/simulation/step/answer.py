@@ -1,0 +1,332 @@
+"""The answer of a run: what `clustersim run --json` prints and `summary.json` holds.
+
+Keys are added, never changed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from clustersim.memory.verdict import MemoryAnswer
+from clustersim.metrics.attribution import SlowestStage
+from clustersim.metrics.communication import GroupLinks, HotLink
+from clustersim.metrics.prediction_interval import Interval
+from clustersim.program.program import Limit
+from clustersim.simulation.training_run.answer import Accounting, CheckpointAnswer
+
+
+@dataclass(frozen=True)
+class DeviceTflops:
+    """FLOPs of a device in a second, in both published conventions, and as executed.
+
+    Attributes
+    ----------
+    model : model FLOPs of a device in a second [10^12 FLOP/s]
+    hardware : model FLOPs and recomputation, by the formulas of papers [10^12 FLOP/s]
+    executed : FLOPs that run: hardware FLOPs without the masked pairs of tokens that fused
+        attention skips, which both conventions count [10^12 FLOP/s]
+    """
+
+    model: float
+    hardware: float
+    executed: float
+
+
+@dataclass(frozen=True)
+class ExposedCommunication:
+    """Communication that no computation hides.
+
+    Attributes
+    ----------
+    part : kind of communication, as in `attribution`; the longest first
+    seconds : mean of all ranks [s]
+    link : the link that limits its rate without other traffic; null where it crosses none
+    kind : kind of that link
+    """
+
+    part: str
+    seconds: float
+    link: str | None
+    kind: str | None
+
+
+@dataclass(frozen=True)
+class ExpertBalance:
+    """How evenly tokens spread over the experts of a layer.
+
+    Attributes
+    ----------
+    skew : tokens of the fullest rank over those of the mean rank
+    dropped : share of the tokens that are over the capacity of their experts
+    """
+
+    skew: float
+    dropped: float
+
+
+@dataclass(frozen=True)
+class PowerAnswer:
+    """Electrical power of the machine that a job uses, before the cooling of its site.
+
+    Attributes
+    ----------
+    mean : mean of the step [W]
+    peak : highest power in the step; in a block it is the mean of its kernels [W]
+    parts : mean by component: `devices`, `hosts`, `fans`, `supplies` (losses of power supplies),
+        `network` [W]
+    """
+
+    mean: float
+    peak: float
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class PublishedCheck:
+    """A published number and the predicted one; whether a run fits its devices is 1 or 0.
+
+    Attributes
+    ----------
+    metric : as in the scenario
+    convention : as in the scenario
+    value : as in the scenario
+    predicted : the same metric of this run
+    error : predicted over published, less one; null where the metric is 1 or 0, and where the
+        number belongs to another run
+    source : as in the scenario
+    changed : keys that were changed (`--set`), with which this is not the run that the number
+        belongs to; else empty
+    """
+
+    metric: str
+    convention: str | None
+    value: float
+    predicted: float
+    error: float | None
+    source: str
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Collectives that were fused into blocks, and the error that this allows.
+
+    Attributes
+    ----------
+    fused : whether all collectives of blocks are fused into them
+    bound : most that other traffic can lengthen a forward and backward, share of it
+    allowed : `fusion_bound` of the scenario
+    """
+
+    fused: bool
+    bound: float
+    allowed: float
+
+
+@dataclass(frozen=True)
+class RunCounts:
+    """Sizes of the job and of its replay.
+
+    Attributes
+    ----------
+    devices : devices of the job
+    replica_classes : classes of data-parallel replicas that differ in time
+    actors : rank classes that were replayed
+    blocks : blocks that they ran
+    activities : transfers and collectives that ran next to blocks
+    """
+
+    devices: int
+    replica_classes: int
+    actors: int
+    blocks: int
+    activities: int
+
+
+@dataclass(frozen=True)
+class StepQuantiles:
+    """Quantiles of the step time over the replications.
+
+    Attributes
+    ----------
+    p10_s : 10th percentile [s]
+    p50_s : median [s]
+    p90_s : 90th percentile [s]
+    p99_s : 99th percentile [s]
+    """
+
+    p10_s: float
+    p50_s: float
+    p90_s: float
+    p99_s: float
+
+
+@dataclass(frozen=True)
+class Blame:
+    """What one disturbance costs.
+
+    Attributes
+    ----------
+    name : of the disturbance
+    mean_s : mean step time without it, with all others [s]
+    recovered_s : by how much this is shorter than with it [s]
+    share : of the time that is recovered without all disturbances; null if that is none. Shares of
+        several disturbances need not add up to 1: one hides behind another
+    """
+
+    name: str
+    mean_s: float
+    recovered_s: float
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Replications:
+    """The step time over replications with random numbers of their own.
+
+    Attributes
+    ----------
+    count : replications
+    mean_s : mean step time [s]
+    deviation_s : standard deviation of the step time [s]; null for one replication
+    error_s : standard error of the mean [s]; null for one replication
+    quantiles : of the step time
+    steps_s : step time of each replication [s]
+    undisturbed_s : mean step time without all disturbances; sequences are balanced [s]
+    recovered_s : by how much this is shorter [s]
+    blame : what each disturbance costs, the most expensive first
+    """
+
+    count: int
+    mean_s: float
+    deviation_s: float | None
+    error_s: float | None
+    quantiles: StepQuantiles
+    steps_s: tuple[float, ...]
+    undisturbed_s: float
+    recovered_s: float
+    blame: tuple[Blame, ...]
+
+
+@dataclass(frozen=True)
+class DisturbanceAnswer:
+    """A disturbance of the scenario.
+
+    Attributes
+    ----------
+    name : its name
+    type : as in the scenario
+    devices : number of devices that it concerns; null for one of a link or of all sequences
+    """
+
+    name: str
+    type: str
+    devices: int | None
+
+
+@dataclass(frozen=True)
+class RunMeasures:
+    """Numbers of the whole training run that a step is of.
+
+    Attributes
+    ----------
+    days : mean elapsed time of the run [days]
+    goodput : useful over elapsed time
+    energy_kwh : energy of the run; null where power is not stated [kWh]
+    cost : price of the run; null where no price is stated [USD]
+    co2e_kg : emissions of the run; null where no carbon intensity is stated [kg]
+    unavailable : why values are null, by key
+    tokens : tokens of the run
+    interruptions : mean number of failures and planned stops
+    accounting : where the time goes, as in `train --json`; the parts add up to the elapsed time
+    checkpoint : size, times and interval of checkpoints, as in `train --json`
+    """
+
+    days: float
+    goodput: float
+    energy_kwh: float | None
+    cost: float | None
+    co2e_kg: float | None
+    unavailable: Mapping[str, str]
+    tokens: float
+    interruptions: float
+    accounting: Accounting
+    checkpoint: CheckpointAnswer
+
+
+@dataclass(frozen=True)
+class RunAnswer:
+    """One training step: how long it takes, where the time goes, and whether it fits.
+
+    Attributes
+    ----------
+    name : file name of the scenario without its suffix
+    title : title of the scenario
+    step_time_s : time of one training step [s]
+    interval : step times between which most measured runs are expected
+    tokens_per_s : tokens of the whole job in a second
+    tokens_per_s_per_device : the same over the number of devices
+    samples_per_s : sequences of the whole job in a second
+    tflops_per_device : rate of a device in both conventions
+    mfu : model FLOPs over peak; attention is counted without its causal mask, as in published
+        numbers, so that it can exceed 1 with long sequences
+    hfu : executed FLOPs over peak, recomputation included; never above 1, and below `mfu` where
+        fused attention skips more than is recomputed
+    bubble_fraction : bubble over step time
+    bubble_overhead : bubble over step time without the bubble
+    attribution : seconds of each component of the step time, mean of all ranks; they add up to it
+        [s]
+    recomputed_s : seconds of these components that are recomputation [s]
+    exposed : communication that no computation hides, the longest first
+    slowest_stage : the stage whose ranks compute the longest
+    memory : the peak of the fullest stage
+    links : the links with the highest utilisation; the first of links that are alike
+    limits : for each kind of communication (`tensor`, `pipeline`, `data`, `embedding`), the link
+        that limits its rate without other traffic
+    groups : groups of ranks and the links between their neighbours
+    experts : balance of the experts; null without experts
+    published : published numbers of the scenario and the predicted ones
+    fusion : what was fused into blocks
+    counts : sizes of the job and of its replay
+    assumed : keys that no source states, with the reason: `assumed` of the scenario, and plain
+        values of the user's own files
+    wall_s : time that the simulation took [s]
+    power_w : electrical power of the machine; null where the catalogue states none [W]
+    energy_per_step_j : its energy in a step; null where the catalogue states no power [J]
+    disturbances : what makes ranks differ, in the order of the scenario
+    replications : the step time over several steps with random numbers of their own, and what each
+        disturbance costs; null without `--replications`
+    training : numbers of the whole run, in studies of a scenario with a section `training`; else
+        null
+    """
+
+    name: str
+    title: str
+    step_time_s: float
+    interval: Interval
+    tokens_per_s: float
+    tokens_per_s_per_device: float
+    samples_per_s: float
+    tflops_per_device: DeviceTflops
+    mfu: float
+    hfu: float
+    bubble_fraction: float
+    bubble_overhead: float
+    attribution: Mapping[str, float]
+    recomputed_s: float
+    exposed: tuple[ExposedCommunication, ...]
+    slowest_stage: SlowestStage
+    memory: MemoryAnswer
+    links: tuple[HotLink, ...]
+    limits: Mapping[str, Limit]
+    groups: tuple[GroupLinks, ...]
+    experts: ExpertBalance | None
+    published: tuple[PublishedCheck, ...]
+    fusion: Fusion
+    counts: RunCounts
+    assumed: Mapping[str, str]
+    wall_s: float
+    power_w: PowerAnswer | None = None
+    energy_per_step_j: float | None = None
+    disturbances: tuple[DisturbanceAnswer, ...] = ()
+    replications: Replications | None = None
+    training: RunMeasures | None = None

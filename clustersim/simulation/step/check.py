@@ -1,0 +1,210 @@
+"""All problems of a scenario together: what its values exclude before anything is built.
+
+Each problem is one line: place, value, what is allowed.  One wrong value often causes several.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from clustersim.errors import PlanError
+from clustersim.plan.checks import listed, placement_problems, plan_problems
+from clustersim.plan.parallelism import Plan
+from clustersim.program.schedules import SCHEDULES, Schedule
+from clustersim.scenario.disturbances import unfolds
+from clustersim.scenario.load import Loaded
+from clustersim.workload.model import Transformer
+
+MOST_BLOCKS: Final = 20_000_000
+"""Blocks of one replica that are replayed at most: a hundred times a trillion-parameter step."""
+
+
+def check_layout(loaded: Loaded, schedule: Schedule, layout: Plan, model: Transformer) -> None:
+    """Check the layout of a scenario against its machine, model, batch, framework and schedule.
+
+    Raises
+    ------
+    PlanError
+        one line for each problem.
+    """
+    given = loaded.scenario
+    problems = [
+        *_sizes(loaded, layout),
+        *scenario_problems(loaded, model),
+        *_schedule(loaded, layout, schedule),
+        *plan_problems(
+            layout, model, given.batch.global_, given.devices, given.framework, loaded.where
+        ),
+        *_context(loaded, layout),
+        *_recompute(loaded),
+        *_offload(loaded, layout),
+        *_graphs(loaded),
+        *_placement(loaded, layout),
+    ]
+    if problems:
+        raise PlanError("\n".join(dict.fromkeys(problems)))
+
+
+def scenario_problems(loaded: Loaded, model: Transformer) -> list[str]:
+    """Return what is wrong with a scenario whatever its layout is."""
+    return [*_precision(loaded), *_finetune(loaded), *_routing(loaded, model)]
+
+
+def _sizes(loaded: Loaded, layout: Plan) -> Iterator[str]:
+    """Check the number of nodes, and of blocks to be replayed."""
+    given = loaded.scenario
+    if given.cluster.nodes > given.cluster.size.value:
+        yield (
+            f"{loaded.where('cluster', 'nodes')}: {given.cluster.nodes} nodes, but"
+            f" '{given.cluster.name}' has {given.cluster.size.value}"
+        )
+    blocks = 2 * layout.microbatches * layout.pipeline * layout.chunks
+    replicas = 1 if given.fold else layout.data * layout.context
+    if blocks <= MOST_BLOCKS < blocks * replicas:
+        yield (
+            f"{loaded.where('fold')}: {blocks * replicas:,} blocks of all replicas, more than the"
+            f" {MOST_BLOCKS:,} that are replayed (fold: true replays equal replicas once)"
+        )
+    elif blocks <= MOST_BLOCKS < blocks * layout.data and any(map(unfolds, given.disturbances)):
+        yield (
+            f"{loaded.where('disturbances')}: {blocks * layout.data:,} blocks of replicas that all"
+            f" differ, more than the {MOST_BLOCKS:,} that are replayed (concern fewer devices, or"
+            " have fewer microbatches)"
+        )
+    if blocks > MOST_BLOCKS:
+        yield (
+            f"{loaded.where('batch', 'global')}: {given.batch.global_:,} makes {blocks:,} blocks a"
+            f" replica, more than the {MOST_BLOCKS:,} that are replayed (a step has fewer)"
+        )
+
+
+def _precision(loaded: Loaded) -> Iterator[str]:
+    given = loaded.scenario
+    if given.precision not in given.framework.state:
+        yield (
+            f"{loaded.where('precision')}: '{given.framework.name}' does not define optimiser"
+            f" states for '{given.precision}' (it does for"
+            f" {listed(given.framework.state) or 'none'})"
+        )
+
+
+def _finetune(loaded: Loaded) -> Iterator[str]:
+    given, model = loaded.scenario.finetune, loaded.scenario.model
+    kind = "experts" if model.experts else "latent attention" if model.latent else None
+    if given is None:
+        return
+    if model.tied and len(given.frozen) == 1:
+        yield (
+            f"{loaded.where('finetune', 'frozen')}: embedding and logits of '{model.name}' share"
+            " their weights (freeze both, or none)"
+        )
+    if given.method != "full" and kind is not None:
+        yield (
+            f"{loaded.where('finetune')}: adapters for {kind}, which '{model.name}' has, are not"
+            " modelled (train all of it, or a model without)"
+        )
+
+
+def _schedule(loaded: Loaded, layout: Plan, schedule: Schedule) -> Iterator[str]:
+    """Check that the framework offers the schedule, and that it can have this shape."""
+    here, offered = loaded.where("plan", "schedule"), loaded.scenario.framework.schedules.value
+    if schedule.name in SCHEDULES and schedule.name not in offered:
+        yield (
+            f"{here}: '{schedule.name}' is not offered by the framework (it offers"
+            f" {listed(offered)}; what if it did: framework.schedules=[{schedule.name}])"
+        )
+    if layout.chunks > 1 and schedule.chunks == (1, 1):
+        several = listed(other.name for other in SCHEDULES.values() if other.chunks[0] > 1)
+        yield (
+            f"{loaded.where('plan', 'chunks')}: {layout.chunks} has no effect with schedule"
+            f" '{schedule.name}' (leave it out, or one of {several})"
+        )
+    elif problem := schedule.misfit(layout.pipeline, layout.microbatches, layout.chunks):
+        least = schedule.chunks[0]
+        remedy = f" (plan.chunks={least})" if layout.chunks < least else ""
+        yield f"{here}: {schedule.name} {problem}{remedy}"
+
+
+def _context(loaded: Loaded, layout: Plan) -> Iterator[str]:
+    if layout.context == 1 and "context_method" in loaded.scenario.plan.model_fields_set:
+        yield (
+            f"{loaded.where('plan', 'context_method')}: has no effect with context 1"
+            " (leave it out, or take context 2 or more)"
+        )
+
+
+def _recompute(loaded: Loaded) -> Iterator[str]:
+    given, stages = loaded.scenario.recompute, loaded.scenario.plan.pipeline
+    listed_stages = [] if isinstance(given, str) else given.stages or []
+    if outside := [stage for stage in listed_stages if stage >= stages]:
+        yield (
+            f"{loaded.where('recompute', 'stages')}: there is no stage {outside[0]}"
+            f" (0 to {stages - 1})"
+        )
+
+
+def _offload(loaded: Loaded, layout: Plan) -> Iterator[str]:
+    """Check that ranks do not each copy the same weights from the host."""
+    if loaded.scenario.offload.parameters and layout.copies > 1 and layout.zero < 3:
+        yield (
+            f"{loaded.where('offload', 'parameters')}: {layout.copies} ranks would each copy all"
+            " weights of their stage for every layer (shard them: plan.zero: 3)"
+        )
+
+
+def _graphs(loaded: Loaded) -> Iterator[str]:
+    """Check what no graph of a layer can hold: its whole recomputation, copies to the host.
+
+    Megatron-Core, ``transformer_config.py``: "full recompute is only supported with full iteration
+    CUDA graph", and no graphs with offloading.
+    """
+    given = loaded.scenario
+    if given.framework.graphs is None:
+        return
+    name, recompute = given.framework.name, given.recompute
+    table = None if isinstance(recompute, str) else recompute
+    if recompute == "full" or (table is not None and table.mode == "full" and not table.ops):
+        yield (
+            f"{loaded.where('recompute')}: '{name}' captures layers in graphs, which cannot be"
+            " recomputed as a whole (take selective, ops or none, or a framework without graphs)"
+        )
+    if given.offload.parameters or given.offload.activations:
+        yield (
+            f"{loaded.where('offload')}: '{name}' captures layers in graphs, which cannot copy to"
+            " the host (leave it out, or take a framework without graphs)"
+        )
+
+
+def _placement(loaded: Loaded, layout: Plan) -> list[str]:
+    """Check the order of the axes, or the list of devices where there are as many as ranks."""
+    given = loaded.scenario.plan.placement
+    if layout.ranks != loaded.scenario.devices:
+        return []
+    return placement_problems(layout, given.order, given.devices, loaded.where)
+
+
+def _routing(loaded: Loaded, model: Transformer) -> Iterator[str]:
+    """Check how tokens spread over experts: that there are some, and one share for each."""
+    given, shape = loaded.scenario.experts, model.experts
+    if given is None:
+        return
+    if shape is None:
+        yield (
+            f"{loaded.where('experts')}: has no effect, '{model.name}' has no experts"
+            " (leave it out)"
+        )
+        return
+    if given.load == "histogram" and len(given.histogram) != shape.count:
+        yield (
+            f"{loaded.where('experts', 'histogram')}: {len(given.histogram)} numbers for the"
+            f" {shape.count} experts of '{model.name}' (one each)"
+        )
+    if given.load == "task-gate" and len(given.tasks) > shape.count:
+        yield (
+            f"{loaded.where('experts', 'tasks')}: {len(given.tasks)} tasks for the {shape.count}"
+            f" experts of '{model.name}' (at most one each)"
+        )
+    if given.load == "task-gate" and shape.top_k != 1:
+        yield (
+            f"{loaded.where('experts', 'load')}: 'task-gate' sends a token to one expert, but"
+            f" '{model.name}' to {shape.top_k} (set model.experts.top_k to 1)"
+        )

@@ -1,0 +1,329 @@
+"""The result of a run: one simulated training step, and everything that explains it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING
+
+from clustersim.catalog.stated import STATED, stated_keys
+from clustersim.cost.power import machine_power, missing_power
+from clustersim.errors import CatalogError
+from clustersim.memory.levels import MemoryCurve, memory_curves
+from clustersim.memory.verdict import Verdict
+from clustersim.metrics.attribution import BUBBLES, SlowestStage, slowest_stage
+from clustersim.metrics.communication import Exposed, GroupLinks, HotLink, exposed
+from clustersim.metrics.energy import PowerTrace, StepEnergy, power_trace, step_energy
+from clustersim.metrics.prediction_interval import Interval
+from clustersim.program.program import Program
+from clustersim.scenario.schema import Published, Scenario
+from clustersim.simulation.step.answer import (
+    DeviceTflops,
+    DisturbanceAnswer,
+    ExpertBalance,
+    ExposedCommunication,
+    Fusion,
+    PowerAnswer,
+    PublishedCheck,
+    Replications,
+    RunAnswer,
+    RunCounts,
+)
+from clustersim.timeline import Timeline
+from clustersim.units import format_seconds
+from clustersim.workload.routing import Routing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """One simulated training step, with everything that explains it.
+
+    Attributes
+    ----------
+    name : stem of the scenario file
+    scenario : the checked scenario
+    program : rank classes with their steps, work and traffic
+    timeline : start and end of every step [s]
+    memory : peaks by stage, whether they fit, and changes with which they would
+    step_time : time of the step [s]
+    interval : step times between which most measured runs are expected
+    model_flops, hardware_flops : of the whole step, without and with recomputation; both count
+        attention without its causal mask, as published numbers do [FLOP]
+    executed_flops : FLOPs that run: hardware FLOPs without the masked pairs of tokens that fused
+        attention skips [FLOP]
+    attribution : mean seconds of a rank by component, adding up to `step_time`
+    recomputed : seconds of recomputation among these
+    links : the links with the highest utilisation
+    groups : the links between the members of each kind of group
+    routing : share of the tokens that ranks with experts get; None without experts
+    activities : transfers and collectives that ran next to blocks [count]
+    wall : time that the simulation took [s]
+    peak : FLOP rate of a device at the precision of the scenario [FLOP/s]
+    departures : keys whose values differ from those of the scenario file, so that its published
+        numbers belong to another run
+    disturbances : what makes ranks differ
+    replications : the step time over several steps; None where one was simulated
+    """
+
+    name: str
+    scenario: Scenario
+    program: Program
+    timeline: Timeline
+    memory: Verdict
+    step_time: float
+    interval: Interval
+    model_flops: float
+    hardware_flops: float
+    executed_flops: float
+    attribution: dict[str, float]
+    recomputed: float
+    links: list[HotLink]
+    groups: list[GroupLinks]
+    routing: Routing | None
+    activities: int
+    wall: float
+    peak: float
+    departures: tuple[str, ...] = ()
+    disturbances: tuple[DisturbanceAnswer, ...] = ()
+    replications: Replications | None = None
+
+    def __repr__(self) -> str:
+        """Return the result in one line."""
+        fits = "fits" if self.memory.fits else "does not fit"
+        return (
+            f"<Result {self.name}: {format_seconds(self.step_time)} on {self.devices:,} devices,"
+            f" MFU {100 * self.mfu:.1f} %, {fits}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        rows = {
+            "step time": format_seconds(self.step_time),
+            "tokens/s": f"{self.tokens_per_s:,.0f}",
+            "devices": f"{self.devices:,}",
+            "MFU": f"{100 * self.mfu:.1f} %",
+            "bubble": f"{100 * self.bubble_fraction:.1f} % of the step time",
+            "memory": self.memory.reason,
+        }
+        lines = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
+        return f"<table><caption>{escape(self.scenario.title)}</caption>{''.join(lines)}</table>"
+
+    @property
+    def devices(self) -> int:
+        """Devices of the job."""
+        return self.scenario.devices
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens of the whole job in a second [1/s]."""
+        batch = self.scenario.batch
+        return batch.global_ * batch.sequence / self.step_time
+
+    @property
+    def samples_per_s(self) -> float:
+        """Sequences of the whole job in a second [1/s]."""
+        return self.scenario.batch.global_ / self.step_time
+
+    def flops_per_device(self, convention: str) -> float:
+        """Return the rate of one device, ``model``, ``hardware`` or ``executed`` FLOPs [FLOP/s]."""
+        flops = {
+            "model": self.model_flops,
+            "hardware": self.hardware_flops,
+            "executed": self.executed_flops,
+        }
+        return flops[convention] / self.step_time / self.devices
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOPs over peak [unitless].
+
+        Attention is counted without its causal mask, as in published numbers: with long sequences
+        the ratio can exceed 1 where fused kernels skip the masked half.
+        """
+        return self.flops_per_device("model") / self.peak
+
+    @property
+    def hfu(self) -> float:
+        """Executed FLOPs, recomputation included, over peak [unitless]; never above 1."""
+        return self.flops_per_device("executed") / self.peak
+
+    @property
+    def bubble(self) -> float:
+        """Time that a rank waits for other stages, mean of all ranks [s]."""
+        return sum(self.attribution[part] for part in BUBBLES)
+
+    @property
+    def bubble_fraction(self) -> float:
+        """Bubble over step time [unitless]."""
+        return self.bubble / self.step_time
+
+    @property
+    def bubble_overhead(self) -> float:
+        """Bubble over the time without it [unitless]."""
+        return self.bubble / (self.step_time - self.bubble)
+
+    @property
+    def exposed(self) -> list[Exposed]:
+        """Communication that no computation hides, by kind, with the link that limits its rate."""
+        return exposed(self.attribution, self.program.limits)
+
+    @cached_property
+    def energy(self) -> StepEnergy | None:
+        """Energy of the step; None where the catalogue has no power of the machine."""
+        cluster = self.scenario.cluster
+        machine = machine_power(cluster, cluster.nodes)
+        return None if machine is None else step_energy(self.attribution, machine)
+
+    @cached_property
+    def power(self) -> PowerTrace | None:
+        """Power of the job over the step; None where `energy` is."""
+        if self.energy is None:
+            return None
+        return power_trace(self.timeline, self.program.actors, self.energy.machine)
+
+    @property
+    def power_answer(self) -> PowerAnswer | None:
+        """Mean and highest power of the job, and the mean by component [W]."""
+        energy, trace = self.energy, self.power
+        if energy is None or trace is None:
+            return None
+        return PowerAnswer(energy.mean.total, trace.peak, energy.mean._asdict())
+
+    @cached_property
+    def published(self) -> list[PublishedCheck]:
+        """Each published number with the predicted one, in its own convention."""
+        return [self._check(given) for given in self.scenario.published]
+
+    def _check(self, given: Published) -> PublishedCheck:
+        predicted = self.metric(given.metric, given.convention)
+        compared = given.metric != "fits" and not self.departures
+        return PublishedCheck(
+            metric=given.metric,
+            convention=given.convention,
+            value=given.value,
+            predicted=predicted,
+            error=predicted / given.value - 1 if compared else None,
+            source=given.source,
+            changed=self.departures,
+        )
+
+    @cached_property
+    def slowest_stage(self) -> SlowestStage:
+        """The stage whose ranks run their blocks the longest."""
+        return slowest_stage(self.timeline.tracks)
+
+    def metric(self, name: str, convention: str | None = None) -> float:
+        """Return a metric by its published name, in the units of that name.
+
+        A published HFU counts attention without its causal mask, so that it is compared with the
+        hardware FLOPs of the formulas; it is `hfu` where attention is not fused.
+        """
+        values: dict[str, Callable[[], float]] = {
+            "step_time_s": lambda: self.step_time,
+            "tokens_per_s": lambda: self.tokens_per_s,
+            "tokens_per_s_per_device": lambda: self.tokens_per_s / self.devices,
+            "tflops_per_device": lambda: self.flops_per_device(convention or "model") / 1e12,
+            "mfu": lambda: self.mfu,
+            "hfu": lambda: self.flops_per_device("hardware") / self.peak,
+            "memory_bytes": lambda: self.memory.fullest.peak,
+            "power_w": self._mean_power,
+            "fits": lambda: float(self.memory.fits),
+        }
+        return values[name]()
+
+    def _mean_power(self) -> float:
+        """Return the mean power of the machine [W]."""
+        if self.energy is None:
+            raise CatalogError(
+                f"published: power_w: {missing_power(self.scenario.cluster)} (add it, or remove"
+                " the published value)"
+            )
+        return self.energy.mean.total
+
+    @cached_property
+    def stated(self) -> list[str]:
+        """Keys of own files whose plain values are taken as stated by the user."""
+        given = self.scenario
+        records = {"cluster": given.cluster, "model": given.model, "framework": given.framework}
+        return [key for name, record in records.items() for key in stated_keys(record, name)]
+
+    @property
+    def assumed(self) -> dict[str, str]:
+        """Keys without a source, with the reason: of the scenario, and those that are `stated`."""
+        return {**dict.fromkeys(self.stated, STATED), **self.scenario.assumed}
+
+    @cached_property
+    def answer(self) -> RunAnswer:
+        """The result in the keys of ``run --json``."""
+        program, routing = self.program, self.routing
+        return RunAnswer(
+            name=self.name,
+            title=self.scenario.title,
+            step_time_s=self.step_time,
+            interval=self.interval,
+            tokens_per_s=self.tokens_per_s,
+            tokens_per_s_per_device=self.tokens_per_s / self.devices,
+            samples_per_s=self.samples_per_s,
+            tflops_per_device=DeviceTflops(
+                *(self.flops_per_device(kind) / 1e12 for kind in ("model", "hardware", "executed"))
+            ),
+            mfu=self.mfu,
+            hfu=self.hfu,
+            bubble_fraction=self.bubble_fraction,
+            bubble_overhead=self.bubble_overhead,
+            attribution=self.attribution,
+            recomputed_s=self.recomputed,
+            exposed=tuple(
+                ExposedCommunication(
+                    component.part,
+                    component.seconds,
+                    component.limit.link if component.limit else None,
+                    component.limit.kind if component.limit else None,
+                )
+                for component in self.exposed
+            ),
+            slowest_stage=self.slowest_stage,
+            memory=self.memory.answer,
+            links=tuple(self.links),
+            limits=program.limits,
+            groups=tuple(self.groups),
+            experts=routing and ExpertBalance(routing.skew, 1 - routing.kept),
+            power_w=self.power_answer,
+            energy_per_step_j=None if self.energy is None else self.energy.joules,
+            published=tuple(self.published),
+            fusion=Fusion(program.fused.whole, program.fused.bound, self.scenario.fusion_bound),
+            counts=RunCounts(
+                devices=self.devices,
+                replica_classes=program.classes,
+                actors=len(program.actors),
+                blocks=self.timeline.blocks,
+                activities=self.activities,
+            ),
+            disturbances=self.disturbances,
+            replications=self.replications,
+            assumed=self.assumed,
+            wall_s=self.wall,
+        )
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """Every block of the replay as a table: rank class, step, start and end [s]."""
+        import pandas as pd  # 0.3 s, only for tables
+
+        return pd.DataFrame(self.timeline.columns())
+
+    @cached_property
+    def memory_curves(self) -> list[MemoryCurve]:
+        """Memory of each stage over time."""
+        return memory_curves(self.memory, self.timeline)
+
+    @cached_property
+    def memory_frame(self) -> "pd.DataFrame":
+        """Memory by stage and part [B]."""
+        import pandas as pd
+
+        rows = [{"stage": stage.stage, **stage.parts} for stage in self.memory.stages]
+        return pd.DataFrame(rows).set_index("stage")

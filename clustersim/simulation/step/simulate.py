@@ -1,0 +1,199 @@
+"""A scenario in, a result out: the whole pipeline on one page.
+
+load -> check -> build -> estimate memory -> compile -> replay -> measure -> advise
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from clustersim.catalog.changes import Settings
+from clustersim.engine.replay import Replayed
+from clustersim.memory.peak import estimate_memory
+from clustersim.memory.verdict import Verdict
+from clustersim.metrics.attribution import average, recomputed
+from clustersim.metrics.bounds import check_step
+from clustersim.metrics.communication import hottest, links_of_groups
+from clustersim.metrics.prediction_interval import (
+    Interval,
+    interval,
+    shipped_reach,
+    size_of,
+)
+from clustersim.program.compile import compile_program
+from clustersim.program.job import Job
+from clustersim.program.program import Program
+from clustersim.scenario.load import Loaded, from_mapping, load
+from clustersim.scenario.schema import Scenario
+from clustersim.simulation.garbage import garbage_collection_off
+from clustersim.simulation.step.advice import JobSize, Tools, advice
+from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.disturbed import disturbance_answers
+from clustersim.simulation.step.replay_step import replay_step
+from clustersim.simulation.step.result import Result
+from clustersim.workload.finetune import tuned_flops
+from clustersim.workload.flops import hardware_flops, masked_flops, model_flops
+
+
+def simulate(
+    scenario: str | Path | Mapping[str, Any] | Loaded,
+    settings: Settings = (),
+    *,
+    advise: bool = False,
+) -> Result:
+    """Simulate one training step of a scenario.
+
+    Parameters
+    ----------
+    scenario : path of a scenario file, name of a shipped scenario, the keys and values of a
+        scenario as a dict, or a loaded scenario
+    settings : changes as texts, ``["plan.zero=1", "cluster.nic.bandwidth=x2"]``, or as values,
+        ``{"plan.zero": 1}``
+    advise : whether to look for changes with which a job fits that does not;
+        ``result.memory.advice`` has them, the fastest first
+
+    Returns
+    -------
+    Result
+        Times in seconds, amounts of memory in bytes, rates per second.  ``result.answer`` has the
+        keys of ``run --json``.
+
+    Raises
+    ------
+    ScenarioError, CatalogError, PlanError
+        for invalid input, one line for each problem.
+    ProgramError, SimulationError
+        when clustersim itself is at fault.
+
+    Examples
+    --------
+    >>> result = simulate("frontier-22b", {"batch.global": 32})
+    >>> result.memory.fits
+    True
+    >>> round(sum(result.attribution.values()) / result.step_time, 6)
+    1.0
+    """
+    began = time.perf_counter()
+    with garbage_collection_off():
+        loaded = loaded_from(scenario, settings)
+        job = build_job(loaded)
+        result = _replayed(loaded, job, estimate_memory(job), began)
+        return _advised(result, loaded) if advise and not result.memory.within else result
+
+
+def simulate_if_it_fits(loaded: Loaded) -> Result | Verdict:
+    """Return the result of a scenario that fits in memory, only the memory of another one.
+
+    The memory takes some 4 ms, a replay a tenth of a second or more.
+
+    Raises
+    ------
+    PlanError, ProgramError, SimulationError
+        as `simulate` does.
+    """
+    began = time.perf_counter()
+    with garbage_collection_off():
+        job = build_job(loaded)
+        memory = estimate_memory(job)
+        return _replayed(loaded, job, memory, began) if memory.within else memory
+
+
+def loaded_from(
+    scenario: str | Path | Mapping[str, Any] | Loaded, settings: Settings = ()
+) -> Loaded:
+    """Return the loaded scenario of an argument of `simulate`."""
+    if isinstance(scenario, Mapping):
+        return from_mapping("scenario", scenario, settings)
+    if not isinstance(scenario, Loaded):
+        return load(scenario, settings)
+    return scenario.changed(settings) if settings else scenario
+
+
+def step_time_of(job: Job, given: Scenario) -> float:
+    """Return the time of a step of the job of a scenario, without its components [s]."""
+    with garbage_collection_off():
+        _, replayed = _compiled_and_replayed(job, given)
+        return replayed.timeline.duration
+
+
+def _compiled_and_replayed(job: Job, given: Scenario) -> tuple[Program, Replayed]:
+    return replay_step(
+        job, fold_replicas=given.fold, fusion_bound=given.fusion_bound, exact=given.exact
+    )
+
+
+def _replayed(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Result:
+    """Compile, replay and measure a job; `began` is the time at which the work on it did."""
+    given = loaded.scenario
+    program, replayed = _compiled_and_replayed(job, given)
+    result = _measured(loaded, job, memory, program, replayed)
+    check_step(program, result.timeline, result.links, result.attribution)
+    return replace(result, wall=time.perf_counter() - began)
+
+
+def _measured(
+    loaded: Loaded, job: Job, memory: Verdict, program: Program, replayed: Replayed
+) -> Result:
+    timeline, given = replayed.timeline, loaded.scenario
+    duration, sequences = timeline.duration, given.batch.global_
+    adapters = tuned_flops(job.model, job.finetune, sequences, job.frozen_ends)
+    hardware = hardware_flops(job.model, sequences, job.layers.recomputed) + adapters
+    fused = job.shard.attention == "flash"
+    return Result(
+        name=loaded.name,
+        scenario=given,
+        program=program,
+        timeline=timeline,
+        memory=memory,
+        step_time=duration,
+        interval=_interval(duration, given),
+        model_flops=model_flops(job.model, sequences) + adapters,
+        hardware_flops=hardware,
+        executed_flops=hardware
+        - (masked_flops(job.model, sequences, job.layers.recomputed) if fused else 0.0),
+        attribution=average(timeline, program.actors),
+        recomputed=recomputed(program),
+        links=hottest(program.carried, duration),
+        groups=links_of_groups(job.cluster, job.placement, embedding=job.reduces_embedding),
+        routing=job.routing if job.model.experts else None,
+        activities=replayed.activities,
+        wall=0.0,
+        peak=_peak(job),
+        departures=loaded.departures,
+        disturbances=disturbance_answers(loaded, job.placement),
+    )
+
+
+def _peak(job: Job) -> float:
+    """Return the peak rate of a device at full clock [FLOP/s]."""
+    device = job.cluster.accelerator
+    return device.peak_rate(job.shard.precision.peak) / device.clock
+
+
+def _interval(step_time: float, given: Scenario) -> Interval:
+    """Return the step times that are expected, by measured runs on the same accelerator."""
+    accelerator, nodes = given.cluster.node.accelerator.name, size_of(given.cluster.nodes)
+    return interval(step_time, shipped_reach(accelerator, nodes))
+
+
+def _advised(result: Result, loaded: Loaded) -> Result:
+    """Return a result with the changes after which its job fits."""
+    tools = Tools(memory=_memory_of, step_time=_folded_step_time)
+    size = JobSize(result.timeline.blocks, result.devices)
+    remedies = advice(loaded, result.memory.fullest.peak, result.step_time, size, tools)
+    return replace(result, memory=replace(result.memory, advice=remedies))
+
+
+def _folded_step_time(loaded: Loaded) -> float:
+    """Return the step time of a scenario, replayed with its replicas folded [s]."""
+    return simulate(loaded, {"fold": True}).step_time
+
+
+def _memory_of(loaded: Loaded) -> Verdict:
+    """Return the memory of a scenario; raise what a replay of it would raise for its values."""
+    job, given = build_job(loaded), loaded.scenario
+    if given.collectives:  # prescribed algorithms are checked when groups form
+        compile_program(job, fold_replicas=given.fold, fusion_bound=given.fusion_bound)
+    return estimate_memory(job)

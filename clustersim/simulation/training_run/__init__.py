@@ -1,0 +1,1 @@
+"""Predict a whole training run: days, failures, checkpoints, energy and price."""

@@ -1,0 +1,320 @@
+"""Checkpoints as flows: how long a save blocks the work, until it is durable, and a load.
+
+    synchronous    devices --NIC--> storage                                block = durable
+    asynchronous   devices --> host, then host --NIC--> storage            block | drain
+    local          devices --> drives of the node, then --NIC--> storage   block | drain
+    memory         devices --> host, then host --NIC--> hosts of peers     block | copies
+
+Flows of all ranks share the storage by max-min fairness; each is limited by its share of the links
+of its node.  The fabric between NICs and storage is taken as wide enough.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+
+from clustersim.catalog.storage import StorageFacts, StorageRate
+from clustersim.cost.host import host_latency, host_rate
+from clustersim.engine.network.background_traffic import contended_seconds
+from clustersim.engine.network.fairness import max_min_rates
+from clustersim.errors import PlanError
+from clustersim.memory.recipe import memory_recipe
+from clustersim.program.job import Job
+from clustersim.scenario.load import Loaded
+from clustersim.scenario.schema import Scenario
+from clustersim.scenario.training import CheckpointFile
+from clustersim.simulation.step.build import build_job
+from clustersim.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class RankStates:
+    """Ranks that save and load the same amounts.
+
+    Attributes
+    ----------
+    ranks : number of ranks
+    saved : bytes that each of them saves [B]
+    loaded : bytes that each of them loads [B]
+    """
+
+    ranks: int
+    saved: float
+    loaded: float
+
+
+@dataclass(frozen=True)
+class Contention:
+    """A drain and the steps that run with it, on the NICs of a node.
+
+    Attributes
+    ----------
+    share : share of the NICs that steps have [unitless]
+    step : time of a step with the drain over the time without it [unitless]
+    drain : time of the drain with steps over the time without them [unitless]
+    """
+
+    share: float = 1.0
+    step: float = 1.0
+    drain: float = 1.0
+
+
+@dataclass(frozen=True)
+class CheckpointTimes:
+    """Times of a checkpoint of a job.
+
+    Attributes
+    ----------
+    nbytes : of a checkpoint [B]
+    block : time for which a save blocks the work [s]
+    durable : time from the start of a save until it is durable [s]
+    on_nodes : time until it survives failures that lose no node [s]
+    load : time to load one [s]
+    limit : what limits the rate of writing, in words
+    node_rate : rate at which each node drains a save while steps run; 0 if it does not [B/s]
+    contention : of this drain with the steps
+    """
+
+    nbytes: float
+    block: float
+    durable: float
+    on_nodes: float
+    load: float
+    limit: str
+    node_rate: float = 0.0
+    contention: Contention = Contention()
+
+    @property
+    def drain(self) -> float:
+        """Time between the end of the block and durability [s]."""
+        return self.durable - self.block
+
+
+def rank_states(job: Job) -> list[RankStates]:
+    """Return what the ranks of a job save and load.
+
+    Weights are saved by the ranks of one replica, and master weights and optimiser states by the
+    ranks that have them: all with ZeRO, those of one replica without.  Each rank loads its own.
+    Frozen weights and gradients are not saved.
+    """
+    recipe, plan, states = memory_recipe(job), job.plan, []
+    stated = job.framework.state[job.precision].saved
+    saved = recipe.weights + recipe.master + recipe.optimiser
+    saved = saved if stated is None else stated.value
+    weight = min(recipe.weights, saved)
+    ranks = plan.cell * plan.data
+    for stage in range(plan.pipeline):
+        trained = job.weights.trained(stage)
+        weights = weight * job.weights.on_rank(trained, sharded=plan.zero >= 3)
+        others = (saved - weight) * job.weights.on_rank(trained, sharded=plan.zero >= 1)
+        whole, of_weights = saved * trained.all, weight * trained.all
+        savers = max(1, round(of_weights / weights)) if weights else 1
+        savers = min(savers, ranks)
+        if plan.zero >= 1:
+            rest = (whole - of_weights) / ranks
+            states.append(RankStates(savers, of_weights / savers + rest, weights + others))
+            states.append(RankStates(ranks - savers, rest, weights + others))
+        else:
+            states.append(RankStates(savers, whole / savers, weights + others))
+            states.append(RankStates(ranks - savers, 0.0, weights + others))
+    return [state for state in states if state.ranks]
+
+
+def predict_checkpoint(loaded: Loaded, given: CheckpointFile) -> CheckpointTimes:
+    """Return the times of a checkpoint of a scenario, without the steps that run with its drain.
+
+    Raises
+    ------
+    PlanError
+        when the cluster has no storage that the mode needs.
+    """
+    job = build_job(loaded)
+    states = rank_states(job)
+    nbytes = given.size or sum(state.ranks * state.saved for state in states)
+    scale = nbytes / sum(state.ranks * state.saved for state in states)
+    states = [replace(s, saved=s.saved * scale, loaded=s.loaded * scale) for s in states]
+    saving = _Saving(loaded, job, states, nbytes)
+    times = saving.times(given)
+    block = times.block if given.block is None else given.block
+    durable = block + times.drain if given.durable is None else given.durable
+    on_nodes = min(max(times.on_nodes, block), max(durable, block))
+    return replace(times, block=block, durable=max(durable, block), on_nodes=on_nodes)
+
+
+class _Saving:
+    """The paths of the states of a job to what they are saved on."""
+
+    def __init__(self, loaded: Loaded, job: Job, states: list[RankStates], nbytes: float) -> None:
+        self._loaded, self._job, self._states, self._nbytes = loaded, job, states, nbytes
+        self._given: Scenario = loaded.scenario
+        self._storage: StorageFacts | None = loaded.scenario.cluster.storage
+
+    def times(self, given: CheckpointFile) -> CheckpointTimes:
+        """Return the times of a save and of a load."""
+        stated = given.block is not None and given.durable is not None
+        if stated and (self._storage is None or self._storage.write is None):
+            return CheckpointTimes(
+                self._nbytes, given.block or 0.0, given.durable or 0.0, given.block or 0.0,
+                0.0, "stated in the scenario",
+            )  # fmt: skip
+        if given.mode == "memory":
+            return self._memory(given.copies)
+        modes: Mapping[str, Callable[[], CheckpointTimes]] = {
+            "synchronous": self._synchronous,
+            "asynchronous": self._asynchronous,
+            "local": self._local,
+        }
+        return modes[given.mode]()
+
+    def _synchronous(self) -> CheckpointTimes:
+        seconds, limit = self._written()
+        return CheckpointTimes(self._nbytes, seconds, seconds, seconds, self._read(), limit)
+
+    def _asynchronous(self) -> CheckpointTimes:
+        copy = self._copied()
+        seconds, limit = self._written()
+        durable, load = copy + seconds, self._read()
+        rate = self._node_rate(seconds) if self._on_fabric() else 0.0
+        return CheckpointTimes(self._nbytes, copy, durable, durable, load, limit, rate)
+
+    def _local(self) -> CheckpointTimes:
+        local = None if self._storage is None else self._storage.local
+        if local is None:
+            raise PlanError(
+                f"{self._where('mode')}: 'local' needs drives of the nodes, which cluster"
+                f" '{self._given.cluster.name}' does not state (cluster.storage.local)"
+            )
+        per_node = self._of_fullest_node()
+        if local.capacity is not None and per_node > local.capacity.value:
+            raise PlanError(
+                f"{self._where('mode')}: a node saves {per_node / 1e9:,.0f} GB, more than the"
+                f" {local.capacity.value / 1e9:,.0f} GB of its drives (cluster.storage.local)"
+            )
+        block = max(per_node / local.write.value, self._copied())
+        seconds, limit = self._written()
+        rate = self._node_rate(seconds) if self._on_fabric() else 0.0
+        return CheckpointTimes(
+            self._nbytes, block, block + seconds, block, self._read(), limit, rate
+        )
+
+    def _memory(self, copies: int) -> CheckpointTimes:
+        nodes = self._given.cluster.nodes
+        if copies > nodes:
+            raise PlanError(
+                f"{self._where('copies')}: {copies} copies need as many nodes, the job has {nodes}"
+            )
+        copy, rate = self._copied(), nic_rate(self._given)
+        seconds = (copies - 1) * self._of_fullest_node() / rate
+        load = self._of_fullest_node(loaded=True) / rate
+        return CheckpointTimes(
+            self._nbytes, copy, copy + seconds, copy + seconds, load, "NICs of the nodes", rate
+        )
+
+    # --- rates ------------------------------------------------------------------------------------
+
+    def _where(self, key: str) -> str:
+        return self._loaded.where("training", "checkpoint", key)
+
+    def _system(self) -> StorageFacts:
+        if self._storage is None or self._storage.write is None:
+            raise PlanError(
+                f"{self._where('mode')}: cluster '{self._given.cluster.name}' states no storage to"
+                " save to (give cluster.storage, training.checkpoint.block and durable, or"
+                " training.checkpoint.mode: memory)"
+            )
+        return self._storage
+
+    def _on_fabric(self) -> bool:
+        return self._system().network.value == "fabric"
+
+    def _client(self, *, reads: bool) -> float:
+        """Return the rate of a node with the storage [B/s]."""
+        storage = self._system()
+        rates = [nic_rate(self._given)] if self._on_fabric() else []
+        if storage.client is not None:
+            rates.append((storage.client.read if reads else storage.client.write).value)
+        return min(rates, default=inf)
+
+    def _copied(self) -> float:
+        """Return the time of a copy of the largest share of a rank to its host [s]."""
+        cluster = self._job.cluster
+        largest = max(state.saved for state in self._states)
+        return host_latency(cluster) + largest / host_rate(cluster).to_host
+
+    def _of_fullest_node(self, *, loaded: bool = False) -> float:
+        """Return the bytes that a node saves or loads, where all its ranks are of one kind [B]."""
+        amounts = [state.loaded if loaded else state.saved for state in self._states]
+        return max(amounts) * self._job.cluster.node.devices
+
+    def _node_rate(self, seconds: float) -> float:
+        return self._of_fullest_node() / seconds
+
+    def _written(self) -> tuple[float, str]:
+        rate = self._system().write
+        assert rate is not None, "checked above"
+        amounts = [(state.ranks, state.saved) for state in self._states]
+        return self._shared(amounts, rate, self._client(reads=False))
+
+    def _read(self) -> float:
+        rate = self._system().read
+        assert rate is not None, "a system that is written is read"
+        amounts = [(state.ranks, state.loaded) for state in self._states]
+        return self._shared(amounts, rate, self._client(reads=True))[0]
+
+    def _shared(
+        self, amounts: list[tuple[int, float]], rate: StorageRate, client: float
+    ) -> tuple[float, str]:
+        """Return when the last flow of a rank ends [s], and what limits it."""
+        cap = client / self._job.cluster.node.devices
+        flows = [
+            Traffic(str(i), (0,), (float(ranks),), nbytes, 0.0, cap)
+            for i, (ranks, nbytes) in enumerate(amounts)
+            if nbytes
+        ]
+        seconds = max(contended_seconds(flows, (), [rate.achieved]), default=0.0)
+        alone = max((nbytes / cap for _, nbytes in amounts), default=0.0)
+        limit = "NICs of the nodes" if seconds <= alone * (1 + 1e-9) else "storage servers"
+        if limit != "storage servers" and not self._on_fabric():
+            limit = "clients of the storage"
+        return seconds, limit
+
+
+# --- concurrent steps -----------------------------------------------------------------------------
+
+
+def share_for_steps(drain: float, nics: float) -> float:
+    """Return the share of a node's NICs that steps get while a save is drained [unitless].
+
+    The flow of the drain and a flow of the steps share the NICs by max-min fairness.
+
+    >>> share_for_steps(10.0, 100.0), share_for_steps(90.0, 100.0)
+    (0.9, 0.5)
+    """
+    _, steps = max_min_rates([nics], [[0], [0]], [[1.0], [1.0]], [drain, inf])
+    return steps / nics
+
+
+def nic_rate(given: Scenario) -> float:
+    """Return the payload rate of all NICs of a node, in one direction [B/s]."""
+    nic, nics = given.cluster.nic, given.cluster.node.nics
+    return len(nics.devices.value) * nic.bandwidth.value * nic.efficiency.value
+
+
+def with_steps(times: CheckpointTimes, nics: float, busy: float, slower: float) -> CheckpointTimes:
+    """Return the times of a checkpoint whose drain shares the NICs with steps.
+
+    Parameters
+    ----------
+    nics : rate of the NICs of a node [B/s]
+    busy : share of a step in which it uses them [unitless]
+    slower : time of a step with its share of the NICs over that with all of them [unitless]
+    """
+    share = share_for_steps(times.node_rate, nics)
+    left = min(times.node_rate, nics / 2)
+    rate = times.node_rate * (1 - busy) + left * busy
+    longer = times.node_rate / rate
+    durable = times.block + times.drain * longer
+    on_nodes = times.on_nodes if times.on_nodes <= times.block else durable
+    return replace(
+        times, durable=durable, on_nodes=on_nodes, contention=Contention(share, slower, longer)
+    )

@@ -1,0 +1,105 @@
+"""The causes of failures of a scenario's job: rates of its parts, and how each restarts."""
+
+from collections.abc import Iterator
+
+from clustersim.catalog.reliability_records import CauseFacts, ReliabilityRecord
+from clustersim.errors import PlanError
+from clustersim.failures.failures import FailureCause
+from clustersim.scenario.load import Loaded
+from clustersim.scenario.schema import Scenario
+from clustersim.scenario.training import RestartFile, Training
+from clustersim.simulation.training_run.checkpoint_flows import CheckpointTimes
+
+
+def failure_causes(
+    loaded: Loaded, training: Training, times: CheckpointTimes
+) -> tuple[FailureCause, ...]:
+    """Return the causes of failures of a job that occur.
+
+    Raises
+    ------
+    PlanError
+        when replicas are to recover the state, and the job has one replica.
+    """
+    record, given = training.failures, loaded.scenario
+    if training.recovery == "replica":
+        _check_replicas(loaded, given)
+    if record is None:
+        return ()
+    return tuple(
+        cause
+        for name, facts in record.causes.items()
+        for cause in _causes(name, facts, _parts(given, facts.per), record, training, times)
+        if cause.rate > 0
+    )
+
+
+def restart_seconds(restart: RestartFile, load: float) -> float:
+    """Return the time from a failure until work resumes, without waiting for a node [s]."""
+    loading = load if restart.loading is None else restart.loading
+    return (
+        restart.detection + restart.scheduling + restart.initialisation + loading + restart.warmup
+    )
+
+
+def _causes(
+    name: str,
+    facts: CauseFacts,
+    parts: int,
+    record: ReliabilityRecord,
+    training: Training,
+    times: CheckpointTimes,
+) -> Iterator[FailureCause]:
+    """Yield a cause, and its share that hangs the job."""
+    rate = record.rate(name) * parts
+    whole = restart_seconds(training.restart, times.load)
+    seconds = whole if facts.recovery is None else facts.recovery.value
+    replaces = facts.replaces is not None and facts.replaces.value
+    usable = times.durable if replaces else times.on_nodes
+    hangs = training.hangs
+    share = 0.0 if hangs is None else hangs.share
+    cause = FailureCause(
+        name=name,
+        rate=rate * (1 - share),
+        restart=seconds,
+        shape=1.0 if facts.shape is None else facts.shape.value,
+        replaces=replaces,
+        lag=max(0.0, usable - times.block),
+        by_step=training.recovery == "replica" and facts.per != "job",
+    )
+    yield cause
+    if hangs is not None and share:
+        detected = seconds - training.restart.detection + hangs.timeout
+        yield FailureCause(
+            f"{name} (hang)",
+            rate * share,
+            detected,
+            cause.shape,
+            replaces,
+            cause.lag,
+            cause.by_step,
+        )
+
+
+def _parts(given: Scenario, per: str) -> int:
+    """Return the parts of a job to which failures of a cause are proportional."""
+    nodes, node = given.cluster.nodes, given.cluster.node
+    counts = {
+        "job": 1,
+        "node": nodes,
+        "device": nodes * node.devices.value,
+        "link": nodes * len(node.nics.devices.value),
+    }
+    return counts[per]
+
+
+def _check_replicas(loaded: Loaded, given: Scenario) -> None:
+    """Reject recovery from other replicas where none has the whole state."""
+    plan, where = given.plan, loaded.where("training", "recovery")
+    if plan.data == 1:
+        raise PlanError(f"{where}: 'replica' needs another replica (plan.data is 1)")
+    if plan.zero and (plan.shard == 0 or plan.shard >= plan.data * plan.context):
+        raise PlanError(
+            f"{where}: 'replica' needs the whole state in another replica, and ZeRO shards it over"
+            " all of them (plan.zero: 0, or plan.shard below the ranks of the data axis)"
+        )

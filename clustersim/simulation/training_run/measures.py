@@ -1,0 +1,309 @@
+"""What a whole run means: days, accounts, curves, spread, and published numbers compared."""
+
+from collections.abc import Iterator
+from math import expm1, inf, isfinite
+from typing import Final
+
+import numpy as np
+
+from clustersim.arrays import Floats
+from clustersim.failures.checkpoint_intervals import best_interval, flat_range
+from clustersim.failures.renewal import ACCOUNTS
+from clustersim.scenario.training import PublishedRun
+from clustersim.simulation.training_run.answer import (
+    Accounting,
+    CauseAnswer,
+    CheckpointAnswer,
+    ClosedForm,
+    CurvePoint,
+    PublishedRunCheck,
+    RunSpread,
+    StageAnswer,
+    TrainAnswer,
+)
+from clustersim.simulation.training_run.bill import RunBill, run_bill
+from clustersim.simulation.training_run.whole_run import DAY, WholeRun, warnings_of
+
+POINTS: Final = 41
+"""Points of the curve of goodput over checkpoint intervals."""
+
+MAX_DAYS: Final = 1_000
+"""Days of the calendar."""
+
+FACTORS: Final = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""Numbers of nodes of the curve over job sizes, relative to those of the scenario."""
+
+
+def train_answer(whole: WholeRun) -> TrainAnswer:
+    """Return the answer of a run."""
+    given, result = whole.loaded.scenario, whole.stages[-1].result
+    accounting = _accounting(whole)
+    elapsed, mean = accounting.elapsed, whole.mean_time_between_failures
+    days = elapsed / DAY if isfinite(elapsed) else None
+    interruptions = _interruptions(whole, elapsed)
+    return TrainAnswer(
+        name=whole.loaded.name,
+        title=given.title,
+        days=days,
+        goodput=accounting.useful / elapsed,
+        interruptions=interruptions,
+        accounting=accounting,
+        checkpoint=_checkpoint(whole),
+        **vars(_bill(whole, accounting)),
+        devices=given.devices,
+        nodes=given.cluster.nodes,
+        tokens=sum(stage.tokens for stage in whole.stages),
+        mean_time_between_failures_s=mean if isfinite(mean) else None,
+        restart_s=whole.restart,
+        stages=tuple(_stages(whole)),
+        causes=tuple(_causes(whole, elapsed)),
+        closed_form=_closed_form(whole),
+        replications=_spread(whole, elapsed),
+        intervals=tuple(_interval_curve(whole)),
+        sizes=tuple(_size_curve(whole)),
+        calendar=_calendar(whole),
+        warnings=tuple(warnings_of(whole)),
+        published=tuple(_published(whole, accounting, interruptions)),
+        assumed=result.assumed,
+        memory=result.memory.reason,
+        fits=result.memory.fits,
+        wall_s=whole.wall,
+    )
+
+
+UNBOUNDED: Final = "the run has no end"
+"""Why values of energy and money are missing."""
+
+
+def _bill(whole: WholeRun, accounting: Accounting) -> RunBill:
+    """Return energy, emissions and price, where the run ends."""
+    if isfinite(accounting.elapsed):
+        return run_bill(whole, accounting)
+    keys = ("energy_kwh", "power_w", "cost", "co2e_kg")
+    return RunBill(None, None, None, None, dict.fromkeys(keys, UNBOUNDED))
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+def _accounting(whole: WholeRun) -> Accounting:
+    """Return the mean accounts of the replications, or the expected ones without them."""
+    if whole.replicated is not None:
+        means = {name: float(whole.replicated.accounts[name].mean()) for name in ACCOUNTS}
+        return Accounting(**means)
+    run, mean = whole.run, whole.mean_time_between_failures
+    planned, expected = run.start + run.work * run.more, whole.expected
+    if not expected:
+        return Accounting(run.work, inf, 0.0, 0.0, 0.0, planned)
+    elapsed = run.work / expected + run.start
+    failures = elapsed / mean
+    restarting = sum(
+        failures * cause.rate * mean * mean * -expm1(-cause.restart / mean)
+        for cause in whole.causes
+    )
+    saving = run.work / run.interval * run.block
+    lost = max(0.0, elapsed - run.work - restarting - saving - planned)
+    return Accounting(run.work, lost, saving, restarting, 0.0, planned)
+
+
+def _interruptions(whole: WholeRun, elapsed: float) -> float:
+    """Return the mean number of failures and planned stops."""
+    found = whole.replicated
+    if found is None:
+        return min(elapsed / whole.mean_time_between_failures, 1e18)
+    return float(found.failures.sum(axis=1).mean() + found.stops.mean())
+
+
+def _causes(whole: WholeRun, elapsed: float) -> list[CauseAnswer]:
+    """Return the causes of failures, the most frequent first."""
+    found, seconds = whole.replicated, min(elapsed, 1e18)
+    counts = (
+        [cause.rate * seconds for cause in whole.causes]
+        if found is None
+        else found.failures.mean(axis=0).tolist()
+    )
+    each = [
+        CauseAnswer(cause.name, float(count), cause.restart)
+        for cause, count in zip(whole.causes, counts, strict=True)
+    ]
+    return sorted(each, key=lambda cause: -cause.count)
+
+
+def _closed_form(whole: WholeRun) -> ClosedForm:
+    """Return the expected run, and why it is not exact."""
+    run, expected = whole.run, whole.expected
+    why = None
+    if any(cause.shape != 1 for cause in whole.causes):
+        why = "failures are not exponential"
+    elif any(cause.by_step for cause in whole.causes):
+        why = "other replicas have the state of the last step"
+    elif run.stop is not None:
+        why = "planned stops are not part of it"
+    elif whole.training.spares is not None and whole.causes:
+        why = "waiting for nodes is not part of it"
+    days = (run.work / expected + run.start) / DAY if expected else None
+    return ClosedForm(expected, days, why is None, why)
+
+
+def _spread(whole: WholeRun, elapsed: float) -> RunSpread:
+    """Return days and goodput over the replications."""
+    found, seed = whole.replicated, whole.training.seed
+    if found is None:
+        days = min(elapsed / DAY, 1e18)
+        return RunSpread(0, seed, None, None, days, days, days, days, 0.0, 0.0, ())
+    days_of: Floats = found.elapsed / DAY
+    count = len(days_of)
+    deviation = float(days_of.std(ddof=1)) if count > 1 else None
+    p10, p50, p90, p99 = np.quantile(days_of, (0.1, 0.5, 0.9, 0.99)).tolist()
+    low, high = np.quantile(found.goodput, (0.1, 0.9)).tolist()
+    return RunSpread(
+        count=count,
+        seed=seed,
+        error_days=None if deviation is None else deviation / count**0.5,
+        deviation_days=deviation,
+        p10_days=p10,
+        p50_days=p50,
+        p90_days=p90,
+        p99_days=p99,
+        p10_goodput=low,
+        p90_goodput=high,
+        quantiles_days=tuple(np.quantile(days_of, np.linspace(0, 1, 101)).tolist()),
+    )
+
+
+def _calendar(whole: WholeRun) -> tuple[tuple[float, ...], ...]:
+    """Return the hours of each account in each day of the first replication.
+
+    Between two interruptions a run waits, restarts, works and saves, and loses what comes last.
+    """
+    found = whole.replicated
+    if found is None or not len(found.history):
+        return ()
+    length = float(found.elapsed[0])
+    days = min(MAX_DAYS, int(np.ceil(length / DAY)))
+    hours = np.zeros((days, len(ACCOUNTS)))
+    now = 0.0
+    first = np.zeros(len(ACCOUNTS))
+    first[ACCOUNTS.index("planned")] = whole.run.start
+    for row in [first, *found.history]:
+        for group in (("waiting",), ("restarting",), ("useful", "saving", "planned"), ("lost",)):
+            places = [ACCOUNTS.index(name) for name in group]
+            seconds = row[places]
+            now = _spread_over_days(hours, now, seconds, places)
+    return tuple(tuple(map(float, day)) for day in hours / 3600)
+
+
+def _spread_over_days(hours: Floats, now: float, seconds: Floats, places: list[int]) -> float:
+    """Add some seconds from an instant on to their days; return the instant after them."""
+    total = float(seconds.sum())
+    end = now + total
+    day = int(now // DAY)
+    while total > 0 and day * DAY < end and day < len(hours):
+        share = (min(end, (day + 1) * DAY) - max(now, day * DAY)) / total
+        hours[day, places] += share * seconds
+        day += 1
+    return end
+
+
+def _stages(whole: WholeRun) -> Iterator[StageAnswer]:
+    for stage in whole.stages:
+        result, batch = stage.result, stage.result.scenario.batch
+        yield StageAnswer(
+            tokens=stage.tokens,
+            steps=stage.steps,
+            step_time_s=result.step_time,
+            batch=batch.global_,
+            sequence=batch.sequence,
+            tokens_per_s=result.tokens_per_s,
+            mfu=result.mfu,
+        )
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+def _checkpoint(whole: WholeRun) -> CheckpointAnswer:
+    times, mean, run = whole.times, whole.mean_time_between_failures, whole.run
+    storage, written = whole.loaded.scenario.cluster.storage, times.durable
+    if times.drain:
+        written = times.drain
+    fails = isfinite(mean)
+    return CheckpointAnswer(
+        bytes=times.nbytes,
+        mode=whole.training.checkpoint.mode,
+        block_s=times.block,
+        durable_s=times.durable,
+        load_s=times.load,
+        every_s=run.interval,
+        every_steps=round(run.interval / run.step),
+        best_s=max(best_interval(times.block, mean), times.drain, run.step) if fails else None,
+        flat_s=flat_range(times.block, mean, max(times.drain, run.step)) if fails else None,
+        storage=None if storage is None else storage.name,
+        limit=times.limit,
+        bandwidth=times.nbytes / written if written else None,
+        step_slowdown=times.contention.step,
+        drain_slowdown=times.contention.drain,
+    )
+
+
+def _interval_curve(whole: WholeRun) -> Iterator[CurvePoint]:
+    """Yield the goodput over intervals around the one of the run and the best one."""
+    mean, run = whole.mean_time_between_failures, whole.run
+    if not isfinite(mean):
+        return
+    centre = max(best_interval(whole.times.block, mean), run.step)
+    low = max(min(centre, run.interval) / 20, whole.times.drain, run.step / 10)
+    high = max(max(centre, run.interval) * 20, 2 * low)
+    for interval in np.geomspace(low, high, POINTS).tolist():
+        yield CurvePoint(interval, whole.goodput_at(interval))
+
+
+def _size_curve(whole: WholeRun) -> Iterator[CurvePoint]:
+    """Yield the goodput over numbers of nodes, each with its best interval."""
+    mean, nodes = whole.mean_time_between_failures, whole.loaded.scenario.cluster.nodes
+    if not isfinite(mean):
+        return
+    for factor in FACTORS:
+        if nodes * factor >= 1:
+            interval = best_interval(whole.times.block, mean / factor)
+            interval = max(interval, whole.times.drain, whole.run.step)
+            yield CurvePoint(nodes * factor, whole.goodput_at(interval, factor))
+
+
+# --- published numbers ----------------------------------------------------------------------------
+
+
+def _published(
+    whole: WholeRun, accounting: Accounting, interruptions: float
+) -> Iterator[PublishedRunCheck]:
+    predicted = {
+        "days": min(accounting.elapsed / DAY, 1e18),
+        "useful_days": accounting.useful / DAY,
+        "goodput": accounting.useful / accounting.elapsed,
+        "interruptions": interruptions,
+        "checkpoint_bytes": whole.times.nbytes,
+        "save_s": whole.times.durable,
+    }
+    for number in whole.training.published:
+        yield _compared(number, predicted[number.metric], whole.departures)
+
+
+def _compared(
+    number: PublishedRun, predicted: float, changed: tuple[str, ...]
+) -> PublishedRunCheck:
+    holds = None
+    if number.bound is not None:
+        holds = (
+            predicted >= number.value if number.bound == "at-least" else (predicted <= number.value)
+        )
+    compared = number.bound is None and not changed and number.value
+    return PublishedRunCheck(
+        metric=number.metric,
+        value=number.value,
+        predicted=predicted,
+        bound=number.bound,
+        error=predicted / number.value - 1 if compared else None,
+        holds=holds,
+        source=number.source,
+        changed=changed,
+    )

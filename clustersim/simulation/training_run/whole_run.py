@@ -1,0 +1,247 @@
+"""A whole training run: replayed steps, saves as flows, failures as renewal processes.
+
+scenario --stages--> steps and seconds --+
+         --states--> block, durable -----+--> interval --> closed form --> replications
+         --rates---> causes -------------+
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, exp, inf
+from typing import Any, Final
+
+from clustersim.catalog.tree import dotted
+from clustersim.errors import PlanError, ScenarioError
+from clustersim.failures.checkpoint_intervals import best_interval
+from clustersim.failures.failures import FailureCause, goodput_of_causes, mean_time_between
+from clustersim.failures.renewal import (
+    LongRun,
+    NodeReplacement,
+    PlannedStop,
+    Replicated,
+    replicate_run,
+)
+from clustersim.scenario.load import DESCRIPTIVE, Loaded
+from clustersim.scenario.training import AUTO, Training, steps_of_interval
+from clustersim.simulation.step.simulate import simulate
+from clustersim.simulation.training_run.checkpoint_flows import (
+    CheckpointTimes,
+    nic_rate,
+    predict_checkpoint,
+    share_for_steps,
+    with_steps,
+)
+from clustersim.simulation.training_run.failure_causes import failure_causes, restart_seconds
+from clustersim.simulation.training_run.stages import RunStage, run_stages
+from clustersim.units import format_seconds, parse
+
+DAY: Final = 86_400.0
+
+MAX_FAILURES: Final = 20_000
+"""Expected failures of a run above which it is not replicated."""
+
+LOW: Final = 0.5
+"""Goodput below which the answer has a warning with the reason."""
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """A whole training run, with everything that explains it.
+
+    Attributes
+    ----------
+    loaded : the scenario
+    training : its section
+    stages : parts of the run
+    times : of a checkpoint
+    causes : of failures
+    run : the run as replications have it
+    replicated : replications; None where failures are too frequent
+    wall : time that the simulation took [s]
+    """
+
+    loaded: Loaded
+    training: Training
+    stages: tuple[RunStage, ...]
+    times: CheckpointTimes
+    causes: tuple[FailureCause, ...]
+    run: LongRun
+    replicated: Replicated | None
+    wall: float
+
+    @property
+    def mean_time_between_failures(self) -> float:
+        """Of the job; infinite without failures [s]."""
+        return mean_time_between(self.causes)
+
+    @property
+    def restart(self) -> float:
+        """Time from a failure until work resumes, without waiting for a node [s]."""
+        return restart_seconds(self.training.restart, self.times.load)
+
+    @property
+    def expected(self) -> float:
+        """Goodput in closed form, without planned stops and waiting for nodes [unitless]."""
+        return self.goodput_at(self.run.interval)
+
+    def goodput_at(self, interval: float, scale: float = 1.0) -> float:
+        """Return the goodput in closed form at an interval, with failures times `scale`."""
+        causes = [FailureCause(c.name, scale * c.rate, c.restart, lag=c.lag) for c in self.causes]
+        block = self.times.block + self.slowing(interval)
+        return goodput_of_causes(interval, block, causes, self.run.more)
+
+    def slowing(self, interval: float) -> float:
+        """Return the time by which a drain slows the steps of an interval down [s]."""
+        return (self.times.contention.step - 1) * min(self.times.drain, interval)
+
+    @property
+    def departures(self) -> tuple[str, ...]:
+        """Changed keys with which this is another run than the published one."""
+        keys = DESCRIPTIVE - {"training"}
+        paths = [change.path for change in self.loaded.changes if change.path[0] not in keys]
+        return tuple(dict.fromkeys(map(dotted, paths)))
+
+
+def predict_run(loaded: Loaded) -> WholeRun:
+    """Return the whole run of a scenario; errors as in `training_runs.train`."""
+    began = time.perf_counter()
+    training = loaded.scenario.training
+    if training is None:
+        raise ScenarioError(
+            f"{loaded.place()}: has no section training (training: {{tokens: 300e9}}; 'clustersim"
+            " run' simulates one step)"
+        )
+    stages = tuple(run_stages(loaded, training))
+    times = _checkpoint(loaded, training, stages)
+    causes = failure_causes(loaded, training, times)
+    run = _long_run(loaded, training, stages, times, causes)
+    whole = WholeRun(loaded, training, stages, times, causes, run, None, 0.0)
+    replicated = _replicated(whole)
+    wall = time.perf_counter() - began
+    return WholeRun(loaded, training, stages, times, causes, run, replicated, wall)
+
+
+def _replicated(whole: WholeRun) -> Replicated | None:
+    """Return the replications of a run, unless failures are too frequent."""
+    run, expected = whole.run, whole.expected
+    if not expected:
+        return None
+    failures = run.work / expected / whole.mean_time_between_failures
+    if failures > MAX_FAILURES:
+        return None
+    random = bool(whole.causes)
+    return replicate_run(run, whole.training.replications if random else 1, whole.training.seed)
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+def _checkpoint(loaded: Loaded, training: Training, stages: Sequence[RunStage]) -> CheckpointTimes:
+    """Return the times of a checkpoint, with the steps of the last part while it is drained."""
+    times = predict_checkpoint(loaded, training.checkpoint)
+    if not times.node_rate or not times.drain:
+        return times
+    result, given = stages[-1].result, loaded.scenario
+    nics = nic_rate(given)
+    share = share_for_steps(times.node_rate, nics)
+    changed = loaded.changed({"cluster.nic.bandwidth": f"{share * _bandwidth(given)} B/s"})
+    slower = simulate(changed).step_time / simulate(loaded).step_time
+    busy = max((link.utilisation for link in result.links if ".nic" in link.name), default=0.0)
+    return with_steps(times, nics, busy, max(1.0, slower))
+
+
+def _bandwidth(given: Any) -> float:
+    return float(given.cluster.nic.bandwidth.value)
+
+
+# --- the run --------------------------------------------------------------------------------------
+
+
+def _long_run(
+    loaded: Loaded,
+    training: Training,
+    stages: Sequence[RunStage],
+    times: CheckpointTimes,
+    causes: tuple[FailureCause, ...],
+) -> LongRun:
+    """Return the run as replications have it."""
+    work, steps = sum(stage.seconds for stage in stages), sum(stage.steps for stage in stages)
+    step = work / steps
+    interval = _interval(loaded, training, times, causes, step, work)
+    stop, spares, evaluation = training.planned, training.spares, training.evaluation
+    drained = min(times.drain, interval)
+    replicas = loaded.scenario.plan.data
+    return LongRun(
+        work=work,
+        interval=interval,
+        block=times.block + (times.contention.step - 1) * drained,
+        causes=causes,
+        more=0.0 if evaluation is None else evaluation.length / (evaluation.every * step),
+        start=training.warmup,
+        step=step,
+        lag=times.drain,
+        stop=None if stop is None else PlannedStop(stop.every, stop.length),
+        replacement=NodeReplacement()
+        if spares is None
+        else NodeReplacement(
+            spares=spares.hot,
+            repair=spares.repair,
+            provision=inf if spares.provision is None else spares.provision,
+            idle=1 / replicas if spares.without == "shrink" and replicas > 1 else 1.0,
+        ),
+    )
+
+
+def _interval(
+    loaded: Loaded,
+    training: Training,
+    times: CheckpointTimes,
+    causes: Sequence[FailureCause],
+    step: float,
+    work: float,
+) -> float:
+    """Return the interval of useful work between two saves, in whole steps [s]."""
+    every = training.checkpoint.every
+    if every == AUTO:
+        best = best_interval(times.block, mean_time_between(causes))
+        nearest = min(max(best, times.drain, step), work)
+        return min(work, max(1, round(nearest / step)) * step)
+    number = steps_of_interval(every)
+    interval = number * step if number is not None else parse(every, "seconds")
+    if interval < times.drain:
+        raise PlanError(
+            f"{loaded.where('training', 'checkpoint', 'every')}: {every} is shorter than the"
+            f" {format_seconds(times.drain)} until a save is durable, so that saves would pile up"
+            " (give a longer interval, or auto)"
+        )
+    return min(work, max(1, ceil(interval / step - 1e-9)) * step)
+
+
+# --- reasons --------------------------------------------------------------------------------------
+
+
+def warnings_of(whole: WholeRun) -> list[str]:
+    """Return why the goodput of a run is low, or tends to zero."""
+    mean, restart, times = whole.mean_time_between_failures, whole.restart, whole.times
+    found = []
+    if restart >= mean:
+        found.append(
+            f"a restart takes {format_seconds(restart)}, the mean time between failures is"
+            f" {format_seconds(mean)}: goodput is below exp(-{restart / mean:.3g}) ="
+            f" {exp(-restart / mean):.2g} and tends to zero with more nodes"
+        )
+    if whole.run.interval < times.block:
+        found.append(
+            f"the interval of {format_seconds(whole.run.interval)} is shorter than the save, which"
+            f" blocks the work for {format_seconds(times.block)}: more than half of the time is"
+            " spent on saves"
+        )
+    if whole.run.interval > 2 * mean:
+        found.append(
+            f"the interval of {format_seconds(whole.run.interval)} is longer than twice the mean"
+            f" time between failures, {format_seconds(mean)}: most work is lost"
+        )
+    if not found and whole.expected < LOW:
+        found.append(f"failures every {format_seconds(mean)} leave little time for work")
+    return found

@@ -1,0 +1,163 @@
+"""The answer of a study of scaling: its curves, their points, and published numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from clustersim.simulation.step.answer import DeviceTflops, ExposedCommunication
+from clustersim.studies.scale.points import Kind
+
+Work = Literal["tokens", "model FLOPs"]
+
+TOKENS: Final = "tokens"
+FLOPS: Final = "model FLOPs"
+
+
+@dataclass(frozen=True)
+class PointMemory:
+    """The peak of the fullest stage.
+
+    Attributes
+    ----------
+    peak_bytes : the most that a device of the fullest stage holds [B]
+    capacity_bytes : memory of a device [B]
+    fits : false if the peak exceeds the capacity by more than the error of predictions
+    """
+
+    peak_bytes: float
+    capacity_bytes: float
+    fits: bool
+
+
+@dataclass(frozen=True)
+class ScalingPoint:
+    """A point of a curve that has been run.
+
+    Attributes
+    ----------
+    scenario : name of the scenario of the point
+    devices : devices of the job
+    nodes : nodes of the job
+    batch : sequences of a step
+    set : changes of the scenario
+    step_time_s : step time [s]
+    tokens_per_s : tokens of the whole job in a second
+    tokens_per_s_per_device : the same over the number of devices
+    tflops_per_device : rate of a device in both conventions
+    mfu : model FLOPs over peak
+    hfu : executed FLOPs over peak, recomputation included
+    efficiency : [rate of a device over that of the reference point](model.md#along-a-scaling-curve)
+    speedup : rate of the job over that of the reference point
+    bubble_fraction : bubble over step time
+    exposed_fraction : exposed communication over step time
+    memory : the peak of the fullest stage
+    attribution : seconds of each part of the step time; they add up to it [s]
+    loss : loss of efficiency by part; all of them add up to 1 - `efficiency`
+    exposed : communication that no computation hides, the longest first
+    """
+
+    scenario: str
+    devices: int
+    nodes: int
+    batch: int
+    set: tuple[str, ...]
+    step_time_s: float
+    tokens_per_s: float
+    tokens_per_s_per_device: float
+    tflops_per_device: DeviceTflops
+    mfu: float
+    hfu: float
+    efficiency: float
+    speedup: float
+    bubble_fraction: float
+    exposed_fraction: float
+    memory: PointMemory
+    attribution: Mapping[str, float]
+    loss: Mapping[str, float]
+    exposed: tuple[ExposedCommunication, ...]
+
+
+@dataclass(frozen=True)
+class SkippedPoint:
+    """A point that has not been run.
+
+    Attributes
+    ----------
+    devices : its devices
+    why : the reason in one line
+    """
+
+    devices: int
+    why: str
+
+
+@dataclass(frozen=True)
+class PublishedResult:
+    """A published number of a curve, and the predicted one.
+
+    Attributes
+    ----------
+    devices : devices of the point
+    metric : `efficiency`, or a metric of a scenario's `published`
+    convention : how FLOPs are counted: `model` or `hardware`
+    value : the published number
+    source : where it was read
+    predicted : the same number as predicted; null where the point has not been run
+    error : predicted over published, less one; for `efficiency` predicted less published
+    efficiency : the efficiency that corresponds to it; null where the reference has no such number
+    """
+
+    devices: int
+    metric: str
+    convention: str | None
+    value: float
+    source: str
+    predicted: float | None
+    error: float | None
+    efficiency: float | None
+
+
+@dataclass(frozen=True)
+class ScalingCurve:
+    """A scaling curve of a scenario.
+
+    Attributes
+    ----------
+    name : file name of the scenario without its suffix
+    title : title of the scenario
+    scaling : `weak`, where the batch grows with the devices, or `strong`, where it does not
+    axis : parallel axis that grows with the number of devices
+    set : changes of all points
+    guessed : whether the numbers of devices were chosen by doubling, since none are given
+    work : what efficiency counts: `tokens`, or `model FLOPs` where points train several models
+    against : devices of the reference point, which has efficiency 1; null where it has not run
+    points : points that have been run, by number of devices
+    skipped : points that have not been run
+    published : published numbers and the predicted ones, by number of devices
+    assumed : `assumed` of the scenario: keys that no source states, with the reason
+    """
+
+    name: str
+    title: str
+    scaling: Kind
+    axis: str
+    set: tuple[str, ...]
+    guessed: bool
+    work: Work
+    against: int | None
+    points: tuple[ScalingPoint, ...]
+    skipped: tuple[SkippedPoint, ...]
+    published: tuple[PublishedResult, ...]
+    assumed: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class ScalingAnswer:
+    """Scaling curves.
+
+    Attributes
+    ----------
+    curves : the weak ones first
+    """
+
+    curves: tuple[ScalingCurve, ...]

@@ -1,0 +1,257 @@
+"""Charts of scaling curves: efficiency, throughput, idle shares, and what takes efficiency.
+
+Curves differ by marker as well as by colour; published points are hollow, ideal lines thin.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from clustersim.render.charts import Axis, Lines, Series, Step, Waterfall
+from clustersim.render.charts.lines import Stroke, colour_at, marker_at, reference
+from clustersim.render.tables import kind_of, percent, words
+from clustersim.studies.scale.answer import (
+    ScalingCurve,
+    ScalingPoint,
+)
+from clustersim.studies.scale.text import curve_label, format_loss, losses
+
+MAXIMUM: Final = 7
+"""Parts of a loss that have a bar of their own."""
+NEGLIGIBLE: Final = 5e-4
+"""Share of efficiency below which a part has none."""
+NOTABLE: Final = 0.02
+"""Loss from which on a title names its cause."""
+NAMED: Final = 2
+"""Curves that a title has room for."""
+
+
+def curve_charts(curves: Sequence[ScalingCurve]) -> list[Lines]:
+    """Return what is drawn over numbers of devices, for the curves of one kind."""
+    return [efficiency_chart(curves), throughput_chart(curves), idle_chart(curves)]
+
+
+# --- efficiency -----------------------------------------------------------------------------------
+
+
+def curve_finding(curves: Sequence[ScalingCurve]) -> str:
+    """Return the finding of the curves, as a title."""
+    kind = str(curves[0].scaling).capitalize()
+    point = curves[0].points[-1]
+    if len(curves) > NAMED:
+        return f"{kind} scaling of {len(curves)} scenarios"
+    if len(curves) > 1:
+        kept = [f"{percent(c.points[-1].efficiency)} for {curve_label(c, curves)}" for c in curves]
+        return f"{kind} scaling keeps {', '.join(kept)}"
+    verb = "keeps" if point.efficiency < 1 + NEGLIGIBLE else "reaches"
+    efficiency = percent(point.efficiency)
+    text = f"{kind} scaling {verb} {efficiency} at {point.devices:,} devices"
+    part, share = losses(point)[0]
+    if 1 - point.efficiency < NOTABLE or share <= 0:
+        return text
+    mostly = "mostly " if share < 0.9 * (1 - point.efficiency) else ""
+    return f"{text}; the loss is {mostly}{words(part)}"
+
+
+def efficiency_chart(curves: Sequence[ScalingCurve]) -> Lines:
+    """Return efficiencies along the curves, predicted and published."""
+    series = [reference("", _ends(curves), (100.0, 100.0))]
+    for place, curve in enumerate(curves):
+        efficiencies = [100 * point.efficiency for point in curve.points]
+        series.append(_predicted(curve, efficiencies, place, curve_label(curve, curves)))
+        for source in dict.fromkeys(number.source for number in curve.published):
+            points = [
+                (number.devices, 100 * number.efficiency)
+                for number in curve.published
+                if number.source == source and number.efficiency is not None
+            ]
+            if points:
+                series.append(_published(f"published: {source}", points, place))
+    unfit = [
+        (point.devices, 100 * point.efficiency)
+        for curve in curves
+        for point in curve.points
+        if not point.memory.fits
+    ]
+    if unfit:
+        x, y = zip(*unfit, strict=True)
+        series.append(Series("does not fit in memory", x, y, "ink", "x", "none"))
+    seen = [value for one in series for value in one.y]
+    return Lines(
+        title=curve_finding(curves),
+        caption=", ".join(curve_label(curve, curves) for curve in curves),
+        description="Efficiency over devices; the thin line is ideal, hollow marks are published.",
+        note=_note(series),
+        contents="efficiency, predicted and published",
+        x=_devices(curves),
+        y=Axis("efficiency", "%", limits=(max(0.0, min(*seen, 90.0) - 3), max(seen) + 3)),
+        series=tuple(series),
+    )
+
+
+def _predicted(
+    curve: ScalingCurve,
+    values: Sequence[float],
+    place: int,
+    name: str,
+    stroke: Stroke = "solid",
+) -> Series:
+    devices = tuple(float(point.devices) for point in curve.points)
+    look = colour_at(place), marker_at(place)
+    return Series(name, devices, tuple(values), *look, stroke)
+
+
+def _published(name: str, points: Sequence[tuple[int, float]], place: int) -> Series:
+    """Return numbers of devices, each with a published value."""
+    devices, values = zip(*points, strict=True)
+    look = colour_at(place), marker_at(place)
+    return Series(name, devices, values, *look, "none", hollow=True)
+
+
+def _devices(curves: Sequence[ScalingCurve]) -> Axis:
+    counts = sorted({point.devices for curve in curves for point in curve.points})
+    return Axis("devices", log=2, ticks=tuple((float(count), f"{count:,}") for count in counts))
+
+
+def _note(series: Sequence[Series]) -> str:
+    """Return what thin lines mean, and hollow marks where there are any."""
+    hollow = any(one.hollow for one in series)
+    return "Thin line: ideal. Hollow: published." if hollow else "Thin line: ideal."
+
+
+def _ends(curves: Sequence[ScalingCurve]) -> tuple[float, float]:
+    devices = [point.devices for curve in curves for point in curve.points]
+    return min(devices), max(devices)
+
+
+# --- throughput, and what is idle -----------------------------------------------------------------
+
+
+def throughput_chart(curves: Sequence[ScalingCurve]) -> Lines:
+    """Return the throughput of all devices along the curves, predicted and published."""
+    series: list[Series] = []
+    for place, curve in enumerate(curves):
+        points = curve.points
+        start = next(point for point in points if point.devices == curve.against)
+        rates = [throughput(curve, point) for point in points]
+        of_a_device = throughput(curve, start) / start.devices
+        devices = [float(point.devices) for point in points]
+        series.append(reference("", devices, [of_a_device * count for count in devices]))
+        series.append(_predicted(curve, rates, place, curve_label(curve, curves)))
+        series += _published_rates(curve, start, place)
+    tokens = curves[0].work == "tokens"
+    return Lines(
+        title="Throughput of all devices",
+        description="Throughput over devices; thin lines are ideal, hollow marks are published.",
+        note=_note(series),
+        contents="throughput, predicted and published",
+        x=_devices(curves),
+        y=Axis("throughput" if tokens else "model FLOPs", "tokens/s" if tokens else "PFLOP/s", 10),
+        series=tuple(series),
+    )
+
+
+def throughput(curve: ScalingCurve, point: ScalingPoint) -> float:
+    """Return tokens/s of all devices; PFLOP/s of model FLOPs where models differ."""
+    if curve.work == "tokens":
+        return point.tokens_per_s
+    return point.tflops_per_device.model * point.devices / 1e3
+
+
+def _published_rates(curve: ScalingCurve, start: ScalingPoint, place: int) -> list[Series]:
+    """Return published points by their efficiency over the published rate at the start."""
+    predicted = {point.devices: point for point in curve.points}
+    ratio = _published_ratio(curve, start)
+    rates = [
+        (point.devices, throughput(curve, point) * number.efficiency / point.efficiency * ratio)
+        for number in curve.published
+        if number.efficiency and number.metric != "efficiency"
+        if (point := predicted.get(number.devices))
+    ]
+    return [_published("published", rates, place)] if rates else []
+
+
+def _published_ratio(curve: ScalingCurve, start: ScalingPoint) -> float:
+    """Return the published rate over the predicted one at the start."""
+    for number in curve.published:
+        if number.devices == start.devices and number.metric != "efficiency" and number.predicted:
+            ratio = number.value / number.predicted
+            return 1 / ratio if number.metric == "step_time_s" else ratio
+    return 1.0
+
+
+def idle_chart(curves: Sequence[ScalingCurve]) -> Lines:
+    """Return how bubble and exposed communication change along the curves."""
+    kinds: tuple[tuple[str, str, Stroke], ...] = (
+        ("bubble_fraction", "bubble", "solid"),
+        ("exposed_fraction", "exposed communication", "dotted"),
+    )
+    series = [
+        _predicted(
+            curve,
+            [100 * getattr(point, key) for point in curve.points],
+            place,
+            f"{curve_label(curve, curves)}: {name}" if len(curves) > 1 else name,
+            stroke,
+        )
+        for place, curve in enumerate(curves)
+        for key, name, stroke in kinds
+    ]
+    return Lines(
+        title="Bubble and exposed communication",
+        description="Shares of a step over devices: solid lines are bubble, dotted ones exposed"
+        " communication.",
+        contents="idle shares of a step",
+        x=_devices(curves),
+        y=Axis("share of a step", "%", zero=True),
+        series=tuple(series),
+    )
+
+
+# --- what takes efficiency ------------------------------------------------------------------------
+
+
+def loss_finding(curve: ScalingCurve) -> str:
+    """Return the largest loss of efficiency, as a title."""
+    point = curve.points[-1]
+    whole, (part, share) = 1 - point.efficiency, losses(point)[0]
+    if abs(whole) < NOTABLE or whole < 0:
+        verb = "loses" if whole > 0 else "gains"
+        kind = f"{curve.scaling.capitalize()} scaling"
+        return f"{kind} {verb} {abs(100 * whole):.1f} points up to {point.devices:,} devices"
+    points = f"{100 * share:.1f} of the {100 * whole:.1f} points lost"
+    if share > whole + NEGLIGIBLE:
+        points = f"{100 * share:.1f} points; others give {100 * (share - whole):.1f} back"
+    return f"{words(part).capitalize()} takes {points}"
+
+
+def loss_chart(curve: ScalingCurve, *, named: bool = False) -> Waterfall:
+    """Return how parts of the step take efficiency from the last point of a curve.
+
+    `named` puts the name of the curve into the title.
+    """
+    point = curve.points[-1]
+    finding = loss_finding(curve)
+    return Waterfall(
+        title=f"{curve.title}: {finding}" if named else finding,
+        caption=f"{curve.title} at {point.devices:,} devices",
+        note="Device-seconds of a unit of work, by part of the step.",
+        description=f"{format_loss(curve)}.",
+        contents="what each part takes from efficiency",
+        measure=Axis("efficiency", "%"),
+        first=f"{curve.against:,} devices",
+        last=f"{point.devices:,} devices",
+        start=100.0,
+        steps=loss_steps(curve),
+    )
+
+
+def loss_steps(curve: ScalingCurve) -> tuple[Step, ...]:
+    """Return the steps from efficiency 1 down to that of the last point [%], small ones joined."""
+    point = curve.points[-1]
+    steps = [
+        Step(words(part), kind_of(part), -100 * share)
+        for part, share in losses(point)[:MAXIMUM]
+        if abs(share) >= NEGLIGIBLE
+    ]
+    rest = 100 * (point.efficiency - 1) - sum(step.change for step in steps)
+    return (*steps, Step("other", "other", rest)) if abs(rest) >= 100 * NEGLIGIBLE else (*steps,)

@@ -1,0 +1,166 @@
+"""Efficiency along scaling curves, and the part of the step that each loss is due to.
+
+    rate of a device   r = work of a step / (devices x step time)
+    efficiency         E = r / r of the reference point
+    device-seconds     w = devices x step time / work = 1 / r, a sum over the parts of a step
+    loss           1 - E = (w - w0) / w = the sum over the parts of (w_part - w0_part) / w
+
+Work is counted in tokens, or in model FLOPs where the points of a curve train several models.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from clustersim.catalog.changes import Settings
+from clustersim.runs.arguments import settings_of, study_of
+from clustersim.runs.execution import OnProgress, ignore_progress, run_study
+from clustersim.runs.table import measures
+from clustersim.runs.variants import Run
+from clustersim.simulation.step.answer import RunAnswer
+from clustersim.studies.scale.answer import (
+    FLOPS,
+    TOKENS,
+    PointMemory,
+    PublishedResult,
+    ScalingAnswer,
+    ScalingCurve,
+    ScalingPoint,
+    SkippedPoint,
+    Work,
+)
+from clustersim.studies.scale.arguments import (
+    CurveRequest,
+    ScalingRequest,
+    curves_of,
+    device_counts,
+)
+from clustersim.studies.scale.published_results import published_results
+from clustersim.studies.scale.run_points import RunPoint, efficiency, loss
+
+
+def scale(
+    scenarios: str | Sequence[str],
+    *,
+    weak: str | Sequence[int] | None = None,
+    strong: str | Sequence[int] | None = None,
+    axis: str | None = None,
+    against: int | None = None,
+    settings: Settings = (),
+    store: str | Path | None = None,
+    jobs: int | None = None,
+    executor: str | None = None,
+    on_progress: OnProgress = ignore_progress,
+) -> ScalingAnswer:
+    """Compute scaling curves: efficiency over numbers of devices, and causes of lost efficiency.
+
+    Without `weak` and `strong` the curves are those of the scenario's key ``scaling``; a scenario
+    without that key is run on 1, 2, 4 and 8 times its own devices.
+
+    Parameters
+    ----------
+    scenarios : one or more files or names of shipped scenarios
+    weak : numbers of devices of a curve with a batch that grows with them, ``"128:1024"`` or
+        ``[128, 256, 512, 1024]``
+    strong : numbers of devices of a curve with the batch of the scenario
+    axis : parallel axis that grows with the number of devices: tensor, pipeline, data, context or
+        expert
+    against : devices of the reference point, which has efficiency 1; the fewest if None
+    settings : changes of all points, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
+    store : run cache (SQLite); in memory if None
+    jobs : number of processes; one per core if None
+    executor : address of a Dask cluster to run on instead: ``dask://HOST:PORT``, ``dask:FILE.yaml``
+    on_progress : called with the number of runs that are done, and of all
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        when a scenario is invalid, or no point of a curve is valid, before any is run.
+
+    >>> import clustersim
+    >>> answer = clustersim.scale(
+    ...     "frontier-22b", strong=[16, 32], settings={"batch.global": 32}, jobs=1
+    ... )
+    >>> [point.devices for point in answer.curves[0].points]
+    [16, 32]
+    """
+    request = ScalingRequest(
+        weak=device_counts("--weak", weak),
+        strong=device_counts("--strong", strong),
+        axis=axis,
+        against=against,
+        settings=settings_of(settings),
+    )
+    curves = curves_of([scenarios] if isinstance(scenarios, str) else scenarios, request)
+    variants = [point.variant for curve in curves for point in curve.points]
+    study = study_of("scale", curves[0].name, curves[0].title, variants)
+    runs = iter(
+        run_study(
+            study, variants, store=store, jobs=jobs, executor=executor, on_progress=on_progress
+        )
+    )
+    return ScalingAnswer(tuple(curve_of(c, [next(runs) for _ in c.points]) for c in curves))
+
+
+def curve_of(request: CurveRequest, runs: Sequence[Run]) -> ScalingCurve:
+    """Return a curve from the runs of its points."""
+    pairs = [*zip(request.points, runs, strict=True)]
+    ran = [(p, run.answer) for p, run in pairs if run.answer is not None]
+    work: Work = TOKENS if len({point.model for point, _ in ran}) <= 1 else FLOPS
+    finished = [RunPoint(point, answer, _work_of(answer, work)) for point, answer in ran]
+    known = [run for run in finished if request.against in (None, run.point.devices)]
+    reference = known[0] if known else None
+    points: list[ScalingPoint] = []
+    published: tuple[PublishedResult, ...] = ()
+    if reference is not None:
+        points = [_point(run, reference) for run in finished]
+        published = published_results(request, finished, points, reference)
+    return ScalingCurve(
+        name=request.name,
+        title=request.title,
+        scaling=request.kind,
+        axis=request.axis,
+        set=request.changed,
+        guessed=request.guessed,
+        work=work,
+        against=None if reference is None else reference.point.devices,
+        points=tuple(points),
+        skipped=tuple(
+            SkippedPoint(point.devices, run.why or "the reference point has not run")
+            for point, run in pairs
+            if run.answer is None or reference is None
+        ),
+        published=published,
+        assumed=dict(request.assumed),
+    )
+
+
+def _work_of(answer: RunAnswer, unit: Work) -> float:
+    """Return the work of a step: its tokens, or its model FLOPs [TFLOP]."""
+    if unit == FLOPS:
+        return answer.tflops_per_device.model * answer.counts.devices * answer.step_time_s
+    return answer.tokens_per_s * answer.step_time_s
+
+
+def _point(run: RunPoint, reference: RunPoint) -> ScalingPoint:
+    point, answer, memory = run.point, run.answer, run.answer.memory
+    return ScalingPoint(
+        scenario=answer.name,
+        devices=point.devices,
+        nodes=point.nodes,
+        batch=point.batch,
+        set=settings_of(point.variant.settings),
+        step_time_s=answer.step_time_s,
+        tokens_per_s=answer.tokens_per_s,
+        tokens_per_s_per_device=answer.tokens_per_s_per_device,
+        tflops_per_device=answer.tflops_per_device,
+        mfu=answer.mfu,
+        hfu=answer.hfu,
+        efficiency=efficiency(run, reference),
+        speedup=run.rate * point.devices / (reference.rate * reference.point.devices),
+        bubble_fraction=answer.bubble_fraction,
+        exposed_fraction=measures(answer)["exposed_fraction"],
+        memory=PointMemory(memory.peak_bytes, memory.capacity_bytes, memory.fits),
+        attribution=answer.attribution,
+        loss=loss(run, reference),
+        exposed=answer.exposed,
+    )

@@ -1,0 +1,197 @@
+"""Scaling curves as text: a table for each curve, and the causes of lost efficiency."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from clustersim.render.tables import (
+    Row,
+    kind_of,
+    percent,
+    words,
+)
+from clustersim.render.words import UNMASKED, metric_name, metric_value
+from clustersim.studies.scale.answer import (
+    PublishedResult,
+    ScalingCurve,
+    ScalingPoint,
+    SkippedPoint,
+)
+from clustersim.units import counted, format_seconds
+
+NAMED: Final = 4
+"""Parts of a loss that are named; the others are one number."""
+
+NEGLIGIBLE: Final = 5e-4
+"""Share of efficiency below which a part is not named."""
+
+
+def head(curve: ScalingCurve) -> list[Row]:
+    """Return the lines above the table of a curve."""
+    return [Row("scaling", f"{curve.scaling}: {description(curve)}")]
+
+
+def curve_label(curve: ScalingCurve, curves: Sequence[ScalingCurve] = ()) -> str:
+    """Return the title of a curve's scenario, with its name where another has the same title."""
+    same = {other.name for other in curves if other.title == curve.title} - {curve.name}
+    return f"{curve.title} ({curve.name})" if same else curve.title
+
+
+def description(curve: ScalingCurve) -> str:
+    """Return what grows along a curve, and what efficiency means on it."""
+    batch = "the batch grows with the devices" if curve.scaling == "weak" else "the same batch"
+    several = _scenarios(curve) > 1
+    growth = "a scenario for each point" if several else f"{curve.axis} axis, {batch}"
+    text = ", ".join([growth, *curve.set])
+    if curve.guessed:
+        text += "; devices by doubling, since the scenario has no scaling curve"
+    if curve.against is None:
+        return text
+    return f"{text}; efficiency is {curve.work}/s per device, relative to {curve.against:,} devices"
+
+
+def _scenarios(curve: ScalingCurve) -> int:
+    return len({point.scenario for point in curve.points})
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+_HEAD: Final = (
+    "devices", "nodes", "batch", "step", "tokens/s", "TFLOP/s", "HFU", "efficiency", "bubble",
+    "exposed", "memory",
+)  # fmt: skip
+WORDS: Final = ("memory", "scenario")
+"""Columns that are words."""
+
+UNFIT: Final = "does not fit"
+
+
+def table(curve: ScalingCurve) -> list[list[str]]:
+    """Return the table of a curve: its heading, then a row for each point."""
+    rows = [[*_HEAD], *map(_cells, curve.points)]
+    if _scenarios(curve) > 1:
+        names = ["scenario", *(point.scenario for point in curve.points)]
+        rows = [[*row, name] for row, name in zip(rows, names, strict=True)]
+    return rows
+
+
+def _cells(point: ScalingPoint) -> list[str]:
+    return [
+        f"{point.devices:,}",
+        f"{point.nodes:,}",
+        f"{point.batch:,}",
+        format_seconds(point.step_time_s),
+        f"{point.tokens_per_s:,.0f}",
+        _rate(point.tflops_per_device.model),
+        percent(point.hfu),
+        percent(point.efficiency),
+        percent(point.bubble_fraction),
+        percent(point.exposed_fraction),
+        "fits" if point.memory.fits else UNFIT,
+    ]
+
+
+def _rate(tflops: float) -> str:
+    return f"{tflops:.1f}" if tflops >= 10 else f"{tflops:.2f}"
+
+
+# --- losses and published numbers -----------------------------------------------------------------
+
+
+def notes(curve: ScalingCurve) -> list[Row]:
+    """Return the lines below the table of a curve."""
+    unfit = ", ".join(f"{point.devices:,}" for point in curve.points if not point.memory.fits)
+    return [
+        *([Row("loss", format_loss(curve))] if len(curve.points) > 1 else []),
+        *(Row("published", format_published(number, curve)) for number in curve.published),
+        *([Row("MFU", UNMASKED)] if any(point.mfu > 1 for point in curve.points) else []),
+        *(Row("skipped", line) for line in format_skipped(curve.skipped)),
+        *([Row("memory", f"does not fit on {unfit} devices", warning=True)] if unfit else []),
+        *([Row("assumed", _assumed(curve.assumed))] if curve.assumed else []),
+    ]
+
+
+def format_skipped(skipped: Sequence[SkippedPoint]) -> list[str]:
+    """Return a line for each reason, apart from its numbers, with the points that it skips."""
+    groups: dict[str, list[SkippedPoint]] = {}
+    for point in skipped:
+        groups.setdefault(re.sub(r"[\d.,]+|\(.*\)", "", point.why), []).append(point)
+    lines = []
+    for points in groups.values():
+        first, last = points[0], points[-1]
+        where = f"{first.devices:,}"
+        if len(points) > 1:
+            where = f"{len(points)} points from {where} to {last.devices:,}"
+        example = f" (for {first.devices:,})" if len(points) > 1 else ""
+        lines.append(f"{where} devices: {first.why}{example}")
+    return lines
+
+
+def _assumed(keys: Mapping[str, str]) -> str:
+    return f"{counted(len(keys), 'key')}: {', '.join(keys)}"
+
+
+def losses(point: ScalingPoint) -> list[tuple[str, float]]:
+    """Return the loss of a point by part [unitless], bubbles as one, the largest first."""
+    sums: dict[str, float] = {}
+    for part, share in point.loss.items():
+        name = "bubble" if kind_of(part) == "bubble" else part
+        sums[name] = sums.get(name, 0.0) + share
+    return sorted(sums.items(), key=lambda item: -abs(item[1]))
+
+
+def format_loss(curve: ScalingCurve) -> str:
+    """Return the loss of the last point by part, and the link behind the largest part."""
+    point = curve.points[-1]
+    whole, parts = 1 - point.efficiency, losses(point)
+    if abs(whole) < NEGLIGIBLE:
+        return f"{point.devices:,} devices lose less than {100 * NEGLIGIBLE:g} %"
+    named = [(part, share) for part, share in parts[:NAMED] if abs(share) >= NEGLIGIBLE]
+    rest = whole - sum(share for _, share in named)
+    sign = -1 if whole < 0 else 1
+    texts = [f"{words(part)} {_points(sign * share)}" for part, share in named]
+    texts += [f"other {_points(sign * rest)}"] if abs(rest) >= NEGLIGIBLE else []
+    verb = "gain" if whole < 0 else "lose"
+    text = f"{point.devices:,} devices {verb} {percent(abs(whole))}"
+    return f"{text}: {', '.join(texts)}{_link(point, parts)}" if texts else text
+
+
+def _link(point: ScalingPoint, parts: Sequence[tuple[str, float]]) -> str:
+    """Return the link that limits the largest part, where it is communication."""
+    part = parts[0][0]
+    links = [exposed.link for exposed in point.exposed if exposed.part == part and exposed.link]
+    return f"; {words(part)} over {links[0]}" if links else ""
+
+
+def _points(share: float) -> str:
+    """Return a share in points of a percent: ``'7.2'``; a gain as ``'-0.3'``."""
+    return f"{100 * share:.1f}"
+
+
+def format_published(number: PublishedResult, curve: ScalingCurve) -> str:
+    """Return a published number, the predicted one, and the efficiency that it corresponds to."""
+    name = metric_name(number.metric, number.convention)
+    text = f"{number.devices:,} devices: {name} {_published_value(number)}"
+    if number.predicted is None or number.error is None:
+        return f"{text}, not predicted here; {number.source}"
+    predicted = metric_value(number.metric, number.predicted)
+    unit = "points" if number.metric == "efficiency" else "%"
+    error = f"{round(100 * number.error, 1) + 0.0:+.1f} {unit}"  # -0.0 + 0.0 is 0.0
+    efficiency = _format_efficiency(number, curve)
+    return f"{text}, predicted {predicted} ({error}){efficiency}; {number.source}"
+
+
+def _published_value(number: PublishedResult) -> str:
+    """Return a published number with all of its digits."""
+    if number.metric in ("efficiency", "mfu", "hfu"):
+        return f"{100 * number.value:.4g} %"
+    return metric_value(number.metric, number.value)
+
+
+def _format_efficiency(number: PublishedResult, curve: ScalingCurve) -> str:
+    if number.metric == "efficiency" or number.efficiency is None:
+        return ""
+    if number.devices == curve.against:
+        return ""
+    point = next(point for point in curve.points if point.devices == number.devices)
+    return f", efficiency {percent(number.efficiency)}, predicted {percent(point.efficiency)}"

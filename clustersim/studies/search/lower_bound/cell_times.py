@@ -1,0 +1,166 @@
+"""Times and bytes of the layers of one cell, from which those of all blocks follow by addition.
+
+    layer of each kind | embedding | logits | gather of an input      forward, backward, of inputs
+
+The kernels are those of the cost model.  Collectives between them are the quickest of all groups
+and have their links to themselves; exchanges of experts that a schedule can hide are left out.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from clustersim.arrays import Floats
+from clustersim.cost.compute import Seconds
+from clustersim.memory.peak import kept_output, running_layer
+from clustersim.program.block_kernels import backward_kernels
+from clustersim.program.communicators import Pattern
+from clustersim.program.job import Job
+from clustersim.program.layer_times import LayerTimes
+from clustersim.program.layers import StackedLayer
+from clustersim.studies.search.lower_bound.quickest import GroupKey, QuickestCollectives
+from clustersim.timeline import BACKWARD, FORWARD, INPUT
+from clustersim.workload.kernels import Axis, Collective, Kernel
+from clustersim.workload.layers.ends import boundary_gather
+from clustersim.workload.model import Layer
+from clustersim.workload.ops import backward, forward, kept
+from clustersim.workload.recompute import Recompute
+
+KINDS: Final = (FORWARD, BACKWARD, INPUT)
+"""Kinds of steps whose times are kept, in order."""
+
+AXES_IN_BLOCKS: Final[tuple[Axis, ...]] = ("tensor", "context", "expert", "expert-tensor")
+"""Axes of the collectives between kernels."""
+
+BUSY, EXPERT, PLAIN, AUTOGRAD, REPLAYS, IDLE, COMPUTED, STREAMED, MOVED = range(9)
+"""Columns of a time: device time [s], exchange of experts that is part of it [s], kernels that
+Python and that the autograd engine launch, graphs, idle time of the device [s]; and of the device
+time products and attention, kernels that memory limits, and collectives other than that exchange
+[s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellTimes:
+    """Times by kind of step, and bytes, of the parts of a model.
+
+    Attributes
+    ----------
+    layers : by kind of layer, kind of step and column
+    embedding, logits, gather : by kind of step and column
+    kept : of a microbatch, by kind of layer [B]
+    running : in the backward of a layer, by kind of layer [B]
+    kept_by_ends : by embedding and logits, and by a chunk without logits for its output [B]
+    """
+
+    layers: Floats
+    embedding: Floats
+    logits: Floats
+    gather: Floats
+    kept: Floats
+    running: Floats
+    kept_by_ends: tuple[float, float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Recomputed:
+    """What recomputation adds to a layer, by kind of layer: `times`, `kept` and `running` of it.
+
+    Attributes
+    ----------
+    times : additional time of its backward, by column
+    kept, running : of a recomputed layer, as in `CellTimes` [B]
+    """
+
+    times: Floats
+    kept: Floats
+    running: Floats
+
+
+class CellTimesOf:
+    """The times of the cell of one job, for any recomputation.
+
+    Parameters
+    ----------
+    groups : the groups of the axes in `AXES_IN_BLOCKS` that have several ranks
+    """
+
+    def __init__(
+        self, job: Job, groups: dict[Axis, GroupKey], collectives: QuickestCollectives
+    ) -> None:
+        self._job, self._groups, self._collectives = job, groups, collectives
+        self._times = LayerTimes(job, self._moved)
+        self._stack = tuple(dict.fromkeys(job.model.stack))
+        self._recomputed: dict[Recompute, Recomputed] = {}
+        self.plain = self._plain()
+
+    def recomputed(self, recompute: Recompute) -> Recomputed:
+        """Return what a kind of recomputation adds to its layers."""
+        if recompute not in self._recomputed:
+            layers = [self._stacked(layer, recompute) for layer in self._stack]
+            added = [self._times.layer(layer, BACKWARD, ())[1] for layer in layers]
+            self._recomputed[recompute] = Recomputed(
+                np.array([_columns(seconds) for seconds in added]),
+                np.array([self._job.layers.kept(layer) for layer in layers]),
+                np.array([running_layer(self._job, [layer]) for layer in layers]),
+            )
+        return self._recomputed[recompute]
+
+    def _stacked(self, layer: Layer, recompute: Recompute) -> StackedLayer:
+        ops = self._job.layers.ops(layer)
+        return StackedLayer(layer, recompute.of(ops), recompute.outputs)
+
+    def _moved(self, collective: Collective, _: Pattern) -> float:
+        key = self._groups.get(collective.axis)
+        if key is None:
+            return 0.0
+        return self._collectives.seconds(key, collective.operation, collective.nbytes)
+
+    def _plain(self) -> CellTimes:
+        job, layers = self._job, self._job.layers
+        stacked = [StackedLayer(layer, frozenset()) for layer in self._stack]
+        pipeline = job.software.pipeline
+        gathers = {
+            kind: boundary_gather(job.shard, count if pipeline.sharded else 0)
+            for kind, count in (
+                (FORWARD, pipeline.gathers_forward),
+                (BACKWARD, pipeline.gathers_backward),
+            )
+        }
+        return CellTimes(
+            layers=np.array(
+                [
+                    [_columns(self._times.layer(layer, kind, ())[0]) for kind in KINDS]
+                    for layer in stacked
+                ]
+            ),
+            embedding=self._of_end(forward(layers.embedding), backward(layers.embedding)),
+            logits=self._of_end(forward(layers.head), backward(layers.head)),
+            gather=self._of_end(gathers[FORWARD], gathers[BACKWARD]),
+            kept=np.array([layers.kept(layer) for layer in stacked]),
+            running=np.array([running_layer(job, [layer]) for layer in stacked]),
+            kept_by_ends=(kept(layers.embedding), kept(layers.head), kept_output(job)),
+        )
+
+    def _of_end(self, ahead: Iterable[Kernel], back: Iterable[Kernel]) -> Floats:
+        """Return the times of kernels outside the layers by kind of step."""
+        back = list(back)
+        times = [self._times.chain(ahead, ())]
+        for kind in (BACKWARD, INPUT):
+            times.append(self._times.chain(backward_kernels(back, kind), ()).of_backward())
+        return np.array([_columns(seconds) for seconds in times])
+
+
+def _columns(seconds: Seconds) -> tuple[float, ...]:
+    return (
+        seconds.busy,
+        seconds.expert,
+        seconds.launches - seconds.autograd,
+        seconds.autograd,
+        seconds.replays,
+        seconds.dispatch,
+        seconds.gemm + seconds.attention,
+        seconds.stream,
+        seconds.exposed - seconds.expert,
+    )

@@ -1,0 +1,113 @@
+"""Layouts of a scenario as plain values, made by the hundred thousand.
+
+Cell        ranks and devices, microbatch          decides the time of a layer
+Shape       schedule, chunks, layers, recomputation    divides the layers and orders the steps
+Sharding    ZeRO stage, ranks that share a shard   decides what is reduced and gathered
+"""
+
+from typing import Any, NamedTuple
+
+from clustersim.plan.parallelism import AXES
+from clustersim.workload.recompute import NONE, Recompute
+
+
+class Mesh(NamedTuple):
+    """Degrees of parallelism, and the order of the axes on the devices.
+
+    Attributes
+    ----------
+    order : axes of a degree above 1, innermost first; empty for the placement of the scenario
+    """
+
+    tensor: int
+    context: int
+    data: int
+    pipeline: int
+    context_method: str = "ring"
+    expert: int = 1
+    expert_tensor: int = 1
+    order: tuple[str, ...] = ()
+
+    @property
+    def degrees(self) -> dict[str, int]:
+        """Ranks along each axis, innermost first."""
+        return dict(zip(AXES, (self.tensor, self.context, self.data, self.pipeline), strict=True))
+
+
+class Cell(NamedTuple):
+    """A mesh, and the microbatch of its cells."""
+
+    mesh: Mesh
+    micro: int
+    sequence_parallel: bool = False
+
+
+class Shape(NamedTuple):
+    """How the layers are divided over the stages, and in which order stages run their steps.
+
+    Attributes
+    ----------
+    layers : rule or list, as ``plan.layers``
+    """
+
+    schedule: str
+    chunks: int = 1
+    layers: str | tuple[int, ...] = "even"
+    recompute: Recompute = NONE
+
+
+class Sharding(NamedTuple):
+    """What ZeRO shards, and over how many ranks; 0 for all ranks with the same weights."""
+
+    zero: int = 0
+    shard: int = 0
+
+
+class Layout(NamedTuple):
+    """A complete layout."""
+
+    cell: Cell
+    shape: Shape
+    sharding: Sharding = Sharding()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The layout as values of a scenario by dotted key."""
+        mesh, shape, zero = self.cell.mesh, self.shape, self.sharding
+        values: dict[str, Any] = {f"plan.{axis}": degree for axis, degree in mesh.degrees.items()}
+        if mesh.context > 1:
+            values["plan.context_method"] = mesh.context_method
+        values |= {
+            "plan.expert": mesh.expert,
+            "plan.expert_tensor": mesh.expert_tensor,
+            "plan.sequence_parallel": self.cell.sequence_parallel,
+            "plan.schedule": shape.schedule,
+            "plan.chunks": shape.chunks,
+            "plan.layers": shape.layers if isinstance(shape.layers, str) else [*shape.layers],
+            "plan.zero": zero.zero,
+            "plan.shard": zero.shard,
+            "batch.micro": self.cell.micro,
+            "recompute": recompute_value(shape.recompute),
+        }
+        if mesh.order:
+            rest = [axis for axis in AXES if axis not in mesh.order]
+            values["plan.placement.order"] = [*mesh.order, *rest]
+        return values
+
+
+def recompute_value(recompute: Recompute) -> str | dict[str, Any]:
+    """Return a setting of recomputation as the key of a scenario has it.
+
+    >>> recompute_value(Recompute("full")), recompute_value(Recompute("full", every=2))
+    ('full', {'mode': 'full', 'every': 2})
+    """
+    if recompute.every == 1 and recompute.stages is None and not recompute.ops:
+        return recompute.mode
+    value: dict[str, Any] = {"mode": recompute.mode}
+    if recompute.ops:
+        value = {"ops": sorted(recompute.ops)}
+    if recompute.every > 1:
+        value["every"] = recompute.every
+    if recompute.stages is not None:
+        value["stages"] = sorted(recompute.stages)
+    return value

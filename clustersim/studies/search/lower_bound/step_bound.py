@@ -1,0 +1,233 @@
+r"""A proven lower bound of the step time of many layouts at once, and of their memory.
+
+    cells --layers added--> times of blocks --stages added--> bound of each column
+
+A stage s cannot begin before the first microbatch has passed the stages before it, runs all its
+blocks one after another, and a backward of it has to pass the same stages back:
+
+.. math:: T \ge \max_s \Bigl(a_s + m w_s + r_s\Bigr) + \max_s u_s, \qquad
+          T \ge \max_s \Bigl(a_s + m w'_s + b_s\Bigr) + r_0 + \max_s u_s
+
+with m microbatches, a and b the way of one microbatch forward to a stage and back from it, w the
+blocks of one microbatch and w' those without gradients of weights, r the exposed reduction of
+gradients and u the update of the weights.  Each term is the least that a replay takes: kernels are
+those of the cost model, collectives and transfers have their links to themselves, transfers that
+block their stage are part of w, and other waiting is left out.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+
+from clustersim.arrays import Floats
+from clustersim.cost.power import machine_power
+from clustersim.program.job import Job
+from clustersim.scenario.load import Loaded
+from clustersim.studies.search.lower_bound.cell_times import (
+    AUTOGRAD,
+    BUSY,
+    COMPUTED,
+    EXPERT,
+    IDLE,
+    MOVED,
+    PLAIN,
+    REPLAYS,
+    STREAMED,
+)
+from clustersim.studies.search.lower_bound.columns import Column, Columns, ColumnTables
+from clustersim.studies.search.lower_bound.division import Division, divide_layers
+from clustersim.studies.search.lower_bound.energy_bound import least_energy
+from clustersim.studies.search.lower_bound.jobs import LayoutJobs
+from clustersim.studies.search.lower_bound.layout_values import Layout, Shape
+from clustersim.studies.search.lower_bound.memory_bound import least_memory
+from clustersim.studies.search.lower_bound.quickest import QuickestCollectives
+from clustersim.studies.search.lower_bound.tails import Tails, TailTimes, exposed_reduction
+
+ROUNDING = 1 - 1e-9
+"""By how much a bound is reduced: a replay rounds its durations."""
+
+STATE_COLUMNS = [COMPUTED, STREAMED, MOVED]
+"""Columns of times by the states of a device, as `energy_bound.BOUNDED`."""
+
+
+class StepBounds:
+    """Lower bounds of the layouts of one scenario."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.jobs = LayoutJobs(loaded)
+        self._collectives = QuickestCollectives()
+        self.tables = ColumnTables(self.jobs, self._collectives)
+        cluster = loaded.scenario.cluster
+        self._machine = machine_power(cluster, cluster.nodes)
+        self._divisions: dict[object, Division] = {}
+        self._tails: dict[object, Tails] = {}
+        self._tail_times: dict[object, TailTimes] = {}
+
+    def of(self, layouts: Sequence[Layout]) -> list[float]:
+        """Return a lower bound of the step time of each layout [s]."""
+        bounds = [0.0] * len(layouts)
+
+        def stages_and_shape(at: int) -> tuple[int, str]:
+            return layouts[at].cell.mesh.pipeline, repr(layouts[at].shape)
+
+        ordered = sorted(range(len(layouts)), key=stages_and_shape)
+        for (stages, _), group in groupby(ordered, stages_and_shape):
+            places = [*group]
+            requested = [Column(layouts[at].cell, layouts[at].sharding) for at in places]
+            columns = self.tables.columns(requested, stages)
+            found = self.seconds(layouts[places[0]].shape, columns)
+            for at, seconds in zip(places, found.tolist(), strict=True):
+                bounds[at] = seconds
+        return bounds
+
+    # --- step time -------------------------------------------------------------------------------
+
+    def seconds(self, shape: Shape, columns: Columns) -> Floats:
+        """Return a lower bound of the step time of a shape in each column [s]."""
+        job = self.jobs.job(Layout(columns.of[0].cell, shape, columns.of[0].sharding))
+        division = self.division(shape, columns, job)
+        ahead, back, inputs = self._blocks(shape, columns, division, job)
+        stages = _Stages(columns, division, ahead, back, inputs, job)
+        times = self._times_of_tails(shape, columns, division)
+        return self._joined(stages, times, division, job) * ROUNDING
+
+    def joules(self, shape: Shape, columns: Columns, seconds: Floats) -> Floats:
+        """Return a lower bound of the energy of a step of a shape in each column [J].
+
+        Parameters
+        ----------
+        seconds : what `seconds` returns for this shape and these columns
+        """
+        assert self._machine is not None, "a machine whose power is known"
+        job = self.jobs.job(Layout(columns.of[0].cell, shape, columns.of[0].sharding))
+        division = self.division(shape, columns, job)
+        times = self._times_of_blocks(shape, columns, division)[:, :, :2].sum(axis=2)
+        ran = np.einsum("cux,us->cx", times[:, :, STATE_COLUMNS], division.on_stage)
+        mean = ran[columns.cell] * (columns.microbatches / division.stages)[:, None]
+        return least_energy(seconds, mean, self._machine) * ROUNDING
+
+    def memory(self, shape: Shape, columns: Columns) -> Floats:
+        """Return a lower bound of the memory of a device in each column [B]."""
+        job = self.jobs.job(Layout(columns.of[0].cell, shape, columns.of[0].sharding))
+        division = self.division(shape, columns, job)
+        tails = self._times_of_tails(shape, columns, division).of(division.stage_kinds.number)
+        return least_memory(shape, columns, division, tails, job) * ROUNDING
+
+    def division(self, shape: Shape, columns: Columns, job: Job) -> Division:
+        """Return how a shape divides the layers over the stages of some columns."""
+        recompute = shape.recompute
+        key = columns.stages, job.plan.wiring, job.plan.layers, recompute
+        if key not in self._divisions:
+            self._divisions[key] = divide_layers(job.plan, job.model.stack, recompute)
+        return self._divisions[key]
+
+    def _blocks(
+        self, shape: Shape, columns: Columns, division: Division, job: Job
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return the times of the different chunks by cell: forward, backward, of inputs [s]."""
+        times = self._times_of_blocks(shape, columns, division)
+        hidden = shape.schedule.startswith("dualpipe") or job.software.experts.overlapped
+        return tuple(np.moveaxis(_dispatched(times, job, hidden=hidden), 2, 0))
+
+    def _times_of_blocks(self, shape: Shape, columns: Columns, division: Division) -> Floats:
+        """Return the times of the different chunks by cell, chunk, kind of step and column."""
+        layers = np.einsum("uk,cktx->cutx", division.layers, columns.stacked("layers"))
+        first, last = division.first[:, None, None], division.last[:, None, None]
+        gather = columns.stacked("gather")[:, None]
+        received = np.stack([1 - division.first, 1 - division.last, 1 - division.last], axis=1)
+        times = (
+            layers
+            + first * columns.stacked("embedding")[:, None]
+            + last * columns.stacked("logits")[:, None]
+            + received[..., None] * gather
+        )
+        if division.repeated.any():
+            repeated = columns.recomputed(shape.recompute, "times")
+            times[:, :, 1:] += np.einsum("uk,ckx->cux", division.repeated, repeated)[:, :, None]
+        return np.asarray(times)
+
+    def _times_of_tails(self, shape: Shape, columns: Columns, division: Division) -> TailTimes:
+        """Return the least times after the last steps, by column and different stage [s]."""
+        wiring = self.jobs.schedule(shape.schedule).wiring
+        kinds = division.stage_kinds
+        content = kinds.layers.tobytes(), kinds.first.tobytes(), kinds.last.tobytes()
+        known = wiring, shape.chunks, *content
+        if known not in columns.tails:
+            rows = []
+            for (cell, sharding), count in zip(columns.of, columns.microbatches, strict=True):
+                key = cell.mesh, sharding, bool(count == 1), wiring
+                if key not in self._tails:
+                    job = self.jobs.job(Layout(cell, shape, sharding))
+                    self._tails[key] = Tails(job, self._collectives)
+                of_key = *key, *known
+                if of_key not in self._tail_times:
+                    self._tail_times[of_key] = self._tails[key].of(kinds, shape.chunks)
+                rows.append(self._tail_times[of_key])
+            columns.tails[known] = TailTimes.stacked(rows)
+        return columns.tails[known]
+
+    def _joined(self, stages: "_Stages", tails: TailTimes, division: Division, job: Job) -> Floats:
+        """Return the bound from the times of the stages and of what follows them [s]."""
+        tails = tails.of(division.stage_kinds.number)
+        exposed = tails.reduced
+        if job.overlapped_reduction:
+            layers = job.model.layers
+            exposed = exposed_reduction(tails, stages.last_backward, job.plan.chunks, layers)
+            exposed = np.where(tails.reduced > 0, exposed, 0.0)
+        if job.plan.cell * job.plan.pipeline == 1:
+            return np.asarray((stages.ended + exposed + tails.updated).max(axis=1))
+        ended = np.maximum((stages.ended + exposed).max(axis=1), stages.returned + exposed[:, 0])
+        return np.asarray(ended + tails.updated.max(axis=1))
+
+
+class _Stages:
+    """Least times of the stages of each column.
+
+    Attributes
+    ----------
+    ended : when a stage has run all its blocks [s]
+    returned : when the last backward has passed all stages [s]
+    last_backward : time of the last backward of a stage [s]
+    """
+
+    def __init__(
+        self, columns: Columns, division: Division, ahead: Floats, back: Floats, inputs: Floats,
+        job: Job,
+    ) -> None:  # fmt: skip
+        inputs = inputs if job.schedule.split else back
+        cell, count = columns.cell, columns.microbatches[:, None]
+        up, down = columns.hops.up, columns.hops.down
+        none = np.zeros((len(cell), 1))
+        sent = np.zeros((len(cell), division.stages))
+        if job.software.pipeline.blocking:
+            sent = np.hstack([up, none]) + np.hstack([none, down])
+        sent *= division.share * job.plan.chunks
+        chain = 1.0 if division.chains else 0.0
+        forward = chain * ((ahead @ division.leading)[cell][:, :-1] + up)
+        backward = chain * ((inputs @ division.leading)[cell][:, :-1] + down)
+        begun = np.hstack([none, np.cumsum(forward, axis=1)])
+        way_back = np.hstack([none, np.cumsum(backward, axis=1)])
+        blocks = ((ahead + back) @ division.on_stage)[cell] + sent
+        awaited = ((ahead + inputs) @ division.on_stage)[cell] + sent
+        counted_twice = np.hstack([none, down]) if job.software.pipeline.blocking else 0.0
+        self.ended = begun + count * blocks
+        self.returned = (begun + count * awaited + way_back - counted_twice).max(axis=1)
+        self.last_backward = (back @ division.leading)[cell]
+
+
+def _dispatched(times: Floats, job: Job, *, hidden: bool) -> Floats:
+    """Return the time of blocks as the host issues them, as `cost.compute.Seconds.dispatched` [s].
+
+    Parameters
+    ----------
+    hidden : whether exchanges of experts can be hidden, so that none is counted
+    """
+    dispatch = job.software.dispatch
+    back = dispatch.dispatch if dispatch.dispatch_backward is None else dispatch.dispatch_backward
+    issued = times[..., PLAIN] * dispatch.dispatch + times[..., AUTOGRAD] * back
+    issued = issued + times[..., REPLAYS] * dispatch.graphs.replay
+    busy = times[..., BUSY] - (times[..., EXPERT] if hidden else 0.0)
+    if dispatch.launches_wait:
+        return np.asarray(busy + issued)
+    return np.asarray(busy + np.maximum(times[..., IDLE] * (not hidden), issued - busy))

@@ -1,0 +1,83 @@
+"""What the requests of a load amount to at least and at most, in the time that is measured."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from clustersim.engine.requests.request_replay import Load
+
+
+class Amount(NamedTuple):
+    """Tokens that steps generate, those after prompts apart, and tokens of whole prompts."""
+
+    decoded: float
+    prompts: float
+
+
+@dataclass(frozen=True)
+class LoadAmounts:
+    """Tokens of a load.
+
+    Users wait for their requests, so that at either end of the measured time as many requests as
+    there are users may be in part inside it.
+
+    Attributes
+    ----------
+    users : requests that can be in the service at the same time [count]
+    least, most : tokens that are processed at least and at most; each with the least prompts
+    firsts : most tokens after prompts [count]
+    completed : requests that are completed [count]
+    straddled : tokens that steps may have begun to generate before [count]
+    shortest, output : tokens of the shortest prompt, and of the shortest output
+    longest : tokens of the longest request
+    begun : least time that is measured [s]
+    prompt_share : most tokens of prompts for each completed request
+    """
+
+    users: int
+    least: Amount
+    most: Amount
+    firsts: float
+    completed: float
+    straddled: float
+    shortest: int
+    output: float
+    longest: int
+    begun: float
+    prompt_share: float
+
+
+def amounts_of(load: Load) -> LoadAmounts:
+    """Return what the requests of a load amount to."""
+    inputs, outputs = np.sort(load.inputs), np.sort(load.outputs - 1)
+    count, warm_up = len(inputs), load.warm_up
+    begun = 0.0
+    if load.closed:
+        measured, users = load.complete - warm_up, load.users
+        longest = int(outputs[-1])
+        low = max(0.0, float(outputs[:measured].sum()) - min(users, measured) * longest)
+        high = float(outputs[-min(count, measured + users) :].sum())
+        whole = max(0, measured - users)
+        least, most = whole, max(whole, int(high / max(1, longest)) - users)
+        firsts = measured + users
+    else:
+        measured, users, firsts = count - warm_up, count, count
+        low, high = float(load.outputs[warm_up:].sum()) - measured, float(outputs.sum())
+        least, most = measured, measured
+        assert load.arrivals is not None
+        begun = float(load.arrivals[-1] - load.arrivals[warm_up])
+    prompts = 0.0 if load.cached else 1.0
+    return LoadAmounts(
+        users=users,
+        least=Amount(low, prompts * float(inputs[:least].sum())),
+        most=Amount(high, prompts * float(inputs[:most].sum())),
+        firsts=float(firsts),
+        completed=float(measured),
+        straddled=float(users) if load.closed or warm_up else 0.0,
+        shortest=int(inputs[0]),
+        output=float(outputs[0]) + 1,
+        longest=int((load.inputs + load.outputs).max()),
+        begun=begun,
+        prompt_share=prompts * float(inputs[-measured:].mean()),
+    )

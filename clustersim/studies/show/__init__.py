@@ -1,5 +1,0 @@
-"""Entries of the catalogue: machines, models, frameworks and schedules."""
-
-from clustersim.studies.show.answer import FactRow, fact_rows
-
-__all__ = ["FactRow", "fact_rows"]
