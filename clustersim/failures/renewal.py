@@ -17,7 +17,7 @@ import numpy as np
 
 from clustersim.arrays import Booleans, Floats, Integers
 from clustersim.errors import SimulationError
-from clustersim.failures.failures import FailureCause
+from clustersim.failures.causes import FailureCause
 
 ACCOUNTS: Final = ("useful", "lost", "saving", "restarting", "waiting", "planned")
 """Where the time of a run goes; the sums of each replication are its elapsed time."""

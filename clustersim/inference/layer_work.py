@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from clustersim.catalog.engines import EngineKernels
-from clustersim.inference.device_kernels import Head
-from clustersim.inference.number_formats import Formats
-from clustersim.inference.replica_layout import Layout
+from clustersim.inference.formats import Formats
+from clustersim.inference.kernels import Head
+from clustersim.inference.layout import Layout
 from clustersim.topology.accelerator import Accelerator
 from clustersim.workload.model import Layer, Transformer
 

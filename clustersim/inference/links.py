@@ -14,8 +14,8 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.engines import EngineCollectives
 from clustersim.cost import closed_form
-from clustersim.inference.device_kernels import Kernels, LinkRates
-from clustersim.inference.replica_layout import Layout
+from clustersim.inference.kernels import Kernels, LinkRates
+from clustersim.inference.layout import Layout
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.topology.cluster import Cluster
 

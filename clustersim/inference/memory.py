@@ -9,8 +9,8 @@ without room for one block nothing can be served.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from clustersim.inference.formats import KV_BYTES, WEIGHTS
 from clustersim.inference.layer_work import HALF, head_of
-from clustersim.inference.number_formats import KV_BYTES, WEIGHTS
 from clustersim.inference.stage import Replica
 from clustersim.workload.model import Layer
 from clustersim.workload.parameters import (

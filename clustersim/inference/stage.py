@@ -18,12 +18,12 @@ import numpy as np
 
 from clustersim.arrays import Floats
 from clustersim.catalog.engines import EngineRecord
-from clustersim.inference.device_kernels import Head, Kernels, Routed
 from clustersim.inference.experts import ExpertLoads
+from clustersim.inference.formats import KV_BYTES, NARROW_PROMPTS, WEIGHTS, Formats
+from clustersim.inference.kernels import Head, Kernels, Routed
 from clustersim.inference.layer_work import HALF, LayerWork, head_of, layer_work, prompt_head_of
+from clustersim.inference.layout import Layout
 from clustersim.inference.links import Links
-from clustersim.inference.number_formats import KV_BYTES, NARROW_PROMPTS, WEIGHTS, Formats
-from clustersim.inference.replica_layout import Layout
 from clustersim.workload.model import Layer, Transformer
 
 Parts = dict[str, Floats]

@@ -9,7 +9,7 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.inference.batch import Prompt
 from clustersim.inference.stage import Stage
-from clustersim.inference.step_tables import TILE, Line, Plane, knots, tabulate
+from clustersim.inference.tables import TILE, Line, Plane, knots, tabulate
 
 MOST_TOKENS: Final = 2**16
 MOST_SEQUENCES: Final = 2**12

@@ -18,7 +18,7 @@ from clustersim.catalog.finding import shipped
 from clustersim.catalog.text_files import is_file, read_bytes
 from clustersim.catalog.tree import bare
 from clustersim.scenario.load import Loaded, LoadedService
-from clustersim.simulation.service.drawn_requests import trace_file
+from clustersim.simulation.service.load import trace_file
 from clustersim.simulation.step.layout import schedule_file
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]

@@ -15,7 +15,7 @@ what precedes the first token of users, which it does not predict.
 from typing import Final
 
 from clustersim.cost.surfaces.formats import FORMATS
-from clustersim.inference.number_formats import WEIGHTS
+from clustersim.inference.formats import WEIGHTS
 from clustersim.validation.inference_cases import STATIC, USERS, InferenceCase
 from clustersim.workload.parameters import model_parameters
 

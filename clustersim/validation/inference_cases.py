@@ -13,9 +13,9 @@ from clustersim.catalog.engines import EngineRecord
 from clustersim.catalog.facts import Record
 from clustersim.catalog.models import ModelRecord
 from clustersim.catalog.records import ClusterRecord
-from clustersim.inference.number_formats import WEIGHTS, Formats
-from clustersim.inference.replica_layout import Layout
-from clustersim.inference.service import Service
+from clustersim.inference.formats import WEIGHTS, Formats
+from clustersim.inference.layout import Layout
+from clustersim.inference.step_costs import Service
 from clustersim.scenario.entries import entry
 from clustersim.topology.cluster import build_cluster
 from clustersim.validation.cases.reasons import NOT_STATED, Reason, Ungradable

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.inference.batch import Batch, Prompt
-from clustersim.inference.request_times import static_times
+from clustersim.inference.static_batch import static_times
 from clustersim.simulation.service.serve import serve
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Row

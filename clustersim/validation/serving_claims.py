@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from clustersim.inference.batch import Batch, Prompt
-from clustersim.inference.service import Service
+from clustersim.inference.step_costs import Service
 from clustersim.scenario.load import load_service
-from clustersim.simulation.service.replica_pools import build_pools
+from clustersim.simulation.service.pools import build_pools
 from clustersim.validation.claim_runs import ClaimRun
 
 ONE = Batch(1, 1_024)

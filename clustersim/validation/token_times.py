@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from clustersim.inference.batch import Batch, Prompt
-from clustersim.inference.request_times import StaticTimes, prompt_seconds
-from clustersim.inference.service import Service
+from clustersim.inference.static_batch import StaticTimes, prompt_seconds
+from clustersim.inference.step_costs import Service
 from clustersim.simulation.service.answer import ServeAnswer
 
 

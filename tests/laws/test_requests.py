@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.engine.requests.handover import KvLinks
-from clustersim.engine.requests.request_replay import (
+from clustersim.engine.requests.replay import (
     Load,
     ReplayedRequests,
     Service,

@@ -9,9 +9,9 @@ from clustersim.catalog.engines import EngineRecord
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.drafting import NONE, Drafting
 from clustersim.inference.experts import ExpertLoads
-from clustersim.inference.number_formats import WEIGHTS, Formats
-from clustersim.inference.replica_layout import Layout
-from clustersim.inference.service import Service
+from clustersim.inference.formats import WEIGHTS, Formats
+from clustersim.inference.layout import Layout
+from clustersim.inference.step_costs import Service
 from clustersim.scenario.entries import entry
 from clustersim.topology.accelerator import KernelFits
 from clustersim.topology.cluster import build_cluster

@@ -9,7 +9,7 @@ from clustersim.engine.requests.step_log import Steps
 from clustersim.inference.batch import Batch
 from clustersim.inference.links import narrowest_link
 from clustersim.simulation.service.answer import LimitingKernel, LimitingLink
-from clustersim.simulation.service.replica_pools import Pool
+from clustersim.simulation.service.pools import Pool
 
 KERNELS: Final[Mapping[str, str]] = {
     "kv": "attention of decoding sequences",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clustersim.simulation.service.answer import ServeMemory
-from clustersim.simulation.service.replica_pools import Pool
+from clustersim.simulation.service.pools import Pool
 from clustersim.units import GIB
 
 

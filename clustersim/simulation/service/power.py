@@ -17,7 +17,7 @@ from clustersim.engine.requests.step_log import Steps
 from clustersim.scenario.costs import rate_of, site_of
 from clustersim.scenario.serving import ServingScenario
 from clustersim.simulation.service.answer import ServiceCost, ServiceEnergy
-from clustersim.simulation.service.replica_pools import Pool
+from clustersim.simulation.service.pools import Pool
 from clustersim.simulation.service.token_time import sampled_batches
 
 _STATES: Final[Mapping[str, State]] = {

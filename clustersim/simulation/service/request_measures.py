@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from clustersim.arrays import Floats
+from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.request import Request
-from clustersim.engine.requests.request_replay import ReplayedRequests
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.scenario.serving import LimitsFile
 from clustersim.simulation.service.answer import Goodput, KvCache, Queue, Statistics

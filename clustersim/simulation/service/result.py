@@ -6,8 +6,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from clustersim.catalog.stated import STATED, stated_keys
+from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.request import Request
-from clustersim.engine.requests.request_replay import ReplayedRequests
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.scenario.serving import PublishedService, ServingScenario
 from clustersim.simulation.service.answer import (
@@ -24,8 +24,8 @@ from clustersim.simulation.service.answer import (
     Statistics,
 )
 from clustersim.simulation.service.limiting import limiting_kernel, limiting_link, mean_step
+from clustersim.simulation.service.pools import Pool
 from clustersim.simulation.service.power import service_cost, service_energy
-from clustersim.simulation.service.replica_pools import Pool
 from clustersim.simulation.service.request_measures import (
     first_token_times,
     goodput_of,

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog.changes import Settings
-from clustersim.engine.requests.request_replay import Load, Service, replay_requests
+from clustersim.engine.requests.replay import Load, Service, replay_requests
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.scenario.load import LoadedService, load_service, service_from_mapping
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.service.answer import LoadPoint
-from clustersim.simulation.service.drawn_requests import load_of
+from clustersim.simulation.service.load import load_of
 from clustersim.simulation.service.memory import service_verdict
-from clustersim.simulation.service.replica_pools import Pool, build_pools, kv_links, replica_model
+from clustersim.simulation.service.pools import Pool, build_pools, kv_links, replica_model
 from clustersim.simulation.service.result import ServeResult
 
 CURVED: Final = ("concurrency", "rate", "batch")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from clustersim.catalog.reliability_records import CauseFacts, ReliabilityRecord
 from clustersim.errors import PlanError
-from clustersim.failures.failures import FailureCause
+from clustersim.failures.causes import FailureCause
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 from clustersim.scenario.training import RestartFile, Training

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from clustersim.catalog.tree import dotted
 from clustersim.errors import PlanError, ScenarioError
+from clustersim.failures.causes import FailureCause, goodput_of_causes, mean_time_between
 from clustersim.failures.checkpoint_intervals import best_interval
-from clustersim.failures.failures import FailureCause, goodput_of_causes, mean_time_between
 from clustersim.failures.renewal import (
     LongRun,
     NodeReplacement,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustersim.engine.requests.request_replay import Load
+from clustersim.engine.requests.replay import Load
 
 
 class Amount(NamedTuple):

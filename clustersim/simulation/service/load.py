@@ -17,7 +17,7 @@ import numpy as np
 
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.text_files import is_file, read_text, shown
-from clustersim.engine.requests.request_replay import Load
+from clustersim.engine.requests.replay import Load
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.load_file import (

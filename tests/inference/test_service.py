@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from clustersim.errors import PlanError
 from clustersim.inference.batch import Batch, Prompt
-from clustersim.inference.number_formats import Formats
-from clustersim.inference.replica_layout import Layout
-from clustersim.inference.service import Service
+from clustersim.inference.formats import Formats
+from clustersim.inference.layout import Layout
 from clustersim.inference.stage import Stage
+from clustersim.inference.step_costs import Service
 from clustersim.scenario.entries import entry
 from clustersim.topology.cluster import build_cluster
 from clustersim.workload.model import build_model

@@ -6,6 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clustersim.failures.causes import (
+    FailureCause,
+    goodput_of_causes,
+    mean_time_between,
+)
 from clustersim.failures.checkpoint_intervals import (
     FLAT,
     best_interval,
@@ -15,11 +20,6 @@ from clustersim.failures.checkpoint_intervals import (
     interval_goodput,
     relative_speed,
     young_interval,
-)
-from clustersim.failures.failures import (
-    FailureCause,
-    goodput_of_causes,
-    mean_time_between,
 )
 
 DAY = 86_400.0

@@ -6,7 +6,7 @@ Requests in time, with queues and uneven lengths, belong to `engine.requests`.
 from typing import NamedTuple
 
 from clustersim.inference.batch import Batch, Prompt
-from clustersim.inference.service import Service
+from clustersim.inference.step_costs import Service
 
 
 class StaticTimes(NamedTuple):

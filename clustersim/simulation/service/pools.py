@@ -10,9 +10,9 @@ from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
 from clustersim.errors import PlanError
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.drafting import NONE, Drafting
-from clustersim.inference.number_formats import Formats
-from clustersim.inference.replica_layout import Layout
-from clustersim.inference.service import Service
+from clustersim.inference.formats import Formats
+from clustersim.inference.layout import Layout
+from clustersim.inference.step_costs import Service
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.serving import FormatsFile, ReplicaFile, ServingScenario, replica_devices
 from clustersim.topology.cluster import Cluster, build_cluster

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import clustersim
-from clustersim.inference.device_kernels import Kernels
+from clustersim.inference.kernels import Kernels
+from clustersim.inference.layout import Layout
 from clustersim.inference.links import Links, link_rates
-from clustersim.inference.replica_layout import Layout
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load_cluster
 from clustersim.topology.accelerator import kernel_fits

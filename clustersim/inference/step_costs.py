@@ -14,14 +14,14 @@ from typing import Any
 from clustersim.catalog.engines import EngineRecord
 from clustersim.catalog.facts import Fact
 from clustersim.inference.batch import Batch, Prompt, StepTime
-from clustersim.inference.device_kernels import Kernels
 from clustersim.inference.drafting import NONE, Drafting
 from clustersim.inference.experts import ExpertLoads
+from clustersim.inference.formats import Formats, check_formats
+from clustersim.inference.kernels import Kernels
 from clustersim.inference.layer_work import HALF
+from clustersim.inference.layout import Layout, check_replica
 from clustersim.inference.links import Links
 from clustersim.inference.memory import ReplicaMemory, replica_memory
-from clustersim.inference.number_formats import Formats, check_formats
-from clustersim.inference.replica_layout import Layout, check_replica
 from clustersim.inference.stage import Replica, Stage
 from clustersim.inference.stage_tables import (
     MOST_TOKENS,
@@ -30,7 +30,7 @@ from clustersim.inference.stage_tables import (
     only,
     single,
 )
-from clustersim.inference.step_tables import Line, knots, tabulate
+from clustersim.inference.tables import Line, knots, tabulate
 from clustersim.topology.cluster import Cluster
 from clustersim.workload.model import Layer, Transformer
 
