@@ -46,7 +46,8 @@ class ScalingPoint:
     tflops_per_device : rate of a device in both conventions
     mfu : model FLOPs over peak
     hfu : executed FLOPs over peak, recomputation included
-    efficiency : [rate of a device over that of the reference point](model.md#along-a-scaling-curve)
+    efficiency : rate of a device over that of the reference point
+        ([formula](model/attribution.md#along-a-scaling-curve))
     speedup : rate of the job over that of the reference point
     bubble_fraction : bubble over step time
     exposed_fraction : exposed communication over step time
