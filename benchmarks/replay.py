@@ -6,10 +6,10 @@ from benchmarks.table import Table
 from benchmarks.timing import best_of
 from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.replay import replay, run_to_end
-from clustersim.program.batch_order import new_batch_order
 from clustersim.program.compile import compile_program
 from clustersim.program.program import Program
 from clustersim.program.schedules import SCHEDULES
+from clustersim.program.schedules.batch_order import new_batch_order
 from clustersim.program.uniform import uniform_program
 from clustersim.reports.show.schedule import replay_schedule
 from clustersim.scenario.load import Loaded, load

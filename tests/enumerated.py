@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from clustersim.program.communicators import Communicators
+from clustersim.program.collectives.axes import Communicators
 from clustersim.program.movement.transfers import joint_collectives
 from clustersim.traffic import TrafficRows, link_rows
 

@@ -18,7 +18,7 @@ from math import prod
 
 from clustersim.program.collectives.double_tree import double_tree
 from clustersim.program.collectives.rounds import ROUNDS, Message, Round
-from clustersim.program.collectives.torus_rings import axis_ring, starting_axes
+from clustersim.program.collectives.torus import axis_ring, starting_axes
 from clustersim.topology.fabrics.grid import number_of
 
 Held = list[dict[int, tuple[int, ...]]]

@@ -5,9 +5,9 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from clustersim.program import uniform
-from clustersim.program.batch_order import batch_order
 from clustersim.program.schedules import SCHEDULES
-from clustersim.program.steps import Order, Row
+from clustersim.program.schedules.batch_order import batch_order
+from clustersim.program.schedules.steps import Order, Row
 from clustersim.program.uniform import NO_TAIL
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, WEIGHT
 

@@ -1,6 +1,6 @@
 """A block unit by unit: gathers ahead, reductions behind, and collectives between its kernels.
 
-The order is that of `program.movement.overlap`: the device computes one unit after another, each
+The order is that of `program.blocks.units`: the device computes one unit after another, each
 channel carries one move after another in the order of the requests.  Collectives that share links
 are in the network, so that all of them progress at the rates that max-min fairness gives them.
 """
@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from simpy.events import Event
 
 from clustersim.engine.rank import Rank
-from clustersim.program.movement.overlap import Channel, Move, OnStage, Shared, Units
-from clustersim.program.stretching import stretched_units
+from clustersim.program.blocks.units import Channel, Move, OnStage, Shared, Units, stretched_units
 from clustersim.traffic import Traffic
 
 

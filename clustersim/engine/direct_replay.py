@@ -31,7 +31,7 @@ from clustersim.engine.rank import Action, Columns, Rank
 from clustersim.engine.state import NO_TIME, ReplayState
 from clustersim.engine.time_grid import time_grid
 from clustersim.program.program import Actor, Program
-from clustersim.program.steps import Numbers
+from clustersim.program.schedules.steps import Numbers
 
 WINDOW = 65536
 """Steps that a rank takes at once from the arrays of its order."""

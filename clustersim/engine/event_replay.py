@@ -19,8 +19,8 @@ from clustersim.engine.network.transfer import Transfer
 from clustersim.engine.rank import Action, Columns, Rank
 from clustersim.engine.state import NO_TIME, ReplayState
 from clustersim.engine.time_grid import CONTINUOUS, TimeGrid
+from clustersim.program.blocks.units import stretched_segments
 from clustersim.program.program import Actor, Program
-from clustersim.program.stretching import stretched_segments
 from clustersim.traffic import Traffic
 
 

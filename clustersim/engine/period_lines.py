@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.engine.direct_replay import DirectRank, DirectReplay
-from clustersim.program.steps import Numbers
+from clustersim.program.schedules.steps import Numbers
 from clustersim.timeline import Floats
 
 AHEAD = 8

@@ -17,9 +17,9 @@ from clustersim.engine.network.contention_check import TransferSeries
 from clustersim.engine.network.transfer import Transfer
 from clustersim.engine.state import NO_TIME, Rendezvous, ReplayState
 from clustersim.engine.time_grid import TimeGrid
-from clustersim.program.movement.overlap import Units
+from clustersim.program.blocks.units import Units
 from clustersim.program.program import Actor, Program
-from clustersim.program.steps import Code, completing
+from clustersim.program.schedules.steps import Code, completing
 from clustersim.timeline import (
     EMBEDDING,
     FORWARD,

@@ -25,7 +25,7 @@ from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.steady_state import repeats, skip_repeated_periods
 from clustersim.errors import SimulationError
 from clustersim.program.program import Program
-from clustersim.program.schedule_check import check_steps, rows_of
+from clustersim.program.schedules.check import check_steps, rows_of
 from clustersim.timeline import Timeline
 from clustersim.traffic import Traffic
 

@@ -26,7 +26,7 @@ from clustersim.engine.direct_replay import Departure, DirectRank, DirectReplay
 from clustersim.engine.network.network import Totals
 from clustersim.engine.network.transfer import Transfer
 from clustersim.engine.period_lines import Codes, PeriodLines
-from clustersim.program.steps import Numbers, Order, Repetition
+from clustersim.program.schedules.steps import Numbers, Order, Repetition
 from clustersim.timeline import Floats
 
 LEAST_PERIODS = 8

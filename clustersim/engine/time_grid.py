@@ -10,7 +10,7 @@ from math import frexp, ldexp
 from typing import NamedTuple
 
 from clustersim.program.program import Actor, Program
-from clustersim.program.steps import Code
+from clustersim.program.schedules.steps import Code
 
 MANTISSA = 53
 """Bits of a double-precision number."""

@@ -14,7 +14,7 @@ import numpy as np
 from clustersim.errors import SimulationError
 from clustersim.metrics.communication import HotLink
 from clustersim.program.program import Actor, Program
-from clustersim.program.steps import Code
+from clustersim.program.schedules.steps import Code
 from clustersim.timeline import FORWARD, WEIGHT, Timeline, Track
 
 SLACK = 1 + 1e-9

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from clustersim.arrays import ranked
 from clustersim.plan.placement import Placement
-from clustersim.program.links_in_use import LinksInUse
+from clustersim.program.links.in_use import LinksInUse
 from clustersim.program.program import Limit
 from clustersim.topology.cluster import Cluster
 

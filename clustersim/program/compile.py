@@ -12,20 +12,21 @@ import numpy as np
 from clustersim.arrays import Integers, numbered
 from clustersim.cost.compute import pass_seconds
 from clustersim.plan.parallelism import Plan
-from clustersim.program.blocks import Blocks, split_at_collectives
-from clustersim.program.communicators import Pattern
-from clustersim.program.contention import (
+from clustersim.program.blocks.blocks import Blocks, split_at_collectives
+from clustersim.program.collectives.axes import Pattern
+from clustersim.program.delays.delays import Delays
+from clustersim.program.fold import Folded, ReplicaTraffic
+from clustersim.program.job import Job
+from clustersim.program.links.contention import (
     NO_CONTENTION,
     SharedCollectives,
     contention_of,
     shared_traffic,
 )
-from clustersim.program.delays import Delays
-from clustersim.program.fold import Folded, ReplicaTraffic
-from clustersim.program.job import Job
-from clustersim.program.link_usage import LinkUsage
-from clustersim.program.links_in_use import LinksInUse
-from clustersim.program.movement.host_copies import host_tail
+from clustersim.program.links.in_use import LinksInUse
+from clustersim.program.links.tables import Name
+from clustersim.program.links.usage import LinkUsage
+from clustersim.program.movement.offload import host_tail
 from clustersim.program.movement.parameter_gather import copy_seconds, expose_gathers
 from clustersim.program.movement.sharding import reduces_in_blocks
 from clustersim.program.movement.transfers import (
@@ -35,8 +36,7 @@ from clustersim.program.movement.transfers import (
     stage_transfers,
 )
 from clustersim.program.program import Actor, Block, Fused, Position, Program, Tail
-from clustersim.program.steps import Code, Step, completing, receiver_of
-from clustersim.program.traffic_tables import Name
+from clustersim.program.schedules.steps import Code, Step, completing, receiver_of
 from clustersim.traffic import Traffic
 from clustersim.workload.kernels import Collective
 

@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats, Integers, multisets, numbered, ranked
-from clustersim.program.traffic_tables import Name, TrafficTable, Transfers, tables_of
+from clustersim.program.links.tables import Name, TrafficTable, Transfers, tables_of
 from clustersim.traffic import Traffic, TrafficRows, link_rows
 
 

@@ -12,14 +12,14 @@ from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.disturbance.causes import Cause
 from clustersim.plan.parallelism import Plan
 from clustersim.plan.placement import Placement
-from clustersim.program.batch_order import batch_order
 from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.program.collectives.messages import arrangements
 from clustersim.program.framework import Framework, plain_framework
 from clustersim.program.layers import Layers
 from clustersim.program.schedules import Schedule
+from clustersim.program.schedules.batch_order import batch_order
 from clustersim.program.schedules.classic import ONE_F_ONE_B
-from clustersim.program.steps import Order
+from clustersim.program.schedules.steps import Order
 from clustersim.program.weights import Weights
 from clustersim.topology.accelerator import Accelerator
 from clustersim.topology.clock_spread import slowest_of

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from clustersim.cost.compute import Seconds
 from clustersim.plan.wiring import Wiring
-from clustersim.program.links_in_use import LinksInUse
-from clustersim.program.movement.overlap import Units
-from clustersim.program.steps import Code, Order, Row
+from clustersim.program.blocks.units import Units
+from clustersim.program.links.in_use import LinksInUse
+from clustersim.program.schedules.steps import Code, Order, Row
 from clustersim.traffic import Traffic
 
 

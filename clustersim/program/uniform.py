@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from clustersim.cost.compute import Seconds
 from clustersim.plan.wiring import Wiring
-from clustersim.program.links_in_use import NO_LINKS
+from clustersim.program.links.in_use import NO_LINKS
 from clustersim.program.program import Actor, Block, Fused, Position, Program, Tail
-from clustersim.program.steps import Code, Order, Step, receiver_of
+from clustersim.program.schedules.steps import Code, Order, Step, receiver_of
 from clustersim.timeline import FORWARD
 from clustersim.traffic import Traffic
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from clustersim.cost.compute import chain_seconds
-from clustersim.program.steps import Code
+from clustersim.program.schedules.steps import Code
 from clustersim.timeline import FORWARD
 from clustersim.traffic import Traffic
 from clustersim.validation.claim_runs import ClaimRun

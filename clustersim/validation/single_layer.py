@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from clustersim.cost.compute import chain_seconds
-from clustersim.program.blocks import Blocks
+from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.step.build import build_job

@@ -20,9 +20,9 @@ from clustersim.cost.compute import Seconds
 from clustersim.disturbance.causes import Distribution, Jitter
 from clustersim.disturbance.draws import generator, jitter_factors
 from clustersim.engine.replay import replay
-from clustersim.program.batch_order import batch_order
 from clustersim.program.program import Actor, Block
 from clustersim.program.schedules import SCHEDULES
+from clustersim.program.schedules.batch_order import batch_order
 from clustersim.program.uniform import uniform_program
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.replications import replicate

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clustersim.engine.block_units import run_units
 from clustersim.engine.state import Clock
 from clustersim.engine.time_grid import CONTINUOUS
-from clustersim.program.movement.overlap import Move, Unit, Units, total_seconds
+from clustersim.program.blocks.units import Move, Unit, Units, total_seconds
 
 MODEST = settings(max_examples=50, deadline=None)
 CHANNELS = st.sampled_from(["network", "from-host", "to-host"])

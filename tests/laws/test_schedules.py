@@ -11,11 +11,11 @@ from clustersim.errors import ScenarioError
 from clustersim.memory.levels import peak_activations
 from clustersim.metrics.bubble import bubble_overhead, dualpipe_bubble, zero_bubble
 from clustersim.plan.wiring import WIRINGS, Wiring
-from clustersim.program.schedule_check import check_steps
 from clustersim.program.schedules import SCHEDULES, schedule_text
+from clustersim.program.schedules.check import check_steps
 from clustersim.program.schedules.classic import INTERLEAVED_EARLY
+from clustersim.program.schedules.steps import Step, receiver_of
 from clustersim.program.schedules.written import read_schedule
-from clustersim.program.steps import Step, receiver_of
 from clustersim.reports.show.schedule import page, replay_schedule
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT
 from strategies import CLASSIC, durations, shapes

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.program.batch_order import batch_order
 from clustersim.program.schedules import SCHEDULES
-from clustersim.program.steps import order_of
+from clustersim.program.schedules.batch_order import batch_order
+from clustersim.program.schedules.steps import order_of
 
 
 @st.composite

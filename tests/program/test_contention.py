@@ -3,8 +3,8 @@
 import pytest
 
 from clustersim.program import compile as compiling
-from clustersim.program.blocks import Blocks
-from clustersim.program.contention import Contention
+from clustersim.program.blocks.blocks import Blocks
+from clustersim.program.links.contention import Contention
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.simulate import simulate
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clustersim.errors import PlanError
 from clustersim.memory.states import steady_parts
-from clustersim.program.blocks import Blocks
+from clustersim.program.blocks.blocks import Blocks
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate

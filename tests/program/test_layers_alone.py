@@ -2,8 +2,8 @@
 
 import pytest
 
-from clustersim.program.block_kernels import layer_kernels
-from clustersim.program.steps import WHOLE
+from clustersim.program.blocks.kernels import layer_kernels
+from clustersim.program.schedules.steps import WHOLE
 from clustersim.scenario.load import load
 from clustersim.simulation.step.build import build_job
 from clustersim.validation.claims import judge_claim

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from clustersim import simulate
 from clustersim.cost.host import host_optimiser_seconds, host_rate
 from clustersim.errors import CatalogError, ClustersimError
-from clustersim.program.movement.host_copies import HostLink, host_fetch, host_push
+from clustersim.program.movement.offload import HostLink, host_fetch, host_push
 from clustersim.scenario.load import from_mapping, load_cluster
 from clustersim.simulation.step.build import build_job
 from clustersim.timeline import BACKWARD, FORWARD

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import PlanError
-from clustersim.program.block_kernels import layer_kernels
-from clustersim.program.movement.block_moves import moves_of
+from clustersim.program.blocks.kernels import layer_kernels
+from clustersim.program.blocks.moves import moves_of
+from clustersim.program.blocks.units import Move, Unit, total_seconds
 from clustersim.program.movement.limiter import tails
-from clustersim.program.movement.overlap import Move, Unit, total_seconds
 from clustersim.program.movement.sharding import factors_gathered, layer_fetch, layer_push
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job

@@ -10,9 +10,9 @@ from clustersim.engine.replay import replay
 from clustersim.errors import ProgramError
 from clustersim.plan.wiring import Wiring
 from clustersim.program.compile import compile_program
-from clustersim.program.schedule_check import check_program, check_steps, draw, rows_of
 from clustersim.program.schedules import SCHEDULES
-from clustersim.program.steps import Step, order_of
+from clustersim.program.schedules.check import check_program, check_steps, draw, rows_of
+from clustersim.program.schedules.steps import Step, order_of
 from clustersim.scenario.load import load
 from clustersim.simulation.step.build import build_job
 from strategies import Shape, shapes, uniform_program

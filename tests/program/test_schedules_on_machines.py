@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from clustersim.errors import PlanError, ScenarioError
-from clustersim.program.movement.block_moves import moves_of
+from clustersim.program.blocks.moves import moves_of
 from clustersim.program.schedules import SCHEDULES
-from clustersim.program.steps import Code, completing
+from clustersim.program.schedules.steps import Code, completing
 from clustersim.scenario.load import load
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate

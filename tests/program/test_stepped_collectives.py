@@ -16,7 +16,7 @@ from clustersim.program.collectives.communicator import HALVES, RUNS
 from clustersim.program.collectives.double_tree import tree_edges
 from clustersim.program.collectives.ring import hierarchical_edges, ring_edges
 from clustersim.program.collectives.rounds import ROUNDS
-from clustersim.program.collectives.torus_rings import torus_edges
+from clustersim.program.collectives.torus import torus_edges
 from clustersim.traffic import Traffic
 from enumerated import loads_of_edges
 from stepped_collectives import in_rounds

@@ -2,8 +2,7 @@
 
 import pytest
 
-from clustersim.program.movement.overlap import Move, Unit, Units
-from clustersim.program.stretching import stretched_segments, stretched_units
+from clustersim.program.blocks.units import Move, Unit, Units, stretched_segments, stretched_units
 from clustersim.simulation.step.simulate import simulate
 from clustersim.traffic import Traffic
 

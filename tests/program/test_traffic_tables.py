@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.program import traffic_tables
-from clustersim.program.traffic_tables import tables_of
+from clustersim.program.links import tables as links_tables
+from clustersim.program.links.tables import tables_of
 from clustersim.traffic import Traffic
 from enumerated import traffic_rows
 
@@ -34,7 +34,7 @@ def transfers(draw):
 def test_tables_have_the_traffic_of_every_name_and_row_in_order(most, given_):
     """However many tables it fills; so do their entries, one for each link that is crossed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(traffic_tables, "MOST_ENTRIES", most)
+        patch.setattr(links_tables, "MOST_ENTRIES", most)
         tables = tables_of({name: traffic_rows(rows) for name, rows in given_.items()})
 
     assert sum(len(table.names) for table in tables) == len(given_)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.cost.compute import followed_seconds
-from clustersim.program.blocks import Blocks
+from clustersim.program.blocks.blocks import Blocks
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate

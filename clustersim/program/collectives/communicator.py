@@ -16,7 +16,7 @@ from clustersim.arrays import Floats, Integers
 from clustersim.cost import closed_form
 from clustersim.cost.closed_form import Cost, StepCounts
 from clustersim.errors import PlanError
-from clustersim.program.collectives.link_load import CROSSBAR, Load
+from clustersim.program.collectives.load import CROSSBAR, Load
 from clustersim.program.collectives.messages import Arrangement, Messages, arrangements
 from clustersim.program.collectives.rounds import ROUNDS
 from clustersim.program.collectives.switched import shares_in_fabric

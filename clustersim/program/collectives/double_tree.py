@@ -14,7 +14,7 @@ Sanders et al. 2009, doi:10.1016/j.parco.2009.09.001; NCCL 2.30, ``src/graph/tre
 
 from collections.abc import Iterator, Sequence
 
-from clustersim.program.collectives.link_load import Edge, by_node
+from clustersim.program.collectives.load import Edge, by_node
 from clustersim.program.collectives.ring import ring_from_gateway
 from clustersim.topology.cluster import Cluster
 

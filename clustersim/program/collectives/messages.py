@@ -17,9 +17,9 @@ import numpy as np
 
 from clustersim.arrays import Booleans, Floats, Integers, first_of, numbered
 from clustersim.cost.closed_form import GroupSpan, StepCounts
-from clustersim.program.collectives import torus_rings
+from clustersim.program.collectives import torus
 from clustersim.program.collectives.double_tree import tree_edges
-from clustersim.program.collectives.link_load import CROSSBAR, Edge, by_node
+from clustersim.program.collectives.load import CROSSBAR, Edge, by_node
 from clustersim.program.collectives.ring import channels, hierarchical_edges, ring_edges
 from clustersim.program.collectives.rounds import ROUNDS
 from clustersim.program.collectives.switched import inside_edges, nvls_edges, nvls_tree_edges
@@ -29,7 +29,7 @@ EDGES: dict[str, Callable[[Cluster, Sequence[int], str], Iterator[Edge]]] = {
     "ring": ring_edges,
     "tree": tree_edges,
     "hierarchical": hierarchical_edges,
-    "torus": torus_rings.torus_edges,
+    "torus": torus.torus_edges,
     "nvls": nvls_edges,
     "nvls-tree": nvls_tree_edges,
     "sharp": inside_edges,
@@ -72,9 +72,9 @@ class Arrangement:
         return [len(members) for members in by_node(self._cluster, self._group).values()]
 
     @cached_property
-    def box(self) -> torus_rings.Box | None:
+    def box(self) -> torus.Box | None:
         """The box of a torus that it fills, or None."""
-        return torus_rings.box(self._cluster, self._group)
+        return torus.box(self._cluster, self._group)
 
     @cached_property
     def rings(self) -> int:
@@ -83,7 +83,7 @@ class Arrangement:
 
     def torus_steps(self, operation: str) -> StepCounts:
         """Return the sequential steps of the rings along the axes of its box."""
-        return torus_rings.torus_steps(self._cluster, self._group, operation)
+        return torus.torus_steps(self._cluster, self._group, operation)
 
     def messages(self, algorithm: str, operation: str) -> tuple[Messages, ...]:
         """Return the messages of each round, or all at once for a pipelined algorithm."""
@@ -156,7 +156,7 @@ def _keys(cluster: Cluster, groups: Integers) -> Integers:
     first, alone = _first_of_node(nodes)
     keys = [first * size + np.where(alone, 0, local)]  # its place matters to neighbours alone
     fabric = cluster.fabric
-    if isinstance(fabric, torus_rings.TorusGrid) and size == 1:
+    if isinstance(fabric, torus.TorusGrid) and size == 1:
         places = np.stack(np.unravel_index(groups, fabric.lengths), axis=-1)
         keys.append((places - places.min(axis=1, keepdims=True)).reshape(len(groups), -1))
     return np.hstack(keys)

@@ -25,7 +25,7 @@ from functools import lru_cache
 from itertools import permutations
 
 from clustersim.cost.closed_form import STREAMED, bus_factor
-from clustersim.program.collectives.link_load import Edge, by_node, neighbours
+from clustersim.program.collectives.load import Edge, by_node, neighbours
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.node import Node
 

@@ -14,7 +14,7 @@ doi:10.1109/COMHPC.2016.006; NCCL 2.30, ``src/device/all_reduce.h``.
 from collections.abc import Iterator, Sequence
 
 from clustersim.program.collectives.double_tree import edges_between
-from clustersim.program.collectives.link_load import CROSSBAR, Edge, by_node
+from clustersim.program.collectives.load import CROSSBAR, Edge, by_node
 from clustersim.program.collectives.ring import ring_edges
 from clustersim.topology.cluster import Cluster
 

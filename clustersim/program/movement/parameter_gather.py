@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
-from clustersim.program.blocks import Blocks
-from clustersim.program.communicators import Pattern
+from clustersim.program.blocks.blocks import Blocks
+from clustersim.program.collectives.axes import Pattern
 from clustersim.program.job import Job
 from clustersim.program.program import Tail
-from clustersim.program.steps import WHOLE
+from clustersim.program.schedules.steps import WHOLE
 from clustersim.timeline import FORWARD
 from clustersim.traffic import Traffic
 

@@ -9,11 +9,11 @@ import numpy as np
 from clustersim.arrays import Floats, adjacent, numbered
 from clustersim.cost import closed_form
 from clustersim.plan.wiring import Wiring
-from clustersim.program.communicators import Communicators
+from clustersim.program.collectives.axes import Communicators
 from clustersim.program.job import Job
+from clustersim.program.links.tables import Name
 from clustersim.program.movement.sharding import gathers_in_blocks, reduces_in_blocks, replicated
-from clustersim.program.steps import WHOLE
-from clustersim.program.traffic_tables import Name
+from clustersim.program.schedules.steps import WHOLE
 from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.traffic import LinkRows, TrafficRows, link_rows
 from clustersim.workload.kernels import Axis

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 
-from clustersim.program.steps import Schedule, Step, whole_batch
+from clustersim.program.schedules.steps import Schedule, Step, whole_batch
 from clustersim.timeline import BACKWARD, FORWARD
 
 

@@ -10,7 +10,7 @@ section 3.2.1, arXiv:2412.19437; the order of steps is that of deepseek-ai/DualP
 
 from collections.abc import Iterator
 
-from clustersim.program.steps import Schedule, Step
+from clustersim.program.schedules.steps import Schedule, Step
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, WEIGHT
 
 

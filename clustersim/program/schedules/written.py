@@ -16,8 +16,8 @@ from typing import Final, cast
 from clustersim.catalog.text_files import read_text
 from clustersim.errors import ProgramError, ScenarioError
 from clustersim.plan.wiring import WIRINGS, Wiring, WiringName
-from clustersim.program.schedule_check import check_steps
-from clustersim.program.steps import Row, Schedule, Step
+from clustersim.program.schedules.check import check_steps
+from clustersim.program.schedules.steps import Row, Schedule, Step
 from clustersim.timeline import INPUT, KINDS
 
 _STEP: Final = re.compile(rf"([{''.join(KINDS)}])(\d{{1,7}})(?:\.(\d{{1,3}}))?")

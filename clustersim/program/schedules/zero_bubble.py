@@ -9,7 +9,7 @@ Qi et al. 2023, section 2.2, arXiv:2401.10241; Qi et al. 2024, section 3, arXiv:
 
 from collections.abc import Iterator
 
-from clustersim.program.steps import Schedule, Step, whole_batch
+from clustersim.program.schedules.steps import Schedule, Step, whole_batch
 from clustersim.timeline import FORWARD, INPUT, WEIGHT
 
 

@@ -14,9 +14,9 @@ from clustersim.answers import to_json
 from clustersim.engine.replay import replay
 from clustersim.errors import ScenarioError
 from clustersim.memory.levels import peak_activations
-from clustersim.program.batch_order import batch_order
 from clustersim.program.schedules import Schedule, schedule_text
-from clustersim.program.steps import Row
+from clustersim.program.schedules.batch_order import batch_order
+from clustersim.program.schedules.steps import Row
 from clustersim.program.uniform import uniform_program
 from clustersim.render.charts import Axis
 from clustersim.render.charts import Timeline as TimelineChart

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.program.link_usage import JOINT
+from clustersim.program.links.usage import JOINT
 from clustersim.timeline import Floats
 from clustersim.units import GIB
 

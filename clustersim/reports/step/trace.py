@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim import __version__
-from clustersim.program.steps import Step, receiver_of
+from clustersim.program.schedules.steps import Step, receiver_of
 from clustersim.reports.step.counters import Counter, link_counters, memory_counters
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, TAIL, WEIGHT
 

@@ -13,7 +13,7 @@ from clustersim.engine.replay import Replayed, replay, replay_sharing, result
 from clustersim.program.compile import Compilation
 from clustersim.program.job import Job
 from clustersim.program.program import Program
-from clustersim.program.schedule_check import check_program
+from clustersim.program.schedules.check import check_program
 
 ATTEMPTS = 8
 """Times that replicas are folded by overloaded links before they are by all links."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from clustersim.metrics.attribution import BUBBLES
-from clustersim.program.block_kernels import kernels_of_ends, layer_kernels
+from clustersim.program.blocks.kernels import kernels_of_ends, layer_kernels
+from clustersim.program.blocks.moves import moves_of
 from clustersim.program.job import Job
-from clustersim.program.movement.block_moves import moves_of
-from clustersim.program.steps import Code
+from clustersim.program.schedules.steps import Code
 from clustersim.simulation.step.result import Result
 from clustersim.workload.kernels import Collective, Stream, flat
 

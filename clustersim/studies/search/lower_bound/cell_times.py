@@ -15,10 +15,10 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.cost.compute import Seconds
 from clustersim.memory.peak import kept_output, running_layer
-from clustersim.program.block_kernels import backward_kernels
-from clustersim.program.communicators import Pattern
+from clustersim.program.blocks.kernels import backward_kernels
+from clustersim.program.blocks.layer_times import LayerTimes
+from clustersim.program.collectives.axes import Pattern
 from clustersim.program.job import Job
-from clustersim.program.layer_times import LayerTimes
 from clustersim.program.layers import StackedLayer
 from clustersim.studies.search.lower_bound.quickest import GroupKey, QuickestCollectives
 from clustersim.timeline import BACKWARD, FORWARD, INPUT

@@ -9,7 +9,7 @@ import numpy as np
 from clustersim.arrays import Integers
 from clustersim.cost.closed_form import Cost
 from clustersim.errors import PlanError
-from clustersim.program.communicators import AxisGroups, Parts, groups_along
+from clustersim.program.collectives.axes import AxisGroups, Parts, groups_along
 from clustersim.program.job import Job
 from clustersim.workload.kernels import Axis
 

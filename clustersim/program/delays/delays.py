@@ -5,9 +5,9 @@
 
 The ranks of a cell wait for each other at every collective between them, so that the slowest one of
 each segment counts.  What a cause always adds is part of a block (`Block.late`); what it adds at
-random differs from step to step (`Actor.extra`).  Replicas that meet inside blocks (`meetings`)
-wait for each other as well, so that all of them have the delays of the slowest.  Where a block
-moves weights or expert tokens while it computes, the additional time is not hidden behind these.
+random differs from step to step (`Actor.extra`).  Replicas that wait for each other inside blocks
+(`synchronisation`) all have the delays of the slowest.  Where a block moves weights or expert
+tokens while it computes, the additional time is not hidden behind these.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -21,15 +21,15 @@ from clustersim.arrays import Integers
 from clustersim.cost.compute import Seconds
 from clustersim.disturbance.causes import Jitter
 from clustersim.disturbance.draws import attention_loads, generator, jitter_factors
-from clustersim.program.blocks import Blocks
-from clustersim.program.communicators import Pattern
+from clustersim.program.blocks.blocks import Blocks
+from clustersim.program.blocks.units import stretched_segments, stretched_units
+from clustersim.program.collectives.axes import Pattern
+from clustersim.program.delays.effects import RankEffects
+from clustersim.program.delays.segments import KernelSegments
+from clustersim.program.delays.synchronisation import Meetings
 from clustersim.program.job import Job
-from clustersim.program.kernel_segments import KernelSegments
-from clustersim.program.meetings import Meetings
 from clustersim.program.program import Block, Tail
-from clustersim.program.rank_effects import RankEffects
-from clustersim.program.steps import Code
-from clustersim.program.stretching import stretched_segments, stretched_units
+from clustersim.program.schedules.steps import Code
 from clustersim.timeline import FORWARD
 
 Floats = NDArray[np.float64]

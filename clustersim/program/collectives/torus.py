@@ -14,7 +14,7 @@ from itertools import product
 from typing import Protocol, runtime_checkable
 
 from clustersim.cost.closed_form import StepCounts, passes
-from clustersim.program.collectives.link_load import Edge, neighbours
+from clustersim.program.collectives.load import Edge, neighbours
 from clustersim.topology.cluster import Cluster
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
-from clustersim.program.movement.host_copies import ends_fetch, host_fetch, host_push
+from clustersim.program.movement.offload import ends_fetch, host_fetch, host_push
 from clustersim.program.movement.sharding import (
     ends_moves,
     factors_gathered,

@@ -4,7 +4,7 @@
 
 At each collective the ranks of a cell wait for the slowest one, so that a cell takes the sum over
 the segments of the longest time of a rank, and not the longest sum.  Where replicas meet
-(`meetings`), their cells wait for each other as well, after several segments.
+(`synchronisation`), their cells wait for each other as well, after several segments.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.cost.compute import chain_seconds
-from clustersim.program.block_kernels import kernels_of_ends, layer_kernels, layers_in_order
-from clustersim.program.communicators import OF_CELL
+from clustersim.program.blocks.kernels import kernels_of_ends, layer_kernels, layers_in_order
+from clustersim.program.blocks.moves import moves_of
+from clustersim.program.collectives.axes import OF_CELL
+from clustersim.program.delays.synchronisation import Meetings
 from clustersim.program.job import Job
-from clustersim.program.meetings import Meetings
-from clustersim.program.movement.block_moves import moves_of
 from clustersim.topology.accelerator import Accelerator
 from clustersim.topology.clock_spread import clocked
 from clustersim.workload.kernels import Axis, Collective, Kernel, Overlapped

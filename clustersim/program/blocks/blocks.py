@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from clustersim.arrays import adjacent
 from clustersim.cost.compute import Seconds, chain_seconds, overlapped_step
-from clustersim.program.block_kernels import kernels_of_ends, layer_kernels, layers_in_order
-from clustersim.program.communicators import OF_CELL, Communicators, Pattern
-from clustersim.program.expert_exchange import OPPOSITE, overlapped_exchange
+from clustersim.program.blocks.expert_exchange import OPPOSITE, overlapped_exchange
+from clustersim.program.blocks.kernels import kernels_of_ends, layer_kernels, layers_in_order
+from clustersim.program.blocks.layer_times import AT_ONCE, Late, LayerTimes
+from clustersim.program.blocks.moves import Moves, moves_of
+from clustersim.program.blocks.units import Move, Shared, Unit, Units, total_seconds
+from clustersim.program.collectives.axes import OF_CELL, Communicators, Pattern
 from clustersim.program.job import Job
-from clustersim.program.layer_times import AT_ONCE, Late, LayerTimes
-from clustersim.program.movement.block_moves import Moves, moves_of
-from clustersim.program.movement.host_copies import HostLink
+from clustersim.program.links.tables import Name
 from clustersim.program.movement.limiter import limited
-from clustersim.program.movement.overlap import Move, Shared, Unit, Units, total_seconds
+from clustersim.program.movement.offload import HostLink
 from clustersim.program.movement.sharding import local_seconds
-from clustersim.program.steps import WHOLE, Code
-from clustersim.program.traffic_tables import Name
+from clustersim.program.schedules.steps import WHOLE, Code
 from clustersim.timeline import FORWARD
 from clustersim.traffic import LinkRows, Traffic, TrafficRows, added
 from clustersim.workload.kernels import Axis, Collective, Kernel, Overlapped, flat
 from clustersim.workload.offload import HostCopy
 
 if TYPE_CHECKING:
-    from clustersim.program.contention import SharedCollectives
+    from clustersim.program.links.contention import SharedCollectives
 
 
 class Call(NamedTuple):

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from clustersim.cost.compute import Seconds, chain_seconds, followed_seconds
-from clustersim.program.block_kernels import backward_kernels, layer_kernels
-from clustersim.program.communicators import Pattern
+from clustersim.program.blocks.kernels import backward_kernels, layer_kernels
+from clustersim.program.collectives.axes import Pattern
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
 from clustersim.program.movement.limiter import limited, tails

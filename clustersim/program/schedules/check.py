@@ -13,7 +13,7 @@ import numpy as np
 from clustersim.errors import ProgramError
 from clustersim.plan.wiring import Wiring
 from clustersim.program.program import Actor, Program
-from clustersim.program.steps import Order, Row, Step, receiver_of
+from clustersim.program.schedules.steps import Order, Row, Step, receiver_of
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT
 
 Rows = Sequence[Row]

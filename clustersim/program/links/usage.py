@@ -14,13 +14,13 @@ import numpy as np
 
 from clustersim.arrays import Floats
 from clustersim.plan.parallelism import Plan
-from clustersim.program.blocks import Blocks
+from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.job import Job
-from clustersim.program.links_in_use import LinksInUse
+from clustersim.program.links.in_use import LinksInUse
+from clustersim.program.links.tables import Name, TrafficTable, Transfers, tables_of
 from clustersim.program.movement.transfers import send_name
 from clustersim.program.program import Crossing, Limit
-from clustersim.program.steps import WHOLE
-from clustersim.program.traffic_tables import Name, TrafficTable, Transfers, tables_of
+from clustersim.program.schedules.steps import WHOLE
 from clustersim.timeline import FORWARD
 from clustersim.traffic import LinkRows
 

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from clustersim.kept import Kept
-from clustersim.program.steps import Numbers, Order, Repetition, Schedule, order_of
+from clustersim.program.schedules.steps import Numbers, Order, Repetition, Schedule, order_of
 
 LEAST_PERIODS = 4
 """Periods of a short batch, in addition to two microbatches for each stage: enough for each part

@@ -15,10 +15,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.program.blocks import Blocks
-from clustersim.program.communicators import OF_CELL, groups_along
+from clustersim.program.blocks.blocks import Blocks
+from clustersim.program.blocks.moves import moves_of
+from clustersim.program.collectives.axes import OF_CELL, groups_along
 from clustersim.program.job import Job
-from clustersim.program.movement.block_moves import moves_of
 from clustersim.program.movement.limiter import limited
 from clustersim.timeline import FORWARD
 from clustersim.workload.kernels import Axis, Collective

@@ -18,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats
-from clustersim.program.blocks import Blocks, Call
-from clustersim.program.communicators import OF_CELL
+from clustersim.program.blocks.blocks import Blocks, Call
+from clustersim.program.blocks.units import OnStage, Shared
+from clustersim.program.collectives.axes import OF_CELL
 from clustersim.program.job import Job
-from clustersim.program.link_usage import shortest_blocks
-from clustersim.program.movement.overlap import OnStage, Shared
-from clustersim.program.traffic_tables import Name, Transfers
+from clustersim.program.links.tables import Name, Transfers
+from clustersim.program.links.usage import shortest_blocks
 from clustersim.traffic import LinkRows, Traffic, TrafficRows, added, largest_of, link_rows
 from clustersim.workload.kernels import Axis, Collective
 

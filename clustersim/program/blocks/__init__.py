@@ -1,0 +1,1 @@
+"""Blocks: the kernels and moves of one stage chunk for one microbatch, and their time."""
