@@ -1,26 +1,30 @@
-"""Write ``scenario.md``: the keys of all files and answers, from their schemas.
+"""Write the reference: the keys of scenarios, catalogue files and answers, from their schemas.
 
     .venv/bin/python docs/make_reference.py
 
-What a key holds is read from the schemas, so it cannot drift; what it means stands in
-``reference.yaml`` where the schema does not say it.  A key without a meaning, or a meaning without
-a key, stops the script.
+    docs/scenario/     what a scenario holds: a step, a run, a service, the values of a study
+    docs/catalogue/    what the files of machines, models and software hold
+    docs/answers/      what each verb prints and writes
+
+What a key holds is read from the schemas, so it cannot drift; what it means is in
+``reference.yaml`` where the schema does not state it.  A key without a meaning, or a meaning
+without a key, stops the script.
 """
 
-import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel
+from schema_keys import Key, answer_keys, check_meanings, file_keys
 
 from clustersim.answers import schema
 from clustersim.calibration.answer import Calibration
 from clustersim.calibration.kernel_fits import KernelFits
 from clustersim.calibration.kernel_grades import KernelGrades
 from clustersim.catalog import engines, frameworks, models, records
-from clustersim.catalog.facts import LEAST, MAX_COUNT, MOST
 from clustersim.catalog.finding import FOLDERS, entry_names
 from clustersim.catalog.price_records import PricesRecord, SiteRecord
 from clustersim.catalog.reading import read_yaml
@@ -63,7 +67,6 @@ from clustersim.validation import files as validation_files
 from clustersim.validation.answer import Validation
 
 DOCS = Path(__file__).resolve().parent
-PAGE = DOCS / "scenario.md"
 EXAMPLE = DOCS.parent / "scenarios" / "frontier-1t.yaml"
 TEXTS = read_yaml(DOCS / "reference.yaml").mapping()
 
@@ -82,7 +85,13 @@ CATALOGUE: dict[str, type[BaseModel]] = {
 """The kinds of catalogue files and their schemas."""
 
 IN_ALL = ("kind", "name", "title", "sources")
-"""Keys that every catalogue file has, said once."""
+"""Keys that every catalogue file has, documented once."""
+
+RUN_KEYS = ("training", "costs")
+"""Keys of a scenario that describe a whole run."""
+
+STUDY_KEYS = ("scaling",)
+"""Keys of a scenario that describe a study."""
 
 SERVICES: dict[str, type] = {
     "compare": CompareServicesAnswer,
@@ -94,224 +103,79 @@ SERVICES: dict[str, type] = {
 """The answers of verbs to serving scenarios."""
 
 FORMAT = "FORMAT"
-"""Stands for the formats that ``--figures`` names."""
+"""Represents the formats that ``--figures`` names."""
 
-Schema = Mapping[str, Any]
-
-
-class Key(NamedTuple):
-    """A line of a table: a key, what it holds, what holds where it is not given, its meaning."""
-
-    name: str
-    holds: str
-    otherwise: str
-    meaning: str
+Meanings = Iterable[tuple[str, str]]
+"""Keys or files, with their meanings."""
 
 
-# --- keys from a schema ---------------------------------------------------------------------------
+# --- keys -----------------------------------------------------------------------------------------
 
 
-class Table:
-    """The keys of one kind of file, dotted, in the order of its schema."""
-
-    def __init__(self, name: str, record: type[BaseModel]) -> None:
-        self.meanings = TEXTS["meanings"][name]
-        schema = record.model_json_schema(by_alias=True)
-        self.defs = schema.get("$defs", {})
-        left_out = () if name in ("scenario", "serving") else IN_ALL
-        self.keys = list(self._below(schema, "", left_out))
-        _compare(name, [key.name for key in self.keys if key.meaning], self.meanings)
-        assert all(key.meaning for key in self.keys), [k for k in self.keys if not k.meaning]
-
-    def _below(self, schema: Schema, path: str, left_out: Iterable[str] = ()) -> Iterator[Key]:
-        needed = schema.get("required", [])
-        for name, given in schema.get("properties", {}).items():
-            if name not in left_out:
-                otherwise = "required" if name in needed else _default(given.get("default"))
-                yield from self._key(given, f"{path}.{name}" if path else name, otherwise)
-
-    def _key(self, given: Schema, path: str, otherwise: str) -> Iterator[Key]:
-        """Yield one key, or the keys below it."""
-        found = [
-            self._resolved(inner)
-            for each in given.get("anyOf", given.get("oneOf", [given]))
-            for inner in each.get("oneOf", [each])
-        ]
-        first, *others = [each for each in found if each.get("type") != "null"]
-        inside = first.get("properties", {})
-        if "kind" in inside or (others and "name" in others[0].get("properties", {})):
-            yield self._line({"type": "name"}, path, otherwise)
-        elif "type" in inside:
-            yield from self._shapes([first, *others], path)
-        elif {"value", "assumed", "note"} <= set(inside):
-            value = self._resolved(inside["value"])
-            for key in self._plain(value, path, otherwise, value):
-                yield key._replace(holds=f"fact: {key.holds}")
-        elif inside:
-            yield from self._below(first, path)
-        else:
-            yield from self._plain(first, path, otherwise, given)
-
-    def _plain(self, schema: Schema, path: str, otherwise: str, given: Schema) -> Iterator[Key]:
-        """Yield a value, or the keys of the items of a list or a mapping."""
-        items = self._resolved(schema.get("items", {}))
-        named = schema.get("additionalProperties")
-        if "oneOf" in items:
-            shapes = [self._resolved(shape) for shape in items["oneOf"]]
-            yield from self._shapes(shapes, f"{path}[]")
-        elif "properties" in items:
-            yield from self._below(items, f"{path}[]")
-        elif isinstance(named, dict) and _has_keys(named):
-            yield from self._key(named, f"{path}.<name>", "required")
-        else:
-            yield self._line(schema, path, otherwise, given.get("description", ""))
-
-    def _shapes(self, shapes: list[Schema], path: str) -> Iterator[Key]:
-        """Yield what tells several shapes of a part apart, then the keys of each once."""
-        types = [shape["properties"]["type"]["const"] for shape in shapes]
-        yield self._line({"enum": types}, f"{path}.type", "required")
-        found: dict[str, Key] = {}
-        having: dict[str, list[str]] = {}
-        for shape, name in zip(shapes, types, strict=True):
-            for key in self._below(shape, path, ["type"]):
-                found[key.name] = max(found.get(key.name, key), key, key=lambda k: len(k.holds))
-                having.setdefault(key.name, []).append(f"`{name}`")
-        for name, key in found.items():
-            everywhere = len(having[name]) == len(types)
-            only = key.otherwise if everywhere else f"with `type:` {_one_of(having[name])}"
-            yield key._replace(otherwise=only)
-
-    def _resolved(self, schema: Schema) -> Schema:
-        reference = schema.get("$ref")
-        return schema if reference is None else self.defs[reference.rpartition("/")[2]]
-
-    def _line(self, schema: Schema, path: str, otherwise: str, told: str = "") -> Key:
-        told = "" if told == schema.get("description") and "examples" in schema else told
-        return Key(path, self._holds(schema), otherwise, self.meanings.get(path, told))
-
-    def _holds(self, schema: Schema) -> str:
-        """Return in words what may stand as a value."""
-        if "enum" in schema or "const" in schema:
-            values = schema.get("enum", [schema.get("const")])
-            return _one_of([f"`{value}`" for value in values])
-        if "examples" in schema:
-            return f"{schema['description'].replace('_', ' ')}, such as `{schema['examples'][0]}`"
-        if "anyOf" in schema:
-            return _one_of([self._holds(self._resolved(one)) for one in schema["anyOf"]])
-        kind = schema["type"]
-        if kind == "array" and "prefixItems" in schema:
-            return f"[{', '.join(self._holds(item) for item in schema['prefixItems'])}]"
-        if kind == "array":
-            return f"list: {self._holds(self._resolved(schema['items']))}"
-        return _WORDS[kind] + _range(schema)
+def scenario_keys() -> list[Key]:
+    """Return the keys of a scenario of training, those of every scenario first."""
+    keys = file_keys(ScenarioFile, TEXTS["meanings"]["scenario"])
+    first = ("title", "cluster", "model", "framework")
+    return sorted(keys, key=lambda key: _part(key) not in first)
 
 
-def _has_keys(named: Schema) -> bool:
-    """Whether the values of a mapping have keys of their own, at this level or a lower one."""
-    below = named.get("additionalProperties")
-    return "$ref" in named or (isinstance(below, dict) and _has_keys(below))
+def service_keys() -> list[Key]:
+    """Return the keys of a serving scenario, those of every scenario first."""
+    keys = file_keys(ServingScenarioFile, TEXTS["meanings"]["serving"])
+    return sorted(keys, key=lambda key: _part(key) not in ("title", "cluster", "model"))
 
 
-_WORDS = {
-    "string": "text",
-    "boolean": "`true` or `false`",
-    "name": "name",
-    "object": "mapping",
-    "integer": "whole number",
-    "number": "number",
-}
-
-
-def _default(value: object) -> str:
-    return "" if value in (None, {}, []) else f"`{json.dumps(value)}`".replace('"', "")
-
-
-def _one_of(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def _range(schema: Schema) -> str:
-    limits = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
-    given = {key: schema[key] for key in limits if key in schema}
-    if given.get("maximum") in (MAX_COUNT, MOST):
-        del given["maximum"]  # those of all numbers, in the section on limits
-    if given.get("minimum") == LEAST:
-        given = {"exclusiveMinimum": 0, **given}
-        del given["minimum"]
-    words = [
-        f"{limits[key]} {value:,}" if isinstance(value, int) else f"{limits[key]} {value:g}"
-        for key, value in given.items()
-    ]
-    return f", {' and '.join(words)}" if words else ""
-
-
-def _compare(what: str, found: Iterable[str], said: Iterable[str]) -> None:
-    """Stop at a meaning that belongs to no key."""
-    if astray := set(said) - set(found):
-        raise SystemExit(f"{what}: reference.yaml explains what is not there: {sorted(astray)}")
-
-
-# --- keys of the answer ---------------------------------------------------------------------------
-
-
-WHOLE_ANSWERS = ("RunAnswer", "BestRun", "BeforeAfter", "CombinationResult")
-"""Tables inside answers, whose keys are documented elsewhere, or with the key that holds them."""
-
-
-def described(answer: type) -> Iterator[tuple[str, str]]:
-    """Yield the keys of an answer, dotted, with the meanings that its docstrings give."""
-    found = schema(answer)
-    yield from _described(found, found.get("$defs", {}), "")
-
-
-def _described(given: Schema, tables: Schema, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the keys below `path` that have no keys of their own, with their descriptions."""
-    for name, inner in given.get("properties", {}).items():
-        key = f"{path}.{name}" if path else name
-        entry, suffix = _entry(inner)
-        table = tables.get(entry.get("$ref", "").rpartition("/")[2])
-        whole = table is None or table.get("title") in WHOLE_ANSWERS
-        if whole or "$ref" not in inner:
-            yield key, inner["description"]
-        if not whole:
-            yield from _described(table, tables, key + suffix)
-
-
-def _entry(given: Schema) -> tuple[Schema, str]:
-    """Return what a key holds, and how the keys below it are written."""
-    if given.get("type") == "array":
-        entry, suffix = _entry(given["items"])
-        return entry, f"[]{suffix}"
-    named = given.get("additionalProperties")
-    if isinstance(named, dict):
-        return named, ".<name>"
-    present = [one for one in given.get("anyOf", [given]) if one.get("type") != "null"]
-    return next(iter(present), given), ""
+def _part(key: Key) -> str:
+    return key.name.partition(".")[0].removesuffix("[]")
 
 
 def run_keys() -> Iterator[tuple[str, str]]:
     """Yield the keys of ``run --json`` with their meanings, the named parts of a sum one by one."""
     parts = {"attribution": PARTS, "memory.parts": MEMORY_PARTS}
     meanings = TEXTS["meanings"]["parts"]
-    _compare("parts", [f"{key}.{part}" for key in parts for part in parts[key]], meanings)
-    for key, meaning in described(RunAnswer):
+    check_meanings("parts", [f"{key}.{part}" for key in parts for part in parts[key]], meanings)
+    for key, meaning in answer_keys(RunAnswer):
         if key in parts:
             yield from ((f"{key}.{part}", meanings[f"{key}.{part}"]) for part in parts[key])
         else:
             yield key, meaning
 
 
-def validation_keys() -> Iterator[tuple[str, str]]:
-    """Yield the keys of ``validate --json`` with their meanings."""
-    yield from _without("all", described(Validation), "the same keys for all cases together")
+def sweep_keys(answer: SweepAnswer) -> Iterator[tuple[str, str]]:
+    """Yield the keys of ``sweep --json`` with their meanings, the columns of a row one by one."""
+    meanings, columns = TEXTS["meanings"]["row"], _columns(answer.points[0], [*answer.axes])
+    check_meanings("row", columns, meanings)
+    for key, meaning in answer_keys(SweepAnswer):
+        if key == "points":
+            yield from ((f"points[].{column}", meanings[column]) for column in columns)
+        else:
+            yield key, meaning
 
 
-def calibration_keys() -> Iterator[tuple[str, str]]:
-    """Yield the keys of ``calibrate --json`` with their meanings."""
-    yield from _without("all", described(Calibration), "the same keys for all rows together")
+def _columns(row: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
+    """Return the columns of a row, with one name for all axes and one for all parts of a step."""
+    entry_names = {f"{part}_s": "<part>_s" for part in PARTS} | dict.fromkeys(axes, "<key>")
+    return [*dict.fromkeys(entry_names.get(key, key) for key in row)]
 
 
-def _without(name: str, keys: Iterable[tuple[str, str]], meaning: str) -> Iterator[tuple[str, str]]:
+def study_keys() -> Iterator[tuple[str, str]]:
+    """Yield the keys of ``study --json`` with their meanings, without and with ``--name``."""
+    yield from answer_keys(StoredStudies)
+    for key, entry in schema(StoredRuns)["properties"].items():
+        yield key, entry["description"]
+
+
+def service_study_keys(verb: str) -> Iterator[tuple[str, str]]:
+    """Yield the keys that a study of services prints."""
+    keys = answer_keys(SERVICES[verb])
+    if verb == "compare":
+        return _as_one("services[].answer", keys, "what `serve --json` prints")
+    if verb == "whatif":
+        return _as_one("base", keys, "what `serve --json` prints of the scenario")
+    return keys
+
+
+def _as_one(name: str, keys: Meanings, meaning: str) -> Iterator[tuple[str, str]]:
     """Yield keys, those below `name` as one: they are documented below another key."""
     below = False
     for key, text in keys:
@@ -322,160 +186,221 @@ def _without(name: str, keys: Iterable[tuple[str, str]], meaning: str) -> Iterat
             yield name, meaning
 
 
-def sweep_keys(answer: SweepAnswer) -> Iterator[tuple[str, str]]:
-    """Yield the keys of ``sweep --json`` with their meanings, the columns of a row one by one."""
-    meanings, columns = TEXTS["meanings"]["row"], _columns(answer.points[0], [*answer.axes])
-    _compare("row", columns, meanings)
-    for key, meaning in described(SweepAnswer):
-        if key == "points":
-            yield from ((f"points[].{column}", meanings[column]) for column in columns)
-        else:
-            yield key, meaning
+# --- pages of scenarios and of the catalogue ------------------------------------------------------
 
 
-def study_keys() -> Iterator[tuple[str, str]]:
-    """Yield the keys of ``study --json`` with their meanings, without and with ``--name``."""
-    yield from described(StoredStudies)
-    for key, given in schema(StoredRuns)["properties"].items():
-        yield key, given["description"]
-
-
-def _columns(row: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
-    """Return the columns of a row, with one name for all axes and one for all parts of a step."""
-    entry_names = {f"{part}_s": "<part>_s" for part in PARTS} | dict.fromkeys(axes, "<key>")
-    return [*dict.fromkeys(entry_names.get(key, key) for key in row)]
-
-
-# --- the page -------------------------------------------------------------------------------------
-
-
-def page() -> str:
-    """Return the whole page."""
-    parts = (_scenario, _limits, _catalogue, _answer, _scaling, _studies, _validation, _calibration)
-    return "\n".join(line for part in parts for line in part())
-
-
-def _scenario() -> Iterator[str]:
-    yield "# Reference: scenarios, catalogue files, answers\n"
-    yield "<!-- Written by docs/make_reference.py; do not edit by hand. -->\n"
+def scenarios() -> Iterator[str]:
+    """Yield the first page of scenarios: what one is, names, limits."""
+    yield "# Scenarios\n"
     yield _prose("scenario")
     yield f"```yaml\n{EXAMPLE.read_text(encoding='utf-8').rstrip()}\n```\n"
-    yield "## Keys of a scenario\n"
-    yield _prose("keys")
-    keys = Table("scenario", ScenarioFile).keys
-    first = ("title", "cluster", "model", "framework")
-    keys.sort(key=lambda key: key.name.partition(".")[0] not in first)
-    yield from _drawn(("key", "holds", "if not given", "meaning"), keys)
-    yield "## Keys of a serving scenario\n"
-    yield _prose("serving")
-    keys = Table("serving", ServingScenarioFile).keys
-    keys.sort(key=lambda key: key.name.partition(".")[0] not in ("title", "cluster", "model"))
-    yield from _drawn(("key", "holds", "if not given", "meaning"), keys)
-    yield "## Names, and what wins over them\n"
-    yield _prose("names")
+    for title, name in (
+        ("Kinds of scenarios", "kinds"),
+        ("Names and precedence", "names"),
+        ("Limits", "limits"),
+    ):
+        yield f"## {title}\n"
+        yield _prose(name)
 
 
-def _limits() -> Iterator[str]:
-    yield "## Limits\n"
-    yield _prose("limits")
+def training_step() -> Iterator[str]:
+    """Yield the keys of a training step."""
+    apart = (*RUN_KEYS, *STUDY_KEYS)
+    yield from _keys_page("A training step", "training_step", scenario_keys(), apart=apart)
 
 
-def _catalogue() -> Iterator[str]:
-    yield "## Keys of catalogue files\n"
+def training_run() -> Iterator[str]:
+    """Yield the keys of a whole run."""
+    yield from _keys_page("A training run", "training_run", scenario_keys(), only=RUN_KEYS)
+
+
+def service() -> Iterator[str]:
+    """Yield the keys of a service."""
+    yield from _keys_page("A service", "service", service_keys())
+
+
+def study_values() -> Iterator[str]:
+    """Yield how studies take values, and the keys of scaling curves."""
+    yield from _keys_page("Values of a study", "study_values", scenario_keys(), only=STUDY_KEYS)
+
+
+def _keys_page(
+    title: str,
+    prose: str,
+    keys: list[Key],
+    *,
+    only: Sequence[str] = (),
+    apart: Sequence[str] = (),
+) -> Iterator[str]:
+    yield f"# {title}\n"
+    yield _prose(prose)
+    yield "## Keys\n"
+    rows = [key for key in keys if _part(key) not in apart and (not only or _part(key) in only)]
+    yield from _table(("key", "holds", "if not given", "meaning"), rows)
+
+
+def catalogue() -> Iterator[str]:
+    """Yield the first page of the catalogue: what all of its files have."""
+    yield "# The catalogue\n"
     yield _prose("catalogue")
-    for kind, record in CATALOGUE.items():
-        yield f"### {kind}\n"
+
+
+def catalogue_page(title: str, kinds: Sequence[str]) -> Iterator[str]:
+    """Yield the keys of some kinds of catalogue files."""
+    yield f"# {title}\n"
+    yield _prose("catalogue_page")
+    for kind in kinds:
+        yield f"## {kind}\n"
         shipped = ", ".join(f"`{name}`" for name in entry_names(kind))
         yield f"Shipped in `{FOLDERS[kind]}/`: {shipped}.\n"
-        rows = [key._replace(otherwise=_when(key.otherwise)) for key in Table(kind, record).keys]
-        yield from _drawn(("key", "holds", "", "meaning"), rows)
+        keys = file_keys(CATALOGUE[kind], TEXTS["meanings"][kind], IN_ALL)
+        rows = [key._replace(otherwise=_optional(key.otherwise)) for key in keys]
+        yield from _table(("key", "holds", "", "meaning"), rows)
 
 
-def _when(otherwise: str) -> str:
+def _optional(otherwise: str) -> str:
     return {"required": "", "": "may be left out"}.get(otherwise, otherwise)
 
 
-def _answer() -> Iterator[str]:
-    yield "## What `clustersim run --json` prints\n"
-    yield _prose("answer")
-    yield from _drawn(("key", "meaning"), run_keys())
-    yield "## What `clustersim run` writes\n"
-    yield _prose("files")
-    yield from _drawn(
-        ("file", "holds"),
-        _said("file", (*FILES, *_figures(FIGURES), *FIGURE_TABLES)),
-    )
+# --- pages of answers -----------------------------------------------------------------------------
 
 
-def _serve() -> Iterator[str]:
-    yield "## What `clustersim serve --json` prints\n"
-    yield _prose("serve")
-    yield from _drawn(("key", "meaning"), described(ServeAnswer))
-    yield "## What `clustersim serve` writes\n"
-    yield _prose("serve_files")
+def answers() -> Iterator[str]:
+    """Yield the first page of answers: rules of all verbs."""
+    yield "# Answers\n"
+    yield _prose("answers")
+
+
+def run_page() -> Iterator[str]:
+    """Yield what ``run`` prints and writes."""
+    files = (*FILES, *_figures(FIGURES), *FIGURE_TABLES)
+    yield from _answer("run", "answer", run_keys())
+    yield from _files("files", "file", files)
+
+
+def serve_page() -> Iterator[str]:
+    """Yield what ``serve`` prints and writes."""
     loaded = load_service("llama3-70b-h100-serving", {"load.concurrency": 2, "load.requests": 16})
     files = serve_files.files_of(serve(loaded, loads=[1, 2]), loaded).names([FORMAT])
-    yield from _drawn(("file", "holds"), _said("serve_file", files))
+    yield from _answer("serve", "serve", answer_keys(ServeAnswer))
+    yield from _files("serve_files", "serve_file", files)
 
 
-def _service_studies() -> Iterator[str]:
-    """Yield what studies of serving scenarios print."""
-    for verb, answer in SERVICES.items():
-        yield f"## What `clustersim {verb} --json` prints of a service\n"
-        yield _prose("services").format(name=answer.__name__)
-        keys = described(answer)
-        if verb == "compare":
-            keys = _without("services[].answer", keys, "what `serve --json` prints")
-        if verb == "whatif":
-            keys = _without("base", keys, "what `serve --json` prints of the scenario")
-        yield from _drawn(("key", "meaning"), keys)
+def train_page() -> Iterator[str]:
+    """Yield what ``train`` prints and writes."""
+    files = train_files.files_of(train("megatron-1t-84-days")).names([FORMAT])
+    yield from _answer("train", "train", answer_keys(TrainAnswer))
+    yield from _files("train_files", "train_file", files)
 
 
-def _studies() -> Iterator[str]:
-    yield from _serve()
-    yield from _service_studies()
-    settings = ["batch.global=16"]
+def compare_page() -> Iterator[str]:
+    """Yield what ``compare`` prints and writes."""
     pair = [f"frontier-22b plan.zero={stage}" for stage in (0, 1)]
-    files = compare_files.files_of(compare(pair, settings=settings, jobs=1)).names([FORMAT])
-    yield from _study("compare", described(CompareAnswer), files)
-    base = "frontier-22b batch.global=16"
-    files = whatif_files.files_of(whatif(base, settings=["plan.zero=0"], jobs=1)).names([FORMAT])
-    yield from _study("whatif", described(WhatIfAnswer), files)
-    answer = sweep(
-        "frontier-22b",
-        over=["batch.micro=2,4", "recompute=full"],
-        settings=["batch.global=32"],
-        jobs=1,
-    )
+    answer = compare(pair, settings=["batch.global=16"], jobs=1)
+    files = compare_files.files_of(answer).names([FORMAT])
+    yield from _study("compare", answer_keys(CompareAnswer), files)
+
+
+def whatif_page() -> Iterator[str]:
+    """Yield what ``whatif`` prints and writes."""
+    answer = whatif("frontier-22b batch.global=16", settings=["plan.zero=0"], jobs=1)
+    files = whatif_files.files_of(answer).names([FORMAT])
+    yield from _study("whatif", answer_keys(WhatIfAnswer), files)
+
+
+def sweep_page() -> Iterator[str]:
+    """Yield what ``sweep`` prints and writes."""
+    over = ["batch.micro=2,4", "recompute=full"]
+    answer = sweep("frontier-22b", over=over, settings=["batch.global=32"], jobs=1)
     files = sweep_files.files_of(answer).names([FORMAT])
     yield from _study("sweep", sweep_keys(answer), files)
+
+
+def search_page() -> Iterator[str]:
+    """Yield what ``search`` prints and writes."""
     fixed = {"batch.global": 8, "plan.tensor": 8, "recompute": "none", "plan.layers": "even"}
-    searched = search("frontier-22b", settings=fixed, jobs=1)
-    files = search_files.files_of(searched).names([FORMAT])
-    yield from _study("search", described(SearchAnswer), files)
-    yield "## What `clustersim train --json` prints\n"
-    yield _prose("train")
-    yield from _drawn(("key", "meaning"), described(TrainAnswer))
-    yield "## What `clustersim train` writes\n"
-    yield _prose("train_files")
-    files = train_files.files_of(train("megatron-1t-84-days")).names([FORMAT])
-    yield from _drawn(("file", "holds"), _said("train_file", files))
-    sized = size("dgx-a100", nodes=1, model="llama2-7b", tokens=1e9)
-    names = [*size_files.files_of(sized).names([FORMAT]), *_figures(["loss"])]
-    yield from _study("size", described(SizeAnswer), names)
-    yield "## What `clustersim collective --json` prints\n"
-    yield _prose("collective")
-    yield from _drawn(("key", "meaning"), described(Timing))
-    yield "## What `clustersim study --json` prints\n"
-    yield _prose("study")
-    yield from _drawn(("key", "meaning"), study_keys())
-    yield "## What `clustersim list --json` prints\n"
-    yield _prose("list")
-    keys = ((f"<kind>[].{key}", meaning) for key, meaning in described(ListedEntry))
-    yield from _drawn(("key", "meaning"), keys)
-    yield "## What `clustersim import --json` prints\n"
-    yield _prose("import")
-    yield from _drawn(("key", "meaning"), described(ImportAnswer))
+    answer = search("frontier-22b", settings=fixed, jobs=1)
+    files = search_files.files_of(answer).names([FORMAT])
+    yield from _study("search", answer_keys(SearchAnswer), files)
+
+
+def scale_page() -> Iterator[str]:
+    """Yield what ``scale`` prints and writes."""
+    answer = scale("frontier-22b", weak=[16], strong=[16], settings=["batch.global=16"], jobs=1)
+    files = scaling_files.files_of(answer).names([FORMAT])
+    yield from _study("scale", answer_keys(ScalingAnswer), files)
+
+
+def size_page() -> Iterator[str]:
+    """Yield what ``size`` prints and writes."""
+    answer = size("dgx-a100", nodes=1, model="llama2-7b", tokens=1e9)
+    files = [*size_files.files_of(answer).names([FORMAT]), *_figures(["loss"])]
+    yield from _answer("size", "size", answer_keys(SizeAnswer))
+    yield from _files("study_files", "size_file", files, verb="size")
+
+
+def collective_page() -> Iterator[str]:
+    """Yield what ``collective`` prints."""
+    yield from _answer("collective", "collective", answer_keys(Timing))
+
+
+def study_page() -> Iterator[str]:
+    """Yield what ``study`` prints."""
+    yield from _answer("study", "study", study_keys())
+
+
+def list_page() -> Iterator[str]:
+    """Yield what ``list`` prints."""
+    keys = ((f"<kind>[].{key}", meaning) for key, meaning in answer_keys(ListedEntry))
+    yield from _answer("list", "list", keys)
+
+
+def import_page() -> Iterator[str]:
+    """Yield what ``import`` prints."""
+    yield from _answer("import", "import", answer_keys(ImportAnswer))
+
+
+def validate_page() -> Iterator[str]:
+    """Yield what ``validate`` prints and writes."""
+    keys = _as_one("all", answer_keys(Validation), "the same keys for all cases together")
+    files = (*validation_files.FILES, *_figures(validation_files.FIGURES))
+    yield from _answer("validate", "validation", keys)
+    yield from _files("validation_files", "validation_file", files)
+
+
+def calibrate_page() -> Iterator[str]:
+    """Yield what ``calibrate`` prints: fits of coefficients, grades and fits of tables."""
+    keys = _as_one("all", answer_keys(Calibration), "the same keys for all rows together")
+    yield from _answer("calibrate", "calibration", keys)
+    yield from _section("Keys of `--grade --json`", "kernel_grades", answer_keys(KernelGrades))
+    yield from _section("Keys of `--from --json`", "kernel_fits", answer_keys(KernelFits))
+
+
+def _study(verb: str, keys: Meanings, files: Iterable[str]) -> Iterator[str]:
+    """Yield what a study prints and writes, of training and of services."""
+    yield from _answer(verb, verb, keys)
+    yield "## Keys of `--json` for a service\n"
+    yield _prose("services").format(name=SERVICES[verb].__name__)
+    yield from _table(("key", "meaning"), service_study_keys(verb))
+    yield from _files("study_files", f"{verb}_file", files, verb=verb)
+
+
+def _answer(verb: str, prose: str, keys: Meanings) -> Iterator[str]:
+    yield f"# What `clustersim {verb}` prints and writes\n"
+    yield from _section("Keys of `--json`", prose, keys)
+
+
+def _section(title: str, prose: str, keys: Meanings) -> Iterator[str]:
+    yield f"## {title}\n"
+    yield _prose(prose)
+    yield from _table(("key", "meaning"), keys)
+
+
+def _files(prose: str, meanings: str, files: Iterable[str], **names: str) -> Iterator[str]:
+    yield "## Files\n"
+    yield _prose(prose).format(**names)
+    rows = [(name, TEXTS["meanings"][meanings][name]) for name in files]
+    yield from _table(("file", "holds"), rows)
 
 
 def _figures(stems: Iterable[str]) -> list[str]:
@@ -483,65 +408,68 @@ def _figures(stems: Iterable[str]) -> list[str]:
     return [f"{stem}.{FORMAT}" for stem in stems]
 
 
-def _study(verb: str, keys: Iterable[tuple[str, str]], files: Iterable[str]) -> Iterator[str]:
-    """Yield what a verb of many runs prints and writes."""
-    yield f"## What `clustersim {verb} --json` prints\n"
-    yield _prose(verb)
-    yield from _drawn(("key", "meaning"), keys)
-    yield f"## What `clustersim {verb}` writes\n"
-    yield _prose("study_files").format(verb=verb)
-    yield from _drawn(("file", "holds"), _said(f"{verb}_file", files))
-
-
-def _validation() -> Iterator[str]:
-    yield "## What `clustersim validate --json` prints\n"
-    yield _prose("validation")
-    yield from _drawn(("key", "meaning"), validation_keys())
-    yield "## What `clustersim validate --out DIR` writes\n"
-    yield _prose("validation_files")
-    files = (*validation_files.FILES, *_figures(validation_files.FIGURES))
-    yield from _drawn(("file", "holds"), _said("validation_file", files))
-
-
-def _calibration() -> Iterator[str]:
-    yield "## What `clustersim calibrate --json` prints\n"
-    yield _prose("calibration")
-    yield from _drawn(("key", "meaning"), calibration_keys())
-    yield "## What `clustersim calibrate --grade --json` prints\n"
-    yield _prose("kernel_grades")
-    yield from _drawn(("key", "meaning"), described(KernelGrades))
-    yield "## What `clustersim calibrate --from --json` prints for tables of kernels\n"
-    yield _prose("kernel_fits")
-    yield from _drawn(("key", "meaning"), described(KernelFits))
-
-
-def _scaling() -> Iterator[str]:
-    yield "## What `clustersim scale --json` prints\n"
-    yield _prose("scaling")
-    yield from _drawn(("key", "meaning"), described(ScalingAnswer))
-    yield "## What `clustersim scale` writes\n"
-    yield _prose("scaling_files")
-    answer = scale("frontier-22b", weak=[16], strong=[16], settings=["batch.global=16"], jobs=1)
-    yield from _drawn(
-        ("file", "holds"), _said("scaling_file", scaling_files.files_of(answer).names([FORMAT]))
-    )
-
-
 def _prose(name: str) -> str:
     return str(TEXTS["prose"][name])
 
 
-def _said(table: str, found: Iterable[str]) -> list[tuple[str, str]]:
-    return [(name, TEXTS["meanings"][table][name]) for name in found]
-
-
-def _drawn(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+def _table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     yield f"| {' | '.join(headings)} |\n|{' --- |' * len(headings)}"
     for name, *cells in rows:
         yield f"| `{name}` | {' | '.join(cells)} |"
     yield ""
 
 
+# --- all pages ------------------------------------------------------------------------------------
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "scenario/README.md": scenarios,
+    "scenario/training-step.md": training_step,
+    "scenario/training-run.md": training_run,
+    "scenario/service.md": service,
+    "scenario/study-values.md": study_values,
+    "catalogue/README.md": catalogue,
+    "catalogue/machines.md": partial(
+        catalogue_page, "Machines", ("cluster", "node", "accelerator", "library")
+    ),
+    "catalogue/models.md": partial(catalogue_page, "Models", ("model",)),
+    "catalogue/software.md": partial(catalogue_page, "Software", ("framework", "engine")),
+    "catalogue/sites.md": partial(
+        catalogue_page, "Failures, sites and prices", ("reliability", "site", "prices")
+    ),
+    "answers/README.md": answers,
+    "answers/run.md": run_page,
+    "answers/serve.md": serve_page,
+    "answers/train.md": train_page,
+    "answers/compare.md": compare_page,
+    "answers/whatif.md": whatif_page,
+    "answers/scale.md": scale_page,
+    "answers/sweep.md": sweep_page,
+    "answers/search.md": search_page,
+    "answers/size.md": size_page,
+    "answers/collective.md": collective_page,
+    "answers/study.md": study_page,
+    "answers/list.md": list_page,
+    "answers/import.md": import_page,
+    "answers/validate.md": validate_page,
+    "answers/calibrate.md": calibrate_page,
+}
+"""The pages below ``docs/`` that this script writes."""
+
+
+def page(name: str) -> str:
+    """Return one page."""
+    title, *lines = PAGES[name]()
+    comment = "<!-- Written by docs/make_reference.py; do not edit by hand. -->\n"
+    return "\n".join([title, comment, *lines]).rstrip() + "\n"
+
+
+def main() -> None:
+    """Write all pages."""
+    for name in PAGES:
+        (DOCS / name).parent.mkdir(exist_ok=True)
+        (DOCS / name).write_text(page(name), encoding="utf-8")
+        sys.stdout.write(f"docs/{name}: written\n")
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
-    sys.stdout.write(f"{PAGE.name}: written\n")
+    main()

@@ -33,6 +33,7 @@ def script(name):
 
 
 made = script("make_examples")
+script("schema_keys")
 reference = script("make_reference")
 images = script("make_images")
 
@@ -170,9 +171,18 @@ def test_figures_are_small():
 # --- tables and words -----------------------------------------------------------------------------
 
 
-def test_the_reference_is_up_to_date():
-    """`docs/scenario.md` is what `docs/make_reference.py` writes."""
-    assert text_of("docs/scenario.md") == reference.page()
+@pytest.mark.parametrize("name", reference.PAGES)
+def test_the_reference_is_up_to_date(name):
+    """Scenarios, catalogue and answers are what `docs/make_reference.py` writes."""
+    assert text_of(f"docs/{name}") == reference.page(name)
+
+
+def test_the_reference_has_no_other_page():
+    """A page that the script no longer writes is deleted."""
+    folders = {Path(name).parent for name in reference.PAGES}
+    pages = {path.relative_to(DOCS).as_posix() for f in folders for path in (DOCS / f).glob("*")}
+
+    assert pages == set(reference.PAGES)
 
 
 def test_the_glossary_has_the_words_of_the_code():

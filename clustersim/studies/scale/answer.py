@@ -47,7 +47,7 @@ class ScalingPoint:
     mfu : model FLOPs over peak
     hfu : executed FLOPs over peak, recomputation included
     efficiency : rate of a device over that of the reference point
-        ([formula](model/attribution.md#along-a-scaling-curve))
+        ([formula](../model/attribution.md#along-a-scaling-curve))
     speedup : rate of the job over that of the reference point
     bubble_fraction : bubble over step time
     exposed_fraction : exposed communication over step time
