@@ -26,34 +26,17 @@ class ExpertLoads:
     shares : of each expert in all tokens, in any unit, devices one after another
     chosen : experts of a token
     devices : that hold different experts
-
-    Attributes
-    ----------
-    skew : tokens of the device with most of them, over the mean
     """
 
     def __init__(self, shares: Sequence[float], chosen: int, devices: int) -> None:
-        given = np.asarray(shares, dtype=float).reshape(devices, -1)
-        self.chosen, self.devices = chosen, devices
-        self._picked = np.minimum(chosen * given / given.sum(), MOST_CHOSEN)
-        of_device = given.sum(axis=1)
-        self.skew = float(of_device.max() / of_device.mean())
-        order = np.sort(self._picked, axis=1)
-        self._kinds = np.unique(order, axis=0)
+        of_device = np.asarray(shares, dtype=float).reshape(devices, -1)
+        picked = np.minimum(chosen * of_device / of_device.sum(), MOST_CHOSEN)
+        self._kinds = np.unique(np.sort(picked, axis=1), axis=0)
 
     @property
     def kinds(self) -> int:
         """Devices that differ in the shares of their experts."""
         return len(self._kinds)
-
-    def touched(self, tokens: float) -> float:
-        r"""Return the expected number of experts with a token, of all devices.
-
-        .. math:: \sum_i 1 - (1 - k p_i)^T
-
-        For equal shares this is E (1 - (1 - k/E)^T).
-        """
-        return float((1 - (1 - self._picked) ** tokens).sum())
 
     def tiles(self, tokens: Floats) -> dict[str, Floats]:
         """Return the columns of shapes for each kind of device and number of tokens, in a row.

@@ -7,9 +7,10 @@ int8       8 bits         int8 by int8
 int4       16 bits        int4-weights
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from clustersim.catalog.engines import EngineRecord
 from clustersim.cost.surfaces.formats import FORMATS
 from clustersim.errors import PlanError
 from clustersim.topology.accelerator import Accelerator
@@ -98,8 +99,8 @@ class Formats(NamedTuple):
         A device without a peak in the format of the activations multiplies in 16 bits.
         """
         weight = self.weight(part)
-        given = self.activations if weight == self.weights else None
-        activation = given or USUAL.get(weight, self.wide)
+        stated = self.activations if weight == self.weights else None
+        activation = stated or USUAL.get(weight, self.wide)
         if weight in SIXTEEN:
             return weight
         kernel = PRODUCTS.get((weight, activation))
@@ -112,7 +113,7 @@ class Formats(NamedTuple):
         return "bf16/fp8" if KV_BYTES[self.kv] == 1 else "bf16/bf16"
 
 
-def check_formats(formats: Formats, allowed: Mapping[str, tuple[str, ...]], engine: str) -> None:
+def check_formats(formats: Formats, engine: EngineRecord) -> None:
     """Check that an engine has kernels for the formats.
 
     Raises
@@ -120,8 +121,14 @@ def check_formats(formats: Formats, allowed: Mapping[str, tuple[str, ...]], engi
     PlanError
         with one line for each part whose format it lacks.
     """
+    facts = engine.formats
+    weights, activations, kv = facts.weights.value, facts.activations.value, facts.kv.value
+    allowed: Mapping[str, Sequence[str]] = {
+        "weights": weights, "attention": weights, "experts": weights,
+        "activations": activations, "kv": kv,
+    }  # fmt: skip
     problems = [
-        f"precision.{part}: engine '{engine}' has no {name} (allowed: {', '.join(names)})"
+        f"precision.{part}: engine '{engine.name}' has no {name} (allowed: {', '.join(names)})"
         for part, names in allowed.items()
         if (name := getattr(formats, part)) is not None and name not in names
     ]

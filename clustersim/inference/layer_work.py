@@ -7,12 +7,8 @@ norm -> MLP, or router -> dispatch -> experts -> combine                -> all-r
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from clustersim.catalog.engines import EngineKernels
-from clustersim.inference.formats import Formats
-from clustersim.inference.kernels import Head
-from clustersim.inference.layout import Layout
-from clustersim.topology.accelerator import Accelerator
-from clustersim.workload.model import Layer, Transformer
+from clustersim.inference.replica import Replica
+from clustersim.workload.model import Layer
 
 HALF: Final = 2.0
 """Size of a number of the residual stream [B]."""
@@ -45,48 +41,19 @@ class LayerWork(NamedTuple):
     passes: tuple[Pass, ...]
 
 
-def head_of(model: Transformer, tensor: int) -> Head:
-    """Return the attention of one device; keys beyond their number of heads are replicated."""
-    heads = model.heads // tensor
-    if model.latent is None:
-        size, kv_heads = model.head_size, max(1, model.kv_heads // tensor)
-        return Head(heads, kv_heads, size, size, 2 * size)
-    key = model.latent.keys_values + model.latent.rope
-    return Head(heads, 1, key, model.latent.keys_values, key, latent=True)
-
-
-def prompt_head_of(model: Transformer, tensor: int) -> Head:
-    """Return the attention of prompts, in which latent keys and values are written out."""
-    head = head_of(model, tensor)
-    if model.latent is None:
-        return head
-    key = model.latent.nope + model.latent.rope
-    return Head(head.heads, head.heads, key, model.latent.value, 0, latent=True)
-
-
-def layer_work(
-    model: Transformer,
-    layer: Layer,
-    layout: Layout,
-    formats: Formats,
-    fused: EngineKernels,
-    device: Accelerator,
-) -> LayerWork:
+def layer_work(replica: Replica, layer: Layer) -> LayerWork:
     """Return the work of a layer on one device, without attention and routed experts."""
-    products = [*_attention_products(model, layout.tensor, formats, device)]
-    products += _mlp_products(model, layer, layout.tensor, formats, device)
-    passes = [*_norm_passes(model, layout, fused), *_rotary_passes(model, layout.tensor, fused)]
-    passes += _gate_passes(model, layer, layout.tensor, fused)
-    return LayerWork(tuple(products), tuple(passes))
+    products = (*_attention_products(replica), *_mlp_products(replica, layer))
+    passes = (*_norm_passes(replica), *_rotary_passes(replica), *_gate_passes(replica, layer))
+    return LayerWork(products, passes)
 
 
 # --- products -------------------------------------------------------------------------------------
 
 
-def _attention_products(
-    model: Transformer, tensor: int, formats: Formats, device: Accelerator
-) -> Iterator[Product]:
-    kernel, h = formats.kernel("attention", device), model.hidden
+def _attention_products(replica: Replica) -> Iterator[Product]:
+    model, tensor, wide = replica.model, replica.layout.tensor, replica.formats.wide
+    kernel, h = replica.kernel("attention"), model.hidden
     heads = model.heads / tensor
     if model.latent is None:
         kv_heads = max(1.0, model.kv_heads / tensor)
@@ -100,21 +67,19 @@ def _attention_products(
     else:
         yield Product(kernel, narrow + shape.query, h)
         yield Product(kernel, heads * model.head_size, shape.query)
-    yield Product(formats.wide, shape.keys_values, shape.nope, heads)
-    yield Product(formats.wide, shape.value, shape.keys_values, heads)
+    yield Product(wide, shape.keys_values, shape.nope, heads)
+    yield Product(wide, shape.value, shape.keys_values, heads)
     yield Product(kernel, h, heads * shape.value)
 
 
-def _mlp_products(
-    model: Transformer, layer: Layer, tensor: int, formats: Formats, device: Accelerator
-) -> Iterator[Product]:
-    kernel, h = formats.kernel("mlp", device), model.hidden
-    inner = model.ffn
+def _mlp_products(replica: Replica, layer: Layer) -> Iterator[Product]:
+    model, tensor = replica.model, replica.layout.tensor
+    kernel, h, inner = replica.kernel("mlp"), model.hidden, model.ffn
     if layer.experts:
         assert model.experts is not None
-        yield Product(formats.wide, model.experts.count, h)
+        yield Product(replica.formats.wide, model.experts.count, h)
         inner = model.experts.shared * model.experts.ffn
-        kernel = formats.kernel("experts", device)
+        kernel = replica.kernel("experts")
     if inner:
         yield Product(kernel, (2 if model.gated else 1) * inner / tensor, h)
         yield Product(kernel, h, inner / tensor)
@@ -123,11 +88,12 @@ def _mlp_products(
 # --- passes ---------------------------------------------------------------------------------------
 
 
-def _norm_passes(model: Transformer, layout: Layout, fused: EngineKernels) -> Iterator[Pass]:
+def _norm_passes(replica: Replica) -> Iterator[Pass]:
     """Yield the norms, each after a residual sum, and those of outputs, queries and keys.
 
     In a parallel block both outputs are added before the one residual sum.
     """
+    model, tensor, fused = replica.model, replica.layout.tensor, replica.engine.kernels
     h = HALF * model.hidden
     alone = Pass(1, 2 * h) if fused.norm.value else Pass(_SEPARATE_NORM[0], _SEPARATE_NORM[1] * h)
     if model.parallel_block:
@@ -135,7 +101,7 @@ def _norm_passes(model: Transformer, layout: Layout, fused: EngineKernels) -> It
         if model.parallel_block == "own-norms":
             yield alone
     for _ in range(1 if model.parallel_block else 2):
-        if fused.norm_reduced.value and layout.tensor > 1:
+        if fused.norm_reduced.value and tensor > 1:
             continue
         if fused.norm.value and fused.residual_norm.value:
             yield Pass(1, 4 * h)
@@ -145,17 +111,17 @@ def _norm_passes(model: Transformer, layout: Layout, fused: EngineKernels) -> It
     if model.output_norms:
         yield Pass(2 * alone.launches, 2 * alone.nbytes)
     if model.qk_norm:
-        heads = (model.heads + model.kv_heads) / layout.tensor
+        heads = (model.heads + model.kv_heads) / tensor
         yield Pass(2 * alone.launches, alone.nbytes * heads * model.head_size / model.hidden)
 
 
-def _rotary_passes(model: Transformer, tensor: int, fused: EngineKernels) -> Iterator[Pass]:
+def _rotary_passes(replica: Replica) -> Iterator[Pass]:
     """Yield the rotation of queries and keys, and the write of keys and values to the cache."""
+    fused, head = replica.engine.kernels, replica.head
     if fused.rotary_attended.value:
         return
-    head = head_of(model, tensor)
     cached = HALF * head.kv_heads * head.read
-    turned = HALF * (head.heads * model.head_size + head.kv_heads * head.key)
+    turned = HALF * (head.heads * replica.model.head_size + head.kv_heads * head.key)
     if fused.rotary_cached.value:
         yield Pass(1, 2 * turned + 2 * cached)
     else:
@@ -163,9 +129,8 @@ def _rotary_passes(model: Transformer, tensor: int, fused: EngineKernels) -> Ite
         yield Pass(1, 2 * cached)
 
 
-def _gate_passes(
-    model: Transformer, layer: Layer, tensor: int, fused: EngineKernels
-) -> Iterator[Pass]:
+def _gate_passes(replica: Replica, layer: Layer) -> Iterator[Pass]:
+    model, tensor, fused = replica.model, replica.layout.tensor, replica.engine.kernels
     inner = model.ffn / tensor
     if layer.experts:
         assert model.experts is not None

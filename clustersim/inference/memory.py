@@ -9,9 +9,9 @@ without room for one block nothing can be served.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from clustersim.inference.formats import KV_BYTES, WEIGHTS
-from clustersim.inference.layer_work import HALF, head_of
-from clustersim.inference.stage import Replica
+from clustersim.inference.formats import WEIGHTS
+from clustersim.inference.layer_work import HALF
+from clustersim.inference.replica import Replica
 from clustersim.workload.model import Layer
 from clustersim.workload.parameters import (
     Parameters,
@@ -66,27 +66,24 @@ def replica_memory(
     limit = replica.engine.scheduler.tokens.value
     step = limit if most_tokens is None else min(limit, most_tokens)
     activations = facts.activations.value * step * replica.model.hidden / layout.context
-    found, token, first = [], 0.0, 0
-    shares = layout.layers(replica.model)
-    for stage, count in enumerate(shares):
-        layers = replica.model.stack[first : first + count]
-        first += count
-        weights = _weights(replica, layers, first=stage == 0, last=stage == len(shares) - 1)
-        cached = count * token_bytes(replica)
+    candidates, token, stacks = [], 0.0, replica.stacks
+    for stage, layers in enumerate(stacks):
+        weights = _weights(replica, layers, first=stage == 0, last=stage == len(stacks) - 1)
+        cached = len(layers) * replica.cached_bytes
         token += cached * layout.tensor
         parts = {
             "weights": weights, "activations": activations, "buffers": facts.buffers.value,
         }  # fmt: skip
         if draft is not None:
             parts["draft_model"] = _weights(draft, draft.model.stack, first=True, last=True)
-            cached += draft.model.layers * token_bytes(draft)
-        held = sum(parts.values())
+            cached += draft.model.layers * draft.cached_bytes
+        needed = sum(parts.values())
         if of_free:
-            room = facts.share.value * (capacity - held)
+            room = facts.share.value * (capacity - needed)
         else:
-            room = facts.share.value * capacity - held
-        found.append((room / cached, parts, room))
-    tokens, parts, room = min(found, key=lambda one: one[0])
+            room = facts.share.value * capacity - needed
+        candidates.append((room / cached, parts, room))
+    tokens, parts, room = min(candidates, key=lambda candidate: candidate[0])
     usable = sum(parts.values()) + room if room > 0 or not of_free else capacity
     block = replica.engine.scheduler.block.value
     blocks = max(0, int(tokens // block)) * layout.attention_data * layout.context
@@ -94,26 +91,21 @@ def replica_memory(
     return ReplicaMemory(parts | pool, usable, capacity, blocks * block, token)
 
 
-def token_bytes(replica: Replica) -> float:
-    """Return the bytes of a cached token and layer on one device [B]."""
-    head = head_of(replica.model, replica.layout.tensor)
-    return KV_BYTES[replica.formats.kv] * head.kv_heads * head.read
-
-
 def _weights(replica: Replica, layers: tuple[Layer, ...], *, first: bool, last: bool) -> float:
     """Return the bytes of the weights of one device of a stage [B]."""
     model, total = replica.model, 0.0
     for layer in layers:
         for part, count in parameters_by_part(model, layer).items():
-            total += _held(replica, count) * WEIGHTS[replica.formats.weight(_FORMAT_OF[part])]
+            total += _local(replica, count) * WEIGHTS[replica.formats.weight(_FORMAT_OF[part])]
     if first:
-        total += _held(replica, embedding_parameters(model)) * HALF
+        total += _local(replica, embedding_parameters(model)) * HALF
     if last:
-        total += _held(replica, head_parameters(model, alone=not first)) * HALF
+        total += _local(replica, head_parameters(model, alone=not first)) * HALF
     return total
 
 
-def _held(replica: Replica, count: Parameters) -> float:
+def _local(replica: Replica, count: Parameters) -> float:
+    """Return the parameters of one device."""
     layout = replica.layout
     own = count.dense(layout.tensor)
     return own + count.of_experts(layout.expert, layout.expert_tensor)

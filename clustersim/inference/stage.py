@@ -10,21 +10,17 @@ sampling            logits and the choice of tokens
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from clustersim.arrays import Floats
-from clustersim.catalog.engines import EngineRecord
-from clustersim.inference.experts import ExpertLoads
-from clustersim.inference.formats import KV_BYTES, NARROW_PROMPTS, WEIGHTS, Formats
-from clustersim.inference.kernels import Head, Kernels, Routed
-from clustersim.inference.layer_work import HALF, LayerWork, head_of, layer_work, prompt_head_of
-from clustersim.inference.layout import Layout
-from clustersim.inference.links import Links
-from clustersim.workload.model import Layer, Transformer
+from clustersim.inference.formats import KV_BYTES, NARROW_PROMPTS, WEIGHTS
+from clustersim.inference.kernels import Head, Routed
+from clustersim.inference.layer_work import HALF, LayerWork, layer_work
+from clustersim.inference.replica import Replica
+from clustersim.workload.model import Layer
 
 Parts = dict[str, Floats]
 """Times by cause [s]."""
@@ -45,19 +41,6 @@ _ATTENTION_KERNELS: Final = 2
 """Kernels of the attention of a layer: the parts of a long sequence are joined by another one."""
 
 
-@dataclass(frozen=True, eq=False)
-class Replica:
-    """What the stages of a replica have in common."""
-
-    model: Transformer
-    layout: Layout
-    formats: Formats
-    engine: EngineRecord
-    kernels: Kernels
-    links: Links
-    loads: ExpertLoads | None
-
-
 class Stage:
     """One stage.
 
@@ -69,23 +52,16 @@ class Stage:
 
     def __init__(self, replica: Replica, layers: Mapping[Layer, int], *, last: bool) -> None:
         self.replica, self.layers, self.last = replica, layers, last
+        self._model, self._layout = replica.model, replica.layout
+        self._kernels, self._links = replica.kernels, replica.links
+        self._formats, self._fused = replica.formats, replica.engine.kernels
 
     @cached_property
     def _work(self) -> list[tuple[LayerWork, int]]:
-        given = self.replica
         kinds: Counter[Layer] = Counter()
         for layer, count in self.layers.items():
             kinds[Layer(layer.experts)] += count
-        return [
-            (
-                layer_work(
-                    given.model, layer, given.layout, given.formats, given.engine.kernels,
-                    given.kernels.device,
-                ),
-                count,
-            )
-            for layer, count in kinds.items()
-        ]  # fmt: skip
+        return [(layer_work(self.replica, layer), count) for layer, count in kinds.items()]
 
     @property
     def with_experts(self) -> int:
@@ -100,15 +76,14 @@ class Stage:
     @property
     def _reduces(self) -> int:
         """All-reduces of a layer over a tensor group."""
-        return 1 if self.replica.model.parallel_block else 2
+        return 1 if self._model.parallel_block else 2
 
     @cached_property
     def launches(self) -> float:
         """Kernels that the host issues where no graph has them [count]."""
-        given = self.replica
-        reduces = self._reduces if given.layout.tensor > 1 else 0
+        reduces = self._reduces if self._layout.tensor > 1 else 0
         each = sum(
-            count * (len(work.products) + sum(one.launches for one in work.passes))
+            count * (len(work.products) + sum(launches for launches, _ in work.passes))
             for work, count in self._work
         )
         more = self.count * (_ATTENTION_KERNELS + reduces) + 4 * self.with_experts
@@ -117,52 +92,50 @@ class Stage:
     # --- parts ---------------------------------------------------------------------------------
 
     def dense(self, tokens: Floats) -> Parts:
-        """Return the times of everything that depends on the tokens of a device alone [s]."""
-        given = self.replica
+        """Return the times by cause that depend on the tokens of a device alone [s]."""
         weights, compute, passes = (np.zeros_like(tokens) for _ in range(3))
         for work, count in self._work:
-            for product in work.products:
-                seconds, limited = given.kernels.products(
-                    product.kernel, tokens, product.n, product.k, product.batch
-                )
+            for kernel, n, k, batch in work.products:
+                seconds, limited = self._kernels.products(kernel, tokens, n, k, batch)
                 weights = weights + np.where(limited, count * seconds, 0.0)
                 compute = compute + np.where(limited, 0.0, count * seconds)
-            for one in work.passes:
-                passes = passes + count * given.kernels.passes(one.nbytes * tokens, one.launches)
-        nbytes = HALF * given.model.hidden * tokens
-        separate = self.with_experts if given.layout.attention_data > 1 else 0
+            for launches, each in work.passes:
+                passes = passes + count * self._kernels.passes(each * tokens, launches)
+        nbytes = HALF * self._model.hidden * tokens
+        separate = self.with_experts if self._layout.attention_data > 1 else 0
         reduces = self._reduces * self.count - separate
-        tensor = reduces * given.links.tensor_reduce(nbytes)
+        tensor = reduces * self._links.tensor_reduce(nbytes)
         return {"weights": weights, "compute": compute, "elementwise": passes, "tensor": tensor}
+
+    def dense_seconds(self, tokens: Floats) -> Floats:
+        """Return the sum of the times that depend on the tokens of a device alone [s]."""
+        return sum(self.dense(tokens).values(), np.zeros_like(tokens))
 
     def products(self, tokens: float) -> dict[tuple[str, str], float]:
         """Return the times of products of all layers, by part and shape [s]."""
-        found: dict[tuple[str, str], float] = {}
+        times: dict[tuple[str, str], float] = {}
         for work, count in self._work:
-            for one in work.products:
-                seconds, limited = self.replica.kernels.products(
-                    one.kernel, np.array([tokens]), one.n, one.k, one.batch
-                )
+            for kernel, n, k, batch in work.products:
+                seconds, limited = self._kernels.products(kernel, np.array([tokens]), n, k, batch)
                 part = "weights" if limited[0] else "compute"
-                times = f"{one.batch:g} x " if one.batch > 1 else ""
-                key = part, f"product with {times}{one.n:,.0f} x {one.k:,.0f} in {one.kernel}"
-                found[key] = found.get(key, 0.0) + count * float(seconds[0])
-        return found
+                factor = f"{batch:g} x " if batch > 1 else ""
+                key = part, f"product with {factor}{n:,.0f} x {k:,.0f} in {kernel}"
+                times[key] = times.get(key, 0.0) + count * float(seconds[0])
+        return times
 
     def routed(self, tokens: Floats) -> Floats:
         """Return the times of the routed experts for tokens of the whole replica [s]."""
-        given, loads = self.replica, self.replica.loads
-        shape = given.model.experts
+        loads, shape = self.replica.loads, self._model.experts
         if not self.with_experts or loads is None or shape is None:
             return np.zeros_like(tokens)
-        inner = shape.ffn / given.layout.expert_tensor
-        layer = Routed(shape.count, shape.top_k, given.model.hidden, inner, given.model.gated)
-        kernel = given.formats.kernel("experts", given.kernels.device)
+        inner = shape.ffn / self._layout.expert_tensor
+        layer = Routed(shape.count, shape.top_k, self._model.hidden, inner, self._model.gated)
+        kernel = self.replica.kernel("experts")
         present = tokens
-        if given.layout.attention_data > 1:  # only tokens that were sent to a device are there
-            present = tokens * (1 - (1 - 1 / given.layout.expert) ** shape.top_k)
+        if self._layout.attention_data > 1:  # only tokens that were sent to a device are there
+            present = tokens * (1 - (1 - 1 / self._layout.expert) ** shape.top_k)
         repeated = np.tile(present, loads.kinds)
-        seconds = given.kernels.experts(kernel, loads.tiles(tokens), repeated, layer)
+        seconds = self._kernels.experts(kernel, loads.tiles(tokens), repeated, layer)
         return self.with_experts * loads.slowest(seconds)
 
     def exchange(self, tokens: Floats, *, prompts: bool) -> Floats:
@@ -171,14 +144,13 @@ class Stage:
         Without groups of attention all devices of a stage have all tokens, whose results an
         all-reduce of the tensor group sums.
         """
-        given = self.replica
-        shape = given.model.experts
-        if not self.with_experts or given.layout.attention_data == 1 or shape is None:
+        shape = self._model.experts
+        if not self.with_experts or self._layout.attention_data == 1 or shape is None:
             return np.zeros_like(tokens)
-        width = 1.0 if WEIGHTS[given.formats.weight("experts")] <= WEIGHTS["fp8-block"] else HALF
-        share = tokens / given.layout.tensor
-        return self.with_experts * given.links.exchange(
-            share, shape.top_k, given.model.hidden, width, prompts=prompts
+        narrow = WEIGHTS[self._formats.weight("experts")] <= WEIGHTS["fp8-block"]
+        share = tokens / self._layout.tensor
+        return self.with_experts * self._links.exchange(
+            share, shape.top_k, self._model.hidden, 1.0 if narrow else HALF, prompts=prompts
         )
 
     def decode(
@@ -190,18 +162,16 @@ class Stage:
         ----------
         together : whether they share a kernel with prompts, in which each query head reads its keys
         """
-        given = self.replica
-        head = head_of(given.model, given.layout.tensor)
-        head = head._replace(heads=head.heads * queries)
+        head = self.replica.head._replace(heads=self.replica.head.heads * queries)
         seconds = np.zeros_like(keys)
         for window, count in self._windows.items():
             seen = keys if window is None else np.minimum(keys, window)
-            seen = np.maximum(seen / given.layout.context, 1.0)
-            kernel = given.formats.attention_kernel()
-            packed = queries * given.engine.kernels.packed.value
-            alone = given.kernels.decode(kernel, head, sequences, seen, packed)
+            seen = np.maximum(seen / self._layout.context, 1.0)
+            kernel = self._formats.attention_kernel()
+            packed = queries * self._fused.packed.value
+            alone = self._kernels.decode(kernel, head, sequences, seen, packed)
             if together:
-                nbytes = KV_BYTES[given.formats.kv] * head.read * sequences * seen
+                nbytes = KV_BYTES[self._formats.kv] * head.read * sequences * seen
                 alone = np.maximum(alone, self._reread(head.heads / queries * nbytes))
             seconds = seconds + count * alone
         return seconds
@@ -212,32 +182,28 @@ class Stage:
 
         Latent attention has another kernel for each of them.
         """
-        found = self.replica.engine.kernels.together
-        device = self.replica.kernels.device
-        return (
-            found is not None
-            and self.replica.model.latent is None
-            and device.capability in found.value
-        )
+        fact = self._fused.together
+        if fact is None or self._model.latent is not None:
+            return False
+        return self._kernels.device.capability in fact.value
 
     def _reread(self, nbytes: Floats) -> Floats:
         """Return the time in which query heads that share keys read `nbytes` one by one [s]."""
-        rate = self.replica.engine.kernels.reread
+        rate = self._fused.reread
         assert rate is not None, "checked with `together`"
-        seconds: Floats = nbytes / (rate.value * self.replica.kernels.device.memory_bandwidth)
+        seconds: Floats = nbytes / (rate.value * self._kernels.device.memory_bandwidth)
         return seconds
 
     def prefill(self, queries: Floats, keys: Floats, prompts: float = 1) -> Floats:
         """Return the times of attention of the last `queries` of `keys` tokens of prompts [s]."""
-        given = self.replica
-        head = prompt_head_of(given.model, given.layout.tensor)
+        head = self.replica.prompt_head
         seconds = np.zeros_like(keys)
         for window, count in self._windows.items():
             seen = keys if window is None else np.minimum(keys, np.maximum(window, queries))
-            own = np.maximum(queries / given.layout.context, 1.0)
+            own = np.maximum(queries / self._layout.context, 1.0)
             kernel = self._prompt_kernel
-            seconds = seconds + count * given.kernels.prefill(kernel, head, own, seen, prompts)
-            if not given.engine.kernels.prompts.value:
+            seconds = seconds + count * self._kernels.prefill(kernel, head, own, seen, prompts)
+            if not self._fused.prompts.value:
                 seconds = seconds + count * self._unfused(head, prompts * own, seen)
         return seconds
 
@@ -250,34 +216,29 @@ class Stage:
         scores = 4 * head.heads * keys
         moved = 2 * head.heads * (head.key + head.value)
         moved += 4 * head.kv_heads * (head.key + head.value)
-        return self.replica.kernels.passes(HALF * queries * (scores + moved), _UNFUSED)
+        return self._kernels.passes(HALF * queries * (scores + moved), _UNFUSED)
 
     @cached_property
     def prefill_launch(self) -> float:
         """The part of `prefill` that prompts of other lengths in the same step share [s]."""
-        given = self.replica
-        head = prompt_head_of(given.model, given.layout.tensor)
-        return self.count * given.kernels.prefill_launch(self._prompt_kernel, head)
+        head = self.replica.prompt_head
+        return self.count * self._kernels.prefill_launch(self._prompt_kernel, head)
 
     @cached_property
     def _prompt_kernel(self) -> str:
         """The formats of queries and cached keys in attention of prompts."""
-        given = self.replica
-        measured = given.kernels.has("attention-prefill", NARROW_PROMPTS)
-        narrow = given.engine.kernels.prompts_narrow.value and given.formats.kv == "fp8"
-        if narrow and measured and given.model.latent is None:
+        measured = self._kernels.has("attention-prefill", NARROW_PROMPTS)
+        narrow = self._fused.prompts_narrow.value and self._formats.kv == "fp8"
+        if narrow and measured and self._model.latent is None:
             return NARROW_PROMPTS
-        return given.formats.attention_kernel()
+        return self._formats.attention_kernel()
 
     def context_gather(self, keys: Floats) -> Floats:
         """Return the times to gather the keys and values of prompts over a context group [s].
 
         Each device has those of its share of the tokens, and its queries attend to all.
         """
-        given = self.replica
-        head = head_of(given.model, given.layout.tensor)
-        nbytes = KV_BYTES[given.formats.kv] * head.kv_heads * head.read * keys
-        return self.count * given.links.context_gather(nbytes)
+        return self.count * self._links.context_gather(self.replica.cached_bytes * keys)
 
     def context_combine(self, tokens: Floats) -> Floats:
         """Return the times to combine the results of decoded tokens over a context group [s].
@@ -285,23 +246,20 @@ class Stage:
         Each device attends to its share of the cached tokens. Results of all of them are gathered,
         with the sum of each softmax, in 32 bits.
         """
-        given = self.replica
-        head = head_of(given.model, given.layout.tensor)
-        nbytes = _SINGLE * head.heads * (head.value + 1) * tokens * given.layout.context
-        return self.count * given.links.context_gather(nbytes)
+        head = self.replica.head
+        nbytes = _SINGLE * head.heads * (head.value + 1) * tokens * self._layout.context
+        return self.count * self._links.context_gather(nbytes)
 
     def head(self, rows: Floats) -> Floats:
         """Return the times of logits of `rows` tokens and of their choice [s]."""
         if not self.last:
             return np.zeros_like(rows)
-        given, tensor = self.replica, self.replica.layout.tensor
-        model = given.model
-        seconds, _ = given.kernels.products(
-            given.formats.wide, rows, model.vocab / tensor, model.hidden
-        )
+        vocab, kernel = self._model.vocab, self._formats.wide
+        each = vocab / self._layout.tensor
+        seconds, _ = self._kernels.products(kernel, rows, each, self._model.hidden)
         launches, nbytes = _SAMPLING
-        chosen = given.kernels.passes(nbytes * rows * model.vocab, launches)
-        return seconds + chosen + given.links.tensor_gather(HALF * rows * model.vocab)
+        chosen = self._kernels.passes(nbytes * rows * vocab, launches)
+        return seconds + chosen + self._links.tensor_gather(HALF * rows * vocab)
 
     @cached_property
     def _windows(self) -> Mapping[int | None, int]:

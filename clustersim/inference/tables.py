@@ -1,17 +1,20 @@
-"""Tables of times between which steps are interpolated: a step costs microseconds to look up.
+"""Times of a stage, computed or looked up in tables: a step then costs microseconds.
 
 Knots grow geometrically, so that times that grow with a power of their argument are met within the
-square of the distance between knots.
+square of the distance between knots.  Tables are computed on first use.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property, partial
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from clustersim.arrays import Floats
+from clustersim.inference.batch import Prompt
+from clustersim.inference.stage import Stage
 
 DENSE_UP_TO: Final = 16
 """Up to here each whole number is a knot: kernels of few tokens differ in tiles, not in size."""
@@ -19,62 +22,162 @@ DENSE_UP_TO: Final = 16
 KNOTS_AN_OCTAVE: Final = 8
 """Knots for each doubling above."""
 
-
 TILE: Final = 64
 """Rows of the smallest tile: times of products step after each multiple of it."""
 
 TILES: Final = 32
 """Multiples of a tile that are knots, each with the number after it."""
 
+MOST_TOKENS: Final = 2**16
+MOST_SEQUENCES: Final = 2**12
+MOST_KEYS: Final = 2**17
+"""Last knots of tables: tokens of a step, decoding sequences, and tokens of a sequence."""
 
-def knots(most: float, octave: int = KNOTS_AN_OCTAVE, tile: float = TILE) -> list[float]:
+DENSE_KEYS: Final = 15
+"""Knots of few tokens that tables of attention leave out: it costs its launch there."""
+
+
+@cache
+def knots(most: float, tile: float = TILE) -> tuple[float, ...]:
     """Return whole numbers from 1 up to at least `most`, each a knot of a table.
 
     `tile` is the number of tokens that fill another tile of a product.
     """
-    found = [float(n) for n in range(1, DENSE_UP_TO + 1)]
-    while found[-1] < most:
-        found.append(float(np.ceil(found[-1] * 2 ** (1 / octave))))
+    sizes = [float(n) for n in range(1, DENSE_UP_TO + 1)]
+    while sizes[-1] < most:
+        sizes.append(float(np.ceil(sizes[-1] * 2 ** (1 / KNOTS_AN_OCTAVE))))
     edges = {tile * n + after for n in range(1, TILES + 1) for after in (0.0, 1.0)}
-    return sorted({*found, *(edge for edge in edges if edge < most)})
-
-
-def tabulate(at: list[float], function: Callable[[Floats], Floats]) -> "Line":
-    """Return the table of a function of one number."""
-    return Line(at, function(np.array(at)).tolist())
+    return tuple(sorted({*sizes, *(edge for edge in edges if edge < most)}))
 
 
 class Line:
     """A function of one number, linear between knots and beyond the last."""
 
-    def __init__(self, at: list[float], values: list[float]) -> None:
-        self._at, self._values = at, values
-        pairs = zip(pairwise(values), pairwise(at), strict=True)
-        self._slopes = [(b - a) / (y - x) for (a, b), (x, y) in pairs]
+    def __init__(self, at: Sequence[float], function: Callable[[Floats], Floats]) -> None:
+        self._at, self._function = at, function
         self._last = len(at) - 2
+
+    @cached_property
+    def _values(self) -> list[float]:
+        values: list[float] = self._function(np.array(self._at)).tolist()
+        return values
+
+    @cached_property
+    def _slopes(self) -> list[float]:
+        pairs = zip(pairwise(self._values), pairwise(self._at), strict=True)
+        return [(b - a) / (y - x) for (a, b), (x, y) in pairs]
 
     def __call__(self, x: float) -> float:
         """Return the value at a number."""
-        place = bisect_right(self._at, x) - 1
-        place = 0 if place < 0 else min(place, self._last)
-        return self._values[place] + self._slopes[place] * (x - self._at[place])
+        knot = bisect_right(self._at, x) - 1
+        knot = 0 if knot < 0 else min(knot, self._last)
+        return self._values[knot] + self._slopes[knot] * (x - self._at[knot])
 
 
 class Plane:
     """A function of two numbers, linear in each between knots."""
 
     def __init__(
-        self, rows: list[float], columns: list[float], function: Callable[[Floats, Floats], Floats]
+        self,
+        rows: Sequence[float],
+        columns: Sequence[float],
+        function: Callable[[Floats, Floats], Floats],
     ) -> None:
-        self._rows = rows
-        a, b = np.meshgrid(np.array(rows), np.array(columns), indexing="ij")
-        values = function(a.ravel(), b.ravel()).reshape(a.shape)
-        self._lines = [Line(columns, row) for row in values.tolist()]
+        self._rows, self._columns, self._function = rows, columns, function
+
+    @cached_property
+    def _lines(self) -> list[Line]:
+        a, b = np.meshgrid(np.array(self._rows), np.array(self._columns), indexing="ij")
+        values = self._function(a.ravel(), b.ravel()).reshape(a.shape)
+        return [Line(self._columns, lambda _, row=row: row) for row in values]  # type: ignore[misc]
 
     def __call__(self, x: float, y: float) -> float:
         """Return the value at a row and a column."""
-        place = bisect_right(self._rows, x) - 1
-        place = 0 if place < 0 else min(place, len(self._rows) - 2)
-        low, high = self._rows[place], self._rows[place + 1]
+        row = bisect_right(self._rows, x) - 1
+        row = 0 if row < 0 else min(row, len(self._rows) - 2)
+        low, high = self._rows[row], self._rows[row + 1]
         share = (x - low) / (high - low)
-        return (1 - share) * self._lines[place](y) + share * self._lines[place + 1](y)
+        return (1 - share) * self._lines[row](y) + share * self._lines[row + 1](y)
+
+
+class StageTimes:
+    """Times of a stage for one step at a time [s].
+
+    Parameters
+    ----------
+    queries : tokens of a decoding sequence in a step
+    tabled : whether times are looked up in tables; otherwise they are computed
+
+    Attributes
+    ----------
+    gathered : of a gather of keys and values over a context group, by tokens
+    combined : of the combination of results over a context group, by decoded tokens
+    """
+
+    def __init__(self, stage: Stage, queries: int, *, tabled: bool) -> None:
+        self.stage, self._tabled = stage, tabled
+        self._groups = stage.replica.layout.attention_data
+        self.prefill_launch = stage.prefill_launch
+        experts = stage.replica.model.experts
+        tile = TILE * (1.0 if experts is None else experts.count / experts.top_k)
+        self._dense = self._line(stage.dense_seconds, MOST_TOKENS)
+        self._routed = self._line(stage.routed, MOST_TOKENS, tile)
+        self._exchange = self._line(partial(stage.exchange, prompts=False), MOST_SEQUENCES)
+        self._prompt_exchange = self._line(partial(stage.exchange, prompts=True), MOST_TOKENS)
+        self._head = self._line(stage.head, MOST_SEQUENCES)
+        self.gathered = self._line(stage.context_gather, MOST_KEYS)
+        self.combined = self._line(stage.context_combine, MOST_SEQUENCES)
+        decode = partial(stage.decode, queries=queries)
+        self._decode = self._decode_together = self._plane(decode)
+        if stage.together:
+            self._decode_together = self._plane(partial(decode, together=True))
+        self._prefills: dict[tuple[Prompt, int], float] = {}
+
+    def _line(
+        self, function: Callable[[Floats], Floats], most: int, tile: float = TILE
+    ) -> Callable[[float], float]:
+        if self._tabled:
+            return Line(knots(most, tile), function)
+        return lambda x: float(function(np.array([float(x)]))[0])
+
+    def _plane(
+        self, function: Callable[[Floats, Floats], Floats]
+    ) -> Callable[[float, float], float]:
+        if self._tabled:
+            return Plane(knots(MOST_SEQUENCES), knots(MOST_KEYS)[DENSE_KEYS:], function)
+        return lambda x, y: float(function(np.array([float(x)]), np.array([float(y)]))[0])
+
+    def tokens(self, each: float, whole: float, rows: float, *, prompts: bool) -> dict[str, float]:
+        """Return the times by cause that depend on numbers of tokens alone [s].
+
+        In tables, all that depends on the tokens of a device is one cause.
+
+        Parameters
+        ----------
+        each, whole, rows : tokens of a device, of the replica, and rows of logits of a device
+        prompts : whether the step processes prompts
+        """
+        if self._tabled:
+            parts = {"compute": self._dense(each)}
+        else:
+            dense = self.stage.dense(np.array([float(each)]))
+            parts = {name: float(seconds[0]) for name, seconds in dense.items()}
+        if self.stage.with_experts:
+            parts["experts"] = self._routed(whole)
+            if self._groups > 1:
+                parts["expert"] = (self._prompt_exchange if prompts else self._exchange)(each)
+        parts["sampling"] = self._head(rows)
+        return parts
+
+    def decode(self, sequences: float, keys: float, *, prompts: bool) -> float:
+        """Return the time of attention of sequences with `keys` cached tokens each [s]."""
+        return (self._decode_together if prompts else self._decode)(sequences, keys)
+
+    def prefill(self, prompt: Prompt, count: int) -> float:
+        """Return the time of attention of some prompts of the same lengths, computed once [s]."""
+        known = self._prefills.get((prompt, count))
+        if known is None:
+            queries, keys = float(prompt.tokens), float(prompt.tokens + prompt.before)
+            seconds = self.stage.prefill(np.array([queries]), np.array([keys]), count)
+            known = self._prefills[prompt, count] = float(seconds[0])
+        return known

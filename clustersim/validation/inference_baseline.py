@@ -37,20 +37,20 @@ def baseline_predictions(case: InferenceCase) -> dict[str, float]:
 
     Nothing is predicted for loads of several pools, and for those without a number of users.
     """
-    service, users = case.service, case.users
+    replica, users = case.costs.replica, case.users
     mode = case.row.serving.mode
-    if service.model.experts is not None or users is None or mode not in (USERS, STATIC):
+    if replica.model.experts is not None or users is None or mode not in (USERS, STATIC):
         return {}
-    device, formats = service.kernels.device, service.formats
-    devices = service.layout.tensor * service.layout.attention_data
+    device, formats = replica.kernels.device, replica.formats
+    devices = replica.layout.tensor * replica.layout.attention_data
     peak = device.peak_rate(FORMATS[formats.kernel("mlp", device)].peak) * devices * COMPUTE
     bandwidth = device.memory_bandwidth * devices * MEMORY
-    count = model_parameters(service.model)
-    cached = service.kv_bytes_per_token * users * (case.prompt + case.output / 2)
+    count = model_parameters(replica.model)
+    cached = case.costs.memory.token * users * (case.prompt + case.output / 2)
     moved = (WEIGHTS[formats.weights] * count + cached) / bandwidth
     decoding = max(2 * count * users / peak, moved)
-    reduces = 2 * REDUCE if service.layout.tensor > 1 else 0.0
-    shortest = service.model.layers * (4 * PRODUCT + ATTENTION + reduces)
+    reduces = 2 * REDUCE if replica.layout.tensor > 1 else 0.0
+    shortest = replica.model.layers * (4 * PRODUCT + ATTENTION + reduces)
     prompts = users * 2 * count * case.prompt / peak
     if mode == USERS:
         return {"tpot_ms": 1e3 * (shortest + decoding + prompts / case.output)}
@@ -61,5 +61,5 @@ def baseline_predictions(case: InferenceCase) -> dict[str, float]:
         "latency_s": latency,
         "ttft_ms": 1e3 * first,
         "output_tok_s": produced,
-        "output_tok_s_per_gpu": produced / service.layout.devices,
+        "output_tok_s_per_gpu": produced / replica.layout.devices,
     }

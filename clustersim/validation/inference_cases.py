@@ -1,6 +1,6 @@
 """Measured inference cases: rows of family ``inference`` as replicas that serve a load.
 
-    row --words, `inference_settings`--> machine, model, formats, engine, layout --> Service
+    row --words, `inference_settings`--> machine, model, formats, engine, layout --> StepCosts
 
 Every field may be missing; a row that leaves out what a prediction needs is not gradable.
 """
@@ -15,7 +15,8 @@ from clustersim.catalog.models import ModelRecord
 from clustersim.catalog.records import ClusterRecord
 from clustersim.inference.formats import WEIGHTS, Formats
 from clustersim.inference.layout import Layout
-from clustersim.inference.step_costs import Service
+from clustersim.inference.replica import build_replica
+from clustersim.inference.step_costs import StepCosts
 from clustersim.scenario.entries import entry
 from clustersim.topology.cluster import build_cluster
 from clustersim.validation.cases.reasons import NOT_STATED, Reason, Ungradable
@@ -142,7 +143,7 @@ class InferenceCase(NamedTuple):
     """
 
     row: InferenceRow
-    service: Service
+    costs: StepCosts
     cluster: str
     engine: str
     users: int | None
@@ -155,20 +156,20 @@ class InferenceCase(NamedTuple):
     @property
     def scenario(self) -> dict[str, Any]:
         """The serving scenario of the row, without its load."""
-        formats, pools = self.service.formats, self.row.serving
-        layouts = {"replica": _plan(self.service.layout, 1)}
+        formats, pools = self.costs.replica.formats, self.row.serving
+        layouts = {"replica": _plan(self.costs.replica.layout, 1)}
         if pools.prefill is not None and pools.decode is not None:
             layouts = {
                 name: _plan(_pool_layout(pool), pool.num_workers or 1)
                 for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
             }
         devices = sum(prod(plan.values()) // plan["expert"] for plan in layouts.values())
-        cluster = self.service.replica.links.cluster
+        cluster, model = self.costs.replica.links.cluster, self.costs.replica.model
         precision = {key: value for key, value in formats._asdict().items() if value is not None}
         return {
             "title": "measured",
             "cluster": {"name": self.cluster, "nodes": -(-devices // cluster.node.devices)},
-            "model": {"name": self.service.model.name, "sequence": self.service.model.sequence},
+            "model": {"name": model.name, "sequence": model.sequence},
             "plan": layouts.get("replica", layouts),
             "precision": precision,
             "engine": {"name": self.engine, **self._limits},
@@ -210,7 +211,7 @@ def inference_case(row: Row) -> InferenceCase:
     formats = _formats(given, model, settings, engine.cache == "argument", assumed)
     cluster = _record("cluster", machine.cluster, ClusterRecord)
     record = _record("model", model.model, ModelRecord)
-    service = Service(
+    replica = build_replica(
         build_cluster(cluster, -(-layout.devices // cluster.node.devices.value), queued=True),
         build_model(record, max(record.sequence, LONGEST), 1, 1),
         layout,
@@ -222,7 +223,7 @@ def inference_case(row: Row) -> InferenceCase:
     if arrivals is not None:
         assumed["serving.lengths"] = "spread by half of their means, which alone are stated"
     return InferenceCase(
-        given, service, machine.cluster, engine.engine,
+        given, StepCosts(replica), machine.cluster, engine.engine,
         int(users) if isinstance(users, int | float) else None,
         round(load.isl), round(load.osl or 1), replicas, assumed, arrivals,
     )  # fmt: skip

@@ -60,7 +60,7 @@ def grade_inference_case(case: InferenceCase) -> tuple[list[Grade], TokenTime]:
     mode = case.row.serving.mode or ""
     if mode not in MODES:
         raise Ungradable(Reason("its load needs a replay of requests", f"load '{mode}'"))
-    memory = case.service.memory
+    memory = case.costs.memory
     if not memory.fits:
         detail = f"exceeds the memory of a device by {memory.missing / 1e9:.1f} GB"
         raise Ungradable(Reason("predicted not to fit", detail))
@@ -91,17 +91,17 @@ def inference_outcome(row: Row, *, count: bool = False) -> Outcome:
     except (ScenarioError, CatalogError) as problem:
         text = "; ".join(str(problem).splitlines())
         return replace(outcome, reasons=(Reason("invalid layout", text),))
-    memory = case.service.memory
+    memory = case.costs.memory
     return replace(
         outcome,
         grade=graded,
         others=tuple(others),
         scored=row.source.confidence in ("high", "medium"),
-        accelerator=case.service.kernels.device.name,
+        accelerator=case.costs.replica.kernels.device.name,
         cluster=case.cluster,
         layout={"engine": case.engine, **case.scenario["plan"]},
         assumed=case.assumed,
-        devices=case.service.layout.devices,
+        devices=case.costs.replica.layout.devices,
         memory_peak=sum(memory.parts.values()),
         memory_capacity=memory.capacity,
         baselines=_baselines(case),
@@ -129,8 +129,8 @@ def _grade(metric: str, measured: float, predicted: float) -> Grade:
 
 
 def _static(case: InferenceCase) -> Predicted:
-    users, devices = case.users or 1, case.service.layout.devices
-    times = static_times(case.service, users, case.prompt, case.output)
+    users, devices = case.users or 1, case.costs.replica.layout.devices
+    times = static_times(case.costs, users, case.prompt, case.output)
     produced = users * case.output / times.latency
     metrics = {
         "latency_s": times.latency,
@@ -138,7 +138,7 @@ def _static(case: InferenceCase) -> Predicted:
         "output_tok_s_per_gpu": produced / devices,
         "output_tok_s": produced,
     }
-    return Predicted(metrics, static_token(case.service, users, case.prompt, case.output, times))
+    return Predicted(metrics, static_token(case.costs, users, case.prompt, case.output, times))
 
 
 def _steady(case: InferenceCase) -> Predicted:
@@ -182,8 +182,8 @@ def _offline(case: InferenceCase) -> Predicted:
 
     All have the same lengths: a round that is filled in part would take as long as a whole one.
     """
-    room = case.service.kv_tokens // (case.prompt + case.output)
-    most = case.service.layout.pipeline * case.service.engine.scheduler.sequences.value
+    room = case.costs.memory.tokens // (case.prompt + case.output)
+    most = case.costs.replica.layout.pipeline * case.costs.replica.engine.scheduler.sequences.value
     together = max(1, min(room, most))
     rounds = min(max(ROUNDS, ceil(LEAST_REQUESTS / together)), MOST_OFFLINE // together)
     count = max(1, rounds) * together
@@ -199,7 +199,7 @@ def _replayed(case: InferenceCase, load: Mapping[str, Any]) -> Predicted:
         "ttft_ms": 1e3 * answer.ttft_s.mean,
         "output_tok_s": answer.output_tokens_per_s,
     }
-    return Predicted(metrics, replayed_token(case.service, answer))
+    return Predicted(metrics, replayed_token(case.costs, answer))
 
 
 def _varied(tokens: int) -> dict[str, list[int]]:
@@ -224,21 +224,21 @@ median error of 25 measured runs is 6 % with 2 rounds and with 8."""
 
 def _decoding(case: InferenceCase) -> Predicted:
     """Return the throughput of a device whose users all have `prompt` cached tokens."""
-    layout, users = case.service.layout, case.users or 1
+    layout, users = case.costs.replica.layout, case.users or 1
     whole = users * layout.attention_data
     batch = Batch(whole, whole * case.prompt)
-    rate = whole / layout.devices / case.service.seconds(batch)
-    return Predicted({"output_tok_s_per_gpu": rate}, step_time(case.service, batch))
+    rate = whole / layout.devices / case.costs.seconds(batch)
+    return Predicted({"output_tok_s_per_gpu": rate}, step_time(case.costs, batch))
 
 
 def _prefilling(case: InferenceCase) -> Predicted:
     """Return the throughput of a device with as many prompts as a step takes."""
-    layout = case.service.layout
+    layout = case.costs.replica.layout
     each = max(1, PROMPT_TOKENS // case.prompt)
     count = each * layout.attention_data
     batch = Batch(0, 0, (Prompt(case.prompt),) * count)
-    rate = count * case.prompt / layout.devices / case.service.seconds(batch)
-    return Predicted({"input_tok_s_per_gpu": rate}, step_time(case.service, batch))
+    rate = count * case.prompt / layout.devices / case.costs.seconds(batch)
+    return Predicted({"input_tok_s_per_gpu": rate}, step_time(case.costs, batch))
 
 
 PROMPT_TOKENS: Final = 16_384

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from clustersim.inference.batch import Batch, Prompt
-from clustersim.inference.step_costs import Service
+from clustersim.inference.step_costs import StepCosts
 from clustersim.scenario.load import load_service
 from clustersim.simulation.service.pools import build_pools
 from clustersim.validation.claim_runs import ClaimRun
@@ -32,7 +32,7 @@ def fused_kernels(runs: Mapping[str, ClaimRun]) -> dict[str, float]:
     return {"one sequence": separate.step(ONE).seconds / fused.step(ONE).seconds}
 
 
-def replica_of(run: ClaimRun, *settings: str) -> Service:
+def replica_of(run: ClaimRun, *settings: str) -> StepCosts:
     """Return the replica of a serving scenario."""
     loaded = load_service(run.name, [*run.set, *settings])
-    return build_pools(loaded, MANY.prompts[0].tokens)[-1].service
+    return build_pools(loaded, MANY.prompts[0].tokens)[-1].costs

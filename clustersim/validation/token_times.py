@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.static_batch import StaticTimes, prompt_seconds
-from clustersim.inference.step_costs import Service
+from clustersim.inference.step_costs import StepCosts
 from clustersim.simulation.service.answer import ServeAnswer
 
 
@@ -37,37 +37,37 @@ class TokenTime:
         return sum(self.parts.values())
 
 
-def replayed_token(service: Service, answer: ServeAnswer) -> TokenTime:
+def replayed_token(costs: StepCosts, answer: ServeAnswer) -> TokenTime:
     """Return the mean time of a token of a replay."""
-    return _of(service, answer.attribution, answer.counts.mean_batch)
+    return _of(costs, answer.attribution, answer.counts.mean_batch)
 
 
-def step_time(service: Service, batch: Batch) -> TokenTime:
+def step_time(costs: StepCosts, batch: Batch) -> TokenTime:
     """Return the time of a step."""
-    return _of(service, service.step(batch).parts, batch.sequences)
+    return _of(costs, costs.step(batch).parts, batch.sequences)
 
 
 def static_token(
-    service: Service, users: int, prompt: int, output: int, times: StaticTimes
+    costs: StepCosts, users: int, prompt: int, output: int, times: StaticTimes
 ) -> TokenTime:
     """Return the latency of a static batch over its output tokens, or its only token.
 
     Steps that decode have the parts of those of mean length, scaled to their mean time.
     """
-    before = {"frontend": service.engine.first.value}
+    before = {"frontend": costs.replica.engine.first.value}
     if output == 1:
-        prompts = service.step(Batch(0, 0, (Prompt(prompt),) * users)).parts
-        rest = times.latency - service.engine.first.value
-        return _of(service, before | _scaled(prompts, rest), users)
-    decoding = service.step(Batch(users, round(users * (prompt + output / 2)))).parts
-    before["prompts"] = prompt_seconds(service, users, prompt)
+        prompts = costs.step(Batch(0, 0, (Prompt(prompt),) * users)).parts
+        rest = times.latency - costs.replica.engine.first.value
+        return _of(costs, before | _scaled(prompts, rest), users)
+    decoding = costs.step(Batch(users, round(users * (prompt + output / 2)))).parts
+    before["prompts"] = prompt_seconds(costs, users, prompt)
     parts = _scaled(decoding, (output - 1) * times.token)
     whole = {name: seconds / output for name, seconds in (parts | before).items()}
-    return _of(service, whole, users)
+    return _of(costs, whole, users)
 
 
-def _of(service: Service, parts: Mapping[str, float], sequences: float) -> TokenTime:
-    model, layout = service.model, service.layout
+def _of(costs: StepCosts, parts: Mapping[str, float], sequences: float) -> TokenTime:
+    model, layout = costs.replica.model, costs.replica.layout
     each = 1 if model.parallel_block else 2
     reduces = each * model.layers if layout.tensor > 1 else 0
     shown = {name: seconds for name, seconds in parts.items() if seconds}

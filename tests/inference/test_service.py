@@ -8,8 +8,9 @@ from clustersim.errors import PlanError
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.formats import Formats
 from clustersim.inference.layout import Layout
+from clustersim.inference.replica import build_replica
 from clustersim.inference.stage import Stage
-from clustersim.inference.step_costs import Service
+from clustersim.inference.step_costs import StepCosts
 from clustersim.scenario.entries import entry
 from clustersim.topology.cluster import build_cluster
 from clustersim.workload.model import build_model
@@ -18,23 +19,18 @@ ALONE = Layout()
 WIDE = Formats()
 
 
-def service(
+def costs(
     layout=ALONE, *, model="llama3-8b", cluster="dgx-h100", nodes=1, formats=WIDE,
-    engine="vllm", **more,
+    engine="vllm",
 ):  # fmt: skip
-    """Return a replica from the catalogue."""
+    """Return the costs of steps of a replica from the catalogue."""
     record = entry("model", model).record
-    return Service(
-        build_cluster(entry("cluster", cluster).record, nodes),
-        build_model(record, record.sequence, 1, 1),
-        layout,
-        formats,
-        entry("engine", engine).record,
-        **more,
-    )
+    machine = build_cluster(entry("cluster", cluster).record, nodes)
+    shape, how = build_model(record, record.sequence, 1, 1), entry("engine", engine).record
+    return StepCosts(build_replica(machine, shape, layout, formats, how))
 
 
-EXAMPLE = service(Layout(tensor=2))
+EXAMPLE = costs(Layout(tensor=2))
 PROMPTS = (Prompt(512),)
 
 
@@ -54,7 +50,7 @@ def test_tables_are_within_a_thirtieth_of_the_exact_step(sequences, keys, prompt
 @pytest.mark.parametrize(("sequences", "keys"), [(1, 900), (7, 33_000), (100, 1_234), (300, 77)])
 def test_tables_know_that_prompts_slow_the_attention_of_a_step(sequences, keys):
     """Steps with prompts have a table of their own, within the same 3 %."""
-    card = service(cluster="server-8xrtx-pro-6000")
+    card = costs(cluster="server-8xrtx-pro-6000")
     batch = Batch(sequences, sequences * keys, (Prompt(300), Prompt(40, 2_000)))
 
     assert card.seconds(batch) == pytest.approx(card.step(batch).seconds, rel=0.03)
@@ -65,14 +61,14 @@ def test_query_heads_read_their_keys_again_in_steps_with_prompts():
 
     With prompts the 32 heads read the keys of 8: four times the bytes at 2.1 times the bandwidth.
     """
-    card, sequences, keys = service(cluster="server-8xrtx-pro-6000"), 64, 8_000
+    card, sequences, keys = costs(cluster="server-8xrtx-pro-6000"), 64, 8_000
     decoding = Batch(sequences, sequences * keys)
     alone, together = (
         card.step(batch).parts["kv"] for batch in (decoding, decoding._replace(prompts=PROMPTS))
     )
 
     nbytes = 2 * 2 * 128 * 32 * sequences * keys * 32
-    bandwidth = card.kernels.device.memory_bandwidth
+    bandwidth = card.replica.kernels.device.memory_bandwidth
     assert together == pytest.approx(nbytes / (2.1 * bandwidth), rel=1e-6)
     assert together > 1.5 * alone
 
@@ -88,7 +84,7 @@ def test_query_heads_read_their_keys_again_in_steps_with_prompts():
 )
 def test_other_kernels_decode_as_fast_beside_prompts(cluster, model, engine):
     """Only the kernel that devices of some compute capabilities share is slower."""
-    card = service(cluster=cluster, model=model, engine=engine)
+    card = costs(cluster=cluster, model=model, engine=engine)
     decoding = Batch(64, 64 * 8_000)
 
     assert (
@@ -100,7 +96,7 @@ def test_prompts_multiply_in_8_bits_where_the_engine_and_its_cache_do():
     """On RTX PRO 6000 attention of a long prompt takes some half of its time in 16 bits."""
     batch = Batch(0, 0, (Prompt(16_000),))
     narrow, half, compiled = (
-        service(cluster="server-8xrtx-pro-6000", engine=engine, formats=Formats(kv=kv))
+        costs(cluster="server-8xrtx-pro-6000", engine=engine, formats=Formats(kv=kv))
         .step(batch)
         .parts["prefill"]
         for engine, kv in (
@@ -116,7 +112,7 @@ def test_prompts_multiply_in_8_bits_where_the_engine_and_its_cache_do():
 
 def test_keys_without_groups_are_read_as_often_beside_prompts():
     """Where each query head has its own keys there is nothing to read again."""
-    card = service(model="llama2-7b", cluster="server-8xrtx-pro-6000")
+    card = costs(model="llama2-7b", cluster="server-8xrtx-pro-6000")
     decoding = Batch(16, 16 * 2_000)
 
     assert (
@@ -126,7 +122,7 @@ def test_keys_without_groups_are_read_as_often_beside_prompts():
 
 def test_tables_know_that_halves_of_a_batch_overlap():
     """Exchanges between experts hide behind the other half in tables as in the exact step."""
-    wide = service(
+    wide = costs(
         Layout(attention_data=128, expert=128), model="deepseek-v3", cluster="deepseek-h800",
         nodes=16, formats=Formats(weights="fp8-block"), engine="deepseek",
     )  # fmt: skip
@@ -175,14 +171,14 @@ def test_a_step_is_looked_up_without_its_kernels(monkeypatch):
 def test_a_replica_that_cannot_be_built_is_described(more, complaint):
     """One line names the key, the value and what is allowed."""
     with pytest.raises(PlanError) as problem:
-        service(**more)
+        costs(**more)
 
     assert str(problem.value) == complaint
 
 
 def test_a_share_of_the_free_memory_leaves_weights_alone():
     """TensorRT-LLM takes 90 % of what weights and buffers leave, others 90 % of the device."""
-    free, whole = service(engine="tensorrt-llm").memory, service(engine="vllm").memory
+    free, whole = costs(engine="tensorrt-llm").memory, costs(engine="vllm").memory
 
     held = sum(free.parts.values()) - free.parts["kv"]
     assert free.parts["kv"] == pytest.approx(0.9 * (free.capacity - held))
@@ -192,7 +188,7 @@ def test_a_share_of_the_free_memory_leaves_weights_alone():
 
 def test_weights_beyond_the_device_do_not_fit_a_share_of_nothing():
     """Without free memory there is no KV cache; the missing bytes are those beyond the device."""
-    found = service(model="llama3-70b", engine="tensorrt-llm").memory
+    found = costs(model="llama3-70b", engine="tensorrt-llm").memory
 
     assert not found.fits
     assert found.usable == found.capacity

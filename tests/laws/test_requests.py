@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from clustersim.engine.requests.handover import KvLinks
 from clustersim.engine.requests.replay import (
-    Load,
+    Deployment,
     ReplayedRequests,
-    Service,
+    RequestLoad,
     replay_requests,
 )
 from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
@@ -32,17 +32,17 @@ def model(rules=None, *, cost=seconds, blocks=1_000_000, stages=1, gain=1.0):
     return ReplicaModel(cost, slowest, blocks, 16, stages, rules or Scheduling(), gain)
 
 
-def poisson(rate: float, inputs, outputs, seed: int = 1) -> Load:
+def poisson(rate: float, inputs, outputs, seed: int = 1) -> RequestLoad:
     """Return requests that arrive at a rate [1/s]."""
     gaps = np.random.default_rng(seed).exponential(1 / rate, len(inputs))
-    return Load(np.array(inputs), np.array(outputs), np.cumsum(gaps))
+    return RequestLoad(np.array(inputs), np.array(outputs), np.cumsum(gaps))
 
 
-def users(count: int, requests: int, prompt: int, output: int) -> Load:
+def users(count: int, requests: int, prompt: int, output: int) -> RequestLoad:
     """Return the load of some users, with a warm-up of two requests each."""
     size = requests + 3 * count
     inputs, outputs = np.full(size, prompt), np.full(size, output)
-    return Load(inputs, outputs, None, count, 2 * count, requests + 2 * count)
+    return RequestLoad(inputs, outputs, None, count, 2 * count, requests + 2 * count)
 
 
 def waiting(replayed: ReplayedRequests) -> float:
@@ -64,7 +64,7 @@ def test_one_server_with_equal_requests_waits_as_m_d_1():
     service, rho, count = 1.0, 0.7, 30_000
     load = poisson(rho / service, np.full(count, 8), np.full(count, 1))
 
-    replayed = replay_requests(load, Service(model(ONE_BY_ONE, cost=lambda _: service)))
+    replayed = replay_requests(load, Deployment(model(ONE_BY_ONE, cost=lambda _: service)))
 
     assert waiting(replayed) == pytest.approx(rho * service / (2 * (1 - rho)), rel=0.05)
 
@@ -78,7 +78,7 @@ def test_one_server_with_random_requests_waits_as_m_g_1():
     rate = 0.6 / service.mean()
     load = poisson(rate, np.full(count, 8), outputs)
 
-    replayed = replay_requests(load, Service(model(ONE_BY_ONE, cost=lambda _: step)))
+    replayed = replay_requests(load, Deployment(model(ONE_BY_ONE, cost=lambda _: step)))
 
     theory = rate * (service**2).mean() / (2 * (1 - rate * service.mean()))
     assert waiting(replayed) == pytest.approx(theory, rel=0.1)
@@ -88,7 +88,7 @@ def test_users_of_a_continuous_batch_follow_the_closed_queue():
     """With c users: time per token = decode step of c + c prompts / output length."""
     count, prompt, output = 32, 512, 256
 
-    replayed = replay_requests(users(count, 640, prompt, output), Service(model(_CHUNKED)))
+    replayed = replay_requests(users(count, 640, prompt, output), Deployment(model(_CHUNKED)))
 
     decode = seconds(Batch(count, count * (prompt + output // 2)))
     prompts = count * (seconds(Batch(0, 0, _prompt(prompt))) - 0.01)
@@ -129,7 +129,7 @@ def test_tokens_and_blocks_are_conserved(rules, blocks, stages, gain, seed):
     draw = np.random.default_rng(seed)
     inputs, outputs = draw.integers(1, 300, 60), draw.integers(1, 200, 60)
     load = poisson(20.0, inputs, outputs, seed)
-    service = Service(
+    service = Deployment(
         model(rules, blocks=blocks, stages=stages, gain=gain), replicas=2, routing="least-loaded"
     )
 
@@ -149,9 +149,9 @@ def test_tokens_and_blocks_are_conserved(rules, blocks, stages, gain, seed):
 
 def test_a_full_pool_preempts_the_last_request_and_recomputes_it():
     """Two sequences that outgrow the pool: the second one is processed twice, both complete."""
-    load = Load(np.array([64, 64]), np.array([100, 100]), np.array([0.0, 0.0]))
+    load = RequestLoad(np.array([64, 64]), np.array([100, 100]), np.array([0.0, 0.0]))
 
-    replayed = replay_requests(load, Service(model(blocks=14)))
+    replayed = replay_requests(load, Deployment(model(blocks=14)))
 
     first, second = sorted(replayed.requests, key=lambda request: request.number)
     assert (first.preemptions, second.preemptions) == (0, 1)
@@ -161,9 +161,9 @@ def test_a_full_pool_preempts_the_last_request_and_recomputes_it():
 
 def test_reserved_blocks_preempt_nothing():
     """Where a request gets the blocks of its whole output, the second one waits for the first."""
-    load = Load(np.array([64, 64]), np.array([100, 100]), np.array([0.0, 0.0]))
+    load = RequestLoad(np.array([64, 64]), np.array([100, 100]), np.array([0.0, 0.0]))
 
-    replayed = replay_requests(load, Service(model(Scheduling(reserve=True), blocks=14)))
+    replayed = replay_requests(load, Deployment(model(Scheduling(reserve=True), blocks=14)))
 
     first, second = replayed.requests
     assert first.preemptions == second.preemptions == 0
@@ -173,7 +173,8 @@ def test_reserved_blocks_preempt_nothing():
 def test_the_same_load_gives_the_same_times():
     """Nothing but the load decides: two replays are equal to the last bit."""
     load = poisson(30.0, np.full(200, 100), np.arange(1, 201))
-    service = Service(model(Scheduling(budget=256), blocks=200), replicas=3, routing="least-loaded")
+    rules = Scheduling(budget=256)
+    service = Deployment(model(rules, blocks=200), replicas=3, routing="least-loaded")
 
     times = [[r.finish for r in replay_requests(load, service).requests] for _ in range(2)]
 
@@ -185,8 +186,8 @@ def test_the_same_load_gives_the_same_times():
 
 def test_replicas_with_equal_loads_behave_as_one():
     """Round robin of 4 x 8 equal users is four times one replica with 8 users."""
-    one = replay_requests(users(8, 160, 256, 64), Service(model(_CHUNKED)))
-    four = replay_requests(users(32, 640, 256, 64), Service(model(_CHUNKED), replicas=4))
+    one = replay_requests(users(8, 160, 256, 64), Deployment(model(_CHUNKED)))
+    four = replay_requests(users(32, 640, 256, 64), Deployment(model(_CHUNKED), replicas=4))
 
     assert time_per_token(four) == pytest.approx(time_per_token(one), rel=0.02)
     rates = [r.emitted / (r.end - r.begin) for r in (one, four)]
@@ -196,8 +197,8 @@ def test_replicas_with_equal_loads_behave_as_one():
 def test_a_pipeline_leaves_the_time_of_a_token_and_raises_throughput():
     """One user sees the sum of all stages; four batches in flight give four times the tokens."""
     cost = lambda _: 0.02  # noqa: E731
-    alone = replay_requests(users(1, 20, 64, 32), Service(model(cost=cost, stages=4)))
-    full = replay_requests(users(4, 80, 64, 32), Service(model(cost=cost, stages=4)))
+    alone = replay_requests(users(1, 20, 64, 32), Deployment(model(cost=cost, stages=4)))
+    full = replay_requests(users(4, 80, 64, 32), Deployment(model(cost=cost, stages=4)))
 
     assert time_per_token(alone) == pytest.approx(0.02)
     assert time_per_token(full) == pytest.approx(0.02)
@@ -208,10 +209,10 @@ def test_a_pipeline_leaves_the_time_of_a_token_and_raises_throughput():
 def test_separate_pools_move_the_cache_before_the_first_token():
     """Alone, a request's first token is its prompt and the transfer of its KV cache."""
     links = KvLinks([1e6], lambda _a, _b, tokens: Traffic("kv", (0,), (1.0,), 1e3 * tokens, 1e-3))
-    load = Load(np.array([100]), np.array([11]), np.array([0.0]))
+    load = RequestLoad(np.array([100]), np.array([11]), np.array([0.0]))
     prefill = model(Scheduling(budget=64))
 
-    replayed = replay_requests(load, Service(model(), 1, "round-robin", prefill, 1, links))
+    replayed = replay_requests(load, Deployment(model(), 1, "round-robin", prefill, 1, links))
 
     (request,) = replayed.requests
     chunks = seconds(Batch(0, 0, _prompt(64))) + seconds(Batch(0, 0, _prompt(36)))
@@ -223,9 +224,9 @@ def test_separate_pools_move_the_cache_before_the_first_token():
 def test_transfers_of_the_cache_share_a_link():
     """Two KV caches at once over one link arrive at half the rate."""
     links = KvLinks([1e6], lambda _a, _b, tokens: Traffic("kv", (0,), (1.0,), 1e3 * tokens, 0.0))
-    load = Load(np.array([100, 100]), np.array([2, 2]), np.array([0.0, 0.0]))
+    load = RequestLoad(np.array([100, 100]), np.array([2, 2]), np.array([0.0, 0.0]))
 
-    pools = Service(model(), 1, "round-robin", model(), 2, links)
+    pools = Deployment(model(), 1, "round-robin", model(), 2, links)
     replayed = replay_requests(load, pools)
 
     prompt = seconds(Batch(0, 0, _prompt(100)))
@@ -234,10 +235,10 @@ def test_transfers_of_the_cache_share_a_link():
 
 def test_speculation_shortens_the_time_of_a_token():
     """With 2 tokens a step a request takes half the steps."""
-    load = Load(np.array([16]), np.array([41]), np.array([0.0]))
+    load = RequestLoad(np.array([16]), np.array([41]), np.array([0.0]))
     cost = lambda _: 0.01  # noqa: E731
 
-    replayed = replay_requests(load, Service(model(cost=cost, gain=2.0)))
+    replayed = replay_requests(load, Deployment(model(cost=cost, gain=2.0)))
 
     assert time_per_token(replayed) == pytest.approx(0.005)
     assert replayed.emitted == pytest.approx(41)
@@ -245,10 +246,10 @@ def test_speculation_shortens_the_time_of_a_token():
 
 def test_a_static_batch_returns_as_a_whole():
     """Without continuous batching, a second batch starts when the first is complete."""
-    load = Load(np.full(4, 16), np.array([4, 8, 4, 8]), np.zeros(4))
+    load = RequestLoad(np.full(4, 16), np.array([4, 8, 4, 8]), np.zeros(4))
     rules = Scheduling(continuous=False, sequences=2)
 
-    replayed = replay_requests(load, Service(model(rules)))
+    replayed = replay_requests(load, Deployment(model(rules)))
 
     ends = [request.finish for request in sorted(replayed.requests, key=lambda r: r.number)]
     assert ends[0] == ends[1] < ends[2] == ends[3]
@@ -256,10 +257,10 @@ def test_a_static_batch_returns_as_a_whole():
 
 def test_a_prompt_beyond_the_budget_has_steps_of_its_own():
     """Chunks share steps with decoding; whole prompts of an engine without chunks do not."""
-    load = Load(np.array([16, 1000]), np.array([100, 2]), np.array([0.0, 0.05]))
+    load = RequestLoad(np.array([16, 1000]), np.array([100, 2]), np.array([0.0, 0.05]))
 
-    chunked = replay_requests(load, Service(model(_CHUNKED)))
-    whole = replay_requests(load, Service(model(Scheduling(mixed=False, chunked=False))))
+    chunked = replay_requests(load, Deployment(model(_CHUNKED)))
+    whole = replay_requests(load, Deployment(model(Scheduling(mixed=False, chunked=False))))
 
     assert max(chunked.steps[0].prompt_tokens) <= 256
     assert max(whole.steps[0].prompt_tokens) == 1000
@@ -278,10 +279,10 @@ _CHUNKED = Scheduling(budget=256)
 def test_prompts_that_are_cached_never_exceed_the_pool(requests, prompt_blocks, output):
     """Requests that are admitted together need a block each for their first tokens."""
     inputs, outputs = np.full(requests, 16 * prompt_blocks), np.full(requests, output)
-    load = Load(inputs, outputs, np.zeros(requests), cached=True)
+    load = RequestLoad(inputs, outputs, np.zeros(requests), cached=True)
     blocks = 2 * prompt_blocks + 3 + output // 16
 
-    replayed = replay_requests(load, Service(model(blocks=blocks)))
+    replayed = replay_requests(load, Deployment(model(blocks=blocks)))
 
     assert len(replayed.requests) == requests
     assert max(replayed.peak_blocks) <= blocks

@@ -102,7 +102,7 @@ def test_an_unstated_cache_has_the_format_of_the_engine(engine, weights, cache):
     [entry] = parse_entries([{**ROW, **changes}])
     case = inference_case(entry.row)
 
-    assert case.service.formats.kv == cache
+    assert case.costs.replica.formats.kv == cache
     assert "precision.kv" in case.assumed
 
 

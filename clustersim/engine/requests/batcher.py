@@ -11,10 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from clustersim.engine.requests.kv_blocks import BlockPool
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
-from clustersim.engine.requests.sequences import Left, Sequences
+from clustersim.engine.requests.sequences import BlockPool, Left, Sequences
 from clustersim.inference.batch import Batch, Prompt
 
 

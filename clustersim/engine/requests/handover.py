@@ -13,9 +13,8 @@ from simpy import Environment
 
 from clustersim.engine.network.network import Network
 from clustersim.engine.requests.batcher import Batcher
-from clustersim.engine.requests.replica import Replica
+from clustersim.engine.requests.replica import ReplicaProcess, Route
 from clustersim.engine.requests.request import Request
-from clustersim.engine.requests.request_routing import Route
 from clustersim.traffic import Traffic
 
 
@@ -34,10 +33,10 @@ class KvLinks:
     traffic: Callable[[int, int, int], Traffic]
 
 
-class Held(NamedTuple):
-    """What a request holds until its KV cache has moved."""
+class Sender(NamedTuple):
+    """The replica that holds the KV cache of a request until it has moved, and its blocks."""
 
-    sender: int
+    replica: int
     blocks: int
 
 
@@ -53,14 +52,14 @@ class Handover:
         self,
         env: Environment,
         links: KvLinks,
-        senders: Sequence[Replica],
-        receivers: Sequence[Replica],
+        senders: Sequence[ReplicaProcess],
+        receivers: Sequence[ReplicaProcess],
         route: Route,
     ) -> None:
         self.network = Network(env, links.capacities)
         self._links, self._senders, self._receivers = links, senders, receivers
         self._route = route
-        self._held: dict[Request, Held] = {}
+        self._moving: dict[Request, Sender] = {}
         for number, replica in enumerate(senders):
             for batcher in replica.batchers:
                 batcher.handoff = partial(self._queue, number)
@@ -70,25 +69,25 @@ class Handover:
 
     def _queue(self, sender: int, request: Request) -> None:
         """Queue a request whose prompt is complete at a replica for decode."""
-        self._held[request] = Held(sender, request.blocks)
+        self._moving[request] = Sender(sender, request.blocks)
         request.transferred = True
         self._route().add(request)
 
     def _start(self, receiver: int, batcher: Batcher, request: Request) -> None:
         """Start the transfer of a KV cache to the replica that has blocks for it."""
-        traffic = self._links.traffic(self._held[request].sender, receiver, request.prompt)
+        traffic = self._links.traffic(self._moving[request].replica, receiver, request.prompt)
         self.network.start(traffic, lambda _: self._deliver(receiver, batcher, request))
 
     def _deliver(self, receiver: int, batcher: Batcher, request: Request) -> None:
         """Let a request decode, and return the KV blocks that it held for prefill."""
-        held = self._held.pop(request)
-        sender = self._senders[held.sender]
-        sender.pool.release(held.blocks)
+        number, blocks = self._moving.pop(request)
+        sender = self._senders[number]
+        sender.pool.release(blocks)
         sender.wake()
         batcher.arrive(request)
         self._receivers[receiver].wake()
 
     def check_empty(self) -> None:
         """Check that all KV caches arrived within the capacities of the links."""
-        assert not self._held, "a KV cache is on its way"
+        assert not self._moving, "a KV cache is on its way"
         self.network.check()

@@ -7,8 +7,8 @@ An open load arrives at given times; a closed one has a fixed number of users, e
 its next request when the last one is complete.
 """
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator
+from dataclasses import dataclass
 from typing import Any
 
 from simpy import Environment
@@ -16,15 +16,13 @@ from simpy.events import Event
 
 from clustersim.arrays import Floats, Integers
 from clustersim.engine.requests.handover import Handover, KvLinks
-from clustersim.engine.requests.replica import Replica
+from clustersim.engine.requests.replica import ROUTING, ReplicaProcess, Steps
 from clustersim.engine.requests.request import Request
-from clustersim.engine.requests.request_routing import ROUTING
 from clustersim.engine.requests.scheduling import ReplicaModel
-from clustersim.engine.requests.step_log import Steps
 
 
 @dataclass(frozen=True, eq=False)
-class Load:
+class RequestLoad:
     """The requests of a replay.
 
     Attributes
@@ -55,7 +53,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Service:
+class Deployment:
     """The replicas of a service.
 
     Attributes
@@ -83,7 +81,6 @@ class ReplayedRequests:
     Attributes
     ----------
     requests : those that are complete, in the order of their ends
-    issued : number of requests that arrived
     steps : of each replica for decode, or for both
     prefill_steps : of each replica for prefill
     peak_blocks : most KV blocks in use, of each replica of `steps`
@@ -94,7 +91,6 @@ class ReplayedRequests:
     """
 
     requests: tuple[Request, ...]
-    issued: int
     steps: tuple[Steps, ...]
     prefill_steps: tuple[Steps, ...]
     peak_blocks: tuple[int, ...]
@@ -112,47 +108,40 @@ class ReplayedRequests:
         return [request for request in self.requests if request.number >= self.warm_up]
 
 
-def replay_requests(load: Load, service: Service) -> ReplayedRequests:
+def replay_requests(load: RequestLoad, deployment: Deployment) -> ReplayedRequests:
     """Send the requests of a load through the replicas of a service.
 
     Every token is counted twice, by request and by step, and every KV block must be returned.
     """
-    replay = _Replay(load, service)
+    replay = _Replay(load, deployment)
     replay.run()
     replay.check()
     return replay.result()
 
 
-@dataclass
-class _Window:
-    """The time in which tokens are counted, and the requests that are complete."""
-
-    begin: float = 0.0
-    emitted: float = 0.0
-    completed: list[Request] = field(default_factory=list)
-
-
 class _Replay:
-    """A service, its load and its clock."""
+    """A deployment, its load and its clock."""
 
-    def __init__(self, load: Load, service: Service) -> None:
+    def __init__(self, load: RequestLoad, deployment: Deployment) -> None:
         self._env = env = Environment()
-        self._load, self._window, self._issued = load, _Window(), 0
+        self._load, self._issued = load, 0
+        self._completed: list[Request] = []
+        self._begin = self._emitted_before = 0.0  # of the time in which tokens are counted
         self._done: Event = env.event()
-        self._replicas = [Replica(env, service.model) for _ in range(service.replicas)]
+        self._replicas = _processes(env, deployment.model, deployment.replicas)
         for replica in self._replicas:
             for batcher in replica.batchers:
                 batcher.finished = self._finish
-        self._route = ROUTING[service.routing](self._replicas)
-        self._prefill: list[Replica] = []
+        routing = ROUTING[deployment.routing]
+        self._route = routing(self._replicas)
+        self._prefill: list[ReplicaProcess] = []
         self._handover: Handover | None = None
-        if service.prefill is not None and service.links is not None:
-            count = range(service.prefill_replicas)
-            self._prefill = [Replica(env, service.prefill) for _ in count]
+        if deployment.prefill is not None and deployment.links is not None:
+            self._prefill = _processes(env, deployment.prefill, deployment.prefill_replicas)
             self._handover = Handover(
-                env, service.links, self._prefill, self._replicas, self._route
+                env, deployment.links, self._prefill, self._replicas, self._route
             )
-            self._route = ROUTING[service.routing](self._prefill)
+            self._route = routing(self._prefill)
 
     def run(self) -> None:
         """Run the clock until the load is complete."""
@@ -177,7 +166,7 @@ class _Replay:
         self._issued += 1
         request = Request(number, env.now, int(load.inputs[number]), int(load.outputs[number]))
         if number == load.warm_up and not load.closed:
-            self._open_window()
+            self._begin_count()
         if load.before:
             event = env.timeout(load.before)
             event.callbacks.append(lambda _: self._reach(request))
@@ -191,21 +180,21 @@ class _Replay:
 
     def _finish(self, request: Request, _now: float) -> None:
         """Count a request that is complete; let its user send the next one."""
-        load, completed = self._load, self._window.completed
+        load, completed = self._load, self._completed
         completed.append(request)
         if not load.closed:
             if len(completed) == len(load.inputs):
                 self._done.succeed()
             return
         if len(completed) == load.warm_up:
-            self._open_window()
+            self._begin_count()
         if len(completed) == load.complete:
             self._done.succeed()
         elif len(completed) < load.complete:
             self._issue()
 
-    def _open_window(self) -> None:
-        self._window.begin, self._window.emitted = self._env.now, self._emitted
+    def _begin_count(self) -> None:
+        self._begin, self._emitted_before = self._env.now, self._emitted
 
     @property
     def _emitted(self) -> float:
@@ -215,7 +204,7 @@ class _Replay:
         """Check that tokens out are the tokens of the requests, and that engines are empty."""
         if self._load.closed:
             return  # it ends with requests in flight
-        out = sum(request.output for request in self._window.completed)
+        out = sum(request.output for request in self._completed)
         assert abs(self._emitted - out) < 1e-6 * out, f"{self._emitted} tokens of {out}"
         for replica in [*self._replicas, *self._prefill]:
             replica.check_empty()
@@ -224,20 +213,18 @@ class _Replay:
 
     def result(self) -> ReplayedRequests:
         """Return what happened."""
-        window, load = self._window, self._load
         return ReplayedRequests(
-            requests=tuple(window.completed),
-            issued=self._issued,
-            steps=_steps(self._replicas),
-            prefill_steps=_steps(self._prefill),
+            requests=tuple(self._completed),
+            steps=tuple(replica.steps() for replica in self._replicas),
+            prefill_steps=tuple(replica.steps() for replica in self._prefill),
             peak_blocks=tuple(replica.pool.peak for replica in self._replicas),
-            begin=window.begin,
+            begin=self._begin,
             end=self._env.now,
-            emitted=self._emitted - window.emitted,
-            warm_up=load.warm_up,
-            closed=load.closed,
+            emitted=self._emitted - self._emitted_before,
+            warm_up=self._load.warm_up,
+            closed=self._load.closed,
         )
 
 
-def _steps(replicas: Sequence[Replica]) -> tuple[Steps, ...]:
-    return tuple(replica.log.steps() for replica in replicas)
+def _processes(env: Environment, model: ReplicaModel, count: int) -> list[ReplicaProcess]:
+    return [ReplicaProcess(env, model) for _ in range(count)]

@@ -7,20 +7,49 @@ the last one no sooner than a step of the slowest stage after that batch:
     batch 1                   |--- stage 0 ---|--- stage 1 ---|
 """
 
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any, Final
 
+import numpy as np
 from simpy import Environment
 from simpy.events import Event
 
+from clustersim.arrays import Floats, Integers
 from clustersim.engine.requests.batcher import Batcher, Work
-from clustersim.engine.requests.kv_blocks import BlockPool
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
-from clustersim.engine.requests.step_log import StepLog
+from clustersim.engine.requests.sequences import BlockPool
+from clustersim.inference.batch import Batch
 
 
-class Replica:
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Steps of one replica, in the order of their ends.
+
+    Attributes
+    ----------
+    start, end : of each step [s]
+    sequences, prompt_tokens : decoding sequences and tokens of prompts
+    blocks : KV blocks in use
+    waiting : requests without KV blocks, of the batch in flight
+    batches : what each step processed
+    """
+
+    start: Floats
+    end: Floats
+    sequences: Integers
+    prompt_tokens: Integers
+    blocks: Integers
+    waiting: Integers
+    batches: list[Batch]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+class ReplicaProcess:
     """A replica that makes steps while it has requests.
 
     Attributes
@@ -28,14 +57,14 @@ class Replica:
     model : its costs, memory and rules
     pool : blocks of its KV cache
     batchers : a batch in flight for each stage
-    log : its steps
     """
 
     def __init__(self, env: Environment, model: ReplicaModel) -> None:
         self.model = model
         self.pool = BlockPool(model.blocks, model.block_tokens)
         self.batchers = [Batcher(model, self.pool) for _ in range(model.stages)]
-        self.log = StepLog()
+        self._rows: list[tuple[float, float, int, int]] = []  # times, blocks, waiting requests
+        self._batches: list[Batch] = []
         self._env = env
         self._free = self._left = 0.0  # when the first stage is free, and the last batch left
         self._idle: dict[int, Event] = {}
@@ -79,7 +108,8 @@ class Replica:
                 continue
             start = env.now
             yield env.timeout(self._seconds(work))
-            self.log.add(start, env.now, work.batch, self.pool.used, len(batcher.waiting))
+            self._rows.append((start, env.now, self.pool.used, len(batcher.waiting)))
+            self._batches.append(work.batch)
             batcher.complete(work, env.now)
             if self._idle:
                 self.wake()
@@ -96,8 +126,46 @@ class Replica:
         assert seconds > 0, "a step takes time"
         return seconds
 
+    def steps(self) -> Steps:
+        """Return the steps so far."""
+        rows, batches = np.array(self._rows, dtype=float).reshape(-1, 4), self._batches
+        prompts = [sum(prompt.tokens for prompt in batch.prompts) for batch in batches]
+        return Steps(
+            start=rows[:, 0],
+            end=rows[:, 1],
+            sequences=np.array([batch.sequences for batch in batches], dtype=np.int64),
+            prompt_tokens=np.array(prompts, dtype=np.int64),
+            blocks=rows[:, 2].astype(np.int64),
+            waiting=rows[:, 3].astype(np.int64),
+            batches=batches,
+        )
+
     def check_empty(self) -> None:
         """Check that requests, sequences and KV blocks are gone when all requests are complete."""
         for batcher in self.batchers:
             batcher.check_empty()
         assert self.pool.used == 0, f"{self.pool.used} KV blocks remain in use"
+
+
+# --- routing --------------------------------------------------------------------------------------
+
+Route = Callable[[], ReplicaProcess]
+"""Returns the replica for the next request."""
+
+
+def round_robin(replicas: Sequence[ReplicaProcess]) -> Route:
+    """Return a function that returns one replica after another."""
+    order: Iterator[ReplicaProcess] = cycle(replicas)
+    return lambda: next(order)
+
+
+def least_loaded(replicas: Sequence[ReplicaProcess]) -> Route:
+    """Return a function that returns the replica with the fewest requests, the first of equals."""
+    return lambda: min(replicas, key=lambda replica: replica.load)
+
+
+ROUTING: Final[Mapping[str, Callable[[Sequence[ReplicaProcess]], Route]]] = {
+    "round-robin": round_robin,
+    "least-loaded": least_loaded,
+}
+"""Ways to route requests, by the name in a scenario."""

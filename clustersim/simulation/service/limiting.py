@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.engine.requests.step_log import Steps
+from clustersim.engine.requests.replica import Steps
 from clustersim.inference.batch import Batch
 from clustersim.inference.links import narrowest_link
 from clustersim.simulation.service.answer import LimitingKernel, LimitingLink
@@ -35,8 +35,8 @@ def mean_step(steps: Sequence[Steps]) -> Batch:
 
 def limiting_kernel(pool: Pool, batch: Batch) -> LimitingKernel | None:
     """Return the kernel that takes longest in a step."""
-    step = pool.service.step(batch)
-    found = pool.service.products(batch)
+    step = pool.costs.step(batch)
+    found = pool.costs.products(batch)
     found |= {(part, KERNELS[part]): s for part, s in step.parts.items() if part in KERNELS}
     if not found:
         return None
@@ -58,14 +58,14 @@ def limiting_link(
     if part is None:
         return None
     ring = _ring(pools, pool, part)
-    link, bandwidth = narrowest_link(pool.service.replica.links.cluster, ring)
+    link, bandwidth = narrowest_link(pool.costs.replica.links.cluster, ring)
     return LimitingLink(part, link, bandwidth, spent[part] / sum(attribution.values()))
 
 
 def _ring(pools: Sequence[Pool], pool: Pool, part: str) -> list[int]:
     """Return the devices that a kind of communication joins, of the first of each kind."""
     first, last = pools[0], pools[-1]
-    mesh = pool.service.layout.mesh + pool.first
+    mesh = pool.layout.mesh + pool.first
     rings = {
         "tensor": mesh[0, 0, 0, :],
         "expert": mesh[0].ravel(),

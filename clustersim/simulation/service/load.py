@@ -17,7 +17,7 @@ import numpy as np
 
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.text_files import is_file, read_text, shown
-from clustersim.engine.requests.replay import Load
+from clustersim.engine.requests.replay import RequestLoad
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.load_file import (
@@ -42,7 +42,7 @@ FIELDS: Final = ("arrival", "input", "output")
 """Fields of a request in a trace."""
 
 
-def load_of(loaded: LoadedService, before: float) -> Load:
+def load_of(loaded: LoadedService, before: float) -> RequestLoad:
     """Return the requests of a scenario.
 
     Parameters
@@ -55,7 +55,7 @@ def load_of(loaded: LoadedService, before: float) -> Load:
         for a trace that is wrong, one line for each of the first problems.
     """
     given = loaded.scenario.load
-    start = partial(Load, before=before, cached=given.cached)
+    start = partial(RequestLoad, before=before, cached=given.cached)
     trace = trace_file(loaded)
     if trace is not None:
         rows = np.array(_trace(loaded, trace), dtype=float)

@@ -29,8 +29,7 @@ class PoolMemory:
 
 def pool_memory(pool: Pool, longest: int) -> PoolMemory:
     """Return the memory of a pool whose longest request has some tokens."""
-    service = pool.service
-    found, groups = service.memory, service.layout.attention_data
+    found, groups = pool.costs.memory, pool.layout.attention_data
     room = found.tokens // groups
     where = f" for {pool.name}" if pool.name != "replica" else ""
     why = ""
@@ -62,7 +61,7 @@ def service_verdict(pools: Sequence[Pool], longest: int, mean: float) -> ServeMe
     each = [pool_memory(pool, longest) for pool in pools]
     fullest = min(each, key=lambda one: (not one.why, one.room))
     pool = pools[each.index(fullest)]
-    batch = int(fullest.room / mean) * pool.service.layout.attention_data
+    batch = int(fullest.room / mean) * pool.layout.attention_data
     free = (fullest.capacity - fullest.usable) / GIB
     fits = (
         f"fits: {sum(fullest.parts.values()) / GIB:.1f} of {fullest.capacity / GIB:.1f} GiB,"

@@ -13,7 +13,7 @@ from typing import Final
 
 from clustersim.cost.power import MachinePower, State, machine_power, missing_power
 from clustersim.cost.prices import Price, Site
-from clustersim.engine.requests.step_log import Steps
+from clustersim.engine.requests.replica import Steps
 from clustersim.scenario.costs import rate_of, site_of
 from clustersim.scenario.serving import ServingScenario
 from clustersim.simulation.service.answer import ServiceCost, ServiceEnergy
@@ -85,12 +85,12 @@ def _device_watts(
     stepping = sum(
         float((each.end.clip(begin, end) - each.start.clip(begin, end)).sum()) for each in steps
     )
-    stages = pool.service.layout.pipeline
+    stages = pool.layout.pipeline
     busy = min(1.0, stepping / ((end - begin) * len(steps) * stages)) if end > begin else 0.0
     parts: defaultdict[str, float] = defaultdict(float)
     sizes = [each.sequences + each.prompt_tokens for each in steps]
     for batch in sampled_batches(steps, sizes):
-        for name, seconds in pool.service.step(batch).parts.items():
+        for name, seconds in pool.costs.step(batch).parts.items():
             parts[name] += seconds
     total = sum(parts.values())
     if not total:

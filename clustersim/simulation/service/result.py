@@ -157,7 +157,7 @@ class ServeResult:
             return self.first_attribution
         return token_attribution(
             self.replayed.steps, [request for request in self.requests if request.output > 1],
-            self.pools[-1].service.step, self.tpot.mean, self.model.gain,
+            self.pools[-1].costs.step, self.tpot.mean, self.model.gain,
         )  # fmt: skip
 
     @cached_property
@@ -166,9 +166,7 @@ class ServeResult:
         if self.replayed is None:
             return {}
         steps = self.replayed.prefill_steps or self.replayed.steps
-        return first_token_attribution(
-            self.requests, steps, self.pools[0].service.step, self.before
-        )
+        return first_token_attribution(self.requests, steps, self.pools[0].costs.step, self.before)
 
     @property
     def limiting(self) -> str | None:
@@ -217,7 +215,7 @@ class ServeResult:
         """Kernels that are not measured on the device, and whose measurement they have."""
         found: dict[str, str] = {}
         for pool in self.pools:
-            found |= pool.service.kernels.substitutes
+            found |= pool.costs.replica.kernels.substitutes
         return dict(sorted(found.items()))
 
     # --- published numbers ------------------------------------------------------------------------
@@ -287,7 +285,7 @@ class ServeResult:
             goodput=self.goodput,
             kv=None
             if self.replayed is None
-            else kv_cache(self.replayed, self.model, self.pools[-1].service.kv_bytes_per_token),
+            else kv_cache(self.replayed, self.model, self.pools[-1].costs.memory.token),
             queue=None if self.replayed is None else queue(self.replayed, self.before),
             memory=self.memory,
             attribution=self.attribution,

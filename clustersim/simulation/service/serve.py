@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog.changes import Settings
-from clustersim.engine.requests.replay import Load, Service, replay_requests
+from clustersim.engine.requests.replay import RequestLoad, replay_requests
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.scenario.load import LoadedService, load_service, service_from_mapping
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.service.answer import LoadPoint
+from clustersim.simulation.service.deployment import build_deployment
 from clustersim.simulation.service.load import load_of
 from clustersim.simulation.service.memory import service_verdict
-from clustersim.simulation.service.pools import Pool, build_pools, kv_links, replica_model
+from clustersim.simulation.service.pools import Pool, build_pools
 from clustersim.simulation.service.result import ServeResult
 
 CURVED: Final = ("concurrency", "rate", "batch")
@@ -135,41 +136,23 @@ def _loaded_from(
     return scenario.changed(settings) if settings else scenario
 
 
-def _served(loaded: LoadedService, load: Load, pools: tuple[Pool, ...]) -> ServeResult:
+def _served(loaded: LoadedService, load: RequestLoad, pools: tuple[Pool, ...]) -> ServeResult:
     given = loaded.scenario
     total = load.inputs + load.outputs
     _check_positions(loaded, int(total.max()))
     memory = service_verdict(pools, int(total.max()), float(total.mean()))
-    models = [replica_model(pool, given) for pool in pools]
-    replayed = None
-    if memory.fits:
-        replayed = replay_requests(load, _service(loaded, pools))
+    deployment = build_deployment(pools, given)
+    replayed = replay_requests(load, deployment) if memory.fits else None
     return ServeResult(
         name=loaded.name,
         scenario=given,
         pools=pools,
         memory=memory,
-        model=models[-1],
+        model=deployment.model,
         replayed=replayed,
         before=load.before,
         wall=0.0,
         departures=loaded.departures,
-    )
-
-
-def _service(loaded: LoadedService, pools: tuple[Pool, ...]) -> Service:
-    """Return the replicas on the clock."""
-    given, decode = loaded.scenario, pools[-1]
-    service = Service(replica_model(decode, given), decode.replicas, given.plan.routing)
-    if len(pools) == 1:
-        return service
-    prefill = pools[0]
-    cluster = prefill.service.replica.links.cluster
-    return replace(
-        service,
-        prefill=replica_model(prefill, given),
-        prefill_replicas=prefill.replicas,
-        links=kv_links(prefill, decode, given, cluster),
     )
 
 

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from clustersim.arrays import Floats
+from clustersim.engine.requests.replica import Steps
 from clustersim.engine.requests.request import Request
-from clustersim.engine.requests.step_log import Steps
 from clustersim.inference.batch import Batch, StepTime
 
 SAMPLES: Final = 48

@@ -8,9 +8,10 @@ from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.variants import in_a_line
 from clustersim.scenario.load import LoadedService
+from clustersim.simulation.service.deployment import replica_model
 from clustersim.simulation.service.load import load_of
 from clustersim.simulation.service.memory import pool_memory
-from clustersim.simulation.service.pools import build_pools, replica_model
+from clustersim.simulation.service.pools import build_pools
 from clustersim.studies.service_search.load_amounts import LoadAmounts, amounts_of
 from clustersim.studies.service_search.service_bound import ReplicaBound, bound_measures
 from clustersim.studies.service_search.service_layouts import (

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustersim.engine.requests.replay import Load
+from clustersim.engine.requests.replay import RequestLoad
 
 
 class Amount(NamedTuple):
@@ -48,7 +48,7 @@ class LoadAmounts:
     prompt_share: float
 
 
-def amounts_of(load: Load) -> LoadAmounts:
+def amounts_of(load: RequestLoad) -> LoadAmounts:
     """Return what the requests of a load amount to."""
     inputs, outputs = np.sort(load.inputs), np.sort(load.outputs - 1)
     count, warm_up = len(inputs), load.warm_up

@@ -1,0 +1,105 @@
+"""One replica of a served model: its layout on a machine, number formats, engine and kernels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+
+from clustersim.catalog.engines import EngineRecord
+from clustersim.inference.experts import ExpertLoads
+from clustersim.inference.formats import KV_BYTES, Formats, check_formats
+from clustersim.inference.kernels import Head, Kernels
+from clustersim.inference.layout import Layout, check_replica
+from clustersim.inference.links import Links
+from clustersim.topology.cluster import Cluster
+from clustersim.workload.model import Layer, Transformer
+
+
+@dataclass(frozen=True, eq=False)
+class Replica:
+    """What the stages of a replica have in common.
+
+    Attributes
+    ----------
+    kernels : of a device, as the engine has them
+    links : collectives and messages between its devices
+    loads : of the experts; None for a model without
+    """
+
+    model: Transformer
+    layout: Layout
+    formats: Formats
+    engine: EngineRecord
+    kernels: Kernels
+    links: Links
+    loads: ExpertLoads | None
+
+    def kernel(self, part: str) -> str:
+        """Return the kernel that multiplies the weights of a part."""
+        return self.formats.kernel(part, self.kernels.device)
+
+    @cached_property
+    def head(self) -> Head:
+        """The attention of one device; keys beyond their number of heads are replicated."""
+        model, tensor = self.model, self.layout.tensor
+        heads = model.heads // tensor
+        if model.latent is None:
+            size, kv_heads = model.head_size, max(1, model.kv_heads // tensor)
+            return Head(heads, kv_heads, size, size, 2 * size)
+        key = model.latent.keys_values + model.latent.rope
+        return Head(heads, 1, key, model.latent.keys_values, key, latent=True)
+
+    @cached_property
+    def prompt_head(self) -> Head:
+        """The attention of prompts, in which latent keys and values are written out."""
+        heads, latent = self.head.heads, self.model.latent
+        if latent is None:
+            return self.head
+        return Head(heads, heads, latent.nope + latent.rope, latent.value, 0, latent=True)
+
+    @property
+    def cached_bytes(self) -> float:
+        """Bytes of a cached token and layer on one device [B]."""
+        return KV_BYTES[self.formats.kv] * self.head.kv_heads * self.head.read
+
+    @property
+    def stacks(self) -> list[tuple[Layer, ...]]:
+        """Layers of each stage, in order."""
+        ends = accumulate(self.layout.layers(self.model), initial=0)
+        return [self.model.stack[first:last] for first, last in pairwise(ends)]
+
+
+def build_replica(
+    cluster: Cluster,
+    model: Transformer,
+    layout: Layout,
+    formats: Formats,
+    engine: EngineRecord,
+    shares: Sequence[float] | None = None,
+    first: int = 0,
+) -> Replica:
+    """Return a replica on the devices `first` and after of a machine.
+
+    Parameters
+    ----------
+    shares : of each expert in the tokens of a layer, in any unit; None for equal ones
+
+    Raises
+    ------
+    PlanError
+        when the layout does not fit model or machine, or the engine lacks a number format.
+    """
+    check_replica(layout, model, cluster.devices - first)
+    check_formats(formats, engine)
+    kernels = Kernels(
+        cluster.accelerator,
+        cast_fused=engine.kernels.cast.value,
+        experts_alone=engine.kernels.experts_alone.value,
+        prepared=engine.kernels.rotary_attended.value,
+    )
+    loads = None
+    if model.experts is not None:
+        equal = [1.0] * model.experts.count
+        loads = ExpertLoads(shares or equal, model.experts.top_k, layout.expert)
+    links = Links(cluster, layout, engine.collectives, kernels, first)
+    return Replica(model, layout, formats, engine, kernels, links, loads)

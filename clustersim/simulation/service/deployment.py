@@ -1,0 +1,139 @@
+"""From the pools of a service to replicas on the clock: rules, KV blocks, links between pools."""
+
+from dataclasses import replace
+from itertools import count
+from math import inf
+
+from clustersim.cost import closed_form
+from clustersim.engine.requests.handover import KvLinks
+from clustersim.engine.requests.replay import Deployment
+from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
+from clustersim.inference.batch import Batch, Prompt
+from clustersim.inference.step_costs import StepCosts
+from clustersim.scenario.serving import ServingScenario
+from clustersim.simulation.service.pools import Pool
+from clustersim.topology.cluster import Cluster
+from clustersim.topology.links import Route
+from clustersim.traffic import Traffic
+
+
+def build_deployment(pools: tuple[Pool, ...], scenario: ServingScenario) -> Deployment:
+    """Return the replicas of a service as requests see them."""
+    prefill, decode = pools[0], pools[-1]
+    deployment = Deployment(replica_model(decode, scenario), decode.replicas, scenario.plan.routing)
+    if len(pools) == 1:
+        return deployment
+    return replace(
+        deployment,
+        prefill=replica_model(prefill, scenario),
+        prefill_replicas=prefill.replicas,
+        links=_kv_links(prefill, decode, scenario),
+    )
+
+
+def replica_model(pool: Pool, scenario: ServingScenario) -> ReplicaModel:
+    """Return a replica of a pool as requests see it."""
+    costs, layout, facts = pool.costs, pool.layout, scenario.engine.scheduler
+    static = facts.batching.value == "static"
+    rules = Scheduling(
+        continuous=not static,
+        mixed=facts.mixed.value,
+        chunked=facts.chunked.value,
+        budget=inf if static else facts.tokens.value * layout.attention_data,
+        sequences=facts.sequences.value * layout.attention_data,
+        reserve=facts.reserved.value,
+        preemption=facts.preemption.value,
+        swap=_swap(costs),
+    )
+    block = facts.block.value
+    return ReplicaModel(
+        seconds=costs.seconds,
+        slowest=costs.slowest,
+        blocks=costs.memory.tokens // block,
+        block_tokens=block,
+        stages=layout.pipeline,
+        scheduling=rules,
+        gain=_gain(scenario),
+    )
+
+
+def _gain(scenario: ServingScenario) -> float:
+    r"""Return the tokens that a sequence gains in a step [unitless].
+
+    .. math:: \frac{1 - a^{d + 1}}{1 - a}
+
+    with d drafted tokens and acceptance a. Leviathan et al. 2023, equation 1, arXiv:2211.17192.
+    """
+    speculation = scenario.speculation
+    if speculation is None:
+        return 1.0
+    return sum(speculation.acceptance**i for i in range(speculation.tokens + 1))
+
+
+def _swap(costs: StepCosts) -> float:
+    """Return the time to copy a token of the KV cache of a replica to the host [s]."""
+    cluster = costs.replica.links.cluster
+    rate = _rate(cluster, cluster.to_host(0))
+    return costs.memory.token / (costs.replica.layout.devices * rate)
+
+
+def _rate(cluster: Cluster, route: Route) -> float:
+    """Return the payload bandwidth of a route [B/s]."""
+    return float(cluster.links.capacities[list(route.links)].min())
+
+
+# --- from pool to pool ----------------------------------------------------------------------------
+
+
+def _kv_links(prefill: Pool, decode: Pool, scenario: ServingScenario) -> KvLinks:
+    """Return the links over which KV caches move.
+
+    Each device sends its share to its peer.  Layer by layer, all but the last layer move while the
+    prompt is processed, as far as the links are fast enough.
+    """
+    cluster = prefill.costs.replica.links.cluster
+    senders = [_holders(prefill, number) for number in range(prefill.replicas)]
+    receivers = [_holders(decode, number) for number in range(decode.replicas)]
+    turn = count()
+    width, layers = decode.costs.memory.token, decode.costs.replica.model.layers
+    capacities = cluster.links.capacities.tolist()
+
+    def traffic(sender: int, receiver: int, tokens: int) -> Traffic:
+        number = next(turn)
+        target = receivers[receiver][number % len(receivers[receiver])]
+        source = senders[sender][number % len(senders[sender])]
+        flows = max(len(source), len(target))
+        pairs = [(source[i % len(source)], target[i % len(target)]) for i in range(flows)]
+        moved = _traffic(cluster, pairs, width * tokens / flows)
+        if scenario.plan.transfer == "whole":
+            return moved
+        rate = moved.uncontended_rate(capacities)
+        during = prefill.costs.seconds(Batch(0, 0, (Prompt(tokens, 0),)))
+        hidden = min(moved.nbytes, rate * during) * (layers - 1) / layers
+        return moved._replace(nbytes=moved.nbytes - hidden)
+
+    return KvLinks(capacities, traffic)
+
+
+def _holders(pool: Pool, replica: int) -> list[list[int]]:
+    """Return the devices that hold the KV cache of a request, for each group of attention."""
+    mesh = pool.layout.mesh + pool.first + replica * pool.layout.devices
+    groups = range(pool.layout.attention_data)
+    return [mesh[:, group].ravel().tolist() for group in groups]
+
+
+def _traffic(cluster: Cluster, pairs: list[tuple[int, int]], nbytes: float) -> Traffic:
+    """Return equal flows between pairs of devices."""
+    weights: dict[int, float] = {}
+    latency, cap, wire = 0.0, inf, nbytes
+    for pair in pairs:
+        route = cluster.route(*pair)
+        rate, library = _rate(cluster, route), cluster.library
+        cost = closed_form.message_cost(nbytes, route.network, rate, route.latency, library)
+        latency, cap = max(latency, cost.latency), min(cap, cost.rate)
+        wire = max(wire, cost.nbytes)
+        for link in route.links:
+            weights[link] = weights.get(link, 0.0) + 1.0
+    links = tuple(sorted(weights))
+    flows = tuple(weights[link] for link in links)
+    return Traffic("KV cache", links, flows, wire, latency, cap)
