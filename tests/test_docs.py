@@ -8,6 +8,7 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import groupby
 from pathlib import Path
+from pydoc import locate
 
 import pytest
 
@@ -145,14 +146,51 @@ def test_links_lead_somewhere(page):
     assert [link for link in inside if not leads_somewhere(link, page)] == []
 
 
+INDEXES = [page for page in NAMES if page.startswith("docs/") and page.endswith("/README.md")]
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_an_index_links_each_page_of_its_folder(index):
+    """A page that no index links is not found, as decision 14 was not."""
+    pages = {page.name for page in (ROOT / index).parent.glob("*.md")} - {"README.md"}
+
+    assert pages - set(re.findall(r"\]\(([\w.-]+\.md)\)", text_of(index))) == set()
+
+
+def test_every_folder_of_pages_has_an_index():
+    """A reader who opens a folder sees what is in it."""
+    folders = {page.parent.relative_to(ROOT).as_posix() for page in DOCS.rglob("*.md")}
+
+    assert folders == {index.removesuffix("/README.md") for index in INDEXES}
+
+
 @pytest.mark.parametrize("page", NAMES)
 def test_modules_that_are_named_are_there(page):
-    """A path such as `engine/replay.py` is one of the package."""
-    package = ROOT / "clustersim"
-    paths = re.findall(r"`(\w+)/([\w/]*\.py)`", text_of(page))
-    ours = [package / folder / name for folder, name in paths if (package / folder).is_dir()]
+    """Paths such as `clustersim/engine/replay.py` and dotted names are those of the package."""
+    names = re.findall(r"`([\w./]+)`", text_of(page))
+    paths = [name for name in names if re.match(r"(clustersim|tests|benchmarks|docs|tools)/", name)]
+    dotted = [name for name in names if name.startswith("clustersim.")]
 
-    assert [path for path in ours if not path.exists()] == []
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert [name for name in dotted if locate(name) is None] == []
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_modules_are_named_by_their_whole_path(page):
+    """A path without `clustersim/` is that of another project."""
+    paths = re.findall(r"`(\w[\w/]*/\w+\.py)`", text_of(page))
+
+    assert [path for path in paths if (ROOT / "clustersim" / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", [name for name in NAMES if name != "docs/performance.md"])
+def test_a_line_has_one_sentence(page):
+    """A change of a sentence is a change of one line."""
+    ends = re.compile(r"(?<!\bet al)(?<!\bvs)[.!?](?= +[A-Z`\[])")  # run-in titles end with *
+    lines = re.sub(r"^```.*?^```", "", text_of(page), flags=re.S | re.M).splitlines()
+    prose = [line for line in lines if not re.match(r"\||#|\d+\. |    ", line)]
+
+    assert [line for line in prose if ends.search(line)] == []
 
 
 def test_each_figure_has_the_command_that_makes_it():
